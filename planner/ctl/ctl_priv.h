@@ -32,8 +32,9 @@ struct ctl_node {
 	uint64_t heard_ns;
 	uint64_t cut_ns; /* a server: its line was cut then; 0: it is not */
 	uint64_t packets, hits, passed, collisions, results, drops; /* as it last said */
-	double gbps;	  /* that it can sum, take in or send, less what the topology says is in
-			   * use; 0: there is no limit, or it cannot */
+	/* that it can sum, take in or send, less what the topology says is in use; 0: there is no
+	 * limit, or it cannot */
+	double gbps;
 	double load_gbps; /* that others have of it, as people say */
 	uint32_t list;	  /* number of the last list of neighbours sent to it; 0: none */
 	bool list_is_old; /* since then one of them has come or gone */
@@ -126,10 +127,11 @@ struct ctl_rank {
 };
 
 enum ctl_job_state {
-	CTL_JOB_FREE,	  /* no worker knows its parts: the next plan may change them */
-	CTL_JOB_BOUND,	  /* workers have its parts: these stay, paths may change */
-	CTL_JOB_RESTORED, /* workers have its parts from an earlier controller and may name routes
-			     of it that are unknown here */
+	CTL_JOB_FREE,  /* no worker knows its parts: the next plan may change them */
+	CTL_JOB_BOUND, /* workers have its parts: these stay, paths may change */
+	/* workers have its parts from an earlier controller and may name routes of it that are
+	 * unknown here */
+	CTL_JOB_RESTORED,
 };
 
 struct ctl_job {
@@ -178,8 +180,9 @@ enum ctl_phase {
 /* What a plan is for: each goal includes those before it. */
 enum ctl_goal {
 	CTL_MEND, /* replace what does not hold any more */
-	CTL_LOOK, /* and take better paths for running jobs, since load has changed: at most once in
-		   * FAN_CTL_LOOK_MS, unless a plan was given */
+	/* take better paths for running jobs, since load has changed: at most once in
+	 * FAN_CTL_LOOK_MS, unless a plan was given */
+	CTL_LOOK,
 	CTL_SEARCH, /* and take every better path, since people ask for it */
 };
 

@@ -23,11 +23,11 @@ enum fan_vertex { FAN_VERTEX_SHORT, FAN_VERTEX_FEW };
 
 /* How volumes become whole flows, for grid and inart. */
 enum fan_rounding {
-	FAN_ROUND_RANDOM,  /* at random, as published; the best of o->roundings */
-	FAN_ROUND_EXPECT,  /* one worker after the other to where the expected loads are least */
-	FAN_ROUND_SEARCH,  /* at random, each followed by local search; the best */
-	FAN_ROUND_COLUMNS, /* at random; a program sets shares of all of them, as trees of one plan
-			    */
+	FAN_ROUND_RANDOM, /* at random, as published; the best of o->roundings */
+	FAN_ROUND_EXPECT, /* one worker after the other to where the expected loads are least */
+	FAN_ROUND_SEARCH, /* at random, each followed by local search; the best */
+	/* at random; a program sets shares of all of them, as trees of one plan */
+	FAN_ROUND_COLUMNS,
 };
 
 struct fan_plan_options {
@@ -55,8 +55,9 @@ static inline bool fan_plan_levels(const struct fan_plan_options *o)
 /* What a plan was made with, beside itself. */
 struct fan_planned {
 	double bound_gbps; /* no plan over its candidate routes is better; 0: it does not know */
-	bool proven; /* `exact` only: no plan of as many trees over these candidates that sums once
-		      * is better, as the papers count */
+	/* `exact` only: no plan of as many trees over these candidates that sums once is better, as
+	 * the papers count */
+	bool proven;
 	uint32_t drawings; /* random roundings that were feasible, and their rates; 0: none */
 	double least_gbps, mean_gbps, most_gbps;
 };

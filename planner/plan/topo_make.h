@@ -10,9 +10,9 @@ enum fan_shape {
 	FAN_SHAPE_TRIANGLE,   /* three switches, each linked with the others */
 	FAN_SHAPE_LEAF_SPINE, /* every leaf linked with every spine */
 	FAN_SHAPE_FAT_TREE,   /* k pods of k/2 racks and k/2 aggregation switches, (k/2)^2 cores */
-	FAN_SHAPE_DRAGONFLY,  /* groups whose routers are all linked, and a link for any two groups
-			       */
-	FAN_SHAPE_RAILS,      /* a host has a link into each of several switches, under spines */
+	/* groups whose routers are all linked, and a link for any two groups */
+	FAN_SHAPE_DRAGONFLY,
+	FAN_SHAPE_RAILS, /* a host has a link into each of several switches, under spines */
 };
 
 struct fan_make {

@@ -41,10 +41,11 @@ struct grow {
 	double spread;		  /* of SPREAD, now */
 	bool sure;		  /* the cheapest tree is wanted, and not one that is cheap */
 	double bound;		  /* no trees have a higher rate, if they all were cheapest */
-	double *now, *later; /* by candidate, and one more, and group: the least cost with those
-			      * before that are open; with all others */
-	bool *open;	     /* by candidate */
-	double least;	     /* cost of the cheapest tree so far */
+	/* by candidate, and one more, and group: the least cost with those before that are open;
+	 * with all others */
+	double *now, *later;
+	bool *open;   /* by candidate */
+	double least; /* cost of the cheapest tree so far */
 	double dives;
 };
 

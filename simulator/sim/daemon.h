@@ -21,12 +21,12 @@ struct fan_sim_daemon {
 	struct fan_switch *slots;
 	struct fan_out out;
 	uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes; /* datagrams */
-	uint64_t unheard;				     /* sent to an address that nobody has;
-							      * always 0 */
-	struct fan_series *sums, *shares; /* the aggregator's slots over time; those that are
-					   * shared.  NULL: not here */
-	uint64_t down_until_ns;		  /* hears nothing until then */
-	struct fan_route_config *route;	  /* what a controller installs in each life */
+	/* sent to an address that nobody has; always 0 */
+	uint64_t unheard;
+	/* the aggregator's slots over time; those that are shared.  NULL: not here */
+	struct fan_series *sums, *shares;
+	uint64_t down_until_ns;		/* hears nothing until then */
+	struct fan_route_config *route; /* what a controller installs in each life */
 	uint32_t routes;
 	struct { /* what its lives before this one counted */
 		struct fan_aggregator_stats aggregator;
@@ -34,8 +34,8 @@ struct fan_sim_daemon {
 		struct fan_node_stats node;
 	} past;
 	uint32_t restarts;
-	uint32_t *tree; /* of multicast groups, by number of the group's address; NULL: no
-			 * aggregator */
+	/* of multicast groups, by number of the group's address; NULL: no aggregator */
+	uint32_t *tree;
 };
 
 /* A daemon on `node`, without memory until it is begun.  False: out of memory. */

@@ -11,13 +11,13 @@
 #define FAN_OUTCOME_NAME_BYTES 160
 
 struct fan_outcome {
-	char name[FAN_OUTCOME_NAME_BYTES]; /* "variant=ring, slots=64": all of "set" but axis and
-					      seed */
-	double x;			   /* of the axis; NAN: there is none */
-	double mean, low, high;		   /* of the figure; NAN: no run has it */
-	unsigned counted, runs;		   /* runs that have the figure; all */
-	unsigned failed, jobs;		   /* jobs that failed; all */
-	const char *job, *why;		   /* the first that failed, and its error; of `result` */
+	/* "variant=ring, slots=64": all of "set" but axis and seed */
+	char name[FAN_OUTCOME_NAME_BYTES];
+	double x;		/* of the axis; NAN: there is none */
+	double mean, low, high; /* of the figure; NAN: no run has it */
+	unsigned counted, runs; /* runs that have the figure; all */
+	unsigned failed, jobs;	/* jobs that failed; all */
+	const char *job, *why;	/* the first that failed, and its error; of `result` */
 };
 
 /* Does the sweep go over seeds, or over variants? */

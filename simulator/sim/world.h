@@ -57,8 +57,8 @@ struct fan_sim_node {
 	fan_sim_chooser uses; /* what a packet needs of it; NULL: each needs capacity */
 	const void *uses_arg;
 	uint32_t first, links; /* its links out, in fan_sim.out */
-	uint32_t *next;	       /* by node: how packets that are for this one get nearer; NULL until
-				* somebody lives here */
+	/* by node: how packets that are for this one get nearer; NULL until somebody lives here */
+	uint32_t *next;
 };
 
 /* How a multicast group's packets spread. */

@@ -11,9 +11,9 @@
 #include <stdio.h>
 
 enum fan_file_use {
-	FAN_FILE_READ,	 /* configuration and the like: a regular file, or /dev/null */
-	FAN_FILE_KEY,	 /* a secret: a regular file of this user or root, of which nobody else has
-			  * anything */
+	FAN_FILE_READ, /* configuration and the like: a regular file, or /dev/null */
+	/* a secret: a regular file of this user or root, of which nobody else has anything */
+	FAN_FILE_KEY,
 	FAN_FILE_INPUT,	 /* what a command reads: a pipe or a device will do as well */
 	FAN_FILE_WRITE,	 /* what a library writes: a regular file, made or emptied, or a device */
 	FAN_FILE_OUTPUT, /* what a command writes: a pipe that somebody reads will do as well */

@@ -21,8 +21,8 @@ struct fan_daemon_client_options {
 	fan_peer controller;
 	char name[FAN_NAME_MAX + 1]; /* of this node in the topology */
 	bool is_switch;		     /* otherwise a server */
-	fan_peer listen; /* of shard 0; a wildcard address: replaced by the one towards the
-			    controller */
+	/* of shard 0; a wildcard address: replaced by the one towards the controller */
+	fan_peer listen;
 	unsigned shards;
 	unsigned slots;	      /* of all shards, to be shared out by quotas */
 	struct fan_keys keys; /* of the controller's lines; count 0: they are not signed */

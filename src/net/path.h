@@ -9,15 +9,15 @@
 #include "core/base/out.h"
 
 struct fan_path {
-	unsigned interface; /* index of the one that leads there; 0: not known, there may be no
-			       route */
-	int mtu; /* of it, or of its route if an administrator has given that a smaller one; 0: not
-		  * known */
+	/* index of the one that leads there; 0: not known, there may be no route */
+	unsigned interface;
+	/* of it, or of its route if an administrator has given that a smaller one; 0: not known */
+	int mtu;
 	bool redirected; /* an ICMP message has led it by another gateway */
 	bool by_gateway; /* it has one */
 	fan_peer gateway;
-	int told_mtu; /* what the kernel believes instead, since an ICMP message said so; 0: nothing
-		       */
+	/* what the kernel believes instead, since an ICMP message said so; 0: nothing */
+	int told_mtu;
 };
 
 /* Sends nothing. */

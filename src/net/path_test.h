@@ -35,8 +35,9 @@ struct fan_path_test {
 	bool told_heard;      /* an ECHO of `told_bytes` has been answered */
 	uint32_t told_bytes;  /* that a router is said to take, as `bytes`; 0: nothing was said */
 	int told_mtu;
-	uint32_t behind_bytes; /* of the datagrams that the path behind loses, as who answers says;
-				* 0: it says nothing of the kind */
+	/* of the datagrams that the path behind loses, as who answers says; 0: it says nothing of
+	 * the kind */
+	uint32_t behind_bytes;
 };
 
 /* A datagram of `bytes` has been sent at `now_ns`.  `stall_ms`: the stall time of the job. */

@@ -27,8 +27,9 @@ struct fan_plane_stats {
 	uint64_t bad_length, bad_checksum; /* frames dropped: frame.h */
 	uint64_t other;			   /* frames that were not understood */
 	uint64_t lost;			   /* for lack of room, by the kernel's count */
-	uint64_t unfinished; /* left to the sockets: datagrams whose sender left their checksum to
-			      * a device that did not do it, as on veth */
+	/* left to the sockets: datagrams whose sender left their checksum to a device that did not
+	 * do it, as on veth */
+	uint64_t unfinished;
 };
 
 struct fan_plane;

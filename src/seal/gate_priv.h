@@ -34,9 +34,9 @@ struct fan_gate_life {
  * makes of it is written. */
 struct fan_gate_join {
 	bool is_open;
-	bool relayed;		    /* it has come, or its answer goes, in a RELAY */
-	uint8_t to[FAN_RELAY_MORE]; /* what stood behind that RELAY: the switch's instance and fresh
-				       bytes */
+	bool relayed; /* it has come, or its answer goes, in a RELAY */
+	/* what stood behind that RELAY: the switch's instance and fresh bytes */
+	uint8_t to[FAN_RELAY_MORE];
 	uint64_t nonce;
 	uint16_t rank;
 	uint8_t tenant[FAN_KEY_BYTES];

@@ -25,9 +25,9 @@
 
 struct fan_forecast_net {
 	unsigned hosts, switches;
-	unsigned ranks[FAN_FORECAST_HOSTS_MAX];	  /* of each host, at least 1 */
-	double host_mbps[FAN_FORECAST_HOSTS_MAX]; /* rate of its link in the narrower direction,
-						   * with all headers, above 0 */
+	unsigned ranks[FAN_FORECAST_HOSTS_MAX]; /* of each host, at least 1 */
+	/* rate of its link in the narrower direction, with all headers, above 0 */
+	double host_mbps[FAN_FORECAST_HOSTS_MAX];
 	double switch_mbps[FAN_FORECAST_SWITCHES_MAX];
 	bool sums[FAN_FORECAST_HOSTS_MAX]; /* it has an aggregator, for a share */
 	bool shares_memory;		   /* the ranks of a host send one stream */

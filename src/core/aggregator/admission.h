@@ -7,8 +7,9 @@
 
 /* What became of a JOIN. */
 struct fan_admission {
-	struct fan_job *job;  /* the member's job; of a refused JOIN the job of that name, NULL:
-				 there is none, and no room for it */
+	/* the member's job; of a refused JOIN the job of that name, NULL: there is none, and no
+	 * room for it */
+	struct fan_job *job;
 	bool created;	      /* it is new */
 	bool again;	      /* the member was in before: its WELCOME was lost */
 	struct fan_refuse no; /* why it is refused */

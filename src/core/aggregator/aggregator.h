@@ -28,21 +28,25 @@ struct fan_aggregator_config {
 	uint16_t members_max;	/* over all jobs, 2 .. FAN_MEMBERS_MAX */
 	uint16_t window_max;	/* most slots of a job of weight 1: the quota */
 	struct fan_shares shares;
-	bool greedy; /* grant each job its whole quota, although the next may find less: for jobs
-			that are all known beforehand */
-	uint16_t ahead_max; /* the quota of jobs with run-ahead, at most FAN_AHEAD_MAX;
-			     * window_max then bounds fragments in flight.  0: no run-ahead */
-	uint32_t rx_bytes;  /* bytes that a receive queue holds: bounds window x ranks x packet
-			     * of a job.  0: no such bound */
-	uint16_t rx_queues; /* such queues: rank r sends to number r modulo this.  0: one */
-	uint16_t shards;    /* of the daemon, for workers */
+	/* grant each job its whole quota, although the next may find less: for jobs that are all
+	 * known beforehand */
+	bool greedy;
+	/* the quota of jobs with run-ahead, at most FAN_AHEAD_MAX; window_max then bounds fragments
+	 * in flight.  0: no run-ahead */
+	uint16_t ahead_max;
+	/* bytes that a receive queue holds: bounds window x ranks x packet of a job.  0: no such
+	 * bound */
+	uint32_t rx_bytes;
+	uint16_t rx_queues;	  /* such queues: rank r sends to number r modulo this.  0: one */
+	uint16_t shards;	  /* of the daemon, for workers */
 	struct fan_secret secret; /* random, another for each shard and life */
 	uint8_t group_family;	  /* multicast results: 0 off, 4, 6 */
 	uint16_t group_port;
 	uint8_t group_base[16]; /* first group address; job i uses base + i */
 	bool no_reminders;	/* send no FLUSHes, for experiments */
-	bool authentic; /* only JOINs with a key arrive here, so none must prove its address before
-			   it takes the place of others */
+	/* only JOINs with a key arrive here, so none must prove its address before it takes the
+	 * place of others */
+	bool authentic;
 	/* With a parent: */
 	uint16_t siblings; /* members of each job at the parent, with this one; 0: no parent */
 	uint16_t index;	   /* its rank at the parent */

@@ -24,8 +24,8 @@ enum fan_member_flag {
 	FAN_MEMBER_HEARD = 1 << 1, /* hears the multicast group */
 	FAN_MEMBER_LEFT = 1 << 2,  /* has left in good order */
 	FAN_MEMBER_SURE = 1 << 3,  /* has sent a BEAT with its cookie, so it is where it says */
-	FAN_MEMBER_FIRM = 1 << 4,  /* has been SURE, under an epoch that others know, or has met a
-				    * challenge before it came */
+	/* has been SURE, under an epoch that others know, or has met a challenge before it came */
+	FAN_MEMBER_FIRM = 1 << 4,
 };
 
 struct fan_member {
@@ -64,17 +64,17 @@ struct fan_job {
 	uint16_t left;	 /* members that LEFT */
 	uint16_t proved; /* members that are SURE or FIRM */
 	uint16_t payload_bytes;
-	uint16_t window;       /* slots */
-	uint16_t burst;	       /* option AHEAD: most fragments of a rank in flight; otherwise 0 */
-	uint8_t options;       /* enum fan_join_option, the same for all ranks but GROUP */
-	uint8_t tests_left;    /* tests of the group before it is given up */
-	uint32_t alive_ms;     /* the most that a rank has asked for that is sure */
-	uint64_t since_ns;     /* its first JOIN */
-	fan_peer source;       /* of that */
-	uint16_t telling;      /* READY, or FAILED by a stop: the next rank to be told so; `ranks`:
-				* all have been */
-	uint16_t answered;     /* READY: the rank whose BEAT made it so, which knows; FAN_RANK_NONE:
-				* none */
+	uint16_t window;    /* slots */
+	uint16_t burst;	    /* option AHEAD: most fragments of a rank in flight; otherwise 0 */
+	uint8_t options;    /* enum fan_join_option, the same for all ranks but GROUP */
+	uint8_t tests_left; /* tests of the group before it is given up */
+	uint32_t alive_ms;  /* the most that a rank has asked for that is sure */
+	uint64_t since_ns;  /* its first JOIN */
+	fan_peer source;    /* of that */
+	/* READY, or FAILED by a stop: the next rank to be told so; `ranks`: all have been */
+	uint16_t telling;
+	/* READY: the rank whose BEAT made it so, which knows; FAN_RANK_NONE: none */
+	uint16_t answered;
 	uint64_t tell_ns;      /* when to tell all once more; UINT64_MAX: not */
 	uint64_t last_frag;    /* being stopped: of the rounds that were open; 0: there are none */
 	bool told;	       /* FORMING: some who know its epoch are no members now */
@@ -93,9 +93,9 @@ struct fan_job {
 	uint32_t member_base;  /* index of its first member in the table */
 	struct fan_member *members; /* by rank */
 	fan_peer *peers;	    /* by rank; none: not IN */
-	fan_peer *hops;		    /* by rank: its next hop downwards; none: not IN, or an earlier
-				     * rank has the same */
-	fan_peer *older_hops;	    /* as `hops`, of members on the previous route */
+	/* by rank: its next hop downwards; none: not IN, or an earlier rank has the same */
+	fan_peer *hops;
+	fan_peer *older_hops; /* as `hops`, of members on the previous route */
 	uint16_t older_route;
 	bool behind;	    /* some member is behind a switch */
 	uint64_t remind_ns; /* time of the next look at open rounds; UINT64_MAX: none */
@@ -108,8 +108,9 @@ struct fan_job {
 	uint16_t overtaker;		  /* the latest of which the result is there */
 	struct fan_pool pool;
 	struct fan_group group; /* members on the newest route, or all */
-	struct fan_group older; /* members on the previous route; ranks 0: none.  Members on other
-				 * routes must probe for results */
+	/* members on the previous route; ranks 0: none.  Members on other routes must probe for
+	 * results */
+	struct fan_group older;
 	struct fan_progress progress; /* option AHEAD: of its ranks, by contributions seen here */
 	struct fan_job_fault fault;   /* FAILED: the cause */
 	char name[FAN_NAME_MAX + 1];

@@ -70,8 +70,9 @@ struct fan_out_item {
 	fan_peer peer;
 	enum fan_dest dest;
 	uint16_t first; /* FAN_TO_GROUP: the member that gets it first, and so on in turn */
-	bool down;	/* of what ranks send, FAN_TO_PEER: to a helper, and so not to a next hop,
-			 * though the peer may be one as well: sealing asks */
+	/* of what ranks send, FAN_TO_PEER: to a helper, and so not to a next hop, though the peer
+	 * may be one as well: sealing asks */
+	bool down;
 	uint8_t head[FAN_HEAD_BYTES];
 };
 

@@ -36,9 +36,9 @@ struct fan_helper_wait {
 
 /* State of a job with run-ahead at a switch. */
 struct fan_sa_atp {
-	const struct fan_slot_policy *inner; /* the wrapped policy; NULL: the job has no run-ahead,
-					      * and the other fields are unused */
-	struct fan_stretch due;		     /* the slots that it shall have */
+	/* the wrapped policy; NULL: the job has no run-ahead, and the other fields are unused */
+	const struct fan_slot_policy *inner;
+	struct fan_stretch due;	  /* the slots that it shall have */
 	struct fan_stretch in[2]; /* slots of fragments before `since`, and from `since` on */
 	uint64_t since;
 	uint64_t offers[FAN_RANK_WORDS]; /* ranks below that are helpers */

@@ -19,10 +19,10 @@ struct fan_node;
 struct fan_node_config {
 	bool has_aggregator, has_slots;		 /* at least one */
 	struct fan_aggregator_config aggregator; /* with has_aggregator */
-	struct fan_switch_config slots;		 /* with has_slots; its `aggregator` is filled in,
-						  * and `spares` is raised to FAN_NODE_OUT_MAX */
-	fan_peer above;				 /* a switch alone: its next hop; an aggregator with
-						  * siblings: its parent; otherwise none */
+	/* with has_slots; its `aggregator` is filled in, and `spares` raised to FAN_NODE_OUT_MAX */
+	struct fan_switch_config slots;
+	/* a switch alone: its next hop; an aggregator with siblings: its parent; otherwise none */
+	fan_peer above;
 };
 
 /* Packets between the two. */

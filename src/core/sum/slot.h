@@ -11,11 +11,12 @@
 #include "core/wire/ctlmsg.h"
 
 enum fan_round_state {
-	FAN_ROUND_FREE,	    /* never used since the job got the slot */
-	FAN_ROUND_OPEN,	    /* some contributions are in */
-	FAN_ROUND_DONE,	    /* all are in: the accumulator holds the result for the wire */
-	FAN_ROUND_AWAITING, /* all are in: it holds their sum, the contribution to the parent;
-			     * DONE when the parent's result has replaced it */
+	FAN_ROUND_FREE, /* never used since the job got the slot */
+	FAN_ROUND_OPEN, /* some contributions are in */
+	FAN_ROUND_DONE, /* all are in: the accumulator holds the result for the wire */
+	/* all are in: it holds their sum, the contribution to the parent; DONE when the parent's
+	 * result has replaced it */
+	FAN_ROUND_AWAITING,
 };
 
 /* One version of one slot. */
@@ -27,17 +28,18 @@ struct fan_round {
 	uint16_t first; /* rank of the first contribution */
 	uint16_t root;	/* rank that declared itself the root, or FAN_RANK_NONE */
 	int16_t exponent;
-	uint16_t number;    /* DONE: of its result in the job, low 16 bits.  OPEN: its place in the
-			     * job's order */
-	uint8_t met;	    /* FAN_F_MET: what any of its contributions has met */
-	unsigned place : 4; /* of its contributions */
+	/* DONE: of its result in the job, low 16 bits.  OPEN: its place in the job's order */
+	uint16_t number;
+	uint8_t met;	       /* FAN_F_MET: what any of its contributions has met */
+	unsigned place : 4;    /* of its contributions */
 	unsigned reminded : 4; /* jobs behind switches: FLUSHes sent */
 	uint8_t priority;      /* of the first contribution */
 	uint8_t state;	       /* enum fan_round_state */
-	uint16_t numbered;     /* index of the round whose result's sequence number, modulo the
-				* number of rounds, is the index of this one */
-	uint32_t since_us; /* jobs behind switches: time of the first contribution or of the last
-			    * FLUSH, low 32 bits */
+	/* index of the round whose result's sequence number, modulo the number of rounds, is the
+	 * index of this one */
+	uint16_t numbered;
+	/* jobs behind switches: time of the first contribution or of the last FLUSH, low 32 bits */
+	uint32_t since_us;
 };
 _Static_assert(sizeof(struct fan_round) == 64, "a cache line");
 

@@ -21,8 +21,8 @@ struct fan_switch;
 
 /* Mechanisms that experiments switch off or on. */
 enum fan_switch_option {
-	FAN_SWITCH_FREE_EARLY = 1 << 0,	   /* a slot is free when its sum has left, not when the
-					    * result has come */
+	/* a slot is free when its sum has left, not when the result has come */
+	FAN_SWITCH_FREE_EARLY = 1 << 0,
 	FAN_SWITCH_NO_PREEMPTION = 1 << 1, /* esa: a higher priority takes no slot */
 	FAN_SWITCH_NO_AGEING = 1 << 2,	   /* esa: a slot keeps its priority */
 	FAN_SWITCH_NO_PRIORITIES = 1 << 3, /* esa: all priorities are 0 */
@@ -38,19 +38,19 @@ struct fan_switch_config {
 	uint16_t children_max;	/* 2 .. FAN_MEMBERS_MAX */
 	uint16_t spares;	/* 1 .. FAN_SPARES_MAX: most calls between two sends */
 	uint8_t options;	/* enum fan_switch_option */
-	bool authentic;		/* BEATs of who has no key do not come here, but JOINs are repeated
-				 * by anybody */
-	uint16_t routes;	/* most routes installed, at most FAN_ROUTES_MAX */
-	fan_peer aggregator;	/* next hop of jobs without a route; none, with `routes` > 0: there
-				 * are no such jobs */
+	/* BEATs of who has no key do not come here, but JOINs are repeated by anybody */
+	bool authentic;
+	uint16_t routes; /* most routes installed, at most FAN_ROUTES_MAX */
+	/* next hop of jobs without a route; none, with `routes` > 0: there are no such jobs */
+	fan_peer aggregator;
 };
 
 struct fan_switch_stats {
 	uint64_t packets;
-	uint64_t hits;	     /* contributions added to a slot in use */
-	uint64_t taken;	     /* contributions that took a slot */
-	uint64_t collisions; /* contributions unaggregated, or dropped, because their slot was taken
-			      */
+	uint64_t hits;	/* contributions added to a slot in use */
+	uint64_t taken; /* contributions that took a slot */
+	/* contributions unaggregated, or dropped, because their slot was taken */
+	uint64_t collisions;
 	uint64_t
 		over_quota; /* contributions unaggregated, or dropped, because of the job's quota */
 	uint64_t passed;    /* contributions unaggregated for all other reasons */
@@ -79,18 +79,19 @@ struct fan_switch_report {
 struct fan_switch_rank {
 	const char *name; /* of the job, valid until the next call; empty: not known */
 	uint32_t job, epoch;
-	uint16_t ranks;	      /* of the job */
-	bool ahead;	      /* the job has run-ahead; otherwise all below is 0 */
-	bool straggles;	      /* it is a straggler */
-	bool offers;	      /* it is a helper */
-	bool full;	      /* it is a helper that has lately reported a full cache */
-	uint64_t next;	      /* its next fragment */
-	uint64_t behind;      /* its lag, fragments */
-	uint32_t lent;	      /* sums and contributions that it was given to keep */
-	uint32_t deferred;    /* its contributions that were deferred */
-	const uint32_t *kept; /* by rank: deferred contributions that it was given to keep; NULL:
-			       * none. Valid until the next call */
-	bool whole;	      /* all ranks are below this switch */
+	uint16_t ranks;	   /* of the job */
+	bool ahead;	   /* the job has run-ahead; otherwise all below is 0 */
+	bool straggles;	   /* it is a straggler */
+	bool offers;	   /* it is a helper */
+	bool full;	   /* it is a helper that has lately reported a full cache */
+	uint64_t next;	   /* its next fragment */
+	uint64_t behind;   /* its lag, fragments */
+	uint32_t lent;	   /* sums and contributions that it was given to keep */
+	uint32_t deferred; /* its contributions that were deferred */
+	/* by rank: deferred contributions that it was given to keep; NULL: none. Valid until the
+	 * next call */
+	const uint32_t *kept;
+	bool whole; /* all ranks are below this switch */
 };
 
 /* Bytes that a switch of this configuration needs; 0 if a field is out of range. */

@@ -63,8 +63,8 @@ struct fan_switch_job {
 	uint64_t heard_ns;	       /* time of the aggregator's last envelope about it */
 	uint64_t warned_ns;	       /* time of the last warning to all below, + 1; 0: none */
 	fan_peer up;		       /* next hop of sums */
-	fan_peer hops[FAN_RANKS_MAX];  /* as in struct fan_job; of a job with a route, only workers
-					* that have joined here */
+	/* as in struct fan_job; of a job with a route, only workers that have joined here */
+	fan_peer hops[FAN_RANKS_MAX];
 	uint16_t child[FAN_RANKS_MAX]; /* index of the rank's child, + 1; 0: not below */
 };
 

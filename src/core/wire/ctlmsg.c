@@ -9,8 +9,9 @@
 struct field {
 	uint16_t at;   /* in the message's struct, bytes */
 	uint8_t bytes; /* of a number: 1, 2, 4 or 8 */
-	uint8_t count; /* of numbers; 0: a text of up to FAN_NAME_MAX bytes, behind its length both
-			* in the struct and on the wire */
+	/* of numbers; 0: a text of up to FAN_NAME_MAX bytes, behind its length both in the struct
+	 * and on the wire */
+	uint8_t count;
 };
 
 #define MEMBER(message, member) (((struct fan_##message *)0)->member)

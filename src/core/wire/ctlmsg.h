@@ -41,10 +41,10 @@ struct fan_welcome {
 	uint8_t group_family; /* 0: no multicast; 4; 6 */
 	uint16_t group_port;
 	uint8_t group[16]; /* address, network order; IPv4 in the first four bytes */
-	uint16_t burst;	   /* AHEAD: most fragments of a rank in flight, 1 .. window.  Without
-			    * AHEAD 0 */
-	uint8_t flags;	   /* enum fan_welcome_flag */
-	uint64_t cookie;   /* for BEATs: proves that the WELCOME has come */
+	/* AHEAD: most fragments of a rank in flight, 1 .. window.  Without AHEAD 0 */
+	uint16_t burst;
+	uint8_t flags;	 /* enum fan_welcome_flag */
+	uint64_t cookie; /* for BEATs: proves that the WELCOME has come */
 };
 
 enum fan_welcome_flag {
@@ -258,10 +258,11 @@ struct fan_echoed {
 	uint16_t window;	/* most slots of a job on this shard */
 	uint8_t group_family;	/* 0: no multicast results; 4; 6 */
 	uint8_t version_bytes;
-	char version[FAN_VERSION_MAX + 1]; /* of the program, with a terminating zero, which is
-					    * not on the wire */
-	uint16_t behind_loses;		   /* datagrams of so many bytes and more get lost between
-					    * here and where sums go on; 0: none are known to */
+	/* of the program, with a terminating zero, which is not on the wire */
+	char version[FAN_VERSION_MAX + 1];
+	/* datagrams of so many bytes and more get lost between here and where sums go on; 0: none
+	 * are known to */
+	uint16_t behind_loses;
 };
 
 /* Decode the body of a control message whose header fan_wire_get has accepted.

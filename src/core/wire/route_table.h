@@ -42,10 +42,10 @@ struct fan_route {
 	struct fan_route_entry entry[FAN_ROUTE_ENTRIES_MAX]; /* sorted by path */
 	uint64_t
 		asked_ns[FAN_ROUTE_ENTRIES_MAX]; /* by entry: time of the last WHO to `from`, + 1 */
-	fan_peer hop[FAN_ROUTE_ENTRIES_MAX]; /* by entry: `from`; none if an earlier entry of the
-						path has it */
-	fan_peer all[FAN_ROUTE_ENTRIES_MAX]; /* each switch below once */
-	struct fan_group below;		     /* all of `all` */
+	/* by entry: `from`; none if an earlier entry of the path has it */
+	fan_peer hop[FAN_ROUTE_ENTRIES_MAX];
+	fan_peer all[FAN_ROUTE_ENTRIES_MAX];	      /* each switch below once */
+	struct fan_group below;			      /* all of `all` */
 	struct fan_group path[FAN_ROUTE_ENTRIES_MAX]; /* by first entry of a path: its hops */
 	uint64_t sums[FAN_RANK_WORDS];		      /* ranks summed here */
 	fan_peer up; /* next hop of their sum; none if `sums` is empty */

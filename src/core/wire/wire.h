@@ -164,20 +164,21 @@ struct fan_frag {
 	uint16_t before;  /* PROGRESS: fragments from this rank to the furthest */
 	int16_t exponent; /* FIXED32: the block's agreed exponent; otherwise its operation's mark */
 	fan_tag to;	  /* the only receiving rank; 0: all */
-	fan_tag helper;	  /* the helper that sends or receives it; 0: none.  Of a PARTIAL it is
-			   * the sender on the wire */
-	fan_tag root;	  /* PARTIAL: the root, if it has contributed; otherwise 0 */
-	uint8_t type;	  /* enum fan_type */
-	uint8_t dtype;	  /* enum fan_dtype */
-	uint8_t place;	  /* of the fragment: one of FAN_PLACES shared slots */
-	uint8_t op;	  /* enum fan_redop.  Not beside dtype: one comparison of both would
-			   * stall on the store buffer */
+	/* the helper that sends or receives it; 0: none.  Of a PARTIAL the sender on the wire */
+	fan_tag helper;
+	fan_tag root;  /* PARTIAL: the root, if it has contributed; otherwise 0 */
+	uint8_t type;  /* enum fan_type */
+	uint8_t dtype; /* enum fan_dtype */
+	uint8_t place; /* of the fragment: one of FAN_PLACES shared slots */
+	/* enum fan_redop.  Not beside dtype: comparing both at once would stall on the store buffer */
+	uint8_t op;
 	uint8_t priority; /* 0 lowest */
 	uint8_t depth;	  /* hops from the aggregator down a route */
 	uint8_t path;	  /* number of the path in the life of its rank */
 	uint8_t topic;	  /* enum fan_topic */
-	uint8_t words;	  /* of the bitmap over ranks at the start of the payload; 0: none.  Of a
-			   * PARTIAL it follows from the length */
+	/* of the bitmap over ranks at the start of the payload; 0: none.  Of a PARTIAL it follows
+	 * from the length */
+	uint8_t words;
 	struct {
 		uint16_t token; /* of the child; never 0 */
 		uint8_t hops;	/* switches passed; 0 downwards */

@@ -24,28 +24,30 @@ struct fan_pool;
 struct fan_worker_config {
 	char name[FAN_NAME_MAX + 1]; /* of the job */
 	uint16_t rank;
-	uint16_t ranks;		  /* 2 .. FAN_RANKS_MAX */
-	uint16_t payload_bytes;	  /* of a full fragment: FAN_PAYLOAD_MIN .. _MAX, multiple of 8 */
-	uint16_t window_max;	  /* most fragments in flight, 2 .. FAN_WINDOW_MAX */
-	uint16_t burst_max;	  /* option AHEAD: most fragments in flight; 0: as granted */
-	uint8_t options;	  /* enum fan_join_option */
-	uint32_t alive_ms;	  /* silence after which a rank is lost */
-	uint32_t rto_min_ms;	  /* least time-out of a result; 0: FAN_RTO_MIN_NS */
-	uint32_t join_ms;	  /* time-out of the join */
-	uint32_t stall_ms;	  /* time-out of an operation without progress */
-	bool authentic;		  /* who does not know it is silent, for lack of a key: it joins
-				   * again when BEATs are not answered */
-	uint16_t route;		  /* to its aggregator; 0: none */
-	uint16_t share;		  /* of the window that it uses, in 1 / 65536, at least 4
-				   * fragments; 0: all */
+	uint16_t ranks;		/* 2 .. FAN_RANKS_MAX */
+	uint16_t payload_bytes; /* of a full fragment: FAN_PAYLOAD_MIN .. _MAX, multiple of 8 */
+	uint16_t window_max;	/* most fragments in flight, 2 .. FAN_WINDOW_MAX */
+	uint16_t burst_max;	/* option AHEAD: most fragments in flight; 0: as granted */
+	uint8_t options;	/* enum fan_join_option */
+	uint32_t alive_ms;	/* silence after which a rank is lost */
+	uint32_t rto_min_ms;	/* least time-out of a result; 0: FAN_RTO_MIN_NS */
+	uint32_t join_ms;	/* time-out of the join */
+	uint32_t stall_ms;	/* time-out of an operation without progress */
+	/* who does not know it is silent, for lack of a key: it joins again when BEATs are not
+	 * answered */
+	bool authentic;
+	uint16_t route; /* to its aggregator; 0: none */
+	/* of the window that it uses, in 1 / 65536, at least 4 fragments; 0: all */
+	uint16_t share;
 	uint64_t nonce;		  /* random, not 0: this life of this rank */
 	fan_priority_fn priority; /* of fragments whose operation has none; NULL: 0 */
 	const void *priority_arg;
-	uint32_t workers;	  /* an uplink: workers below its aggregator; otherwise 0 or 1 */
-	uint32_t cache_frags;	  /* option AHEAD: sums in its helper cache, at most FAN_CACHE_MAX;
-				   * 0: it is no helper */
-	struct fan_pool *relayed; /* an uplink: its fragments are the AWAITING rounds of this pool,
-				   * and there are no operations */
+	uint32_t workers; /* an uplink: workers below its aggregator; otherwise 0 or 1 */
+	/* option AHEAD: sums in its helper cache, at most FAN_CACHE_MAX; 0: it is no helper */
+	uint32_t cache_frags;
+	/* an uplink: its fragments are the AWAITING rounds of this pool, and there are no
+	 * operations */
+	struct fan_pool *relayed;
 };
 
 /* Representation of the elements on the wire. */
@@ -59,26 +61,28 @@ struct fan_op {
 	enum fan_dtype dtype; /* of the tensors; FAN_FIXED32 and FAN_EXP16 are internal */
 	enum fan_dtype wire;  /* = dtype, or a half type for float32 tensors */
 	enum fan_mode mode;
-	uint16_t root;	  /* of a broadcast, or with `reduce`.  FAN_RANK_NONE: a rank of another
-			   * aggregator of the tree */
+	/* of a broadcast, or with `reduce`.  FAN_RANK_NONE: a rank of another aggregator of the
+	 * tree */
+	uint16_t root;
 	bool reduce;	  /* only the root's `out` is written */
 	uint8_t priority; /* of its fragments; 0: by the worker's function */
 	uint32_t layer;	  /* argument of that function: 1 the first; 0: not known */
 	uint16_t mark;	  /* enum fan_mark: the same on all ranks, or they disagree */
 	uint64_t count;	  /* elements */
 	const void *in;	  /* unused by non-roots of a broadcast */
-	void *out;	  /* may be `in`; unused by the root of a broadcast and by
-			   * non-roots of a reduce */
+	/* may be `in`; unused by the root of a broadcast and by non-roots of a reduce */
+	void *out;
 };
 
 #define FAN_FRAG_NONE UINT64_MAX /* not known */
 
 /* Why a worker failed. */
 struct fan_fault {
-	int err;			/* enum fan_err; FAN_OK: it has not failed */
-	uint16_t rank_a, rank_b;	/* MISMATCH: two ranks that disagree; RANK_TAKEN: a */
-	fan_desc desc_a, desc_b;	/* MISMATCH: the fragment as each sent it.  Refusals: what
-					 * the aggregator has (a) and what was requested (b) */
+	int err;		 /* enum fan_err; FAN_OK: it has not failed */
+	uint16_t rank_a, rank_b; /* MISMATCH: two ranks that disagree; RANK_TAKEN: a */
+	/* MISMATCH: the fragment as each sent it.  Refusals: what the aggregator has (a) and what
+	 * was requested (b) */
+	fan_desc desc_a, desc_b;
 	uint64_t frag;			/* STALLED: the fragment waited for, or FAN_FRAG_NONE */
 	uint64_t ranks[FAN_RANK_WORDS]; /* ranks to blame; empty: not known */
 };

@@ -33,8 +33,8 @@ struct fan_worker {
 	bool unproved;	/* this address: until an answer to a BEAT from it */
 	bool forgotten; /* by a switch on the path, which has said WHO: until such an answer */
 	uint8_t leave_tries;
-	uint8_t unanswered; /* BEATs sent since one was answered or the WELCOME came; while it
-			     * rejoins, JOINs */
+	/* BEATs sent since one was answered or the WELCOME came; while it rejoins, JOINs */
+	uint8_t unanswered;
 	int8_t leave_err;
 	uint64_t blamed[FAN_RANK_WORDS]; /* for LEAVE */
 	uint32_t job, epoch;
@@ -67,8 +67,9 @@ struct fan_worker {
 	struct fan_seq_gap gap; /* of results */
 	struct fan_rtt rtt;
 	struct fan_congestion congestion;
-	uint64_t collided_seq; /* transmissions before it have had their say: a collision of one of
-				* them does not halve the window again */
+	/* transmissions before it have had their say: a collision of one of them does not halve the
+	 * window again */
+	uint64_t collided_seq;
 	uint32_t allowed; /* bound of fan_worker_allow: fragments in flight, beside the lowest */
 	struct fan_window window;
 

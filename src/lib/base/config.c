@@ -32,9 +32,10 @@ struct key {
 	size_t at;		/* in struct fan_config */
 	size_t text_bytes;	/* texts: of the destination; otherwise 0 */
 	int min, max;
-	int preset;		  /* its default; texts: none */
-	int unset;		  /* what the field holds if it is not given; texts: NULL.  0 in
-				   * options later than version 0.1: sized.h */
+	int preset; /* its default; texts: none */
+	/* what the field holds if it is not given; texts: NULL.  0 in options later than version
+	 * 0.1: sized.h */
+	int unset;
 	const char *const *words; /* ended by NULL; NULL: a number */
 };
 

@@ -31,8 +31,8 @@
 #define FAN_CONFIG_RTO_MIN_AHEAD_MS 20
 
 struct fan_config {
-	char switch_addr[FAN_CONFIG_SWITCHES_MAX + 1]; /* "HOST:PORT,HOST:PORT"; "": none was
-							* named (rendezvous.h) */
+	/* "HOST:PORT,HOST:PORT"; "": none was named (rendezvous.h) */
+	char switch_addr[FAN_CONFIG_SWITCHES_MAX + 1];
 	char job[FAN_NAME_MAX + 1];
 	int rank, ranks;
 	int mtu;
@@ -54,9 +54,9 @@ struct fan_config {
 	char controller_key_file[FAN_CONFIG_FILE_MAX + 1]; /* "": lines are not signed */
 	struct fan_keys controller_keys;		   /* in it */
 	int join_ms;					   /* of a join; 0: timeout_ms */
-	char meeting_addr[FAN_CONFIG_SWITCH_MAX + 1]; /* where the ranks meet if no switch is named,
-						       * "HOST:PORT" at rank 0; "": as
-						       * fan_rendezvous_find says */
+	/* where the ranks meet if no switch is named, "HOST:PORT" at rank 0; "": as
+	 * fan_rendezvous_find says */
+	char meeting_addr[FAN_CONFIG_SWITCH_MAX + 1];
 	bool meeting_local;			      /* every rank is on rank 0's host */
 	void (*waiting)(void *arg, const char *text); /* as in struct fanin_options */
 	void *waiting_arg;

@@ -22,11 +22,11 @@ struct fan_host_id {
 struct fan_meeting_host {
 	uint16_t first; /* its lowest rank */
 	uint16_t ranks;
-	uint16_t misses;     /* ranks that do not reach its aggregator, so that it sums nothing */
-	uint32_t mbps;	     /* rate of its link; 0: not known (link_rate.h) */
-	uint64_t nonce;	     /* of the job's life there, from that rank */
-	fan_peer aggregator; /* embedded in that rank; port 0: it could not start one, or some
-			      * ranks do not reach it */
+	uint16_t misses; /* ranks that do not reach its aggregator, so that it sums nothing */
+	uint32_t mbps;	 /* rate of its link; 0: not known (link_rate.h) */
+	uint64_t nonce;	 /* of the job's life there, from that rank */
+	/* embedded in that rank; port 0: it could not start one, or some ranks do not reach it */
+	fan_peer aggregator;
 };
 
 struct fan_meeting {

@@ -61,8 +61,8 @@ enum fan_host_bell_name {
 
 struct fan_host_rank {
 	_Alignas(64) struct fan_host_bell bell[FAN_HOST_BELLS];
-	_Atomic uint64_t beat_ns;	  /* CLOCK_MONOTONIC; 0: it has not come yet; UINT64_MAX: it
-					   * has left */
+	/* CLOCK_MONOTONIC; 0: it has not come yet; UINT64_MAX: it has left */
+	_Atomic uint64_t beat_ns;
 	_Atomic uint32_t asked;		  /* somebody wants a beat */
 	_Atomic uint64_t in, summed, out; /* chunks that it has copied in, summed, copied out */
 	_Atomic uint64_t process;	  /* 0: not known yet (life.h) */
@@ -113,13 +113,13 @@ struct fan_host_board {
 	unsigned job_ranks;			  /* that an average divides by */
 	struct fan_host_op op[FAN_HOST_OPS_KEPT]; /* a ring: number i at op[i % KEPT] */
 	uint64_t first_op, next_op;
-	uint64_t chunks;	    /* of all operations started so far */
-	uint64_t in, sum, net, out; /* chunks: the next to copy in, to sum, to hear of from the
-				     * other hosts, to copy out */
-	uint64_t in_op, sum_op, net_op, out_op; /* the operations that these belong to, or those
-						 * before them: first_op - 1 or more */
-	struct fan_host_net with;		/* hosts 0 or 1: no other host */
-	uint64_t returned; /* shares that have come back, and are not counted as summed */
+	uint64_t chunks; /* of all operations started so far */
+	/* chunks: the next to copy in, to sum, to hear of from the other hosts, to copy out */
+	uint64_t in, sum, net, out;
+	/* the operations that these belong to, or those before them: first_op - 1 or more */
+	uint64_t in_op, sum_op, net_op, out_op;
+	struct fan_host_net with; /* hosts 0 or 1: no other host */
+	uint64_t returned;	  /* shares that have come back, and are not counted as summed */
 };
 
 /* Bytes of the segment of `ranks` ranks, 1 .. FAN_HOST_RANKS_MAX. */

@@ -24,8 +24,8 @@
 
 struct fan_split {
 	unsigned parts;
-	uint64_t begin[FAN_PARTS_MAX + 1]; /* of each part, in 1 / FAN_CUT_WHOLE of a tensor; the
-					    * last one is FAN_CUT_WHOLE */
+	/* of each part, in 1 / FAN_CUT_WHOLE of a tensor; the last one is FAN_CUT_WHOLE */
+	uint64_t begin[FAN_PARTS_MAX + 1];
 };
 
 /* Shares and those before them: an operation keeps the ones it was started with. */

@@ -110,8 +110,8 @@ struct fan_regroup {
 	int32_t *owners;  /* of each slot: who has its last result; whether a rank lacks it */
 	uint8_t *results; /* FAN_REGROUP_RESULTS of them, result_bytes each */
 	size_t result_bytes;
-	unsigned next, given; /* the slots whose results are in progress: from next on, how many are
-			       * behind them */
+	/* the slots whose results are in progress: from next on, how many are behind them */
+	unsigned next, given;
 	/* Counters of connections that were closed. */
 	struct fanin_stats before;
 	struct fan_rtt_histogram trips_before;
