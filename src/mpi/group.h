@@ -28,7 +28,7 @@ struct fan_mpi_group {
 	_Atomic(MPI_Comm)
 		comm; /* MPI_COMM_NULL: it has ended, and this memory is free for another */
 	int rank, ranks;
-	/* why no call is taken; FAN_WHY_TAKEN: some may be.  Equal on the ranks of the communicator */
+	/* why no call is taken; FAN_WHY_TAKEN: some may be.  Equal on all of its ranks */
 	enum fan_mpi_why off;
 	bool kept;	 /* until MPI_Finalize, because persistent requests outlive communicators */
 	unsigned calls;	 /* calls before the join that fanin could take */

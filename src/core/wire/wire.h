@@ -170,7 +170,7 @@ struct fan_frag {
 	uint8_t type;  /* enum fan_type */
 	uint8_t dtype; /* enum fan_dtype */
 	uint8_t place; /* of the fragment: one of FAN_PLACES shared slots */
-	/* enum fan_redop.  Not beside dtype: comparing both at once would stall on the store buffer */
+	/* enum fan_redop.  Not beside dtype: one comparison of both stalls on the store buffer */
 	uint8_t op;
 	uint8_t priority; /* 0 lowest */
 	uint8_t depth;	  /* hops from the aggregator down a route */
