@@ -45,6 +45,9 @@ def main() -> int:
     preload = Path(_library.path()).parent / "libfanin-mpi.so"
     if preload.exists():
         print(f"mpi      LD_PRELOAD={preload}")
+    plugin = preload.parent / "libnccl-net-fanin.so"
+    if plugin.exists():
+        print(f"nccl     NCCL_NET_PLUGIN={plugin}")
     names = sorted(name for name in os.environ if name.startswith("FANIN_"))
     for name in names + [name for name in _LAUNCHER if name in os.environ]:
         print(f"set      {name}={os.environ[name]}")
