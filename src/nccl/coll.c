@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "log.h"
+#include "net.h"
 
 struct request {
 	struct coll *of;       /* NULL: free */

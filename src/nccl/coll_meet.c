@@ -18,7 +18,7 @@
 #include "lib/base/config.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/meeting.h"
-#include "log.h"
+#include "net.h"
 #include "rails.h"
 
 #define MAGIC	   0x3143616eu /* "naC1" */

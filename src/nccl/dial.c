@@ -15,7 +15,7 @@
 
 #include "abi.h"
 #include "link.h"
-#include "log.h"
+#include "net.h"
 #include "net/clock.h"
 #include "rails.h"
 

@@ -14,7 +14,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "net.h"
 
 #define MAGIC_READY   0x526e6166u /* "fanR" */
 #define MAGIC_MESSAGE 0x4d6e6166u /* "fanM" */

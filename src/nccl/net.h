@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* net.h - what stands in the tables of several versions, of ncclNet and ncclCollNet: beginning,
- * devices, memory. */
+ * devices, memory; and lines in NCCL's own log, by the logger that it hands to init. */
 #ifndef FAN_NCCL_NET_H
 #define FAN_NCCL_NET_H
 
@@ -35,5 +35,18 @@ int fan_nccl_reg_mr_dma_buf(void *comm, void *data, size_t size, int type, uint6
 int fan_nccl_dereg_mr(void *comm, void *memory);
 
 int fan_nccl_finalize(void *context);
+
+/* ---- the log ---- */
+
+#define FAN_NCCL_LINE_BYTES 512 /* of a line; what is longer is cut */
+
+/* Later lines go to `to`; NULL: nowhere. */
+void fan_nccl_log_to(fan_nccl_logger to);
+
+/* Shown with NCCL_DEBUG=INFO. */
+void fan_nccl_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Shown with NCCL_DEBUG=WARN.  Returns `result`. */
+int fan_nccl_warn(int result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -9,7 +9,6 @@
 #include "coll.h"
 #include "dial.h"
 #include "link.h"
-#include "log.h"
 #include "net.h"
 
 #define EXPORTED __attribute__((visibility("default")))

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api.h"
+/* api.c - a plug-in as NCCL sees it: loaded by dlopen, and called through the table of one version.
+ */
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "world.h"
 
 #define NET(v)	((const struct fan_nccl_net_v##v *)a->net)
 #define COLL(v) ((const struct fan_nccl_coll_v##v *)a->coll)
