@@ -259,7 +259,7 @@ struct fanin_part {
 			   * 0: it was not */
 	uint32_t settled; /* 1: shares stay as they are until the network changes; 0: they are
 			   * still being learnt */
-	uint32_t lost;	  /* 1: the switch has died, and the others sum its share */
+	uint32_t lost;	  /* 1: the switch is gone, and the others sum its share meanwhile */
 };
 
 /* Options of a switch inside this process.  Set with FANIN_SWITCH_OPTIONS_INIT, then

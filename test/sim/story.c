@@ -297,7 +297,7 @@ static bool ended_well(const struct run *r, const struct host_worker *w, const s
 	case STORY_ROGUE: return true;
 	case STORY_STOPPED: /* told until they hear it, though much may be lost */
 		return end->err == FAN_E_STOPPED && r->struck_ns &&
-		       end->at_ns <= r->struck_ns + FAN_STOP_FINISH_NS + TOLD_NS;
+		       end->at_ns <= r->struck_ns + FAN_STOP_YOUNG_NS + TOLD_NS;
 	default: return false;
 	}
 }

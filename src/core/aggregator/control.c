@@ -145,6 +145,7 @@ void fan_control_become_ready(struct fan_aggregator *ag, struct fan_job *j)
 	j->pool.relayed = j->up != NULL;
 	j->state = FAN_JOB_READY;
 	j->telling = 0;
+	j->ready_ns = ag->now_ns;
 	j->tell_ns = UINT64_MAX;
 	j->answered = FAN_RANK_NONE;
 	touch(ag); /* which tells them */
@@ -427,15 +428,24 @@ static void test_group(struct fan_aggregator *ag, struct fan_job *j, uint64_t no
 	put_standing(it, out, j, j->id, &all);
 }
 
+/* Ranks that have lost another aggregator just now are agreeing about that: a second loss meanwhile
+ * would be their end. */
+static bool is_young(const struct fan_job *j, uint64_t now_ns)
+{
+	return j->state == FAN_JOB_READY && now_ns < j->ready_ns + FAN_STOP_YOUNG_NS;
+}
+
 void fan_aggregator_stop(struct fan_aggregator *ag, uint64_t now_ns)
 {
 	if (ag->stop_ns)
 		return;
 	ag->now_ns = now_ns;
 	ag->stop_ns = now_ns + FAN_STOP_FINISH_NS;
-	for (unsigned i = 0; i < ag->jobs.max; i++)
-		if (ag->jobs.job[i].state == FAN_JOB_READY)
-			ag->jobs.job[i].last_frag = fan_job_last_open(&ag->jobs.job[i]);
+	for (unsigned i = 0; i < ag->jobs.max; i++) {
+		struct fan_job *j = &ag->jobs.job[i];
+		if (j->state == FAN_JOB_READY)
+			j->last_frag = is_young(j, now_ns) ? UINT64_MAX : fan_job_last_open(j);
+	}
 	touch(ag);
 }
 
@@ -445,8 +455,9 @@ static void stop_job(struct fan_aggregator *ag, struct fan_job *j, struct fan_ou
 	const struct fan_job_fault fault = {
 		.err = FAN_E_STOPPED, .rank_a = FAN_RANK_NONE, .rank_b = FAN_RANK_NONE};
 	uint64_t oldest;
-	const bool waits = j->state == FAN_JOB_READY && ag->now_ns < ag->stop_ns;
-	if (j->state == FAN_JOB_FAILED || (waits && fan_job_open(j, &oldest)))
+	const bool finishes = j->state == FAN_JOB_READY && ag->now_ns < ag->stop_ns;
+	if (j->state == FAN_JOB_FAILED || is_young(j, ag->now_ns) ||
+	    (finishes && fan_job_open(j, &oldest)))
 		return;
 	fan_control_fail(ag, j, &fault, out);
 }

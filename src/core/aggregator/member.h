@@ -75,6 +75,7 @@ struct fan_job {
 	uint16_t telling;
 	/* READY: the rank whose BEAT made it so, which knows; FAN_RANK_NONE: none */
 	uint16_t answered;
+	uint64_t ready_ns;     /* since when it is READY */
 	uint64_t tell_ns;      /* when to tell all once more; UINT64_MAX: not */
 	uint64_t last_frag;    /* being stopped: of the rounds that were open; 0: there are none */
 	bool told;	       /* FORMING: some who know its epoch are no members now */

@@ -37,15 +37,16 @@
 #define FAN_OPS_MAX	 64    /* operations in flight of one worker */
 
 /* Switch */
-#define FAN_JOBS_MAX	       64	     /* jobs on one switch shard, failed ones included */
-#define FAN_GROUPS_MAX	       256	     /* jobs on one shard without shared slots */
-#define FAN_MEMBERS_MAX	       2048	     /* members over all jobs of one shard */
-#define FAN_SLOTS_MAX	       65536	     /* slots of one shard */
-#define FAN_SHARDS_MAX	       64	     /* shards, UDP ports, of one switch */
-#define FAN_SLOTS_LEAST	       16	     /* units kept for each job that may still come */
-#define FAN_STOP_FINISH_NS     (50 * FAN_MS) /* an aggregator that stops waits for open rounds */
-#define FAN_STOP_LOOK_NS       (2 * FAN_MS)  /* and looks for them so often */
-#define FAN_STOP_TELL_NS       (40 * FAN_MS) /* between its words to a member that stays */
+#define FAN_JOBS_MAX	       64	      /* jobs on one switch shard, failed ones included */
+#define FAN_GROUPS_MAX	       256	      /* jobs on one shard without shared slots */
+#define FAN_MEMBERS_MAX	       2048	      /* members over all jobs of one shard */
+#define FAN_SLOTS_MAX	       65536	      /* slots of one shard */
+#define FAN_SHARDS_MAX	       64	      /* shards, UDP ports, of one switch */
+#define FAN_SLOTS_LEAST	       16	      /* units kept for each job that may still come */
+#define FAN_STOP_FINISH_NS     (50 * FAN_MS)  /* an aggregator that stops waits for open rounds */
+#define FAN_STOP_YOUNG_NS      (250 * FAN_MS) /* after a job's beginning it is not stopped */
+#define FAN_STOP_LOOK_NS       (2 * FAN_MS)   /* and looks for them so often */
+#define FAN_STOP_TELL_NS       (40 * FAN_MS)  /* between its words to a member that stays */
 #define FAN_DRAIN_JOBS_MAX     8   /* names of jobs that an aggregator waits for at its end */
 #define FAN_DRAIN_HEAD_BYTES   20  /* of each: what all names derived from it begin with */
 #define FAN_EVENTS_MAX	       256 /* events kept for the log until they are read */

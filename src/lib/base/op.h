@@ -27,6 +27,7 @@ enum fan_op_kind {
 	/* Of the rank's thread, which frees it. */
 	FAN_OP_MEASUREMENT, /* share_meter.h */
 	FAN_OP_AGREEMENT,   /* regroup_agree.h */
+	FAN_OP_OFFER,	    /* hello.h */
 	FAN_OP_REST,	    /* a run of elements of another operation, summed anew */
 };
 

@@ -19,7 +19,7 @@ void fan_echo_ask(struct fan_udp *u, uint64_t nonce)
 	fan_path_ask(u, NULL, nonce, FAN_HEAD_BYTES + FAN_ECHO_MIN);
 }
 
-static bool has_answered(struct fan_udp *u, uint64_t nonce)
+bool fan_echo_heard(struct fan_udp *u, uint64_t nonce)
 {
 	uint8_t buffer[FAN_UDP_RECV_BYTES];
 	struct fan_udp_batch b;
@@ -50,7 +50,7 @@ static void listen_for(struct fan_udp *u, unsigned count, uint64_t nonce, bool *
 			return;
 		for (unsigned i = 0; i < count; i++)
 			if (p[i].fd >= 0 && p[i].revents)
-				answers[i] = has_answered(&u[i], nonce);
+				answers[i] = fan_echo_heard(&u[i], nonce);
 	}
 }
 

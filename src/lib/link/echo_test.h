@@ -17,6 +17,9 @@ struct fan_udp;
 /* Send one echo to the aggregator that `u` is connected to. */
 void fan_echo_ask(struct fan_udp *u, uint64_t nonce);
 
+/* Has the answer to the echo `nonce` come? */
+bool fan_echo_heard(struct fan_udp *u, uint64_t nonce);
+
 /* Send an echo to each of `count` aggregators, and note in `answers` which have answered.  Entries
  * without a port do not.  Blocks for at most FAN_ECHO_TEST_TRIES * FAN_ECHO_TEST_MS. */
 void fan_echo_test(const fan_peer *at, unsigned count, bool *answers);

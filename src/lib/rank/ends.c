@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "hello.h"
 #include "net/clock.h"
 #include "rank.h"
 #include "share_meter.h"
@@ -62,6 +63,7 @@ static void ended(struct fan_rank *c, const struct fanin_op *op)
 		assert(c->regroup);
 		c->regroup->arrived = true;
 		break;
+	case FAN_OP_OFFER: fan_hello_offered(c, op); break;
 	case FAN_OP_OWN:
 	case FAN_OP_REST: break;
 	}

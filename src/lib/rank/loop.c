@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "ends.h"
+#include "hello.h"
 #include "net/clock.h"
 #include "parts.h"
 #include "plan_client.h"
@@ -143,6 +144,10 @@ static void start_ops(struct fan_rank *c, uint64_t now_ns)
 			return;
 		if (!c->ops.running_count)
 			c->when.quiet_ns = now_ns;
+		if (!fan_hello_offer(c))
+			fan_rank_fail(c, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
+		if (!c->ops.waiting.head)
+			return;
 		const int permits = fan_share_meter_permits(c);
 		if (permits < 0)
 			fan_rank_fail(c, permits, fan_err_text(permits));

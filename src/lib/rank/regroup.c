@@ -15,6 +15,7 @@
 #include "rank.h"
 #include "regroup_agree.h"
 
+#define BACK_NS (5000 * FAN_MS)		/* in which a part that is there again has to answer */
 #define LOOK_NS (2 * FAN_JOIN_RETRY_NS) /* between rounds of a rank that joins, at most */
 
 static const uint64_t nobody[FAN_RANK_WORDS];
@@ -44,6 +45,8 @@ void fan_regroup_enable(struct fan_rank *c)
 	if (!g)
 		return;
 	g->all = c->parts.count;
+	g->back = -1;
+	fan_hello_init(&g->hello);
 	for (unsigned k = 0; k < c->parts.count; k++) {
 		g->first[k] = (struct fan_regroup_part){c->parts.job[k], c->parts.inside[k],
 							c->parts.mbps[k]};
@@ -65,6 +68,7 @@ void fan_regroup_free(struct fan_regroup *g)
 		return;
 	close_old(g);
 	fan_regroup_forget(g);
+	fan_hello_free(&g->hello);
 	free(g);
 }
 
@@ -152,8 +156,10 @@ static void drop_connections(struct fan_rank *c, int number, uint64_t now_ns)
 static void take_parts(struct fan_rank *c)
 {
 	struct fan_regroup *g = c->regroup;
-	char suffix[16];
+	char suffix[32];
 	snprintf(suffix, sizeof suffix, "!%llx", (unsigned long long)g->gone);
+	if (g->turns != (unsigned)__builtin_popcountll(g->gone)) /* this set may have been before */
+		snprintf(suffix, sizeof suffix, "!%llx.%x", (unsigned long long)g->gone, g->turns);
 	c->parts.count = 0;
 	for (unsigned n = 0; n < g->all; n++) {
 		const struct fan_regroup_part *p = &g->first[n];
@@ -167,14 +173,20 @@ static void take_parts(struct fan_rank *c)
 	}
 }
 
-/* `err`: of the loss, if no part is left. */
+/* Part `number` is lost, or there again if it was.  `err`: of the loss, if no part is left. */
 static void begin(struct fan_rank *c, int number, int err, const char *why, uint64_t now_ns)
 {
 	struct fan_regroup *g = c->regroup;
 	const uint64_t alive_ns = (uint64_t)c->cfg.alive_ms * FAN_MS;
-	assert(number >= 0 && (unsigned)number < g->all && !(g->gone >> number & 1));
-	assert(g->phase <= FAN_REGROUP_JOINS);
-	g->gone |= UINT64_C(1) << number;
+	assert(number >= 0 && (unsigned)number < g->all && g->phase <= FAN_REGROUP_JOINS);
+	g->gone ^= UINT64_C(1) << number;
+	g->turns++;
+	g->back = g->gone >> number & 1 ? -1 : number;
+	g->back_by_ns = now_ns + BACK_NS;
+	if (g->back < 0)
+		fan_hello_lost(&g->hello, (unsigned)number, now_ns);
+	else
+		fan_hello_back(&g->hello, (unsigned)number, now_ns);
 	snprintf(g->why, sizeof g->why, "%s", why);
 	if (g->phase == FAN_REGROUP_NONE) {
 		stop_ops(c);
@@ -189,7 +201,8 @@ static void begin(struct fan_rank *c, int number, int err, const char *why, uint
 	take_parts(c);
 	g->look_ns = now_ns + LOOK_NS;
 	g->silent_ns = now_ns + alive_ns;
-	g->until_ns = now_ns + 2 * alive_ns + FAN_REGROUP_MARGIN_MS * FAN_MS;
+	g->until_ns =
+		now_ns + 2 * (g->back < 0 ? alive_ns : BACK_NS) + FAN_REGROUP_MARGIN_MS * FAN_MS;
 	c->when.join_by_ns = g->until_ns;
 	pthread_mutex_lock(&c->lock);
 	c->ready = false;
@@ -202,16 +215,21 @@ static void begin(struct fan_rank *c, int number, int err, const char *why, uint
 
 /* ---- losses ---- */
 
-/* The number of the part that a fault says is lost; -1: it says something else. */
-static int number_lost(const struct fan_regroup *g, const struct fan_connection *cn,
-		       const struct fan_fault *f)
+/* The number of the part that a fault says is lost, or there again; -1: it says something else. */
+static int number_of(const struct fan_regroup *g, const struct fan_connection *cn,
+		     const struct fan_fault *f)
 {
 	int number = FAN_CAUSE_GONE(0) - f->err;
+	const bool told = number >= 0 && number < (int)g->all;
 	if (f->err == FAN_E_RESTARTED || f->err == FAN_E_STOPPED ||
 	    (f->err == FAN_E_UNREACHABLE && !fan_ranks_count(f->ranks)))
 		number = g->number[cn->part];
-	bool named = number >= 0 && number < (int)g->all && g->first[number].inside < 0;
-	return named && !(g->gone >> number & 1) ? number : -1;
+	if (g->back >= 0 && (g->number[cn->part] == g->back || f->err == FAN_E_TIMEOUT))
+		number = g->back; /* whatever it says, or whoever does not join there */
+	if (number < 0 || number >= (int)g->all || g->first[number].inside >= 0)
+		return -1;
+	const bool is_back = told && g->phase == FAN_REGROUP_NONE;
+	return is_back || !(g->gone >> number & 1) ? number : -1;
 }
 
 static void tell_why(const struct fan_rank *c, const struct fan_connection *cn, int number,
@@ -222,7 +240,8 @@ static void tell_why(const struct fan_rank *c, const struct fan_connection *cn, 
 	if (f->err != FAN_CAUSE_GONE(number))
 		fan_rank_fault_text(c, cn, f, why, bytes);
 	else
-		snprintf(why, bytes, "another rank has lost the switch %s",
+		snprintf(why, bytes, "another rank has %s the switch %s",
+			 c->regroup->gone >> number & 1 ? "found" : "lost",
 			 fan_peer_text(&c->regroup->first[number].part.at, addr, sizeof addr));
 }
 
@@ -259,7 +278,7 @@ bool fan_regroup_forgives(struct fan_rank *c, struct fan_connection *cn, uint64_
 	char why[FAN_FAULT_TEXT_BYTES];
 	if (!g || g->phase > FAN_REGROUP_JOINS)
 		return false;
-	int number = number_lost(g, cn, f);
+	int number = number_of(g, cn, f);
 	if (number >= 0) {
 		tell_why(c, cn, number, why, sizeof why);
 		begin(c, number, f->err == FAN_E_STOPPED ? f->err : FAN_E_UNREACHABLE, why, now_ns);
@@ -278,9 +297,11 @@ static void check_answers(struct fan_rank *c, uint64_t now_ns)
 {
 	struct fan_regroup *g = c->regroup;
 	char why[FAN_FAULT_TEXT_BYTES], addr[80];
-	for (unsigned i = 0; i < c->connections && now_ns >= g->silent_ns; i++) {
+	for (unsigned i = 0; i < c->connections; i++) {
 		struct fan_connection *cn = &c->connection[i];
-		if (fan_worker_welcome(cn->w) || fan_worker_phase(cn->w) != FAN_W_JOINING)
+		const bool back = g->back >= 0 && g->number[cn->part] == g->back;
+		if (fan_worker_welcome(cn->w) || fan_worker_phase(cn->w) != FAN_W_JOINING ||
+		    now_ns < (back ? g->back_by_ns : g->silent_ns))
 			continue;
 		if (c->parts.inside[cn->part] >= 0) {
 			fan_rank_blame_for_silence(c, cn->part);
@@ -303,6 +324,7 @@ static void discount_sleep(struct fan_rank *c, uint64_t now_ns)
 	const uint64_t late_ns = fan_awake_late_ns(g->look_ns, now_ns);
 	g->look_ns = now_ns + LOOK_NS;
 	g->silent_ns += late_ns;
+	g->back_by_ns += late_ns;
 	g->until_ns += late_ns;
 	c->when.join_by_ns = g->until_ns;
 }
@@ -326,11 +348,27 @@ static void serve_old(struct fan_rank *c, uint64_t now_ns)
 		close_old(g);
 }
 
+/* A lost part that all ranks hear again is taken in. */
+static void look_for_lost(struct fan_rank *c, uint64_t now_ns)
+{
+	struct fan_regroup *g = c->regroup;
+	char why[FAN_FAULT_TEXT_BYTES], addr[80];
+	if (!g->gone || g->phase != FAN_REGROUP_NONE || c->fate.leaving || !c->ready)
+		return;
+	const int number = fan_hello_work(c, now_ns);
+	if (number < 0)
+		return;
+	snprintf(why, sizeof why, "the switch %s is there again",
+		 fan_peer_text(&g->first[number].part.at, addr, sizeof addr));
+	begin(c, number, FAN_E_UNREACHABLE, why, now_ns);
+}
+
 void fan_regroup_work(struct fan_rank *c, uint64_t now_ns)
 {
 	if (!c->regroup)
 		return;
 	serve_old(c, now_ns);
+	look_for_lost(c, now_ns);
 	if (c->regroup->phase != FAN_REGROUP_JOINS || c->fate.leaving)
 		return;
 	discount_sleep(c, now_ns);
@@ -342,6 +380,7 @@ void fan_regroup_joined(struct fan_rank *c)
 	if (!c->regroup)
 		return;
 	keep_results(c);
+	c->regroup->back = -1;
 	if (c->regroup->phase == FAN_REGROUP_JOINS)
 		fan_regroup_agree(c);
 }
@@ -357,8 +396,13 @@ uint64_t fan_regroup_deadline(const struct fan_rank *c)
 					       : fan_worker_deadline(cn->w);
 		at_ns = one_ns < at_ns ? one_ns : at_ns;
 	}
+	if (g && g->gone && g->phase == FAN_REGROUP_NONE && !c->fate.leaving && c->ready &&
+	    g->hello.turn_ns < at_ns)
+		at_ns = g->hello.turn_ns;
 	if (!g || c->fate.leaving || g->phase != FAN_REGROUP_JOINS)
 		return at_ns;
+	if (g->back >= 0 && g->back_by_ns < at_ns)
+		at_ns = g->back_by_ns;
 	for (unsigned i = 0; i < c->connections; i++)
 		if (!fan_worker_welcome(c->connection[i].w) && g->silent_ns < at_ns)
 			at_ns = g->silent_ns;

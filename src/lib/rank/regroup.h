@@ -17,6 +17,10 @@
  * is whole everywhere, also in place: it is summed anew.  Operations that some rank had not started
  * are started anew by all (ADR 27).
  *
+ * A part that is there again (hello.h) is taken in likewise: all leave, with the cause by which
+ * they tell of its loss, for jobs whose names have the set without it, and how often it has
+ * changed.  If it does not answer then, it is lost again.
+ *
  * A rank's own aggregator dies with the rank, so that ends the job.  So does another loss before
  * all have agreed. */
 #ifndef FAN_LIB_RANK_REGROUP_H

@@ -248,11 +248,17 @@ static bool rest_of(const struct fan_regroup *g, struct fan_op_queue *q, struct 
 	return true;
 }
 
+/* Shares are learnt anew, and so is who is there again. */
+static bool is_asked_anew(const struct fanin_op *op)
+{
+	return op->kind == FAN_OP_MEASUREMENT || op->kind == FAN_OP_OFFER;
+}
+
 /* Are the shares known by which each operation was cut that all ranks have started? */
 static bool knows_shares(const struct fan_regroup *g, uint64_t all_ops)
 {
 	for (unsigned n = 0; n < g->op_count; n++)
-		if (g->op[n]->kind != FAN_OP_MEASUREMENT && g->op[n]->number < all_ops &&
+		if (!is_asked_anew(g->op[n]) && g->op[n]->number < all_ops &&
 		    !fan_split_history_at(&g->shares, g->op[n]->number))
 			return false;
 	return true;
@@ -263,7 +269,7 @@ static bool go_on_with(struct fan_rank *c, struct fan_op_queue *q, struct fanin_
 		       uint64_t all_ops)
 {
 	bool ok = true;
-	if (op->kind == FAN_OP_MEASUREMENT) { /* shares are learnt anew */
+	if (is_asked_anew(op)) {
 		fan_rank_end_op(c, op, FAN_OK);
 	} else if (op->number >= all_ops) {
 		op->connections = op->connections_done = 0;

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hello.h"
 #include "rank.h"
 
 #define US_NS	1000
@@ -82,9 +83,12 @@ void fan_share_meter_started(struct fan_rank *c, struct fanin_op *op)
 	op->number = c->meter.ops++;
 	op->is_whole = home >= 0;
 	op->home = (uint8_t)home;
-	if (!fan_op_is_callers(op->kind) || op->is_whole)
+	if (!fan_op_is_callers(op->kind))
 		return;
 	uint64_t bytes = op->op.count * fan_dtype_bytes(op->op.dtype);
+	fan_hello_started(c, bytes);
+	if (op->is_whole)
+		return;
 	c->meter.bytes += bytes;
 	c->meter.open_bytes += bytes;
 }
@@ -221,8 +225,8 @@ int fan_share_meter_permits(struct fan_rank *c)
 {
 	struct fan_share_meter *s = &c->meter;
 	const struct fanin_op *next = c->ops.waiting.head;
-	if (!s->learns || next->kind == FAN_OP_MEASUREMENT || next->is_counted ||
-	    home_of(c, next) >= 0)
+	if (!s->learns || next->kind == FAN_OP_MEASUREMENT || next->kind == FAN_OP_OFFER ||
+	    next->is_counted || home_of(c, next) >= 0)
 		return 1;
 	uint64_t bytes = next->op.count * fan_dtype_bytes(next->op.dtype);
 	bool due = s->bytes >= period_of(c);

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "hello.h"
 #include "lib/base/cause.h"
 #include "lib/base/fault_text.h"
 #include "lib/base/plan_msg.h"
@@ -88,6 +89,9 @@ struct fan_regroup {
 	struct fan_regroup_part first[FAN_CAUSE_PARTS_MAX]; /* `all` of them */
 	uint8_t number[FAN_PARTS_MAX];	/* of the communicator's parts, among `first` */
 	char why[FAN_FAULT_TEXT_BYTES]; /* the loss, in a sentence */
+	unsigned turns;			/* losses and returns so far */
+	int back;			/* JOINS: the part that is taken in again; -1: none */
+	uint64_t back_by_ns;		/* it has answered by then, or is lost again */
 	uint64_t look_ns;   /* time of the next look at the latest; later: this rank has slept */
 	uint64_t silent_ns; /* who has not answered a JOIN by then is lost */
 	uint64_t until_ns;  /* all ranks have joined by then, or the job ends */
@@ -112,6 +116,7 @@ struct fan_regroup {
 	size_t result_bytes;
 	/* the slots whose results are in progress: from next on, how many are behind them */
 	unsigned next, given;
+	struct fan_hello hello;
 	/* Counters of connections that were closed. */
 	struct fanin_stats before;
 	struct fan_rtt_histogram trips_before;

@@ -420,6 +420,7 @@ static void control__stops(void **state)
 {
 	(void)state;
 	rig_form("a", 2, 0);
+	rig_pass(FAN_STOP_YOUNG_NS);
 	const int32_t one = 1;
 	struct fan_frag f = rig_data(0, 0, &one);
 	assert_int_equal(rig_send(rig_peer(0), &f), FAN_WAIT);
@@ -451,12 +452,29 @@ static void control__stops(void **state)
 	assert_int_equal(fan_aggregator_undrained(rig.ag), 0);
 }
 
+/* Its ranks may be agreeing about another loss. */
+static void control__stops_no_young_job(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	fan_aggregator_stop(rig.ag, rig.now_ns);
+	const int32_t one = 1;
+	rig_pass(FAN_STOP_YOUNG_NS / 2);
+	for (uint16_t r = 0; r < 2; r++) {
+		const struct fan_frag f = rig_data(r, 0, &one);
+		assert_int_equal(rig_send(rig_peer(r), &f), r ? FAN_DONE : FAN_WAIT);
+	}
+	rig_pass(FAN_STOP_YOUNG_NS / 2);
+	assert_int_equal(job0()->fault.err, FAN_E_STOPPED);
+}
+
 /* What others do not end in time is not waited for; a job that forms is told at once, and who comes
  * meanwhile is refused. */
 static void control__stops_in_time(void **state)
 {
 	(void)state;
 	rig_form("a", 2, 0);
+	rig_pass(FAN_STOP_YOUNG_NS);
 	const int32_t one = 1;
 	const struct fan_frag f = rig_data(0, 0, &one);
 	assert_int_equal(rig_send(rig_peer(0), &f), FAN_WAIT);
@@ -499,6 +517,7 @@ int main(void)
 		RIG_TEST(control__silent_while_forming),
 		RIG_TEST(control__silence_counts_while_awake),
 		RIG_TEST(control__stops),
+		RIG_TEST(control__stops_no_young_job),
 		RIG_TEST(control__stops_in_time),
 	};
 	return RUN(tests);

@@ -382,6 +382,68 @@ static void regroup__the_last_one_says_goodbye(void **state)
 	run(&p, ends_stopped, FANIN_MODE_NATIVE);
 }
 
+/* All ranks go on until rank 0 says that part 1 is there again; then part 0 stops, so that it is
+ * needed. */
+static int until_back(struct member *m)
+{
+	struct plan *p = m->team->ctx;
+	struct fanin_part part = {.size = sizeof part};
+	int e = 0;
+	int32_t word[2] = {0};
+	for (int n = 0; !e && !word[0]; n++) {
+		float x[300];
+		bool right = true;
+		for (size_t i = 0; i < 300; i++)
+			x[i] = value(m->rank, i, n);
+		e = fanin_allreduce(m->comm, x, x, 300, FANIN_FLOAT32, FANIN_SUM);
+		for (size_t i = 0; i < 300 && !e; i++)
+			right &= x[i] == RANKS * value(1, i, n);
+		EXPECT(right);
+		if (n == 20 && m->rank == 0) {
+			fan_daemon_goodbye(p->sw[1]);
+			fan_daemon_stop(p->sw[1]);
+			start_at(&p->sw[1], p->address[1]);
+		}
+		EXPECT(!fanin_comm_part(m->comm, 1, &part));
+		word[0] = n > 30 && m->rank == 0 && !part.lost;
+		if (!e)
+			e = fanin_broadcast(m->comm, word, 1, FANIN_INT32, 0);
+		usleep(1000);
+	}
+	return e;
+}
+
+static void comes_back(struct member *m)
+{
+	struct plan *p = m->team->ctx;
+	struct fanin_part part = {.size = sizeof part};
+	if (!team_joined(m))
+		return;
+	EXPECT(until_back(m) == 0);
+	for (int k = 0; k < SWITCHES; k += 2) {
+		int32_t one = 1;
+		if (m->rank == 0)
+			fan_daemon_goodbye(p->sw[k]);
+		EXPECT(!fanin_allreduce(m->comm, &one, &one, 1, FANIN_INT32, FANIN_SUM));
+		EXPECT(one == RANKS && !fanin_barrier(m->comm));
+	}
+	for (uint32_t k = 0; k < SWITCHES; k++) {
+		EXPECT(!fanin_comm_part(m->comm, k, &part));
+		EXPECT(k != 1 || !part.lost);
+	}
+	if (*fanin_comm_error(m->comm))
+		fprintf(stderr, "rank %d: %s\n", m->rank, fanin_comm_error(m->comm));
+}
+
+static void regroup__one_that_is_there_again(void **state)
+{
+	(void)state;
+	struct plan p = {.goodbye = true, .late = -1, .deaf = -1};
+	run(&p, comes_back, FANIN_MODE_NATIVE);
+	p = (struct plan){.goodbye = true, .shards = 2, .late = -1, .deaf = -1};
+	run(&p, comes_back, FANIN_MODE_FIXED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -396,6 +458,7 @@ int main(void)
 		cmocka_unit_test(regroup__ends_without_any),
 		cmocka_unit_test(regroup__one_that_says_goodbye),
 		cmocka_unit_test(regroup__the_last_one_says_goodbye),
+		cmocka_unit_test(regroup__one_that_is_there_again),
 	};
 	setenv("FANIN_HOSTS", "0", 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
