@@ -63,6 +63,94 @@ def figure_table(figures):
     return report.table(columns, rows)
 
 
+# What an experiment has found, in a sentence, with the figures that it has recorded.
+FINDINGS = {
+    "all": (
+        "With scarce memory ESA finishes jobs %.2g times sooner than a ring, with ample memory all that share or split slots %.2g times",
+        lambda f: (
+            f["memory scarce: ring, average completion time"]
+            / f["memory scarce: esa, average completion time"],
+            f["memory ample: ring, average completion time"]
+            / f["memory ample: esa, average completion time"],
+        ),
+    ),
+    "atp": (
+        "With scarce memory ATP's shared slots have %.2g times the throughput of a static split",
+        lambda f: (f["3 jobs, scarce memory (16): ATP's throughput by SwitchML's static split"],),
+    ),
+    "combine": (
+        "On routes over two levels ESA and SA-ATP together are %.3g times as fast as the better alone with 96 slots, %.3g times with 512",
+        lambda f: (
+            f["96 slots: the better of ESA and SA-ATP alone by both"],
+            f["512 slots: the better of ESA and SA-ATP alone by both"],
+        ),
+    ),
+    "drops": (
+        "Dropping what finds no slot halves ATP's time where one server is the limit (%.3g by %.3g ms with memory 16); ESA takes %.3g",
+        lambda f: (
+            f["10 Gb/s, one server, memory 16: grid"],
+            f["10 Gb/s, one server, memory 16: atp"],
+            f["10 Gb/s, one server, memory 16: esa"],
+        ),
+    ),
+    "esa": (
+        "With scarce memory ESA finishes jobs %.2g times sooner than ATP, and in plenty as soon",
+        lambda f: (f["ATP by ESA, average completion time, at the best memory (16)"],),
+    ),
+    "grid": (
+        "Many trees a server sum %.2g times as fast as ATP's rule on GRID's fat-tree with links as they are",
+        lambda f: (f["links as they are: best against atp, nearest"],),
+    ),
+    "placement": (
+        "A box in the middle sums 8 hosts' tensors %.3g times as fast as a ring, four spares for 4 hosts %.3g times, hosts alone %.3g",
+        lambda f: (
+            f["8 x 1, a box with eight links: the ring's time by its"],
+            f["4 x 1, four spare hosts: the ring's time by its"],
+            f["4 x 1, nothing named: the ring's time by its"],
+        ),
+    ),
+    "policies": (
+        "Where a job's share of memory covers its round trip a static split is best; with a third of that ESA is %.2g times as fast",
+        lambda f: (
+            f["10 Gb/s, a server for each job, memory 32: static split"]
+            / f["10 Gb/s, a server for each job, memory 32: esa"],
+        ),
+    ),
+    "sa-atp": (
+        "Running ahead takes %.2g of ATP's time where workers are slow in turns, and changes nothing where none is",
+        lambda f: (f["rotating slow-downs: iteration time by ATP's"],),
+    ),
+    "simulated": (
+        "Simulated, plans have at least %.2g of their rate, over %d plans",
+        lambda f: (
+            min(f["grid: simulated by planned, the least"], f["inart: simulated by planned, the least"]),
+            f["grid: plans within 10 % of their rate, of 42"]
+            + f["inart: plans within 10 % of their rate, of 99"],
+        ),
+    ),
+    "switchml": (
+        "A switch sums for 64 workers in the time of 2; a ring of 16 takes %.3g times as long",
+        lambda f: (f["10 Gb/s: ring by switch, 16 workers, nothing to compute"],),
+    ),
+    "tree": (
+        "512 workers in a tree with losses take %.2g %% longer a byte than 8 at one switch",
+        lambda f: (f["by 8 workers, fragments of 8832 bytes, 40 MB: time per byte, mean of 3"],),
+    ),
+}  # fmt: skip
+
+
+def found(name, result):
+    """The sentence of FINDINGS, or what the experiment calls itself; no figure of it: the latter."""
+    obtained = {f["name"]: f["obtained"] for f in result["figures"]}
+    if name in FINDINGS and not result.get("settings", {}).get("quick"):
+        text, values = FINDINGS[name]
+        try:
+            return text % values(obtained)
+        except (KeyError, TypeError):
+            pass
+    return result.get("title", name)
+
+
 def finding(figures):
     asked = [f for f in figures if f["holds"] is not None]
     missed = [f for f in asked if not f["holds"]]
@@ -106,6 +194,18 @@ def plots_of(page, heading):
     return {"heading": heading, "blocks": [b for b in page["blocks"] if b["kind"] in DRAWN]}
 
 
+def in_words(block):
+    """A recorded drawing whose axis is named by a key of its scenario, as it is drawn today."""
+    if block["kind"] != "curves" or "." not in (block.get("x_name") or ""):
+        return block
+    values = [
+        x for line in block["lines"] for x in line.get("x", ()) if isinstance(x, (int, float))
+    ]
+    log_x = block.get("log_x") or bool(values) and report.grows_by_factors(values)
+    lines = [dict(line, name=line["name"].replace("policy=", "")) for line in block["lines"]]
+    return dict(block, x_name=report.key_words(block["x_name"]), log_x=log_x, lines=lines)
+
+
 def write_result(folder, result, plots=()):
     """result.json; with plots, a line each."""
     text = json.dumps(result, indent=1)
@@ -123,18 +223,22 @@ def render(folder, path=None):
     plots = result.get("plots", [])
     name = result.get("name", os.path.basename(os.path.abspath(folder)))
     figures, path = result["figures"], path or os.path.join(folder, "report.html")
-    blocks = [asked_chart(figures)]
-    blocks += [report.words("Skipped: " + text, bad=True) for text in result.get("skipped", ())]
+    blocks = [report.words("Skipped: " + text, bad=True) for text in result.get("skipped", ())]
     for plot in plots:
-        blocks += [report.heading(plot["heading"])] + plot["blocks"]
+        blocks += [report.heading(plot["heading"])] + [in_words(b) for b in plot["blocks"]]
     if any(plot.get("read_back") for plot in plots):
         blocks.append(report.words(
             "These drawings were read back from an older page of the same run, to three digits."))  # fmt: skip
     blocks += sections(result)
     blocks += [report.heading("Figures"), figure_table(figures)]
-    title = "%s: %s" % (result.get("title", name), finding(figures))
-    sub = "experiments/%s, revision %s, seed %s%s" % (
-        name, str(result.get("revision"))[:12], result.get("seed"),
+    if any(f["asked"] is not None for f in figures):
+        asked = [asked_chart(figures)]
+        blocks.append(
+            report.fold("For developers: what was asked, %s" % finding(figures), asked, "asked")
+        )
+    title = found(name, result)
+    sub = "%s; experiments/%s, revision %s, seed %s%s" % (
+        result.get("title", name), name, str(result.get("revision"))[:12], result.get("seed"),
         ", quick" if result.get("settings", {}).get("quick") else "")  # fmt: skip
     report.write(path, "fanin", title, sub, blocks)
     return path

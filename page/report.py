@@ -70,6 +70,27 @@ def real(row, key):
     return value if isinstance(value, (int, float)) else math.nan
 
 
+# Keys of scenarios, as people say them.
+KEYS = {"memory_frags": "memory, fragments", "slots": "slots", "window": "window, fragments", "gbps": "link rate, Gb/s",
+        "sums_gbps": "what switches sum, Gb/s", "delay_us": "delay of a link, µs", "loss": "loss on every link",
+        "ecn_bytes": "marks from, bytes", "queue_bytes": "queue, bytes", "workers": "workers", "ahead": "run-ahead, fragments",
+        "cache_frags": "sums kept for slow ranks", "bucket_bytes": "bucket, bytes", "speed": "speed of slow workers",
+        "chance": "chance to be slow", "ranks": "ranks that may be slow", "interval_ms": "slow for, ms", "policy": "policy",
+        "quota": "quota, slots", "limit_s": "limit, s", "copies": "copies of the job", "model": "model"}  # fmt: skip
+
+
+def key_words(key):
+    """ "topology.nodes.s0.memory_frags" as "memory, fragments"; what is no such key stays."""
+    last = key.split(".")[-1]
+    return KEYS.get(last, last.replace("_", " ") if "." in key else key)
+
+
+def grows_by_factors(values):
+    """Do numbers go from one to eight times as much and beyond, so that a logarithmic axis spreads them?"""
+    low, high = min(values), max(values)
+    return low > 0 and high / low >= 8
+
+
 def seconds(value):
     """A time with its unit: "3.2 ms"."""
     units = ((1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))

@@ -13,7 +13,6 @@ import report
 
 POINTS_MAX = 64
 LINES_MAX = 64
-SPREAD = 20  # largest by smallest value: from here on the axis is logarithmic
 NAME_MAX = 159
 KEY_MAX = 40
 VALUE_MAX = 60
@@ -58,10 +57,10 @@ def value_text(value):
 def name_of(settings, axis):
     parts = []
     for key, value in settings.items():
-        if key == "variant":  # speaks for itself
+        if key.split(".")[-1] in ("variant", "policy"):  # speak for themselves
             parts.append(value_text(value)[:VALUE_MAX])
         elif key not in ("seed", axis):
-            parts.append("%s=%s" % (key.split(".")[-1][:KEY_MAX], value_text(value)[:VALUE_MAX]))
+            parts.append("%s %s" % (report.key_words(key)[:KEY_MAX], value_text(value)[:VALUE_MAX]))
     return ", ".join(parts)[:NAME_MAX]
 
 
@@ -131,8 +130,8 @@ def curves(result, axis, title, y_name, figure):
         drawn.append({"name": name, "x": [g.x for g in rising], "y": [g.mean for g in rising],
                       "failed": [[g.x, g.failed_text()] for g in groups if g.failed]})  # fmt: skip
     low, high = min(line["x"][0] for line in drawn), max(line["x"][-1] for line in drawn)
-    return {"kind": "curves", "title": title, "x_name": axis, "y_name": y_name,
-            "log_x": low > 0 and high / low >= SPREAD, "marks": True, "lines": drawn}  # fmt: skip
+    return {"kind": "curves", "title": title, "x_name": report.key_words(axis), "y_name": y_name,
+            "log_x": report.grows_by_factors((low, high)), "marks": True, "lines": drawn}  # fmt: skip
 
 
 def bars(result, title, figure):
