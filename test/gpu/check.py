@@ -51,6 +51,7 @@ class Part:
     arguments: dict = dataclasses.field(default_factory=dict)
     environment: dict = dataclasses.field(default_factory=dict)
     sanitized: bool = False
+    script: str = ""  # of its ranks; "": ranks.py
 
 
 PARTS = [
@@ -67,6 +68,33 @@ PARTS = [
     Part("memory", 30),
     Part("bandwidth", 30),
     Part("sanitizer", 75, 0, "watched", environment=ORDERED, sanitized=True),
+]
+
+NCCL = {
+    "NCCL_COLLNET_ENABLE": "1",
+    "NCCL_ALGO": "allreduce:collnetchain",
+    "NCCL_MULTI_RANK_GPU_ENABLE": "1",
+    "NCCL_SOCKET_IFNAME": "lo",
+    "NCCL_DEBUG": "INFO",
+    "NCCL_DEBUG_SUBSYS": "INIT,NET",
+}
+SOCKETS = {**NCCL, "NCCL_NET_PLUGIN": "none", "NCCL_NET": "Socket", "NCCL_COLLNET_ENABLE": "0"}
+SOCKETS.pop("NCCL_ALGO")
+
+
+def nccl(name, limit_s, count, function, settings=NCCL, sanitized=False):
+    """A part whose ranks are hosts of their own to NCCL."""
+    return Part(name, limit_s, count, function, {}, settings, sanitized, "nccl_ranks.py")
+
+
+NCCL_PARTS = [
+    nccl("nccl-2", 45, 2, "sums"),
+    nccl("nccl-4", 50, 4, "sums"),
+    nccl("nccl-sockets-2", 30, 2, "sums", SOCKETS),
+    nccl("nccl-sockets-4", 30, 4, "sums", SOCKETS),
+    nccl("nccl-ddp", 30, 2, "ddp"),
+    nccl("nccl-fsdp2", 40, 2, "fsdp2"),
+    nccl("nccl-sanitizer", 75, 2, "few", NCCL, True),
 ]
 
 
@@ -137,6 +165,9 @@ def environment(part, rank, port):
     if part.ranks:
         env.update(RANK=str(rank), WORLD_SIZE=str(part.ranks), LOCAL_RANK="0")
         env.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    if part.script:
+        env.setdefault("NCCL_NET_PLUGIN", os.environ.get("GPU_CHECK_PLUGIN", "fanin"))
+        env["NCCL_HOSTID"] = f"{part.name}-{rank}"
     return env
 
 
@@ -146,17 +177,20 @@ class Running:
     def __init__(self):
         self.processes, self.outputs = [], []
         self._gone = None  # a folder with a file for each rank that needs no switch
+        self._logs = None  # another one, of NCCL's logs
 
     def start(self, part, arguments, prefix=()):
         """All of them."""
         port = free_port()
         self._gone = tempfile.TemporaryDirectory()
-        script = HERE / ("ranks.py" if part.ranks else "alone.py")
+        self._logs = tempfile.TemporaryDirectory()
+        script = HERE / (part.script or ("ranks.py" if part.ranks else "alone.py"))
         call = [str(script), part.function or part.name, json.dumps(arguments)]
         for rank in range(part.ranks or 1):
             files = [tempfile.TemporaryFile("w+", errors="replace") for _ in range(2)]
             self.outputs.append(files)
             env = dict(environment(part, rank, port), GONE=self._gone.name)
+            env["NCCL_DEBUG_FILE"] = f"{self._logs.name}/{rank}"
             if prefix:
                 with alarm.held():
                     made = Command([*prefix, sys.executable, *call], env, *files)
@@ -197,6 +231,7 @@ class Running:
             one.kill()
         if self._gone is not None:
             self._gone.cleanup()
+            self._logs.cleanup()
 
 
 # ---- what a part gave ----------------------------------------------------------------
@@ -382,7 +417,7 @@ class Check:
 
 def options_of(arguments):
     """What the command line asks for."""
-    names = [part.name for part in PARTS]
+    names = [part.name for part in PARTS + NCCL_PARTS]
     parser = argparse.ArgumentParser(
         prog="gpu-check",
         description="Check on a machine with one GPU that its tensors are summed right, in less than "
@@ -408,6 +443,9 @@ def options_of(arguments):
         help="without a GPU, on streams that are none; with ORDER, such as 'back main', on streams "
         "that do not keep it, which must fail",
     )
+    add(
+        "--nccl", action="store_true", help="NCCL by its plug-in: the parts nccl-..., and no others"
+    )
     add("--sanitizer", metavar="FILE", help="compute-sanitizer; looked for when not given")
     add(
         "--limit",
@@ -430,6 +468,10 @@ def use(packed):
         library = os.path.join(os.path.abspath(os.environ["BUILD"]), "src", pack.SONAME)
     if library:
         os.environ["FANIN_LIBRARY"] = library
+        beside = Path(library).parent
+        for plugin in (beside / pack.PLUGIN, beside / "nccl" / pack.PLUGIN):
+            if plugin.exists():
+                os.environ["GPU_CHECK_PLUGIN"] = str(plugin)
 
 
 def main():
@@ -445,8 +487,10 @@ def main():
     use(options.packed)
     alarm.at(options.limit)
     report = Report(options.out, options.fake is not None, pack.facts_of(options.packed))
-    wanted = {"card", "library", *(options.only or [part.name for part in PARTS])}
-    status = Check(options, report).run([part for part in PARTS if part.name in wanted])
+    usual = NCCL_PARTS if options.nccl else PARTS
+    wanted = {"card", "library", *(options.only or [part.name for part in usual])}
+    parts = [part for part in PARTS + NCCL_PARTS if part.name in wanted]
+    status = Check(options, report).run(parts)
     counts = ", ".join(f"{report.count(one)} {one}" for one in ("passed", "failed", "skipped"))
     where = report.found["card"] or ("no GPU: a fake" if report.found["fake"] else "no GPU")
     print(f"{where}: {counts}; {options.out}", flush=True)

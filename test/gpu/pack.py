@@ -14,6 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SONAME = "libfanin.so.0"
+PLUGIN = "libnccl-net-fanin.so"
 FACTS = "pack.json"
 MIB_MAX = 64  # of the repository's files and the pack
 # Of glibc; what gcc links is there wherever PyTorch is.
@@ -42,7 +43,7 @@ def sources():
     files = [
         one for folder in folders for one in folder.rglob("*") if one.suffix in (".c", ".h", ".map")
     ]
-    for one in sorted([*files, ROOT / "meson.build", ROOT / "src" / "meson.build"]):
+    for one in sorted([*files, ROOT / "meson.build", *(ROOT / "src").rglob("meson.build")]):
         found.update(f"{one.relative_to(ROOT)}\n".encode() + one.read_bytes())
     return found.hexdigest()[:16]
 
@@ -95,10 +96,12 @@ def pack(folder, build):
         )
     version = re.search(r"version: '([\d.]+)'", (ROOT / "meson.build").read_text()).group(1)
     built = f"src/libfanin.so.{version}"
-    said("ninja", "-C", build, built)
+    plugin = f"src/nccl/{PLUGIN}"
+    said("ninja", "-C", build, built, plugin)
     library = build / built
     folder.mkdir(parents=True, exist_ok=True)
-    for name, path in {SONAME: library, **needed(library)}.items():
+    made = {SONAME: library, PLUGIN: build / plugin}
+    for name, path in {**made, **needed(library)}.items():
         shutil.copy(path.resolve(), folder / name)
     files = sorted(one for one in folder.iterdir() if ".so" in one.name)
     facts = {

@@ -75,6 +75,26 @@ def test_a_fake_gpu_passes_with_a_library_that_was_packed(tmp_path):
     assert found["packed"]["sources"] == pack.sources()
 
 
+def test_parts_of_nccl_are_skipped_without_a_gpu(tmp_path):
+    out = tmp_path / "found.json"
+    status, found = gpu_check("--fake", "--nccl", "--out", out)
+    assert status == 0 and found["ended"]
+    wanted = {part.name: "skipped" for part in check.NCCL_PARTS}
+    assert results(found) == {"card": "skipped", "library": "passed", **wanted}
+    assert [part["why"] for part in found["parts"] if part["name"] == "nccl-2"] == [
+        ["NCCL needs a GPU"]
+    ]
+
+
+def test_ranks_of_nccl_are_hosts_of_their_own():
+    by_name = {part.name: part for part in check.NCCL_PARTS}
+    both = [check.environment(by_name["nccl-2"], rank, 1) for rank in range(2)]
+    assert both[0]["NCCL_HOSTID"] != both[1]["NCCL_HOSTID"]
+    assert all(env["NCCL_COLLNET_ENABLE"] == "1" for env in both)
+    sockets = check.environment(by_name["nccl-sockets-2"], 0, 1)
+    assert sockets["NCCL_NET_PLUGIN"] == "none" and "NCCL_ALGO" not in sockets
+
+
 def test_a_stream_that_does_not_wait_is_found(tmp_path):
     parts = ["staging-2", "orders"]
     out = tmp_path / "found.json"
