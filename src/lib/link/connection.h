@@ -52,13 +52,13 @@ struct fan_connection {
 	struct fan_path_test path_test;
 	struct fan_presence presence; /* of the switch */
 	struct fan_rate_limit rate_limit;
-	unsigned shard;	      /* of its part's switch */
-	unsigned part;	      /* index of the communicator's part */
-	unsigned number;      /* index among the communicator's connections */
-	uint32_t stall_ms;    /* the stall time */
-	bool behind;	      /* it has not moved to its part's route yet */
-	uint64_t again_ns;    /* time of the next try to join; 0: none */
-	uint64_t taken_by_ns; /* until then an earlier life may have its rank; 0: it was free */
+	unsigned shard;	   /* of its part's switch */
+	unsigned part;	   /* index of the communicator's part */
+	unsigned number;   /* index among the communicator's connections */
+	uint32_t stall_ms; /* the stall time */
+	bool behind;	   /* it has not moved to its part's route yet */
+	uint64_t again_ns; /* time of the next try to join; 0: none */
+	unsigned refusals; /* so often an earlier life may have had its rank */
 	int epoll_fd;
 	bool plain;
 	fan_peer group_at;     /* the one that was tried last */

@@ -272,23 +272,21 @@ static void check_ready(struct fan_rank *c)
 }
 
 /* The rank is taken.  True: perhaps by an earlier life that was killed, which the switch notices
- * within five quarters of alive_ms; this one asks again for a little longer. */
+ * within five quarters of alive_ms; this one asks again for a little longer.  Refusals are counted,
+ * not time: while both are suspended, nobody's silence grows. */
 static bool awaits_its_place(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns)
 {
 	const uint64_t pause_ns = FAN_PLAN_CLIENT_AGAIN_MS * FAN_MS;
-	if (c->ready || fan_worker_fault(cn->w)->err != FAN_E_RANK_TAKEN)
-		return false;
-	if (!cn->taken_by_ns)
-		cn->taken_by_ns =
-			now_ns + (uint64_t)c->cfg.alive_ms * FAN_MS * 3 / 2 + 2 * pause_ns;
-	const uint64_t until_ns =
-		cn->taken_by_ns < c->when.join_by_ns ? cn->taken_by_ns : c->when.join_by_ns;
-	if (now_ns + pause_ns >= until_ns)
+	const uint64_t most = (uint64_t)c->cfg.alive_ms * 3 / 2 / FAN_PLAN_CLIENT_AGAIN_MS + 2;
+	if (c->ready || fan_worker_fault(cn->w)->err != FAN_E_RANK_TAKEN || cn->refusals >= most ||
+	    now_ns + pause_ns >= c->when.join_by_ns)
 		return false;
 	if (!cn->again_ns)
 		cn->again_ns = now_ns + pause_ns;
-	if (now_ns >= cn->again_ns)
+	if (now_ns >= cn->again_ns) {
+		cn->refusals++;
 		fan_rank_open_connection(c, cn->number, now_ns);
+	}
 	return true;
 }
 

@@ -107,7 +107,7 @@ static void add_connection(struct fan_rank *c, unsigned k, unsigned shard, uint6
 	struct fan_connection *cn = &c->connection[c->connections];
 	cn->part = k;
 	cn->shard = shard;
-	cn->taken_by_ns = 0;
+	cn->refusals = 0;
 	fan_rank_open_connection(c, c->connections, now_ns);
 	if (cn->w)
 		c->connections++;
