@@ -59,8 +59,9 @@ static void list_lost(const struct fan_host_comm *l, int number, const uint64_t 
 			fan_ranks_set(lost, l->rank_at[h][number]);
 }
 
-/* Fail this host, and tell its other columns the cause. */
-static void net_failed(struct fan_host_comm *l, int error)
+/* Fail this host, and tell its other columns the cause.  Returns the error that callers are told,
+ * and in `blamed`, where it is given, the ranks that have gone. */
+static int net_failed(struct fan_host_comm *l, int error, uint64_t *blamed)
 {
 	const struct fan_rank *net = l->net;
 	assert(net && error != FAN_OK);
@@ -77,6 +78,9 @@ static void net_failed(struct fan_host_comm *l, int error)
 		blame.lost = lost;
 	}
 	fan_host_fail(l->s, l->board.me, error, fan_rank_error(net), &blame);
+	if (blamed)
+		memcpy(blamed, lost, sizeof lost);
+	return error;
 }
 
 static bool send_share(void *ctx, const struct fan_op *op)
@@ -101,7 +105,7 @@ static bool send_share(void *ctx, const struct fan_op *op)
 	if (!e)
 		l->sent[l->sent_next++ % SENT_MAX] = handle;
 	else if (e != FAN_E_BUSY)
-		net_failed(l, e);
+		net_failed(l, e, NULL);
 	return !e;
 }
 
@@ -115,7 +119,7 @@ static void take_shares(struct fan_host_comm *l)
 			return;
 		if (e) {
 			fan_host_work(&l->board); /* with those before it, which are whole */
-			net_failed(l, e);
+			net_failed(l, e, NULL);
 		} else {
 			fan_host_returned(&l->board);
 		}
@@ -239,9 +243,7 @@ static int net_not_open(struct fan_rank *c, int error)
 	}
 	snprintf(c->sentence, sizeof c->sentence, "%s",
 		 l->net ? fan_rank_error(l->net) : fan_err_text(error));
-	if (l->net)
-		net_failed(l, error); /* the others of this host may wait for this rank */
-	return error;
+	return l->net ? net_failed(l, error, c->fate.blamed) : error; /* others may wait for it */
 }
 
 const struct fan_rank *fan_host_comm_net(const struct fan_host_comm *l)
@@ -341,7 +343,7 @@ static void watch_net(struct fan_host_comm *l)
 {
 	int e = l->net && l->sent_first == l->sent_next ? atomic_load(&l->net->error) : 0;
 	if (e && fan_host_needs_net(&l->board))
-		net_failed(l, e);
+		net_failed(l, e, NULL);
 }
 
 /* With operations in progress: ask those that this rank waits for whether they live. */

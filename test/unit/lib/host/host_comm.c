@@ -9,14 +9,17 @@
 #include "lib/host/attach.h"
 #include "lib/host/host_comm.h"
 
-#define RANKS	 4
-#define CALLERS	 3
-#define COUNT	 20000
-#define ROUNDS	 60
-#define STARTED	 8
-#define JOIN_MS	 300
-#define ALIVE_MS 200   /* of silence */
-#define HEARD_MS 20000 /* never reached where ranks tell each other */
+#define RANKS	  4
+#define CALLERS	  3
+#define COUNT	  20000
+#define ROUNDS	  60
+#define STARTED	  8
+#define JOIN_MS	  300
+#define ENDS	  200
+#define ENDS_MS	  50000 /* a wake-up that is missed costs 60 s */
+#define MISSED_MS 6000	/* half of it until it is told, half in which others hear */
+#define ALIVE_MS  200	/* of silence */
+#define HEARD_MS  20000 /* never reached where ranks tell each other */
 
 /* All operations are alike, so callers may start them in any order. */
 struct caller {
@@ -190,12 +193,13 @@ static void host_comm__columns_that_are_not_joined_have_one_cause(void **state)
  * both in their columns, and hear of it from rank 0. */
 static void host_comm__all_hosts_name_one_that_never_comes_for_the_memory(void **state)
 {
-	struct opener o[3] = {{.rank = 0, .timeout_ms = 1000},
+	struct opener o[3] = {{.rank = 0, .timeout_ms = MISSED_MS},
 			      {.rank = 2, .timeout_ms = HEARD_MS},
 			      {.rank = 3, .timeout_ms = HEARD_MS}};
 	(void)state;
 	open_all(o, 3);
 	for (int i = 0; i < 3; i++) {
+		print_message("rank %d: %s\n", o[i].rank, o[i].why);
 		assert_int_equal(fan_ranks_count(o[i].blamed), 1);
 		assert_true(fan_ranks_has(o[i].blamed, 1));
 		assert_int_equal(o[i].result, i ? FAN_E_RANK_LOST : FAN_E_TIMEOUT);
@@ -245,6 +249,40 @@ static void host_comm__a_rank_that_never_beats_is_lost(void **state)
 	assert_true(fan_clock_ns() > from_ns + ALIVE_MS * FAN_MS);
 }
 
+/* One of the two ranks of the only host, whose thread has nothing to do when it is to end. */
+static void *open_and_end(void *arg)
+{
+	const struct opener *o = arg;
+	for (uint64_t n = 0; n < ENDS; n++) {
+		struct fanin_comm *c = fan_comm_new();
+		struct fan_meeting m = {.hosts = 1};
+		struct fanin_options options = FANIN_OPTIONS_INIT;
+		char why[FAN_CONFIG_WHY_BYTES];
+		options.rank = o->rank;
+		options.ranks = 2;
+		options.timeout_ms = TEAM_PATIENT_MS;
+		m.host[0] = (struct fan_meeting_host){.ranks = 2, .nonce = o->nonce + n};
+		EXPECT(fan_config_load(&c->rank.cfg, &options, why, sizeof why) == FAN_OK);
+		EXPECT(fan_host_comm_open(&c->rank, &m, false) == FAN_OK);
+		EXPECT(fan_rank_begin(&c->rank) == FAN_OK);
+		fan_comm_destroy(c);
+	}
+	return NULL;
+}
+
+static void host_comm__ends_at_once(void **state)
+{
+	(void)state;
+	const uint64_t nonce = fan_clock_nonce(), from_ns = fan_clock_ns();
+	struct opener o[2] = {{.rank = 0, .nonce = nonce}, {.rank = 1, .nonce = nonce}};
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&o[i].thread, NULL, open_and_end, &o[i]), 0);
+	for (int i = 0; i < 2; i++)
+		pthread_join(o[i].thread, NULL);
+	assert_int_equal(team_wrong, 0);
+	assert_true(fan_clock_ns() < from_ns + ENDS_MS * FAN_MS);
+}
+
 static void *wait_for_others(void *arg)
 {
 	fanin_comm *comm = arg;
@@ -265,7 +303,8 @@ static void destroy_under_callers(struct member *m)
 	}
 	for (int n = 0; n < 2; n++)
 		EXPECT(pthread_create(&thread[n], NULL, wait_for_others, m->comm) == 0);
-	nanosleep(&(struct timespec){.tv_nsec = 200 * 1000000L}, NULL); /* they have begun */
+	while (atomic_load(&m->comm->rank.ops_open) < 2)
+		usleep(1000);
 	fanin_comm_destroy(m->comm);
 	m->comm = NULL;
 	for (int n = 0; n < 2; n++)
@@ -292,6 +331,7 @@ int main(void)
 		cmocka_unit_test(host_comm__columns_that_are_not_joined_have_one_cause),
 		cmocka_unit_test(host_comm__all_hosts_name_one_that_never_comes_for_the_memory),
 		cmocka_unit_test(host_comm__a_rank_that_never_beats_is_lost),
+		cmocka_unit_test(host_comm__ends_at_once),
 		cmocka_unit_test(host_comm__destroyed_while_a_caller_works),
 	};
 	setenv("FANIN_LOCAL", "1", 1);
