@@ -286,13 +286,15 @@ void fan_plan_client_work(struct fan_rank *c, uint64_t now_ns)
 		fan_plan_client_free(c);
 		return;
 	}
-	if (f->news || now_ns >= fan_dial_deadline(&f->dial)) {
+	/* A line that is begun when the time is over would be up, and hide those before. */
+	const bool late = !f->has_parts && now_ns >= c->when.join_by_ns;
+	if (f->news || (!late && now_ns >= fan_dial_deadline(&f->dial))) {
 		f->news = false;
 		if (fan_dial_work(&f->dial, now_ns))
 			say_hello(c);
 		hear(c, now_ns);
 	}
-	if (!f->has_parts && now_ns >= c->when.join_by_ns)
+	if (late && !f->has_parts)
 		fail_in_time(c);
 	if (now_ns >= f->behind_ns && !atomic_load(&c->error))
 		move_connections(c, now_ns);

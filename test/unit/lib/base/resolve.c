@@ -48,7 +48,7 @@ static void resolve__what_is_no_name(void **state)
 
 static void resolve__a_name_is_asked_for_until_the_time_is_over(void **state)
 {
-	struct fan_config cfg = {.timeout_ms = 3600000, .join_ms = 2600, .waiting = note};
+	struct fan_config cfg = {.timeout_ms = 3600000, .join_ms = 5000, .waiting = note};
 	fan_peer p;
 	(void)state;
 	assert_int_equal(fan_resolve(&p, NOBODY, &cfg, why, sizeof why), FAN_E_CONFIG);

@@ -162,7 +162,7 @@ static void plan_client__tells_what_it_waits_for(void **state)
 	o.controller_addr = controller.address;
 	o.rank = 0;
 	o.ranks = RANKS;
-	o.timeout_ms = 2800;
+	o.timeout_ms = 5000; /* the first word comes after two seconds */
 	o.waiting = note_waiting;
 	o.waiting_arg = &told;
 	assert_int_equal(fanin_comm_create(&o, &c), FANIN_E_TIMEOUT);

@@ -91,7 +91,7 @@ static void say_huge(struct scripted *s, struct scripted_worker *w)
 
 static void plan_client_useless__a_line_without_end(void **state)
 {
-	static const struct useless u = {NULL, false, FANIN_E_UNREACHABLE, "a line is too long"};
+	static const struct useless u = {NULL, true, FANIN_E_UNREACHABLE, "a line is too long"};
 	(void)state;
 	memset(&controller, 0, sizeof controller);
 	controller.met = say_huge;
