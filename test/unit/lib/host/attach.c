@@ -22,7 +22,8 @@
 
 #define RANKS	   4
 #define PATIENT_MS 20000
-#define HURRIED_MS 300
+#define HURRIED_MS 300	     /* who waits for one that does not come... */
+#define MET_MS	   2000	     /* ...and in which another one has */
 #define LOOK_NS	   300000000 /* in which a process that gives up has ended */
 
 struct rank {
@@ -84,7 +85,7 @@ static void host_attach__together_or_not_at_all(void **state)
 	uint64_t nonce = fan_clock_nonce();
 	for (unsigned come = 2; come <= 3; come++) {
 		for (unsigned i = 0; i < come; i++) {
-			int ms = come == 3 || i ? PATIENT_MS : HURRIED_MS;
+			int ms = come == 3 || i ? PATIENT_MS : MET_MS;
 			r[i].host = (struct fan_host_seat){nonce, i, 3, 1, ms, true, NULL, 0};
 			assert_int_equal(pthread_create(&thread[i], NULL, attach, &r[i]), 0);
 		}
@@ -109,7 +110,7 @@ static void host_attach__names_who_does_not_come(void **state)
 	struct rank r[2] = {0};
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
-		r[i].host = (struct fan_host_seat){nonce, i,	  3, 1, i ? PATIENT_MS : HURRIED_MS,
+		r[i].host = (struct fan_host_seat){nonce, i,	  3, 1, i ? PATIENT_MS : MET_MS,
 						   false, of_job, 0};
 		assert_int_equal(pthread_create(&thread[i], NULL, attach, &r[i]), 0);
 	}
