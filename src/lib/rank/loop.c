@@ -440,6 +440,8 @@ static bool after_sleep(struct fan_rank *c)
 	c->parts_to_add = 0;
 	c->ready = c->ready && !more;
 	int ending = c->ending.error;
+	uint64_t blamed[FAN_RANK_WORDS];
+	memcpy(blamed, c->ending.blamed, sizeof blamed); /* which another thread may set again */
 	bool complete = c->complete && c->ready;
 	c->complete &= !complete;
 	fan_op_queue_move(&c->ops.waiting, &c->queued);
@@ -451,7 +453,7 @@ static bool after_sleep(struct fan_rank *c)
 	if (ending && !atomic_load(&c->error)) {
 		c->ops.progressed |= c->when.heard;
 		end_done(c);
-		memcpy(c->fate.blamed, c->ending.blamed, sizeof c->fate.blamed);
+		memcpy(c->fate.blamed, blamed, sizeof c->fate.blamed);
 		c->fate.cause = ending;
 		fan_rank_fail(c, ending, fan_err_text(ending));
 	}
