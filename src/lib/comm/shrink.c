@@ -13,12 +13,15 @@
 #include <time.h>
 
 #include "comm.h"
+#include "core/base/awake.h"
 #include "net/clock.h"
 
 #define MEETING	  "/left" /* suffix of the meeting's job */
 #define LOOK_NS	  (5 * FAN_MS)
-#define SILENT_MS 1000 /* a named switch that has not answered by then is lost as well */
-#define TRY_MS	  500  /* until a group whose ranks do not agree is given up */
+#define SILENT_MS 1000	/* a named switch that has not answered by then is lost as well */
+#define TRY_MS	  500	/* until a group whose ranks do not agree is given up */
+#define LATE_MAX  3	/* groups that are tried when the time is over */
+#define BEYOND_MS 20000 /* the meeting itself may last so much longer: it is left before that */
 #define WINDOW	  2
 
 struct shrink {
@@ -94,7 +97,7 @@ static int go_to(struct shrink *s, unsigned k, struct fanin_comm **meeting)
 	m->rank.cfg.ahead = m->rank.cfg.cache = 0;
 	m->rank.cfg.multicast = 0;
 	m->rank.cfg.waiting = NULL;
-	m->rank.cfg.join_ms = (int)((s->until_ns - fan_clock_ns()) / FAN_MS) + 2 * TRY_MS;
+	m->rank.cfg.join_ms = (int)((s->until_ns - fan_clock_ns()) / FAN_MS) + BEYOND_MS;
 	const struct fan_rank_part part = {.at = s->places.at[k], .inside = s->places.inside[k]};
 	fan_rank_add_part(&m->rank, &part, MEETING);
 	return fan_rank_start(&m->rank);
@@ -131,6 +134,15 @@ static void leave_out_first_place(struct shrink *s)
 	memmove(p->inside, p->inside + 1, p->count * sizeof *p->inside);
 }
 
+/* Sleep until the next look.  Of a silence that may last until `*by_ns` the time does not count in
+ * which this rank does not run. */
+static void doze(uint64_t *by_ns)
+{
+	const uint64_t due_ns = fan_clock_ns() + 2 * LOOK_NS;
+	nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+	*by_ns += fan_awake_late_ns(due_ns, fan_clock_ns());
+}
+
 /* Meet at the first place that answers.  A place that does not is left out. */
 static int meet(struct shrink *s)
 {
@@ -141,7 +153,7 @@ static int meet(struct shrink *s)
 		while (!e && fan_clock_ns() < by_ns && !atomic_load(&s->meeting->rank.error)) {
 			if (look(s->meeting, present))
 				return FAN_OK;
-			nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+			doze(&by_ns);
 		}
 		fan_comm_destroy(s->meeting);
 		s->meeting = NULL;
@@ -165,10 +177,10 @@ static int assemble(struct shrink *s, uint64_t present[FAN_RANK_WORDS])
 			all_here &= !(all[i] & ~present[i] & ~s->lost[i]);
 		if (all_here)
 			return FAN_OK;
+		if (fan_clock_ns() >= s->until_ns) /* first: the meeting's own time may be over */
+			return 2 * fan_ranks_count(present) > ranks ? FAN_OK : FAN_E_TIMEOUT;
 		if (atomic_load(&s->meeting->rank.error))
 			return FAN_E_UNREACHABLE;
-		if (fan_clock_ns() >= s->until_ns)
-			return 2 * fan_ranks_count(present) > ranks ? FAN_OK : FAN_E_TIMEOUT;
 		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 	}
 }
@@ -195,6 +207,7 @@ static int join_group(struct shrink *s, const uint64_t present[FAN_RANK_WORDS],
 static int shrink(struct shrink *s, struct fanin_comm **comm)
 {
 	uint64_t present[FAN_RANK_WORDS];
+	unsigned late = 0;
 	int e = meet(s);
 	while (!e) {
 		e = assemble(s, present);
@@ -202,7 +215,8 @@ static int shrink(struct shrink *s, struct fanin_comm **comm)
 			break;
 		e = join_group(s, present, comm);
 		bool again = e == FAN_E_TIMEOUT || e == FAN_E_UNREACHABLE;
-		if (!again || fan_clock_ns() >= s->until_ns + 2 * TRY_MS * FAN_MS)
+		late += fan_clock_ns() >= s->until_ns;
+		if (!again || late == LATE_MAX)
 			break;
 		fan_comm_destroy(*comm);
 		*comm = NULL;
