@@ -80,6 +80,8 @@ static const struct args_command command = {
 	"Workers: FANIN_CONTROLLER=ADDR:PORT.  SIGINT, SIGTERM: stop; daemons and jobs go on.",
 	options,
 	sizeof options / sizeof options[0],
+	NULL,
+	NULL,
 };
 
 _Static_assert(FAN_CTL_BESIDE_MAX <= FAN_NEIGHBOURS_MAX, "a daemon takes no longer lists");

@@ -110,6 +110,8 @@ static const struct args_command command = {
 	"leaf-spine, dragonfly, rails).",
 	options,
 	sizeof options / sizeof options[0],
+	NULL,
+	NULL,
 };
 
 /* ---- in ---- */

@@ -67,9 +67,40 @@ static error_t take_flag(int key, char *text, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
+enum { GROUP_NEEDED = 1, GROUP_TUNING, GROUP_EXPERIMENTS, GROUPS };
+
+static bool is_among(const char *name, const char *const *names)
+{
+	while (*names && strcmp(*names, name) != 0)
+		names++;
+	return *names;
+}
+
+static int group_of(const struct args_command *c, const char *name)
+{
+	if (!c->needed)
+		return 0;
+	if (is_among(name, c->needed))
+		return GROUP_NEEDED;
+	return is_among(name, c->experiments) ? GROUP_EXPERIMENTS : GROUP_TUNING;
+}
+
+/* The groups' heads, behind `count` options. */
+static void put_heads(const struct args_command *c, struct argp_option *o)
+{
+	static const char *const head[GROUPS] = {
+		[GROUP_NEEDED] = "Needed:",
+		[GROUP_TUNING] = "Tuning:",
+		[GROUP_EXPERIMENTS] = "Experiments:",
+	};
+
+	for (int i = GROUP_NEEDED; c->needed && i < GROUPS; i++)
+		*o++ = (struct argp_option){.doc = head[i], .group = i};
+}
+
 static void read_flags(struct flags *f, int argc, char **argv)
 {
-	struct argp_option o[ARGS_OPTIONS_MAX + 2] = {{0}};
+	struct argp_option o[ARGS_OPTIONS_MAX + 1 + GROUPS] = {{0}};
 	struct argp argp = {.options = o, .parser = take_flag, .doc = f->c->help};
 
 	assert(f->c->count <= ARGS_OPTIONS_MAX);
@@ -79,11 +110,14 @@ static void read_flags(struct flags *f, int argc, char **argv)
 		o[i].key = key_of(f->c, i);
 		o[i].arg = f->c->options[i].what;
 		o[i].doc = f->c->options[i].help;
+		o[i].group = group_of(f->c, o[i].name);
 	}
 	o[f->c->count].name = "config";
 	o[f->c->count].key = KEY_CONFIG;
 	o[f->c->count].arg = "FILE";
 	o[f->c->count].doc = ARGS_CONFIG_HELP;
+	o[f->c->count].group = group_of(f->c, "config");
+	put_heads(f->c, &o[f->c->count + 1]);
 	argp_err_exit_status = USAGE_STATUS;
 	argp_parse(&argp, argc, argv, 0, NULL, f);
 }

@@ -47,6 +47,9 @@ struct args_command {
 	const char *help; /* a paragraph for --help */
 	const struct args_option *options;
 	unsigned count;
+	/* Names, ended by NULL: options that most need, and those of experiments.  --help has these
+	 * in groups of their own, and the others between them.  NULL: --help has one group. */
+	const char *const *needed, *const *experiments;
 };
 
 /* Read all sources into `values`, the struct of the table's offsets.  0; or -1 and the error in

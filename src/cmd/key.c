@@ -32,6 +32,8 @@ static const struct args_command command = {
 	"--key, ranks the latter with FANIN_KEY_FILE.",
 	options,
 	sizeof options / sizeof options[0],
+	NULL,
+	NULL,
 };
 
 static int wrong(const char *text)

@@ -17,6 +17,8 @@ static const struct args_command command = {
 	"stop.",
 	options,
 	sizeof options / sizeof options[0],
+	NULL,
+	NULL,
 };
 
 int cmd_server(int argc, char **argv)

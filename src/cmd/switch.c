@@ -34,6 +34,13 @@ static const struct args_option options[] = {
 	DAEMON_PARENT_OPTIONS,
 };
 
+static const char *const needed[] = {"listen",	       "policy", "server",     "parent", "siblings",
+				     "index",	       "key",	 "controller", "name",	 "config",
+				     "controller-key", NULL};
+static const char *const experiments[] = {
+	"free-early", "no-preemption", "no-ageing", "no-priorities", "no-reminders", "no-multicast",
+	"plain",      "plane",	       "interface", "group-port",    "mark",	     NULL};
+
 static const struct args_command command = {
 	"switch",
 	"Sum the fragments of workers and return the sums.\v"
@@ -41,6 +48,8 @@ static const struct args_command command = {
 	"SIGINT, SIGTERM: stop.",
 	options,
 	sizeof options / sizeof options[0],
+	needed,
+	experiments,
 };
 
 /* Refuse options that the policy does not use. */

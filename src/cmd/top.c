@@ -56,10 +56,9 @@ static const struct args_option options[] = {
 };
 
 static const struct args_command command = {
-	"top",
-	"Show what the jobs of a switch do, and which ranks and fragments they wait for.",
-	options,
-	sizeof options / sizeof options[0],
+	"top",	 "Show what the jobs of a switch do, and which ranks and fragments they wait for.",
+	options, sizeof options / sizeof options[0],
+	NULL,	 NULL,
 };
 
 /* The answers so far. */

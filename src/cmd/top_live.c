@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "top_live.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -208,6 +209,23 @@ static void waits_text(const struct row *r, char *text, size_t bytes)
 		 waits ? ranks : "nobody");
 }
 
+/* "job/1!4" is part 1 of a job that goes on without some of its switches (lib/rank/regroup.h). */
+static void title_of(const char *name, char *text, size_t bytes)
+{
+	const char *mark = strrchr(name, '!'), *slash = mark;
+
+	while (slash && slash > name && isdigit((unsigned char)slash[-1]))
+		slash--;
+	const bool part = mark && slash < mark && slash > name + 1 && slash[-1] == '/';
+	if (part)
+		snprintf(text, bytes, "%.*s (part %.*s)", (int)(slash - 1 - name), name,
+			 (int)(mark - slash), slash);
+	else
+		snprintf(text, bytes, "%.*s%s",
+			 mark && mark > name ? (int)(mark - name) : (int)bytes, name,
+			 mark && mark > name ? " (part 0)" : "");
+}
+
 static void print_rows(const struct top_live *l, struct screen *s)
 {
 	unsigned room = s->lines > s->used + 3 ? s->lines - s->used - 3 : 1;
@@ -217,12 +235,13 @@ static void print_rows(const struct top_live *l, struct screen *s)
 	     "ranks", "results/s", "open", "slots", "coll/s", "again/s", "waits for rank");
 	for (unsigned i = first; i < l->rows && i < first + room; i++) {
 		const struct row *r = &l->row[i];
-		char waits[FAN_RANKS_BYTES];
+		char waits[FAN_RANKS_BYTES], title[FAN_LINE_BYTES + 16];
 		waits_text(r, waits, sizeof waits);
+		title_of(r->name, title, sizeof title);
 		line(s, i == l->selected,
 		     "%-*.*s %-8s %5u %10.0f %9" PRIu64 " %7" PRIu64 " %8.0f %8.0f  %s", NAME_WIDTH,
-		     NAME_WIDTH, r->name, r->state ? fan_job_state_text(r->state) : "seen",
-		     r->ranks, r->rate, r->open, r->held, r->collided, r->again, waits);
+		     NAME_WIDTH, title, r->state ? fan_job_state_text(r->state) : "seen", r->ranks,
+		     r->rate, r->open, r->held, r->collided, r->again, waits);
 	}
 	if (!l->rows)
 		line(s, false, "no jobs");
@@ -238,20 +257,29 @@ static bool is_named(const char *name, size_t bytes, const char *escaped)
 	return strcmp(text.text, escaped) == 0;
 }
 
+/* "-": no fragment is open, or strangers are not told which is the oldest. */
+static const char *oldest_text(const struct fan_report *r, char *text, size_t bytes)
+{
+	const bool known = r->waiting && r->oldest != UINT64_MAX;
+
+	snprintf(text, bytes, known ? "%" PRIu64 : "-", known ? r->oldest : 0);
+	return text;
+}
+
 static void print_shards(const struct top_live *l, struct screen *s, const char *name)
 {
 	line(s, false, "%5s %-8s %6s %12s %9s %9s %8s %12s  %s", "shard", "state", "window",
 	     "results", "replays", "by", "open", "oldest", "waits for rank");
 	for (unsigned i = 0; i < l->jobs.jobs; i++) {
 		const struct fan_report *j = &l->jobs.job[i].report;
-		char ranks[FAN_RANKS_BYTES];
+		char ranks[FAN_RANKS_BYTES], oldest[24];
 		if (!is_named(j->name, j->name_bytes, name))
 			continue;
 		fan_ranks_text(j->missing, ranks, sizeof ranks);
-		line(s, false, "%5u %-8s %6u %12" PRIu64 " %9" PRIu64 " %9s %8u %12" PRIu64 "  %s",
+		line(s, false, "%5u %-8s %6u %12" PRIu64 " %9" PRIu64 " %9s %8u %12s  %s",
 		     l->jobs.job[i].shard, fan_job_state_text(j->state), j->window, j->results,
 		     j->replays, j->multicast ? "multicast" : "unicast", j->waiting,
-		     j->waiting ? j->oldest : 0,
+		     oldest_text(j, oldest, sizeof oldest),
 		     j->state == FAN_JOB_FAILED ? fan_err_text(j->err) : ranks);
 	}
 	for (unsigned i = 0; i < l->jobs.slot_jobs; i++) {

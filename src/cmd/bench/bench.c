@@ -102,6 +102,8 @@ static const struct args_command command = {
 	"nccl-tests, linkbw = what every link carries in each direction.",
 	options,
 	sizeof options / sizeof options[0],
+	NULL,
+	NULL,
 };
 
 const char *bench_dtype_name(int dtype)

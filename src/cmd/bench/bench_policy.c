@@ -39,7 +39,7 @@ bool bench_follows(const char *switch_text)
 static int address_of(fan_peer *to, const char *switch_text)
 {
 	char address[ARGS_TEXT_BYTES], why[ARGS_WHY_BYTES];
-	size_t bytes = strcspn(switch_text, " "); /* " (inside rank 0)" may follow */
+	size_t bytes = strcspn(switch_text, " ,"); /* " (inside rank 0)" or others may follow */
 
 	if (bytes >= sizeof address)
 		return -1;
@@ -56,7 +56,11 @@ const char *bench_policy(const char *switch_text)
 		return "plan";
 	if (strncmp(switch_text, "shared memory", strlen("shared memory")) == 0)
 		return "switchml"; /* of the switches inside ranks, between hosts */
-	return address_of(&to, switch_text) ? "unknown" : ask_policy(&to);
+	const char *policy = address_of(&to, switch_text) ? "unknown" : ask_policy(&to);
+	for (const char *next = strchr(switch_text, ','); next; next = strchr(next + 1, ','))
+		if (address_of(&to, next + 1) || strcmp(ask_policy(&to), policy) != 0)
+			return "several"; /* or one does not answer */
+	return policy;
 }
 
 /* Leave only what is about job `name`. */

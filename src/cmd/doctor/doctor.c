@@ -51,6 +51,8 @@ static const struct args_command command = {
 	"option is wrong.  Nothing needs root.",
 	options,
 	sizeof options / sizeof options[0],
+	NULL,
+	NULL,
 };
 
 struct doctor_finding *doctor_find(struct doctor *d, const char *name, enum doctor_status s,

@@ -46,6 +46,8 @@ static const struct args_command command = {
 	"rank, options are checked without one.",
 	options,
 	sizeof options / sizeof options[0],
+	NULL,
+	NULL,
 };
 
 /* What is printed, and the state in between. */

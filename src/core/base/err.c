@@ -1,6 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "err.h"
 
+#include <stdbool.h>
+
+/* Of those that ranks of a job agree on, libfanin's have a meaning (lib/base/cause.h). */
+static bool is_moved(int err)
+{
+	return err <= -32 && err > -64;
+}
+
+static bool is_lost(int err)
+{
+	return err <= -64 && err > -128;
+}
+
 const char *fan_err_text(int err)
 {
 	switch (err) {
@@ -8,7 +21,11 @@ const char *fan_err_text(int err)
 	case value: return text;
 		FAN_ERRORS(X)
 #undef X
-	default: return "unknown error";
+	default:
+		if (is_moved(err))
+			return "its ranks go on in another job, without one of its switches or "
+			       "with it again";
+		return is_lost(err) ? "a rank of a host stopped answering" : "unknown error";
 	}
 }
 
@@ -19,7 +36,7 @@ const char *fan_err_name(int err)
 	case value: return word;
 		FAN_ERRORS(X)
 #undef X
-	default: return "unknown";
+	default: return is_moved(err) ? "moved" : is_lost(err) ? "rank_lost" : "unknown";
 	}
 }
 

@@ -32,8 +32,8 @@ static const struct args_option options[] = {
 	{"file", 0, ARGS_TEXT, AT(file), 0, 0, NULL, "FILE", "file"},
 	{"listen", 0, ARGS_PEER, AT(listen), 0, 0, NULL, "ADDR:PORT", "address"},
 };
-static const struct args_command command = {"switch", "help", options,
-					    sizeof options / sizeof options[0]};
+static const struct args_command command = {
+	"switch", "help", options, sizeof options / sizeof options[0], NULL, NULL};
 
 static char path[] = "/tmp/fanin-args-XXXXXX";
 static char why[ARGS_WHY_BYTES];

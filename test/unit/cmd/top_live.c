@@ -154,6 +154,43 @@ static void no_jobs__are_no_crash(void **state)
 	assert_non_null(strstr(screen(24, 80), "no jobs"));
 }
 
+/* A stranger is not told which fragment is the oldest. */
+static void shards__oldest_that_is_not_told(void **state)
+{
+	(void)state;
+	struct metrics_jobs m = {0};
+	struct fan_report r = job("alpha", 5);
+	r.waiting = 2;
+	r.oldest = UINT64_MAX;
+	metrics_add_job(&m, 0, &r);
+	r.oldest = 4711;
+	metrics_add_job(&m, 1, &r);
+	top_live_take(l, 1, &m, NULL);
+	top_live_heed(l, '\r');
+	assert_null(strstr(screen(24, 120), "18446744073709551615"));
+	assert_non_null(strstr(text, "2            -"));
+	assert_non_null(strstr(text, "2         4711"));
+}
+
+/* Names that ranks make of their job's are told as what they are; others as they are. */
+static void rows__parts_of_a_job(void **state)
+{
+	(void)state;
+	struct metrics_jobs m = {0};
+	const char *const name[] = {"one/12!4", "two!1", "exp/3", "!odd", "/1!2"};
+	for (unsigned i = 0; i < 5; i++) {
+		struct fan_report r = job(name[i], 1);
+		metrics_add_job(&m, 0, &r);
+	}
+	top_live_take(l, 1, &m, NULL);
+	screen(24, 120);
+	assert_non_null(strstr(text, "one (part 12) "));
+	assert_non_null(strstr(text, "two (part 0) "));
+	assert_non_null(strstr(text, "exp/3 "));
+	assert_non_null(strstr(text, "!odd "));
+	assert_non_null(strstr(text, "/1 (part 0) "));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -163,6 +200,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(keys__sort, begin, end),
 		cmocka_unit_test_setup_teardown(screen__is_never_left, begin, end),
 		cmocka_unit_test_setup_teardown(no_jobs__are_no_crash, begin, end),
+		cmocka_unit_test_setup_teardown(shards__oldest_that_is_not_told, begin, end),
+		cmocka_unit_test_setup_teardown(rows__parts_of_a_job, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,6 +22,11 @@ static void err__unknown_values(void **state)
 	assert_string_equal(fan_err_text(1), "unknown error");
 	assert_string_equal(fan_err_text(FAN_E_STOPPED - 1), "unknown error");
 	assert_string_equal(fan_err_name(-128), "unknown");
+	assert_string_equal(fan_err_name(-31), "unknown");
+	for (int err = -127; err <= -32; err++) {
+		assert_string_equal(fan_err_name(err), err > -64 ? "moved" : "rank_lost");
+		assert_non_null(strstr(fan_err_text(err), "rank"));
+	}
 	assert_string_equal(fan_drop_text(FAN_DROP_COUNT), "unknown");
 }
 
