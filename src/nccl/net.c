@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "link.h"
@@ -57,7 +58,9 @@ int fan_nccl_start(fan_nccl_logger log)
 	for (int i = 0; i < fan_nccl_rails() && used < sizeof list; i++)
 		used += (size_t)snprintf(list + used, sizeof list - used, " [%d]%s", i,
 					 fan_nccl_rail(i)->name);
-	fan_nccl_info("fanin %s was chosen; devices:%s", fanin_version(), list);
+	const char *key = secure_getenv("FANIN_KEY_FILE");
+	fan_nccl_info("fanin %s was chosen; devices:%s%s", fanin_version(), list,
+		      key && *key ? "; sums are sealed, messages between ranks are in clear" : "");
 	return FAN_NCCL_SUCCESS;
 }
 

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct fan_nccl_rail rails[FAN_NCCL_RAILS_MAX]; /* constant once looked at */
 static int count;
 
-bool fan_nccl_rail_is_named(const char *names, const char *name)
+static bool is_named(const char *names, const char *name)
 {
 	bool others = *names == '^', exact;
 	names += others;
@@ -40,7 +41,7 @@ static bool is_taken(const struct ifaddrs *i, enum pass pass)
 	if (!i->ifa_addr || !(i->ifa_flags & IFF_UP) || !(i->ifa_flags & IFF_RUNNING))
 		return false;
 	if (names && *names)
-		return pass == WANTED && fan_nccl_rail_is_named(names, i->ifa_name);
+		return pass == WANTED && is_named(names, i->ifa_name);
 	return pass == WANTED ? !loopback && !docker : pass == DOCKER ? docker : loopback;
 }
 

@@ -2,13 +2,13 @@
 /* rails.h - the network interfaces that NCCL is offered as devices, a rail each.
  *
  * Interfaces that are up and have an address, in the kernel's order: those that NCCL_SOCKET_IFNAME
- * names; without it all but the loopback and Docker's, or these if there is nothing else.  They are
- * looked at once in a process, because NCCL keeps a device by its number. */
+ * names ("eth,ib": those that begin so; "=eth0": exactly; "^docker": all others); without it all
+ * but the loopback and Docker's, or these if there is nothing else.  They are looked at once in a
+ * process, because NCCL keeps a device by its number. */
 #ifndef FAN_NCCL_RAILS_H
 #define FAN_NCCL_RAILS_H
 
 #include <net/if.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -30,9 +30,5 @@ int fan_nccl_rails(void);
 
 /* Rail `dev`; NULL: there is none. */
 const struct fan_nccl_rail *fan_nccl_rail(int dev);
-
-/* Does `names`, as NCCL_SOCKET_IFNAME, name interface `name`?  "eth,ib": those that begin so;
- * "=eth0": exactly; "^docker": all others. */
-bool fan_nccl_rail_is_named(const char *names, const char *name);
 
 #endif

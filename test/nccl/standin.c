@@ -23,7 +23,7 @@
 struct options {
 	const char *plugin, *names[WORLD_RANKS_MAX];
 	char name_text[256];
-	int version, ranks, named, turns;
+	int version, ranks, named, turns, devices;
 	bool hostile, verbose, warnings, kill, kill_links, messages;
 	uint64_t seed, seeds;
 	size_t bytes, large;
@@ -95,6 +95,47 @@ static int life(struct seat *s, void *arg)
 	if (result)
 		fprintf(stderr, "rank %d: the last warning was: %s\n", s->rank, last_warning);
 	return result;
+}
+
+/* ---- which interfaces are devices, where there is lo alone ---- */
+
+static int count_devices(struct seat *s, void *arg)
+{
+	const struct options *o = arg;
+	struct api a;
+	int devices = -1;
+	(void)s;
+	if (api_load(&a, o->plugin, API_LAST) || api_init(&a, logger) ||
+	    api_devices(&a, &devices) || devices != o->devices || said_chosen != devices ||
+	    (!devices && !strstr(last_warning, "fanin is not used"))) {
+		fprintf(stderr, "%d devices in place of %d; %s\n", devices, o->devices,
+			last_warning);
+		return 1;
+	}
+	return api_finalize(&a);
+}
+
+static int run_devices(const struct options *given)
+{
+	static const struct {
+		const char *names;
+		int count;
+	} cases[] = {{"^lo", 0}, {"eth,l", 1}, {"=l", 0}, {"=eth0,lo", 1},
+		     {"eth", 0}, {"^eth", 1},  {"", 1},	  {"^=l", 1}};
+	struct options o = *given;
+	int failed = 0;
+	for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct world *w = world_new(1);
+		o.devices = cases[i].count;
+		setenv("NCCL_SOCKET_IFNAME", cases[i].names, 1);
+		if (world_run(w, NULL, -1, count_devices, &o)) {
+			fprintf(stderr, "NCCL_SOCKET_IFNAME=%s\n", cases[i].names);
+			failed++;
+		}
+		world_free(w);
+	}
+	unsetenv("NCCL_SOCKET_IFNAME");
+	return failed;
 }
 
 /* ---- a rank that is killed ---- */
@@ -239,19 +280,19 @@ static int run_seed(const struct options *given, uint64_t seed)
 	return failed;
 }
 
-/* A network of its own, so that others' ports are not in the way; where that cannot be had, this
- * one. */
-static void own_network(void)
+/* A network of its own, so that others' ports are not in the way; false: that cannot be had. */
+static bool own_network(void)
 {
 	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
 	if (unshare(CLONE_NEWNET))
-		return;
+		return false;
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &lo)) {
 		perror("lo");
 		exit(1);
 	}
 	close(fd);
+	return true;
 }
 
 static void split_names(struct options *o, const char *text)
@@ -309,8 +350,8 @@ int main(int argc, char **argv)
 		setenv("FANIN_JOIN_MS", "120000", 0);
 	}
 	chosen_options = &o;
-	if (!o.named)
-		own_network();
+	if (!o.named && own_network() && o.hostile)
+		failed = run_devices(&o);
 	for (uint64_t i = 0; i < o.seeds; i++)
 		failed += (o.kill ? run_kill : run_seed)(&o, o.seed + i) != 0;
 	if (!o.turns)
