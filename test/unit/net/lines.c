@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/unit.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/base/err.h"
 #include "net/lines.h"
-#include "unit/unit.h"
+#include "net/order.h"
+#include "net/udp.h"
 
 static struct fan_lines l;
 static int other;
@@ -122,6 +126,122 @@ static void lines__go_out_whole(void **state)
 	assert_int_equal(fan_lines_events(&l), POLLIN);
 }
 
+/* ---- order ---- */
+
+static struct fan_order o;
+static char why[FAN_ORDER_WHY_BYTES];
+
+static int get(const char *text)
+{
+	return fan_order_get(&o, text, strlen(text), why);
+}
+
+static void order__install(void **state)
+{
+	(void)state;
+	assert_int_equal(
+		get("{\"id\":7,\"install\":{\"route\":3,\"quota\":5,\"entries\":["
+		    "{\"from\":\"10.0.0.2:7000\",\"ranks\":\"0-3,7\",\"next\":\"[fd00::5]:7001\","
+		    "\"depth\":2,\"sums\":true},"
+		    "{\"from\":null,\"ranks\":\"255\",\"next\":\"10.0.0.5:1\",\"depth\":24,"
+		    "\"sums\":false}]}}"),
+		FAN_OK);
+	char text[80];
+	assert_int_equal(o.kind, FAN_ORDER_INSTALL);
+	assert_int_equal(o.id, 7);
+	assert_int_equal(o.route, 3);
+	assert_int_equal(o.quota, 5);
+	assert_int_equal(o.entries, 2);
+	assert_int_equal(o.entry[0].ranks[0], 0x8f);
+	assert_true(o.entry[0].sums);
+	assert_string_equal(fan_peer_text(&o.entry[0].next, text, sizeof text), "[fd00::5]:7001");
+	assert_true(fan_peer_is_none(&o.entry[1].from));
+	assert_int_equal(o.entry[1].ranks[3], UINT64_C(1) << 63);
+	assert_int_equal(o.entry[1].depth, 24);
+}
+
+static void order__others(void **state)
+{
+	(void)state;
+	assert_int_equal(get("{\"id\":8,\"remove\":65535}"), FAN_OK);
+	assert_int_equal(o.kind, FAN_ORDER_REMOVE);
+	assert_int_equal(o.route, 65535);
+	assert_int_equal(get("{\"refused\":\"go away\"}"), FAN_OK);
+	assert_int_equal(o.kind, FAN_ORDER_REFUSED);
+	assert_string_equal(o.refused, "go away");
+	assert_int_equal(get("{\"id\":1,\"later\":{}}"), FAN_OK);
+	assert_int_equal(o.kind, FAN_ORDER_OTHER);
+}
+
+/* Says what is wrong, and where; and that there is a number to answer to. */
+static void order__neighbours(void **state)
+{
+	char text[80];
+	(void)state;
+	assert_int_equal(get("{\"neighbours\":{\"number\":5,\"of\":[{\"name\":\"S2\",\"at\":"
+			     "\"10.0.0.5:7000\"},{\"name\":\"PS\",\"at\":\"[fd00::5]:1\"}]}}"),
+			 FAN_OK);
+	assert_int_equal(o.kind, FAN_ORDER_NEIGHBOURS);
+	assert_false(o.numbered);
+	assert_int_equal(o.list, 5);
+	assert_int_equal(o.neighbours, 2);
+	assert_string_equal(o.neighbour[0].name, "S2");
+	assert_string_equal(fan_peer_text(&o.neighbour[1].at, text, sizeof text), "[fd00::5]:1");
+	assert_int_equal(get("{\"neighbours\":{\"number\":4294967295,\"of\":[]}}"), FAN_OK);
+	assert_int_equal(o.neighbours, 0);
+}
+
+static void order__what_is_wrong(void **state)
+{
+#define ENTRY(from, ranks, next, depth, sums)                                                      \
+	"{\"id\":1,\"install\":{\"route\":1,\"entries\":[{\"from\":" from ",\"ranks\":" ranks      \
+	",\"next\":" next ",\"depth\":" depth ",\"sums\":" sums "}]}}"
+	static const struct {
+		const char *text, *why;
+		bool numbered;
+	} bad[] = {
+		{"", "JSON object", false},
+		{"[]", "JSON object", false},
+		{"{\"remove\":1}", "id: ", false},
+		{"{\"id\":1,\"remove\":0}", "route: ", true},
+		{"{\"id\":1,\"remove\":65536}", "route: ", true},
+		{"{\"id\":1,\"install\":7}", "route: ", true},
+		{"{\"neighbours\":7}", "neighbours: ", false},
+		{"{\"neighbours\":{\"number\":0,\"of\":[]}}", "neighbours: ", false},
+		{"{\"neighbours\":{\"number\":4294967296,\"of\":[]}}", "neighbours: ", false},
+		{"{\"neighbours\":{\"number\":1}}", "neighbours: ", false},
+		{"{\"neighbours\":{\"number\":1,\"of\":[7]}}", "neighbours[0]: ", false},
+		{"{\"neighbours\":{\"number\":1,\"of\":[{\"name\":\"A\"}]}}",
+		 "neighbours[0]: ", false},
+		{"{\"neighbours\":{\"number\":1,\"of\":[{\"name\":\"\",\"at\":\"1.1.1.1:1\"}]}}",
+		 "neighbours[0]: ", false},
+		{"{\"neighbours\":{\"number\":1,\"of\":[{\"name\":\"A\",\"at\":\"0.0.0.0:1\"}]}}",
+		 "neighbours[0]: ", false},
+		{"{\"id\":1,\"install\":{\"route\":1,\"entries\":[]}}", "entries: ", true},
+		{"{\"id\":1,\"install\":{\"route\":1,\"quota\":-1,\"entries\":[{}]}}",
+		 "quota: ", true},
+		{ENTRY("7", "\"0\"", "\"1.1.1.1:1\"", "1", "true"), "entries[0].from", true},
+		{ENTRY("\"host:1\"", "\"0\"", "\"1.1.1.1:1\"", "1", "true"), "entries[0].from",
+		 true},
+		{ENTRY("null", "\"\"", "\"1.1.1.1:1\"", "1", "true"), "entries[0].ranks", true},
+		{ENTRY("null", "\"256\"", "\"1.1.1.1:1\"", "1", "true"), "entries[0].ranks", true},
+		{ENTRY("null", "\"3-1\"", "\"1.1.1.1:1\"", "1", "true"), "entries[0].ranks", true},
+		{ENTRY("null", "\"1,\"", "\"1.1.1.1:1\"", "1", "true"), "entries[0].ranks", true},
+		{ENTRY("null", "\"0\"", "\"1.1.1.1:0\"", "1", "true"), "entries[0].next", true},
+		{ENTRY("null", "\"0\"", "null", "1", "true"), "entries[0].next", true},
+		{ENTRY("null", "\"0\"", "\"1.1.1.1:1\"", "0", "true"), "entries[0].depth", true},
+		{ENTRY("null", "\"0\"", "\"1.1.1.1:1\"", "25", "true"), "entries[0].depth", true},
+		{ENTRY("null", "\"0\"", "\"1.1.1.1:1\"", "1", "1"), "entries[0].sums", true},
+	};
+	(void)state;
+	for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+		assert_int_equal(get(bad[i].text), FAN_E_CONFIG);
+		if (!strstr(why, bad[i].why))
+			fail_msg("%s: \"%s\"", bad[i].text, why);
+		assert_int_equal(o.numbered, bad[i].numbered);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -131,6 +251,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(lines__too_long, open_pair, close_pair),
 		cmocka_unit_test_setup_teardown(lines__nobody_reads, open_pair, close_pair),
 		cmocka_unit_test_setup_teardown(lines__go_out_whole, open_pair, close_pair),
+		cmocka_unit_test(order__install),
+		cmocka_unit_test(order__others),
+		cmocka_unit_test(order__neighbours),
+		cmocka_unit_test(order__what_is_wrong),
 	};
 	return RUN(tests);
 }

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rig.h"
+#include "unit/unit.h"
 
 #include <math.h>
 
+#include "plan/algorithm.h"
+#include "plan/bound.h"
 #include "plan/lp.h"
+#include "plan/master.h"
+#include "plan/relax.h"
+#include "rig.h"
 
 /* max 3a + 2b; a + b <= 4; a + 3b <= 6; a <= 3 */
 static void fill(struct fan_lp *lp, bool whole)
@@ -82,6 +87,243 @@ static void lp__says_when_there_is_no_solution(void **state)
 	fan_lp_free(&lp);
 }
 
+/* ---- lagrange ---- */
+
+/* What both solvers reach, with a free split and with an equal one. */
+static void check(struct fan_topo *t)
+{
+	struct fan_cands c;
+	struct fan_cands_options o = {.paths = 4};
+	double split[8];
+	assert_int_equal(fan_cands_open(&c, t, &o), 0);
+	for (unsigned fixed = 0; fixed < 2; fixed++) {
+		struct fan_relax a, b;
+		for (uint32_t s = 0; s < t->job[0].servers; s++)
+			split[s] = 1.0 / t->job[0].servers;
+		assert_int_equal(fan_relax_open(&a, &c, fixed ? split : NULL), 0);
+		assert_int_equal(fan_relax_solve(&a, false), 0);
+		assert_int_equal(fan_relax_open(&b, &c, fixed ? split : NULL), 0);
+		assert_int_equal(fan_lagrange(&b, fixed ? split : NULL), 0);
+		assert_true(b.gbps <= a.gbps * (1 + 1e-6));
+		assert_true(b.bound >= a.gbps * (1 - 1e-6));
+		assert_near(b.gbps / a.gbps, 1, 0.01);
+		fan_relax_close(&a);
+		fan_relax_close(&b);
+	}
+	fan_cands_close(&c);
+	fan_topo_free(t);
+}
+
+static void lagrange__within_a_percent_of_the_simplex(void **state)
+{
+	(void)state;
+	static const char *const makes[] = {
+		"star:workers=6,servers=2,link=10,server=8,switch=12",
+		"triangle:workers=8,link=20,server=60,switch=30",
+		"leaf-spine:leaves=4,spines=2,workers=9,servers=3,link=9,server=9,switch=7",
+		"leaf-spine:leaves=4,spines=3,workers=20,link=10,server=15,switch=40,seed=2",
+		"leaf-spine:leaves=6,spines=4,workers=30,servers=2,link=10,server=15,switch=10,"
+		"switch_max=30,seed=5",
+		"fat-tree:k=4,workers=13,servers=2,link=10,server=10,switch=5,switch_max=40,"
+		"programmable=0.4,seed=3",
+		"fat-tree:k=4,workers=12,programmable=0",
+	};
+	struct fan_topo t = rig_load("grid-example");
+	check(&t);
+	t = rig_load("inart-example");
+	check(&t);
+	for (unsigned i = 0; i < sizeof makes / sizeof makes[0]; i++) {
+		t = rig_make(makes[i]);
+		check(&t);
+	}
+}
+
+/* A plan that is rounded from prices is as good as one from the simplex. */
+static void lagrange__plans_the_examples(void **state)
+{
+	(void)state;
+	struct fan_plan_options o = fan_plan_defaults;
+	struct fan_planned how = {0};
+	struct fan_topo t = rig_load("inart-example");
+	struct fan_plan p;
+	o.solver = FAN_SOLVER_LAGRANGE;
+	assert_int_equal(fan_inart(&t, &o, &p, &how), 0);
+	assert_true(fan_eval_gbps(&t, &p) >= 2.5);
+	fan_plan_free(&p);
+	fan_topo_free(&t);
+}
+
+/* ---- master: the program of shares, whose rows come as they are needed, against the evaluator.
+ * ---- */
+
+#define SEEDS 6
+
+static void make(struct fan_topo *t, unsigned seed, bool results)
+{
+	char text[160];
+	snprintf(text, sizeof text,
+		 "leaf-spine:leaves=5,spines=3,workers=24,servers=2,link=10,server=20,"
+		 "programmable=0.7,switch=10,switch_max=60,seed=%u",
+		 seed);
+	*t = rig_make(text);
+	t->results = results;
+}
+
+static void add_all(struct fan_master *m, struct fan_plan *all, const struct fan_topo *t,
+		    const char *name, double *best)
+{
+	struct fan_planned how = {0};
+	struct fan_plan p;
+	assert_int_equal(fan_algorithm_find(name)->run(t, &fan_plan_defaults, &p, &how), FAN_OK);
+	*best = fmax(*best, fan_eval_gbps(t, &p));
+	for (uint32_t i = 0; i < p.trees; i++) {
+		assert_int_equal(fan_master_add(m, &p.tree[i]), FAN_OK);
+		struct fan_tree *tree = fan_plan_add(all, t, 0, p.tree[i].server, 0);
+		assert_non_null(tree);
+		tree->sums = p.tree[i].sums;
+		memcpy(tree->flow, p.tree[i].flow,
+		       (tree->workers + tree->sums) * sizeof *tree->flow);
+	}
+	fan_plan_free(&p);
+}
+
+/* After each algorithm's trees: as much as the evaluator finds with these shares, which would be
+ * less if a row were missing; and more than each plan by itself. */
+static void master__the_rate_is_what_the_shares_give(void **state)
+{
+	(void)state;
+	static const char *const names[] = {"geryon", "atp", "switchml", "grid"};
+	for (unsigned seed = 1; seed <= SEEDS; seed++) {
+		struct fan_topo t;
+		struct fan_master m;
+		struct fan_plan all;
+		double best = 0;
+		make(&t, seed, seed % 2);
+		fan_plan_init(&all);
+		assert_int_equal(fan_master_open(&m, &t, FAN_TOPO_GBPS_MAX), FAN_OK);
+		for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+			add_all(&m, &all, &t, names[i], &best);
+			assert_int_equal(fan_master_solve(&m), FAN_OK);
+			for (uint32_t k = 0; k < all.trees; k++)
+				all.tree[k].share = fan_master_gbps(&m, k) / m.lp.best;
+			assert_near(fan_eval_gbps(&t, &all), m.lp.best, 1e-6 * m.lp.best);
+			assert_true(m.lp.best >= best * (1 - 1e-9));
+		}
+		fan_master_close(&m);
+		fan_plan_free(&all);
+		fan_topo_free(&t);
+	}
+}
+
+/* What all that is full is worth, is the rate. */
+static void master__prices_pay_for_the_rate(void **state)
+{
+	(void)state;
+	struct fan_topo t;
+	struct fan_master m;
+	struct fan_plan all;
+	double best = 0, worth = 0;
+	make(&t, 1, true);
+	fan_plan_init(&all);
+	assert_int_equal(fan_master_open(&m, &t, FAN_TOPO_GBPS_MAX), FAN_OK);
+	assert_true(isinf(fan_master_job_price(&m, 0)));
+	add_all(&m, &all, &t, "atp", &best);
+	add_all(&m, &all, &t, "grid", &best);
+	assert_int_equal(fan_master_solve(&m), FAN_OK);
+	for (uint32_t r = 0; r < fan_topo_resources(&t); r++)
+		if (fan_master_price(&m, r) > 0)
+			worth += fan_master_price(&m, r) * t.cap[r];
+	assert_near(worth, m.lp.best, 1e-6 * m.lp.best);
+	fan_master_close(&m);
+	fan_plan_free(&all);
+	fan_topo_free(&t);
+}
+
+/* ---- bound ---- */
+
+static void open_cands(struct fan_cands *c, const struct fan_topo *t, uint32_t paths)
+{
+	struct fan_cands_options o = {.paths = paths};
+	assert_int_equal(fan_cands_open(c, t, &o), 0);
+}
+
+static double relaxed(const struct fan_cands *c)
+{
+	struct fan_relax r;
+	assert_int_equal(fan_relax_open(&r, c, NULL), 0);
+	assert_int_equal(fan_relax_solve(&r, false), 0);
+	double gbps = r.gbps;
+	fan_relax_close(&r);
+	return gbps;
+}
+
+/* GRID's program without links, solved by hand: from numbers, not from the topology. */
+static double closed_form(double n, double access, double server, double switches)
+{
+	double y = fmin(server, switches / n);
+	return fmin(access, y + (server - y) / n);
+}
+
+/* Links so wide that only switches, the server and what workers send count. */
+static void bound__closed_form_without_links(void **state)
+{
+	(void)state;
+	struct fan_rng rng = test_rng();
+	for (unsigned i = 0; i < 200; i++) {
+		char make[256];
+		uint32_t workers = (uint32_t)rng_range(&rng, 1, 30);
+		double cap = 1 + (double)fan_rng_below(&rng, 300) / 7;
+		double server = 1 + (double)fan_rng_below(&rng, 300) / 3;
+		double access = 1 + (double)fan_rng_below(&rng, 60) / 7;
+		snprintf(make, sizeof make,
+			 "leaf-spine:leaves=3,spines=2,hosts=40,workers=%u,link=1e6,server=%.17g,"
+			 "switch=%.17g,seed=%u",
+			 workers, server, cap, i);
+		struct fan_topo t = rig_make(make);
+		struct fan_cands c;
+		for (uint32_t k = 0; k < t.nodes; k++)
+			if (t.node[k].kind == FAN_NODE_WORKER)
+				t.node[k].gbps = access;
+		fan_topo_refresh(&t);
+		open_cands(&c, &t, 8);
+		double want = closed_form(workers, access, server, 5 * cap), flows;
+		assert_int_equal(fan_bound_flows(&c, false, &flows), 0);
+		assert_near(fan_bound_closed(&c, false), want, 1e-9);
+		assert_near(relaxed(&c), want, 1e-6);
+		assert_near(flows, want, 1e-6);
+		fan_cands_close(&c);
+		fan_topo_free(&t);
+	}
+}
+
+/* Over all routes, flows by target and volumes by route are the same program. */
+static void bound__flows_and_routes_agree(void **state)
+{
+	(void)state;
+	struct fan_rng rng = test_rng();
+	for (unsigned i = 0; i < 60; i++) {
+		char make[256];
+		snprintf(make, sizeof make,
+			 "%s,workers=%u,servers=%u,link=%u,server=%u,switch=%u,switch_max=%u,"
+			 "programmable=0.%u,seed=%u",
+			 i % 2 ? "triangle:hosts=20" : "leaf-spine:leaves=3,spines=2,hosts=20",
+			 (unsigned)rng_range(&rng, 1, 12), (unsigned)rng_range(&rng, 1, 3),
+			 (unsigned)rng_range(&rng, 2, 12), (unsigned)rng_range(&rng, 2, 30),
+			 (unsigned)rng_range(&rng, 1, 9), (unsigned)rng_range(&rng, 9, 60),
+			 (unsigned)rng_range(&rng, 1, 9), i);
+		struct fan_topo t = rig_make(make);
+		struct fan_cands c;
+		double flows;
+		open_cands(&c, &t, FAN_PATHS_MAX);
+		assert_int_equal(fan_bound_flows(&c, false, &flows), 0);
+		if (fabs(relaxed(&c) - flows) > 1e-6 * flows)
+			fail_msg("%s: routes %.9g, flows %.9g", make, relaxed(&c), flows);
+		assert_true(flows <= fan_bound_closed(&c, true) * (1 + 1e-9));
+		fan_cands_close(&c);
+		fan_topo_free(&t);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -89,6 +331,12 @@ int main(void)
 		cmocka_unit_test(lp__solves_whole_numbers),
 		cmocka_unit_test(lp__goes_on_with_more_columns),
 		cmocka_unit_test(lp__says_when_there_is_no_solution),
+		cmocka_unit_test(lagrange__within_a_percent_of_the_simplex),
+		cmocka_unit_test(lagrange__plans_the_examples),
+		cmocka_unit_test(master__the_rate_is_what_the_shares_give),
+		cmocka_unit_test(master__prices_pay_for_the_rate),
+		cmocka_unit_test(bound__closed_form_without_links),
+		cmocka_unit_test(bound__flows_and_routes_agree),
 	};
 	return RUN(tests);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rig.h"
+#include "unit/unit.h"
 
 #include "plan/algorithm.h"
+#include "plan/picture.h"
 #include "plan/plan_json.h"
 #include "plan/report.h"
+#include "rig.h"
 
 static json_t *report(const struct fan_topo *t, const char *name)
 {
@@ -96,12 +98,138 @@ static void plan_json__refuses_with_path_and_cause(void **state)
 	fan_topo_free(&t);
 }
 
+/* ---- picture ---- */
+
+/* As text for graphviz, and as a page's description. */
+static char *draw(const struct fan_topo *t, struct fan_text *x, json_t **page)
+{
+	struct fan_planned how = {0};
+	struct fan_plan p;
+	struct fan_eval e;
+	struct fan_why why;
+	assert_int_equal(fan_grid(t, &fan_plan_defaults, &p, &how), FAN_OK);
+	assert_int_equal(fan_eval(&e, t, &p, &why), FAN_OK);
+	memset(x, 0, sizeof *x);
+	fan_picture_dot(x, t, &p, &e);
+	*page = fan_picture_page(t, &p, &e, "a title", "of a test");
+	fan_eval_free(&e);
+	fan_plan_free(&p);
+	assert_false(x->failed);
+	assert_int_equal(x->bytes, strlen(x->text));
+	assert_non_null(*page);
+	return x->text;
+}
+
+static json_t *network_of(const json_t *page)
+{
+	json_t *block = json_array_get(json_object_get(page, "blocks"), 0);
+	assert_string_equal(json_string_value(json_object_get(block, "kind")), "network");
+	return block;
+}
+
+static const json_t *node_of(const json_t *page, const char *name)
+{
+	size_t i;
+	json_t *node;
+	json_array_foreach (json_object_get(network_of(page), "nodes"), i, node) {
+		if (strcmp(json_string_value(json_object_get(node, "name")), name) == 0)
+			return node;
+	}
+	fail_msg("no node %s", name);
+	return NULL;
+}
+
+static double number(const json_t *node, const char *key)
+{
+	const json_t *v = json_object_get(node, key);
+	assert_true(json_is_number(v));
+	return json_number_value(v);
+}
+
+static unsigned count(const char *text, const char *what)
+{
+	unsigned n = 0;
+	for (const char *p = text; (p = strstr(p, what)); p++)
+		n++;
+	return n;
+}
+
+static void picture__has_every_node_and_link_once(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_load("grid-example");
+	struct fan_text x;
+	json_t *page, *link;
+	size_t i, full = 0;
+	const char *dot = draw(&t, &x, &page);
+	assert_int_equal(json_array_size(json_object_get(network_of(page), "nodes")), t.nodes);
+	assert_int_equal(json_array_size(json_object_get(network_of(page), "links")), t.links);
+	json_array_foreach (json_object_get(network_of(page), "links"), i, link) {
+		const char *a = t.node[json_integer_value(json_array_get(link, 0))].name;
+		const char *b = t.node[json_integer_value(json_array_get(link, 1))].name;
+		if (strcmp(a, "S1") == 0 && strcmp(b, "S3") == 0) {
+			assert_near(json_number_value(json_array_get(link, 3)), 1, 1e-9);
+			assert_near(json_number_value(json_array_get(link, 4)), 3, 1e-9);
+			full++;
+		}
+	}
+	assert_int_equal(full, 1);
+	assert_true(json_is_true(json_object_get(node_of(page, "S1"), "sums")));
+	assert_int_equal(count(dot, " -- "), t.links);
+	assert_int_equal(count(dot, "shape=circle"), 8);
+	assert_int_equal(count(dot, "shape=house"), 1);
+	json_decref(page);
+	fan_text_free(&x);
+	fan_topo_free(&t);
+}
+
+/* graphviz gets none of its own signs. */
+static void picture__names_are_no_markup(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_load("grid-example");
+	struct fan_text x;
+	json_t *page;
+	snprintf(t.node[rig_node(&t, "S1")].name, FAN_TOPO_NAME_MAX, "</script>\"&");
+	const char *dot = draw(&t, &x, &page);
+	assert_non_null(strstr(dot, "label=\"_/script___"));
+	json_decref(page);
+	fan_text_free(&x);
+	fan_topo_free(&t);
+}
+
+/* A rack without hosts stays in the row of the racks, and cores above all. */
+static void picture__rows_by_kind(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_make("fat-tree:k=4,workers=3,seed=2");
+	struct fan_text x;
+	json_t *page;
+	draw(&t, &x, &page);
+	double rack = number(node_of(page, "R1"), "y"), above = number(node_of(page, "A1"), "y"),
+	       core = number(node_of(page, "C1"), "y");
+	assert_true(core < above && above < rack && rack < number(node_of(page, "W1"), "y"));
+	for (unsigned i = 1; i <= 8; i++) {
+		char name[32];
+		snprintf(name, sizeof name, "R%u", i);
+		assert_near(number(node_of(page, name), "y"), rack, 0.2);
+		snprintf(name, sizeof name, "A%u", i);
+		assert_near(number(node_of(page, name), "y"), above, 0.2);
+	}
+	json_decref(page);
+	fan_text_free(&x);
+	fan_topo_free(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(plan_json__the_same_after_a_round_trip),
 		cmocka_unit_test(report__says_what_design_fixes),
 		cmocka_unit_test(plan_json__refuses_with_path_and_cause),
+		cmocka_unit_test(picture__has_every_node_and_link_once),
+		cmocka_unit_test(picture__names_are_no_markup),
+		cmocka_unit_test(picture__rows_by_kind),
 	};
 	return RUN(tests);
 }

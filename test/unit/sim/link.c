@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/unit.h"
 
+#include "sim/event.h"
 #include "sim/link.h"
+#include "sim/series.h"
 
 static struct fan_sim_link make(uint64_t bps, uint32_t queue_bytes, uint32_t ecn_bytes)
 {
@@ -124,6 +126,98 @@ static void link__new_rate_holds_for_what_waits(void **state)
 	fan_link_free(&l, NULL);
 }
 
+/* ---- event ---- */
+
+#define EVENTS 3000
+
+static void event__in_order_of_time(void **state)
+{
+	(void)state;
+	struct fan_event_heap h = {0};
+	struct fan_rng rng = test_rng();
+	for (uint32_t i = 0; i < EVENTS; i++)
+		assert_true(fan_event_push(&h, fan_rng_below(&rng, 500), i));
+	uint64_t last_ns = 0, last_key = 0;
+	while (h.count) {
+		struct fan_sim_event e = h.at[0];
+		assert_true(e.at_ns > last_ns || (e.at_ns == last_ns && e.key > last_key));
+		last_ns = e.at_ns;
+		last_key = e.key;
+		fan_event_pop(&h);
+	}
+	fan_event_heap_free(&h);
+}
+
+static void event__same_time_in_order_of_push(void **state)
+{
+	(void)state;
+	struct fan_event_heap h = {0};
+	for (uint32_t i = 0; i < 100; i++)
+		assert_true(fan_event_push(&h, 7, 99 - i));
+	for (uint32_t i = 0; i < 100; i++) {
+		assert_int_equal(fan_event_source(h.at[0].key), 99 - i);
+		fan_event_pop(&h);
+	}
+	assert_int_equal(h.count, 0);
+	fan_event_heap_free(&h);
+}
+
+static void event__replace_keeps_the_source(void **state)
+{
+	(void)state;
+	struct fan_event_heap h = {0};
+	fan_event_push(&h, 10, 1);
+	fan_event_push(&h, 20, 2);
+	uint64_t key = fan_event_replace(&h, 20);
+	assert_int_equal(fan_event_source(key), 1);
+	assert_int_equal(fan_event_source(h.at[0].key), 2); /* was there before */
+	fan_event_pop(&h);
+	assert_int_equal(h.at[0].key, key);
+	fan_event_heap_free(&h);
+}
+
+/* ---- series ---- */
+
+static void series__bounded_and_nothing_lost(void **state)
+{
+	(void)state;
+	struct fan_series *s = malloc(sizeof *s);
+	fan_series_init(s, 0, 10);
+	uint64_t sum = 0;
+	for (uint64_t i = 0; i < 5000; i++) {
+		const uint64_t figure[FAN_SERIES_FIGURES] = {i, 1, 0, 0};
+		fan_series_add(s, figure);
+		sum += i;
+	}
+	uint64_t kept = 0, ones = 0, weight = 0;
+	for (uint32_t i = 0; i < s->count; i++) {
+		kept += s->sum[i][0];
+		ones += s->sum[i][1];
+		weight += s->weight[i];
+	}
+	assert_int_equal(kept, sum);
+	assert_int_equal(ones, 5000);
+	assert_int_equal(weight, 5000);
+	free(s);
+}
+
+static void series__interval_doubles(void **state)
+{
+	(void)state;
+	const uint64_t figure[FAN_SERIES_FIGURES] = {0};
+	struct fan_series *s = malloc(sizeof *s);
+	fan_series_init(s, 100, 10);
+	assert_int_equal(s->next_ns, 110);
+	for (unsigned i = 0; i < FAN_SERIES_MAX; i++)
+		fan_series_add(s, figure);
+	assert_int_equal(s->interval_ns, 10);
+	fan_series_add(s, figure);
+	assert_int_equal(s->interval_ns, 20);
+	assert_int_equal(s->count, FAN_SERIES_MAX / 2 + 1);
+	assert_int_equal(s->next_ns, 100 + (FAN_SERIES_MAX / 2 + 2) * 20);
+	free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -134,6 +228,11 @@ int main(void)
 		cmocka_unit_test(link__marks_above_the_threshold),
 		cmocka_unit_test(link__ring_keeps_order_while_it_grows),
 		cmocka_unit_test(link__new_rate_holds_for_what_waits),
+		cmocka_unit_test(event__in_order_of_time),
+		cmocka_unit_test(event__same_time_in_order_of_push),
+		cmocka_unit_test(event__replace_keeps_the_source),
+		cmocka_unit_test(series__bounded_and_nothing_lost),
+		cmocka_unit_test(series__interval_doubles),
 	};
 	return RUN(tests);
 }

@@ -2,6 +2,9 @@
 /* Fragments of a worker that runs ahead of others. */
 #include "unit/core/worker_rig.h"
 
+#include "core/worker/in_step.h"
+#include "core/worker/priority.h"
+
 static unsigned contributions(void)
 {
 	unsigned sent = 0;
@@ -192,6 +195,122 @@ static void ahead__pace_where_nobody_runs_ahead(void **state)
 	assert_int_equal(rig_tick(), 0);
 }
 
+/* ---- in_step ---- */
+
+#define WINDOW 512
+#define PARTS  4
+
+static void even(struct fan_in_step_part part[PARTS], double left)
+{
+	for (unsigned i = 0; i < PARTS; i++)
+		part[i] = (struct fan_in_step_part){
+			.share = 1.0 / PARTS, .left = left, .window = WINDOW};
+}
+
+static void in_step__all_have_as_much_left(void **state)
+{
+	struct fan_in_step_part part[PARTS];
+	(void)state;
+	even(part, 1000);
+	fan_in_step_bound(part, PARTS, PARTS * FAN_IN_STEP_FRAGS);
+	for (unsigned i = 0; i < PARTS; i++)
+		assert_int_equal(part[i].allow, FAN_IN_STEP_FRAGS);
+}
+
+static void in_step__who_is_ahead_has_less_in_flight(void **state)
+{
+	struct fan_in_step_part part[PARTS];
+	(void)state;
+	even(part, 1000);
+	part[1].left -= 10;
+	part[2].left -= FAN_IN_STEP_FRAGS + 1;
+	fan_in_step_bound(part, PARTS, PARTS * FAN_IN_STEP_FRAGS);
+	assert_int_equal(part[0].allow, FAN_IN_STEP_FRAGS);
+	assert_int_equal(part[1].allow, FAN_IN_STEP_FRAGS - 10);
+	assert_int_equal(part[2].allow, 0);
+	assert_int_equal(part[3].allow, FAN_IN_STEP_FRAGS);
+}
+
+static void in_step__in_fragments_of_its_share(void **state)
+{
+	/* both have half of their shares left */
+	struct fan_in_step_part part[2] = {
+		{.share = 0.75, .left = 750, .window = WINDOW},
+		{.share = 0.25, .left = 250, .window = WINDOW},
+	};
+	(void)state;
+	fan_in_step_bound(part, 2, 48);
+	assert_int_equal(part[0].allow, 36);
+	assert_int_equal(part[1].allow, 12);
+}
+
+static void in_step__one_window_for_all(void **state)
+{
+	struct fan_in_step_part part[PARTS];
+	(void)state;
+	even(part, 1000);
+	fan_in_step_bound(part, PARTS, 1e6);
+	for (unsigned i = 0; i < PARTS; i++)
+		assert_int_equal(part[i].allow, WINDOW / PARTS);
+}
+
+static void in_step__a_small_share_has_the_least_bound(void **state)
+{
+	struct fan_in_step_part part[2] = {
+		{.share = 0.999, .left = 999, .window = WINDOW},
+		{.share = 0.001, .left = 1, .window = WINDOW},
+	};
+	(void)state;
+	fan_in_step_bound(part, 2, 48);
+	assert_int_equal(part[1].allow, FAN_IN_STEP_LEAST);
+}
+
+static void in_step__without_others_a_window(void **state)
+{
+	struct fan_in_step_part part[2] = {
+		{.share = 1, .left = 1000, .window = WINDOW},
+		{.share = 0, .left = 5, .window = WINDOW}, /* of operations before */
+	};
+	(void)state;
+	fan_in_step_bound(part, 2, 24);
+	assert_int_equal(part[0].allow, WINDOW);
+	assert_int_equal(part[1].allow, FAN_IN_STEP_LEAST);
+}
+
+/* ---- priority ---- */
+
+static uint8_t of(uint64_t left, uint64_t busy, uint64_t idle, uint32_t layer)
+{
+	const struct fan_priority_view v = {
+		.left_frags = left, .busy_ns = busy, .idle_ns = idle, .layer = layer};
+	return fan_priority_default(NULL, &v);
+}
+
+static void priority__a_doubling_is_eight(void **state)
+{
+	(void)state;
+	assert_int_equal(of(100, 0, 0, 0) - of(200, 0, 0, 0), 8);
+	assert_int_equal(of(100, 2000, 1000, 0) - of(100, 1000, 1000, 0), 8);
+	assert_int_equal(of(100, 0, 0, 3) - of(100, 0, 0, 6), 8);
+}
+
+static void priority__order(void **state)
+{
+	(void)state;
+	for (uint64_t left = 1; left < 100000; left = left * 3 / 2 + 1)
+		assert_true(of(left, 5, 5, 1) >= of(left + left / 2 + 1, 5, 5, 1));
+	assert_true(of(64, 9000, 1000, 4) > of(64, 1000, 9000, 4)); /* waits for the network */
+	assert_true(of(64, 1, 1, 1) > of(64, 1, 1, 50));	    /* the first layers */
+}
+
+static void priority__range(void **state)
+{
+	(void)state;
+	assert_int_equal(of(UINT64_MAX, 1, UINT64_MAX, UINT32_MAX), 1);
+	assert_int_equal(of(1, UINT64_MAX, 1, 1), 255);
+	assert_in_range(of(0, 0, 0, 0), 1, 255);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -201,6 +320,15 @@ int main(void)
 		RIG_TEST(ahead__lead),
 		RIG_TEST(ahead__short_time_outs_where_nobody_is_slow),
 		RIG_TEST(ahead__marks_shorten_the_lead),
+		cmocka_unit_test(in_step__all_have_as_much_left),
+		cmocka_unit_test(in_step__who_is_ahead_has_less_in_flight),
+		cmocka_unit_test(in_step__in_fragments_of_its_share),
+		cmocka_unit_test(in_step__one_window_for_all),
+		cmocka_unit_test(in_step__a_small_share_has_the_least_bound),
+		cmocka_unit_test(in_step__without_others_a_window),
+		cmocka_unit_test(priority__a_doubling_is_eight),
+		cmocka_unit_test(priority__order),
+		cmocka_unit_test(priority__range),
 	};
 	return RUN(tests);
 }
