@@ -4,12 +4,74 @@
 #define FAN_SIM_EXPERIMENT_H
 
 #include "daemon.h"
-#include "observer.h"
 #include "scenario.h"
 #include "standing.h"
-#include "traffic.h"
 #include "trainer.h"
-#include "weather.h"
+
+struct fan_experiment;
+
+/* ---- observer.c: looks at ranks that run ahead of each other: how far each is behind the furthest
+ * of its job, and who keeps sums for whom ---- */
+
+struct fan_observer {
+	struct fan_experiment *experiment;
+	uint64_t next_ns, interval_ns;
+	uint32_t actor;
+};
+
+/* After the last job; does nothing if none has "ahead".  False: out of memory. */
+bool fan_observer_begin(struct fan_observer *o, struct fan_experiment *e, uint64_t interval_ns);
+
+/* ---- traffic.c: background traffic: packets that take room on links and are thrown away ---- */
+
+struct fan_traffic {
+	struct fan_sim *sim;
+	uint32_t source, sink; /* actors */
+	uint64_t gap_ps, next_ps, stop_ns;
+	uint32_t jitter; /* millionths of the gap */
+	uint16_t packet_bytes;
+	struct fan_rng rng;
+	uint64_t sent, arrived; /* packets */
+};
+
+struct fan_traffic_config {
+	uint32_t from, to; /* nodes */
+	uint64_t bps, start_ns, stop_ns;
+	uint16_t packet_bytes;
+	uint32_t jitter;
+};
+
+/* False: out of memory. */
+bool fan_traffic_init(struct fan_traffic *t, struct fan_sim *s, const struct fan_traffic_config *c,
+		      struct fan_rng rng);
+
+/* ---- weather.c: hosts whose links are slow for a while: the "slow" of jobs, as far as it is about
+ * sending.  A host sends at the lowest speed of all its workers ---- */
+
+struct fan_weather {
+	struct fan_sim *sim;
+	const struct fan_job_config **job;
+	uint32_t jobs; /* that have such causes; 0: there is nothing to do */
+	uint32_t actor;
+	uint64_t next_ns; /* when something changes */
+	uint32_t *speed;  /* by node, millionths of what its links have */
+	uint64_t *bps;	  /* what they have, by link */
+};
+
+/* Room for `jobs`; after the last link.  False: out of memory. */
+bool fan_weather_init(struct fan_weather *w, struct fan_sim *s, uint32_t jobs);
+void fan_weather_free(struct fan_weather *w);
+
+/* The hosts of `c`, which stays, are slow as it says. */
+void fan_weather_add(struct fan_weather *w, const struct fan_job_config *c);
+
+/* After the last job.  False: out of memory. */
+bool fan_weather_begin(struct fan_weather *w);
+
+/* A link changes its rate: of a host that is slow now, by as much as that says. */
+void fan_weather_set_rate(struct fan_weather *w, uint32_t link, uint64_t bps);
+
+/* ---- the experiment ---- */
 
 /* Applies the scenario's changes when they are due. */
 struct fan_conductor {

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "observer.h"
-
 #include "experiment.h"
 
 /* How far each rank of the job is behind the furthest, and what it keeps. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "traffic.h"
+#include "experiment.h"
 
 #define PS_PER_NS UINT64_C(1000)
 #define MILLION	  UINT64_C(1000000)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trainer_priv.h - what trainer.c (reducing), trainer_compute.c and trainer_share.c (the tables
- * of a job) have in common. */
+/* trainer_priv.h - what trainer.c (reducing) and trainer_compute.c (iterations, and the tables of a
+ * job) have in common. */
 #ifndef FAN_SIM_TRAINER_PRIV_H
 #define FAN_SIM_TRAINER_PRIV_H
 
