@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fanin.sim: `fanin sim` on a dictionary."""
+
+import os
+
+import pytest
+
+import fanin.sim
+
+BUILD = os.environ.get("BUILD", "build")
+STAR = {"topology": "star:workers=4,link=10", "jobs": [{"name": "j", "model": {"numel": 100000}}]}
+
+
+@pytest.fixture(name="program")
+def _program():
+    beside = os.path.join(os.path.dirname(os.environ.get("FANIN_LIBRARY", "")), "..", "fanin")
+    for path in (os.path.join(BUILD, "fanin"), beside):
+        if os.access(path, os.X_OK):
+            return path
+    return fanin.sim.find_program()
+
+
+def test_every_element_is_checked_and_series_are_arrays(program):
+    numpy = pytest.importorskip("numpy")
+    result = fanin.sim.run(STAR, seed=3, program=program, timeout=300)
+    job = result["jobs"][0]
+    assert job["error"] is None and job["checked_elements"] == job["reduced_elements"] > 0
+    series = result["switches"][0]["series"]
+    assert isinstance(series["occupancy"], numpy.ndarray) and (series["occupancy"] <= 1).all()
+    assert isinstance(fanin.sim.arrays({"a": [[1, 2], "x"]})["a"][0], numpy.ndarray)
+
+
+def test_settings_sweeps_and_files(program, tmp_path):
+    (tmp_path / "mlp.csv").write_text(
+        "layer,numel,forward_ns,backward_ns\nall,50000,1000,2000\n", encoding="utf-8"
+    )
+    scenario = dict(STAR, jobs=[{"name": "j", "model": "mlp.csv"}])
+    result = fanin.sim.run(
+        scenario,
+        sets={"jobs.j.iterations": 2},
+        sweep={"jobs.j.window": [8, 64]},
+        parallel=2,
+        folder=tmp_path,
+        program=program,
+        timeout=300,
+    )
+    assert [run["set"]["jobs.j.window"] for run in result["runs"]] == [8, 64]
+    assert all(run["jobs"][0]["iterations"] == 2 for run in result["runs"])
+    slow, fast = (run["jobs"][0]["jct_s"] for run in result["runs"])
+    assert fast <= slow
+
+
+def test_what_is_wrong_is_said_and_who_fails_is_in_the_result(program):
+    with pytest.raises(fanin.sim.ScenarioError, match='jbos: no such key; did you mean "jobs"'):
+        fanin.sim.run(dict(STAR, jbos=[]), program=program, timeout=300)
+    result = fanin.sim.run(dict(STAR, limit_s=1e-5), program=program, timeout=300)
+    assert result["failed_jobs"] == 1 and "limit_s" in result["jobs"][0]["error"]
