@@ -126,7 +126,8 @@ static enum fan_verdict recv_other_version(struct fan_worker *w, const uint8_t *
 {
 	if (w->phase == FAN_W_JOINING && pkt[1] == FAN_TYPE_REFUSE && fan_wire_is_whole(pkt, len) &&
 	    fan_wire_nonce(pkt) == w->cfg.nonce) {
-		const struct fan_fault fault = {.err = FAN_E_VERSION};
+		const struct fan_fault fault = {
+			.err = FAN_E_VERSION, .desc_a = pkt[0], .desc_b = FAN_WIRE_VERSION};
 		fan_worker_fail(w, &fault);
 	}
 	return fan_worker_drop(w, FAN_DROP_VERSION);

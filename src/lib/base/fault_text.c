@@ -295,6 +295,17 @@ static void add_ranks(struct text *t, const struct fan_fault *f, const struct fa
 	}
 }
 
+static void add_version(struct text *t, const struct fan_fault *f, const struct fan_fault_about *a)
+{
+	if (f->desc_b)
+		add(t,
+		    "the switch %s speaks version %u of the protocol, rank %u version %u: both must "
+		    "be of releases that have one in common",
+		    a->switch_addr, f->desc_a, a->rank, f->desc_b);
+	else
+		add(t, "the switch %s speaks another version of the protocol", a->switch_addr);
+}
+
 /* Sentences about what the switch refused. */
 static void add_refusal(struct text *t, const struct fan_fault *f, const struct fan_fault_about *a)
 {
@@ -346,9 +357,7 @@ static void add_refusal(struct text *t, const struct fan_fault *f, const struct 
 			      "with the key of this job's tenant (fanin key job)",
 		    sw);
 		break;
-	case FAN_E_VERSION:
-		add(t, "the switch %s speaks another version of the protocol", sw);
-		break;
+	case FAN_E_VERSION: add_version(t, f, a); break;
 	case FAN_E_STOPPED:
 		add(t, "the switch %s is being stopped%s", sw,
 		    a->joined ? "" : ", and takes no new jobs");

@@ -89,6 +89,26 @@ static void fault_text__ranks(void **state)
 	assert_text(&f, &a, "ranks 2, 5-7 of 8 have not joined job \"train\" within 30 s");
 }
 
+static void fault_text__stopped_and_other_versions(void **state)
+{
+	(void)state;
+	struct fan_fault_about a = about();
+	struct fan_fault f = {.err = FAN_E_STOPPED};
+	a.switch_addr = "10.0.0.1:5000";
+	a.joined = true;
+	assert_text(&f, &a, "the switch 10.0.0.1:5000 is being stopped");
+	a.joined = false;
+	assert_text(&f, &a, "the switch 10.0.0.1:5000 is being stopped, and takes no new jobs");
+	a.rank = 4;
+	f = (struct fan_fault){.err = FAN_E_VERSION, .desc_a = 3, .desc_b = 2};
+	assert_text(
+		&f, &a,
+		"the switch 10.0.0.1:5000 speaks version 3 of the protocol, rank 4 version 2: both "
+		"must be of releases that have one in common");
+	f.desc_b = 0; /* it has not said which */
+	assert_text(&f, &a, "the switch 10.0.0.1:5000 speaks another version of the protocol");
+}
+
 static void fault_text__no_descriptors(void **state)
 {
 	(void)state;
@@ -303,6 +323,7 @@ int main(void)
 		cmocka_unit_test(ranks_text__lists_and_runs),
 		cmocka_unit_test(ranks_text__long_lists_are_cut),
 		cmocka_unit_test(fault_text__ranks),
+		cmocka_unit_test(fault_text__stopped_and_other_versions),
 		cmocka_unit_test(fault_text__no_descriptors),
 		cmocka_unit_test(fault_text__unreachable),
 		cmocka_unit_test(fault_text__unreachable_for_another_rank),
