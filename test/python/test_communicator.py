@@ -291,7 +291,7 @@ def test_a_switch_that_is_told_to_stop_says_so(own_switch, job):
 
 def test_missing_ranks_are_counted_when_joining(switch, job):
     with pytest.raises(fanin.JoinTimeoutError, match="1"):
-        fanin.Communicator(switch, job, 0, 2, timeout=0.5)
+        fanin.Communicator(switch, job, 0, 2, timeout=3)  # in which the switch has answered
 
 
 def test_a_rank_taken_is_refused(switch, job):
@@ -344,13 +344,16 @@ def test_abandoned_operations_keep_their_memory(switch, job):
 
 
 def test_closing_ends_operations(switch, job):
+    closed = threading.Event()
+
     def work(comm):
         if comm.rank == 1:
-            time.sleep(1)
+            closed.wait(WAIT_S)
             return True
         op = comm.allreduce_start(torch.zeros(10))
         comm.close()
         comm.close()
+        closed.set()
         with pytest.raises(fanin.ClosedError):
             op.wait()
         with pytest.raises(fanin.ClosedError):
@@ -364,13 +367,16 @@ def test_closing_ends_operations(switch, job):
 
 
 def test_closing_wakes_a_thread_that_waits(switch, job):
+    closed = threading.Event()
+
     def work(comm):
         if comm.rank == 1:
-            time.sleep(1)
+            closed.wait(WAIT_S)
             return "ClosedError"
-        caught = []
+        caught, begins = [], threading.Event()
 
         def wait():
+            begins.set()
             try:
                 comm.allreduce(torch.zeros(10))
             except fanin.FaninError as error:
@@ -378,9 +384,11 @@ def test_closing_wakes_a_thread_that_waits(switch, job):
 
         thread = threading.Thread(target=wait)
         thread.start()
-        time.sleep(0.3)
+        begins.wait(WAIT_S)
+        time.sleep(0.3)  # so that mostly it waits by then; it ends alike where it does not
         comm.close()
-        thread.join(10)
+        closed.set()
+        thread.join(WAIT_S)
         assert not thread.is_alive()
         return caught[0]
 
@@ -396,7 +404,7 @@ def test_waiting_has_a_limit(switch, job):
                 op.wait(0.1)
             comm_of_other.set()
             return op.wait()[0].item()
-        comm_of_other.wait(20)
+        comm_of_other.wait(WAIT_S)
         return comm.allreduce(torch.ones(10))[0].item()
 
     comm_of_other = threading.Event()
@@ -415,7 +423,7 @@ def test_an_operation_keeps_its_communicator(switch, job):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(WAIT_S)
     gc.collect()
     assert results == [2.0, 2.0]
 
