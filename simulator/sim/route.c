@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "core/base/rng.h"
 #include "world.h"
 
 static bool is_inside(const struct fan_sim_link *l)
@@ -18,7 +19,8 @@ bool fan_sim_index(struct fan_sim *s)
 		return false;
 	for (uint32_t n = 0; n < s->nodes; n++) {
 		free(s->node[n].next);
-		s->node[n].next = NULL;
+		free(s->node[n].depth);
+		s->node[n].next = s->node[n].depth = NULL;
 		s->node[n].links = 0;
 	}
 	for (uint32_t i = 0; i < s->links; i++)
@@ -37,6 +39,13 @@ bool fan_sim_index(struct fan_sim *s)
 		s->out[n->first + n->links++] = i;
 	}
 	return true;
+}
+
+static bool leads_nearer(const struct fan_sim *s, const struct fan_sim_link *l,
+			 const uint32_t *depth, uint32_t to)
+{
+	return depth[l->from] != FAN_SIM_NONE && depth[l->to] != FAN_SIM_NONE &&
+	       depth[l->to] + 1 == depth[l->from] && (l->to == to || s->node[l->to].forwards);
 }
 
 /* Breadth first from the target; cables have both directions, so the link towards it is
@@ -66,20 +75,19 @@ static bool find_paths(struct fan_sim *s, uint32_t to)
 			queue[tail++] = near;
 		}
 	}
-	for (uint32_t i = 0; ok && i < s->links; i++) {
-		const struct fan_sim_link *l = &s->link[i];
-		bool nearer = depth[l->from] != FAN_SIM_NONE && depth[l->to] != FAN_SIM_NONE &&
-			      depth[l->to] + 1 == depth[l->from] &&
-			      (l->to == to || s->node[l->to].forwards);
-		if (nearer && next[l->from] == FAN_SIM_NONE)
-			next[l->from] = i;
-	}
-	free(depth);
+	for (uint32_t i = 0; ok && i < s->links; i++)
+		if (leads_nearer(s, &s->link[i], depth, to) &&
+		    next[s->link[i].from] == FAN_SIM_NONE)
+			next[s->link[i].from] = i;
 	free(queue);
 	if (ok)
 		s->node[to].next = next;
 	else
 		free(next);
+	if (ok && s->ecmp)
+		s->node[to].depth = depth;
+	else
+		free(depth);
 	return ok;
 }
 
@@ -91,6 +99,27 @@ uint32_t fan_sim_next(struct fan_sim *s, uint32_t at, uint32_t to)
 		return FAN_SIM_NONE;
 	}
 	return s->node[to].next[at];
+}
+
+uint32_t fan_sim_hop(struct fan_sim *s, uint32_t at, uint32_t from, uint32_t to)
+{
+	uint32_t target = s->actor[to].node, first = fan_sim_next(s, at, target), count = 0;
+	const struct fan_sim_node *n = &s->node[at];
+	const uint32_t *depth = s->node[target].depth;
+
+	if (first == FAN_SIM_NONE || !depth)
+		return first;
+	for (uint32_t i = 0; i < n->links; i++)
+		count += leads_nearer(s, &s->link[s->out[n->first + i]], depth, target);
+	assert(count > 0);
+	uint64_t hash = fan_rng_mix(s->seed ^ fan_rng_mix((uint64_t)from << 32 | to) ^ at);
+	uint32_t chosen = (uint32_t)(hash % count);
+	for (uint32_t i = 0; i < n->links; i++) {
+		uint32_t link = s->out[n->first + i];
+		if (leads_nearer(s, &s->link[link], depth, target) && chosen-- == 0)
+			return link;
+	}
+	return first;
 }
 
 uint32_t fan_sim_distance(struct fan_sim *s, uint32_t from, uint32_t to)

@@ -16,6 +16,7 @@ static const struct fan_field fields[] = {
 	{"seed", FAN_FIELD_U64, AT(seed), 0, 0, NULL},
 	{"limit_s", FAN_FIELD_S, AT(limit_ns), 1e-6, 1e6, NULL},
 	{"sample_us", FAN_FIELD_US, AT(sample_ns), 1, 1e9, NULL},
+	{"ecmp", FAN_FIELD_BOOL, AT(ecmp), 0, 0, NULL},
 	{"comment", FAN_FIELD_OTHER, 0, 0, 0, NULL},
 	{"topology", FAN_FIELD_OTHER, 0, 0, 0, NULL},
 	{"jobs", FAN_FIELD_OTHER, 0, 0, 0, NULL},

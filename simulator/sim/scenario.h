@@ -109,6 +109,7 @@ struct fan_scenario_route {
 struct fan_scenario {
 	char name[FAN_FIELD_NAME];
 	uint64_t seed, limit_ns, sample_ns;
+	bool ecmp; /* flows are spread over all shortest paths */
 	struct fan_scenario_node *node;
 	struct fan_scenario_link *link;
 	struct fan_scenario_job *job;

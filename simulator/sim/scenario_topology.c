@@ -365,6 +365,7 @@ static uint32_t packet_bytes(const struct fan_scenario *s)
 bool fan_scenario_network(struct fan_sim *sim, const struct fan_scenario *s)
 {
 	fan_sim_init(sim, s->seed, packet_bytes(s));
+	sim->ecmp = s->ecmp;
 	for (uint32_t i = 0; i < s->nodes; i++) {
 		const struct fan_scenario_node *n = &s->node[i];
 		bool forwards = n->kind == FAN_NODE_SWITCH || n->kind == FAN_NODE_ROUTER;

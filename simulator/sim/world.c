@@ -31,8 +31,10 @@ void fan_sim_free(struct fan_sim *s)
 {
 	for (uint32_t i = 0; i < s->links; i++)
 		fan_link_free(&s->link[i], &s->pool);
-	for (uint32_t i = 0; i < s->nodes; i++)
+	for (uint32_t i = 0; i < s->nodes; i++) {
 		free(s->node[i].next);
+		free(s->node[i].depth);
+	}
 	fan_sim_free_trees(s);
 	free(s->node);
 	free(s->link);
@@ -306,7 +308,7 @@ void fan_sim_send(struct fan_sim *s, const struct fan_sim_packet *p, bool own)
 		mine.flags |= type <= FAN_TYPE_RESULT ? FAN_PACKET_FRAGMENT : 0;
 	}
 	if (link == FAN_SIM_NONE || s->actor[p->to].node == from->node)
-		link = fan_sim_next(s, from->node, s->actor[p->to].node);
+		link = fan_sim_hop(s, from->node, p->from, p->to);
 	if (link == FAN_SIM_NONE) { /* to an actor of the same node: at once, by no link */
 		struct fan_link_entry e = {.at_ns = s->now_ns, .packet = mine};
 		e.packet.flags |= FAN_PACKET_LOCAL;
@@ -407,7 +409,7 @@ static void arrive(struct fan_sim *s, uint32_t node, struct fan_sim_packet *p)
 		fan_sim_wake(s, p->to);
 		return;
 	}
-	uint32_t link = n->forwards ? fan_sim_next(s, node, a->node) : FAN_SIM_NONE;
+	uint32_t link = n->forwards ? fan_sim_hop(s, node, p->from, p->to) : FAN_SIM_NONE;
 	if (link == FAN_SIM_NONE || ++p->hops >= FAN_SIM_HOPS_MAX) {
 		saw(s, FAN_SIGHT_LOST, FAN_SIM_NONE, p);
 		fan_body_put(&s->pool, p->body);

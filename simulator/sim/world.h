@@ -59,6 +59,7 @@ struct fan_sim_node {
 	uint32_t first, links; /* its links out, in fan_sim.out */
 	/* by node: how packets that are for this one get nearer; NULL until somebody lives here */
 	uint32_t *next;
+	uint32_t *depth; /* by node: links to this one, where flows are spread; made with `next` */
 };
 
 /* How a multicast group's packets spread. */
@@ -108,6 +109,7 @@ struct fan_sim {
 	uint64_t hops;	    /* packets that crossed a link and were handled */
 	uint64_t frag_hops; /* of them with elements */
 	bool broke;	    /* out of memory: no result of this run counts */
+	bool ecmp; /* flows are spread over all shortest paths, by hash; else one is taken */
 };
 
 /* Datagrams are of `packet_bytes` at most. */
@@ -137,6 +139,10 @@ bool fan_sim_index(struct fan_sim *s);
 /* The link on which packets for node `to` leave node `at`: the first of a shortest path,
  * of several the one added first.  FAN_SIM_NONE: there is no path. */
 uint32_t fan_sim_next(struct fan_sim *s, uint32_t at, uint32_t to);
+
+/* The same for a packet from actor `from` to actor `to`: with `ecmp` each node takes, of all links
+ * that lead nearer, one by a hash of both and of itself, so that a flow keeps to one path. */
+uint32_t fan_sim_hop(struct fan_sim *s, uint32_t at, uint32_t from, uint32_t to);
 
 /* Links of a shortest path between two nodes; FAN_SIM_NONE: there is none. */
 uint32_t fan_sim_distance(struct fan_sim *s, uint32_t from, uint32_t to);

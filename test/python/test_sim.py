@@ -55,3 +55,23 @@ def test_what_is_wrong_is_said_and_who_fails_is_in_the_result(program):
         fanin.sim.run(dict(STAR, jbos=[]), program=program, timeout=300)
     result = fanin.sim.run(dict(STAR, limit_s=1e-5), program=program, timeout=300)
     assert result["failed_jobs"] == 1 and "limit_s" in result["jobs"][0]["error"]
+
+
+def test_flows_are_spread_over_shortest_paths(program):
+    """Eight workers on two leaves, four spines: by hash more than one spine carries them, all sums exact."""
+    scenario = {
+        "topology": "leaf-spine:leaves=2,spines=4,workers=8,hosts=4,link=10",
+        "jobs": [{"name": f"j{i}", "model": {"numel": 20000}, "workers": 8} for i in range(4)],
+    }
+    used = {}
+    for ecmp in (False, True):
+        result = fanin.sim.run(dict(scenario, ecmp=ecmp), program=program, timeout=300)
+        assert all(job["error"] is None for job in result["jobs"])
+        used[ecmp] = {
+            link["to"]
+            for link in result["links"]
+            if link["to"].startswith("S") and link["bytes"] > 0
+        }
+        again = fanin.sim.run(dict(scenario, ecmp=ecmp), program=program, timeout=300)
+        assert again["end_s"] == result["end_s"]
+    assert len(used[False]) == 1 and len(used[True]) > 1, used

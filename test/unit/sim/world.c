@@ -101,6 +101,40 @@ static void world__shortest_path_hop_by_hop(void **state)
 	fan_sim_free(&s);
 }
 
+/* Two hosts, and three switches side by side between their own: flows are spread, each keeps to its
+ * path. */
+static void world__flows_by_hash(void **state)
+{
+	(void)state;
+	struct fan_sim s;
+	struct ear ear[2][32] = {0};
+	static const struct fan_actor_ops deaf = {0};
+	uint32_t taken[8] = {0}, actor[2][32];
+	fan_sim_init(&s, 1, 1500);
+	s.ecmp = true;
+	for (unsigned i = 0; i < 7; i++)
+		fan_sim_add_node(&s, i >= 2, 0, 0);
+	join(&s, 0, 2, &cable);
+	join(&s, 1, 3, &cable);
+	for (uint32_t middle = 4; middle < 7; middle++) {
+		join(&s, 2, middle, &cable);
+		join(&s, middle, 3, &cable);
+	}
+	assert_true(fan_sim_index(&s));
+	for (unsigned i = 0; i < 32; i++)
+		for (uint32_t host = 0; host < 2; host++)
+			actor[host][i] = fan_sim_add_actor(&s, host, &ear[host][i], &deaf);
+	for (unsigned i = 0; i < 32; i++) {
+		uint32_t link = fan_sim_hop(&s, 2, actor[0][i], actor[1][i]);
+		assert_int_equal(fan_sim_hop(&s, 2, actor[0][i], actor[1][i]), link);
+		taken[s.link[link].to]++;
+	}
+	for (uint32_t middle = 4; middle < 7; middle++)
+		assert_in_range(taken[middle], 4, 20);
+	assert_int_equal(taken[4] + taken[5] + taken[6], 32);
+	fan_sim_free(&s);
+}
+
 static void world__hosts_forward_nothing(void **state)
 {
 	(void)state;
@@ -358,6 +392,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(world__shortest_path_hop_by_hop),
+		cmocka_unit_test(world__flows_by_hash),
 		cmocka_unit_test(world__hosts_forward_nothing),
 		cmocka_unit_test(world__capacity_of_a_node),
 		cmocka_unit_test(world__what_keeps_its_order_waits_for_capacity),
