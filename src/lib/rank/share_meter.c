@@ -387,7 +387,8 @@ double fan_share_meter_counted(double fill, unsigned used)
 double fan_share_meter_step(double count, double fill, bool sets)
 {
 	const double slow = (sets ? FAN_SHARE_METER_SET_STEP : FAN_IN_STEP_FRAGS) * count;
-	return at_least(fill * FAN_SHARE_METER_STEP_MS / FAN_SHARE_METER_FILL_MS, slow);
+	const double fast = at_least(fill / FAN_SHARE_METER_FAST, 1);
+	return slow * fast * fast;
 }
 
 void fan_share_meter_keep_in_step(struct fan_rank *c, uint64_t now_ns)

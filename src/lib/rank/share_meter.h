@@ -23,7 +23,7 @@
 #define FAN_SHARE_METER_COUNTED                                                                    \
 	5 /* connections, at least, for which FAN_IN_STEP_FRAGS count together */
 #define FAN_SHARE_METER_FILL_MS	   10 /* as many connections count as bring results for this long */
-#define FAN_SHARE_METER_STEP_MS	   4  /* all parts may have in flight what comes in this time */
+#define FAN_SHARE_METER_FAST	   600 /* results in FILL_MS, up to which parts stay close together */
 #define FAN_SHARE_METER_SET_STEP   64 /* in place of FAN_IN_STEP_FRAGS while sets are in progress */
 #define FAN_SHARE_METER_RTT_MAX_US (1 << 22)
 
@@ -74,9 +74,10 @@ void fan_share_meter_show(struct fan_rank *c);
 double fan_share_meter_counted(double fill, unsigned used);
 
 /* Fragments of the whole tensor by which a part may be ahead of the last one, if `count`
- * connections count: FAN_IN_STEP_FRAGS each, or of sets FAN_SHARE_METER_SET_STEP, but as many as
- * come in FAN_SHARE_METER_STEP_MS where that is more.  The queues of a slow link stay short, and on
- * a fast one a rank receives and sends in batches. */
+ * connections count: FAN_IN_STEP_FRAGS each, or of sets FAN_SHARE_METER_SET_STEP.  Beyond
+ * FAN_SHARE_METER_FAST, about 1 Gb/s, it grows by the square of the rate: there processors are the
+ * limit, and what comes and goes in long batches takes them less time.  Where links are, parts that
+ * are further apart wait for each other. */
 double fan_share_meter_step(double count, double fill, bool sets);
 
 /* The least time-out of a result while so many parts have a share.  Results of one part queue

@@ -80,18 +80,13 @@ static void split_slow__a_slow_link_has_no_longer_queue_for_more_connections(voi
 static void split_slow__parts_may_be_further_apart_only_on_a_fast_link(void **state)
 {
 	const double slow = FAN_IN_STEP_FRAGS * HOSTS;
-	const double few = slow * FAN_SHARE_METER_FILL_MS / FAN_SHARE_METER_STEP_MS;
-	const double link_200 = 200e6 / 8 / FAN_PAYLOAD_1500 * FAN_SHARE_METER_FILL_MS / 1e3;
+	const double all = 1e9 / 8 / FAN_PAYLOAD_1500 * FAN_SHARE_METER_FILL_MS / 1e3;
+	const double gigabit = all * HOSTS / (2 * (HOSTS - 1)); /* results of hosts that sum */
 	(void)state;
-	assert_true(link_200 < few);
 	assert_true(fan_share_meter_step(HOSTS, 0, false) == slow);
-	assert_true(fan_share_meter_step(HOSTS, link_200, false) == slow);
-	assert_true(fan_share_meter_step(HOSTS, few, false) == slow);
-	assert_true(fan_share_meter_step(HOSTS, 3 * few, false) == 3 * slow);
-	assert_true(fan_share_meter_step(HOSTS, link_200, true) ==
-		    FAN_SHARE_METER_SET_STEP * HOSTS);
-	assert_true(fan_share_meter_step(HOSTS, 100 * few, true) ==
-		    fan_share_meter_step(HOSTS, 100 * few, false));
+	assert_true(fan_share_meter_step(HOSTS, gigabit, false) == slow);
+	assert_true(fan_share_meter_step(HOSTS, 2 * FAN_SHARE_METER_FAST, false) == 4 * slow);
+	assert_true(fan_share_meter_step(HOSTS, gigabit, true) == FAN_SHARE_METER_SET_STEP * HOSTS);
 }
 
 int main(void)
