@@ -490,6 +490,17 @@ uint64_t fan_daemon_heard_ns(struct fan_daemon *d)
 	return last_ns;
 }
 
+int fan_daemon_hatch(struct fan_daemon *d, unsigned shard, struct fan_hatch *h,
+		     const fan_peer *local)
+{
+	struct fan_shard_request r = {.wish = FAN_SHARD_HATCH, .hatch = h, .local = local};
+
+	if (shard >= d->shards)
+		return FAN_E_BUSY;
+	fan_shard_ask(d->shard[shard], &r);
+	return r.err;
+}
+
 unsigned fan_daemon_estate(const struct fan_daemon *d, struct fan_estate *e,
 			   int files[FAN_ESTATE_FILES_MAX])
 {

@@ -119,6 +119,11 @@ void fan_daemon_goodbye(struct fan_daemon *d);
  * no such job.  From any thread. */
 uint64_t fan_daemon_heard_ns(struct fan_daemon *d);
 
+/* A rank in this process has `h` for what it sends to shard `shard` at the address `local`. FAN_OK:
+ * the daemon has it as well, and closes it; FAN_E_BUSY, FAN_E_SYSTEM.  From any thread. */
+int fan_daemon_hatch(struct fan_daemon *d, unsigned shard, struct fan_hatch *h,
+		     const fan_peer *local);
+
 /* The estate of a daemon with `lasting` set, for another process, which gets `files`.  Returns
  * their number; 0: no estate: the daemon is sealed or has several shards, or the system refused. */
 unsigned fan_daemon_estate(const struct fan_daemon *d, struct fan_estate *e,

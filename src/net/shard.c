@@ -14,8 +14,7 @@
 #include "clock.h"
 #include "core/wire/run.h"
 #include "seal/cipher_gcrypt.h"
-#include "shard_above.h"
-#include "shard_tell.h"
+#include "shard_priv.h"
 
 #define ALIGN		64
 #define ERROR_PAUSE_MS	1 /* after a receive that failed: an error that stays must not spin */
@@ -41,7 +40,7 @@ static void end_work(struct fan_shard *s)
 		atomic_store_explicit(&s->estate->at_work, 0, memory_order_release);
 }
 
-static void flush(struct fan_shard *s)
+void fan_shard_flush(struct fan_shard *s)
 {
 	fan_run_pack(&s->out, false);
 	if (s->gate)
@@ -77,7 +76,7 @@ static void give_run(struct fan_shard *s, uint64_t now_ns, const fan_peer *from,
 
 	for (unsigned n = 0; n < frags; n++) {
 		if (!fan_node_fits(s->node, &s->out))
-			flush(s);
+			fan_shard_flush(s);
 		fan_run_take(head, pkt, n);
 		begin_work(s);
 		fan_node_recv(s->node, now_ns, *from, head, sizeof head, marked, &s->out);
@@ -85,10 +84,11 @@ static void give_run(struct fan_shard *s, uint64_t now_ns, const fan_peer *from,
 	}
 }
 
-/* Give a datagram to the node, for which there is room. */
-static void give(struct fan_shard *s, uint64_t now_ns, const fan_peer *from, uint8_t *pkt,
-		 size_t bytes, bool marked)
+void fan_shard_give(struct fan_shard *s, uint64_t now_ns, const fan_peer *from, uint8_t *pkt,
+		    size_t bytes, bool marked)
 {
+	if (!fan_node_fits(s->node, &s->out))
+		fan_shard_flush(s);
 	if (fan_shard_above_heard(s, now_ns, from, pkt, bytes))
 		return;
 	if (s->gate && !(bytes = fan_gate_recv(s->gate, now_ns, from, pkt, bytes, &s->out)))
@@ -118,9 +118,7 @@ static void take(struct fan_shard *s, const struct fan_udp *u, const struct fan_
 
 	do { /* an empty datagram is one, too: the core counts it */
 		size_t bytes = fan_udp_datagram_bytes(b, offset);
-		if (!fan_node_fits(s->node, &s->out))
-			flush(s);
-		give(s, now, &b->from, in + offset, bytes, marked);
+		fan_shard_give(s, now, &b->from, in + offset, bytes, marked);
 		s->marked += marked;
 		offset += bytes;
 	} while (offset < b->bytes);
@@ -139,7 +137,7 @@ static void receive(struct fan_shard *s, struct fan_udp *u)
 			break;
 		take(s, u, &b, in);
 	}
-	flush(s);
+	fan_shard_flush(s);
 	if (s->plane)
 		fan_shard_tell_unfinished(s);
 }
@@ -160,14 +158,12 @@ static bool receive_frames(struct fan_shard *s, unsigned q)
 		bool marked = d[i].marked || full;
 		if (s->udp[0].locals)
 			fan_locals_put(s->udp[0].locals, &d[i].from, d[i].to);
-		if (!fan_node_fits(s->node, &s->out))
-			flush(s);
 		/* frames are the shard's own until they are released: they are opened in place */
-		give(s, now, &d[i].from, (uint8_t *)d[i].data, d[i].bytes, marked);
+		fan_shard_give(s, now, &d[i].from, (uint8_t *)d[i].data, d[i].bytes, marked);
 		s->marked += marked;
 		s->plane_bytes += d[i].bytes;
 	}
-	flush(s);
+	fan_shard_flush(s);
 	c->release(s->plane, q);
 	return n > 0;
 }
@@ -189,23 +185,8 @@ static void tick(struct fan_shard *s)
 		begin_work(s);
 		fan_node_tick(s->node, now, &s->out);
 		end_work(s);
-		flush(s);
+		fan_shard_flush(s);
 	}
-}
-
-uint64_t fan_shard_health_drops(const struct fan_shard_health *h)
-{
-	const uint64_t *drops = h->has_slots ? h->slots.drops : h->aggregator.drops;
-	uint64_t all = 0;
-
-	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
-		all += drops[i];
-	return all;
-}
-
-uint64_t fan_shard_health_packets(const struct fan_shard_health *h)
-{
-	return h->has_slots ? h->slots.packets : h->aggregator.packets;
 }
 
 /* All that was received has been sent: the node may be changed. */
@@ -216,6 +197,8 @@ static void answer(struct fan_shard *s, struct fan_shard_request *r)
 		fan_gate_set_keys(s->gate, r->keys);
 	else if (r->wish == FAN_SHARD_HEALTH)
 		fan_shard_fill_health(s, r->health);
+	else if (r->wish == FAN_SHARD_HATCH)
+		r->err = fan_shard_take_hatch(s, r->hatch, r->local);
 	else if (r->wish == FAN_SHARD_HEARD)
 		r->heard_ns = s->aggregator ? fan_aggregator_heard_ns(s->aggregator) : 0;
 	else if (!s->slots)
@@ -247,7 +230,7 @@ static void receive_from(struct fan_shard *s, uint32_t number)
 {
 	if (number == WAKE)
 		heed_others(s);
-	else if (number >= QUEUE)
+	else if (number >= QUEUE && number != FAN_SHARD_HATCHES)
 		receive_queue(s, number - QUEUE);
 	else if (number < s->sockets)
 		receive(s, &s->udp[number]);
@@ -274,8 +257,10 @@ static void *run(void *arg)
 	struct epoll_event ev[EPOLL_EVENTS];
 
 	while (!atomic_load(&s->stop)) {
-		int timeout = fan_clock_timeout_ms(fan_shard_above_deadline(s), -1);
+		uint64_t by_ns = fan_shard_above_deadline(s);
+		int timeout = fan_shard_may_sleep(s) ? fan_clock_timeout_ms(by_ns, -1) : 0;
 		int n = epoll_wait(s->epoll_fd, ev, EPOLL_EVENTS, timeout);
+		fan_shard_receive_hatches(s);
 		for (int i = 0; i < n; i++)
 			receive_from(s, ev[i].data.u32);
 		tick(s);

@@ -37,7 +37,8 @@ enum fan_shard_wish {
 	FAN_SHARD_UNROUTE,
 	FAN_SHARD_HEALTH,
 	FAN_SHARD_KEYS,
-	FAN_SHARD_HEARD
+	FAN_SHARD_HEARD,
+	FAN_SHARD_HATCH
 };
 
 /* Traffic of all sockets of a shard, and what it costs. */
@@ -77,8 +78,10 @@ struct fan_shard_request {
 	uint16_t number;		      /* UNROUTE */
 	struct fan_shard_health *health;      /* HEALTH: the answer */
 	const struct fan_keys *keys;	      /* KEYS: for JOINs from now on; the shard is sealed */
-	int err;			      /* ROUTE: enum fan_err */
-	uint64_t heard_ns; /* HEARD: the answer, as of fan_aggregator_heard_ns; 0 without one */
+	struct fan_hatch *hatch;	      /* HATCH: the shard's from now on, unless `err` */
+	const fan_peer *local; /* HATCH: the shard's address that the rank sends to */
+	int err;	       /* ROUTE, HATCH: enum fan_err */
+	uint64_t heard_ns;     /* HEARD: the answer, as of fan_aggregator_heard_ns; 0 without one */
 };
 
 struct fan_shard {
@@ -172,6 +175,11 @@ bool fan_shard_drained(struct fan_shard *s, uint64_t by_ns);
 
 /* Send a request to the running thread and wait for its answer.  From any thread. */
 void fan_shard_ask(struct fan_shard *s, struct fan_shard_request *r);
+
+/* Of the thread: give a datagram, which it may change, to the node; and send what that has made. */
+void fan_shard_give(struct fan_shard *s, uint64_t now_ns, const fan_peer *from, uint8_t *pkt,
+		    size_t bytes, bool marked);
+void fan_shard_flush(struct fan_shard *s);
 
 /* Stop the thread if it runs, and free all.  NULL is allowed. */
 void fan_shard_free(struct fan_shard *s);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shard_above.h"
+#include "shard_priv.h"
 
 #include "clock.h"
-#include "shard_tell.h"
 
 #define LOOK_MS 100 /* between two looks for jobs */
 

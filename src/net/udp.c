@@ -178,6 +178,7 @@ void fan_udp_adopt(struct fan_udp *u, const struct fan_udp *from, int fd, struct
 	*u = *from;
 	u->fd = fd;
 	u->locals = !from->locals ? NULL : locals ? locals : calloc(1, sizeof *u->locals);
+	memset(u->hatch, 0, sizeof u->hatch); /* the other process's */
 }
 
 /* The first was bound without the option: so a port that another program has is an error, also if
@@ -226,6 +227,11 @@ void fan_udp_close(struct fan_udp *u)
 	u->fd = -1;
 	free(u->locals);
 	u->locals = NULL;
+	for (unsigned i = 0; i < FAN_UDP_HATCHES; i++) {
+		if (u->hatch[i])
+			fan_hatch_close(u->hatch[i]);
+		u->hatch[i] = NULL;
+	}
 }
 
 fan_peer fan_udp_local(const struct fan_udp *u)

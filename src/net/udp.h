@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "hatch.h"
 #include "locals.h"
 
 #define FAN_UDP_RECV_BYTES 65536 /* most bytes of one receive */
@@ -24,6 +25,7 @@
 #define FAN_UDP_HOPS	   8	 /* routers that a multicast result may cross */
 #define FAN_UDP_WAIT_MS	   1	 /* of one wait for a full send queue */
 #define FAN_UDP_WAITS_MAX  20	 /* such waits in one fan_udp_send */
+#define FAN_UDP_HATCHES	   8	 /* of a socket to ranks in its own process */
 #define FAN_UDP_TOLD_MAX   8	 /* tries of one datagram while ICMP messages refuse it */
 
 /* Convert between socket addresses and the core's (out.h).  fan_peer_to_sockaddr returns the
@@ -77,9 +79,12 @@ struct fan_udp {
 	int last_errno; /* of the last refused send; EMSGSIZE: beyond an interface's MTU */
 	struct fan_udp_route route[FAN_UDP_ROUTES_MAX];
 	unsigned route_next; /* the entry to overwrite next */
-	bool dual;	     /* AF_INET6, and IPv4 too */
-	bool segment;	     /* UDP_SEGMENT works */
-	bool gro;	     /* UDP_GRO works */
+	/* What is sent to these ranks goes there, if it has room; a connected socket has one, for
+	 * all that it sends.  They are closed with the socket.  NULL: none. */
+	struct fan_hatch *hatch[FAN_UDP_HATCHES];
+	bool dual;    /* AF_INET6, and IPv4 too */
+	bool segment; /* UDP_SEGMENT works */
+	bool gro;     /* UDP_GRO works */
 };
 
 struct fan_udp_options {

@@ -211,6 +211,23 @@ static unsigned send_plain(struct fan_udp *u, struct run *r, const struct target
 	return send_messages(u, m, r->count, waits);
 }
 
+/* A run to a rank, or an aggregator, of this process.  What finds no room is left in `r`. */
+static void hand_over(struct fan_udp *u, struct run *r, struct fan_hatch *h, enum fan_hatch_way way)
+{
+	unsigned done = 0, at = 0;
+
+	while (done < r->count && fan_hatch_put(h, way, &r->iov[at], r->of_item[done])) {
+		for (unsigned i = 0; i < r->of_item[done]; i++)
+			u->bytes_out += r->iov[at++].iov_len;
+		done++;
+	}
+	u->datagrams_out += done;
+	r->count -= done;
+	r->vectors -= at;
+	memmove(r->of_item, r->of_item + done, r->count * sizeof *r->of_item);
+	memmove(r->iov, r->iov + at, r->vectors * sizeof *r->iov);
+}
+
 /* Send a run to one receiver. */
 static void run_send(struct fan_udp *u, struct run *r, const struct target *to, unsigned *waits)
 {
@@ -272,6 +289,14 @@ static void send_multicast(struct fan_udp *u, struct run *r, const struct fan_gr
 		memset(u->route, 0, sizeof u->route);
 }
 
+static struct fan_hatch *hatch_to(const struct fan_udp *u, const fan_peer *p)
+{
+	for (unsigned i = 0; i < FAN_UDP_HATCHES; i++)
+		if (u->hatch[i] && fan_peer_equal(fan_hatch_rank(u->hatch[i]), p))
+			return u->hatch[i];
+	return NULL;
+}
+
 static void send_to(struct fan_udp *u, struct run *r, const fan_peer *p, unsigned *waits)
 {
 	struct target to = {.interface = 0};
@@ -280,6 +305,15 @@ static void send_to(struct fan_udp *u, struct run *r, const fan_peer *p, unsigne
 	to.len = u->dual ? fan_peer_to_mapped(p, &to.ss)
 			 : fan_peer_to_sockaddr(p, u->family, &to.ss);
 	set_source(u, &to, p);
+	struct fan_hatch *h = hatch_to(u, p);
+	struct run left;
+	if (h) {
+		left = *r;
+		r = &left;
+		hand_over(u, r, h, FAN_HATCH_DOWN);
+	}
+	if (!r->count)
+		return;
 	if (to.len)
 		run_send(u, r, &to, waits);
 	else
@@ -310,8 +344,12 @@ void fan_udp_send(struct fan_udp *u, struct fan_out *out, bool to_connected)
 		if (it->dest == FAN_TO_NOBODY)
 			continue;
 		run_gather(&r, it, out->count - i, to_connected);
-		if (to_connected)
+		if (to_connected && u->hatch[0])
+			hand_over(u, &r, u->hatch[0], FAN_HATCH_UP);
+		if (to_connected && r.count)
 			run_send(u, &r, &connected, &waits);
+		else if (to_connected)
+			continue;
 		else if (it->dest == FAN_TO_PEER || it->dest == FAN_TO_PARENT)
 			send_to(u, &r, &it->peer, &waits);
 		else if (it->dest == FAN_TO_MCAST || it->group->multicast)
@@ -319,5 +357,8 @@ void fan_udp_send(struct fan_udp *u, struct fan_out *out, bool to_connected)
 		else
 			send_to_members(u, &r, it->group, it->first, &waits);
 	}
+	for (unsigned i = 0; i < FAN_UDP_HATCHES; i++)
+		if (u->hatch[i])
+			fan_hatch_show(u->hatch[i], to_connected ? FAN_HATCH_UP : FAN_HATCH_DOWN);
 	fan_out_reset(out);
 }

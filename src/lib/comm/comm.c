@@ -107,6 +107,7 @@ static int meet(struct fanin_comm *c)
 				     sizeof c->rank.sentence);
 	if (e)
 		return fan_rank_refuse(&c->rank, e, c->rank.sentence);
+	c->rank.own = fan_embedded_switch_daemon(c->embedded);
 	c->rank.parts.count = set_hosts(c, 0, m);
 	if (fan_host_sharing_is_agreed(m, (unsigned)c->rank.cfg.ranks, false))
 		return fan_comm_share_memory(c, false);
@@ -185,6 +186,7 @@ static int open_shared(struct fanin_comm *d, const struct fanin_comm *c)
 {
 	const struct fan_meeting *m = &d->places.ranks;
 	d->rank.cfg = c->rank.cfg;
+	d->rank.own = fan_embedded_switch_daemon(c->embedded);
 	d->places.ranks = c->places.ranks;
 	d->rank.trace = c->rank.trace;
 	d->rank.parts.count = c->rank.parts.count;
@@ -234,6 +236,7 @@ static int join_hosts(struct fanin_comm **comm)
 	const unsigned connections = fan_rank_connections(&c->rank);
 	pthread_mutex_lock(
 		&c->rank.lock); /* which the thread takes before it looks at further parts */
+	c->rank.own = fan_embedded_switch_daemon(c->embedded);
 	fan_rank_leave_parts(&c->rank, mix(c, m, connections));
 	pthread_mutex_unlock(&c->rank.lock);
 	fan_rank_wait_ready(&c->rank);

@@ -232,6 +232,11 @@ unsigned fan_embedded_switch_port(const struct fan_embedded_switch *sw)
 				   : fan_steward_address(sw->steward));
 }
 
+struct fan_daemon *fan_embedded_switch_daemon(const struct fan_embedded_switch *sw)
+{
+	return sw && sw->running ? fan_switch_daemon(sw->running) : NULL;
+}
+
 void fan_embedded_switch_put(struct fan_embedded_switch *sw, int linger_ms)
 {
 	if (!sw)

@@ -15,6 +15,7 @@
 #define FAN_EMBEDDED_THREADS	  1	/* of a switch: no more than one core of its host */
 #define FAN_EMBEDDED_SLOTS	  32768 /* in memory once they are used: room for many groups */
 
+struct fan_daemon;
 struct fan_embedded_switch;
 
 /* Start or share the switch at `at`: on loopback if all ranks are on this host, otherwise on every
@@ -31,6 +32,9 @@ struct fan_embedded_switch *fan_embedded_switch_share(struct fan_embedded_switch
 
 /* The UDP port on which it listens. */
 unsigned fan_embedded_switch_port(const struct fan_embedded_switch *sw);
+
+/* The daemon in this process that it is; NULL: the steward's, or `sw` is. */
+struct fan_daemon *fan_embedded_switch_daemon(const struct fan_embedded_switch *sw);
 
 /* Return a switch.  The last user waits up to `linger_ms` for the ranks that are still joined and
  * stops it.  NULL is allowed. */

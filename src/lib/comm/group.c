@@ -153,6 +153,7 @@ int fan_comm_create_among(struct fanin_comm *of, const struct fan_comm_among *am
 		return FAN_E_NOMEM;
 	configure(g, of, among);
 	g->embedded = fan_embedded_switch_share(among->embedded);
+	g->rank.own = fan_embedded_switch_daemon(g->embedded);
 	int e = open_group(g, of, among->places, among->ranks, among->count, among->together);
 	if (!e)
 		e = fan_rank_begin(&g->rank);

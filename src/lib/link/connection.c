@@ -13,6 +13,7 @@
 #include "lib/base/config.h"
 #include "lib/base/files.h"
 #include "net/clock.h"
+#include "net/daemon.h"
 #include "net/path.h"
 #include "seal/cipher_gcrypt.h"
 
@@ -365,28 +366,33 @@ static bool take_run(struct fan_connection *cn, uint64_t now_ns, const uint8_t *
 	return finished;
 }
 
-/* Give a batch to the worker.  True if a fragment has finished. */
+/* Look at a datagram, and give it to the worker.  True if a fragment has finished. */
+static bool take_datagram(struct fan_connection *cn, uint64_t now_ns, uint8_t *pkt, size_t len,
+			  bool by_group, bool marked)
+{
+	if (!by_group && fan_presence_heard(&cn->presence, pkt, len))
+		return false;
+	if (!by_group && fan_path_test_heard(&cn->path_test, pkt, len, now_ns))
+		return false;
+	if (cn->seal && !(len = fan_seal_rank_recv(cn->seal, now_ns, pkt, len)))
+		return false;
+	cn->refused = false;
+	cn->failover.heard_ns = now_ns;
+	fan_presence_came(cn, now_ns);
+	unsigned frags = cn->seal ? 1 : fan_run_frags(pkt, len);
+	return frags > 1 ? take_run(cn, now_ns, pkt, frags, by_group, marked)
+			 : take_one(cn, now_ns, pkt, len, by_group, marked);
+}
+
+/* Take in a batch.  True if a fragment has finished. */
 static bool take(struct fan_connection *cn, struct fan_connection_io *io,
 		 const struct fan_udp_batch *b, bool by_group)
 {
 	uint64_t now_ns = fan_clock_ns();
 	bool finished = false;
-	for (size_t at = 0; at < b->bytes; at += b->segment) {
-		uint8_t *pkt = io->recv + at;
-		size_t len = fan_udp_datagram_bytes(b, at);
-		if (!by_group && fan_presence_heard(&cn->presence, pkt, len))
-			continue;
-		if (!by_group && fan_path_test_heard(&cn->path_test, pkt, len, now_ns))
-			continue;
-		if (cn->seal && !(len = fan_seal_rank_recv(cn->seal, now_ns, pkt, len)))
-			continue;
-		cn->refused = false;
-		cn->failover.heard_ns = now_ns;
-		fan_presence_came(cn, now_ns);
-		unsigned frags = cn->seal ? 1 : fan_run_frags(pkt, len);
-		finished |= frags > 1 ? take_run(cn, now_ns, pkt, frags, by_group, b->marked)
-				      : take_one(cn, now_ns, pkt, len, by_group, b->marked);
-	}
+	for (size_t at = 0; at < b->bytes; at += b->segment)
+		finished |= take_datagram(cn, now_ns, io->recv + at, fan_udp_datagram_bytes(b, at),
+					  by_group, b->marked);
 	if (finished)
 		fan_path_test_result(&cn->path_test);
 	return finished;
@@ -411,6 +417,60 @@ bool fan_connection_recv(struct fan_connection *cn, struct fan_connection_io *io
 		done |= finished;
 	}
 	return done;
+}
+
+/* ---- past the kernel ---- */
+
+void fan_connection_shorten(struct fan_connection *cn, struct fan_daemon *d)
+{
+	struct epoll_event ev = {.events = EPOLLIN | EPOLLET, .data.u32 = FAN_CONNECTION_HATCH};
+	const fan_peer from = fan_udp_local(&cn->udp), at = fan_daemon_address(d);
+	assert(cn->w && !cn->udp.hatch[0]);
+	if (cn->switch_addr.port != at.port + cn->shard ||
+	    !fan_peer_same_host(&from, &cn->switch_addr) ||
+	    !(fan_peer_is_any(&at) || fan_peer_same_host(&at, &cn->switch_addr)))
+		return;
+	const size_t most =
+		cn->packet_bytes > FAN_CTL_BYTES_MAX ? cn->packet_bytes : FAN_CTL_BYTES_MAX;
+	struct fan_hatch *h = fan_hatch_new(&from, most + FAN_BITMAP_MAX);
+	if (!h)
+		return;
+	if (epoll_ctl(cn->epoll_fd, EPOLL_CTL_ADD, fan_hatch_fd(h, FAN_HATCH_DOWN), &ev) ||
+	    fan_daemon_hatch(d, cn->shard, h, &cn->switch_addr))
+		fan_hatch_close(h); /* for the daemon */
+	cn->udp.hatch[0] = h;
+}
+
+bool fan_connection_recv_hatch(struct fan_connection *cn)
+{
+	struct fan_hatch *h = cn->udp.hatch[0];
+	const bool closed = fan_hatch_is_closed(h);
+	const uint64_t now_ns = fan_clock_ns();
+	bool finished = false;
+	size_t bytes;
+	uint8_t *pkt;
+	unsigned i = 0;
+	fan_hatch_awake(h, FAN_HATCH_DOWN);
+	for (; i < FAN_HATCH_PLACES && (pkt = fan_hatch_next(h, FAN_HATCH_DOWN, &bytes)); i++) {
+		finished |= take_datagram(cn, now_ns, pkt, bytes, false, false);
+		cn->udp.bytes_in += bytes;
+	}
+	cn->udp.datagrams_in += i;
+	cn->news |= i > 0;
+	if (i)
+		fan_hatch_let_go(h, FAN_HATCH_DOWN);
+	if (finished)
+		fan_path_test_result(&cn->path_test);
+	if (closed && i < FAN_HATCH_PLACES) {
+		fan_hatch_close(h);
+		cn->udp.hatch[0] = NULL;
+	}
+	return finished;
+}
+
+bool fan_connection_may_sleep(const struct fan_connection *cn)
+{
+	return fan_hatch_may_sleep(cn->udp.hatch[0], FAN_HATCH_DOWN);
 }
 
 /* ---- pace ---- */

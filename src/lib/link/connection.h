@@ -20,6 +20,7 @@
 #define FAN_CONNECTION_SCRATCH_MAX  (256 << 10) /* bytes of converted payloads of one tick */
 #define FAN_CONNECTION_BUFFER_BYTES (4 << 20)	/* requested for each direction of a socket */
 #define FAN_CONNECTION_WHY_BYTES    256
+#define FAN_CONNECTION_HATCH	    (UINT32_MAX - 2) /* number of hatches in epoll */
 #define FAN_CONNECTION_CREDIT_NS    (2 * FAN_MS) /* sent at once after a pause, at the rate limit */
 #define FAN_CONNECTION_HOLD_NS	    (50 * FAN_MS) /* longest delay of a datagram by the rate limit */
 #define FAN_CONNECTION_FRAME_BYTES  14 /* of an Ethernet header, which link rates include */
@@ -86,6 +87,17 @@ void fan_connection_io_free(struct fan_connection_io *io);
 int fan_connection_open(struct fan_connection *cn, const struct fan_worker_config *cfg,
 			const fan_peer *addr, const uint8_t *key, uint64_t now_ns, char *why);
 void fan_connection_close(struct fan_connection *cn);
+
+struct fan_daemon;
+
+/* If the switch is `d`, in this process, datagrams go there past the kernel (net/hatch.h) from now
+ * on. */
+void fan_connection_shorten(struct fan_connection *cn, struct fan_daemon *d);
+
+/* Of a connection with a hatch: handle what has come by it, true if a fragment has finished; and
+ * may the thread sleep? */
+bool fan_connection_recv_hatch(struct fan_connection *cn);
+bool fan_connection_may_sleep(const struct fan_connection *cn);
 
 /* Keep the last result of each slot from now on, for ranks that lack it when the aggregator is lost
  * (regroup.h).  The connection has been welcomed. */

@@ -80,6 +80,7 @@ int fan_rank_create_column(const struct fan_rank *of, const struct fan_config *c
 	if (!c)
 		return FAN_E_NOMEM;
 	c->cfg = *cfg;
+	c->own = of->own;
 	c->trace = of->trace; /* which outlives it */
 	fan_rank_set_column(c, column);
 	c->idle.call = of->kind->join_on;

@@ -212,6 +212,29 @@ static struct fan_connection *connection_at(struct fan_rank *c, unsigned number)
 				       : &c->regroup->old[number - FAN_SHARDS_MAX];
 }
 
+/* Connections past the kernel: are there any in which something waits? */
+static bool may_sleep(const struct fan_rank *c)
+{
+	bool may = true;
+	for (unsigned i = 0; i < c->connections; i++)
+		if (c->connection[i].udp.hatch[0])
+			may &= fan_connection_may_sleep(&c->connection[i]);
+	for (unsigned i = 0; c->regroup && i < c->regroup->olds; i++)
+		if (c->regroup->old[i].udp.hatch[0])
+			may &= fan_connection_may_sleep(&c->regroup->old[i]);
+	return may;
+}
+
+static void receive_hatches(struct fan_rank *c)
+{
+	for (unsigned i = 0; i < c->connections; i++)
+		if (c->connection[i].udp.hatch[0])
+			c->when.heard |= fan_connection_recv_hatch(&c->connection[i]);
+	for (unsigned i = 0; c->regroup && i < c->regroup->olds; i++)
+		if (c->regroup->old[i].udp.hatch[0])
+			c->when.heard |= fan_connection_recv_hatch(&c->regroup->old[i]);
+}
+
 static void receive(struct fan_rank *c, const struct epoll_event *ev, int count)
 {
 	for (int i = 0; i < count; i++) {
@@ -219,6 +242,8 @@ static void receive(struct fan_rank *c, const struct epoll_event *ev, int count)
 		uint64_t wakes;
 		if (number == FAN_RANK_CONTROLLER)
 			c->client.news = true;
+		else if (number == FAN_CONNECTION_HATCH)
+			continue; /* each round looks there */
 		else if (number != FAN_RANK_WAKE)
 			c->when.heard |= fan_connection_recv(connection_at(c, number / 2), c->io,
 							     number % 2 == 1);
@@ -425,7 +450,7 @@ static int before_sleep(struct fan_rank *c)
 	c->shown.missing_known = !c->ready && c->connections && c->connection[0].w &&
 				 fan_worker_missing(c->connection[0].w, c->shown.missing);
 	pthread_mutex_unlock(&c->lock);
-	return more ? 0 : fan_clock_timeout_ms(deadline_ns, -1);
+	return more || !may_sleep(c) ? 0 : fan_clock_timeout_ms(deadline_ns, -1);
 }
 
 /* Take what callers have left.  Returns false when the thread shall end. */
@@ -480,6 +505,7 @@ void *fan_rank_loop(void *rank)
 		work(c);
 		int n = epoll_wait(c->thread.epoll_fd, ev, FAN_RANK_EVENTS_MAX, before_sleep(c));
 		receive(c, ev, n);
+		receive_hatches(c);
 	}
 	return NULL;
 }

@@ -90,6 +90,8 @@ void fan_rank_open_connection(struct fan_rank *c, unsigned number, uint64_t now_
 	int e = fan_connection_open(cn, &cfg, &part->at, key, now_ns, why);
 	if (e)
 		fan_rank_fail(c, e, why);
+	else if (c->own)
+		fan_connection_shorten(cn, c->own);
 }
 
 static void fail_for_shards(struct fan_rank *c)

@@ -114,6 +114,8 @@ struct fan_files fan_rank_files(const struct fan_rank *c)
 		fan_files_add(&f, cn->udp.fd);
 		fan_files_add(&f, cn->group.fd);
 		fan_files_add(&f, cn->failover.aside.fd);
+		for (unsigned w = FAN_HATCH_UP; cn->udp.hatch[0] && w <= FAN_HATCH_DOWN; w++)
+			fan_files_add(&f, fan_hatch_fd(cn->udp.hatch[0], w));
 	}
 	return f;
 }

@@ -12,8 +12,10 @@
  * of datagrams to send (connection.h), the core's window (fan_worker_bytes: under 600 KiB for
  * the largest), this struct, and about 250 bytes for each operation started: in all less
  * than a window of packets + 1 MiB.  Where a job goes on without switches that die (regroup.h), a
- * connection keeps another window of packets.  With run-ahead, a connection has 132 bytes for each
- * fragment of it, and 1.15 payloads for each sum of its helper cache. */
+ * connection keeps another window of packets; beside an embedded switch it has two rings of
+ * FAN_HATCH_PLACES packets, of which those that were full at a time are used.  With run-ahead, a
+ * connection has 132 bytes for each fragment of it, and 1.15 payloads for each sum of its helper
+ * cache. */
 #ifndef FAN_LIB_RANK_RANK_H
 #define FAN_LIB_RANK_RANK_H
 
@@ -42,6 +44,7 @@
 /* Two kinds of ranks: one has connections to aggregators (by_sockets.h), the other shares memory
  * with those of its host (lib/host). */
 struct fan_rank;
+struct fan_daemon;
 struct fan_host_comm;
 struct fan_rank_kind {
 	bool has_sockets;
@@ -141,6 +144,7 @@ struct fan_rank {
 	struct fan_host_comm *host;	 /* of a kind that shares memory; NULL: by sockets */
 	const struct fan_meeting *hosts; /* of the ranks, once `met`; NULL: not known */
 	struct fan_rank_column column;
+	struct fan_daemon *own;	 /* the aggregator in this process, which outlives it; NULL: none */
 	struct fan_trace *trace; /* NULL: nobody traces */
 	bool counts_trips;	 /* `shown.trips` is kept up to date */
 	atomic_bool met;	 /* `hosts` is constant from here on */

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "lib/comm/comm.h"
 #include "lib/comm/embedded_switch.h"
 
 #define RANKS	   3
@@ -269,11 +270,32 @@ static void embedded_switch__is_one_thread(void **state)
 	assert_int_equal(switch_threads(), 0);
 }
 
+/* Whether what it sends goes there past the kernel. */
+static bool has_hatch(const struct rank *r)
+{
+	const struct fan_rank *net = fan_comm_net(r->comm);
+	return net->connections == 1 && net->connection[0].udp.hatch[0];
+}
+
+static void embedded_switch__only_rank_0_reaches_it_past_the_kernel(void **state)
+{
+	(void)state;
+	struct rank r[RANKS] = {{.keep = true}, {.keep = true}, {.keep = true}};
+	run(r, RANKS, "hatch");
+	for (int i = 0; i < RANKS; i++)
+		assert_int_equal(has_hatch(&r[i]), i == 0);
+	for (int i = RANKS; i-- > 0;)
+		fanin_comm_destroy(r[i].comm);
+	assert_false(taken());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(embedded_switch__ranks_meet, set_up),
 		cmocka_unit_test_setup(embedded_switch__says_where_it_is, set_up),
+		cmocka_unit_test_setup(embedded_switch__only_rank_0_reaches_it_past_the_kernel,
+				       set_up),
 		cmocka_unit_test_setup(embedded_switch__waits_for_slower_ranks, set_up),
 		cmocka_unit_test_setup(embedded_switch__two_jobs_share_it, set_up),
 		cmocka_unit_test_setup(embedded_switch__end_of_rank_0_is_named, set_up),

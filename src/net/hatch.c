@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hatch.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define WAYS	2
+#define LINE	64			/* bytes of a line of the CPU's cache */
+#define DATA_AT (LINE - FAN_HEAD_BYTES) /* in a place, so that payloads are aligned */
+
+/* Counts of datagrams, modulo 2^32; each line has one writer. */
+struct ring {
+	_Alignas(LINE) atomic_uint shown;  /* of the writer */
+	uint32_t put, place;		   /* of these `shown` are; where the next one goes */
+	uint32_t known;			   /* let go, as far as the writer has looked */
+	_Alignas(LINE) atomic_uint let_go; /* of the reader */
+	uint32_t read;
+	_Alignas(LINE) atomic_bool sleeps;
+	int fd;
+	uint8_t *at; /* FAN_HATCH_PLACES places of `stride` bytes */
+	uint16_t place_of[FAN_HATCH_PLACES];
+	uint16_t bytes_of[FAN_HATCH_PLACES];
+};
+
+struct fan_hatch {
+	struct ring ring[WAYS];
+	atomic_bool closed;
+	atomic_uint owners;
+	fan_peer rank;
+	size_t stride;
+};
+
+static void free_all(struct fan_hatch *h)
+{
+	for (unsigned w = 0; w < WAYS; w++) {
+		if (h->ring[w].fd >= 0)
+			close(h->ring[w].fd);
+		free(h->ring[w].at);
+	}
+	free(h);
+}
+
+struct fan_hatch *fan_hatch_new(const fan_peer *rank, size_t most_bytes)
+{
+	struct fan_hatch *h = aligned_alloc(LINE, sizeof *h);
+	bool whole = h && most_bytes <= UINT16_MAX;
+
+	if (!h)
+		return NULL;
+	memset(h, 0, sizeof *h);
+	h->rank = *rank;
+	h->stride = (DATA_AT + most_bytes + LINE - 1) / LINE * LINE;
+	atomic_init(&h->owners, WAYS);
+	for (unsigned w = 0; w < WAYS; w++) {
+		struct ring *r = &h->ring[w];
+		r->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		r->at = whole ? aligned_alloc(LINE, FAN_HATCH_PLACES * h->stride) : NULL;
+		whole &= r->fd >= 0 && r->at;
+	}
+	if (whole)
+		return h;
+	free_all(h);
+	return NULL;
+}
+
+static void wake(const struct ring *r)
+{
+	uint64_t one = 1;
+
+	/* It fails only if the counter is full, which 2^64 wake-ups take. */
+	if (write(r->fd, &one, sizeof one) < 0)
+		return;
+}
+
+void fan_hatch_close(struct fan_hatch *h)
+{
+	atomic_store(&h->closed, true);
+	for (unsigned w = 0; w < WAYS; w++)
+		wake(&h->ring[w]);
+	if (atomic_fetch_sub(&h->owners, 1) == 1)
+		free_all(h);
+}
+
+bool fan_hatch_is_closed(const struct fan_hatch *h)
+{
+	return atomic_load(&h->closed);
+}
+
+const fan_peer *fan_hatch_rank(const struct fan_hatch *h)
+{
+	return &h->rank;
+}
+
+/* Where all has been read, the ring begins at its first place again, which is in the cache. */
+static bool has_room(struct ring *r)
+{
+	uint32_t shown = atomic_load_explicit(&r->shown, memory_order_relaxed);
+
+	if (r->put != shown && r->put - r->known < FAN_HATCH_PLACES)
+		return true;
+	r->known = atomic_load_explicit(&r->let_go, memory_order_acquire);
+	if (r->known == r->put)
+		r->place = 0;
+	return r->put - r->known < FAN_HATCH_PLACES;
+}
+
+bool fan_hatch_put(struct fan_hatch *h, enum fan_hatch_way way, const struct iovec *iov,
+		   unsigned vectors)
+{
+	struct ring *r = &h->ring[way];
+	size_t bytes = 0;
+
+	for (unsigned i = 0; i < vectors; i++)
+		bytes += iov[i].iov_len;
+	if (DATA_AT + bytes > h->stride || !has_room(r) || fan_hatch_is_closed(h))
+		return false;
+	uint8_t *to = r->at + r->place * h->stride + DATA_AT;
+	for (unsigned i = 0; i < vectors; i++) {
+		memcpy(to, iov[i].iov_base, iov[i].iov_len);
+		to += iov[i].iov_len;
+	}
+	r->place_of[r->put % FAN_HATCH_PLACES] = (uint16_t)r->place;
+	r->bytes_of[r->put % FAN_HATCH_PLACES] = (uint16_t)bytes;
+	r->place = (r->place + 1) % FAN_HATCH_PLACES;
+	r->put++;
+	return true;
+}
+
+/* The reader says that it sleeps and then looks once more; the writer shows and then asks whether
+ * it sleeps: one of them sees what the other has done. */
+void fan_hatch_show(struct fan_hatch *h, enum fan_hatch_way way)
+{
+	struct ring *r = &h->ring[way];
+
+	if (r->put == atomic_load_explicit(&r->shown, memory_order_relaxed))
+		return;
+	atomic_store(&r->shown, r->put);
+	if (atomic_load(&r->sleeps) && atomic_exchange(&r->sleeps, false))
+		wake(r);
+}
+
+uint8_t *fan_hatch_next(struct fan_hatch *h, enum fan_hatch_way way, size_t *bytes)
+{
+	struct ring *r = &h->ring[way];
+
+	if (r->read == atomic_load_explicit(&r->shown, memory_order_acquire))
+		return NULL;
+	uint32_t i = r->read++ % FAN_HATCH_PLACES;
+	assert(r->place_of[i] < FAN_HATCH_PLACES);
+	*bytes = r->bytes_of[i];
+	return r->at + r->place_of[i] * h->stride + DATA_AT;
+}
+
+void fan_hatch_let_go(struct fan_hatch *h, enum fan_hatch_way way)
+{
+	struct ring *r = &h->ring[way];
+
+	atomic_store_explicit(&r->let_go, r->read, memory_order_release);
+}
+
+bool fan_hatch_may_sleep(struct fan_hatch *h, enum fan_hatch_way way)
+{
+	struct ring *r = &h->ring[way];
+
+	atomic_store(&r->sleeps, true);
+	if (atomic_load(&r->shown) == r->read && !fan_hatch_is_closed(h))
+		return true;
+	fan_hatch_awake(h, way);
+	return false;
+}
+
+void fan_hatch_awake(struct fan_hatch *h, enum fan_hatch_way way)
+{
+	atomic_store_explicit(&h->ring[way].sleeps, false, memory_order_relaxed);
+}
+
+int fan_hatch_fd(const struct fan_hatch *h, enum fan_hatch_way way)
+{
+	return h->ring[way].fd;
+}

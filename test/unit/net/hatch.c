@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Datagrams between two threads of a process, and which of them leave by a socket. */
+#include "udp_rig.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+
+#include "net/daemon.h"
+#include "net/path_test.h"
+
+#define MOST	   1600
+#define MANY	   40000
+#define AT_ONCE	   100
+#define ECHO_BYTES 1000
+
+static const fan_peer rank = {.addr = {1, 2}, .port = 3};
+
+static struct fan_hatch *new_hatch(const fan_peer *of)
+{
+	struct fan_hatch *h = fan_hatch_new(of, MOST);
+	assert_non_null(h);
+	return h;
+}
+
+static void close_both(struct fan_hatch *h)
+{
+	fan_hatch_close(h);
+	fan_hatch_close(h);
+}
+
+/* Datagram number i: its number, and bytes that end with it. */
+static size_t length_of(unsigned i)
+{
+	return sizeof i + i * 37 % (MOST - 2 * sizeof i) + 1;
+}
+
+static bool put(struct fan_hatch *h, enum fan_hatch_way way, unsigned i)
+{
+	uint8_t text[MOST] = {0};
+	text[length_of(i) - 1 - sizeof i] = (uint8_t)(i * 11);
+	const struct iovec iov[] = {{&i, sizeof i}, {text, length_of(i) - sizeof i}};
+	return fan_hatch_put(h, way, iov, 2);
+}
+
+static bool is_next(struct fan_hatch *h, enum fan_hatch_way way, unsigned i)
+{
+	size_t bytes = 0;
+	const uint8_t *at = fan_hatch_next(h, way, &bytes);
+	return at && bytes == length_of(i) && !memcmp(at, &i, sizeof i) &&
+	       at[bytes - 1] == (uint8_t)(i * 11);
+}
+
+static bool is_empty(struct fan_hatch *h, enum fan_hatch_way way)
+{
+	size_t bytes;
+	return !fan_hatch_next(h, way, &bytes);
+}
+
+static void hatch__datagrams_come_in_order_however_full_it_is(void **state)
+{
+	(void)state;
+	struct fan_hatch *h = new_hatch(&rank);
+	unsigned in = 0, out = 0;
+	for (unsigned turn = 0; turn < 200; turn++) {
+		const enum fan_hatch_way other = FAN_HATCH_UP;
+		for (unsigned i = 0; i < 1 + turn * 13 % FAN_HATCH_PLACES; i++)
+			if (put(h, FAN_HATCH_DOWN, in))
+				in++;
+		assert_true(in > out && in - out <= FAN_HATCH_PLACES);
+		assert_true(is_empty(h, other));
+		fan_hatch_show(h, FAN_HATCH_DOWN);
+		for (unsigned left = turn % 3 * 20; out + left < in; out++)
+			assert_true(is_next(h, FAN_HATCH_DOWN, out));
+		fan_hatch_let_go(h, FAN_HATCH_DOWN);
+	}
+	assert_true(in > 20 * FAN_HATCH_PLACES);
+	close_both(h);
+}
+
+static void hatch__nothing_is_read_before_it_is_shown(void **state)
+{
+	(void)state;
+	struct fan_hatch *h = new_hatch(&rank);
+	assert_true(put(h, FAN_HATCH_UP, 0));
+	assert_true(is_empty(h, FAN_HATCH_UP));
+	fan_hatch_show(h, FAN_HATCH_UP);
+	assert_true(is_next(h, FAN_HATCH_UP, 0));
+	assert_true(is_empty(h, FAN_HATCH_UP));
+	close_both(h);
+}
+
+static void hatch__full_until_the_reader_lets_go(void **state)
+{
+	(void)state;
+	struct fan_hatch *h = new_hatch(&rank);
+	for (unsigned i = 0; i < FAN_HATCH_PLACES; i++)
+		assert_true(put(h, FAN_HATCH_UP, i));
+	assert_false(put(h, FAN_HATCH_UP, 0));
+	fan_hatch_show(h, FAN_HATCH_UP);
+	for (unsigned i = 0; i < 3; i++)
+		assert_true(is_next(h, FAN_HATCH_UP, i));
+	assert_false(put(h, FAN_HATCH_UP, 0));
+	fan_hatch_let_go(h, FAN_HATCH_UP);
+	for (unsigned i = 0; i < 3; i++)
+		assert_true(put(h, FAN_HATCH_UP, FAN_HATCH_PLACES + i));
+	assert_false(put(h, FAN_HATCH_UP, 0));
+	fan_hatch_show(h, FAN_HATCH_UP);
+	for (unsigned i = 3; i < FAN_HATCH_PLACES + 3; i++)
+		assert_true(is_next(h, FAN_HATCH_UP, i));
+	close_both(h);
+}
+
+static void hatch__takes_nothing_too_long_or_after_its_end(void **state)
+{
+	(void)state;
+	static uint8_t text[2 * MOST];
+	struct fan_hatch *h = new_hatch(&rank);
+	const struct iovec fits = {text, MOST}, longer = {text, MOST + 64};
+	assert_true(fan_hatch_put(h, FAN_HATCH_UP, &fits, 1));
+	assert_false(fan_hatch_put(h, FAN_HATCH_UP, &longer, 1));
+	fan_hatch_show(h, FAN_HATCH_UP);
+	assert_false(fan_hatch_is_closed(h));
+	fan_hatch_close(h);
+	assert_true(fan_hatch_is_closed(h));
+	assert_false(fan_hatch_put(h, FAN_HATCH_DOWN, &fits, 1));
+	assert_false(is_empty(h, FAN_HATCH_UP));
+	fan_hatch_close(h);
+}
+
+/* Wake-ups that epoll tells of, now. */
+static int wakes(int epoll_fd)
+{
+	struct epoll_event ev[4];
+	return epoll_wait(epoll_fd, ev, 4, 0);
+}
+
+static int watch(struct fan_hatch *h, enum fan_hatch_way way)
+{
+	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
+	int fd = epoll_create1(EPOLL_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(epoll_ctl(fd, EPOLL_CTL_ADD, fan_hatch_fd(h, way), &ev), 0);
+	return fd;
+}
+
+static void hatch__wakes_only_who_sleeps(void **state)
+{
+	(void)state;
+	struct fan_hatch *h = new_hatch(&rank);
+	int fd = watch(h, FAN_HATCH_UP);
+	put(h, FAN_HATCH_UP, 0);
+	fan_hatch_show(h, FAN_HATCH_UP);
+	assert_int_equal(wakes(fd), 0);
+	assert_false(fan_hatch_may_sleep(h, FAN_HATCH_UP)); /* it has not read that */
+	assert_true(is_next(h, FAN_HATCH_UP, 0));
+	for (unsigned turn = 0; turn < 3; turn++) {
+		assert_true(fan_hatch_may_sleep(h, FAN_HATCH_UP));
+		fan_hatch_show(h, FAN_HATCH_UP);
+		assert_int_equal(wakes(fd), 0); /* nothing was put */
+		put(h, FAN_HATCH_UP, 1);
+		fan_hatch_show(h, FAN_HATCH_UP);
+		assert_int_equal(wakes(fd), 1);
+		assert_int_equal(wakes(fd), 0); /* once for all */
+		put(h, FAN_HATCH_UP, 2);
+		fan_hatch_show(h, FAN_HATCH_UP);
+		assert_int_equal(wakes(fd), 0);
+		assert_true(is_next(h, FAN_HATCH_UP, 1) && is_next(h, FAN_HATCH_UP, 2));
+	}
+	assert_true(fan_hatch_may_sleep(h, FAN_HATCH_UP));
+	fan_hatch_close(h);
+	assert_int_equal(wakes(fd), 1);
+	assert_false(fan_hatch_may_sleep(h, FAN_HATCH_UP));
+	fan_hatch_close(h);
+	close(fd);
+}
+
+/* ---- two threads ---- */
+
+struct reader {
+	struct fan_hatch *h;
+	int epoll_fd;
+	unsigned wrong, slept;
+};
+
+static void *read_all(void *arg)
+{
+	struct reader *r = arg;
+	struct epoll_event ev;
+	size_t bytes;
+	const uint8_t *at;
+	for (unsigned i = 0; i < MANY;) {
+		if (fan_hatch_may_sleep(r->h, FAN_HATCH_UP)) {
+			r->slept++;
+			r->wrong += epoll_wait(r->epoll_fd, &ev, 1, PATIENT_MS) != 1;
+		}
+		fan_hatch_awake(r->h, FAN_HATCH_UP);
+		for (; (at = fan_hatch_next(r->h, FAN_HATCH_UP, &bytes)); i++)
+			r->wrong += bytes != length_of(i) || memcmp(at, &i, sizeof i) != 0 ||
+				    at[bytes - 1] != (uint8_t)(i * 11);
+		fan_hatch_let_go(r->h, FAN_HATCH_UP);
+	}
+	fan_hatch_close(r->h);
+	return NULL;
+}
+
+/* A wake-up that got lost would be a reader that waits until PATIENT_MS. */
+static void hatch__two_threads_lose_nothing(void **state)
+{
+	(void)state;
+	struct reader r = {.h = new_hatch(&rank)};
+	pthread_t thread;
+	r.epoll_fd = watch(r.h, FAN_HATCH_UP);
+	assert_int_equal(pthread_create(&thread, NULL, read_all, &r), 0);
+	for (unsigned i = 0; i < MANY;) {
+		for (unsigned n = 0; n < 1 + i % AT_ONCE && i < MANY && put(r.h, FAN_HATCH_UP, i);
+		     n++)
+			i++;
+		fan_hatch_show(r.h, FAN_HATCH_UP);
+		if (i % 7 == 0)
+			sched_yield();
+	}
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(r.wrong, 0);
+	assert_true(fan_hatch_is_closed(r.h));
+	fan_hatch_close(r.h);
+	close(r.epoll_fd);
+}
+
+/* ---- beside sockets ---- */
+
+/* What has come down is what items `from` to `to` are. */
+static void expect_items(struct fan_hatch *h, enum fan_hatch_way way, unsigned from, unsigned to)
+{
+	const uint8_t *at;
+	size_t bytes;
+	memset(&got, 0, sizeof got);
+	while ((at = fan_hatch_next(h, way, &bytes)))
+		note(at, bytes);
+	fan_hatch_let_go(h, way);
+	assert_int_equal(got.count, to - from);
+	for (unsigned i = from; i < to; i++)
+		assert_true(got.whole[i - from] && got.number[i - from] == i);
+}
+
+static void hatch__a_rank_here_gets_its_results_by_it_and_others_by_the_socket(void **state)
+{
+	(void)state;
+	struct fan_udp a, b;
+	struct fan_out out;
+	open_at(&a, "127.0.0.1:0", false);
+	open_at(&b, "127.0.0.1:0", false);
+	const fan_peer peers[] = {rank, fan_udp_local(&b)};
+	const struct fan_group g = {.peers = peers, .ranks = 2};
+	struct fan_hatch *h = a.hatch[0] = new_hatch(&rank);
+	start(&out);
+	for (unsigned i = 0; i < AT_ONCE; i++)
+		add(&out, FAN_TO_GROUP, PAYLOAD)->group = &g;
+	fan_udp_send(&a, &out, false);
+	expect_items(h, FAN_HATCH_DOWN, 0, AT_ONCE);
+	drain(&b, AT_ONCE);
+	assert_int_equal(got.count, AT_ONCE);
+	for (unsigned i = 0; i < AT_ONCE; i++)
+		assert_true(got.whole[i] && got.number[i] == i);
+	assert_int_equal(a.datagrams_out, 2 * AT_ONCE);
+	assert_int_equal(a.send_drops, 0);
+	fan_udp_close(&a);
+	fan_udp_close(&b);
+	assert_true(fan_hatch_is_closed(h));
+	fan_hatch_close(h);
+}
+
+static void hatch__what_has_no_room_in_it_goes_by_the_socket(void **state)
+{
+	(void)state;
+	struct fan_udp a, b;
+	struct fan_out out;
+	const unsigned room = 10;
+	open_at(&b, "127.0.0.1:0", false);
+	struct fan_udp_options o = {.connect = fan_udp_local(&b), .buffer_bytes = BUFFER_BYTES};
+	assert_int_equal(fan_udp_open(&a, &o), 0);
+	struct fan_hatch *h = a.hatch[0] = new_hatch(&rank);
+	for (unsigned i = room; i < FAN_HATCH_PLACES; i++)
+		assert_true(put(h, FAN_HATCH_UP, i));
+	start(&out);
+	for (unsigned i = 0; i < AT_ONCE; i++)
+		add(&out, FAN_TO_PEER, PAYLOAD);
+	fan_udp_send(&a, &out, true);
+	for (unsigned i = room; i < FAN_HATCH_PLACES; i++)
+		assert_true(is_next(h, FAN_HATCH_UP, i));
+	expect_items(h, FAN_HATCH_UP, 0, room);
+	drain(&b, AT_ONCE - room);
+	assert_int_equal(got.count, AT_ONCE - room);
+	for (unsigned i = 0; i < got.count; i++)
+		assert_true(got.whole[i] && got.number[i] == room + i);
+	fan_udp_close(&a);
+	fan_udp_close(&b);
+	fan_hatch_close(h);
+}
+
+/* ---- a daemon ---- */
+
+/* Ask, by the hatch alone, and wait for the answer. */
+static bool answers(struct fan_udp *u, int epoll_fd)
+{
+	struct epoll_event ev;
+	size_t bytes;
+	fan_path_ask(u, NULL, 1, ECHO_BYTES);
+	if (u->sends)
+		return false;
+	while (fan_hatch_may_sleep(u->hatch[0], FAN_HATCH_DOWN))
+		if (epoll_wait(epoll_fd, &ev, 1, PATIENT_MS) != 1)
+			return false;
+	bool any = fan_hatch_next(u->hatch[0], FAN_HATCH_DOWN, &bytes);
+	fan_hatch_let_go(u->hatch[0], FAN_HATCH_DOWN);
+	return any;
+}
+
+static void hatch__a_daemon_answers_by_it_until_it_ends(void **state)
+{
+	(void)state;
+	struct fan_daemon_options o;
+	struct fan_daemon *d;
+	struct fan_udp u[FAN_UDP_HATCHES + 1];
+	int fd[FAN_UDP_HATCHES + 1];
+	char why[256];
+	fan_daemon_defaults(&o);
+	assert_int_equal(fan_daemon_start(&d, &o, why, sizeof why), 0);
+	const fan_peer at = fan_daemon_address(d);
+	struct fan_udp_options to = {.connect = at, .buffer_bytes = BUFFER_BYTES};
+	for (unsigned i = 0; i <= FAN_UDP_HATCHES; i++) {
+		assert_int_equal(fan_udp_open(&u[i], &to), 0);
+		const fan_peer from = fan_udp_local(&u[i]);
+		u[i].hatch[0] = new_hatch(&from);
+		fd[i] = watch(u[i].hatch[0], FAN_HATCH_DOWN);
+		int e = fan_daemon_hatch(d, 0, u[i].hatch[0], &at);
+		assert_int_equal(e, i < FAN_UDP_HATCHES ? FAN_OK : FAN_E_BUSY);
+	}
+	assert_int_equal(fan_daemon_hatch(d, 1, u[0].hatch[0], &at), FAN_E_BUSY);
+	for (unsigned i = 0; i < FAN_UDP_HATCHES; i++)
+		assert_true(answers(&u[i], fd[i]));
+	fan_hatch_close(u[FAN_UDP_HATCHES].hatch[0]); /* for the daemon, which has not taken it */
+	fan_udp_close(&u[0]);			      /* and so there is room for another */
+	struct fan_hatch *h = new_hatch(&at);
+	while (fan_daemon_hatch(d, 0, h, &at) == FAN_E_BUSY)
+		sched_yield();
+	fan_daemon_stop(d);
+	assert_true(fan_hatch_is_closed(h) && fan_hatch_is_closed(u[1].hatch[0]));
+	fan_hatch_close(h);
+	for (unsigned i = 0; i <= FAN_UDP_HATCHES; i++) {
+		if (i)
+			fan_udp_close(&u[i]);
+		close(fd[i]);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(hatch__datagrams_come_in_order_however_full_it_is),
+		cmocka_unit_test(hatch__nothing_is_read_before_it_is_shown),
+		cmocka_unit_test(hatch__full_until_the_reader_lets_go),
+		cmocka_unit_test(hatch__takes_nothing_too_long_or_after_its_end),
+		cmocka_unit_test(hatch__wakes_only_who_sleeps),
+		cmocka_unit_test(hatch__two_threads_lose_nothing),
+		cmocka_unit_test(
+			hatch__a_rank_here_gets_its_results_by_it_and_others_by_the_socket),
+		cmocka_unit_test(hatch__what_has_no_room_in_it_goes_by_the_socket),
+		cmocka_unit_test(hatch__a_daemon_answers_by_it_until_it_ends),
+	};
+	return cmocka_run_group_tests_name("hatch", tests, NULL, NULL);
+}
