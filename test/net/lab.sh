@@ -49,7 +49,7 @@ lab() { # ARGUMENT...
 
 left | sort >"$work/before"
 clean() { # TEXT
-        for _ in 1 2 3 4 5 6 7 8 9 10; do
+        for _ in $(seq 200); do
                 left | sort >"$work/after"
                 comm -13 "$work/before" "$work/after" >"$work/more"
                 [ -s "$work/more" ] || return 0

@@ -193,6 +193,7 @@ isolation() {
                 --rank 0 --ranks 2 --json "$dir/json"
         start_rank 1 "$fanin" bench --switch $at:7079 --job net -b $bytes -e $bytes -n 80 \
                 --rank 1 --ranks 2
+        wait_said
         sleep 1
         start sw top "$fanin" top --switch $at:7079 --once --json "$dir/slots"
         wait $!
@@ -216,6 +217,7 @@ switch_dies() {
                 start_rank $rank "$fanin" bench --switch $at:7079 --job net -b 1M -e 1M -n 200 \
                         -w 1 "$@"
         done
+        wait_said
         sleep 1
         kill -KILL "$dies"
         wait "$dies" 2>/dev/null # until its port is free
@@ -242,6 +244,7 @@ switch_stops() {
                 start_rank $rank "$fanin" bench --switch $at:7079 --job net -b 1M -e 1M -n 100 \
                         -w 1 "$@"
         done
+        wait_said
         sleep 1
         kill -TERM "$stops"
         wait_ranks && none_wrong
