@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shard_priv.h"
-
 #include "clock.h"
+#include "shard_priv.h"
 
 #define LOOK_MS 100 /* between two looks for jobs */
 

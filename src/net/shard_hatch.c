@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shard_priv.h"
-
 #include <sys/epoll.h>
 
 #include "clock.h"
 #include "core/base/err.h"
+#include "shard_priv.h"
 
 static void receive_hatch(struct fan_shard *s, struct fan_hatch **hatch)
 {

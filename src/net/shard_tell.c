@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shard_priv.h"
-
 #include <errno.h>
 #include <time.h>
 
 #include "clock.h"
+#include "shard_priv.h"
 
 #define EVENTS_PER_ROUND FAN_EVENTS_MAX
 #define LOOK_RECEIVES	 64 /* by sockets, between two looks at what a plane leaves to them */
