@@ -476,6 +476,7 @@ void fan_daemon_goodbye(struct fan_daemon *d)
 	fan_daemon_drain(d, &all, d->cfg.has_aggregator ? FAN_DAEMON_GOODBYE_MS : 0);
 	if (!d->cfg.has_aggregator)
 		wait_for_quiet(d);
+	(void)fan_daemon_heard_ns(d); /* threads that had no time have told it once by then */
 }
 
 uint64_t fan_daemon_heard_ns(struct fan_daemon *d)

@@ -15,7 +15,7 @@
 #include "rank.h"
 #include "regroup_agree.h"
 
-#define BACK_NS (5000 * FAN_MS)		/* in which a part that is there again has to answer */
+#define BACK_NS (10000 * FAN_MS)	/* in which a part that is there again has to answer */
 #define LOOK_NS (2 * FAN_JOIN_RETRY_NS) /* between rounds of a rank that joins, at most */
 
 static const uint64_t nobody[FAN_RANK_WORDS];
