@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shard.h"
+#include "shard_priv.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -14,7 +14,6 @@
 #include "clock.h"
 #include "core/wire/run.h"
 #include "seal/cipher_gcrypt.h"
-#include "shard_priv.h"
 
 #define ALIGN		64
 #define ERROR_PAUSE_MS	1 /* after a receive that failed: an error that stays must not spin */
