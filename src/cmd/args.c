@@ -5,7 +5,6 @@
 #include <argp.h>
 #include <assert.h>
 #include <ctype.h>
-#include <ini.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,9 +35,6 @@ struct file {
 	const struct args_command *c;
 	void *values;
 	const char *path;
-	FILE *stream;
-	unsigned line;
-	bool failed;
 	char *why; /* ARGS_WHY_BYTES */
 };
 
@@ -130,15 +126,14 @@ static const struct args_option *find(const struct args_command *c, const char *
 	return NULL;
 }
 
-static int file_error(struct file *f, const char *text)
+static bool file_error(const struct file *f, unsigned line, const char *text)
 {
-	if (!f->failed)
-		snprintf(f->why, ARGS_WHY_BYTES, "%s:%u: %s", f->path, f->line, text);
-	f->failed = true;
-	return 0;
+	snprintf(f->why, ARGS_WHY_BYTES, "%s:%u: %s", f->path, line, text);
+	return false;
 }
 
-static int unknown(struct file *f, const char *what, const char *word, const char *const *words)
+static bool unknown(const struct file *f, unsigned line, const char *what, const char *word,
+		    const char *const *words)
 {
 	char text[EXPECTED_BYTES];
 	const char *near = args_nearest(word, words);
@@ -148,10 +143,10 @@ static int unknown(struct file *f, const char *what, const char *word, const cha
 			 near);
 	else
 		snprintf(text, sizeof text, "unknown %s \"%s\"", what, word);
-	return file_error(f, text);
+	return file_error(f, line, text);
 }
 
-static int unknown_key(struct file *f, const char *name)
+static bool unknown_key(const struct file *f, unsigned line, const char *name)
 {
 	const char *names[ARGS_OPTIONS_MAX + 1] = {NULL};
 	char what[ARGS_NAME_MAX + 16];
@@ -159,66 +154,45 @@ static int unknown_key(struct file *f, const char *name)
 	for (unsigned i = 0; i < f->c->count; i++)
 		names[i] = f->c->options[i].name;
 	snprintf(what, sizeof what, "key of [%s]", f->c->name);
-	return unknown(f, what, name, names);
+	return unknown(f, line, what, name, names);
 }
 
-/* inih's callback for a key.  1: continue; 0: error. */
-static int take_key(void *user, const char *section, const char *name, const char *value)
+static bool take_key(void *arg, unsigned line, const char *section, const char *name,
+		     const char *value)
 {
-	struct file *f = user;
+	const struct file *f = arg;
 	char expected[EXPECTED_BYTES], text[EXPECTED_BYTES + ARGS_NAME_MAX];
 
 	if (strcmp(section, f->c->name) != 0) {
 		for (unsigned i = 0; sections[i]; i++)
 			if (strcmp(section, sections[i]) == 0)
-				return 1;
-		return *section ? unknown(f, "section", section, sections)
-				: file_error(f, "expected a [section] before the first key");
+				return true;
+		return *section ? unknown(f, line, "section", section, sections)
+				: file_error(f, line, "expected a [section] before the first key");
 	}
 	const struct args_option *o = find(f->c, name);
 	if (!o)
-		return unknown_key(f, name);
+		return unknown_key(f, line, name);
 	if (args_set(o, f->values, value, expected, sizeof expected) == 0)
-		return 1;
+		return true;
 	snprintf(text, sizeof text, "%s: %s", name, expected);
-	return file_error(f, text);
-}
-
-/* fgets for inih that counts lines and refuses those that are too long for inih. */
-static char *next_line(char *line, int bytes, void *stream)
-{
-	struct file *f = stream;
-
-	if (f->failed || !fgets(line, bytes, f->stream))
-		return NULL;
-	if (++f->line > ARGS_LINES_MAX) {
-		file_error(f, "the file has too many lines");
-		return NULL;
-	}
-	if (!strchr(line, '\n') && !feof(f->stream)) {
-		char text[EXPECTED_BYTES];
-		snprintf(text, sizeof text, "expected a line of at most %d bytes", bytes - 2);
-		file_error(f, text);
-		return NULL;
-	}
-	return line;
+	return file_error(f, line, text);
 }
 
 static int read_file(const struct args_command *c, void *values, const char *path, char *why)
 {
 	struct file f = {.c = c, .values = values, .path = path, .why = why};
+	char wrong[EXPECTED_BYTES];
+	unsigned line;
 
-	f.stream = fan_file_stream(path, FAN_FILE_READ, why, ARGS_WHY_BYTES);
-	if (!f.stream)
+	FILE *stream = fan_file_stream(path, FAN_FILE_READ, why, ARGS_WHY_BYTES);
+	if (!stream)
 		return -1;
-	int line = ini_parse_stream(next_line, &f, take_key, &f);
-	fclose(f.stream);
-	if (line > 0 && (!f.failed || (unsigned)line < f.line)) {
-		f.failed = false; /* inih reported its own error first */
-		f.line = (unsigned)line;
-		file_error(&f, "expected \"[section]\" or \"key = value\"");
-	}
-	return f.failed ? -1 : 0;
+	int e = fan_option_read(stream, take_key, &f, &line, wrong, sizeof wrong);
+	fclose(stream);
+	if (e < 0)
+		file_error(&f, line, wrong);
+	return e ? -1 : 0;
 }
 
 /* "FANIN_SWITCH_NO_MULTICAST" */

@@ -12,23 +12,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "file/option.h"
+
 struct argp_option;
 
-#define ARGS_OPTIONS_MAX 64    /* rows of a table */
-#define ARGS_WHY_BYTES	 512   /* enough for any error text */
-#define ARGS_NAME_MAX	 63    /* bytes of a name, a key or a word */
-#define ARGS_TEXT_BYTES	 256   /* a text and its zero */
-#define ARGS_LINES_MAX	 10000 /* lines of an INI file */
+#define ARGS_OPTIONS_MAX 64  /* rows of a table */
+#define ARGS_WHY_BYTES	 512 /* enough for any error text */
+#define ARGS_NAME_MAX	 63  /* bytes of a name, a key or a word */
+#define ARGS_TEXT_BYTES	 256 /* a text and its zero */
 
 #define ARGS_CONFIG_HELP "INI file; otherwise the one that FANIN_CONFIG names"
 
 enum args_kind {
-	ARGS_FLAG,   /* bool; no argument on the command line, yes or no elsewhere */
-	ARGS_NUMBER, /* int, min .. max */
-	ARGS_SIZE,   /* uint64_t bytes, min .. max: "4096", "4K", "16M", "1G" */
-	ARGS_TEXT,   /* char[ARGS_TEXT_BYTES], ended by a zero; not empty */
-	ARGS_PEER,   /* fan_peer */
-	ARGS_WORD,   /* int: the index in `words` */
+	ARGS_FLAG = FAN_OPTION_FLAG,	 /* bool; no argument on the command line */
+	ARGS_NUMBER = FAN_OPTION_NUMBER, /* int, min .. max */
+	ARGS_SIZE = FAN_OPTION_SIZE,	 /* uint64_t bytes, min .. max */
+	ARGS_TEXT = FAN_OPTION_TEXT,	 /* char[ARGS_TEXT_BYTES] */
+	ARGS_WORD = FAN_OPTION_WORD,	 /* int: the index in `words` */
+	ARGS_PEER = FAN_OPTION_OTHER,	 /* fan_peer */
 };
 
 struct args_option {
@@ -65,9 +66,6 @@ int args_need_key(const char *command, const char *option, const char *given, co
 /* As args_read, but prints an error and ends the program with status 2.  --list-options alone
  * prints the table and ends it with status 0. */
 void args_parse(const struct args_command *c, void *values, int argc, char **argv);
-
-/* Parse "16M".  0, or -1. */
-int args_size(uint64_t *bytes, const char *text);
 
 /* The word of a NULL-terminated list that is most like `word`; NULL: none is like it. */
 const char *args_nearest(const char *word, const char *const *words);

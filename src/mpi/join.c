@@ -2,17 +2,10 @@
 #include "join.h"
 
 #include <assert.h>
-#include <stdbool.h>
-#include <stdlib.h>
 
+#include "file/option.h"
 #include "lib/api/metrics.h"
 #include "lib/comm/comm.h"
-
-static bool is_set(const char *name)
-{
-	const char *text = secure_getenv(name);
-	return text && *text;
-}
 
 void fan_mpi_join(struct fan_mpi_join *j)
 {
@@ -26,9 +19,9 @@ void fan_mpi_join(struct fan_mpi_join *j)
 	o.rank = j->rank;
 	o.ranks = j->ranks;
 	o.job = j->meet.job;
-	if (!is_set("FANIN_TIMEOUT_MS"))
+	if (!fan_option_variable("FANIN_TIMEOUT_MS"))
 		o.timeout_ms = FAN_MPI_WAIT_MS;
-	if (!is_set("FANIN_ALIVE_MS"))
+	if (!fan_option_variable("FANIN_ALIVE_MS"))
 		o.alive_ms = FAN_MPI_ALIVE_MS;
 	j->result = fan_comm_create_on(&o, &terms, &j->job);
 	if (!j->result)

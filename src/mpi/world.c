@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "file/option.h"
 #include "group.h"
 #include "next.h"
 #include "report.h"
@@ -106,25 +107,24 @@ static bool variables_agree(void)
 
 static bool is_one(const char *name)
 {
-	const char *text = secure_getenv(name);
+	const char *text = fan_option_variable(name);
 	return text && !strcmp(text, "1");
 }
 
 /* The answer depends on the variables alone, which are equal on all ranks. */
 static bool find_use(enum fan_mpi_use *use)
 {
-	static const char *const words[] = {"learn", "always", "never"};
-	const char *text = secure_getenv("FANIN_MPI_USE");
-	*use = FAN_USE_LEARN;
-	if (!text || !*text)
-		return true;
-	for (int i = 0; i < 3; i++)
-		if (!strcmp(text, words[i])) {
-			*use = (enum fan_mpi_use)i;
-			return true;
-		}
-	if (!fan_mpi_world.rank)
-		fan_mpi_say("FANIN_MPI_USE", "expected learn, always or never");
+	static const char *const words[] = {"learn", "always", "never", NULL};
+	static const struct fan_option o = {"FANIN_MPI_USE", FAN_OPTION_WORD, 0, 0, 2, words};
+	const char *text = fan_option_variable(o.name);
+	char why[64] = "expected ";
+	int value = FAN_USE_LEARN;
+	bool good = !text || fan_option_set(&o, &value, text);
+	*use = (enum fan_mpi_use)value;
+	if (good || fan_mpi_world.rank)
+		return good;
+	fan_option_expected(&o, why + strlen(why), sizeof why - strlen(why));
+	fan_mpi_say(o.name, why);
 	return false;
 }
 

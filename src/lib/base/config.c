@@ -1,59 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 
-#include <errno.h>
-#include <ini.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/err.h"
 #include "core/wire/partial.h"
 #include "file/file.h"
+#include "file/option.h"
 #include "net/link_rate.h"
 #include "rendezvous.h"
 #include "sized.h"
 #include "switch_list.h"
 
-#define IP_UDP_BYTES  48 /* headers of IPv6 and UDP */
-#define NAME_BYTES    48 /* "FANIN_TIMEOUT_MS", "options.timeout_ms" */
-#define INI_LINES_MAX 100000
-#define FROM_BYTES    200 /* "FILE:LINE: key" */
-#define KEYS	      (sizeof keys / sizeof keys[0])
-#define UNSET	      (-1)
+#define IP_UDP_BYTES 48	 /* headers of IPv6 and UDP */
+#define NAME_BYTES   48	 /* "FANIN_TIMEOUT_MS", "options.timeout_ms" */
+#define FROM_BYTES   200 /* "FILE:LINE: key" */
+#define KEYS	     (sizeof keys / sizeof keys[0])
+#define UNSET	     (-1)
 
-/* One option: a row is all that a new one needs, beside its fields in the two structs.  Texts have
- * a capacity, numbers a range, choices their words, whose index is the value. */
+/* One option: a row is all that a new one needs, beside its fields in the two structs.  The name is
+ * the key in the INI file; in capitals behind FANIN_, the variable. */
 struct key {
-	const char *name;	/* in the INI file; in capitals behind FANIN_, the variable */
+	struct fan_option o;	/* `at`: in struct fan_config */
 	const char *field_name; /* in struct fanin_options */
 	size_t field;		/* its offset in struct fanin_options */
-	size_t at;		/* in struct fan_config */
-	size_t text_bytes;	/* texts: of the destination; otherwise 0 */
-	int min, max;
-	int preset; /* its default; texts: none */
+	int preset;		/* its default; texts: none */
 	/* what the field holds if it is not given; texts: NULL.  0 in options later than version
 	 * 0.1: sized.h */
 	int unset;
-	const char *const *words; /* ended by NULL; NULL: a number */
 };
 
 static const char *const mode_words[] = {"native", "fixed", NULL};
 static const char *const wire_words[] = {"float32", "float16", "bfloat16", NULL};
 
-#define PLACES(f) #f, offsetof(struct fanin_options, f), offsetof(struct fan_config, f)
+#define AT(f)	  offsetof(struct fan_config, f)
+#define PLACES(f) #f, offsetof(struct fanin_options, f)
 #define TEXT(n, f)                                                                                 \
 	{                                                                                          \
-#n, PLACES(f), sizeof(((struct fan_config *)0)->f), 0, 0, 0, 0, NULL               \
+		{                                                                                  \
+			#n,                                                                        \
+			FAN_OPTION_PRINTABLE,                                                      \
+			AT(f),                                                                     \
+			1,                                                                         \
+			sizeof(((struct fan_config *)0)->f) - 1,                                   \
+			NULL},                                                                     \
+			PLACES(f), 0, 0                                                            \
 	}
 #define NUMBER(n, lo, hi, preset)                                                                  \
 	{                                                                                          \
-#n, PLACES(n), 0, lo, hi, preset, UNSET, NULL                                      \
+		{#n, FAN_OPTION_NUMBER, AT(n), lo, hi, NULL}, PLACES(n), preset, UNSET             \
 	}
 #define CHOICE(n, words)                                                                           \
 	{                                                                                          \
-#n, PLACES(n), 0, 0, (int)(sizeof words / sizeof words[0]) - 2, 0, UNSET, words    \
+		{#n, FAN_OPTION_WORD, AT(n), 0, (int)(sizeof words / sizeof words[0]) - 2, words}, \
+			PLACES(n), 0, UNSET                                                        \
 	}
 
 static const struct key keys[] = {
@@ -80,7 +82,11 @@ static const struct key keys[] = {
 	NUMBER(rto_min_ms, 1, FAN_CONFIG_RTO_MIN_MAX_MS, 0), /* 0: as it fits */
 	TEXT(key_file, key_file),
 	TEXT(controller_key_file, controller_key_file),
-	{"join_ms", PLACES(join_ms), 0, FAN_CONFIG_WAIT_MIN_MS, FAN_CONFIG_WAIT_MAX_MS, 0, 0, NULL},
+	{{"join_ms", FAN_OPTION_NUMBER, AT(join_ms), FAN_CONFIG_WAIT_MIN_MS, FAN_CONFIG_WAIT_MAX_MS,
+	  NULL},
+	 PLACES(join_ms),
+	 0,
+	 0},
 };
 _Static_assert(KEYS <= 32, "a bit each in struct load");
 _Static_assert(offsetof(struct fanin_options, reserved_end) + sizeof(int) ==
@@ -95,80 +101,26 @@ struct load {
 	char *why;
 	size_t why_bytes;
 	const char *file; /* the INI file */
-	FILE *stream;
-	int line;
-	bool failed;
 };
 
-/* What `k` expects, for an error text. */
-static void expected(const struct key *k, char *text, size_t bytes)
+static bool is_text(const struct key *k)
 {
-	if (k->text_bytes)
-		snprintf(text, bytes, "1 to %zu printable bytes", k->text_bytes - 1);
-	else if (!k->words)
-		snprintf(text, bytes, "a number from %d to %d", k->min, k->max);
-	else
-		snprintf(text, bytes, "%s", k->words[0]);
-	for (int i = 1; k->words && k->words[i]; i++) {
-		size_t used = strlen(text);
-		snprintf(text + used, bytes - used, "%s%s", k->words[i + 1] ? ", " : " or ",
-			 k->words[i]);
-	}
-}
-
-static bool parse_number(const struct key *k, const char *text, int *value)
-{
-	char *end;
-	errno = 0;
-	long v = strtol(text, &end, 10);
-	if (end == text || *end || errno || v < k->min || v > k->max)
-		return false;
-	*value = (int)v;
-	return true;
-}
-
-static bool parse_word(const struct key *k, const char *text, int *value)
-{
-	for (int i = 0; k->words[i]; i++)
-		if (!strcmp(k->words[i], text)) {
-			*value = i;
-			return true;
-		}
-	return false;
-}
-
-static bool text_fits(const struct key *k, const char *text)
-{
-	size_t len = strlen(text);
-	for (const char *p = text; *p; p++)
-		if ((unsigned char)*p < ' ' || *p == '"' || *p == 127)
-			return false;
-	return len && len < k->text_bytes;
+	return k->o.kind == FAN_OPTION_PRINTABLE;
 }
 
 /* Check `text` for keys[i]; take it unless a stronger place already gave a value. */
 static int take(struct load *l, unsigned i, const char *text, const char *where)
 {
-	const struct key *k = &keys[i];
-	char *at = (char *)l->c + k->at;
-	int value = 0;
-	bool ok = k->text_bytes ? text_fits(k, text)
-		  : k->words	? parse_word(k, text, &value)
-				: parse_number(k, text, &value);
-	if (!ok) {
+	struct fan_config unused, *to = l->set & 1u << i ? &unused : l->c;
+	if (!fan_option_set(&keys[i].o, to, text)) {
 		char want[128];
-		expected(k, want, sizeof want);
+		fan_option_expected(&keys[i].o, want, sizeof want);
 		snprintf(l->why, l->why_bytes, "%s: \"%.64s\": expected %s", where, text, want);
 		return FAN_E_CONFIG;
 	}
-	if (l->set & 1u << i)
-		return FAN_OK;
+	if (to == l->c)
+		snprintf(l->from[i], FROM_BYTES, "%s", where);
 	l->set |= 1u << i;
-	snprintf(l->from[i], FROM_BYTES, "%s", where);
-	if (k->text_bytes)
-		memcpy(at, text, strlen(text) + 1);
-	else
-		memcpy(at, &value, sizeof value);
 	return FAN_OK;
 }
 
@@ -179,7 +131,7 @@ static int take_field(struct load *l, unsigned i, const struct fanin_options *o)
 	char text[16], where[NAME_BYTES];
 	const char *given = text;
 	int value;
-	if (k->text_bytes) {
+	if (is_text(k)) {
 		memcpy(&given, field, sizeof given);
 		if (!given)
 			return FAN_OK;
@@ -187,9 +139,9 @@ static int take_field(struct load *l, unsigned i, const struct fanin_options *o)
 		memcpy(&value, field, sizeof value);
 		if (value == k->unset)
 			return FAN_OK;
-		bool word = k->words && value >= k->min && value <= k->max;
+		bool word = k->o.words && value >= k->o.min && value <= k->o.max;
 		snprintf(text, sizeof text, "%d", value);
-		given = word ? k->words[value] : text;
+		given = word ? k->o.words[value] : text;
 	}
 	snprintf(where, sizeof where, "options.%s", k->field_name);
 	return take(l, i, given, where) ? FAN_E_INVALID : FAN_OK;
@@ -225,10 +177,10 @@ static int take_variables(struct load *l)
 	for (unsigned i = 0; i < KEYS; i++) {
 		char name[NAME_BYTES] = "FANIN_";
 		size_t n = strlen(name);
-		for (const char *p = keys[i].name; *p; p++)
+		for (const char *p = keys[i].o.name; *p; p++)
 			name[n++] = (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
-		const char *text = secure_getenv(name);
-		if (!text || !*text || l->set & 1u << i)
+		const char *text = fan_option_variable(name);
+		if (!text || l->set & 1u << i)
 			continue;
 		int e = take(l, i, text, name);
 		if (e)
@@ -241,7 +193,7 @@ static int take_variables(struct load *l)
 static unsigned key_at(size_t at)
 {
 	unsigned i = 0;
-	while (i < KEYS && keys[i].at != at)
+	while (i < KEYS && keys[i].o.at != at)
 		i++;
 	return i;
 }
@@ -250,7 +202,7 @@ static unsigned key_at(size_t at)
 static unsigned key_named(const char *name)
 {
 	unsigned i = 0;
-	while (i < KEYS && strcmp(keys[i].name, name))
+	while (i < KEYS && strcmp(keys[i].o.name, name))
 		i++;
 	return i;
 }
@@ -272,15 +224,9 @@ static const struct launcher launchers[] = {
 	{"PMI_RANK", "PMI_SIZE", NULL},
 };
 
-static bool is_set(const char *name)
-{
-	const char *text = secure_getenv(name);
-	return text && *text;
-}
-
 static bool is(const char *name, const char *value)
 {
-	const char *text = secure_getenv(name);
+	const char *text = fan_option_variable(name);
 	return text && !strcmp(text, value);
 }
 
@@ -289,7 +235,7 @@ static bool is(const char *name, const char *value)
 static bool is_in_a_shell(const struct launcher *from)
 {
 	return !strcmp(from->rank, "SLURM_PROCID") && is(from->ranks, "1") &&
-	       (is_set("SLURM_PTY_PORT") || is("SLURM_JOB_NAME", "bash") ||
+	       (fan_option_variable("SLURM_PTY_PORT") || is("SLURM_JOB_NAME", "bash") ||
 		is("SLURM_JOB_NAME", "interactive"));
 }
 
@@ -300,14 +246,14 @@ static int take_launcher(struct load *l)
 	unsigned key_ranks = key_at(offsetof(struct fan_config, ranks));
 	for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
 		const struct launcher *from = &launchers[i];
-		if (!is_set(from->rank) || !is_set(from->ranks) ||
-		    (from->mark && !is_set(from->mark)) || is_in_a_shell(from))
+		if (!fan_option_variable(from->rank) || !fan_option_variable(from->ranks) ||
+		    (from->mark && !fan_option_variable(from->mark)) || is_in_a_shell(from))
 			continue;
 		int e = FAN_OK;
 		if (!(l->set & 1u << key_rank))
-			e = take(l, key_rank, secure_getenv(from->rank), from->rank);
+			e = take(l, key_rank, fan_option_variable(from->rank), from->rank);
 		if (!e && !(l->set & 1u << key_ranks))
-			e = take(l, key_ranks, secure_getenv(from->ranks), from->ranks);
+			e = take(l, key_ranks, fan_option_variable(from->ranks), from->ranks);
 		return e;
 	}
 	return FAN_OK;
@@ -322,67 +268,50 @@ static void all_names(char *text, size_t bytes)
 					 !i		? ""
 					 : i < KEYS - 1 ? ", "
 							: " or ",
-					 keys[i].name);
+					 keys[i].o.name);
 }
 
-static int ini_line(void *user, const char *section, const char *name, const char *value)
+static bool take_line(void *arg, unsigned line, const char *section, const char *name,
+		      const char *value)
 {
-	struct load *l = user;
+	struct load *l = arg;
 	char where[FAN_CONFIG_WHY_BYTES], names[FAN_CONFIG_WHY_BYTES / 2];
-	if (l->failed || strcmp(section, "worker"))
-		return 1;
+	if (strcmp(section, "worker"))
+		return true;
 	unsigned i = key_named(name);
-	snprintf(where, sizeof where, "%.160s:%d: %.32s", l->file, l->line, name);
-	if (i < KEYS && !take(l, i, value, where))
-		return 1;
-	if (i == KEYS) {
-		all_names(names, sizeof names);
-		snprintf(l->why, l->why_bytes, "%s: unknown key in [worker]: expected %s", where,
-			 names);
-	}
-	l->failed = true;
-	return 0;
-}
-
-/* Lines for inih, counted, so that a text can tell which one was wrong. */
-static char *ini_next(char *text, int bytes, void *user)
-{
-	struct load *l = user;
-	if (l->failed || l->line == INI_LINES_MAX || !fgets(text, bytes, l->stream))
-		return NULL;
-	l->line++;
-	return text;
+	snprintf(where, sizeof where, "%.160s:%u: %.32s", l->file, line, name);
+	if (i < KEYS)
+		return take(l, i, value, where) == FAN_OK;
+	all_names(names, sizeof names);
+	snprintf(l->why, l->why_bytes, "%s: unknown key in [worker]: expected %s", where, names);
+	return false;
 }
 
 static int take_file(struct load *l)
 {
-	l->file = secure_getenv("FANIN_CONFIG");
-	if (!l->file || !*l->file)
+	char wrong[FAN_CONFIG_WHY_BYTES];
+	unsigned line;
+	l->file = fan_option_variable("FANIN_CONFIG");
+	if (!l->file)
 		return FAN_OK;
-	char wrong_file[FAN_CONFIG_WHY_BYTES];
-	l->stream = fan_file_stream(l->file, FAN_FILE_READ, wrong_file, sizeof wrong_file);
-	if (!l->stream) {
-		snprintf(l->why, l->why_bytes, "FANIN_CONFIG: cannot read %.300s", wrong_file);
+	FILE *stream = fan_file_stream(l->file, FAN_FILE_READ, wrong, sizeof wrong);
+	if (!stream) {
+		snprintf(l->why, l->why_bytes, "FANIN_CONFIG: cannot read %.300s", wrong);
 		return FAN_E_CONFIG;
 	}
-	int wrong = ini_parse_stream(ini_next, l, ini_line, l);
-	fclose(l->stream);
-	if (l->failed)
-		return FAN_E_CONFIG;
-	if (wrong) {
-		snprintf(l->why, l->why_bytes,
-			 "%.200s:%d: expected \"[section]\" or \"key = value\"", l->file, wrong);
-		return FAN_E_CONFIG;
-	}
-	return FAN_OK;
+	int e = fan_option_read(stream, take_line, l, &line, wrong, sizeof wrong);
+	fclose(stream);
+	if (e < 0)
+		snprintf(l->why, l->why_bytes, "%.200s:%u: %.200s", l->file, line, wrong);
+	return e ? FAN_E_CONFIG : FAN_OK;
 }
 
 static void defaults(struct fan_config *c)
 {
 	memset(c, 0, sizeof *c);
 	for (unsigned i = 0; i < KEYS; i++)
-		if (!keys[i].text_bytes)
-			memcpy((char *)c + keys[i].at, &keys[i].preset, sizeof keys[i].preset);
+		if (!is_text(&keys[i]))
+			memcpy((char *)c + keys[i].o.at, &keys[i].preset, sizeof keys[i].preset);
 	memcpy(c->job, "default", sizeof "default");
 }
 
@@ -500,15 +429,15 @@ int fan_config_tell(struct fan_config *c, fan_config_row *row, void *ctx, char *
 	int e = take_all(&l, &o);
 	for (unsigned i = 0; i < KEYS; i++) {
 		const struct key *k = &keys[i];
-		const char *at = (const char *)c + k->at, *text = at;
+		const char *at = (const char *)c + k->o.at, *text = at;
 		char number[16];
 		int value;
-		if (!k->text_bytes) {
+		if (!is_text(k)) {
 			memcpy(&value, at, sizeof value);
 			snprintf(number, sizeof number, "%d", value);
-			text = k->words ? k->words[value] : value == UNSET ? "" : number;
+			text = k->o.words ? k->o.words[value] : value == UNSET ? "" : number;
 		}
-		row(ctx, k->name, text, l.from[i]);
+		row(ctx, k->o.name, text, l.from[i]);
 	}
 	if (!e && fan_config_is_rank(c))
 		e = check_rank(c, why, bytes);
@@ -525,7 +454,8 @@ int fan_config_load(struct fan_config *c, const struct fanin_options *o, char *w
 
 bool fan_config_is_rank(const struct fan_config *c)
 {
-	return c->rank != UNSET || c->ranks != UNSET || is_set("RANK") || is_set("WORLD_SIZE");
+	return c->rank != UNSET || c->ranks != UNSET || fan_option_variable("RANK") ||
+	       fan_option_variable("WORLD_SIZE");
 }
 
 int fan_config_join_ms(const struct fan_config *c)
@@ -535,27 +465,35 @@ int fan_config_join_ms(const struct fan_config *c)
 
 /* ---- flags ---- */
 
+static const char *const off_on[] = {"0", "1", NULL};
+
+/* Variables that stand for no field; each is read where it counts. */
+static const struct fan_option variables[] = {
+	{"FANIN_LOCAL", FAN_OPTION_WORD, 0, 0, 1, off_on},
+	{"FANIN_HOSTS", FAN_OPTION_WORD, 0, 0, 1, off_on},
+	{"FANIN_SPLIT", FAN_OPTION_WORD, 0, 0, 1, off_on},
+	{"FANIN_STEWARD", FAN_OPTION_WORD, 0, 0, 1, off_on},
+	{"FANIN_LINK_MBPS", FAN_OPTION_NUMBER, 0, 0, FAN_LINK_MBPS_MAX, NULL},
+};
+
 int fan_config_check_flags(char *why, size_t bytes)
 {
-	static const char *const names[] = {"FANIN_LOCAL", "FANIN_HOSTS", "FANIN_SPLIT",
-					    "FANIN_STEWARD"};
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		const char *on = secure_getenv(names[i]);
-		if (!on || !*on || !strcmp(on, "0") || !strcmp(on, "1"))
+	char want[128];
+	int value;
+	for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+		const struct fan_option *o = &variables[i];
+		const char *text = fan_option_variable(o->name);
+		if (!text || fan_option_set(o, &value, text))
 			continue;
-		snprintf(why, bytes, "%s: \"%.64s\": expected 0 or 1", names[i], on);
+		fan_option_expected(o, want, sizeof want);
+		snprintf(why, bytes, "%s: \"%.64s\": expected %s", o->name, text, want);
 		return FAN_E_CONFIG;
 	}
-	const char *rate = secure_getenv("FANIN_LINK_MBPS");
-	if (fan_link_rate_parse(rate) >= 0)
-		return FAN_OK;
-	snprintf(why, bytes, "FANIN_LINK_MBPS: \"%.64s\": expected a number from 0 to %d", rate,
-		 FAN_LINK_MBPS_MAX);
-	return FAN_E_CONFIG;
+	return FAN_OK;
 }
 
 bool fan_config_flag(const char *name, bool unset)
 {
-	const char *on = secure_getenv(name);
-	return on && *on ? !strcmp(on, "1") : unset;
+	const char *on = fan_option_variable(name);
+	return on ? !strcmp(on, "1") : unset;
 }

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "file/option.h"
+
 static struct {
 	char text[FAN_RANK_FILE_BYTES];
 	_Atomic int state;
@@ -31,9 +33,7 @@ const char *fan_rank_file_error(void)
 
 const char *fan_rank_file_pattern(const char *variable)
 {
-	const char *file = secure_getenv(variable);
-
-	return file && *file ? file : NULL;
+	return fan_option_variable(variable);
 }
 
 /* Append a job's name or a number, with "_" for what must not be in a file's name. */

@@ -9,17 +9,11 @@
 #include <unistd.h>
 
 #include "core/base/err.h"
+#include "file/option.h"
 
 #define FNV_START 2166136261u /* FNV-1a, 32 bits */
 #define FNV_PRIME 16777619u
 #define ID_BYTES  128 /* of a launcher's job, as text */
-
-/* A variable that is set and not empty, or NULL. */
-static const char *variable(const char *name)
-{
-	const char *text = secure_getenv(name);
-	return text && *text ? text : NULL;
-}
 
 static bool same(const char *one, const char *other)
 {
@@ -74,16 +68,17 @@ static bool is_loopback(const char *host)
  * localhost to rank 0 while the others are in other pods. */
 static bool is_one_host(const char *host)
 {
-	const char *here = variable("LOCAL_WORLD_SIZE"), *all = variable("WORLD_SIZE");
+	const char *here = fan_option_variable("LOCAL_WORLD_SIZE"),
+		   *all = fan_option_variable("WORLD_SIZE");
 	if (here && all)
 		return same(here, all);
-	return is_loopback(host) && !variable("KUBERNETES_SERVICE_HOST");
+	return is_loopback(host) && !fan_option_variable("KUBERNETES_SERVICE_HOST");
 }
 
 /* torchrun, and everyone who sets what it sets. */
 static int find_master(struct fan_rendezvous *r, const char *host, char *why, size_t bytes)
 {
-	const char *text = variable("MASTER_PORT");
+	const char *text = fan_option_variable("MASTER_PORT");
 	char *end = NULL;
 	long port = text ? strtol(text, &end, 10) : 0;
 	if (!text || *end || port < 1 || port > 65535) {
@@ -102,18 +97,19 @@ static int find_master(struct fan_rendezvous *r, const char *host, char *why, si
 /* The id of a Slurm step, the same for all its ranks. */
 static void slurm_id(char *id, size_t bytes)
 {
-	const char *step = variable("SLURM_STEP_ID");
-	snprintf(id, bytes, "slurm-%.40s.%.40s", variable("SLURM_JOB_ID"), step ? step : "0");
+	const char *step = fan_option_variable("SLURM_STEP_ID");
+	snprintf(id, bytes, "slurm-%.40s.%.40s", fan_option_variable("SLURM_JOB_ID"),
+		 step ? step : "0");
 }
 
 /* Rank 0 is on the first host of a step, whether Slurm counts by blocks or in turns. */
 static int find_slurm(struct fan_rendezvous *r, char *why, size_t bytes)
 {
-	const char *list = variable("SLURM_STEP_NODELIST");
-	const char *nodes = variable("SLURM_STEP_NUM_NODES");
+	const char *list = fan_option_variable("SLURM_STEP_NODELIST");
+	const char *nodes = fan_option_variable("SLURM_STEP_NUM_NODES");
 	char host[FAN_CONFIG_SWITCH_MAX + 1], id[ID_BYTES];
 	if (!list)
-		list = variable("SLURM_JOB_NODELIST");
+		list = fan_option_variable("SLURM_JOB_NODELIST");
 	if (!list || !fan_rendezvous_first_host(list, host, sizeof host)) {
 		snprintf(why, bytes,
 			 "SLURM_STEP_NODELIST: \"%.64s\": expected a list of hosts; name the "
@@ -129,11 +125,11 @@ static int find_slurm(struct fan_rendezvous *r, char *why, size_t bytes)
 /* mpirun tells no rank where rank 0 is, unless all of them are here. */
 static int find_mpi(struct fan_rendezvous *r, char *why, size_t bytes)
 {
-	const char *id = variable("PMIX_NAMESPACE");
+	const char *id = fan_option_variable("PMIX_NAMESPACE");
 	if (!id)
-		id = variable("OMPI_MCA_ess_base_jobid");
-	if (!id ||
-	    !same(variable("OMPI_COMM_WORLD_LOCAL_SIZE"), variable("OMPI_COMM_WORLD_SIZE"))) {
+		id = fan_option_variable("OMPI_MCA_ess_base_jobid");
+	if (!id || !same(fan_option_variable("OMPI_COMM_WORLD_LOCAL_SIZE"),
+			 fan_option_variable("OMPI_COMM_WORLD_SIZE"))) {
 		snprintf(why, bytes,
 			 "no switch: Open MPI does not tell on which host rank 0 is; name a switch "
 			 "in FANIN_SWITCH, or rank 0's host and a free port in MASTER_ADDR and "
@@ -154,7 +150,7 @@ static void hydra_id(char *id, size_t bytes)
  * process a host, and ranks have that step's variables, too. */
 static bool is_local_hydra(void)
 {
-	return same(variable("MPI_LOCALNRANKS"), variable("PMI_SIZE"));
+	return same(fan_option_variable("MPI_LOCALNRANKS"), fan_option_variable("PMI_SIZE"));
 }
 
 static int find_hydra(struct fan_rendezvous *r, char *why, size_t bytes)
@@ -174,15 +170,15 @@ static int find_hydra(struct fan_rendezvous *r, char *why, size_t bytes)
 
 int fan_rendezvous_find(struct fan_rendezvous *r, char *why, size_t bytes)
 {
-	const char *master = variable("MASTER_ADDR");
+	const char *master = fan_option_variable("MASTER_ADDR");
 	memset(r, 0, sizeof *r);
 	if (master)
 		return find_master(r, master, why, bytes);
-	if (variable("OMPI_COMM_WORLD_SIZE"))
+	if (fan_option_variable("OMPI_COMM_WORLD_SIZE"))
 		return find_mpi(r, why, bytes);
-	if (variable("SLURM_JOB_ID") && !is_local_hydra())
+	if (fan_option_variable("SLURM_JOB_ID") && !is_local_hydra())
 		return find_slurm(r, why, bytes);
-	if (variable("PMI_SIZE"))
+	if (fan_option_variable("PMI_SIZE"))
 		return find_hydra(r, why, bytes);
 	snprintf(why, bytes,
 		 "no switch: expected its address as HOST:PORT in FANIN_SWITCH, "
@@ -218,7 +214,7 @@ static void clean(char *text)
 /* Rank 0's host as its other ranks know it.  Kubeflow's names pods as it names them to others. */
 static void master_name(char *name, size_t bytes)
 {
-	const char *master = variable("MASTER_ADDR");
+	const char *master = fan_option_variable("MASTER_ADDR");
 	if (is_loopback(master) && !is_one_host(master) && !gethostname(name, bytes))
 		name[bytes - 1] = '\0';
 	else
@@ -231,23 +227,23 @@ static void master_id(char *id, size_t bytes, bool inside)
 	char host[81] = "rank0";
 	if (!inside)
 		master_name(host, sizeof host);
-	snprintf(id, bytes, "%s:%.8s", host, variable("MASTER_PORT"));
+	snprintf(id, bytes, "%s:%.8s", host, fan_option_variable("MASTER_PORT"));
 }
 
 void fan_rendezvous_job(char *job, bool inside)
 {
-	const char *run = variable("TORCHELASTIC_RUN_ID");
-	const char *again = variable("TORCHELASTIC_RESTART_COUNT");
+	const char *run = fan_option_variable("TORCHELASTIC_RUN_ID");
+	const char *again = fan_option_variable("TORCHELASTIC_RESTART_COUNT");
 	char id[ID_BYTES] = "";
 	if (run && strcmp(run, "none"))
 		snprintf(id, sizeof id, "torch-%.80s", run);
-	else if (variable("MASTER_ADDR") && variable("MASTER_PORT"))
+	else if (fan_option_variable("MASTER_ADDR") && fan_option_variable("MASTER_PORT"))
 		master_id(id, sizeof id, inside);
-	else if (variable("PMIX_NAMESPACE"))
-		snprintf(id, sizeof id, "mpi-%.80s", variable("PMIX_NAMESPACE"));
-	else if (variable("SLURM_JOB_ID") && !is_local_hydra())
+	else if (fan_option_variable("PMIX_NAMESPACE"))
+		snprintf(id, sizeof id, "mpi-%.80s", fan_option_variable("PMIX_NAMESPACE"));
+	else if (fan_option_variable("SLURM_JOB_ID") && !is_local_hydra())
 		slurm_id(id, sizeof id);
-	else if (variable("PMI_SIZE"))
+	else if (fan_option_variable("PMI_SIZE"))
 		hydra_id(id, sizeof id);
 	if (!*id)
 		return;

@@ -230,13 +230,13 @@ static void size__units(void **state)
 	(void)state;
 	uint64_t b;
 
-	assert_int_equal(args_size(&b, "0"), 0);
+	assert_int_equal(fan_option_size(&b, "0"), 0);
 	assert_int_equal(b, 0);
-	assert_int_equal(args_size(&b, "4k"), 0);
+	assert_int_equal(fan_option_size(&b, "4k"), 0);
 	assert_int_equal(b, 4096);
-	assert_int_equal(args_size(&b, "16M"), 0);
+	assert_int_equal(fan_option_size(&b, "16M"), 0);
 	assert_int_equal(b, 16 << 20);
-	assert_int_equal(args_size(&b, "17179869183G"), 0);
+	assert_int_equal(fan_option_size(&b, "17179869183G"), 0);
 	assert_true(b == UINT64_C(17179869183) << 30);
 }
 
@@ -257,7 +257,7 @@ static void size__wrong(void **state)
 	uint64_t b;
 
 	for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-		if (args_size(&b, wrong[i]) != -1)
+		if (fan_option_size(&b, wrong[i]) != -1)
 			fail_msg("\"%s\" was taken", wrong[i]);
 }
 

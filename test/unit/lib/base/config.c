@@ -184,6 +184,12 @@ static void config__file_errors_tell_the_line(void **state)
 	assert_int_equal(load(&o), FAN_E_CONFIG); /* and does not wait for a writer */
 	assert_why("FANIN_CONFIG: cannot read", "expected a regular file");
 	unlink(file);
+	char line[2000] = "[worker]\n";
+	memset(line + strlen(line), '#', sizeof line - 10);
+	line[sizeof line - 1] = '\0';
+	write_file(line);
+	assert_int_equal(load(&o), FAN_E_CONFIG);
+	assert_why(":2: expected a line of at most ", "bytes");
 }
 
 /* A wrong line is told even where a stronger place already has the value. */
