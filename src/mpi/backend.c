@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "blocking.h"
-#include "blocks.h"
 #include "fortran.h"
 #include "group.h"
 #include "next.h"

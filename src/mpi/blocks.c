@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "blocks.h"
-
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "blocking.h"
 #include "next.h"
 #include "packed.h"
 #include "turn.h"

@@ -5,7 +5,6 @@
 #include <stddef.h>
 
 #include "blocking.h"
-#include "blocks.h"
 #include "group.h"
 #include "next.h"
 #include "request.h"

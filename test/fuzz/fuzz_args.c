@@ -25,8 +25,10 @@ static const struct args_option options[] = {
 	{"loud", 'l', ARGS_FLAG, AT(loud), 0, 0, NULL, NULL, "loud"},
 	{"file", 0, ARGS_TEXT, AT(file), 0, 0, NULL, "FILE", "file"},
 };
-static const struct args_command command = {"switch", "help", options,
-					    sizeof options / sizeof options[0]};
+static const struct args_command command = {.name = "switch",
+					    .help = "help",
+					    .options = options,
+					    .count = sizeof options / sizeof options[0]};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

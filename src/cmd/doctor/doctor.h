@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor.h - what the files of `fanin doctor` share: findings and measurements.
  *
- * doctor.c        flags, the order of the checks, printing doctor_local.c  this machine: cores,
- * clock, buffers, offloads doctor_path.c   the path to the switch: answer, version, loss, bursts,
- * shards doctor_mtu.c    the packet sizes that pass to the switch and back doctor_plane.c  AF_XDP
- * at an interface, for a switch here doctor_sum.c    a job of two ranks that tries sums and
- * multicast doctor_echo.c   trains of ECHOs doctor_stream.c streams of them: rates doctor_group.c
- * the doctors of all ranks of a job meet doctor_links.c  how wide the links of hosts and switches
- * are doctor_forecast.c  what sums, the time of an all-reduce and of a ring's, what would make it
- * faster doctor_judge.c  the judgement of figures; no I/O info.c          `fanin info`: what can be
- * told without sending anything info_judge.c    of that: what would sum */
+ *     doctor.c           flags, the order of the checks, printing
+ *     doctor_local.c     this machine: cores, clock, buffers, offloads
+ *     doctor_path.c      the path to the switch: answer, version, loss, bursts, shards
+ *     doctor_mtu.c       the packet sizes that pass to the switch and back
+ *     doctor_plane.c     AF_XDP at an interface, for a switch here
+ *     doctor_sum.c       a job of two ranks that tries sums and multicast
+ *     doctor_echo.c      trains of ECHOs
+ *     doctor_stream.c    streams of them: rates
+ *     doctor_group.c     the doctors of all ranks of a job meet
+ *     doctor_links.c     how wide the links of hosts and switches are
+ *     doctor_forecast.c  what sums, the time of an all-reduce and of a ring's, what would be faster
+ *     doctor_judge.c     the judgement of figures; no I/O
+ *     info.c             `fanin info`: what can be told without sending anything
+ *     info_judge.c       of that: what would sum */
 #ifndef FAN_CMD_DOCTOR_DOCTOR_H
 #define FAN_CMD_DOCTOR_DOCTOR_H
 
@@ -17,10 +22,10 @@
 
 #include "cmd/args.h"
 #include "core/wire/ctlmsg.h"
-#include "doctor_group.h"
 #include "doctor_judge.h"
 #include "forecast.h"
 #include "lib/base/config.h"
+#include "lib/comm/meeting.h"
 #include "net/udp.h"
 
 #define DOCTOR_FINDINGS_MAX  64
@@ -36,6 +41,18 @@ struct doctor_args {
 	int timeout_s;			 /* of the whole run, once all ranks have met */
 	uint64_t bytes;			 /* of the tensor of the forecast */
 	bool no_join;
+};
+
+/* The doctors of all ranks of a job, which meet as its ranks do.  All take the same steps; what one
+ * measures, all learn by an all-reduce. */
+struct doctor_group {
+	bool wanted; /* the environment has this rank and the number of ranks */
+	bool met;    /* all ranks have met, and none is lost */
+	bool first;  /* this is the first rank of its host */
+	unsigned host;
+	struct fan_meeting meeting;
+	struct fanin_comm *comm; /* NULL: none */
+	struct fan_embedded_switch *sw;
 };
 
 struct doctor {
@@ -113,5 +130,39 @@ const char *doctor_host(const struct doctor *d, char *host, size_t bytes);
 
 /* True if the switch cannot be asked; adds a skip for the check `name`. */
 bool doctor_skips(struct doctor *d, const char *name);
+
+/* ---- doctor_group.c ---- */
+
+/* Do the configuration and the options say that there are other ranks? */
+void doctor_group_init(struct doctor *d);
+
+/* Wait for the other ranks.  Adds one finding, or none if there are no others. */
+void doctor_group_meet(struct doctor *d);
+
+/* All-reduce the words in place, by sum.  False: a rank is lost, which is a finding. */
+bool doctor_group_add(struct doctor *d, int32_t *words, unsigned count);
+
+/* Wait for all ranks, then leave. */
+void doctor_group_leave(struct doctor *d);
+
+/* ---- doctor_stream.c: a stream of ECHOs to one shard within a window, which measures the rate of
+ * the path ---- */
+
+#define DOCTOR_STREAM_WINDOW_MAX 256
+#define DOCTOR_STREAM_BYTES_MAX	 (64 << 20) /* of one stream, at most */
+
+struct doctor_stream {
+	/* What to send. */
+	fan_peer to;
+	unsigned window; /* ECHOs in flight, 1 .. DOCTOR_STREAM_WINDOW_MAX */
+	uint64_t ns;	 /* duration */
+	uint16_t body_bytes, answer_bytes;
+
+	/* The result. */
+	double per_s; /* answers per second once the path was full; 0: none */
+	int error;    /* errno of the socket; 0: none */
+};
+
+void doctor_stream_run(struct doctor_stream *s);
 
 #endif

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "doctor_group.h"
-
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "doctor.h"
-#include "doctor_stream.h"
 #include "net/clock.h"
 
 #define STREAM_NS   (200 * FAN_MS)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "doctor_stream.h"
-
 #include <poll.h>
 
 #include "core/wire/ctlmsg.h"
+#include "doctor.h"
 #include "doctor_echo.h"
 #include "net/clock.h"
 

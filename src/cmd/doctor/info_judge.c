@@ -6,8 +6,8 @@
 
 #include "core/base/err.h"
 #include "info.h"
+#include "lib/base/addresses.h"
 #include "lib/base/rendezvous.h"
-#include "lib/base/switch_list.h"
 #include "lib/host/rules.h"
 
 __attribute__((format(printf, 2, 3))) static void add(struct info_sums *s, const char *format, ...)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "addresses.h"
 #include "core/base/err.h"
 #include "core/wire/partial.h"
 #include "file/file.h"
@@ -12,7 +13,6 @@
 #include "net/link_rate.h"
 #include "rendezvous.h"
 #include "sized.h"
-#include "switch_list.h"
 
 #define IP_UDP_BYTES 48	 /* headers of IPv6 and UDP */
 #define NAME_BYTES   48	 /* "FANIN_TIMEOUT_MS", "options.timeout_ms" */

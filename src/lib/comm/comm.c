@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "lib/base/resolve.h"
+#include "lib/base/addresses.h"
 #include "lib/host/host_comm.h"
 #include "lib/host/rules.h"
 #include "lib/rank/by_sockets.h"

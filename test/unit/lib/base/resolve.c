@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/base/err.h"
-#include "lib/base/resolve.h"
+#include "lib/base/addresses.h"
 #include "net/udp.h"
 
 #define NOBODY "no such host:5000" /* no resolver asks anybody for a name with blanks */

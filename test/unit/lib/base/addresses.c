@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "core/base/err.h"
+#include "lib/base/addresses.h"
 #include "lib/base/plan_msg.h"
 #include "lib/base/rank_file.h"
-#include "lib/base/switch_list.h"
 
 static struct fan_config c;
 
