@@ -76,7 +76,7 @@ int fan_nccl_coll_connect(void *handles[], int ranks, int rank, void *listening,
 	unsigned places = FAN_NCCL_COLL_OPS_MAX / (unsigned)ranks;
 	if (c) {
 		c->places = places < FAN_NCCL_REQUESTS_MAX ? places : FAN_NCCL_REQUESTS_MAX;
-		c->ops = calloc((size_t)c->places * (unsigned)ranks, sizeof *c->ops);
+		c->ops = calloc((size_t)c->places * (unsigned)ranks, sizeof(void *));
 	}
 	if (!c || !c->ops) {
 		free(c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dial.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -64,16 +64,14 @@ struct listener {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of `attempts` */
 static struct attempt attempts[FAN_NCCL_ATTEMPTS_MAX];
 
-static void address_text(char text[FAN_NCCL_PEER_BYTES], const struct sockaddr_storage *at)
+static void address_text(char text[FAN_NCCL_PEER_BYTES], const struct sockaddr_storage *at,
+			 socklen_t bytes)
 {
-	char host[INET6_ADDRSTRLEN] = "?";
-	const struct sockaddr_in *four = (const void *)at;
-	const struct sockaddr_in6 *six = (const void *)at;
-	bool is_four = at->ss_family == AF_INET;
-	inet_ntop(at->ss_family, is_four ? (const void *)&four->sin_addr : &six->sin6_addr, host,
-		  sizeof host);
-	snprintf(text, FAN_NCCL_PEER_BYTES, is_four ? "%s:%u" : "[%s]:%u", host,
-		 (unsigned)ntohs(is_four ? four->sin_port : six->sin6_port));
+	char host[INET6_ADDRSTRLEN] = "?", port[8] = "?";
+	getnameinfo((const struct sockaddr *)at, bytes, host, sizeof host, port, sizeof port,
+		    NI_NUMERICHOST | NI_NUMERICSERV);
+	snprintf(text, FAN_NCCL_PEER_BYTES, at->ss_family == AF_INET ? "%s:%s" : "[%s]:%s", host,
+		 port);
 }
 
 /* ---- the side that is connected to ---- */
@@ -98,7 +96,7 @@ static void write_handle(void *to, const struct listener *l, const struct sockad
 int fan_nccl_listen(int dev, void *handle, void **listening)
 {
 	const struct fan_nccl_rail *rail = fan_nccl_rail(dev);
-	struct sockaddr_storage at;
+	struct sockaddr_storage at = {0};
 	socklen_t bytes = sizeof at;
 	*listening = NULL;
 	if (!rail)
@@ -134,7 +132,7 @@ static void dismiss(struct guest *g)
 static void let_in(struct listener *l)
 {
 	for (unsigned turns = 0; turns < FAN_NCCL_GUESTS_MAX; turns++) {
-		struct sockaddr_storage from;
+		struct sockaddr_storage from = {0};
 		socklen_t bytes = sizeof from;
 		int fd = accept4(l->fd, (struct sockaddr *)&from, &bytes,
 				 SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -149,7 +147,7 @@ static void let_in(struct listener *l)
 		memset(place, 0, sizeof *place);
 		place->fd = fd;
 		place->deadline_ns = fan_clock_ns() + FAN_NCCL_HELLO_MS * MS;
-		address_text(place->peer, &from);
+		address_text(place->peer, &from, bytes);
 	}
 }
 
@@ -300,14 +298,14 @@ static int outcome(const struct attempt *a, const struct handle *h)
 /* With the lock held. */
 static int go_on(const struct fan_nccl_rail *rail, struct handle *h, void **link)
 {
-	struct sockaddr_storage to;
+	struct sockaddr_storage to = {0};
 	socklen_t bytes = 0;
 	char peer[FAN_NCCL_PEER_BYTES];
 	if (!read_handle(&to, &bytes, h))
 		return fan_nccl_warn(FAN_NCCL_INVALID_ARGUMENT,
 				     "the handle to connect to is none of this plug-in: the other "
 				     "side may have loaded another one");
-	address_text(peer, &to);
+	address_text(peer, &to, bytes);
 	struct attempt *a = find(h->attempt);
 	if (!a)
 		a = begin(rail, &to, bytes);

@@ -20,9 +20,9 @@ struct fan_nccl_rail {
 	char name[IF_NAMESIZE];
 	char pci_path[FAN_NCCL_PATH_BYTES]; /* in /sys; "": it is no card */
 	uint64_t guid;
-	int speed_mbps;
 	struct sockaddr_storage addr; /* IPv4, or IPv6 if it has no other; port 0 */
 	socklen_t addr_bytes;
+	int speed_mbps;
 };
 
 /* How many there are; 0: none. */
