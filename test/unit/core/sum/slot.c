@@ -2,6 +2,8 @@
 /* Slots as the switch uses them: rounds, versions, replays. */
 #include "unit/core/aggregator_rig.h"
 
+#include "core/sum/contribution.h"
+
 static void slot__memory_is_laid_out_without_overlap(void **state)
 {
 	(void)state;
@@ -120,6 +122,214 @@ static void slot__ahead(void **state)
 	assert_int_equal(rig_drops(FAN_DROP_AHEAD), 4);
 }
 
+/* ---- contribution ---- */
+
+#define RANKS 100 /* two words of bitmap */
+
+static uint8_t body[FAN_BITMAP_MAX + 64];
+static struct fan_contribution p;
+
+static struct fan_frag data(unsigned dtype, unsigned op, unsigned flags, uint16_t count)
+{
+	struct fan_frag f = {.type = FAN_TYPE_DATA,
+			     .dtype = (uint8_t)dtype,
+			     .op = (uint8_t)op,
+			     .flags = (uint16_t)flags,
+			     .count = count,
+			     .payload = body + FAN_BITMAP_MAX};
+	f.payload_bytes = flags & FAN_F_EMPTY ? 0 : (size_t)count * fan_dtype_bytes(f.dtype);
+	return f;
+}
+
+/* The sum of `a` and `b`, of which `root` is the root; `flags` without ROOT. */
+static struct fan_frag sum(unsigned dtype, unsigned op, unsigned flags, uint16_t a, uint16_t b,
+			   uint16_t root)
+{
+	struct fan_frag f = data(dtype, op, flags, 2);
+	f.type = FAN_TYPE_PARTIAL;
+	uint64_t set[FAN_RANK_WORDS] = {0};
+	fan_ranks_set(set, a);
+	fan_ranks_set(set, b);
+	fan_partial_put(&f, set, RANKS, root, body + FAN_BITMAP_MAX,
+			flags & FAN_F_EMPTY ? 0 : fan_partial_acc_bytes(&f));
+	return f;
+}
+
+static void contribution__of_one_rank(void **state)
+{
+	(void)state;
+	struct fan_frag f = data(FAN_FLOAT16, FAN_SUM, FAN_F_REDUCE, 3);
+	f.sender = 70;
+	memset(&p, 0xee, sizeof p);
+	assert_int_equal(fan_contribution_get(&p, &f, RANKS), -1);
+	assert_true(p.f == &f && p.elements == f.payload && p.bytes == 6 && !p.is_sum);
+	assert_true(p.first == 70 && p.root == FAN_RANK_NONE);
+	assert_int_equal(fan_ranks_count(p.ranks), 1);
+	assert_true(fan_ranks_has(p.ranks, 70));
+	f.flags |= FAN_F_ROOT;
+	assert_int_equal(fan_contribution_get(&p, &f, RANKS), -1);
+	assert_int_equal(p.root, 70);
+	f.sender = RANKS;
+	assert_int_equal(fan_contribution_get(&p, &f, RANKS), FAN_DROP_SENDER);
+	f.sender = FAN_RANK_NONE;
+	assert_int_equal(fan_contribution_get(&p, &f, FAN_RANKS_MAX), FAN_DROP_SENDER);
+}
+
+static void contribution__of_several(void **state)
+{
+	(void)state;
+	struct fan_frag f = sum(FAN_FLOAT16, FAN_SUM, FAN_F_REDUCE, 99, 7, 99);
+	memset(&p, 0xee, sizeof p);
+	assert_int_equal(fan_contribution_get(&p, &f, RANKS), -1);
+	assert_true(p.f == &f && p.elements == body + FAN_BITMAP_MAX && p.bytes == 8 && p.is_sum);
+	assert_true(p.first == 7 && p.root == 99);
+	assert_int_equal(fan_ranks_count(p.ranks), 2);
+	assert_true(fan_ranks_has(p.ranks, 7) && fan_ranks_has(p.ranks, 99));
+	assert_int_equal(fan_contribution_get(&p, &f, 99), FAN_DROP_FORMAT); /* a rank too many */
+	f = sum(FAN_INT32, FAN_SUM, FAN_F_REDUCE, 1, 2, 2);
+	f.root = FAN_TAG(3); /* a root that is not in */
+	assert_int_equal(fan_contribution_get(&p, &f, RANKS), FAN_DROP_FORMAT);
+	f = sum(FAN_INT32, FAN_SUM, 0, 1, 2, FAN_RANK_NONE);
+	assert_int_equal(fan_contribution_get(&p, &f, RANKS), -1);
+	assert_int_equal(p.root, FAN_RANK_NONE);
+	memset(body, 0, sizeof body); /* nobody's */
+	assert_int_equal(fan_contribution_get(&p, &f, RANKS), FAN_DROP_FORMAT);
+}
+
+/* Every operation with every flag that says something of its elements: which go together. */
+static void contribution__fit_is_what_the_protocol_says(void **state)
+{
+	(void)state;
+	static const uint16_t flag[] = {FAN_F_EMPTY, FAN_F_ROOT, FAN_F_REDUCE};
+	for (unsigned op = 0; op < FAN_REDOP_COUNT; op++)
+		for (unsigned i = 0; i < 8; i++) {
+			bool empty = i & 1, root = i & 2, reduce = i & 4, fit = !empty && !root;
+			unsigned flags = 0;
+			for (unsigned k = 0; k < 3; k++)
+				flags |= i >> k & 1 ? flag[k] : 0;
+			if (op <= FAN_MAX)
+				fit = !empty && (reduce || !root);
+			else if (op == FAN_BCAST)
+				fit = !reduce && empty != root;
+			else
+				fit = i == 0;
+			struct fan_frag f = data(FAN_FLOAT32, op, flags, 0);
+			assert_int_equal(fan_contribution_get(&p, &f, RANKS), -1);
+			assert_int_equal(fan_contribution_unfit(&p, 64, 64, false),
+					 fit ? -1 : FAN_DROP_FORMAT);
+			f = sum(FAN_FLOAT32, op, flags & ~(unsigned)FAN_F_ROOT, 1, 2,
+				root ? 2 : FAN_RANK_NONE);
+			assert_int_equal(fan_contribution_get(&p, &f, RANKS), -1);
+			assert_int_equal(fan_contribution_unfit(&p, 64, 64, false),
+					 fit ? -1 : FAN_DROP_FORMAT);
+		}
+}
+
+static void contribution__room_and_checksum(void **state)
+{
+	(void)state;
+	struct fan_frag f = data(FAN_FLOAT16, FAN_SUM, 0, 4);
+	fan_contribution_get(&p, &f, RANKS);
+	assert_int_equal(fan_contribution_unfit(&p, 8, 16, false), -1);
+	assert_int_equal(fan_contribution_unfit(&p, 7, 16, false), FAN_DROP_LONG);
+	assert_int_equal(fan_contribution_unfit(&p, 8, 15, false), FAN_DROP_LONG); /* it grows */
+	assert_int_equal(fan_contribution_unfit(&p, 8, 16, true), FAN_DROP_CHECK);
+	f.flags |= FAN_F_SUMMED;
+	assert_int_equal(fan_contribution_unfit(&p, 8, 16, true), -1);
+	f = data(FAN_FLOAT16, FAN_BCAST, FAN_F_ROOT, 4);
+	fan_contribution_get(&p, &f, RANKS);
+	assert_int_equal(fan_contribution_unfit(&p, 8, 8, false), -1); /* it does not */
+	f = sum(FAN_FLOAT16, FAN_SUM, 0, 1, 2, FAN_RANK_NONE);
+	fan_contribution_get(&p, &f, RANKS);
+	assert_int_equal(fan_contribution_unfit(&p, 8, 8, false), -1);
+	assert_int_equal(fan_contribution_unfit(&p, 7, 8, false), FAN_DROP_LONG); /* it has grown */
+}
+
+static void contribution__meets_and_joins(void **state)
+{
+	(void)state;
+	uint64_t set[FAN_RANK_WORDS] = {0};
+	struct fan_frag one = data(FAN_INT32, FAN_SUM, 0, 1),
+			two = sum(FAN_INT32, FAN_SUM, 0, 5, 80, FAN_RANK_NONE);
+	struct fan_contribution q;
+	one.sender = 80;
+	fan_contribution_get(&p, &one, RANKS);
+	fan_contribution_get(&q, &two, RANKS);
+	assert_false(fan_contribution_meets(&p, set) || fan_contribution_meets(&q, set));
+	assert_int_equal(fan_contribution_join(&p, set), 1);
+	assert_true(fan_contribution_meets(&p, set) && fan_contribution_meets(&q, set));
+	assert_int_equal(fan_contribution_join(&q, set), 2);
+	assert_int_equal(fan_ranks_count(set), 2);
+	fan_ranks_clear(set, 80);
+	assert_true(!fan_contribution_meets(&p, set) && fan_contribution_meets(&q, set));
+}
+
+/* Add `f`, whose elements are in the body already, to what is in `acc`. */
+static void add(const struct fan_frag *f, void *acc, bool first)
+{
+	assert_int_equal(fan_contribution_get(&p, f, RANKS), -1);
+	assert_int_equal(fan_contribution_unfit(&p, 64, 64, false), -1);
+	fan_contribution_add(&p, acc, first);
+}
+
+/* Of halves, one rank's contribution is as narrow as it came and a sum is wide. */
+static void contribution__halves_are_summed_wide(void **state)
+{
+	(void)state;
+	static const uint16_t ones[2] = {0x3f80, 0x3f80}; /* of bfloat16 */
+	static const float sums[2] = {2.0009765625f, -8};
+	float acc[2] = {99, 99};
+	struct fan_frag f = data(FAN_BFLOAT16, FAN_SUM, 0, 2);
+	memcpy(body + FAN_BITMAP_MAX, ones, sizeof ones);
+	add(&f, acc, true);
+	assert_true(acc[0] == 1 && acc[1] == 1);
+	f = sum(FAN_BFLOAT16, FAN_SUM, 0, 1, 2, FAN_RANK_NONE);
+	memcpy(body + FAN_BITMAP_MAX, sums, sizeof sums);
+	add(&f, acc, false);
+	assert_true(acc[0] == 3.0009765625f && acc[1] == -7);
+	add(&f, acc, true);
+	assert_memory_equal(acc, sums, sizeof sums);
+}
+
+/* The first contribution stays bit by bit, and a NaN that comes second stays a NaN. */
+static void contribution__first_is_kept_as_it_came(void **state)
+{
+	(void)state;
+	static const uint32_t odd[2] = {0x7fc12345, 0x80000000}, more[2] = {0x3f800000, 0};
+	uint32_t acc[2] = {1, 1};
+	struct fan_frag f = data(FAN_FLOAT32, FAN_SUM, 0, 2);
+	memcpy(body + FAN_BITMAP_MAX, odd, sizeof odd);
+	add(&f, acc, true);
+	assert_memory_equal(acc, odd, sizeof odd);
+	memcpy(body + FAN_BITMAP_MAX, more, sizeof more);
+	add(&f, acc, false);
+	assert_int_equal(acc[0], odd[0]);
+	assert_int_equal(acc[1], 0); /* -0 + 0 */
+}
+
+static void contribution__without_elements(void **state)
+{
+	(void)state;
+	static const uint8_t root[2] = {7, 9};
+	uint8_t acc[8], same[8];
+	memset(acc, 0x55, sizeof acc);
+	memset(same, 0x55, sizeof same);
+	struct fan_frag f = data(FAN_UINT8, FAN_BARRIER, 0, 0);
+	add(&f, acc, true);
+	f = data(FAN_INT32, FAN_SUM, 0, 0);
+	add(&f, acc, true);
+	f = data(FAN_UINT8, FAN_BCAST, FAN_F_EMPTY, 2);
+	add(&f, acc, true);
+	f = sum(FAN_UINT8, FAN_BCAST, FAN_F_EMPTY, 1, 2, FAN_RANK_NONE);
+	add(&f, acc, false);
+	assert_memory_equal(acc, same, sizeof acc);
+	f = data(FAN_UINT8, FAN_BCAST, FAN_F_ROOT, 2);
+	memcpy(body + FAN_BITMAP_MAX, root, sizeof root);
+	add(&f, acc, false);
+	assert_memory_equal(acc, root, sizeof root);
+	assert_int_equal(acc[2], 0x55);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -131,6 +341,14 @@ int main(void)
 		RIG_TEST(slot__replay_from_the_shadow),
 		RIG_TEST(slot__stale_after_two_rounds),
 		RIG_TEST(slot__ahead),
+		cmocka_unit_test(contribution__of_one_rank),
+		cmocka_unit_test(contribution__of_several),
+		cmocka_unit_test(contribution__fit_is_what_the_protocol_says),
+		cmocka_unit_test(contribution__room_and_checksum),
+		cmocka_unit_test(contribution__meets_and_joins),
+		cmocka_unit_test(contribution__halves_are_summed_wide),
+		cmocka_unit_test(contribution__first_is_kept_as_it_came),
+		cmocka_unit_test(contribution__without_elements),
 	};
 	return RUN(tests);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/unit.h"
+
+#include "core/wire/partial.h"
 #include "core/wire/run.h"
 #include "core/wire/wire.h"
-#include "unit/unit.h"
 
 #define ITEMS 64
 
@@ -147,6 +149,165 @@ static void run__what_is_none(void **state)
 	}
 }
 
+/* ---- partial ---- */
+
+static uint8_t packet[FAN_PACKET_MAX];
+
+/* A PARTIAL of elements whose bytes are all 0x2a, or a NEED, on the wire. */
+static size_t encode(struct fan_frag *f, const uint64_t *set, unsigned ranks, uint16_t root)
+{
+	uint8_t buffer[FAN_BITMAP_MAX + 64] = {0};
+	uint8_t *elements = buffer + FAN_BITMAP_MAX;
+	size_t bytes = f->flags & FAN_F_EMPTY ? 0 : fan_partial_acc_bytes(f);
+	if (f->type == FAN_TYPE_NEED)
+		bytes = 0;
+	memset(elements, 0x2a, bytes);
+	fan_partial_put(f, set, ranks, root, elements, bytes);
+	fan_wire_put(packet, f);
+	memcpy(packet + FAN_HEAD_BYTES, f->payload, f->payload_bytes);
+	return FAN_HEAD_BYTES + f->payload_bytes;
+}
+
+static struct fan_frag sum_of(enum fan_dtype dtype, uint16_t count)
+{
+	return (struct fan_frag){
+		.frag = 9, .type = FAN_TYPE_PARTIAL, .dtype = (uint8_t)dtype, .count = count};
+}
+
+/* The packet's verdict; its check is right, whatever has been changed in it. */
+static int verdict(size_t len)
+{
+	struct fan_frag g;
+	bool covered = packet[1] > FAN_TYPE_RESULT || packet[2] & FAN_F_SUMMED;
+	uint32_t crc = fan_crc32c(0, packet, FAN_HEAD_BYTES - 4);
+	crc = fan_crc32c(crc, packet + FAN_HEAD_BYTES, covered ? len - FAN_HEAD_BYTES : 0);
+	fan_put32(packet + FAN_HEAD_BYTES - 4, crc);
+	return fan_wire_get(&g, packet, len);
+}
+
+static void partial__round_trip(void **state)
+{
+	(void)state;
+	static const unsigned ranks[] = {2, 64, 65, 256};
+	for (unsigned i = 0; i < 4; i++) {
+		uint64_t set[FAN_RANK_WORDS] = {2};
+		fan_ranks_set(set, ranks[i] - 1);
+		struct fan_frag f = sum_of(FAN_INT32, 3), g;
+		f.helper = FAN_TAG(i);
+		size_t len = encode(&f, set, ranks[i], FAN_RANK_NONE);
+		assert_int_equal(len, FAN_HEAD_BYTES + fan_partial_words(ranks[i]) * 8 + 12);
+		assert_int_equal(fan_wire_get(&g, packet, len), -1);
+		assert_int_equal(g.words, fan_partial_words(ranks[i]));
+		assert_int_equal(g.helper, FAN_TAG(i));
+		assert_int_equal(g.root, 0);
+		uint64_t got[FAN_RANK_WORDS];
+		assert_true(fan_partial_ranks(got, &g, ranks[i]));
+		assert_true(fan_ranks_equal(got, set));
+		assert_int_equal(g.payload[g.payload_bytes - 1], 0x2a);
+		/* with a shorter bitmap, the rest would be too long */
+		assert_int_equal(fan_wire_get(&g, packet, len - 1),
+				 i < 2 ? FAN_DROP_SHORT : FAN_DROP_LONG);
+		assert_int_equal(fan_wire_get(&g, packet, len + 1), FAN_DROP_LONG);
+	}
+}
+
+/* rounded once, at the aggregator: half types travel as wide as they are summed */
+static void partial__halves_are_wide(void **state)
+{
+	(void)state;
+	const uint64_t set[FAN_RANK_WORDS] = {3};
+	struct fan_frag f = sum_of(FAN_BFLOAT16, 5), g;
+	size_t len = encode(&f, set, 4, FAN_RANK_NONE);
+	assert_int_equal(len, FAN_HEAD_BYTES + 8 + 20);
+	assert_int_equal(fan_wire_get(&g, packet, len), -1);
+	f = sum_of(FAN_BFLOAT16, 5);
+	f.op = FAN_BCAST;
+	assert_int_equal(encode(&f, set, 4, 1), FAN_HEAD_BYTES + 8 + 10);
+}
+
+static void partial__root(void **state)
+{
+	(void)state;
+	uint64_t set[FAN_RANK_WORDS] = {3};
+	fan_ranks_set(set, 255);
+	struct fan_frag f = sum_of(FAN_INT64, 1), g;
+	f.flags = FAN_F_REDUCE;
+	size_t len = encode(&f, set, 256, 255);
+	assert_int_equal(fan_wire_get(&g, packet, len), -1);
+	assert_int_equal(g.root, FAN_TAG(255));
+	fan_put16(packet + 24, 257); /* a tag that no rank has */
+	assert_int_equal(verdict(len), FAN_DROP_FORMAT);
+}
+
+static void partial__hostile_bitmaps(void **state)
+{
+	(void)state;
+	uint64_t set[FAN_RANK_WORDS] = {1};
+	struct fan_frag f = sum_of(FAN_INT32, 1), g;
+	uint64_t got[FAN_RANK_WORDS];
+	size_t len = encode(&f, set, 4, FAN_RANK_NONE);
+	memset(packet + FAN_HEAD_BYTES, 0, 8); /* nobody */
+	assert_int_equal(fan_wire_get(&g, packet, len), -1);
+	assert_false(fan_partial_ranks(got, &g, 4));
+	set[0] = 1 << 4; /* beyond the job */
+	f = sum_of(FAN_INT32, 1);
+	len = encode(&f, set, 4, FAN_RANK_NONE);
+	assert_int_equal(fan_wire_get(&g, packet, len), -1);
+	assert_false(fan_partial_ranks(got, &g, 4));
+	assert_true(fan_partial_ranks(got, &g, 5));
+	for (unsigned words = 0; words < 300; words++) {
+		bool fits = words >= 1 && words <= FAN_RANK_WORDS;
+		int want = fits ? -1 : words ? FAN_DROP_LONG : FAN_DROP_SHORT;
+		assert_int_equal(verdict(FAN_HEAD_BYTES + words * 8 + 4), want);
+	}
+}
+
+/* A word more or less, by a length that no check covers, is no other sum. */
+static void partial__bitmap_of_another_job(void **state)
+{
+	(void)state;
+	uint64_t set[FAN_RANK_WORDS] = {3}, got[FAN_RANK_WORDS];
+	struct fan_frag f = sum_of(FAN_INT64, 3), g;
+	size_t len = encode(&f, set, 100, FAN_RANK_NONE);
+	assert_int_equal(fan_wire_get(&g, packet, len), -1);
+	assert_true(fan_partial_ranks(got, &g, 65) && fan_partial_ranks(got, &g, 128));
+	assert_false(fan_partial_ranks(got, &g, 64) || fan_partial_ranks(got, &g, 129));
+	for (unsigned i = 0; i < 2; i++) { /* the elements begin elsewhere then */
+		memset(packet + FAN_HEAD_BYTES + 8, 0, sizeof packet - FAN_HEAD_BYTES - 8);
+		assert_int_equal(fan_wire_get(&g, packet, i ? len + 8 : len - 8), -1);
+		assert_false(fan_partial_ranks(got, &g, 100));
+	}
+}
+
+static void partial__only_where_it_means_something(void **state)
+{
+	(void)state;
+	static const uint8_t types[] = {FAN_TYPE_RESULT, FAN_TYPE_PROBE, FAN_TYPE_FLUSH};
+	const uint64_t set[FAN_RANK_WORDS] = {3};
+	for (unsigned i = 0; i < sizeof types; i++) {
+		struct fan_frag f = sum_of(FAN_INT32, 1);
+		size_t len = encode(&f, set, 4, FAN_RANK_NONE);
+		assert_int_equal(verdict(len), -1);
+		packet[1] = types[i];
+		assert_int_equal(verdict(len), FAN_DROP_LONG);
+	}
+}
+
+static void partial__need(void **state)
+{
+	(void)state;
+	uint64_t set[FAN_RANK_WORDS] = {0};
+	fan_ranks_set(set, 70);
+	struct fan_frag f = {.type = FAN_TYPE_NEED, .sender = FAN_RANK_NONE}, g;
+	size_t len = encode(&f, set, 100, FAN_RANK_NONE);
+	assert_int_equal(len, FAN_HEAD_BYTES + 16);
+	assert_int_equal(fan_wire_get(&g, packet, len), -1);
+	assert_int_equal(g.words, 2);
+	uint64_t got[FAN_RANK_WORDS];
+	assert_true(fan_partial_ranks(got, &g, 100));
+	assert_int_equal(fan_ranks_first(got), 70);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -154,6 +315,13 @@ int main(void)
 		cmocka_unit_test(run__only_what_follows),
 		cmocka_unit_test(run__of_a_worker),
 		cmocka_unit_test(run__what_is_none),
+		cmocka_unit_test(partial__round_trip),
+		cmocka_unit_test(partial__halves_are_wide),
+		cmocka_unit_test(partial__root),
+		cmocka_unit_test(partial__hostile_bitmaps),
+		cmocka_unit_test(partial__bitmap_of_another_job),
+		cmocka_unit_test(partial__only_where_it_means_something),
+		cmocka_unit_test(partial__need),
 	};
 	return RUN(tests);
 }
