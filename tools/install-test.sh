@@ -12,7 +12,7 @@ stage=$PWD/$build/stage
 rm -rf "$stage"
 DESTDIR=$stage meson install -C "$build" --no-rebuild --quiet
 
-for name in fanin.h fanin.pc libfanin.so libfanin-mpi.so fanin fanin-planner _fanin; do
+for name in fanin.h fanin.pc libfanin.so libfanin-mpi.so libnccl-net-fanin.so librccl-net-fanin.so fanin fanin-planner _fanin; do
         [ -n "$(find "$stage" -name "$name" | head -n 1)" ] || {
                 echo "$name: not installed"
                 exit 1

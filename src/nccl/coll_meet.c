@@ -96,7 +96,7 @@ int fan_nccl_coll_listen(int dev, void *handle, void **listening)
 	if (!h->port || getrandom(h->nonce, sizeof h->nonce, 0) != sizeof h->nonce) {
 		free(l);
 		return fan_nccl_warn(FAN_NCCL_SYSTEM_ERROR, "CollNet: no UDP port is free: %s",
-				     strerrordesc_np(errno));
+				     strerror(errno));
 	}
 	memset(handle, 0, FAN_NCCL_HANDLE_BYTES);
 	memcpy(handle, h, sizeof *h);

@@ -115,7 +115,7 @@ int fan_nccl_listen(int dev, void *handle, void **listening)
 			close(l->fd);
 		free(l);
 		return fan_nccl_warn(FAN_NCCL_SYSTEM_ERROR, "cannot listen on %s: %s", rail->name,
-				     strerrordesc_np(e));
+				     strerror(e));
 	}
 	write_handle(handle, l, &at);
 	*listening = l;
@@ -323,7 +323,7 @@ static int go_on(const struct fan_nccl_rail *rail, struct handle *h, void **link
 		a->id = 0;
 	if (done < 0)
 		return fan_nccl_warn(FAN_NCCL_REMOTE_ERROR, "cannot connect to %s over %s: %s",
-				     peer, rail->name, strerrordesc_np(e));
+				     peer, rail->name, strerror(e));
 	return *link ? FAN_NCCL_SUCCESS : FAN_NCCL_SYSTEM_ERROR;
 }
 

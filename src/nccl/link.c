@@ -158,7 +158,7 @@ static bool would_block(struct fan_nccl_link *l, ssize_t got)
 		break_off(l, FAN_NCCL_REMOTE_ERROR, "the peer has closed the connection");
 		return false;
 	}
-	snprintf(why, sizeof why, "the connection is lost: %s", strerrordesc_np(errno));
+	snprintf(why, sizeof why, "the connection is lost: %s", strerror(errno));
 	break_off(l, FAN_NCCL_REMOTE_ERROR, why);
 	return false;
 }
