@@ -32,6 +32,7 @@ struct daemon_args {
 	int policy; /* -1: as it has to be */
 	int quota, aggregator_slots, siblings, index, routes;
 	bool free_early, no_preemption, no_ageing, no_priorities;
+	bool drain; /* stop another one, and start nothing */
 };
 
 /* Rows that both have; `slots_help` says what slots are for. */
@@ -256,6 +257,10 @@ struct daemon_args {
 		.threads = 1, .mtu = 1500, .jobs = FAN_JOBS_MAX, .window = FAN_WINDOW_QUOTA,       \
 		.buffer = 4 << 20, .mark = -1, .index = -1, .ahead = -1, .policy = -1              \
 	}
+
+/* Send SIGTERM to the daemon of this host that listens at `at`, and wait for its end.  The exit
+ * status, with a line to stderr if that is not 0. */
+int daemon_drain(const fan_peer *at);
 
 /* Print the error in the options of `name`; returns the exit status, 2. */
 int daemon_wrong(const char *name, const char *text);

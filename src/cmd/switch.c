@@ -32,11 +32,14 @@ static const struct args_option options[] = {
 	{"no-priorities", 0, ARGS_FLAG, DAEMON_AT(no_priorities), 0, 0, NULL, NULL,
 	 "esa: all priorities are the same"},
 	DAEMON_PARENT_OPTIONS,
+	{"drain", 0, ARGS_FLAG, DAEMON_AT(drain), 0, 0, NULL, NULL,
+	 "start nothing: stop the switch or server that listens at --listen on this host, as "
+	 "SIGTERM does, and wait for its end"},
 };
 
-static const char *const needed[] = {"listen",	       "policy", "server",     "parent", "siblings",
-				     "index",	       "key",	 "controller", "name",	 "config",
-				     "controller-key", NULL};
+static const char *const needed[] = {"listen",	 "drain",	   "policy", "server",	   "parent",
+				     "siblings", "index",	   "key",    "controller", "name",
+				     "config",	 "controller-key", NULL};
 static const char *const experiments[] = {
 	"free-early", "no-preemption", "no-ageing", "no-priorities", "no-reminders", "no-multicast",
 	"plain",      "plane",	       "interface", "group-port",    "mark",	     NULL};
@@ -117,6 +120,10 @@ int cmd_switch(int argc, char **argv)
 	struct fan_daemon_options o;
 
 	args_parse(&command, &a, argc, argv);
+	if (a.drain && fan_peer_is_none(&a.listen))
+		return daemon_wrong("switch", "--drain: expected with --listen ADDR:PORT");
+	if (a.drain)
+		return daemon_drain(&a.listen);
 	if (a.policy < 0)
 		a.policy = a.name[0] ? (int)FAN_POLICY_ATP : (int)FAN_POLICY_SWITCHML;
 	const char *why = check_policy(&a);
