@@ -8,7 +8,7 @@
 #ifndef FAN_NCCL_DIAL_H
 #define FAN_NCCL_DIAL_H
 
-#define FAN_NCCL_HELLO_MS     10000 /* until a connection has said the nonce */
+#define FAN_NCCL_HELLO_MS     60000 /* until a connection has said the nonce */
 #define FAN_NCCL_CONNECT_MS   30000 /* until an attempt fails */
 #define FAN_NCCL_ATTEMPTS_MAX 256   /* of one process, under way at a time */
 #define FAN_NCCL_GUESTS_MAX   16    /* connections to a listener that have not said the nonce */
