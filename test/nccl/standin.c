@@ -4,8 +4,9 @@
  *     nccl_standin PLUGIN [--version N] [--ranks N] [--seed N] [--seeds N] [--bytes N]
  *                  [--netns A,B,...] [--hostile] [--large BYTES] [--verbose]
  *
- * --sums and --messages measure (timing.c).  Without --version, --ranks or --bytes each seed draws
- * one.  Prints the seed of what failed. */
+ * --cut: with --kill, the victim's link goes down instead (test/net/netns.sh).  --sums and
+ * --messages measure (timing.c).  Without --version, --ranks or --bytes each seed draws one. Prints
+ * the seed of what failed. */
 #include <getopt.h>
 #include <net/if.h>
 #include <sched.h>
@@ -21,7 +22,7 @@
 #include "programs.h"
 
 struct options {
-	const char *plugin, *names[WORLD_RANKS_MAX];
+	const char *plugin, *cut, *names[WORLD_RANKS_MAX];
 	char name_text[256];
 	int version, ranks, named, turns, devices;
 	bool hostile, verbose, warnings, kill, kill_links, messages;
@@ -220,8 +221,13 @@ static int killed_life(struct seat *s, void *arg)
 	    !seat_barrier(s))
 		return 1;
 	if (s->rank == victim && !fork()) { /* who kills it in the middle of whatever it does */
+		char link[64];
 		usleep(after_us);
 		atomic_store(&s->world->at_ns, now_ns());
+		snprintf(link, sizeof link, "ip -n %s-sw link set p%d down", o->cut ? o->cut : "",
+			 victim);
+		if (o->cut)
+			_exit(system(link));
 		kill(getppid(), SIGKILL);
 		_exit(0);
 	}
@@ -252,9 +258,9 @@ static int run_kill(const struct options *given, uint64_t seed)
 		if (r != victim && atomic_load(&w->value[r][0]) > last_ns)
 			last_ns = atomic_load(&w->value[r][0]);
 	uint64_t ms = (last_ns - atomic_load(&w->at_ns)) / 1000000;
-	printf("seed %llu: rank %d of %d killed, %s: the last error came after %llu ms\n",
-	       (unsigned long long)seed, victim, o.ranks, o.kill_links ? "messages" : "sums",
-	       (unsigned long long)ms);
+	printf("seed %llu: rank %d of %d %s, %s: the last error came after %llu ms\n",
+	       (unsigned long long)seed, victim, o.ranks, o.cut ? "cut off" : "killed",
+	       o.kill_links ? "messages" : "sums", (unsigned long long)ms);
 	world_free(w);
 	return failed;
 }
@@ -308,7 +314,7 @@ static int usage(void)
 {
 	fputs("usage: nccl_standin PLUGIN [--version N] [--ranks N] [--seed N] [--seeds N] "
 	      "[--bytes N]"
-	      " [--netns A,B,...] [--hostile] [--large BYTES] [--kill] [--kill-links] [--sums TURNS] [--messages TURNS]"
+	      " [--netns A,B,...] [--hostile] [--large BYTES] [--kill] [--kill-links] [--cut PREFIX] [--sums TURNS] [--messages TURNS]"
 	      " [--verbose] [--warnings]\n",
 	      stderr);
 	return 2;
@@ -317,11 +323,14 @@ static int usage(void)
 int main(int argc, char **argv)
 {
 	static const struct option names[] = {
-		{"version", 1, NULL, 'v'},  {"ranks", 1, NULL, 'r'},   {"seed", 1, NULL, 's'},
-		{"seeds", 1, NULL, 'n'},    {"bytes", 1, NULL, 'b'},   {"netns", 1, NULL, 'N'},
-		{"hostile", 0, NULL, 'h'},  {"verbose", 0, NULL, 'V'}, {"sums", 1, NULL, 't'},
-		{"messages", 1, NULL, 'm'}, {"kill", 0, NULL, 'k'},    {"kill-links", 0, NULL, 'K'},
-		{"warnings", 0, NULL, 'W'}, {"large", 1, NULL, 'l'},   {0}};
+		{"version", 1, NULL, 'v'},    {"ranks", 1, NULL, 'r'},
+		{"seed", 1, NULL, 's'},	      {"seeds", 1, NULL, 'n'},
+		{"bytes", 1, NULL, 'b'},      {"netns", 1, NULL, 'N'},
+		{"hostile", 0, NULL, 'h'},    {"verbose", 0, NULL, 'V'},
+		{"sums", 1, NULL, 't'},	      {"messages", 1, NULL, 'm'},
+		{"cut", 1, NULL, 'c'},	      {"kill", 0, NULL, 'k'},
+		{"kill-links", 0, NULL, 'K'}, {"warnings", 0, NULL, 'W'},
+		{"large", 1, NULL, 'l'},      {0}};
 	struct options o = {.seed = 1, .seeds = 1};
 	int c, failed = 0;
 	while ((c = getopt_long(argc, argv, "", names, NULL)) != -1)
@@ -336,6 +345,7 @@ int main(int argc, char **argv)
 		case 'h': o.hostile = true; break;
 		case 't': o.turns = atoi(optarg); break;
 		case 'm': o.turns = atoi(optarg), o.messages = true; break;
+		case 'c': o.cut = optarg; break;
 		case 'k': o.kill = true; break;
 		case 'K': o.kill = o.kill_links = true; break;
 		case 'W': o.warnings = true; break;
