@@ -131,6 +131,9 @@ const char *doctor_host(const struct doctor *d, char *host, size_t bytes);
 /* True if the switch cannot be asked; adds a skip for the check `name`. */
 bool doctor_skips(struct doctor *d, const char *name);
 
+/* A number below /proc/sys/net, such as "core/rmem_max"; -1: it cannot be read. */
+long doctor_sysctl(const char *name);
+
 /* ---- doctor_group.c ---- */
 
 /* Do the configuration and the options say that there are other ranks? */

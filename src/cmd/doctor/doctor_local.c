@@ -205,29 +205,24 @@ void doctor_check_clock(struct doctor *d)
 			all);
 }
 
-static long sysctl_of(const char *name)
+long doctor_sysctl(const char *name)
 {
 	char path[PATH_BYTES], text[64];
 
-	snprintf(path, sizeof path, "/proc/sys/net/core/%s", name);
+	snprintf(path, sizeof path, "/proc/sys/net/%s", name);
 	return read_line(path, text, sizeof text) ? atol(text) : -1;
 }
 
 void doctor_check_buffers(struct doctor *d)
 {
 	const int want = FAN_CONNECTION_BUFFER_BYTES;
-	struct fan_udp_options o = {.buffer_bytes = want};
 	struct fan_udp u;
-	char why[ARGS_WHY_BYTES];
-
-	fan_peer_parse(&o.bind, "0.0.0.0:0", why, sizeof why);
-	int e = fan_udp_open(&u, &o);
+	int e = info_try_socket(&u);
 	if (e) {
 		doctor_find(d, "buffers", DOCTOR_FAIL, "no UDP socket: %s", strerror(-e));
 		return;
 	}
-	fan_udp_close(&u);
-	long rmem = sysctl_of("rmem_max"), wmem = sysctl_of("wmem_max");
+	long rmem = doctor_sysctl("core/rmem_max"), wmem = doctor_sysctl("core/wmem_max");
 	bool enough = u.rcvbuf >= want && u.sndbuf >= want;
 	bool forced = enough && ((rmem >= 0 && rmem < want) || (wmem >= 0 && wmem < want));
 	struct doctor_finding *f = doctor_find(

@@ -7,22 +7,15 @@
 #include "doctor.h"
 #include "net/path.h"
 
-#define PATH_BYTES 96
+#define NAME_BYTES 80
 
 /* A knob of an interface, or of "all"; false also if it cannot be read. */
 static bool is_on(const char *device, const char *knob)
 {
-	char path[PATH_BYTES];
-	int value = 0;
+	char name[NAME_BYTES];
 
-	snprintf(path, sizeof path, "/proc/sys/net/ipv4/conf/%s/%s", device, knob);
-	FILE *f = fopen(path, "re");
-	if (!f)
-		return false;
-	if (fscanf(f, "%d", &value) != 1)
-		value = 0;
-	fclose(f);
-	return value > 0;
+	snprintf(name, sizeof name, "ipv4/conf/%s/%s", device, knob);
+	return doctor_sysctl(name) > 0;
 }
 
 /* Linux's rule: a router accepts redirects only if both knobs are set, a host if one is. */

@@ -122,17 +122,25 @@ static void tell_library(struct info *t)
 		printf("library   none for others: %s\n", l.why);
 }
 
-/* What the kernel gives a worker's socket. */
-static void tell_kernel(struct info *t)
+int info_try_socket(struct fan_udp *u)
 {
 	struct fan_udp_options o = {.buffer_bytes = FAN_CONNECTION_BUFFER_BYTES};
-	struct fan_udp u;
-	struct utsname k;
 	char why[ARGS_WHY_BYTES];
 
+	fan_peer_parse(&o.bind, "0.0.0.0:0", why, sizeof why);
+	int e = fan_udp_open(u, &o);
+	if (!e)
+		fan_udp_close(u);
+	return e;
+}
+
+static void tell_kernel(struct info *t)
+{
+	struct fan_udp u;
+	struct utsname k;
+
 	uname(&k);
-	fan_peer_parse(&o.bind, "127.0.0.1:0", why, sizeof why);
-	int e = fan_udp_open(&u, &o);
+	int e = info_try_socket(&u);
 	if (e) {
 		t->good = false;
 		json_object_set_new(
@@ -142,7 +150,6 @@ static void tell_kernel(struct info *t)
 			printf("kernel    Linux %s; no UDP socket: %s\n", k.release, strerror(-e));
 		return;
 	}
-	fan_udp_close(&u);
 	json_object_set_new(t->root, "kernel",
 			    json_pack("{s:s, s:b, s:b, s:i, s:i, s:i}", "release", k.release,
 				      "segment", (int)u.segment, "gro", (int)u.gro, "receive_bytes",

@@ -13,6 +13,8 @@
 #define INFO_VERSION_BYTES 32
 #define INFO_WHY_BYTES	   (PATH_MAX + 256)
 
+struct fan_udp;
+
 /* What would sum, in a sentence, and its consequences, in some more. */
 struct info_sums {
 	char text[INFO_REASONS_MAX][INFO_REASON_BYTES];
@@ -35,5 +37,9 @@ struct info_library {
 
 /* Load it, look and let it go. */
 void info_find_library(struct info_library *l);
+
+/* Open a socket as a rank does, and close it: `*u` has what the kernel gave it.  0; or a negative
+ * errno: there is none. */
+int info_try_socket(struct fan_udp *u);
 
 #endif
