@@ -11,7 +11,7 @@
 	X(ATP, atp)   /* first come, first served */                                               \
 	X(ESA, esa)   /* by priority */                                                            \
 	X(GRID, grid) /* what finds its slot taken is dropped */                                   \
-	/* and so on: doc/extend.md */
+		      /* and so on: doc/extend.md */
 
 enum fan_policy {
 	FAN_POLICY_SWITCHML = 0, /* static pool per job, two versions, replay: aggregator.h */
