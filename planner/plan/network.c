@@ -29,7 +29,7 @@ static int make(struct fan_topo *t, const char *from, struct fan_why *why)
 static int read(struct fan_topo *t, const char *text, size_t bytes, const struct fan_attach *a,
 		struct fan_why *why)
 {
-	json_error_t e;
+	json_error_t e = {0};
 	json_t *root = fan_graphml_is(text, bytes)
 			       ? fan_graphml_to_json(text, bytes, why)
 			       : json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &e);

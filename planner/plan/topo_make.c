@@ -301,6 +301,7 @@ static int make_fat_tree(struct maker *k, struct fan_why *why)
 /* The router of a group that has the link to its `other`th other group: as many a router each. */
 static uint32_t router_to(const struct maker *k, uint32_t group, uint32_t other, uint32_t groups)
 {
+	assert(groups > 1);
 	return group * k->m->routers + other * k->m->routers / (groups - 1);
 }
 
@@ -309,6 +310,7 @@ static int make_dragonfly(struct maker *k, struct fan_why *why)
 	uint32_t a = k->m->routers, most = a * k->m->global + 1;
 	uint32_t groups = k->m->groups ? k->m->groups : most;
 
+	assert(a > 0);
 	if (groups > most)
 		return fan_why_set(why, FAN_E_CONFIG,
 				   "groups: %u routers with %u global links each join %u groups; "
@@ -331,6 +333,8 @@ static int make_rails(struct maker *k)
 {
 	uint32_t groups = k->m->groups ? k->m->groups : 1, switches = groups * k->m->rails;
 	int err = FAN_OK;
+
+	assert(k->m->spines > 0);
 
 	for (uint32_t i = 0; i < switches && !err; i++)
 		err = add_switch(k, 'T', i);
