@@ -4,7 +4,7 @@
  * A hatch has a ring up, from the rank's thread to the aggregator's, and one down.  Datagrams are
  * copied into a ring, and read where they lie: one copy in place of two and a system call.  The
  * reader sleeps in epoll on an eventfd of the ring, edge-triggered, which nobody has to read, and
- * is woken only if it has said that it sleeps.  What finds no room goes by the socket.
+ * is woken only if it has said that it sleeps.  What finds no room goes by the socket (ADR 40).
  *
  * A hatch belongs to both threads; each closes it. */
 #ifndef FAN_HATCH_H
