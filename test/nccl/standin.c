@@ -21,13 +21,16 @@
 
 #include "programs.h"
 
+/* NCCL's, of eight channels: each has 512 KiB of its buffers. */
+#define PIECE_BYTES (4u << 20)
+
 struct options {
 	const char *plugin, *cut, *names[WORLD_RANKS_MAX];
 	char name_text[256];
 	int version, ranks, named, turns, devices;
 	bool hostile, verbose, warnings, kill, kill_links, messages;
 	uint64_t seed, seeds;
-	size_t bytes, large;
+	size_t bytes, large, piece;
 };
 
 static const struct options *chosen_options;
@@ -68,7 +71,8 @@ static int live(struct seat *s, void *arg)
 		return 1;
 	}
 	if (o->turns)
-		return (o->messages ? timing_messages : timing_sums)(s, &a, o->bytes, o->turns) ||
+		return (o->messages ? timing_messages(s, &a, o->bytes, o->turns)
+				    : timing_sums(s, &a, o->bytes, o->piece, o->turns)) ||
 		       api_finalize(&a);
 	if (o->hostile &&
 	    (links_hostile(s, &a) || colls_support(&a) || colls_hostile(s, &a) || !seat_barrier(s)))
@@ -314,7 +318,7 @@ static int usage(void)
 {
 	fputs("usage: nccl_standin PLUGIN [--version N] [--ranks N] [--seed N] [--seeds N] "
 	      "[--bytes N]"
-	      " [--netns A,B,...] [--hostile] [--large BYTES] [--kill] [--kill-links] [--cut PREFIX] [--sums TURNS] [--messages TURNS]"
+	      " [--netns A,B,...] [--hostile] [--large BYTES] [--kill] [--kill-links] [--cut PREFIX] [--sums TURNS] [--piece BYTES] [--messages TURNS]"
 	      " [--verbose] [--warnings]\n",
 	      stderr);
 	return 2;
@@ -322,16 +326,24 @@ static int usage(void)
 
 int main(int argc, char **argv)
 {
-	static const struct option names[] = {
-		{"version", 1, NULL, 'v'},    {"ranks", 1, NULL, 'r'},
-		{"seed", 1, NULL, 's'},	      {"seeds", 1, NULL, 'n'},
-		{"bytes", 1, NULL, 'b'},      {"netns", 1, NULL, 'N'},
-		{"hostile", 0, NULL, 'h'},    {"verbose", 0, NULL, 'V'},
-		{"sums", 1, NULL, 't'},	      {"messages", 1, NULL, 'm'},
-		{"cut", 1, NULL, 'c'},	      {"kill", 0, NULL, 'k'},
-		{"kill-links", 0, NULL, 'K'}, {"warnings", 0, NULL, 'W'},
-		{"large", 1, NULL, 'l'},      {0}};
-	struct options o = {.seed = 1, .seeds = 1};
+	static const struct option names[] = {{"version", 1, NULL, 'v'},
+					      {"ranks", 1, NULL, 'r'},
+					      {"seed", 1, NULL, 's'},
+					      {"seeds", 1, NULL, 'n'},
+					      {"bytes", 1, NULL, 'b'},
+					      {"netns", 1, NULL, 'N'},
+					      {"hostile", 0, NULL, 'h'},
+					      {"verbose", 0, NULL, 'V'},
+					      {"sums", 1, NULL, 't'},
+					      {"messages", 1, NULL, 'm'},
+					      {"piece", 1, NULL, 'p'},
+					      {"cut", 1, NULL, 'c'},
+					      {"kill", 0, NULL, 'k'},
+					      {"kill-links", 0, NULL, 'K'},
+					      {"warnings", 0, NULL, 'W'},
+					      {"large", 1, NULL, 'l'},
+					      {0}};
+	struct options o = {.seed = 1, .seeds = 1, .piece = PIECE_BYTES};
 	int c, failed = 0;
 	while ((c = getopt_long(argc, argv, "", names, NULL)) != -1)
 		switch (c) {
@@ -345,6 +357,7 @@ int main(int argc, char **argv)
 		case 'h': o.hostile = true; break;
 		case 't': o.turns = atoi(optarg); break;
 		case 'm': o.turns = atoi(optarg), o.messages = true; break;
+		case 'p': o.piece = strtoull(optarg, NULL, 10); break;
 		case 'c': o.cut = optarg; break;
 		case 'k': o.kill = true; break;
 		case 'K': o.kill = o.kill_links = true; break;

@@ -15,7 +15,6 @@
 
 #define AHEAD	    8
 #define SLICE_BYTES (512u << 10) /* of NCCL's buffers: 4 MiB in 8 steps */
-#define PIECE_BYTES (1u << 20)	 /* of its CollNet, two channels */
 
 /* NCCL's proxies yield whenever nothing has moved. */
 static void idle(void)
@@ -25,16 +24,17 @@ static void idle(void)
 
 /* ---- CollNet ---- */
 
-static int sum_by_coll(struct seat *s, const struct api *a, void *comm, float *data, size_t bytes)
+static int sum_by_coll(struct seat *s, const struct api *a, void *comm, float *data, size_t bytes,
+		       size_t piece)
 {
 	void *request[AHEAD];
-	size_t pieces = (bytes + PIECE_BYTES - 1) / PIECE_BYTES, started = 0, ended = 0;
+	size_t pieces = (bytes + piece - 1) / piece, started = 0, ended = 0;
 	while (ended < pieces) {
 		int done = 0;
 		bool moved = false;
 		if (started < pieces && started - ended < AHEAD) {
-			size_t at = started * PIECE_BYTES;
-			size_t own = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+			size_t at = started * piece;
+			size_t own = bytes - at < piece ? bytes - at : piece;
 			if (coll_allreduce(a, comm, (char *)data + at, (char *)data + at, own / 4,
 					   FAN_NCCL_FLOAT32, FAN_NCCL_SUM,
 					   &request[started % AHEAD]))
@@ -173,7 +173,7 @@ static bool sums_are(const float *data, size_t count, int ranks)
 	return true;
 }
 
-int timing_sums(struct seat *s, const struct api *a, size_t bytes, int turns)
+int timing_sums(struct seat *s, const struct api *a, size_t bytes, size_t piece, int turns)
 {
 	size_t count = bytes / 4;
 	float *data = malloc(bytes);
@@ -188,7 +188,7 @@ int timing_sums(struct seat *s, const struct api *a, size_t bytes, int turns)
 			return -1;
 		uint64_t begin_ns = now_ns();
 		if (t % 2 ? sum_by_ring(s, a, &r, data, bytes)
-			  : sum_by_coll(s, a, comm, data, bytes))
+			  : sum_by_coll(s, a, comm, data, bytes, piece))
 			return -1;
 		uint64_t took_ns = now_ns() - begin_ns;
 		if (!sums_are(data, count, s->world->ranks)) {
