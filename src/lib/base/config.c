@@ -111,16 +111,18 @@ static bool is_text(const struct key *k)
 /* Check `text` for keys[i]; take it unless a stronger place already gave a value. */
 static int take(struct load *l, unsigned i, const char *text, const char *where)
 {
-	struct fan_config unused, *to = l->set & 1u << i ? &unused : l->c;
-	if (!fan_option_set(&keys[i].o, to, text)) {
+	struct fan_config taken = *l->c;
+	if (!fan_option_set(&keys[i].o, &taken, text)) {
 		char want[128];
 		fan_option_expected(&keys[i].o, want, sizeof want);
 		snprintf(l->why, l->why_bytes, "%s: \"%.64s\": expected %s", where, text, want);
 		return FAN_E_CONFIG;
 	}
-	if (to == l->c)
-		snprintf(l->from[i], FROM_BYTES, "%s", where);
+	if (l->set & 1u << i)
+		return FAN_OK;
 	l->set |= 1u << i;
+	*l->c = taken;
+	snprintf(l->from[i], FROM_BYTES, "%s", where);
 	return FAN_OK;
 }
 
