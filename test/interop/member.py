@@ -45,7 +45,7 @@ class Member:
         self.rank, self.nonce, self.job, self.epoch = rank, nonce or 0xFA0 + rank, 0, 0
         self.name, self.options, self.beats, self.cookie = name.encode(), options, 0, bytes(8)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.settimeout(1)
+        self.socket.settimeout(60)  # for what must come
         self.socket.connect(address)
 
     def enter(self) -> "Member":
