@@ -214,7 +214,8 @@ static int shrink(struct shrink *s, struct fanin_comm **comm)
 		if (e)
 			break;
 		e = join_group(s, present, comm);
-		bool again = e == FAN_E_TIMEOUT || e == FAN_E_UNREACHABLE;
+		/* of a place that is taken the former life is this rank's, of the try before */
+		bool again = e == FAN_E_TIMEOUT || e == FAN_E_UNREACHABLE || e == FAN_E_RANK_TAKEN;
 		late += fan_clock_ns() >= s->until_ns;
 		if (!again || late == LATE_MAX)
 			break;
