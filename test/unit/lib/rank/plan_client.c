@@ -6,9 +6,9 @@
 #include "lib/base/plan_msg.h"
 #include "net/shard.h"
 
-#define RANKS	 3
-#define COUNT	 20000
-#define HURRY_MS 1000 /* for one that must end in an error */
+#define RANKS	   3
+#define COUNT	   20000
+#define EARLIER_MS 4000 /* of a life that must end in an error */
 
 static struct scripted controller;
 
@@ -393,7 +393,7 @@ static void *be_an_earlier_life(void *address)
 	o.job = "j/0";
 	o.rank = 0;
 	o.ranks = RANKS;
-	o.timeout_ms = HURRY_MS;
+	o.timeout_ms = EARLIER_MS;
 	EXPECT(fanin_comm_create(&o, &c) == FANIN_E_TIMEOUT);
 	fanin_comm_destroy(c);
 	return NULL;
