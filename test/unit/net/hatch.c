@@ -213,11 +213,11 @@ static void hatch__two_threads_lose_nothing(void **state)
 	r.epoll_fd = watch(r.h, FAN_HATCH_UP);
 	assert_int_equal(pthread_create(&thread, NULL, read_all, &r), 0);
 	for (unsigned i = 0; i < MANY;) {
-		for (unsigned n = 0; n < 1 + i % AT_ONCE && i < MANY && put(r.h, FAN_HATCH_UP, i);
-		     n++)
+		unsigned n = 1 + i % AT_ONCE;
+		for (; n && i < MANY && put(r.h, FAN_HATCH_UP, i); n--)
 			i++;
 		fan_hatch_show(r.h, FAN_HATCH_UP);
-		if (i % 7 == 0)
+		if (n || i % 7 == 0) /* it is full; or for another order of the two */
 			sched_yield();
 	}
 	assert_int_equal(pthread_join(thread, NULL), 0);
