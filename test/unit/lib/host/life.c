@@ -14,13 +14,14 @@
 #include "lib/host/host_comm.h"
 #include "lib/host/life.h"
 
-#define RANKS	 3
-#define ALL	 4    /* ranks of the job, two a host */
-#define GONE	 3    /* the one that ends when it has joined its column */
-#define SOON_MS	 9000 /* in which all must know; but... */
-#define ALIVE_MS 500
-#define LONG_MS	 20000 /* ...this long before any limit of the job */
-#define SLEEP_MS 2000  /* for which a machine is suspended, and is used before */
+#define RANKS	   3
+#define ALL	   4	 /* ranks of the job, two a host */
+#define GONE	   3	 /* the one that ends when it has joined its column */
+#define SOON_MS	   15000 /* in which all must know; but... */
+#define ALIVE_MS   500
+#define STOPPED_MS 2500	 /* more than a machine with other work keeps those that live waiting */
+#define LONG_MS	   20000 /* ...this long before any limit of the job */
+#define SLEEP_MS   2000	 /* for which a machine is suspended, and is used before */
 
 /* Of a host, in memory that processes made by fork() share. */
 struct host {
@@ -269,14 +270,14 @@ static void host_life__all_hosts_name_one_that_ends_when_it_has_joined(void **st
 static void host_life__all_hosts_name_one_that_stops_when_it_has_joined(void **state)
 {
 	(void)state;
-	lose_one(WHEN_ALL_HAVE_JOINED, SIGSTOP, ALIVE_MS);
+	lose_one(WHEN_ALL_HAVE_JOINED, SIGSTOP, STOPPED_MS);
 }
 
 /* Rank 1 waits for it in its column, and rank 0 for rank 1. */
 static void host_life__all_hosts_name_one_that_stops_before_it_joins(void **state)
 {
 	(void)state;
-	lose_one(BEFORE_IT_JOINS, SIGSTOP, ALIVE_MS);
+	lose_one(BEFORE_IT_JOINS, SIGSTOP, STOPPED_MS);
 }
 
 static void host_life__all_hosts_name_one_that_ends_before_it_joins(void **state)
