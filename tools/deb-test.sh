@@ -3,7 +3,9 @@
 #
 # Build the Debian packages on a bare Debian with what debian/control asks for and nothing else,
 # have lintian look at them, and install and remove them on another, where they sum and
-# autopkgtest runs debian/tests: among them, on Debian 13, that `import torch` knows "fanin".
+# autopkgtest runs debian/tests: among them, on Debian 13, that `import torch` knows "fanin".  Then what
+# `meson install` brings comes beside them, and the wheel of build-wheel/dist if there is one: each
+# program and each Python says which library it has, and they sum together.
 #
 #     tools/deb-test.sh [FOLDER [SUITE]]    packages and logs are left there (build/deb); SUITE:
 #                                           bookworm, which is Debian 12, or another one
@@ -94,6 +96,10 @@ step 'lintian'
 within "$builder" 'lintian --allow-root --info --display-info --fail-on error,warning /build/fanin_*.changes' >"$out/lintian.log" 2>&1 ||
         fail "$out/lintian.log"
 grep -c '^[EW]:' "$out/lintian.log" | sed 's/$/ errors and warnings/'
+within "$builder" 'cd /build/source
+        meson setup local --prefix=/usr/local -Dbuildtype=release -Dtests=false -Dplanner=disabled -Dmpi=disabled -Dxdp=disabled
+        DESTDIR=/build/local meson install -C local' >>"$out/build.log" 2>&1 || fail "$out/build.log"
+cp -a "$builder/build/local" "$base/local"
 cp "$builder"/build/*.deb "$builder"/build/fanin_*.changes "$builder"/build/fanin_*.buildinfo "$out"
 rm -rf --one-file-system "$builder"
 
@@ -121,6 +127,49 @@ inside 'systemd-analyze verify --man=no /lib/systemd/system/fanin-*.service'
 for unit in switch server controller; do
         inside "systemd-analyze security --offline=true --no-pager --threshold=30 /lib/systemd/system/fanin-$unit.service | tail -n 1"
 done
+
+step 'beside them what meson install brings, and a wheel'
+says() { # WANTED COMMAND: a line of what it prints begins so
+        inside "$2" >"$out/says" 2>&1
+        grep -q "^$1" "$out/says" || {
+                echo "$2: expected $1"
+                fail "$out/says"
+        }
+}
+# The loader looks in /usr/local first.
+triplet=$(inside 'ls -d /usr/lib/*-linux-gnu' | sed 's|.*/||')
+says "library  libfanin [0-9.]*: /.*$triplet/libfanin.so.0$" 'python3 -m fanin'
+says 'program   /usr/bin/fanin, ' 'fanin info'
+cp -a "$base/local/." "$root/"
+inside ldconfig
+says "library  libfanin [0-9.]*: /usr/local/lib/$triplet/libfanin.so.0$" 'python3 -m fanin'
+says "library   /usr/local/lib/$triplet/libfanin.so.0, " '/usr/bin/fanin info'
+says 'program   /usr/bin/fanin, ' '/usr/bin/fanin info'
+says 'program   /usr/local/bin/fanin, ' 'fanin info'
+others='/usr/bin/python3'
+set -- build-wheel/dist/fanin-*manylinux*_"$(uname -m)".whl
+if [ -f "$1" ]; then
+        mkdir "$root/root/wheel"
+        cp "$1" "$root/root/wheel"
+        inside 'apt-get -q install -y --no-install-recommends python3-venv' >>"$out/install.log" 2>&1 || fail "$out/install.log"
+        inside 'python3 -m venv /root/env; /root/env/bin/pip -q install --no-index /root/wheel/*.whl'
+        says 'library  libfanin [0-9.]*: /root/env/lib/.*/fanin/libfanin.so.0$' '/root/env/bin/python3 -m fanin'
+        says 'library   /root/env/lib/.*/fanin/libfanin.so.0, ' '/root/env/bin/fanin info'
+        says 'program   /root/env/lib/.*/fanin/bin/fanin, ' '/root/env/bin/fanin info'
+        says "library   /usr/local/lib/$triplet/libfanin.so.0, " '/usr/bin/fanin info'
+        inside '/root/env/bin/fanin bench --local 2 -b 64K -n 3' >/dev/null
+        others=/root/env/bin/python3
+else
+        echo 'SKIPPED: no wheel in build-wheel/dist (tools/wheel build-wheel/dist)'
+fi
+cat >"$root/root/rank.py" <<'PYTHON'
+import array, sys, fanin
+with fanin.Communicator(rank=int(sys.argv[1]), ranks=2, timeout=300) as comm:
+    assert comm.allreduce(array.array("f", [comm.rank + 1] * 1000)) == array.array("f", [3] * 1000)
+PYTHON
+inside "export MASTER_ADDR=127.0.0.1 MASTER_PORT=29533; $others /root/rank.py 0 & FANIN_LIBRARY=/usr/lib/$triplet/libfanin.so.0 python3 /root/rank.py 1; wait \$!"
+(cd "$base/local" && find . ! -type d) | sed "s|^\.|$root|" | tr '\n' '\0' | xargs -0 rm
+rm -rf "$root"/usr/local/*/fanin # folders, empty now
 
 step 'removal'
 inside 'apt-get -q purge -y fanin fanin-planner libfanin0 libfanin-dev python3-fanin fanin-mpi fanin-nccl' >>"$out/install.log" 2>&1
