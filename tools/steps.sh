@@ -508,12 +508,12 @@ fuzz_steps() {
         done
 }
 
-# Every test/net/*.sh but netns.sh and cases.sh, which the others source.
+# Every test/net/*.sh but netns.sh, cases.sh and forging.sh, which the others source.
 namespace_steps() {
         for file in test/net/*.sh; do
                 name=${file##*/}
                 case $name in
-                netns.sh | cases.sh) ;;
+                netns.sh | cases.sh | forging.sh) ;;
                 *) echo "ns-${name%.sh}" ;;
                 esac
         done
