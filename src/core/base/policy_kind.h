@@ -6,12 +6,13 @@
 #include <stdbool.h>
 
 /* Policies for slots that jobs share: the object fan_policy_NAME of core/switch/policy_NAME.c,
- * which the build finds by its line here.  New ones go to the end: numbers stand in messages. */
+ * which the build finds by its line here.  New ones go to the end: numbers stand in messages.
+ * ATP: first come, first served; ESA: by priority; GRID: what finds its slot taken is dropped. */
 #define FAN_SHARED_POLICIES(X)                                                                     \
-	X(ATP, atp)   /* first come, first served */                                               \
-	X(ESA, esa)   /* by priority */                                                            \
-	X(GRID, grid) /* what finds its slot taken is dropped */                                   \
-		      /* and so on: doc/extend.md */
+	X(ATP, atp)                                                                                \
+	X(ESA, esa)                                                                                \
+	X(GRID, grid)                                                                              \
+	/* and so on: doc/extend.md */
 
 enum fan_policy {
 	FAN_POLICY_SWITCHML = 0, /* static pool per job, two versions, replay: aggregator.h */

@@ -13,7 +13,7 @@
 #include "plan_msg.h"
 
 #define ONE_BYTES 300 /* longer ones are no addresses */
-#define PAUSE_MS 250
+#define PAUSE_MS  250
 
 static int check_one(const char *what, const char *text, char *why, size_t bytes)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* addresses.h - the addresses that a rank is given, "HOST:PORT,HOST:PORT": what of them is wrong
- * before anybody is asked, and names that may not be known yet: a pod's name enters the DNS when the
- * pod starts. */
+ * before anybody is asked, and names that may not be known yet: a pod's name enters the DNS when
+ * the pod starts. */
 #ifndef FAN_LIB_BASE_ADDRESSES_H
 #define FAN_LIB_BASE_ADDRESSES_H
 
