@@ -17,7 +17,9 @@
 static struct fan_daemon *second;
 static fan_peer second_at;
 static const uint64_t nobody[FAN_RANK_WORDS];
-static atomic_uint added; /* ranks that have a part to add */
+static atomic_uint begun;   /* ranks that no message wakes any more, or that could not join */
+static atomic_uint added;   /* ranks that have a part to add */
+static atomic_uint no_room; /* ranks that ended for want of room */
 
 static bool has_wake_up(const struct fan_rank *c)
 {
@@ -69,24 +71,24 @@ static bool has_failed(const struct fan_rank *c)
 	return atomic_load(&c->error);
 }
 
+static void await_both(atomic_uint *ranks)
+{
+	const struct timespec pause = {.tv_nsec = LOOK_NS};
+	atomic_fetch_add(ranks, 1);
+	while (atomic_load(ranks) < 2)
+		nanosleep(&pause, NULL);
+}
+
 /* No message of the other rank wakes the thread from now on. */
 static bool begin(struct member *m)
 {
 	const struct timespec pause = {.tv_nsec = QUIET_NS};
-	if (!team_joined(m))
-		return false;
-	EXPECT(fanin_barrier(m->comm) == 0);
+	const bool joined = team_joined(m);
+	if (joined)
+		EXPECT(fanin_barrier(m->comm) == 0);
+	await_both(&begun); /* what one does next may end the job, and the other's barrier */
 	nanosleep(&pause, NULL);
-	return true;
-}
-
-/* A part is joined when both ranks are there, and the other may catch its thread much later. */
-static void await_all_added(void)
-{
-	const struct timespec pause = {.tv_nsec = LOOK_NS};
-	atomic_fetch_add(&added, 1);
-	while (atomic_load(&added) < 2)
-		nanosleep(&pause, NULL);
+	return joined;
 }
 
 static void leave_second_part(struct fan_rank *c)
@@ -104,11 +106,11 @@ static void add_a_part(struct member *m)
 	catch_awake(c);
 	leave_second_part(c);
 	pthread_mutex_unlock(&c->lock);
-	await_all_added();
+	await_both(&added); /* the other may catch its thread much later */
 	EXPECT(is_prompt(c, has_joined_all));
 }
 
-/* There is no room for another connection. */
+/* There is no room for another connection: one rank says so, and the other may hear it first. */
 static void add_one_too_many(struct member *m)
 {
 	struct fan_rank *c = &m->comm->rank;
@@ -119,7 +121,7 @@ static void add_one_too_many(struct member *m)
 	leave_second_part(c);
 	pthread_mutex_unlock(&c->lock);
 	EXPECT(is_prompt(c, has_failed));
-	EXPECT(atomic_load(&c->error) == FAN_E_SHARDS);
+	atomic_fetch_add(&no_room, atomic_load(&c->error) == FAN_E_SHARDS);
 }
 
 static void complete(struct member *m)
@@ -151,7 +153,6 @@ static void progress__parts_to_add(void **state)
 	char address[80];
 	second = team_switch(address, sizeof address, 1);
 	second_at = fan_daemon_address(second);
-	atomic_store(&added, 0);
 	team_run_once(2, add_a_part);
 	fan_daemon_stop(second);
 }
@@ -166,7 +167,9 @@ static void progress__no_room_for_a_part(void **state)
 	second = team_switch(address, sizeof address, 1);
 	second_at = fan_daemon_address(second);
 	t.list = wide;
+	atomic_store(&no_room, 0);
 	team_run(&t);
+	assert_true(atomic_load(&no_room) >= 1);
 	team_free(&t);
 	fan_daemon_stop(sw);
 	fan_daemon_stop(second);
@@ -184,14 +187,22 @@ static void progress__end(void **state)
 	team_run_once(2, end);
 }
 
+static int set_up(void **state)
+{
+	(void)state;
+	atomic_store(&begun, 0);
+	atomic_store(&added, 0);
+	return 0;
+}
+
 int main(void)
 {
 	setenv("FANIN_HOSTS", "0", 1); /* parts are the tests' own */
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(progress__parts_to_add),
-		cmocka_unit_test(progress__no_room_for_a_part),
-		cmocka_unit_test(progress__all_parts_are_there),
-		cmocka_unit_test(progress__end),
+		cmocka_unit_test_setup(progress__parts_to_add, set_up),
+		cmocka_unit_test_setup(progress__no_room_for_a_part, set_up),
+		cmocka_unit_test_setup(progress__all_parts_are_there, set_up),
+		cmocka_unit_test_setup(progress__end, set_up),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
