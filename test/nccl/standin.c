@@ -343,7 +343,7 @@ int main(int argc, char **argv)
 					      {"warnings", 0, NULL, 'W'},
 					      {"large", 1, NULL, 'l'},
 					      {0}};
-	struct options o = {.seed = 1, .seeds = 1, .piece = PIECE_BYTES};
+	static struct options o = {.seed = 1, .seeds = 1, .piece = PIECE_BYTES};
 	int c, failed = 0;
 	while ((c = getopt_long(argc, argv, "", names, NULL)) != -1)
 		switch (c) {
