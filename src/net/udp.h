@@ -76,15 +76,15 @@ struct fan_udp {
 	uint64_t bytes_out, bytes_in; /* of these, without the headers of UDP and IP */
 	uint64_t send_drops;	      /* datagrams not sent: full queue, too long, other errors */
 	struct fan_locals *locals;    /* of a socket on every interface; otherwise NULL */
-	int last_errno; /* of the last refused send; EMSGSIZE: beyond an interface's MTU */
-	struct fan_udp_route route[FAN_UDP_ROUTES_MAX];
-	unsigned route_next; /* the entry to overwrite next */
 	/* What is sent to these ranks goes there, if it has room; a connected socket has one, for
 	 * all that it sends.  They are closed with the socket.  NULL: none. */
 	struct fan_hatch *hatch[FAN_UDP_HATCHES];
-	bool dual;    /* AF_INET6, and IPv4 too */
-	bool segment; /* UDP_SEGMENT works */
-	bool gro;     /* UDP_GRO works */
+	int last_errno; /* of the last refused send; EMSGSIZE: beyond an interface's MTU */
+	struct fan_udp_route route[FAN_UDP_ROUTES_MAX];
+	unsigned route_next; /* the entry to overwrite next */
+	bool dual;	     /* AF_INET6, and IPv4 too */
+	bool segment;	     /* UDP_SEGMENT works */
+	bool gro;	     /* UDP_GRO works */
 };
 
 struct fan_udp_options {

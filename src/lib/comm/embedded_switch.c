@@ -22,13 +22,13 @@
 /* An entry is free while `users` is 0.  Whoever makes or stops the switch of an entry does
  * so without the lock, with `busy` set: others wait for `changed`. */
 struct fan_embedded_switch {
-	char addr[FAN_CONFIG_SWITCH_MAX + 1];
-	unsigned users;
-	bool busy;
-	struct fan_drain jobs;	     /* of its users */
-	bool serves_all;	     /* they are too many to name */
 	struct fan_steward *steward; /* that watches over it, or runs it; NULL: none */
 	fanin_switch *running;	     /* in this process; NULL: the steward runs it */
+	unsigned users;
+	struct fan_drain jobs; /* of its users */
+	bool busy;
+	bool serves_all; /* they are too many to name */
+	char addr[FAN_CONFIG_SWITCH_MAX + 1];
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
