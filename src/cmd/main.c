@@ -43,10 +43,11 @@ static int unknown(const char *word)
 	for (unsigned i = 0; i < COMMANDS; i++)
 		names[i] = commands[i].name;
 	const char *near = args_nearest(word, names);
-	fprintf(stderr, "fanin: no subcommand \"%s\"; ", word);
+	fprintf(stderr, "fanin: no subcommand \"%s\"", word);
 	if (near)
-		fprintf(stderr, "did you mean \"%s\"? ", near);
-	fprintf(stderr, "There are:");
+		fprintf(stderr, "; did you mean \"%s\"? There are:", near);
+	else
+		fprintf(stderr, ".  There are:");
 	for (unsigned i = 0; i < COMMANDS; i++)
 		fprintf(stderr, "%s %s", i ? "," : "", names[i]);
 	fprintf(stderr, ".\n");
