@@ -207,18 +207,25 @@ isolation() {
         ended "one job dies, quota of slots holds, the other goes on" $result
 }
 
+# Two ranks that have a server beside the switch, and are in the middle of their operations.
+start_two() { # ALIVE_MS OPERATIONS
+        alive=$1
+        operations=$2
+        for rank in 0 1; do
+                set -- --rank $rank --ranks 2 --alive "$alive" --server $server
+                [ $rank -gt 0 ] || set -- "$@" --json "$dir/json"
+                start_rank $rank "$fanin" bench --switch $at:7079 --job net -b 1M -e 1M \
+                        -n "$operations" -w 1 "$@"
+        done
+        wait_said
+        sleep 1
+}
+
 # The switch dies: the ranks go on through the server, and come back to its successor.
 switch_dies() {
         start_server && switch_at 7079 --policy atp --server $server || return
         dies=$!
-        for rank in 0 1; do
-                set -- --rank $rank --ranks 2 --alive 2000 --server $server
-                [ $rank -gt 0 ] || set -- "$@" --json "$dir/json"
-                start_rank $rank "$fanin" bench --switch $at:7079 --job net -b 1M -e 1M -n 200 \
-                        -w 1 "$@"
-        done
-        wait_said
-        sleep 1
+        start_two 2000 200
         kill -KILL "$dies"
         wait "$dies" 2>/dev/null # until its port is free
         for _ in $(seq $LISTEN_POLLS); do
@@ -238,14 +245,7 @@ switch_dies() {
 switch_stops() {
         start_server && switch_at 7079 --policy atp --server $server || return
         stops=$!
-        for rank in 0 1; do
-                set -- --rank $rank --ranks 2 --alive 160000 --server $server
-                [ $rank -gt 0 ] || set -- "$@" --json "$dir/json"
-                start_rank $rank "$fanin" bench --switch $at:7079 --job net -b 1M -e 1M -n 100 \
-                        -w 1 "$@"
-        done
-        wait_said
-        sleep 1
+        start_two 160000 100
         kill -TERM "$stops"
         wait_ranks && none_wrong
         result=$?
