@@ -51,7 +51,6 @@ class FaninGroup(GlooAlone):
         life: Life | None = None,
     ) -> None:
         first = open_level(0)
-        self.membership = first.membership  #: of operations outside of callbacks
         rank, size = first.membership.rank, first.membership.size
         super().__init__(rank, size, devices or dict.fromkeys(DEVICES, OWN), others or {})
         self.fallbacks: dict[str, int] = {}  #: reason -> operations that went to Gloo
@@ -64,7 +63,7 @@ class FaninGroup(GlooAlone):
         self._begin(open_level, first)
 
     def _begin(self, open_level: Callable[[int], Level], first: Level) -> None:
-        self.membership = first.membership
+        self.membership = first.membership  #: of operations outside of callbacks
         self._open_level = open_level
         self._levels = {0: first}
         self._completer = Completer()

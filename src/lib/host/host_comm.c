@@ -34,10 +34,9 @@ struct fan_host_comm {
 	uint16_t owner[FAN_MEETING_HOSTS_MAX]; /* of this column, by host: rank of the job */
 	uint16_t rank_at[FAN_MEETING_HOSTS_MAX][FAN_HOST_RANKS_MAX]; /* by host and number */
 	struct fanin_op *running[FAN_HOST_OPS_MAX];
-	uint64_t ended; /* operations */
-	uint64_t moved; /* sum of the cursors when `moved_ns` was set */
-	uint64_t moved_ns;
-	uint64_t looked_ns; /* time of the last look */
+	uint64_t ended;		  /* operations */
+	uint64_t moved, moved_ns; /* sum of the cursors, and when it was so first */
+	uint64_t looked_ns;	  /* time of the last look */
 	struct fan_host_last_word heard[FAN_HOST_RANKS_MAX];
 	struct fan_host_wait wait;
 };

@@ -6,11 +6,10 @@
 static void worker__configurations(void **state)
 {
 	(void)state;
-	const struct fan_worker_config fine = rig.cfg;
-	assert_true(fan_worker_bytes(&fine) > 0);
+	assert_true(fan_worker_bytes(&rig.cfg) > 0);
 	struct fan_worker_config bad[9];
 	for (unsigned i = 0; i < 9; i++)
-		bad[i] = fine;
+		bad[i] = rig.cfg;
 	bad[0].rank = bad[0].ranks;
 	bad[1].ranks = 1;
 	bad[2].ranks = FAN_RANKS_MAX + 1;
