@@ -1,6 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* drills.c - what somebody without the key can do to a sealed job, who sees every packet: nothing.
- * The numbers are those of the drills in doc/security.md. */
+ * In each, sums are right and the counters tell.  By number; flood.c, switches.c (one switch with
+ * shared slots, and two) and routes.c (routes that change) have the same:
+ *
+ *  1  JOIN without key, or with another tenant's: no answer, no state
+ *  2  DATA with the right job, epoch, rank, address, fragment: dropped, tag
+ *  3  each bit of JOIN, BEAT, DATA, WELCOME, STATE, RESULT flipped: dropped, no answer
+ *  4  all packets of a job replayed, at once, in its next life, at another shard: dropped
+ *  5  RESULT, NEED, STATE FAILED, WHO, MISS, FLUSH to a rank, in clear and with a tag: dropped; a
+ *     REFUSE of another switch: dropped as long as the rank's own says something else
+ *  6  LEAVE, BEAT, WHO, FLUSH, RELAY, PARTIAL from a member's address: dropped
+ *  7  200,000 packets, random and cut from the job: no answer to a bad tag, none that is longer
+ *  8  100,000 JOINs a second from 65,536 addresses: sums take no longer, a new job forms (flood.c)
+ *  9  JOINs of 20 jobs of the past, replayed three times: the next job forms and sums
+ * 10  a tenant begins 63 jobs of 64 with the largest window: the next tenant's sums (flood.c)
+ * 11  strangers at a controller: test/ctl/strangers, test/ctl/lines, test/unit/net/line_key.c
+ * 12  keys wrong, missing, readable by others, rotated while jobs run: said; jobs go on
+ * 13  a sealed rank at an open switch, and the reverse, also with slots, a server, a controller's
+ *     routes (test/net/controller): refused with the cause
+ * 14  a recorded job has no 8 bytes of a tensor in it
+ * 15  restarts, jobs that come again, loss: no pair of key and counter twice, here as in all */
 #include <stdio.h>
 
 #include "seal/rig.h"

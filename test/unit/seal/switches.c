@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* switches.c - sealed jobs behind switches with shared slots.  Drills have the numbers of
- * doc/security.md. */
+/* switches.c - sealed jobs behind switches with shared slots.  Drills have drills.c's numbers. */
 #include <stdio.h>
 
 #include "seal/net.h"
