@@ -11,8 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cmd/beside.h"
-#include "cmd/end.h"
+#include "cmd/cmd.h"
 
 #define PYTHON	"python3"
 #define WAIT_MS 300000 /* of the generator: thousands of runs take it seconds */

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "cmd/args.h"
+#include "cmd/ask.h"
 #include "cmd/cmd.h"
-#include "cmd/controller_ask.h"
 #include "cmd/log.h"
 #include "cmd/metrics/metrics.h"
 #include "core/base/err.h"

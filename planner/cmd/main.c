@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
-#include "cmd/end.h"
 
 int main(int argc, char **argv)
 {

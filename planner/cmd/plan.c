@@ -11,15 +11,12 @@
 
 #include "cmd/args.h"
 #include "cmd/cmd.h"
-#include "cmd/end.h"
 #include "core/base/err.h"
 #include "page/page.h"
-#include "plan/bound.h"
+#include "plan/algorithm.h"
 #include "plan/install.h"
-#include "plan/picture.h"
-#include "plan/plan_json.h"
-#include "plan/replan.h"
 #include "plan/report.h"
+#include "plan/steps.h"
 #include "plan/topo_json.h"
 #include "plan_load.h"
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/plan_json.h"
-#include "plan/replan.h"
+#include "plan/algorithm.h"
+#include "plan/report.h"
 #include "plan/topo_json.h"
 
 #define WORTH 1.1 /* so much more rate is worth moving what could stay */

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "replan.h"
-
 const struct fan_plan_options fan_plan_defaults = {
 	.seed = 1,
 	.paths = FAN_PATHS_DEFAULT,

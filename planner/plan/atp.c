@@ -13,11 +13,11 @@
 #include <string.h>
 
 #include "algorithm.h"
-#include "bound.h"
 #include "core/base/err.h"
 #include "eval.h"
 #include "fit.h"
 #include "rules.h"
+#include "steps.h"
 
 #define HALVINGS 40   /* of the interval of rates */
 #define RATES	 96   /* tried, worker by worker */

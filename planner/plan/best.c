@@ -6,23 +6,20 @@
  * consolidate: all workers on a few switches, since each switch costs a flow to the
  * server; how many is tried.  Local search moves single flows, and a program re-splits
  * the model.  Then, unless one tree on each server is asked for, all trees seen so far go
- * into one program, and more that its prices ask for; see trees.h. */
+ * into one program, and more that its prices ask for; see trees.c. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "algorithm.h"
-#include "bound.h"
 #include "core/base/err.h"
 #include "core/base/rng.h"
 #include "eval.h"
 #include "fit.h"
-#include "pack.h"
 #include "relax.h"
 #include "rules.h"
-#include "search.h"
-#include "trees.h"
+#include "steps.h"
 
 #define ROUTES_MAX     150000 /* candidate routes of all pairs */
 #define DRAWS	       4      /* sets of switches of one size: the most able, and random ones */

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "bound.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/err.h"
 #include "lp.h"
+#include "steps.h"
 
 #define NO_ROW (-1)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* exact.c - the best plan over candidate routes: with several trees on a server by column
- * generation to its end, trees.h; with one by branch and bound.
+ * generation to its end, trees.c; with one by branch and bound.
  *
  * With one server a job the only product is rate times a whole number, and with u = 1 / f
  * the program is linear: minimise u such that whole workers load nothing with more than
@@ -12,13 +12,11 @@
 #include <string.h>
 
 #include "algorithm.h"
-#include "bound.h"
 #include "core/base/err.h"
 #include "eval.h"
 #include "fit.h"
-#include "pack.h"
 #include "relax.h"
-#include "trees.h"
+#include "steps.h"
 
 #define YES	   0.5	/* a whole number above this is 1 */
 #define MANY_SLACK 1e-6 /* relative: the same of the rates of a program with many columns */

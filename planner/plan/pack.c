@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pack.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +6,7 @@
 #include "core/base/err.h"
 #include "fit.h"
 #include "master.h"
+#include "steps.h"
 
 #define KEEP_OF_TEN 8	 /* trees, in one step towards few */
 #define SHARE_MIN   1e-7 /* a tree that carries less is removed */

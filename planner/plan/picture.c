@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "picture.h"
-
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "report.h"
 
 #define LEVELS_MAX  8
 #define PAGE_PIXELS 1180

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan_json.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/err.h"
+#include "report.h"
 
 #define PLACE_BYTES 96
 #define GONE	    1 /* it is not there, and that is no error */

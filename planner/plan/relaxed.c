@@ -6,7 +6,7 @@
 #include "algorithm.h"
 #include "core/base/err.h"
 #include "relax.h"
-#include "round.h"
+#include "steps.h"
 
 #define SAME	      1e-9 /* of parts of the model that are equal */
 #define SAME_LAGRANGE 1e-2 /* relative, of rates: it is no nearer */

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replan.h"
-
 #include <math.h>
 
+#include "algorithm.h"
 #include "core/base/err.h"
 #include "eval.h"
 #include "fit.h"
-#include "pack.h"
-#include "search.h"
-#include "trees.h"
+#include "steps.h"
 
 #define ROUTES_MAX  60000 /* candidates of all pairs: less than for a new plan */
 #define GROW_ROUNDS 12	  /* of looking for further trees */

@@ -1,5 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.h - a plan as JSON: what a controller installs, and what people ask about it.
+/* report.h - a plan for others: as JSON, from JSON, and as a picture. */
+#ifndef FAN_PLAN_REPORT_H
+#define FAN_PLAN_REPORT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "eval.h"
+#include "plan.h"
+
+/* ---- report.c ---- */
+
+/* A plan as JSON: what a controller installs, and what people ask about it.
  *
  *     {"algorithm", "seed", "feasible_gbps", "bound_gbps", "gap", "proven",
  *      "binding", "jobs": [{"name", "gbps", "servers": [{"name", "share"}]}],
@@ -12,12 +25,6 @@
  * "share" is the part of the job's model that a tree carries; "at" the switch that sums a
  * worker's part of it, or the server.  "proven": `exact` made it, and no plan with as many trees on
  * each server gives more.  Loads leave out what is idle. */
-#ifndef FAN_PLAN_REPORT_H
-#define FAN_PLAN_REPORT_H
-
-#include <jansson.h>
-
-#include "eval.h"
 
 struct fan_plan_about {
 	const char *algorithm;
@@ -32,5 +39,43 @@ json_t *fan_report_json(const struct fan_topo *t, const struct fan_plan *p,
 
 /* The part of `bound` that is not reached; 0 if there is no bound. */
 double fan_report_gap(double gbps, double bound_gbps);
+
+/* ---- plan_json.c ---- */
+
+/* A plan from the JSON that report.h describes. */
+
+/* Read "trees" and "assignments"; the rest follows from them.  Strict: all that is named is in
+ * the topology, and every worker has a flow; what more must hold, fan_eval says.
+ * `lenient`, for a plan that was made before something changed: trees of jobs and servers that
+ * are gone are left out, and a flow whose worker's place, route or switch is gone has
+ * `to` == FAN_NODE_NONE; see fan_replan.
+ *
+ * FAN_E_CONFIG  with JSON path and cause
+ * FAN_E_NOMEM
+ * On error `*p` is empty. */
+int fan_plan_from_json(struct fan_plan *p, const struct fan_topo *t, const json_t *root,
+		       bool lenient, struct fan_why *why);
+
+/* ---- picture.c ---- */
+
+/* A plan to look at: colours by load. */
+
+/* Text that grows; `text` is NULL until something was added. */
+struct fan_text {
+	char *text;
+	size_t bytes, room;
+	bool failed; /* no memory: all else is left out */
+};
+
+void fan_text_free(struct fan_text *x);
+
+/* For graphviz: nodes and links, as wide and red as they are full, sums marked. */
+void fan_picture_dot(struct fan_text *x, const struct fan_topo *t, const struct fan_plan *p,
+		     const struct fan_eval *e);
+
+/* The description of a page (page/page.h): switches in rows by how far they are from hosts, hosts
+ * below; then what is fullest.  NULL: out of memory. */
+json_t *fan_picture_page(const struct fan_topo *t, const struct fan_plan *p,
+			 const struct fan_eval *e, const char *title, const char *sub);
 
 #endif

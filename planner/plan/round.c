@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "round.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +6,7 @@
 #include "core/base/err.h"
 #include "eval.h"
 #include "fit.h"
-#include "pack.h"
-#include "search.h"
+#include "steps.h"
 
 #define DOUBLINGS 4 /* of the exponent: load / capacity to the power of 16 */
 

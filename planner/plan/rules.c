@@ -8,7 +8,7 @@
 #include "core/base/err.h"
 #include "core/base/rng.h"
 #include "fit.h"
-#include "search.h"
+#include "steps.h"
 
 static bool can_sum(const struct fan_topo *t, uint32_t node)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "search.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/err.h"
+#include "steps.h"
 
 #define DOUBLINGS 5    /* of the exponent: load / capacity to the power of 32 */
 #define GAIN_MIN  1e-9 /* relative: less is no reason to move */

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trees.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +6,7 @@
 #include "core/base/err.h"
 #include "fit.h"
 #include "master.h"
-#include "pack.h"
+#include "steps.h"
 
 #define SPREAD	    0.02       /* of the prices there are, on what has none, by 1 / capacity */
 #define SMOOTH	    0.5	       /* of the last prices, in those that are asked besides */

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd/beside.h"
 #include "cmd/cmd.h"
 
 #define PYTHON	 "/usr/bin/python3" /* Debian's, for which its package mininet is */

@@ -11,7 +11,6 @@
 
 #include "cmd/args.h"
 #include "cmd/cmd.h"
-#include "cmd/end.h"
 #include "file/file.h"
 #include "page/page.h"
 #include "plan/network.h"

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "timeline.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -9,6 +7,7 @@
 
 #include "core/base/err.h"
 #include "experiment.h"
+#include "trace.h"
 
 #define EVENTS_MAX 1000000u /* lines; the rest is counted and left out */
 #define LINE_BYTES 4096

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trace.h - every packet of a run: as lines for people, or as a capture for Wireshark. */
+/* trace.h - a run written down as it goes: its packets, and what its ranks do. */
 #ifndef FAN_SIM_TRACE_H
 #define FAN_SIM_TRACE_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "experiment.h"
+
+/* ---- trace.c ---- */
+
+/* Every packet of a run: as lines for people, or as a capture for Wireshark. */
 
 struct fan_trace {
 	const struct fan_experiment *e;
@@ -15,5 +21,30 @@ struct fan_trace {
 
 /* Write what `e` does from now on to the files, which are open for writing. */
 void fan_trace_begin(struct fan_trace *t, struct fan_experiment *e, FILE *lines, FILE *pcap);
+
+/* ---- timeline.c ---- */
+
+/* What the ranks of a run do over time, in Chrome's trace format, as the library
+ * writes it of real ranks (lib/trace.h): the same names, nested likewise, a line for each event.
+ *
+ * An all-reduce is a bucket of gradients, from when its last gradient is there.  Times begin at 0,
+ * or at the first operation of a measured trace that this one is laid over. */
+
+#define FAN_TIMELINE_STALL_NS UINT64_C(10000000) /* without a result: as FAN_TRACE_STALL_NS */
+
+struct fan_experiment;
+struct fan_timeline;
+struct fan_trainer;
+
+/* Write what the ranks of `e` do from now on to `f`, which stays open.  `beside`: a trace of
+ * real ranks, whose events come first, or NULL; it must be a list with an event a line.  NULL with
+ * errno: there is no such trace, or no memory. */
+struct fan_timeline *fan_timeline_begin(struct fan_experiment *e, FILE *f, FILE *beside);
+
+/* Look at what has changed at a rank of any job of the experiment; with NULL do nothing. */
+void fan_timeline_look(struct fan_timeline *l, const struct fan_trainer *t);
+
+/* End the file, and free all.  NULL is allowed. */
+void fan_timeline_end(struct fan_timeline *l);
 
 #endif

@@ -4,7 +4,7 @@
 #ifndef FAN_SIM_TRAINER_PRIV_H
 #define FAN_SIM_TRAINER_PRIV_H
 
-#include "timeline.h"
+#include "trace.h"
 #include "trainer.h"
 
 #define FAN_TRAINER_ALIGN      64u

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "end.h"
+#include "cmd.h"
 #include "file/file.h"
 
 #define LETTER_MAX     127    /* argp's keys above are no letters */

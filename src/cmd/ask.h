@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ask.h - asks a switch: QUERY by topic, which any switch answers. */
+/* ask.h - questions to switches, servers and controllers. */
 #ifndef FAN_CMD_ASK_H
 #define FAN_CMD_ASK_H
 
+#include <jansson.h>
+#include <stdio.h>
+
 #include "core/wire/ctlmsg.h"
 #include "net/udp.h"
+
+/* ---- ask.c ---- */
+
+/* Asks a switch: QUERY by topic, which any switch answers. */
 
 #define ASK_ADDRESS_BYTES 80
 
@@ -31,5 +38,25 @@ int ask_once(struct ask_talk *t, const struct ask_question *w);
 
 /* Ask repeatedly until there is an answer.  0; or -1 and the cause in why. */
 int ask_until(struct ask_talk *t, const struct ask_question *w);
+
+/* ---- rank_stats.c ---- */
+
+/* Asks a switch how far the ranks of a job have come, where they run ahead, and who
+ * keeps sums for whom; prints it as a table and as JSON. */
+
+/* Ask one shard about all ranks of its job number `index`, and about pairs of them, and
+ * append each to `ranks`; print them to `f` as well, unless it is NULL, under a head unless
+ * `*begun`.  Nothing is appended of a job whose ranks go in step, nor if there is no answer.
+ * Returns how many jobs the switch has seen; 0: none, or no answer. */
+unsigned rank_stats_ask(struct ask_talk *t, unsigned index, unsigned shard, json_t *ranks, FILE *f,
+			bool *begun);
+
+/* ---- controller_ask.c ---- */
+
+/* Asks a controller through its Unix socket. */
+
+/* Ask the controller at `path` one line.  Its answer, to be freed; NULL: `why`, ARGS_WHY_BYTES,
+ * says why there is none. */
+char *controller_ask(const char *path, const char *line, char *why);
 
 #endif

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "beside.h"
-
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>

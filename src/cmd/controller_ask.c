@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "controller_ask.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "ask.h"
 #include "cmd/args.h"
 
 #define FIRST_BYTES 65536

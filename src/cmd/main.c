@@ -5,7 +5,6 @@
 
 #include "args.h"
 #include "cmd.h"
-#include "end.h"
 
 static const struct {
 	const char *name;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rank_stats.h"
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask.h"
 #include "net/logline.h"
 
 #define TRIES	     3 /* questions, since one or its answer may be lost */

@@ -21,7 +21,8 @@ struct top_live *top_live_open(const char *where);
 /* Restore the terminal.  NULL is allowed. */
 void top_live_close(struct top_live *l);
 
-/* Take what has been asked at `now_ns`: `jobs`, which are given up, and `ranks`, of rank_stats.h.
+/* Take what has been asked at `now_ns`: `jobs`, which are given up, and `ranks`, of
+ * rank_stats_ask().
  */
 void top_live_take(struct top_live *l, uint64_t now_ns, struct metrics_jobs *jobs,
 		   const json_t *ranks);

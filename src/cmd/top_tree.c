@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "args.h"
-#include "cmd/end.h"
-#include "controller_ask.h"
+#include "ask.h"
+#include "cmd/cmd.h"
 #include "core/base/limits.h"
 
 #define INDENT 2

@@ -2,11 +2,10 @@
 /* backend.c - the library for one MPI: what libfanin-mpi.so hands the program's calls to. */
 #include <string.h>
 
-#include "blocking.h"
+#include "collective.h"
 #include "fortran.h"
 #include "group.h"
 #include "next.h"
-#include "persistent.h"
 #include "request.h"
 #include "world.h"
 

@@ -9,9 +9,9 @@
 #include <time.h>
 
 #include "group.h"
-#include "join.h"
 #include "learner.h"
 #include "lib/comm/comm.h"
+#include "meet.h"
 #include "net/clock.h"
 #include "world.h"
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "blocking.h"
-
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "collective.h"
 #include "next.h"
-#include "packed.h"
 #include "turn.h"
 #include "types.h"
 

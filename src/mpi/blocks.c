@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "blocking.h"
+#include "collective.h"
 #include "next.h"
-#include "packed.h"
 #include "turn.h"
 #include "types.h"
 

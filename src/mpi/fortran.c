@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <stddef.h>
 
-#include "blocking.h"
+#include "collective.h"
 #include "group.h"
 #include "next.h"
 #include "request.h"

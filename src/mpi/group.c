@@ -9,10 +9,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "collective.h"
 #include "lib/comm/comm.h"
 #include "meet.h"
 #include "next.h"
-#include "persistent.h"
 #include "request.h"
 #include "world.h"
 

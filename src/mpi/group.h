@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 #include "background.h"
-#include "join.h"
 #include "learner.h"
+#include "meet.h"
 #include "pass.h"
 #include "report.h"
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "join.h"
-
 #include <assert.h>
 
 #include "file/option.h"
 #include "lib/api/metrics.h"
 #include "lib/comm/comm.h"
+#include "meet.h"
 
 void fan_mpi_join(struct fan_mpi_join *j)
 {

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "packed.h"
-
 #include <assert.h>
 #include <limits.h>
 #include <stdint.h>

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "persistent.h"
-
 #include <assert.h>
 #include <limits.h>
 #include <pthread.h>
@@ -8,7 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "blocking.h"
+#include "collective.h"
 #include "group.h"
 #include "next.h"
 #include "request.h"

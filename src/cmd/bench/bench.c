@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
-#include "cmd/end.h"
 #include "core/base/policy_kind.h"
 #include "lib/base/rendezvous.h"
 

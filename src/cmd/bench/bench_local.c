@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "cmd/end.h"
+#include "cmd/cmd.h"
 #include "lib/base/config.h"
 #include "net/clock.h"
 #include "net/daemon.h"

@@ -3,7 +3,6 @@
 
 #include "bench.h"
 #include "cmd/ask.h"
-#include "cmd/rank_stats.h"
 #include "core/base/policy_kind.h"
 #include "core/wire/ctlmsg.h"
 

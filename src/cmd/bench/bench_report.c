@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "cmd/end.h"
+#include "cmd/cmd.h"
 
 static const char *mode_name(const struct bench_options *o)
 {

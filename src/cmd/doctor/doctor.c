@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "cmd/end.h"
 #include "doctor_echo.h"
 #include "net/clock.h"
 

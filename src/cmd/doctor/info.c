@@ -13,9 +13,7 @@
 #include <unistd.h>
 
 #include "cmd/args.h"
-#include "cmd/beside.h"
 #include "cmd/cmd.h"
-#include "cmd/end.h"
 #include "core/base/err.h"
 #include "core/wire/wire.h"
 #include "lib/link/connection.h"

@@ -33,7 +33,7 @@ void metrics_jobs_free(struct metrics_jobs *m);
 /* The families fanin_job_*. */
 void metrics_put_jobs(struct fan_expose *x, const struct metrics_jobs *m);
 
-/* The families fanin_rank_*, of `ranks` as rank_stats.h fills it in. */
+/* The families fanin_rank_*, of `ranks` as rank_stats_ask() fills it in. */
 void metrics_put_ranks(struct fan_expose *x, const json_t *ranks);
 
 /* Everything about a running daemon: its build, its process, shards and jobs. */

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "plan/algorithm.h"
-#include "plan/bound.h"
+#include "plan/steps.h"
 
 static double run(const struct fan_topo *t, const char *name, const struct fan_plan_options *o)
 {

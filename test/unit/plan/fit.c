@@ -5,7 +5,7 @@
 #include "plan/cands.h"
 #include "plan/fit.h"
 #include "plan/install.h"
-#include "plan/pack.h"
+#include "plan/steps.h"
 #include "rig.h"
 
 static void assert_installs(const struct fan_topo *t, const struct fan_plan *p)

@@ -4,10 +4,10 @@
 #include <math.h>
 
 #include "plan/algorithm.h"
-#include "plan/bound.h"
 #include "plan/lp.h"
 #include "plan/master.h"
 #include "plan/relax.h"
+#include "plan/steps.h"
 #include "rig.h"
 
 /* max 3a + 2b; a + b <= 4; a + 3b <= 6; a <= 3 */

@@ -2,8 +2,6 @@
 #include "unit/unit.h"
 
 #include "plan/algorithm.h"
-#include "plan/picture.h"
-#include "plan/plan_json.h"
 #include "plan/report.h"
 #include "rig.h"
 

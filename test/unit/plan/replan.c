@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rig.h"
 
-#include "plan/replan.h"
+#include "plan/algorithm.h"
 
 static struct fan_plan_options options;
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/unit.h"
 
-#include "plan/bound.h"
-#include "plan/trees.h"
+#include "plan/steps.h"
 #include "rig.h"
 
 /* Grow from nothing but one tree of workers that all send straight. */

@@ -1,11 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Aggregators that answer, and connections. */
 #include "unit/unit.h"
 
+#include <fanin.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include "core/base/err.h"
 #include "lib/link/connection.h"
+#include "lib/link/echo_test.h"
+#include "net/udp.h"
+
+/* ---- echo_test ---- */
+
+/* Which aggregators answer: a switch does, a closed port and a socket that says nothing do not. */
+
+static void reach__only_switches_answer(void **state)
+{
+	struct fanin_switch_options o = FANIN_SWITCH_OPTIONS_INIT;
+	const struct fan_udp_options mute_options = {.buffer_bytes = 65536};
+	struct fan_udp mute;
+	fanin_switch *sw;
+	fan_peer at[4];
+	bool answers[4];
+	char why[256];
+	(void)state;
+	assert_false(fanin_switch_start(&o, &sw, why, sizeof why));
+	memset(at, 0, sizeof at);
+	assert_false(fan_peer_parse(&at[0], fanin_switch_address(sw), why, sizeof why));
+	assert_false(fan_peer_parse(&at[1], "127.0.0.1:9", why, sizeof why));
+	struct fan_udp_options bound = mute_options;
+	assert_false(fan_peer_parse(&bound.bind, "127.0.0.1:0", why, sizeof why));
+	assert_false(fan_udp_open(&mute, &bound));
+	at[2] = fan_udp_local(&mute);
+	fan_echo_test(at, 4, answers); /* the last has no port */
+	assert_true(answers[0]);
+	for (int i = 1; i < 4; i++)
+		assert_false(answers[i]);
+	fan_udp_close(&mute);
+	fanin_switch_stop(sw, 0);
+}
+
+/* ---- connection ---- */
 
 /* One that had gone past its switch begins at the switch again, and counts on its changes of path.
  */
@@ -42,6 +79,7 @@ static void connection__opened_again_is_at_its_switch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reach__only_switches_answer),
 		cmocka_unit_test(connection__opened_again_is_at_its_switch),
 	};
 	return RUN(tests);
