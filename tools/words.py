@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-WORDS_MAX, NUMBERS_MAX = 29000, 6
+WORDS_MAX, NUMBERS_MAX = 24000, 6
 NOT_GUIDES = ("testing.md",)
 
 
