@@ -412,7 +412,7 @@ static void end_ops(struct fan_rank *c)
 	c->shown.stats.host_ranks = l->s->ranks;
 	c->shown.stats.sealed = c->cfg.keys.count != 0;
 	fan_meeting_count_idle(c->hosts, &c->shown.stats);
-	if (c->room_waiters)
+	if (c->asked.room_waiters)
 		pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
 	for (; l->ended < done; l->ended++) {
@@ -444,7 +444,7 @@ static void fail(struct fan_rank *c, int error)
 		memcpy(c->fate.blamed, c->host->s->lost, sizeof c->fate.blamed);
 		atomic_store_explicit(&c->error, error, memory_order_release);
 	}
-	fan_op_queue_move(&c->ops.waiting, &c->queued);
+	fan_op_queue_move(&c->ops.waiting, &c->asked.queued);
 	pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
 	end_net(c->host);
@@ -466,8 +466,8 @@ static void end_by_error(struct fan_rank *c)
 static bool take_queue(struct fan_rank *c)
 {
 	pthread_mutex_lock(&c->lock);
-	fan_op_queue_move(&c->ops.waiting, &c->queued);
-	bool closing = c->closing;
+	fan_op_queue_move(&c->ops.waiting, &c->asked.queued);
+	bool closing = c->asked.closing;
 	pthread_mutex_unlock(&c->lock);
 	return !closing;
 }
@@ -533,7 +533,7 @@ static bool begin_round(struct fan_rank *c)
 	if (!c->ready)
 		pthread_cond_broadcast(&c->changed);
 	c->ready = true;
-	bool closing = c->closing;
+	bool closing = c->asked.closing;
 	pthread_mutex_unlock(&c->lock);
 	return !closing;
 }

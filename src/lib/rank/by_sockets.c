@@ -41,9 +41,9 @@ static int open_all(struct fan_rank *c)
 static void wake(struct fan_rank *c)
 {
 	uint64_t one = 1;
-	if (c->awake)
+	if (c->asked.awake)
 		return;
-	c->awake = true;
+	c->asked.awake = true;
 	ssize_t n = write(c->thread.wake_fd, &one, sizeof one);
 	(void)n; /* fails only when it is full of wake-ups already */
 }
@@ -91,6 +91,6 @@ int fan_rank_create_column(const struct fan_rank *of, const struct fan_config *c
 						   of->parts.mbps[k]};
 		fan_rank_add_part(c, &part, suffix);
 	}
-	c->complete = true;
+	c->asked.complete = true;
 	return fan_rank_begin(c);
 }

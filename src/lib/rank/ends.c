@@ -146,7 +146,7 @@ void fan_rank_fail(struct fan_rank *c, int error, const char *sentence)
 	pthread_mutex_lock(&c->lock);
 	snprintf(c->sentence, sizeof c->sentence, "%s", sentence);
 	atomic_store_explicit(&c->error, error, memory_order_release);
-	fan_op_queue_move(&c->ops.waiting, &c->queued);
+	fan_op_queue_move(&c->ops.waiting, &c->asked.queued);
 	pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
 	fan_rank_leave(c, error);

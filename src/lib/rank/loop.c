@@ -416,9 +416,9 @@ static void note_wait(struct fan_rank *c)
  * was awake, so no wake-up tells of it. */
 static bool has_news(const struct fan_rank *c)
 {
-	return c->queued.head || c->parts_to_add || (c->complete && c->ready) ||
+	return c->asked.queued.head || c->asked.parts_to_add || (c->asked.complete && c->ready) ||
 	       (c->ending.error && !atomic_load(&c->error)) ||
-	       (c->closing && (!c->fate.leaving || all_gone(c)));
+	       (c->asked.closing && (!c->fate.leaving || all_gone(c)));
 }
 
 /* Publish and decide how long to sleep, in milliseconds; -1: until woken. */
@@ -435,18 +435,18 @@ static int before_sleep(struct fan_rank *c)
 		deadline_ns = d < deadline_ns ? d : deadline_ns;
 	}
 	pthread_mutex_lock(&c->lock);
-	if (c->closing && c->when.leave_by_ns < deadline_ns)
+	if (c->asked.closing && c->when.leave_by_ns < deadline_ns)
 		deadline_ns = c->when.leave_by_ns;
 	c->shown.stats = stats;
 	if (c->counts_trips)
 		fan_rank_collect_trips(c, &c->shown.trips);
 	fan_share_meter_show(c);
-	if (c->room_waiters)
+	if (c->asked.room_waiters)
 		pthread_cond_broadcast(&c->changed);
 	bool more = has_news(c) || (c->ops.waiting.head && !fan_share_meter_holds(c) &&
 				    c->ops.running_count < FAN_OPS_MAX &&
 				    !fan_regroup_holds(c, c->ops.waiting.head));
-	c->awake = more;
+	c->asked.awake = more;
 	c->shown.missing_known = !c->ready && c->connections && c->connection[0].w &&
 				 fan_worker_missing(c->connection[0].w, c->shown.missing);
 	pthread_mutex_unlock(&c->lock);
@@ -457,19 +457,19 @@ static int before_sleep(struct fan_rank *c)
 static bool after_sleep(struct fan_rank *c)
 {
 	pthread_mutex_lock(&c->lock);
-	c->awake = true;
-	bool closing = c->closing;
-	unsigned more = c->parts_to_add;
+	c->asked.awake = true;
+	bool closing = c->asked.closing;
+	unsigned more = c->asked.parts_to_add;
 	if (more) /* else callers may read it */
 		c->parts.count += more;
-	c->parts_to_add = 0;
+	c->asked.parts_to_add = 0;
 	c->ready = c->ready && !more;
 	int ending = c->ending.error;
 	uint64_t blamed[FAN_RANK_WORDS];
 	memcpy(blamed, c->ending.blamed, sizeof blamed); /* which another thread may set again */
-	bool complete = c->complete && c->ready;
-	c->complete &= !complete;
-	fan_op_queue_move(&c->ops.waiting, &c->queued);
+	bool complete = c->asked.complete && c->ready;
+	c->asked.complete &= !complete;
+	fan_op_queue_move(&c->ops.waiting, &c->asked.queued);
 	pthread_mutex_unlock(&c->lock);
 	if (more)
 		fan_rank_join_more_parts(c, more);

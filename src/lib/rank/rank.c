@@ -133,7 +133,7 @@ void fan_rank_init(struct fan_rank *c, const struct fan_rank_kind *kind,
 	c->hosts = hosts;
 	c->fork_guard = fan_fork_guard();
 	c->thread.epoll_fd = c->thread.wake_fd = -1;
-	c->awake = true;
+	c->asked.awake = true;
 	c->counts_trips = fan_rank_file_pattern("FANIN_METRICS") != NULL;
 	for (unsigned k = 0; k < FAN_PARTS_MAX; k++)
 		c->parts.inside[k] = -1;
@@ -193,7 +193,7 @@ static void tell_wait(struct fan_rank *c)
 
 static bool is_ready(const struct fan_rank *c)
 {
-	return c->ready && !c->parts_to_add;
+	return c->ready && !c->asked.parts_to_add;
 }
 
 /* Call `idle`, without the lock that the caller holds. */
@@ -236,13 +236,13 @@ int fan_rank_begin(struct fan_rank *c)
 
 void fan_rank_leave_parts(struct fan_rank *c, unsigned count)
 {
-	c->parts_to_add = count;
+	c->asked.parts_to_add = count;
 	fan_rank_wake(c);
 }
 
 void fan_rank_leave_complete(struct fan_rank *c)
 {
-	c->complete = true;
+	c->asked.complete = true;
 	if (c->kind->has_sockets)
 		fan_rank_wake(c);
 }
@@ -281,11 +281,11 @@ void fan_rank_run_first(struct fan_rank *c, uint64_t now_ns)
 void fan_rank_stop(struct fan_rank *c)
 {
 	pthread_mutex_lock(&c->lock);
-	c->closing = true;
+	c->asked.closing = true;
 	pthread_cond_broadcast(&c->changed);
 	if (c->thread.started)
 		fan_rank_wake(c);
-	while (c->room_waiters || c->attending)
+	while (c->asked.room_waiters || c->asked.attending)
 		pthread_cond_wait(&c->changed, &c->lock);
 	pthread_mutex_unlock(&c->lock);
 	if (c->thread.started)

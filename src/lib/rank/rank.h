@@ -91,6 +91,17 @@ struct fan_rank_shown {
 	uint64_t missing[FAN_RANK_WORDS];	   /* ranks that have not joined */
 };
 
+/* What callers want of the thread, under the lock. */
+struct fan_rank_asked {
+	struct fan_op_queue queued; /* operations that it has not taken yet */
+	bool awake;		    /* it will look at these before it sleeps */
+	unsigned parts_to_add;	    /* to join, beyond `parts` */
+	bool complete;		    /* there are no further parts to add */
+	bool closing;		    /* to end: fanin_comm_destroy was called */
+	unsigned room_waiters;	    /* callers that wait for room for an operation */
+	unsigned attending;	    /* callers that do this rank's work, in fan_rank_run */
+};
+
 /* Why fan_rank_end was called; error 0: it was not. */
 struct fan_rank_ending {
 	int error;
@@ -154,16 +165,10 @@ struct fan_rank {
 				    * column while it is joined */
 	atomic_int mark;	   /* of operations that are started from here on: FAN_MARK_NAME */
 
-	pthread_mutex_t lock;	    /* for all up to the next blank line */
-	pthread_cond_t changed;	    /* ready, error, or room for operations */
-	struct fan_op_queue queued; /* not taken by the thread yet */
-	bool awake;		    /* the thread will look at `queued` before it sleeps */
-	bool ready;		    /* all ranks have joined */
-	unsigned parts_to_add;	    /* beyond `parts`, which the thread joins */
-	bool complete;		    /* there are no further parts to add */
-	bool closing;		    /* fanin_comm_destroy was called */
-	unsigned room_waiters;	    /* callers that wait for room for an operation */
-	unsigned attending;	    /* callers that do this rank's work, in fan_rank_run */
+	pthread_mutex_t lock;	/* for all up to the next blank line */
+	pthread_cond_t changed; /* ready, error, or room for operations */
+	bool ready;		/* all ranks have joined */
+	struct fan_rank_asked asked;
 	struct fan_rank_shown shown;
 	struct fan_rank_ending ending;
 

@@ -9,8 +9,8 @@
 static int wait_for_room(struct fan_rank *c, unsigned count, bool wait)
 {
 	int e = FAN_OK;
-	c->room_waiters++;
-	while (!(e = atomic_load(&c->error)) && !c->closing &&
+	c->asked.room_waiters++;
+	while (!(e = atomic_load(&c->error)) && !c->asked.closing &&
 	       atomic_load(&c->ops_open) + count > FAN_RANK_OPS_MAX) {
 		if (!wait) {
 			e = FAN_E_BUSY;
@@ -18,8 +18,8 @@ static int wait_for_room(struct fan_rank *c, unsigned count, bool wait)
 		}
 		pthread_cond_wait(&c->changed, &c->lock);
 	}
-	c->room_waiters--;
-	if (c->closing) {
+	c->asked.room_waiters--;
+	if (c->asked.closing) {
 		pthread_cond_broadcast(&c->changed);
 		e = FAN_E_CLOSED;
 	}
@@ -54,9 +54,9 @@ static int queue_ops(struct fan_rank *c, struct fanin_op **ops, unsigned count, 
 	if (!e) {
 		atomic_fetch_add(&c->ops_open, count);
 		for (unsigned i = 0; i < count; i++)
-			fan_op_queue_add(&c->queued, ops[i]);
+			fan_op_queue_add(&c->asked.queued, ops[i]);
 		if (attended)
-			c->attending++;
+			c->asked.attending++;
 		else
 			fan_rank_wake(c);
 	}
@@ -115,9 +115,9 @@ static void attend(struct fan_rank *c, struct fanin_op *op, uint64_t until_ns)
 {
 	c->kind->attend(c, op, until_ns);
 	pthread_mutex_lock(&c->lock);
-	assert(c->attending > 0);
-	c->attending--;
-	if (c->closing)
+	assert(c->asked.attending > 0);
+	c->asked.attending--;
+	if (c->asked.closing)
 		pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
 }

@@ -33,7 +33,7 @@ static void catch_awake(struct fan_rank *c)
 	const uint64_t one = 1;
 	for (unsigned n = 0;; n++) {
 		pthread_mutex_lock(&c->lock);
-		if (c->awake && !has_wake_up(c))
+		if (c->asked.awake && !has_wake_up(c))
 			return;
 		pthread_mutex_unlock(&c->lock);
 		if (n % LOOKS == 0)
@@ -63,7 +63,7 @@ static bool has_joined_all(const struct fan_rank *c)
 
 static bool has_completed(const struct fan_rank *c)
 {
-	return !c->complete;
+	return !c->asked.complete;
 }
 
 static bool has_failed(const struct fan_rank *c)
