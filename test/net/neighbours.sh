@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Who is on the same link says where addresses and groups are, between network namespaces (netns.sh draws
-# them): 0 and 1 have ranks, 2 a stranger, who sends what forge_neighbour.py makes: ARP replies, and neighbour
-# advertisements over IPv6.
+# them): 0 and 1 have ranks, 2 a stranger, who sends what forge_neighbour.py makes: ARP replies, neighbour
+# advertisements, and queries of IGMP and MLD.
 #
 #     away        host 0 is told that the switch is at the stranger's: both ranks end, and name the switch
 #                 or rank 0
 #     back        the switch, which has no group, is told that host 0 is there: the same
 #     through     both are told so, and the stranger passes on what comes: the job goes on
 #     refused     as `away` and `back`, where the kernels have permanent neighbours: the job goes on
-#     group       from some moment on, no result by the group reaches host 0, which is what a forged "nobody
-#                 hears it here" (IGMP, MLD) comes to: the job goes on
+#     group       from some moment on, no result by the group reaches host 0: the job goes on
+#     snooping    the switch's bridge listens to IGMP and MLD, and is told that nobody hears the job's group,
+#                 so that it passes results on to the stranger alone: the switch gives up the group, and the
+#                 job goes on
 #
 # No sum is wrong in any.  Whether the kernel has believed it is looked at: otherwise the drill has shown
 # nothing.
@@ -26,7 +28,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/forging.sh"
 
 prefix=fanin-nb-$$
-kinds="away back through refused group"
+kinds="away back through refused group snooping"
 kinds_of "$@"
 shift $((OPTIND - 1))
 
@@ -157,6 +159,33 @@ END
                 { echo "# no result went by the group" | tee "$dir/late"; result=1; }
         ip netns exec "$prefix-wire" nft delete table netdev group
         return $result
+}
+
+snooping() {
+        ip -n "$prefix-sw" link set br0 type bridge mcast_snooping 1
+        begin_job --seconds $((4 * factor)) && no_more_heard && goes_on
+        result=$?
+        ip -n "$prefix-sw" link set br0 type bridge mcast_snooping 0
+        [ -e "$dir/late" ] || grep -q event=group_off "$dir/switch" ||
+                { echo "# the switch did not give up the group" | tee "$dir/late"; result=1; }
+        return $result
+}
+
+# The bridge has passed the job's group on to both ranks, and then to none.
+no_more_heard() {
+        group=$(sed -n 's/.*event=job_ready.* group=//p' "$dir/switch" | sed 's/:[0-9]* .*//' | tr -d '[]')
+        if [ "$(passed_on_to "$group")" != "p0 p1 " ]; then
+                echo "# the bridge passed the group \"$group\" on to \"$(passed_on_to "$group")\"" | tee "$dir/late"
+                return 1
+        fi
+        ip netns exec "$prefix-w2" "$here/forge_neighbour.py" --device eth0 --unheard "$group" >"$dir/forged" 2>&1 ||
+                { echo "# forge_neighbour.py: $(cat "$dir/forged")"; return 1; }
+        [ -z "$(passed_on_to "$group")" ] ||
+                { echo "# the bridge did not believe that nobody hears $group" | tee "$dir/late"; return 1; }
+}
+
+passed_on_to() { # GROUP
+        bridge -n "$prefix-sw" mdb show dev br0 | awk -v group="$1" '$5 == "grp" && $6 == group { print $4 }' | sort | tr '\n' ' '
 }
 
 begin "$@"
