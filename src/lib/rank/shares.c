@@ -18,7 +18,9 @@
 #define NARROW	     12u /* the narrowest link's round trips, in sixths of any other's */
 #define NARROW_LATE  7u	 /* NARROW where tensors take twice as long */
 #define PATIENCE_MAX 12u
-#define TRY_NONE     2u /* the number of the try in which hosts sum nothing */
+#define BACK	     16u   /* measurements until former shares are tried again */
+#define BACK_MAX     1024u /* each time four times as many, up to this */
+#define TRY_NONE     2u	   /* the number of the try in which hosts sum nothing */
 
 /* ---- cuts ---- */
 
@@ -232,6 +234,16 @@ static void set_by_rates(struct fan_split_learner *l, const struct rates *r, con
 	normalise(l);
 }
 
+/* Keep the shares that give way, as what slows tensors down may pass; or those that are kept
+ * already and were not tried yet once others have come to stay. */
+static void keep_former(struct fan_split_learner *l)
+{
+	if (!l->has_former || l->look_back > BACK)
+		memcpy(l->former, l->share, sizeof l->former);
+	l->has_former = true;
+	l->look_back = BACK, l->stayed = 0;
+}
+
 void fan_split_learner_init(struct fan_split_learner *l, unsigned parts, const bool *is_host,
 			    const uint32_t *mbps)
 {
@@ -242,6 +254,7 @@ void fan_split_learner_init(struct fan_split_learner *l, unsigned parts, const b
 	memcpy(l->is_host, is_host, parts * sizeof *is_host);
 	l->patience = FAN_SPLIT_WORSE;
 	set_equal_links(l);
+	keep_former(l);
 	begin(l, STEP_FIRST);
 	if (!mbps || !read_rates(&rates, l, mbps))
 		return;
@@ -359,6 +372,7 @@ static void begin_again(struct fan_split_learner *l, const uint32_t *rtt_us, uin
 			uint64_t usual)
 {
 	int slow = narrowest(l, rtt_us, cost > 2 * usual ? NARROW_LATE : NARROW);
+	keep_former(l);
 	if (slow >= 0)
 		l->share[slow] = (uint32_t)(l->share[slow] * usual / cost);
 	bool any = give(l);
@@ -387,6 +401,28 @@ static void note_worse(struct fan_split_learner *l, const uint32_t *rtt_us, uint
 	begin_again(l, rtt_us, cost, usual);
 }
 
+/* Try the former shares.  False: there are none, or these are they. */
+static bool try_former(struct fan_split_learner *l, enum fan_split_phase phase)
+{
+	l->has_former = l->has_former && memcmp(l->former, l->best, sizeof l->best) != 0;
+	if (l->has_former) {
+		memcpy(l->share, l->former, sizeof l->share);
+		l->phase = phase;
+	}
+	return l->has_former;
+}
+
+/* While shares stay: the network may be the former one again. */
+static void look_back(struct fan_split_learner *l)
+{
+	if (!l->has_former || ++l->stayed < l->look_back)
+		return;
+	l->stayed = 0;
+	l->look_back = 4 * l->look_back < BACK_MAX ? 4 * l->look_back : BACK_MAX;
+	l->best_cost = l->usual_cost;
+	(void)try_former(l, FAN_SPLIT_LOOKS_BACK);
+}
+
 /* Once the shares stay. */
 static void watch(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t cost)
 {
@@ -394,6 +430,7 @@ static void watch(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t 
 	if (cost <= usual + usual / WORSE) {
 		l->usual_cost = (usual * 7 + cost) / 8;
 		l->worse = 0;
+		look_back(l);
 	} else {
 		note_worse(l, rtt_us, cost, usual);
 	}
@@ -445,17 +482,34 @@ static void take_all_back(struct fan_split_learner *l)
 	memcpy(l->share, l->best, sizeof l->share);
 }
 
-/* The moves have come to an end.  Parts that lost their share by them, or never had one, get one
- * once more, as the network may be another one by now. */
-static void end_moves(struct fan_split_learner *l)
+/* Parts that lost their share by moves, or never had one, get one once more, as the network may be
+ * another one by now. */
+static void give_once(struct fan_split_learner *l)
 {
-	take_all_back(l);
 	if (!l->gave && give(l)) {
 		l->gave = true;
 		l->phase = FAN_SPLIT_GIVES;
 		return;
 	}
 	try_last(l);
+}
+
+/* The moves have come to an end. */
+static void end_moves(struct fan_split_learner *l)
+{
+	take_all_back(l); /* at first: to the former ones */
+	if (l->patience == FAN_SPLIT_WORSE || !try_former(l, FAN_SPLIT_RETURNS))
+		give_once(l);
+}
+
+/* The former shares were tried; `best` are they if that was for the better. */
+static void end_return(struct fan_split_learner *l, bool good)
+{
+	bool learns = l->phase == FAN_SPLIT_RETURNS;
+	l->has_former = !good;
+	enter(l, FAN_SPLIT_SETTLED);
+	if (learns)
+		give_once(l);
 }
 
 /* For want of time. */
@@ -525,6 +579,8 @@ static void learn(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t 
 	case FAN_SPLIT_CHECKS: check(l); break;
 	case FAN_SPLIT_TRIES: go_on_trying(l, good, FAN_SPLIT_MOVES); break;
 	case FAN_SPLIT_MOVES: go_on_moving(l, good, rtt_us); break;
+	case FAN_SPLIT_RETURNS:
+	case FAN_SPLIT_LOOKS_BACK: end_return(l, good); break;
 	case FAN_SPLIT_GIVES: end_giving(l, good, rtt_us); break;
 	case FAN_SPLIT_TRIES_LAST: go_on_trying(l, good, FAN_SPLIT_SETTLED); break;
 	case FAN_SPLIT_SETTLED: break;

@@ -59,28 +59,35 @@ enum fan_split_phase {
 	FAN_SPLIT_CHECKS,     /* whether shares by rates are no worse than those of equal links */
 	FAN_SPLIT_TRIES,      /* less on hosts, as long as that is better */
 	FAN_SPLIT_MOVES,      /* by round trips */
+	FAN_SPLIT_RETURNS,    /* the shares before another network was noticed, once */
 	FAN_SPLIT_GIVES,      /* a little to parts without a share */
 	FAN_SPLIT_TRIES_LAST, /* less on hosts, once more */
 	FAN_SPLIT_SETTLED,    /* the shares stay */
+	FAN_SPLIT_LOOKS_BACK, /* as RETURNS, of shares that stay */
 };
 
 struct fan_split_learner {
 	unsigned parts;
 	bool is_host[FAN_PARTS_MAX];
-	uint32_t share[FAN_PARTS_MAX]; /* in 1 / FAN_SPLIT_WHOLE */
-	uint32_t step[FAN_PARTS_MAX];  /* of its next move, in 1 / 1024 of the share */
-	int8_t towards[FAN_PARTS_MAX]; /* its last move: 1, -1 */
-	uint32_t best[FAN_PARTS_MAX];  /* the last shares that were for the better */
-	uint64_t best_cost;	       /* least cost of `best`; 0: none */
-	uint64_t cost;		       /* of the best shares, as measured last */
-	uint32_t start[FAN_PARTS_MAX]; /* the shares from which moves began */
-	uint64_t start_cost;	       /* cost of `start` */
-	uint64_t usual_cost;	       /* once the shares stay: what is usual */
-	unsigned rounds;	       /* measurements since learning began */
-	unsigned tries;		       /* in this phase, of less on hosts */
-	bool gave;		       /* since then, to parts without a share */
-	unsigned worse;		       /* slow measurements in a row */
-	unsigned patience;	       /* after so many slow ones in a row, learn again */
+	uint32_t share[FAN_PARTS_MAX];	/* in 1 / FAN_SPLIT_WHOLE */
+	uint32_t step[FAN_PARTS_MAX];	/* of its next move, in 1 / 1024 of the share */
+	int8_t towards[FAN_PARTS_MAX];	/* its last move: 1, -1 */
+	uint32_t best[FAN_PARTS_MAX];	/* the last shares that were for the better */
+	uint64_t best_cost;		/* least cost of `best`; 0: none */
+	uint64_t cost;			/* of the best shares, as measured last */
+	uint32_t start[FAN_PARTS_MAX];	/* the shares from which moves began */
+	uint64_t start_cost;		/* cost of `start` */
+	uint64_t usual_cost;		/* once the shares stay: what is usual */
+	unsigned rounds;		/* measurements since learning began */
+	unsigned tries;			/* in this phase, of less on hosts */
+	bool gave;			/* since then, to parts without a share */
+	unsigned worse;			/* slow measurements in a row */
+	unsigned patience;		/* after so many slow ones in a row, learn again */
+	uint32_t former[FAN_PARTS_MAX]; /* the first shares, or those before another network was
+					   noticed */
+	bool has_former;		/* and they were not found to be the better ones since */
+	unsigned stayed;		/* measurements since the shares stay, or looked back */
+	unsigned look_back;		/* after so many, `former` is tried again */
 	enum fan_split_phase phase;
 };
 
