@@ -19,10 +19,4 @@ bool fan_network_is_made(const char *from);
 json_t *fan_network_json(const char *from, const char *text, size_t bytes, const char *attach,
 			 char *why, size_t why_bytes);
 
-/* Letters to put in, take out, change, or swap with the next one, to make one of the other. */
-size_t fan_word_edits(const char *a, const char *b);
-
-/* The word most like `word` in a list that ends with NULL; NULL: none is like it. */
-const char *fan_word_nearest(const char *word, const char *const *words);
-
 #endif

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/err.h"
-#include "network.h"
+#include "file/word.h"
 
 #define PLACE_BYTES 64
 

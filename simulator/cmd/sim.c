@@ -2,9 +2,8 @@
 /* sim.c - `fanin sim`: flags, and what is written. */
 #include "sim.h"
 
-#include <argp.h>
-#include <assert.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,142 +19,128 @@
 #define FAILED 1
 #define WRONG  2
 
-enum long_option {
-	OPT_SET = 256,
-	OPT_SWEEP,
-	OPT_VARIANTS,
-	OPT_JSON,
-	OPT_REPORT,
-	OPT_TRACE,
-	OPT_PCAP,
-	OPT_CHROME_TRACE,
-	OPT_BESIDE,
-	OPT_LAYERS,
-	OPT_PLAN
+/* What the table's rows are read into. */
+struct flags {
+	char file[ARGS_TEXT_BYTES], variants[ARGS_TEXT_BYTES], plan[ARGS_TEXT_BYTES];
+	char json[ARGS_TEXT_BYTES], report[ARGS_TEXT_BYTES];
+	char trace[ARGS_TEXT_BYTES], pcap[ARGS_TEXT_BYTES];
+	char chrome_trace[ARGS_TEXT_BYTES], beside[ARGS_TEXT_BYTES], layers[ARGS_TEXT_BYTES];
+	char seed[ARGS_TEXT_BYTES];
+	struct args_many set, sweep;
+	int jobs;
+	bool quiet;
 };
 
-static const struct argp_option options[] = {
-	{"seed", 's', "S", 0, "random numbers of the run; instead of the scenario's", 0},
-	{"set", OPT_SET, "KEY=VALUE", 0,
+#define AT(field) offsetof(struct flags, field)
+static const struct args_option options[] = {
+	{"scenario", 0, ARGS_OPERAND, AT(file), 0, 0, NULL, "SCENARIO.json|TOPOLOGY",
+	 "what to run"},
+	{"seed", 's', ARGS_TEXT, AT(seed), 0, 0, NULL, "S",
+	 "random numbers of the run; instead of the scenario's"},
+	{"set", 0, ARGS_MANY, AT(set), 0, SIM_SETS_MAX, NULL, "KEY=VALUE",
 	 "change the scenario: jobs.0.window=64, topology.nodes.s0.slots=128, "
-	 "topology.links.*.loss=0.01; may be repeated",
-	 0},
-	{"sweep", OPT_SWEEP, "KEY=A,B,C", 0,
-	 "one run for each value; repeated: for each combination", 0},
-	{"variants", OPT_VARIANTS, "FILE", 0,
+	 "topology.links.*.loss=0.01; may be repeated"},
+	{"sweep", 0, ARGS_MANY, AT(sweep), 0, SIM_SWEEPS_MAX, NULL, "KEY=A,B,C",
+	 "one run for each value; repeated: for each combination"},
+	{"variants", 0, ARGS_TEXT, AT(variants), 0, 0, NULL, "FILE",
 	 "one run for each named group of settings in FILE, on the same jobs; with --sweep, for "
-	 "each combination",
-	 0},
-	{"jobs", 'j', "J", 0, "runs of a sweep at a time (1)", 0},
-	{"plan", OPT_PLAN, "FILE", 0,
-	 "jobs follow this plan, as fanin plan --install has written it", 0},
-	{"json", OPT_JSON, "FILE", 0, "write the result as JSON; - for standard output", 0},
-	{"report", OPT_REPORT, "FILE", 0, "write the result as a page with plots", 0},
-	{"trace", OPT_TRACE, "FILE", 0, "write a line for each packet", 0},
-	{"pcap", OPT_PCAP, "FILE", 0, "write each packet for Wireshark", 0},
-	{"chrome-trace", OPT_CHROME_TRACE, "FILE", 0,
-	 "write operations, parts and stalls of each rank for Perfetto, as FANIN_TRACE does", 0},
-	{"beside", OPT_BESIDE, "FILE", 0,
-	 "lay them over this trace of real ranks, from its first operation on", 0},
-	{"quiet", 'q', NULL, 0, "no progress, no table", 0},
-	{"layers", OPT_LAYERS, "MODEL", 0, "print the model's layer table as CSV, and end", 0},
-	{0},
+	 "each combination"},
+	{"jobs", 'j', ARGS_NUMBER, AT(jobs), 1, SIM_JOBS_MAX, NULL, "J",
+	 "runs of a sweep at a time (1)"},
+	{"plan", 0, ARGS_TEXT, AT(plan), 0, 0, NULL, "FILE",
+	 "jobs follow this plan, as fanin plan --install has written it"},
+	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
+	 "write the result as JSON; - for standard output"},
+	{"report", 0, ARGS_TEXT, AT(report), 0, 0, NULL, "FILE",
+	 "write the result as a page with plots"},
+	{"trace", 0, ARGS_TEXT, AT(trace), 0, 0, NULL, "FILE", "write a line for each packet"},
+	{"pcap", 0, ARGS_TEXT, AT(pcap), 0, 0, NULL, "FILE", "write each packet for Wireshark"},
+	{"chrome-trace", 0, ARGS_TEXT, AT(chrome_trace), 0, 0, NULL, "FILE",
+	 "write operations, parts and stalls of each rank for Perfetto, as FANIN_TRACE does"},
+	{"beside", 0, ARGS_TEXT, AT(beside), 0, 0, NULL, "FILE",
+	 "lay them over this trace of real ranks, from its first operation on"},
+	{"quiet", 'q', ARGS_FLAG, AT(quiet), 0, 0, NULL, NULL, "no progress, no table"},
+	{"layers", 0, ARGS_TEXT, AT(layers), 0, 0, NULL, "MODEL",
+	 "print the model's layer table as CSV, and end"},
+};
+
+static const struct args_command command = {
+	.name = "sim",
+	.help = "Run a scenario in virtual time, with the same protocol objects as the daemons.\v"
+		"doc/sim.md describes scenarios and results.",
+	.options = options,
+	.count = sizeof options / sizeof options[0],
 };
 
 /* "key=a,b,c", cut up where it lies. */
-static void add_sweep(struct argp_state *state, struct sim_args *a, char *text)
+static void add_sweep(struct sim_args *a, char *text)
 {
 	char *value = strchr(text, '='), *save = NULL;
 	if (!value || value == text || !value[1])
-		argp_error(state, "--sweep: \"%s\": expected KEY=A,B,C", text);
-	assert(value); /* argp_error does not return */
-	if (a->sweeps == SIM_SWEEPS_MAX)
-		argp_error(state, "--sweep: more than %d keys", SIM_SWEEPS_MAX);
+		args_wrong("sim", "--sweep: \"%s\": expected KEY=A,B,C", text);
 	*value++ = '\0';
 	struct sim_sweep_key *k = &a->sweep[a->sweeps++];
 	k->key = text;
 	for (char *p = strtok_r(value, ",", &save); p; p = strtok_r(NULL, ",", &save)) {
 		if (k->values == SIM_VALUES_MAX)
-			argp_error(state, "--sweep: more than %d values", SIM_VALUES_MAX);
+			args_wrong("sim", "--sweep: more than %d values", SIM_VALUES_MAX);
 		k->value[k->values++] = p;
 	}
 	if (k->values == 0)
-		argp_error(state, "--sweep: \"%s\": no values", text);
+		args_wrong("sim", "--sweep: \"%s\": no values", text);
 }
 
-static unsigned number(struct argp_state *state, const char *name, const char *text, unsigned most)
-{
-	char *end;
-	errno = 0;
-	unsigned long v = strtoul(text, &end, 10);
-	if (errno || *text < '0' || *text > '9' || *end || v < 1 || v > most)
-		argp_error(state, "--%s: \"%s\": expected a number from 1 to %u", name, text, most);
-	return (unsigned)v;
-}
-
-static void check_seed(struct argp_state *state, const char *text)
+static void check_seed(const char *text)
 {
 	size_t n = strspn(text, "0123456789");
-	if (n == 0 || n > 15 || text[n])
-		argp_error(state, "--seed: \"%s\": expected a whole number of at most 15 digits",
+	if (*text && (n == 0 || n > 15 || text[n]))
+		args_wrong("sim", "--seed: \"%s\": expected a whole number of at most 15 digits",
 			   text);
 }
 
-static error_t take(int key, char *arg, struct argp_state *state)
+static const char *given(const char *text)
 {
-	struct sim_args *a = state->input;
-	switch (key) {
-	case 's':
-		check_seed(state, arg);
-		a->seed = arg;
-		break;
-	case 'j': a->jobs = number(state, "jobs", arg, SIM_JOBS_MAX); break;
-	case 'q': a->quiet = true; break;
-	case OPT_SET:
-		if (!strchr(arg, '=') || arg[0] == '=')
-			argp_error(state, "--set: \"%s\": expected KEY=VALUE", arg);
-		if (a->sets == SIM_SETS_MAX)
-			argp_error(state, "--set: more than %d", SIM_SETS_MAX);
-		a->set[a->sets++] = arg;
-		break;
-	case OPT_SWEEP: add_sweep(state, a, arg); break;
-	case OPT_VARIANTS: a->variants = arg; break;
-	case OPT_PLAN: a->plan = arg; break;
-	case OPT_JSON: a->json = arg; break;
-	case OPT_REPORT: a->report = arg; break;
-	case OPT_TRACE: a->trace = arg; break;
-	case OPT_PCAP: a->pcap = arg; break;
-	case OPT_CHROME_TRACE: a->chrome_trace = arg; break;
-	case OPT_BESIDE: a->beside = arg; break;
-	case OPT_LAYERS: a->layers = arg; break;
-	case ARGP_KEY_ARG:
-		if (a->file)
-			argp_error(state, "expected one scenario, got \"%s\" as well", arg);
-		a->file = arg;
-		break;
-	case ARGP_KEY_END:
-		if (!a->file && !a->layers)
-			argp_error(state, "expected a scenario: fanin sim SCENARIO.json, or a "
-					  "network: fanin sim fat-tree:k=4,workers=16");
-		if ((a->sweeps || a->variants) && (a->trace || a->pcap || a->chrome_trace))
-			argp_error(
-				state,
-				"--trace, --pcap and --chrome-trace: of one run, not of several");
-		if (a->beside && !a->chrome_trace)
-			argp_error(state, "--beside: only with --chrome-trace");
-		break;
-	default: return ARGP_ERR_UNKNOWN;
-	}
-	return 0;
+	return *text ? text : NULL;
 }
 
-static const struct argp argp = {
-	.options = options,
-	.parser = take,
-	.args_doc = "SCENARIO.json|TOPOLOGY",
-	.doc = "Run a scenario in virtual time, with the same protocol objects as the daemons.\v"
-	       "doc/sim.md describes scenarios and results.",
-};
+/* The flags, checked.  Texts stay where they are. */
+static struct sim_args read_args(int argc, char **argv)
+{
+	static struct flags f; /* what may be repeated is never freed */
+	f = (struct flags){.jobs = 1};
+	args_parse(&command, &f, argc, argv);
+	struct sim_args a = {
+		.file = given(f.file),
+		.seed = given(f.seed),
+		.jobs = (unsigned)f.jobs,
+		.plan = given(f.plan),
+		.variants = given(f.variants),
+		.json = given(f.json),
+		.report = given(f.report),
+		.trace = given(f.trace),
+		.pcap = given(f.pcap),
+		.chrome_trace = given(f.chrome_trace),
+		.beside = given(f.beside),
+		.layers = given(f.layers),
+		.quiet = f.quiet,
+	};
+	check_seed(f.seed);
+	for (unsigned i = 0; i < f.set.count; i++) {
+		char *text = a.set[a.sets++] = f.set.text[i];
+		if (!strchr(text, '=') || text[0] == '=')
+			args_wrong("sim", "--set: \"%s\": expected KEY=VALUE", text);
+	}
+	for (unsigned i = 0; i < f.sweep.count; i++)
+		add_sweep(&a, f.sweep.text[i]);
+	if (!a.file && !a.layers)
+		args_wrong("sim", "expected a scenario: fanin sim SCENARIO.json, or a network: "
+				  "fanin sim fat-tree:k=4,workers=16");
+	if ((a.sweeps || a.variants) && (a.trace || a.pcap || a.chrome_trace))
+		args_wrong("sim", "--trace, --pcap and --chrome-trace: of one run, not of several");
+	if (a.beside && !a.chrome_trace)
+		args_wrong("sim", "--beside: only with --chrome-trace");
+	return a;
+}
 
 json_t *sim_load(const char *file, char *why)
 {
@@ -297,15 +282,9 @@ static bool any_failed(const json_t *result)
 
 int cmd_sim(int argc, char **argv)
 {
-	struct sim_args a = {.jobs = 1};
+	struct sim_args a = read_args(argc, argv);
 	char why[SIM_WHY_BYTES] = "";
 	bool wrong = true;
-	if (args_list_is_wanted(argc, argv)) {
-		args_list_argp(options);
-		return 0;
-	}
-	argp_err_exit_status = WRONG;
-	argp_parse(&argp, argc, argv, 0, NULL, &a);
 	if (a.layers)
 		return print_layers(a.layers);
 	if (!cmd_can_write("sim", "json", a.json ? a.json : "") ||

@@ -5,6 +5,7 @@ Runs one job under every chosen algorithm and prints what was planned, simulated
 """
 
 import argparse
+import difflib
 import json
 import os
 import shutil
@@ -32,6 +33,17 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message):
         self.exit(EXIT_BAD, "%s: %s\nTry `%s --help`.\n" % (self.prog, message, self.prog))
+
+    def parse_args(self, args=None, namespace=None):
+        """Of options that there are not, the first is named, and the nearest one."""
+        known, rest = self.parse_known_args(args, namespace)
+        for word in rest:
+            if not word.startswith("--"):
+                self.error('unexpected argument "%s"' % word)
+            name = word.partition("=")[0]
+            near = difflib.get_close_matches(name, self._option_string_actions, 1)
+            self.error("unknown option %s%s" % (name, "; nearest: " + near[0] if near else ""))
+        return known
 
 
 def list_options(parser):

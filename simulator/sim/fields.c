@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fields.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "plan/network.h"
+#include "file/word.h"
 
+#define FIELDS_MAX  32 /* of an object */
 #define WORDS_BYTES 160
 #define WHOLE_MAX   9007199254740992.0 /* 2^53: beyond, a double is not exact */
 
@@ -44,18 +46,13 @@ void fan_reader_leave(struct fan_reader *r, size_t length)
 	r->path[length] = '\0';
 }
 
-const char *fan_fields_nearest(const struct fan_field *fields, unsigned count, const char *key)
+static const char *nearest(const struct fan_field *fields, unsigned count, const char *key)
 {
-	const char *best = NULL;
-	size_t least = strlen(key) / 3 + 2;
-	for (unsigned i = 0; i < count; i++) {
-		size_t n = fan_word_edits(key, fields[i].key);
-		if (n < least) {
-			least = n;
-			best = fields[i].key;
-		}
-	}
-	return best;
+	const char *keys[FIELDS_MAX + 1] = {NULL};
+	assert(count <= FIELDS_MAX);
+	for (unsigned i = 0; i < count; i++)
+		keys[i] = fields[i].key;
+	return fan_word_nearest(key, keys);
 }
 
 static const char *type_name(const json_t *v)
@@ -194,7 +191,7 @@ int fan_fields_read(struct fan_reader *r, const json_t *object, const struct fan
 		unsigned i = 0;
 		while (i < count && strcmp(fields[i].key, key))
 			i++;
-		const char *near = i < count ? NULL : fan_fields_nearest(fields, count, key);
+		const char *near = i < count ? NULL : nearest(fields, count, key);
 		if (i == count && near)
 			return fan_reader_fail(r, key, "no such key; did you mean \"%s\"?", near);
 		if (i == count)

@@ -64,7 +64,4 @@ size_t fan_reader_enter(struct fan_reader *r, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void fan_reader_leave(struct fan_reader *r, size_t length);
 
-/* The key most like `key`, or NULL. */
-const char *fan_fields_nearest(const struct fan_field *fields, unsigned count, const char *key);
-
 #endif

@@ -5,29 +5,35 @@
 #include <argp.h>
 #include <assert.h>
 #include <ctype.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd.h"
 #include "file/file.h"
+#include "file/word.h"
 
-#define LETTER_MAX     127    /* argp's keys above are no letters */
 #define KEY_FIRST      0x1000 /* argp's key of the first row that has no letter */
 #define KEY_CONFIG     0x0fff
 #define EXPECTED_BYTES 400
 #define USAGE_STATUS   2
+#define SAID_MAX       256 /* flags of a command line */
 
 /* Sections that a file may have; [worker] is the library's. */
-static const char *const sections[] = {"switch", "server", "controller", "bench",  "top", "doctor",
-				       "info",	 "plan",   "key",	 "worker", NULL};
+static const char *const sections[] = {"switch", "server", "controller", "bench",
+				       "top",	 "doctor", "info",	 "plan",
+				       "key",	 "sim",	   "worker",	 NULL};
 
 /* The command line's values, until the weaker sources have been read. */
 struct flags {
 	const struct args_command *c;
 	const char *config;
-	bool given[ARGS_OPTIONS_MAX];
-	const char *text[ARGS_OPTIONS_MAX];
+	unsigned count;
+	struct {
+		unsigned row;
+		const char *text;
+	} said[SAID_MAX]; /* in their order */
 };
 
 /* A file that is being read. */
@@ -40,6 +46,8 @@ struct file {
 
 static int key_of(const struct args_command *c, unsigned i)
 {
+	if (c->options[i].kind == ARGS_OPERAND)
+		return ARGP_KEY_ARG;
 	return c->options[i].letter ? c->options[i].letter : KEY_FIRST + (int)i;
 }
 
@@ -51,16 +59,23 @@ static error_t take_flag(int key, char *text, struct argp_state *state)
 		f->config = text;
 		return 0;
 	}
-	if (key == ARGP_KEY_ARG)
+	unsigned i = 0;
+	while (i < f->c->count && key_of(f->c, i) != key)
+		i++;
+	if (i == f->c->count && key != ARGP_KEY_ARG)
+		return ARGP_ERR_UNKNOWN;
+	for (unsigned k = 0; k < f->count && i < f->c->count; k++)
+		if (f->said[k].row == i && f->c->options[i].kind == ARGS_OPERAND)
+			i = f->c->count; /* a second one */
+	if (i == f->c->count)
 		argp_error(state, "unexpected argument \"%s\"", text);
-	for (unsigned i = 0; i < f->c->count; i++) {
-		if (key_of(f->c, i) == key) {
-			f->given[i] = true;
-			f->text[i] = text;
-			return 0;
-		}
+	else if (f->count == SAID_MAX)
+		argp_error(state, "more than %d options", SAID_MAX);
+	else {
+		f->said[f->count].row = i;
+		f->said[f->count++].text = text;
 	}
-	return ARGP_ERR_UNKNOWN;
+	return 0;
 }
 
 enum { GROUP_NEEDED = 1, GROUP_TUNING, GROUP_EXPERIMENTS, GROUPS };
@@ -97,25 +112,98 @@ static void put_heads(const struct args_command *c, struct argp_option *o)
 static void read_flags(struct flags *f, int argc, char **argv)
 {
 	struct argp_option o[ARGS_OPTIONS_MAX + 1 + GROUPS] = {{0}};
+	struct argp_option *next = o;
 	struct argp argp = {.options = o, .parser = take_flag, .doc = f->c->help};
 
 	assert(f->c->count <= ARGS_OPTIONS_MAX);
 
 	for (unsigned i = 0; i < f->c->count; i++) {
-		o[i].name = f->c->options[i].name;
-		o[i].key = key_of(f->c, i);
-		o[i].arg = f->c->options[i].what;
-		o[i].doc = f->c->options[i].help;
-		o[i].group = group_of(f->c, o[i].name);
+		const struct args_option *row = &f->c->options[i];
+		if (row->kind == ARGS_OPERAND)
+			argp.args_doc = row->what;
+		else
+			*next++ = (struct argp_option){.name = row->name,
+						       .key = key_of(f->c, i),
+						       .arg = row->what,
+						       .doc = row->help,
+						       .group = group_of(f->c, row->name)};
 	}
-	o[f->c->count].name = "config";
-	o[f->c->count].key = KEY_CONFIG;
-	o[f->c->count].arg = "FILE";
-	o[f->c->count].doc = ARGS_CONFIG_HELP;
-	o[f->c->count].group = group_of(f->c, "config");
-	put_heads(f->c, &o[f->c->count + 1]);
+	*next++ = (struct argp_option){.name = "config",
+				       .key = KEY_CONFIG,
+				       .arg = "FILE",
+				       .doc = ARGS_CONFIG_HELP,
+				       .group = group_of(f->c, "config")};
+	put_heads(f->c, next);
 	argp_err_exit_status = USAGE_STATUS;
 	argp_parse(&argp, argc, argv, 0, NULL, f);
+}
+
+/* Names of flags, those of argp too. */
+#define FLAGS_MAX (ARGS_OPTIONS_MAX + 3)
+
+static void flag_names(const struct args_command *c, const char **names)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < c->count; i++)
+		if (c->options[i].kind != ARGS_OPERAND)
+			names[n++] = c->options[i].name;
+	names[n++] = "config";
+	names[n++] = "help";
+	names[n++] = "usage";
+	names[n] = NULL;
+}
+
+/* Is the next argument that of `name`, the first flag that begins so?  -1: none does. */
+static int takes_next(const struct args_command *c, const char *const *names, const char *name,
+		      size_t bytes)
+{
+	while (*names && strncmp(*names, name, bytes) != 0)
+		names++;
+	if (!*names)
+		return -1;
+	for (unsigned i = 0; i < c->count; i++)
+		if (!strcmp(c->options[i].name, *names))
+			return c->options[i].what && !name[bytes];
+	return !strcmp(*names, "config") && !name[bytes];
+}
+
+/* As takes_next, for letters: "-q", "-s" or "-s4". */
+static bool letters_take_next(const struct args_command *c, const char *letters)
+{
+	for (; *letters; letters++)
+		for (unsigned i = 0; i < c->count; i++)
+			if (c->options[i].letter == *letters && c->options[i].what)
+				return !letters[1];
+	return false;
+}
+
+/* A flag that there is not: -1 and the nearest one.  argp would name none. */
+static int refuse_unknown(const struct args_command *c, int argc, char **argv, char *why)
+{
+	const char *names[FLAGS_MAX + 1];
+
+	flag_names(c, names);
+	for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
+		char word[ARGS_NAME_MAX + 1];
+		if (argv[i][0] != '-' || argv[i][1] != '-') {
+			i += argv[i][0] == '-' && letters_take_next(c, argv[i] + 1);
+			continue;
+		}
+		const char *name = argv[i] + 2;
+		size_t bytes = strcspn(name, "=");
+		int takes = takes_next(c, names, name, bytes);
+		if (takes >= 0) {
+			i += takes;
+			continue;
+		}
+		snprintf(word, sizeof word, "%.*s", (int)bytes, name);
+		const char *near = fan_word_nearest(word, names);
+		snprintf(why, ARGS_WHY_BYTES, "fanin %s: unknown option --%s%s%s", c->name, word,
+			 near ? "; nearest: --" : "", near ? near : "");
+		return -1;
+	}
+	return 0;
 }
 
 static const struct args_option *find(const struct args_command *c, const char *name)
@@ -136,7 +224,7 @@ static bool unknown(const struct file *f, unsigned line, const char *what, const
 		    const char *const *words)
 {
 	char text[EXPECTED_BYTES];
-	const char *near = args_nearest(word, words);
+	const char *near = fan_word_nearest(word, words);
 
 	if (near)
 		snprintf(text, sizeof text, "unknown %s \"%s\"; did you mean \"%s\"?", what, word,
@@ -223,11 +311,12 @@ static int apply_flags(const struct flags *f, void *values, char *why)
 {
 	char expected[EXPECTED_BYTES];
 
-	for (unsigned i = 0; i < f->c->count; i++) {
-		const struct args_option *o = &f->c->options[i];
-		if (f->given[i] && args_set(o, values, f->text[i], expected, sizeof expected)) {
-			snprintf(why, ARGS_WHY_BYTES, "fanin %s: --%s: %s", f->c->name, o->name,
-				 expected);
+	for (unsigned i = 0; i < f->count; i++) {
+		const struct args_option *o = &f->c->options[f->said[i].row];
+		const char *dashes = o->kind == ARGS_OPERAND ? "" : "--";
+		if (args_set(o, values, f->said[i].text, expected, sizeof expected)) {
+			snprintf(why, ARGS_WHY_BYTES, "fanin %s: %s%s: %s", f->c->name, dashes,
+				 o->name, expected);
 			return -1;
 		}
 	}
@@ -239,6 +328,8 @@ int args_read(const struct args_command *c, void *values, int argc, char **argv,
 	struct flags f = {.c = c};
 
 	assert(c->count <= ARGS_OPTIONS_MAX);
+	if (refuse_unknown(c, argc, argv, why))
+		return -1;
 	read_flags(&f, argc, argv);
 	if (f.config) /* the library asks for [worker] in the same file */
 		setenv("FANIN_CONFIG", f.config, 1);
@@ -250,7 +341,11 @@ int args_read(const struct args_command *c, void *values, int argc, char **argv,
 	return apply_flags(&f, values, why);
 }
 
-/* ---- options as lines that a shell's completion reads ---- */
+/* ---- options as lines that a shell's completion reads: `fanin COMMAND --list-options` ----
+ *
+ * A line has five fields, separated by tabs: "--name", "-l" or "-", the name of the argument or
+ * "-", the words that it may be, separated by commas, or "-", and the help.  Completion asks the
+ * program itself, so what it offers is what the program takes. */
 
 static void put(const char *name, int letter, const char *what, const char *const *words,
 		const char *help)
@@ -266,26 +361,15 @@ static void put(const char *name, int letter, const char *what, const char *cons
 	printf("%s\t%s\n", words ? "" : "-", help);
 }
 
-bool args_list_is_wanted(int argc, char **argv)
-{
-	return argc == 2 && strcmp(argv[1], "--list-options") == 0;
-}
-
 /* Print the table, to standard output. */
 static void list(const struct args_command *c)
 {
 	for (unsigned i = 0; i < c->count; i++) {
 		const struct args_option *o = &c->options[i];
-		put(o->name, o->letter, o->what, o->words, o->help);
+		if (o->kind != ARGS_OPERAND)
+			put(o->name, o->letter, o->what, o->words, o->help);
 	}
 	put("config", 0, "FILE", NULL, ARGS_CONFIG_HELP);
-	put("help", '?', NULL, NULL, "list the options");
-}
-
-void args_list_argp(const struct argp_option *options)
-{
-	for (const struct argp_option *o = options; o->name; o++)
-		put(o->name, o->key <= LETTER_MAX ? o->key : 0, o->arg, NULL, o->doc);
 	put("help", '?', NULL, NULL, "list the options");
 }
 
@@ -306,12 +390,24 @@ void args_parse(const struct args_command *c, void *values, int argc, char **arg
 {
 	char why[ARGS_WHY_BYTES];
 
-	if (args_list_is_wanted(argc, argv)) {
+	if (argc == 2 && strcmp(argv[1], "--list-options") == 0) {
 		list(c);
 		exit(cmd_end(0));
 	}
 	if (args_read(c, values, argc, argv, why) == 0)
 		return;
 	fprintf(stderr, "%s\nTry `fanin %s --help`.\n", why, c->name);
+	exit(USAGE_STATUS);
+}
+
+void args_wrong(const char *command, const char *format, ...)
+{
+	va_list args;
+
+	fprintf(stderr, "fanin %s: ", command);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fprintf(stderr, "\nTry `fanin %s --help`.\n", command);
 	exit(USAGE_STATUS);
 }

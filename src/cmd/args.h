@@ -14,12 +14,11 @@
 
 #include "file/option.h"
 
-struct argp_option;
-
 #define ARGS_OPTIONS_MAX 64  /* rows of a table */
 #define ARGS_WHY_BYTES	 512 /* enough for any error text */
 #define ARGS_NAME_MAX	 63  /* bytes of a name, a key or a word */
 #define ARGS_TEXT_BYTES	 256 /* a text and its zero */
+#define ARGS_MANY_MAX	 64  /* texts of an option that may be repeated */
 
 #define ARGS_CONFIG_HELP "INI file; otherwise the one that FANIN_CONFIG names"
 
@@ -30,6 +29,14 @@ enum args_kind {
 	ARGS_TEXT = FAN_OPTION_TEXT,	 /* char[ARGS_TEXT_BYTES] */
 	ARGS_WORD = FAN_OPTION_WORD,	 /* int: the index in `words` */
 	ARGS_PEER = FAN_OPTION_OTHER,	 /* fan_peer */
+	ARGS_MANY,    /* struct args_many: may be repeated, at most `max` times */
+	ARGS_OPERAND, /* as TEXT, and no flag: the argument that has none */
+};
+
+/* Texts in the order of their sources; never freed. */
+struct args_many {
+	char *text[ARGS_MANY_MAX];
+	unsigned count;
 };
 
 struct args_option {
@@ -54,8 +61,8 @@ struct args_command {
 };
 
 /* Read all sources into `values`, the struct of the table's offsets.  0; or -1 and the error in
- * `why`, ARGS_WHY_BYTES bytes: where, what was expected and what was found.  Wrong flags and --help
- * end the program, by argp. */
+ * `why`, ARGS_WHY_BYTES bytes: where, what was expected and what was found.  --help, and flags
+ * without what they need, end the program, by argp. */
 int args_read(const struct args_command *c, void *values, int argc, char **argv, char *why);
 
 /* Refuse to start a daemon without a key where ranks have one.  `given`: its key file, by --OPTION,
@@ -67,23 +74,12 @@ int args_need_key(const char *command, const char *option, const char *given, co
  * prints the table and ends it with status 0. */
 void args_parse(const struct args_command *c, void *values, int argc, char **argv);
 
-/* The word of a NULL-terminated list that is most like `word`; NULL: none is like it. */
-const char *args_nearest(const char *word, const char *const *words);
+/* End the program as args_parse does, for what `format` says is wrong about `command`. */
+void args_wrong(const char *command, const char *format, ...)
+	__attribute__((format(printf, 2, 3), noreturn));
 
 /* Store `text` as option `o` of `values`; for a flag of the command line `text` is NULL.
  * 0; or -1 with "expected ..., got ..." in `why`, `bytes` bytes. */
 int args_set(const struct args_option *o, void *values, const char *text, char *why, size_t bytes);
-
-/* Options as lines that a shell's completion reads: `fanin COMMAND --list-options`.
- *
- * A line has five fields, separated by tabs: "--name", "-l" or "-", the name of the argument or
- * "-", the words that it may be, separated by commas, or "-", and the help.  Completion asks the
- * program itself, so what it offers is what the program takes. */
-
-/* Is the first argument --list-options? */
-bool args_list_is_wanted(int argc, char **argv);
-
-/* Print the options of a command that has a table of argp's own. */
-void args_list_argp(const struct argp_option *options);
 
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "args.h"
@@ -15,11 +17,29 @@ static int set_peer(void *to, const char *text, char *why, size_t bytes)
 	return 0;
 }
 
+static int add_text(const struct args_option *o, struct args_many *to, const char *text, char *why,
+		    size_t bytes)
+{
+	assert(o->max >= 1 && o->max <= ARGS_MANY_MAX);
+	if (to->count == o->max) {
+		snprintf(why, bytes, "expected at most %d, got \"%s\"", (int)o->max, text);
+		return -1;
+	}
+	char *copy = strdup(text);
+	if (!copy) {
+		snprintf(why, bytes, "out of memory");
+		return -1;
+	}
+	to->text[to->count++] = copy;
+	return 0;
+}
+
 int args_set(const struct args_option *o, void *values, const char *text, char *why, size_t bytes)
 {
-	const bool is_text = o->kind == ARGS_TEXT;
+	const bool is_text = o->kind == ARGS_TEXT || o->kind == ARGS_OPERAND;
 	const struct fan_option v = {.name = o->name,
-				     .kind = (enum fan_option_kind)o->kind,
+				     .kind = is_text ? FAN_OPTION_TEXT
+						     : (enum fan_option_kind)o->kind,
 				     .at = o->at,
 				     .min = o->min,
 				     .max = is_text ? ARGS_TEXT_BYTES - 1 : o->max,
@@ -28,6 +48,8 @@ int args_set(const struct args_option *o, void *values, const char *text, char *
 
 	if (o->kind == ARGS_PEER)
 		return set_peer((char *)values + o->at, text, why, bytes);
+	if (o->kind == ARGS_MANY)
+		return add_text(o, (struct args_many *)((char *)values + o->at), text, why, bytes);
 	if (fan_option_set(&v, values, text))
 		return 0;
 	fan_option_expected(&v, expected, sizeof expected);
@@ -36,41 +58,4 @@ int args_set(const struct args_option *o, void *values, const char *text, char *
 	else
 		snprintf(why, bytes, "expected %s, got \"%s\"", expected, text);
 	return -1;
-}
-
-/* Levenshtein's distance: the letters to change to turn `a` into `b`. */
-static unsigned distance(const char *a, const char *b)
-{
-	unsigned row[ARGS_NAME_MAX + 2], n = (unsigned)strlen(b);
-
-	if (strlen(a) > ARGS_NAME_MAX || n > ARGS_NAME_MAX)
-		return ARGS_NAME_MAX + 1;
-	for (unsigned j = 0; j <= n; j++)
-		row[j] = j;
-	for (unsigned i = 0; a[i]; i++) {
-		unsigned corner = row[0];
-		row[0] = i + 1;
-		for (unsigned j = 0; j < n; j++) {
-			unsigned best = corner + (a[i] != b[j]);
-			corner = row[j + 1];
-			best = best < row[j] + 1 ? best : row[j] + 1;
-			row[j + 1] = best < corner + 1 ? best : corner + 1;
-		}
-	}
-	return row[n];
-}
-
-const char *args_nearest(const char *word, const char *const *words)
-{
-	unsigned best = (unsigned)strlen(word) / 3 + 2; /* a larger distance is another word */
-	const char *found = NULL;
-
-	for (unsigned i = 0; words[i]; i++) {
-		unsigned d = distance(word, words[i]);
-		if (d < best) {
-			best = d;
-			found = words[i];
-		}
-	}
-	return found;
 }

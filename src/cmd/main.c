@@ -5,6 +5,7 @@
 
 #include "args.h"
 #include "cmd.h"
+#include "file/word.h"
 
 static const struct {
 	const char *name;
@@ -41,7 +42,7 @@ static int unknown(const char *word)
 
 	for (unsigned i = 0; i < COMMANDS; i++)
 		names[i] = commands[i].name;
-	const char *near = args_nearest(word, names);
+	const char *near = fan_word_nearest(word, names);
 	fprintf(stderr, "fanin: no subcommand \"%s\"", word);
 	if (near)
 		fprintf(stderr, "; did you mean \"%s\"? There are:", near);

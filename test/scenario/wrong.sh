@@ -116,7 +116,11 @@ set_to 'background=[{"from": "w0", "to": "w9", "gbps": 1}]' 'bad.json: backgroun
 set_to 'jobs.k.window=4' 'bad.json: --set "jobs.k.window": the scenario has nothing at "k"'
 refuse 'bad.json: jobs[0].window: 1: expected a whole number from 2 to 4096' --sweep jobs.j.window=64,1
 refuse '--seed: "x": expected a whole number' --seed x
-refuse 'expected one scenario' other.json
+refuse 'fanin sim: unexpected argument "other.json"' other.json
+refuse 'fanin sim: --jobs: expected a number from 1 to 64, got "65"' --jobs 65
+refuse 'fanin sim: --sweep: "a": expected KEY=A,B,C' --sweep a
+refuse 'fanin sim: --set: "a": expected KEY=VALUE' --set a
+refuse 'fanin sim: unknown option --varaints; nearest: --variants' --varaints none.json
 
 # trees
 printf '%s' '{"topology": {"nodes": [{"name": "top", "kind": "switch"},

@@ -16,6 +16,7 @@
 #include "cmd/cmd.h"
 #include "core/base/err.h"
 #include "core/wire/wire.h"
+#include "file/word.h"
 #include "lib/link/connection.h"
 #include "net/udp.h"
 
@@ -188,7 +189,8 @@ static void tell_option(void *ctx, const char *name, const char *value, const ch
 static bool is_commands(const char *variable)
 {
 	static const char *const commands[] = {"SWITCH_", "SERVER_", "CONTROLLER_", "BENCH_",
-					       "TOP_",	  "DOCTOR_", "PLAN_",	    "INFO_"};
+					       "TOP_",	  "DOCTOR_", "PLAN_",	    "INFO_",
+					       "KEY_",	  "SIM_"};
 
 	for (unsigned i = 0; i < sizeof commands / sizeof commands[0]; i++)
 		if (!strncmp(variable + strlen("FANIN_"), commands[i], strlen(commands[i])))
@@ -213,7 +215,7 @@ static void tell_unknown(struct info *t)
 		if (known || is_commands(name))
 			continue;
 		json_array_append_new(unknown, json_string(name));
-		const char *near = args_nearest(name, names);
+		const char *near = fan_word_nearest(name, names);
 		if (!t->silent)
 			printf("  %s is no variable of fanin%s%s%s\n", name,
 			       near ? "; did you mean " : "", near ? near : "", near ? "?" : "");

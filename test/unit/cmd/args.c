@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cmd/args.h"
+#include "file/word.h"
 #include "net/udp.h"
 
 struct values {
@@ -19,6 +20,8 @@ struct values {
 	bool loud;
 	char file[ARGS_TEXT_BYTES];
 	fan_peer listen;
+	struct args_many set;
+	char what[ARGS_TEXT_BYTES];
 };
 
 static const char *const colors[] = {"red", "green", "blue", NULL};
@@ -31,6 +34,8 @@ static const struct args_option options[] = {
 	{"loud", 'l', ARGS_FLAG, AT(loud), 0, 0, NULL, NULL, "loud"},
 	{"file", 0, ARGS_TEXT, AT(file), 0, 0, NULL, "FILE", "file"},
 	{"listen", 0, ARGS_PEER, AT(listen), 0, 0, NULL, "ADDR:PORT", "address"},
+	{"set", 0, ARGS_MANY, AT(set), 0, 3, NULL, "KEY=VALUE", "settings"},
+	{"what", 0, ARGS_OPERAND, AT(what), 0, 0, NULL, "WHAT", "operand"},
 };
 static const struct args_command command = {
 	"switch", "help", options, sizeof options / sizeof options[0], NULL, NULL};
@@ -47,6 +52,8 @@ static int clean(void **state)
 
 	for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++)
 		unsetenv(names[i]);
+	for (unsigned i = 0; i < v.set.count; i++)
+		free(v.set.text[i]);
 	v = (struct values){.slots = 7, .color = 1, .bytes = 5000};
 	why[0] = '\0';
 	return 0;
@@ -225,6 +232,51 @@ static void args__flag_errors_name_it(void **state)
 				      "got \"5000\"");
 }
 
+static void args__a_misspelt_flag_names_the_nearest(void **state)
+{
+	(void)state;
+	flag_refused("--slotz=4", "fanin switch: unknown option --slotz; nearest: --slots");
+	flag_refused("--colro", "fanin switch: unknown option --colro; nearest: --color");
+	flag_refused("--confg", "fanin switch: unknown option --confg; nearest: --config");
+	flag_refused("--zzzzzzzzz", "fanin switch: unknown option --zzzzzzzzz");
+	/* It is no option's argument, and no beginning of one. */
+	assert_int_equal(with("--file", "--slotz", "--col=red"), 0);
+	assert_string_equal(v.file, "--slotz");
+	assert_int_equal(with("-ls", "--slotz", NULL), -1);
+	assert_string_equal(why, "fanin switch: --slots: expected a number from 2 to 65536, "
+				 "got \"--slotz\"");
+	assert_int_equal(with("-s4", "-l", "--slotz"), -1);
+	assert_string_equal(why, "fanin switch: unknown option --slotz; nearest: --slots");
+	assert_int_equal(with("a", "--what", "b"), -1); /* an operand is no flag */
+	assert_string_equal(why, "fanin switch: unknown option --what");
+}
+
+static void args__an_operand_and_what_may_be_repeated(void **state)
+{
+	(void)state;
+	assert_int_equal(with("--set=a=1", "file", "--set=b=2"), 0);
+	assert_string_equal(v.what, "file");
+	assert_int_equal(v.set.count, 2);
+	assert_string_equal(v.set.text[0], "a=1");
+	assert_string_equal(v.set.text[1], "b=2");
+}
+
+static void args__what_is_repeated_is_bounded_over_all_sources(void **state)
+{
+	(void)state;
+	write_file("[switch]\nset = a=1\nset = b=2\nwhat = net\n");
+	assert_int_equal(with("--set=c=3", NULL, NULL), 0);
+	assert_string_equal(v.what, "net");
+	assert_int_equal(v.set.count, 3);
+	assert_string_equal(v.set.text[0], "a=1");
+	assert_string_equal(v.set.text[2], "c=3");
+	clean(NULL);
+	setenv("FANIN_CONFIG", path, 1);
+	assert_int_equal(with("--set=c=3", "--set=d=4", NULL), -1);
+	assert_string_equal(why, "fanin switch: --set: expected at most 3, got \"d=4\"");
+	clean(NULL);
+}
+
 static void size__units(void **state)
 {
 	(void)state;
@@ -267,13 +319,13 @@ static void nearest__of_a_list(void **state)
 	static const char *const words[] = {"switch", "bench", "top", NULL};
 	char longer[ARGS_NAME_MAX + 10];
 
-	assert_string_equal(args_nearest("swich", words), "switch");
-	assert_string_equal(args_nearest("benhc", words), "bench");
-	assert_string_equal(args_nearest("tpo", words), "top");
-	assert_null(args_nearest("server", words));
+	assert_string_equal(fan_word_nearest("swich", words), "switch");
+	assert_string_equal(fan_word_nearest("benhc", words), "bench");
+	assert_string_equal(fan_word_nearest("tpo", words), "top");
+	assert_null(fan_word_nearest("server", words));
 	memset(longer, 's', sizeof longer);
 	longer[sizeof longer - 1] = '\0';
-	assert_null(args_nearest(longer, words));
+	assert_null(fan_word_nearest(longer, words));
 }
 
 int main(void)
@@ -290,6 +342,9 @@ int main(void)
 		cmocka_unit_test_setup(args__file_missing, clean),
 		cmocka_unit_test_setup(args__variable_errors_name_it, clean),
 		cmocka_unit_test_setup(args__flag_errors_name_it, clean),
+		cmocka_unit_test_setup(args__a_misspelt_flag_names_the_nearest, clean),
+		cmocka_unit_test_setup(args__an_operand_and_what_may_be_repeated, clean),
+		cmocka_unit_test_setup(args__what_is_repeated_is_bounded_over_all_sources, clean),
 		cmocka_unit_test(size__units),
 		cmocka_unit_test(size__wrong),
 		cmocka_unit_test(nearest__of_a_list),
