@@ -9,6 +9,7 @@
 #include "net/logline.h"
 
 #define JOBS_MAX (FAN_SHARDS_MAX * FAN_JOBS_MAX)
+#define NS_PER_S 1e9
 #define STEP	 16 /* entries by which a list grows */
 
 /* Room for one more entry of `bytes` bytes; NULL: there is none. */
@@ -174,6 +175,38 @@ static void put_job_values(struct fan_expose *x, const struct metrics_jobs *m)
 	}
 }
 
+enum { OPERATIONS, TENSORS, BUSY, WORK_VALUES };
+
+static const char *const work_family[WORK_VALUES][2] = {
+	[OPERATIONS] = {"fanin_job_operations_total", "Operations finished."},
+	[TENSORS] = {"fanin_job_tensor_bytes_total",
+		     "Bytes of tensors in finished fragments, of one rank."},
+	[BUSY] = {"fanin_job_operation_seconds_total",
+		  "Time of all operations, each from its first contribution to its last result."},
+};
+
+/* Of jobs whose aggregator is in this process. */
+static void put_work(struct fan_expose *x, const struct metrics_jobs *m)
+{
+	for (unsigned k = 0; k < WORK_VALUES; k++) {
+		bool begun = false;
+		for (unsigned i = 0; i < m->jobs; i++) {
+			const struct fan_job_work *w = &m->job[i].report.work;
+			struct fan_labels l = labels_of_job(&m->job[i]);
+			if (!w->told)
+				continue;
+			if (!begun)
+				fan_expose_family(x, work_family[k][0], FAN_COUNTER,
+						  work_family[k][1]);
+			begun = true;
+			fan_expose_value(x, work_family[k][0], &l,
+					 k == OPERATIONS ? (double)w->operations
+					 : k == TENSORS	 ? (double)w->bytes
+							 : (double)w->busy_ns / NS_PER_S);
+		}
+	}
+}
+
 #define SLOT_AT(field) offsetof(struct fan_slot_stats, field)
 static const struct fan_metric slot_counters[] = {
 	{"fanin_job_slot_hits_total", "Contributions added to a shared slot in use.",
@@ -225,6 +258,7 @@ void metrics_put_jobs(struct fan_expose *x, const struct metrics_jobs *m)
 {
 	put_states(x, m);
 	put_job_values(x, m);
+	put_work(x, m);
 	put_waits(x, m);
 	if (m->slot_jobs)
 		put_slots(x, m);

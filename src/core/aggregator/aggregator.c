@@ -172,6 +172,25 @@ static struct fan_frag head_for(const struct fan_job *j, uint16_t rank, enum fan
 	};
 }
 
+/* So many operations more are under way: 1 or -1. */
+static void note_operation(const struct fan_aggregator *ag, struct fan_job *j, int more)
+{
+	j->work.busy_ns += (uint64_t)j->operations_open * (ag->now_ns - j->work_ns);
+	j->work_ns = ag->now_ns;
+	j->operations_open += more;
+}
+
+static void note_result(const struct fan_aggregator *ag, struct fan_job *j, fan_desc desc)
+{
+	if (FAN_DESC_DTYPE(desc) != FAN_EXP16)
+		j->work.bytes +=
+			(uint64_t)FAN_DESC_COUNT(desc) * fan_dtype_bytes(FAN_DESC_DTYPE(desc));
+	if (!FAN_DESC_LAST(desc))
+		return;
+	note_operation(ag, j, -1);
+	j->work.operations++;
+}
+
 /* The result goes to all; of a reduce, the payload to the root alone. */
 void fan_aggregator_result(struct fan_aggregator *ag, struct fan_job *j, struct fan_round *round,
 			   struct fan_out *out)
@@ -192,6 +211,7 @@ void fan_aggregator_result(struct fan_aggregator *ag, struct fan_job *j, struct 
 	j->pool.rounds[j->results % rounds].numbered = (uint16_t)(round - j->pool.rounds);
 	j->results++;
 	ag->stats.results++;
+	note_result(ag, j, round->desc);
 	fan_job_group_health(ag, j, FAN_RANK_NONE);
 }
 
@@ -270,6 +290,8 @@ static enum fan_verdict took(struct fan_aggregator *ag, uint64_t now_ns, struct 
 	}
 	ag->stats.contributions++;
 	ag->stats.partials += p->is_sum;
+	if (r->opened && FAN_DESC_FIRST(r->round->desc))
+		note_operation(ag, j, 1);
 	if (r->opened && j->left)
 		return left_behind(ag, j, out);
 	if (r->opened && j->behind)

@@ -88,10 +88,13 @@ struct fan_job {
 	uint64_t check_ns;     /* time of the next check for silent members */
 	uint64_t results;      /* fragments finished */
 	uint64_t replays;      /* results sent again */
-	uint64_t runs_again;   /* `results` from which on they may leave as runs */
-	bool all_read_runs;    /* all members do: core/wire/run.h */
-	uint16_t span;	       /* results since the last look at group health */
-	uint32_t member_base;  /* index of its first member in the table */
+	struct fan_job_work work; /* busy_ns up to `work_ns` */
+	uint64_t work_ns;
+	int32_t operations_open;    /* begun and not finished; less than 0 while a first is late */
+	uint64_t runs_again;	    /* `results` from which on they may leave as runs */
+	bool all_read_runs;	    /* all members do: core/wire/run.h */
+	uint16_t span;		    /* results since the last look at group health */
+	uint32_t member_base;	    /* index of its first member in the table */
 	struct fan_member *members; /* by rank */
 	fan_peer *peers;	    /* by rank; none: not IN */
 	/* by rank: its next hop downwards; none: not IN, or an earlier rank has the same */

@@ -36,6 +36,9 @@ void fan_aggregator_report(const struct fan_aggregator *ag, struct fan_report *r
 	r->waiting = fan_job_open(j, &r->oldest);
 	fan_job_missing(j, r->oldest, r->waiting > 0, r->missing);
 	r->name_bytes = fan_name_copy(r->name, j->name);
+	r->work = j->work;
+	r->work.told = true;
+	r->work.busy_ns = (int64_t)j->work.busy_ns > 0 ? j->work.busy_ns : 0;
 }
 
 bool fan_aggregator_knows(const struct fan_aggregator *ag, uint16_t index, const fan_peer *from)

@@ -156,6 +156,16 @@ struct fan_query {
 	uint16_t first; /* RANKS: first rank of the answer.  HELPERS: first pair */
 };
 
+/* What a job has had done.  Known within the aggregator's process alone: no REPORT has it. */
+struct fan_job_work {
+	bool told;	     /* the rest is known */
+	uint64_t operations; /* finished */
+	uint64_t bytes;	     /* of tensors, in finished fragments, as they are on the wire */
+	/* operations under way, integrated over time: divided by `operations` it is the time of
+	 * one, from its first contribution to its last result */
+	uint64_t busy_ns;
+};
+
 /* REPORT of topic JOB. */
 struct fan_report {
 	uint16_t index;
@@ -173,6 +183,7 @@ struct fan_report {
 	uint64_t missing[FAN_RANK_WORDS]; /* ranks missing in `oldest`, or in the job */
 	uint8_t name_bytes;
 	char name[FAN_NAME_MAX + 1];
+	struct fan_job_work work; /* not on the wire */
 };
 #define FAN_REPORT_BYTES 160 /* largest body of a REPORT but ECHO's; leaves room for new fields */
 

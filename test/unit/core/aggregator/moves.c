@@ -198,6 +198,39 @@ static void moves__jobs_with_and_without_routes_do_not_mix(void **state)
 	assert_int_equal(no.err, FAN_E_JOB_MISMATCH);
 }
 
+/* Beside moves: two operations of two and one fragments, of which the first takes 7 ms and the
+ * other 2. */
+static void work__of_a_job(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	static const struct {
+		uint16_t rank, frag, flags;
+		unsigned ms; /* that pass before it */
+	} step[] = {
+		{0, 0, FAN_F_FIRST, 1},
+		{1, 0, FAN_F_FIRST, 2},
+		{0, 1, FAN_F_LAST, 3},
+		{0, 2, FAN_F_FIRST | FAN_F_LAST, 1},
+		{1, 1, FAN_F_LAST, 1},
+		{1, 2, FAN_F_FIRST | FAN_F_LAST, 1},
+		{1, 2, FAN_F_FIRST | FAN_F_LAST, 9}, /* again */
+	};
+	const int32_t one = 1;
+	struct fan_report r = {.index = 0};
+	for (unsigned i = 0; i < sizeof step / sizeof *step; i++) {
+		struct fan_frag f = rig_data(step[i].rank, step[i].frag, &one);
+		f.flags = step[i].flags;
+		rig.now_ns += step[i].ms * FAN_MS;
+		rig_send(rig_peer(step[i].rank), &f);
+		fan_aggregator_report(rig.ag, &r);
+		assert_true(r.work.told);
+		assert_int_equal(r.work.bytes, 4 * (i < 1 ? 0 : i < 4 ? 1 : i < 5 ? 2 : 3));
+		assert_int_equal(r.work.operations, i < 4 ? 0 : i < 5 ? 1 : 2);
+	}
+	assert_int_equal(r.work.busy_ns, (7 + 2) * FAN_MS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -208,6 +241,7 @@ int main(void)
 		RIG_TEST(moves__who_leaves_on_its_way_has_left),
 		RIG_TEST(moves__to_a_job_that_has_failed),
 		RIG_TEST(moves__jobs_with_and_without_routes_do_not_mix),
+		RIG_TEST(work__of_a_job),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
