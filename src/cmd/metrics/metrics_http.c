@@ -17,6 +17,7 @@
 
 #include "net/clock.h"
 
+#define NS_PER_S     1e9
 #define SWEEP_MS     1000
 #define TURNS_MAX    16 /* of libmicrohttpd at a time, while it has something to do */
 #define IPV6_HOST_OF 8	/* bytes of an address: one host may own a whole /64 */
@@ -30,12 +31,23 @@ struct guest {
 	uint64_t since_ns; /* it connected, or its last answer was complete */
 };
 
+/* What was to be said at a time about jobs. */
+struct point {
+	uint64_t at_ns;
+	char *text;
+	size_t bytes;
+};
+
 struct metrics_http {
 	struct MHD_Daemon *daemon;
 	metrics_source *source;
 	void *ctx;
 	struct guest guest[METRICS_CONNECTIONS_MAX];
-	int stop_fd; /* of the thread; -1: there is none */
+	struct point point[METRICS_POINTS_MAX]; /* the oldest first */
+	unsigned points;
+	size_t point_bytes;
+	uint64_t next_ns; /* time of the next point */
+	int stop_fd;	  /* of the thread; -1: there is none */
 	pthread_t thread;
 };
 
@@ -85,6 +97,107 @@ static enum MHD_Result reply_metrics(struct metrics_http *h, struct MHD_Connecti
 		     MHD_create_response_from_buffer(x.used, x.text, MHD_RESPMEM_MUST_FREE));
 }
 
+/* ---- history ---- */
+
+/* What the page draws over time. */
+static const char *const kept[] = {
+	"fanin_job_state",
+	"fanin_job_ranks",
+	"fanin_job_open_fragments",
+	"fanin_job_missing_ranks",
+	"fanin_job_waits_for_rank",
+	"fanin_job_results_total",
+	"fanin_job_operations_total",
+	"fanin_job_operation_seconds_total",
+	"fanin_job_tensor_bytes_total",
+	"fanin_job_slots_held",
+	"fanin_job_slot_completions_total",
+	"fanin_controller_job_ready",
+	"fanin_controller_job_ranks",
+	"fanin_controller_job_joined_ranks",
+	"fanin_controller_job_planned_bytes_per_second",
+};
+
+static bool is_kept(const char *line)
+{
+	const size_t name = strcspn(line, "{ \n");
+
+	for (unsigned i = 0; i < sizeof kept / sizeof kept[0]; i++)
+		if (strlen(kept[i]) == name && strncmp(kept[i], line, name) == 0)
+			return true;
+	return false;
+}
+
+static void forget_oldest(struct metrics_http *h)
+{
+	h->point_bytes -= h->point[0].bytes;
+	free(h->point[0].text);
+	memmove(h->point, h->point + 1, --h->points * sizeof *h->point);
+}
+
+/* Keep the lines of `x`, whose text becomes the point's, that are drawn. */
+static void keep_point(struct metrics_http *h, uint64_t now_ns, struct fan_expose *x)
+{
+	char *to = x->text;
+
+	for (char *from = x->text, *next; *from; from = next) {
+		const size_t bytes = strcspn(from, "\n");
+		next = from + bytes + (from[bytes] == '\n');
+		if (!is_kept(from))
+			continue;
+		memmove(to, from, (size_t)(next - from));
+		to += next - from;
+	}
+	struct point p = {now_ns, x->text, (size_t)(to - x->text)};
+	char *tight = realloc(p.text, p.bytes + 1);
+	p.text = tight ? tight : p.text;
+	while (h->points &&
+	       (h->points == METRICS_POINTS_MAX || h->point_bytes + p.bytes > METRICS_POINT_BYTES))
+		forget_oldest(h);
+	if (p.bytes > METRICS_POINT_BYTES) {
+		free(p.text);
+		return;
+	}
+	h->point_bytes += p.bytes;
+	h->point[h->points++] = p;
+}
+
+/* Add a point when it is time. */
+static void note_point(struct metrics_http *h)
+{
+	const uint64_t now_ns = fan_clock_ns();
+	struct fan_expose x = {.text = NULL};
+
+	if (now_ns < h->next_ns)
+		return;
+	h->next_ns = now_ns + METRICS_POINT_NS;
+	h->source(h->ctx, &x);
+	if (x.full || !x.text)
+		free(x.text);
+	else
+		keep_point(h, now_ns, &x);
+}
+
+/* All points, each behind "# ago SECONDS". */
+static enum MHD_Result reply_history(struct metrics_http *h, struct MHD_Connection *c)
+{
+	const uint64_t now_ns = fan_clock_ns();
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *f = open_memstream(&text, &bytes);
+
+	for (unsigned i = 0; f && i < h->points; i++) {
+		fprintf(f, "# ago %.3f\n", (double)(now_ns - h->point[i].at_ns) / NS_PER_S);
+		fwrite(h->point[i].text, 1, h->point[i].bytes, f);
+	}
+	if (!f || fclose(f)) {
+		free(text);
+		return reply_text(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "text/plain", "no memory\n");
+	}
+	return reply(c, MHD_HTTP_OK, "text/plain; charset=utf-8",
+		     MHD_create_response_from_buffer(bytes, text, MHD_RESPMEM_MUST_FREE));
+}
+
 static enum MHD_Result handle(void *ctx, struct MHD_Connection *c, const char *url,
 			      const char *method, const char *version, const char *body,
 			      size_t *body_bytes, void **state)
@@ -103,9 +216,11 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *c, const char *u
 	}
 	if (strcmp(url, "/metrics") == 0)
 		return reply_metrics(ctx, c);
+	if (strcmp(url, "/history") == 0)
+		return reply_history(ctx, c);
 	if (strcmp(url, "/") == 0)
 		return reply_text(c, MHD_HTTP_OK, "text/html; charset=utf-8", index_page);
-	return reply_text(c, MHD_HTTP_NOT_FOUND, text, "there are / and /metrics\n");
+	return reply_text(c, MHD_HTTP_NOT_FOUND, text, "there are /, /metrics and /history\n");
 }
 
 static bool same_host(const fan_peer *a, const fan_peer *b)
@@ -208,14 +323,17 @@ static bool sweep(struct metrics_http *h)
 	return some;
 }
 
-/* Milliseconds until the next time-out; -1: none. */
+/* Milliseconds until the next time-out or point. */
 static int patience_ms(struct metrics_http *h)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
+	const int point_ms = fan_clock_timeout_ms(h->next_ns, -1);
 
 	if (!sweep(h))
-		return -1;
-	return MHD_get_timeout(h->daemon, &ms) == MHD_YES && ms < SWEEP_MS ? (int)ms : SWEEP_MS;
+		return point_ms;
+	const int turn_ms =
+		MHD_get_timeout(h->daemon, &ms) == MHD_YES && ms < SWEEP_MS ? (int)ms : SWEEP_MS;
+	return turn_ms < point_ms ? turn_ms : point_ms;
 }
 
 static void *serve(void *arg)
@@ -295,6 +413,7 @@ void metrics_http_run(struct metrics_http *http)
 	if (!http)
 		return;
 	sweep(http);
+	note_point(http);
 	for (unsigned i = 0; i < TURNS_MAX && !ms; i++) {
 		MHD_run(http->daemon);
 		if (MHD_get_timeout(http->daemon, &ms) != MHD_YES)
@@ -312,6 +431,8 @@ void metrics_http_stop(struct metrics_http *http)
 		close(http->stop_fd);
 	}
 	MHD_stop_daemon(http->daemon);
+	while (http->points)
+		forget_oldest(http);
 	free(http);
 }
 

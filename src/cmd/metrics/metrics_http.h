@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics_http.h - metrics over HTTP, by libmicrohttpd: /metrics, and a page at /.
+/* metrics_http.h - metrics over HTTP, by libmicrohttpd: /metrics, and a page at /, which begins
+ * with the last two minutes of jobs from /history.
  *
  * Connections, their memory and their time are bounded, and a new client is always accepted: it
  * replaces the one of its host, or of all, that has waited longest.  Anyone who reaches the port
@@ -15,6 +16,9 @@
 #define METRICS_SPARE		2     /* connections kept free for new clients */
 #define METRICS_TIMEOUT_S	10    /* for a request and its answer, and for idling */
 #define METRICS_MEMORY_BYTES	16384 /* of a connection */
+#define METRICS_POINT_NS	UINT64_C(2000000000) /* from one point of the history to the next */
+#define METRICS_POINTS_MAX	61		     /* of the history */
+#define METRICS_POINT_BYTES	(2u << 20)	     /* of all of them: then the oldest goes */
 
 struct metrics_http;
 
