@@ -127,7 +127,7 @@ step_man() {
 }
 
 step_links() {
-        tools/pictures.py --check && tools/words.py --bounds && tools/site.py build/site && python3 tools/doc-links.py || return
+        tools/pictures.py --check && tools/words.py --bounds && test/ops/paths --look && tools/site.py build/site && python3 tools/doc-links.py || return
         note "$(tail -n 1 "$logs/$step.log")"
 }
 
