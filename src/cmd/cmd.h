@@ -13,6 +13,7 @@ int cmd_switch(int argc, char **argv);
 int cmd_server(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_sim(int argc, char **argv);
+int cmd_ps(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_lab(int argc, char **argv);

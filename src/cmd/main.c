@@ -19,6 +19,7 @@ static const struct {
 	{"sim", cmd_sim, "simulate jobs in virtual time with the real protocol objects"},
 	{"plan", cmd_planner, "plan where gradients are summed and on which paths"},
 	{"lab", cmd_lab, "run plans on an emulated network, and measure"},
+	{"ps", cmd_ps, "show what the ranks of this host do and wait for"},
 	{"top", cmd_top, "show what the jobs of a switch do and wait for"},
 	{"doctor", cmd_doctor, "check whether a worker here can aggregate, and say what to change"},
 	{"key", cmd_key, "make the keys of sealed jobs"},

@@ -129,6 +129,17 @@ static const char *name_of(const struct fan_op *op)
 	return op->reduce ? "reduce" : "allreduce";
 }
 
+const char *fan_op_name(const struct fanin_op *op)
+{
+	switch (op->kind) {
+	case FAN_OP_MEMBER: return op->op.op == FAN_BCAST ? "allgather" : "reduce_scatter";
+	case FAN_OP_MEASUREMENT: return "measurement of shares";
+	case FAN_OP_AGREEMENT: return "agreement to go on";
+	case FAN_OP_OFFER: return "offer to take in a switch";
+	default: return name_of(&op->op);
+	}
+}
+
 void fan_op_trace(struct fanin_op *op, struct fan_trace *t, bool is_column)
 {
 	assert(t && !op->trace);

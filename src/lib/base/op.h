@@ -111,6 +111,9 @@ struct fanin_op *fan_op_new(const struct fan_op *what, enum fan_op_kind kind);
  * the caller. */
 void fan_op_trace(struct fanin_op *op, struct fan_trace *t, bool is_column);
 
+/* What it is called: "allreduce"; where the library has started it, for what. */
+const char *fan_op_name(const struct fanin_op *op);
+
 /* End the operation and wake its waiters.  The caller may have freed it when this returns. */
 void fan_op_end(struct fanin_op *op, int result);
 

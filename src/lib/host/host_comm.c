@@ -13,33 +13,12 @@
 #include "life.h"
 #include "net/clock.h"
 #include "rules.h"
-#include "wait.h"
+#include "watch.h"
 
 #define LOOK_MS	  50	/* between looks at ranks that are waited for */
 #define IDLE_MS	  60000 /* of sleep without operations */
-#define SENT_MAX  (2 * FAN_HOST_DEPTH)
-#define WINDOW	  256 /* fragments in flight of a host's columns together, on each connection */
+#define WINDOW	  256	/* fragments in flight of a host's columns together, on each connection */
 #define NET_BYTES FAN_FAULT_TEXT_BYTES
-
-struct fan_host_comm {
-	pthread_mutex_t drive; /* for all but the segment */
-	struct fan_host_board board;
-	struct fan_host_memory memory;
-	struct fan_host_segment *s;	 /* there */
-	struct fan_rank *net;		 /* to the other hosts; NULL: none */
-	struct fanin_op *sent[SENT_MAX]; /* started there, oldest first; a ring */
-	uint64_t sent_first, sent_next;
-	uint16_t host_of[FAN_RANKS_MAX], number_of[FAN_RANKS_MAX]; /* by rank of the job */
-	uint16_t first[FAN_MEETING_HOSTS_MAX];			   /* rank of each host */
-	uint16_t owner[FAN_MEETING_HOSTS_MAX]; /* of this column, by host: rank of the job */
-	uint16_t rank_at[FAN_MEETING_HOSTS_MAX][FAN_HOST_RANKS_MAX]; /* by host and number */
-	struct fanin_op *running[FAN_HOST_OPS_MAX];
-	uint64_t ended;		  /* operations */
-	uint64_t moved, moved_ns; /* sum of the cursors, and when it was so first */
-	uint64_t looked_ns;	  /* time of the last look */
-	struct fan_host_last_word heard[FAN_HOST_RANKS_MAX];
-	struct fan_host_wait wait;
-};
 
 /* ---- the other hosts ---- */
 
@@ -98,11 +77,11 @@ static bool send_share(void *ctx, const struct fan_op *op)
 		.notify_arg = l,
 	};
 	struct fanin_op *handle;
-	int e = l->sent_next - l->sent_first == SENT_MAX
+	int e = l->sent_next - l->sent_first == FAN_HOST_SENT_MAX
 			? FAN_E_BUSY
 			: fan_rank_submit(l->net, &args, false, &handle);
 	if (!e)
-		l->sent[l->sent_next++ % SENT_MAX] = handle;
+		l->sent[l->sent_next++ % FAN_HOST_SENT_MAX] = handle;
 	else if (e != FAN_E_BUSY)
 		net_failed(l, e, NULL);
 	return !e;
@@ -112,7 +91,7 @@ static bool send_share(void *ctx, const struct fan_op *op)
 static void take_shares(struct fan_host_comm *l)
 {
 	while (l->sent_first < l->sent_next) {
-		struct fanin_op *oldest = l->sent[l->sent_first % SENT_MAX];
+		struct fanin_op *oldest = l->sent[l->sent_first % FAN_HOST_SENT_MAX];
 		int e = fanin_op_test(oldest);
 		if (e == FAN_E_PENDING)
 			return;
@@ -257,7 +236,7 @@ static void release(struct fan_rank *c)
 		return;
 	fan_rank_destroy(l->net);
 	while (l->sent_first < l->sent_next)
-		fanin_op_free(l->sent[l->sent_first++ % SENT_MAX]);
+		fanin_op_free(l->sent[l->sent_first++ % FAN_HOST_SENT_MAX]);
 	fan_host_detach(&l->memory);
 	pthread_mutex_destroy(&l->drive);
 	free(l);
@@ -272,70 +251,6 @@ static void wake(struct fan_rank *c)
 }
 
 /* ---- watching ---- */
-
-/* As the ranks have met: rank[number].rank is not set until it opens. */
-static uint16_t rank_of(const struct fan_host_comm *l, unsigned number)
-{
-	assert(number < l->s->ranks);
-	return l->rank_at[l->board.with.host][number];
-}
-
-/* End the segment, with number `i` to blame. */
-static void blame(struct fan_host_comm *l, unsigned i, int error, const char *why)
-{
-	uint64_t here[FAN_RANK_WORDS] = {0}, lost[FAN_RANK_WORDS] = {0};
-	fan_ranks_set(here, l->board.with.host);
-	fan_ranks_set(lost, rank_of(l, i));
-	fan_host_fail(l->s, l->board.me, error, why,
-		      &(struct fan_host_blame){lost, FAN_CAUSE_LOST(i), here});
-}
-
-/* This rank waits for number `i`, which makes no progress: has it left, ended or fallen silent? */
-static void suspect(struct fan_rank *c, unsigned i, uint64_t now_ns)
-{
-	struct fan_host_comm *l = c->host;
-	struct fan_host_rank *r = &l->s->rank[i];
-	const bool ended = fan_host_has_ended(l->s, l->memory.fd, i);
-	const struct fan_host_last_word *h = &l->heard[i];
-	fan_host_hear(&l->heard[i], l->s, i, 0, now_ns); /* after that: it may have left */
-	const uint64_t since_ns = h->at_ns > l->moved_ns ? h->at_ns : l->moved_ns;
-	const int64_t come_ms = h->at_ns ? 0 : fan_config_join_ms(&c->cfg),
-		      patient_ms = come_ms + c->cfg.alive_ms;
-	char why[FAN_HOST_WHY_BYTES];
-	if (h->beat_ns == UINT64_MAX) {
-		snprintf(why, sizeof why,
-			 "rank %u left job \"%s\" while other ranks still needed it", rank_of(l, i),
-			 c->cfg.job);
-		blame(l, i, FAN_E_RANK_LEFT, why);
-	} else if (ended) {
-		snprintf(why, sizeof why, "rank %u has ended: it was killed, or ended by itself",
-			 rank_of(l, i));
-		blame(l, i, FAN_E_RANK_LOST, why);
-	} else if (now_ns > since_ns + (uint64_t)patient_ms * FAN_MS) {
-		snprintf(why, sizeof why, "rank %u stopped answering (silent for more than %.1f s)",
-			 rank_of(l, i), (double)patient_ms / 1e3);
-		blame(l, i, FAN_E_RANK_LOST, why);
-	} else {
-		atomic_store(&r->asked, 1);
-		fan_host_ring(l->s, i, FAN_HOST_WORK);
-		fan_host_ring(l->s, i, FAN_HOST_CALL);
-	}
-}
-
-/* Nothing has moved for timeout_ms: the missing are to blame. */
-static void stall(struct fan_rank *c, const bool *missing)
-{
-	char list[FAN_HOST_WHY_BYTES / 2], why[FAN_HOST_WHY_BYTES];
-	uint64_t lost[FAN_RANK_WORDS] = {0};
-	for (unsigned i = 0; i < c->host->s->ranks; i++)
-		if (missing[i])
-			fan_ranks_set(lost, rank_of(c->host, i));
-	fan_fault_ranks_text(list, sizeof list, lost);
-	snprintf(why, sizeof why, "no progress for %.4g s: %s did not take part",
-		 c->cfg.timeout_ms / 1e3, list);
-	fan_host_fail(c->host->s, c->host->board.me, FAN_E_STALLED, why,
-		      &(struct fan_host_blame){.lost = lost, .cause = FAN_E_STALLED});
-}
 
 /* Has the column failed with none of its operations in progress, which would have told? */
 static void watch_net(struct fan_host_comm *l)
@@ -367,15 +282,15 @@ static void watch(struct fan_rank *c, uint64_t now_ns)
 	watch_net(l);
 	for (unsigned i = 0; i < l->s->ranks; i++)
 		if (missing[i])
-			suspect(c, i, now_ns);
+			fan_host_suspect(c, i, now_ns);
 	if (!shares && !fan_host_one_joins(l->s, missing) &&
 	    now_ns > l->moved_ns + (uint64_t)c->cfg.timeout_ms * FAN_MS)
-		stall(c, missing);
+		fan_host_stall(c, missing);
 }
 
 /* ---- rounds ---- */
 
-static void start_ops(struct fan_rank *c)
+static void start_ops(struct fan_rank *c, uint64_t now_ns)
 {
 	struct fan_host_comm *l = c->host;
 	while (c->ops.waiting.head) {
@@ -384,6 +299,7 @@ static void start_ops(struct fan_rank *c)
 		op.root = l->number_of[op.root];
 		if (!fan_host_start(&l->board, &op, root_host))
 			return;
+		c->ops.waiting.head->started_ns = now_ns;
 		l->running[(l->board.next_op - 1) % FAN_HOST_OPS_MAX] =
 			fan_op_queue_take(&c->ops.waiting);
 	}
@@ -468,6 +384,7 @@ static bool take_queue(struct fan_rank *c)
 	pthread_mutex_lock(&c->lock);
 	fan_op_queue_move(&c->ops.waiting, &c->asked.queued);
 	bool closing = c->asked.closing;
+	c->host->asked = c->shown.snapshot.asked;
 	pthread_mutex_unlock(&c->lock);
 	return !closing;
 }
@@ -489,12 +406,14 @@ static void work(struct fan_rank *c, struct fanin_op *op, uint64_t until_ns)
 		if (!take_queue(c))
 			return;
 		fan_host_beat(l->s, l->board.me, now_ns);
-		start_ops(c);
+		start_ops(c, now_ns);
 		if (l->net)
 			take_shares(l);
 		fan_host_work(&l->board);
 		end_ops(c);
 		watch(c, now_ns);
+		if (l->asked)
+			fan_host_take_snapshot(c, now_ns);
 		end_by_error(c);
 		if (op ? fanin_op_test(op) != FAN_E_PENDING : !atomic_load(&c->ops_open))
 			return;
@@ -518,6 +437,21 @@ static void attend(struct fan_rank *c, struct fanin_op *op, uint64_t until_ns)
 	pthread_mutex_unlock(&l->drive);
 	if (fanin_op_test(op) == FAN_E_PENDING)
 		wake(c);
+}
+
+/* Who works takes it before the next sleep; nobody does where this gets the right to work. */
+static void look(struct fan_rank *c)
+{
+	struct fan_host_comm *l = c->host;
+	if (!pthread_mutex_trylock(&l->drive)) {
+		fan_host_take_snapshot(c, fan_clock_ns());
+		pthread_mutex_unlock(&l->drive);
+		return;
+	}
+	pthread_mutex_lock(&c->lock);
+	c->shown.snapshot.asked = true;
+	wake(c);
+	pthread_mutex_unlock(&c->lock);
 }
 
 /* There are operations, or an error that callers have not been told. */
@@ -569,6 +503,7 @@ static const struct fan_rank_kind by_memory = {
 	.wake = wake,
 	.attend = attend,
 	.join_on = join_on,
+	.look = look,
 	.release = release,
 };
 

@@ -48,6 +48,15 @@ static void wake(struct fan_rank *c)
 	(void)n; /* fails only when it is full of wake-ups already */
 }
 
+/* Its thread does before it sleeps again. */
+static void look(struct fan_rank *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->shown.snapshot.asked = true;
+	wake(c);
+	pthread_mutex_unlock(&c->lock);
+}
+
 static void release(struct fan_rank *c)
 {
 	for (unsigned i = 0; i < FAN_SHARDS_MAX; i++)
@@ -66,6 +75,7 @@ const struct fan_rank_kind fan_rank_by_sockets = {
 	.open = open_all,
 	.run = fan_rank_loop,
 	.wake = wake,
+	.look = look,
 	.release = release,
 };
 

@@ -441,6 +441,8 @@ static int before_sleep(struct fan_rank *c)
 	if (c->counts_trips)
 		fan_rank_collect_trips(c, &c->shown.trips);
 	fan_share_meter_show(c);
+	if (c->shown.snapshot.asked)
+		fan_rank_take_snapshot(c, fan_clock_ns());
 	if (c->asked.room_waiters)
 		pthread_cond_broadcast(&c->changed);
 	bool more = has_news(c) || (c->ops.waiting.head && !fan_share_meter_holds(c) &&

@@ -12,6 +12,7 @@
 #include "lib/base/rank_file.h"
 #include "lib/base/rendezvous.h"
 #include "net/clock.h"
+#include "roster.h"
 
 bool fan_rank_is_forked(const struct fan_rank *c)
 {
@@ -128,7 +129,7 @@ void fan_rank_wake(struct fan_rank *c)
 void fan_rank_init(struct fan_rank *c, const struct fan_rank_kind *kind,
 		   const struct fan_meeting *hosts)
 {
-	assert(kind->run && kind->wake && kind->release);
+	assert(kind->run && kind->wake && kind->look && kind->release);
 	c->kind = kind;
 	c->hosts = hosts;
 	c->fork_guard = fan_fork_guard();
@@ -177,7 +178,11 @@ int fan_rank_start(struct fan_rank *c)
 {
 	assert(!c->thread.started);
 	int e = c->kind->open ? c->kind->open(c) : FAN_OK;
-	return e ? e : start_thread(c);
+	if (!e)
+		e = start_thread(c);
+	if (!e)
+		fan_roster_add(c);
+	return e;
 }
 
 /* Call `waiting`, without the lock that the caller holds. */
@@ -280,6 +285,7 @@ void fan_rank_run_first(struct fan_rank *c, uint64_t now_ns)
 
 void fan_rank_stop(struct fan_rank *c)
 {
+	fan_roster_remove(c);
 	pthread_mutex_lock(&c->lock);
 	c->asked.closing = true;
 	pthread_cond_broadcast(&c->changed);

@@ -33,13 +33,15 @@
 #include "lib/link/connection.h"
 #include "state.h"
 
-#define FAN_RANK_OPS_MAX    4096	     /* started and not ended */
-#define FAN_RANK_EVENTS_MAX 16		     /* sockets handled per round */
-#define FAN_RANK_WAKE	    UINT32_MAX	     /* number of `wake_fd` in epoll */
-#define FAN_RANK_CONTROLLER (UINT32_MAX - 1) /* number of the controller's socket in epoll */
-#define FAN_RANK_COMPANY_MS 2000 /* a rank that cannot take part waits for others to join */
-#define FAN_RANK_IDLE_MS    5	 /* between calls of `idle` while an operation is waited for */
-#define FAN_RANK_LEAVE_NS   (2000 * FAN_MS) /* most time to leave */
+#define FAN_RANK_OPS_MAX	 4096		  /* started and not ended */
+#define FAN_RANK_EVENTS_MAX	 16		  /* sockets handled per round */
+#define FAN_RANK_WAKE		 UINT32_MAX	  /* number of `wake_fd` in epoll */
+#define FAN_RANK_CONTROLLER	 (UINT32_MAX - 1) /* number of the controller's socket in epoll */
+#define FAN_RANK_COMPANY_MS	 2000 /* a rank that cannot take part waits for others to join */
+#define FAN_RANK_SNAPSHOT_OPS	 8
+#define FAN_RANK_SNAPSHOT_PLACES 8
+#define FAN_RANK_IDLE_MS	 5 /* between calls of `idle` while an operation is waited for */
+#define FAN_RANK_LEAVE_NS	 (2000 * FAN_MS) /* most time to leave */
 
 /* Two kinds of ranks: one has connections to aggregators (by_sockets.h), the other shares memory
  * with those of its host (lib/host). */
@@ -52,6 +54,7 @@ struct fan_rank_kind {
 	void *(*run)(void *rank);		/* entry of the thread: until `closing` is set */
 	void (*wake)(struct fan_rank *rank);	/* the lock is held */
 	void (*release)(struct fan_rank *rank); /* what it has, when there is no thread */
+	void (*look)(struct fan_rank *rank);	/* from any thread: shown.snapshot is to be taken */
 
 	/* The others are NULL where they do not apply.  The caller of `op`, which is queued, does
 	 * the rank's work until it has ended, or it is `until_ns`. */
@@ -80,6 +83,25 @@ struct fan_rank_idle {
 	void *arg;
 };
 
+/* What a rank does, for who asks (roster.h).  It is taken on request alone. */
+struct fan_rank_snapshot {
+	bool asked;	   /* one is to be taken */
+	uint64_t at_ns;	   /* when it was; 0: it was not */
+	unsigned ops;	   /* of `op` */
+	uint64_t moved_ns; /* of the last progress, if operations are under way */
+	struct fan_rank_op_shown {
+		const char *name;
+		uint64_t bytes, started_ns;
+	} op[FAN_RANK_SNAPSHOT_OPS];	  /* the oldest ones under way */
+	char waits[FAN_FAULT_TEXT_BYTES]; /* for whom, in words; "": for nobody */
+	uint64_t missing[FAN_RANK_WORDS]; /* ranks of the job that it waits for and knows */
+	unsigned places;		  /* of `place` */
+	struct fan_rank_place_shown {
+		fan_peer at;
+		char job[FAN_NAME_MAX + 1]; /* as that aggregator knows it */
+	} place[FAN_RANK_SNAPSHOT_PLACES];  /* aggregators whose results it waits for */
+};
+
 /* What callers are shown, under the lock. */
 struct fan_rank_shown {
 	char wait_text[FAN_FAULT_TEXT_BYTES]; /* for `waiting`, until all are ready */
@@ -89,6 +111,7 @@ struct fan_rank_shown {
 	bool settled;				   /* their shares stay */
 	bool missing_known;			   /* of a job that is forming: */
 	uint64_t missing[FAN_RANK_WORDS];	   /* ranks that have not joined */
+	struct fan_rank_snapshot snapshot;
 };
 
 /* What callers want of the thread, under the lock. */
@@ -273,11 +296,26 @@ int fan_rank_run(struct fan_rank *c, const struct fan_op_args *args);
 int fan_rank_run_within(struct fan_rank *c, const struct fan_op_args *args, int timeout_ms,
 			struct fanin_op **op);
 
+/* Any thread: what was shown last as an object of JSON, which the caller owns.  `rate` is of
+ * tensors, bytes a second over `over_s`. */
+struct json_t *fan_rank_tell(const struct fan_rank *c, uint64_t now_ns, double rate, double over_s);
+
+/* Any thread: what it waits for, and since when in `*since_ns`, as a sentence to `text`, `bytes`
+ * bytes.  False: it does not, or not as of `asked_ns`. */
+bool fan_rank_wait_sentence(const struct fan_rank *c, uint64_t asked_ns, uint64_t *since_ns,
+			    char *text, size_t bytes);
+
 /* The following are for the thread alone.  Publish that all ranks are here. */
 void fan_rank_publish_ready(struct fan_rank *c);
 
 /* The first operation that waits has been started on every connection. */
 void fan_rank_run_first(struct fan_rank *c, uint64_t now_ns);
+
+/* With the lock held: what it does, as `shown.snapshot` (snapshot.c). */
+void fan_rank_take_snapshot(struct fan_rank *c, uint64_t now_ns);
+
+/* Add an operation that is under way. */
+void fan_rank_snapshot_add(struct fan_rank_snapshot *s, const struct fanin_op *op);
 
 /* The file descriptors that it has. */
 struct fan_files fan_rank_files(const struct fan_rank *c);

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ps.c - `fanin ps`: what the ranks of this host do, and for whom they wait. */
+#include "ps.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "args.h"
+#include "cmd.h"
+#include "core/base/rank_set.h"
+#include "net/logline.h"
+
+#define CELLS	    12
+#define CELL_BYTES  300
+#define SHARES_MAX  4		 /* that are printed of a rank */
+#define MERGE_BYTES (256u << 20) /* of standard input */
+
+struct ps_args {
+	bool json, merge;
+	char job[ARGS_TEXT_BYTES]; /* "": all */
+	int pid;		   /* 0: all */
+};
+
+#define AT(field) offsetof(struct ps_args, field)
+static const struct args_option options[] = {
+	{"job", 'j', ARGS_TEXT, AT(job), 0, 0, NULL, "JOB", "only ranks of this job"},
+	{"pid", 'p', ARGS_NUMBER, AT(pid), 1, INT32_MAX, NULL, "PID", "only ranks of this process"},
+	{"json", 0, ARGS_FLAG, AT(json), 0, 0, NULL, NULL,
+	 "print one line of JSON, all that is known"},
+	{"merge", 'm', ARGS_FLAG, AT(merge), 0, 0, NULL, NULL,
+	 "read lines of --json from standard input, of other hosts, in place of asking this one"},
+};
+
+static const struct args_command command = {
+	"ps",	 "Show what the ranks of this host do, for whom they wait, and how long.",
+	options, sizeof options / sizeof options[0],
+	NULL,	 NULL,
+};
+
+/* ---- a rank's values; another process has written them ---- */
+
+static const char *text_of(const json_t *r, const char *key)
+{
+	const char *text = json_string_value(json_object_get(r, key));
+	return text ? text : "";
+}
+
+static double number_of(const json_t *r, const char *key)
+{
+	const double x = json_number_value(json_object_get(r, key));
+	return isfinite(x) ? x : 0;
+}
+
+static unsigned long long count_of(const json_t *r, const char *key)
+{
+	const json_int_t n = json_integer_value(json_object_get(r, key));
+	return n > 0 ? (unsigned long long)n : 0;
+}
+
+static bool is_shown(const json_t *r, const char *job, int pid)
+{
+	return json_is_object(r) && !json_is_true(json_object_get(r, "column")) &&
+	       (!*job || !strcmp(text_of(r, "job"), job)) &&
+	       (!pid || json_integer_value(json_object_get(r, "pid")) == pid);
+}
+
+/* The order of states: who needs to be looked at comes first. */
+static unsigned place_of(const json_t *r)
+{
+	static const char *const states[] = {"waits", "joins", "failed", "works", "idle"};
+	const char *state = text_of(r, "state");
+	unsigned i = 0;
+
+	while (i < sizeof states / sizeof *states && strcmp(states[i], state))
+		i++;
+	return i;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
+	const double waits = number_of(y, "waited_s") - number_of(x, "waited_s");
+	const unsigned i = place_of(x), k = place_of(y);
+	int order = i < k ? -1 : i > k;
+
+	if (!order && fabs(waits) >= 1) /* those that began to wait together are sorted as others */
+		order = waits > 0 ? 1 : -1;
+	if (!order)
+		order = strcmp(text_of(x, "job"), text_of(y, "job"));
+	if (!order)
+		order = (int)count_of(x, "rank") - (int)count_of(y, "rank");
+	return order ? order : (int)count_of(x, "pid") - (int)count_of(y, "pid");
+}
+
+/* ---- cells ---- */
+
+static void put_bytes(char *cell, double bytes)
+{
+	static const char *const unit[] = {"B", "kB", "MB", "GB", "TB"};
+	unsigned i = 0;
+
+	for (; bytes >= 999.5 && i < 4; i++)
+		bytes /= 1000;
+	snprintf(cell, CELL_BYTES, i && bytes < 9.95 ? "%.1f %s" : "%.0f %s", bytes, unit[i]);
+}
+
+static void put_time(char *cell, double s)
+{
+	if (s < 0.9995)
+		snprintf(cell, CELL_BYTES, "%.0f ms", s * 1000);
+	else
+		snprintf(cell, CELL_BYTES, s < 99.5 ? "%.1f s" : "%.0f s", s);
+}
+
+static void put_ranks(char *cell, const json_t *list)
+{
+	uint64_t set[FAN_RANK_WORDS] = {0};
+	char text[FAN_RANKS_BYTES];
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_int_t rank = json_integer_value(json_array_get(list, i));
+		if (rank >= 0 && rank < FAN_RANKS_MAX)
+			fan_ranks_set(set, (unsigned)rank);
+	}
+	snprintf(cell, CELL_BYTES, "%s %.200s", fan_ranks_count(set) == 1 ? "rank" : "ranks",
+		 fan_ranks_text(set, text, sizeof text));
+}
+
+/* Without control characters. */
+static void put_text(char *cell, const char *text)
+{
+	struct fan_line line = {.used = 0};
+
+	fan_line_escaped(&line, text, strnlen(text, CELL_BYTES));
+	snprintf(cell, CELL_BYTES, "%.*s", CELL_BYTES - 1, *text ? line.text : "-");
+}
+
+static void put_waits(char *cell, const json_t *r)
+{
+	const json_t *missing = json_object_get(r, "missing");
+	const char *waits = text_of(r, "waits"), *error = text_of(r, "error");
+	static const char begins[] = "waits for ";
+
+	if (*error)
+		put_text(cell, error);
+	else if (json_array_size(missing))
+		put_ranks(cell, missing);
+	else if (!strcmp(text_of(r, "state"), "works") || !*waits)
+		put_text(cell, "-");
+	else
+		put_text(cell,
+			 strncmp(waits, begins, strlen(begins)) ? waits : waits + strlen(begins));
+}
+
+static void put_shares(char *cell, const json_t *parts)
+{
+	const size_t count = json_array_size(parts);
+	size_t used = 0;
+
+	snprintf(cell, CELL_BYTES, "-");
+	for (size_t i = 0; count > 1 && i < count && i < SHARES_MAX; i++)
+		used += (size_t)snprintf(cell + used, CELL_BYTES - used, "%s%.0f", i ? "/" : "",
+					 100 * number_of(json_array_get(parts, i), "share"));
+	if (count > SHARES_MAX)
+		snprintf(cell + used, CELL_BYTES - used, "/...");
+}
+
+struct row {
+	char cell[CELLS][CELL_BYTES];
+};
+
+enum { HOST, JOB, RANK, PID, STATE, OPERATION, BYTES, AGE, WAITS, SHARE, RATE, RETRANS };
+static const char *const heads[CELLS] = {"HOST",  "JOB", "RANK",      "PID",   "STATE", "OPERATION",
+					 "BYTES", "AGE", "WAITS-FOR", "SHARE", "RATE",	"RETRANS"};
+static const bool to_the_right[CELLS] = {
+	[PID] = true, [BYTES] = true, [AGE] = true, [RATE] = true, [RETRANS] = true};
+
+static void fill(struct row *row, const json_t *r)
+{
+	const json_t *op = json_array_get(json_object_get(r, "under_way"), 0);
+	const json_t *stats = json_object_get(r, "stats"), *net = json_object_get(r, "stats_net");
+	const unsigned long long open = count_of(r, "open");
+	const double waited = number_of(r, "waited_s"), age = number_of(op, "age_s");
+	char rate[CELL_BYTES];
+
+	for (unsigned i = 0; i < CELLS; i++)
+		snprintf(row->cell[i], CELL_BYTES, "-");
+	put_text(row->cell[HOST], text_of(r, "host"));
+	put_text(row->cell[JOB], text_of(r, "job"));
+	snprintf(row->cell[RANK], CELL_BYTES, "%llu/%llu", count_of(r, "rank"),
+		 count_of(r, "ranks"));
+	snprintf(row->cell[PID], CELL_BYTES, "%llu", count_of(r, "pid"));
+	put_text(row->cell[STATE], text_of(r, "state"));
+	put_waits(row->cell[WAITS], r);
+	put_shares(row->cell[SHARE], json_object_get(r, "parts"));
+	put_bytes(rate, number_of(r, "rate"));
+	snprintf(row->cell[RATE], CELL_BYTES, "%.280s/s", rate);
+	snprintf(row->cell[RETRANS], CELL_BYTES, "%llu",
+		 count_of(net ? net : stats, "retransmits"));
+	if (!op)
+		return;
+	char more[32] = "", name[CELL_BYTES];
+	put_text(name, text_of(op, "kind"));
+	if (open > 1)
+		snprintf(more, sizeof more, " +%llu", open - 1);
+	snprintf(row->cell[OPERATION], CELL_BYTES, "%.200s%s", name, more);
+	put_bytes(row->cell[BYTES], number_of(op, "bytes"));
+	put_time(row->cell[AGE], waited > age ? waited : age);
+}
+
+/* ---- the table ---- */
+
+static void print_row(FILE *f, const struct row *row, const int *width, bool hosts)
+{
+	char line[CELLS * (CELL_BYTES + 2)];
+	size_t used = 0;
+
+	for (unsigned i = hosts ? 0 : 1; i < CELLS; i++)
+		used += (size_t)snprintf(line + used, sizeof line - used,
+					 to_the_right[i] ? "%*s  " : "%-*s  ", width[i],
+					 row->cell[i]);
+	while (used && line[used - 1] == ' ')
+		used--;
+	fprintf(f, "%.*s\n", (int)used, line);
+}
+
+static unsigned print_rows(FILE *f, json_t *const *ranks, unsigned count, bool hosts)
+{
+	struct row *row = calloc(count + 1, sizeof *row);
+	int width[CELLS] = {0};
+
+	if (!row)
+		return 0;
+	for (unsigned i = 0; i < CELLS; i++)
+		snprintf(row[0].cell[i], CELL_BYTES, "%s", heads[i]);
+	for (unsigned k = 0; k < count; k++)
+		fill(&row[k + 1], ranks[k]);
+	for (unsigned k = 0; k <= count; k++)
+		for (unsigned i = 0; i < CELLS; i++)
+			if ((int)strlen(row[k].cell[i]) > width[i])
+				width[i] = (int)strlen(row[k].cell[i]);
+	for (unsigned k = 0; k <= count; k++)
+		print_row(f, &row[k], width, hosts);
+	free(row);
+	return count;
+}
+
+unsigned ps_print(FILE *f, const json_t *found, const char *job, int pid)
+{
+	const json_t *ranks = json_object_get(found, "ranks");
+	const json_t *silent = json_object_get(found, "silent");
+	const size_t all = json_array_size(ranks);
+	json_t **shown = calloc(all + 1, sizeof(json_t *));
+	unsigned count = 0;
+
+	for (size_t i = 0; shown && i < all; i++)
+		if (is_shown(json_array_get(ranks, i), job, pid))
+			shown[count++] = json_array_get(ranks, i);
+	if (count) {
+		qsort(shown, count, sizeof(json_t *), compare);
+		print_rows(f, shown, count, json_is_true(json_object_get(found, "merged")));
+	}
+	free(shown);
+	for (size_t i = 0; i < json_array_size(silent); i++)
+		fprintf(f, "process %llu does not answer: is it stopped?\n",
+			(unsigned long long)json_integer_value(json_array_get(silent, i)));
+	return count;
+}
+
+/* ---- several hosts ---- */
+
+/* What one host has printed: ranks and silent ones behind the others.  False: it is nothing such.
+ */
+static bool merge_line(json_t *found, const char *line)
+{
+	const char *begin = strchr(line, '{'); /* pdsh and others write the host before it */
+	json_t *one = begin ? json_loads(begin, 0, NULL) : NULL;
+	const json_t *ranks = json_object_get(one, "ranks");
+
+	for (size_t i = 0; i < json_array_size(ranks); i++) {
+		json_t *r = json_array_get(ranks, i);
+		if (!json_is_object(r))
+			continue;
+		json_object_set_new(r, "host", json_string(text_of(one, "host")));
+		json_array_append(json_object_get(found, "ranks"), r);
+	}
+	json_array_extend(json_object_get(found, "silent"), json_object_get(one, "silent"));
+	const bool is_one = json_is_array(ranks);
+	json_decref(one);
+	return is_one;
+}
+
+static json_t *merge(FILE *f, char *why)
+{
+	json_t *found = json_pack("{s:b, s:s, s:o, s:o}", "merged", 1, "host", "several", "ranks",
+				  json_array(), "silent", json_array());
+	char *line = NULL;
+	size_t room = 0, all = 0;
+	unsigned number = 0;
+	ssize_t n;
+
+	while (found && (n = getline(&line, &room, f)) > 0) {
+		number++;
+		all += (size_t)n;
+		if (all > MERGE_BYTES)
+			snprintf(why, ARGS_WHY_BYTES, "standard input: expected %u MiB at most",
+				 MERGE_BYTES >> 20);
+		else if (strspn(line, " \t\r\n") == (size_t)n || merge_line(found, line))
+			continue;
+		else
+			snprintf(why, ARGS_WHY_BYTES,
+				 "standard input:%u: expected a line of `fanin ps --json`", number);
+		json_decref(found);
+		found = NULL;
+	}
+	free(line);
+	return found;
+}
+
+/* ---- the command ---- */
+
+static int tell_nothing(const struct ps_args *a)
+{
+	if (*a->job || a->pid)
+		fprintf(stderr, "fanin ps: no such ranks here\n");
+	else
+		fprintf(stderr,
+			"fanin ps: no ranks%s run here. A process is seen from the begin of its first "
+			"communicator on, unless FANIN_PS=0 is set; of another user, by root alone; in "
+			"a container with a network of its own, from inside.\n",
+			geteuid() ? " of this user" : "");
+	return 1;
+}
+
+/* Leave out what was not asked for. */
+static void keep(json_t *found, const struct ps_args *a)
+{
+	json_t *ranks = json_object_get(found, "ranks");
+
+	for (size_t i = json_array_size(ranks); i > 0; i--) {
+		const json_t *r = json_array_get(ranks, i - 1);
+		const bool wanted =
+			(!*a->job || !strcmp(text_of(r, "job"), a->job)) &&
+			(!a->pid || json_integer_value(json_object_get(r, "pid")) == a->pid);
+		if (!wanted)
+			json_array_remove(ranks, i - 1);
+	}
+}
+
+int cmd_ps(int argc, char **argv)
+{
+	struct ps_args a = {.pid = 0};
+	char why[ARGS_WHY_BYTES] = "out of memory";
+
+	args_parse(&command, &a, argc, argv);
+	json_t *found = a.merge ? merge(stdin, why) : ps_collect(why);
+	if (!found) {
+		fprintf(stderr, "fanin ps: %s\n", why);
+		return 1;
+	}
+	if (!a.merge)
+		ps_complete(found);
+	int e = 0;
+	if (a.json) {
+		keep(found, &a);
+		e = json_dumpf(found, stdout, JSON_COMPACT) || putchar('\n') == EOF;
+	} else if (!ps_print(stdout, found, a.job, a.pid) &&
+		   !json_array_size(json_object_get(found, "silent"))) {
+		e = tell_nothing(&a);
+	}
+	json_decref(found);
+	return e;
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ps_collect.c - asks the processes of this host what their ranks do, and the aggregators that
+ * these wait for on whom they wait. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "args.h"
+#include "ask.h"
+#include "lib/rank/roster.h"
+#include "net/clock.h"
+#include "net/udp.h"
+#include "ps.h"
+
+#define TABLE	      "/proc/net/unix"
+#define TABLE_BYTES   (64 << 20) /* of it that are read */
+#define PROCESSES_MAX 1024
+#define WAVE	      128 /* asked at a time */
+#define WAIT_MS	      2000
+#define LISTENS	      0x10000 /* of a socket's flags in TABLE: __SO_ACCEPTCON */
+#define BLOCK_BYTES   (64 << 10)
+#define QUESTION_MS   500 /* for all aggregators together */
+#define QUESTIONS_MAX 16
+#define BUFFER_BYTES  (256 << 10)
+
+/* ---- who is there ---- */
+
+static char *read_table(char *why)
+{
+	FILE *f = fopen(TABLE, "re");
+	char *text = NULL;
+	size_t used = 0, room = 0, n;
+
+	while (f && used < TABLE_BYTES) {
+		if (used + BLOCK_BYTES >= room) {
+			char *more = realloc(text, room = 2 * room + 2 * BLOCK_BYTES);
+			if (!more)
+				break;
+			text = more;
+		}
+		n = fread(text + used, 1, BLOCK_BYTES, f);
+		used += n;
+		if (!n)
+			break;
+	}
+	if (text)
+		text[used] = '\0';
+	else
+		snprintf(why, ARGS_WHY_BYTES, TABLE ": %s: it names the processes that have ranks",
+			 strerror(errno));
+	if (f)
+		fclose(f);
+	return text;
+}
+
+unsigned ps_names(struct ps_name *names, unsigned most, const char *text)
+{
+	unsigned count = 0;
+
+	for (const char *line = text; line && count < most; line = strchr(line, '\n')) {
+		struct ps_name *n = &names[count];
+		unsigned flags, uid;
+		int at = 0, end = 0;
+		line += *line == '\n';
+		if (sscanf(line,
+			   "%*x: %*x %*x %x %*x %*x %*u @%n" FAN_ROSTER_NAME "%u/%*16[0-9a-f]%n",
+			   &flags, &at, &uid, &end) != 2 ||
+		    !end || flags != LISTENS || line[end] != '\n' ||
+		    (size_t)(end - at) >= sizeof n->text)
+			continue;
+		memcpy(n->text, line + at, (size_t)(end - at));
+		n->text[end - at] = '\0';
+		n->uid = uid;
+		count++;
+	}
+	return count;
+}
+
+/* ---- asking them ---- */
+
+/* One process. */
+struct talk {
+	const struct ps_name *name;
+	int fd; /* -1: it is over */
+	int pid;
+	char *text;
+	size_t used, room;
+	bool whole;
+};
+
+/* Connect.  1: done; 0: later, its queue is full; -1: never. */
+static int greet(struct talk *t)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	struct ucred who;
+	socklen_t bytes = sizeof who;
+	const size_t n = strlen(t->name->text);
+
+	t->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (t->fd < 0)
+		return -1;
+	memcpy(at.sun_path + 1, t->name->text, n);
+	if (connect(t->fd, (struct sockaddr *)&at,
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n))) {
+		const int later = errno == EAGAIN ? 0 : -1;
+		close(t->fd);
+		t->fd = -1;
+		return later;
+	}
+	/* who has taken another user's name is not believed */
+	if (getsockopt(t->fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) || who.uid != t->name->uid) {
+		close(t->fd);
+		t->fd = -1;
+		return -1;
+	}
+	t->pid = who.pid;
+	return 1;
+}
+
+static void end_talk(struct talk *t)
+{
+	close(t->fd);
+	t->fd = -1;
+}
+
+static void take(struct talk *t)
+{
+	if (t->room - t->used < BLOCK_BYTES) {
+		char *more = t->used > FAN_ROSTER_BYTES
+				     ? NULL
+				     : realloc(t->text, t->room += 4 * BLOCK_BYTES);
+		if (!more) {
+			end_talk(t);
+			return;
+		}
+		t->text = more;
+	}
+	const ssize_t n = recv(t->fd, t->text + t->used, t->room - t->used, 0);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n > 0)
+		t->used += (size_t)n;
+	t->whole = t->used && t->text[t->used - 1] == '\n';
+	if (n <= 0 || t->whole)
+		end_talk(t);
+}
+
+/* Ask `count` processes at once, until `by_ns`. */
+static void ask_wave(struct talk *t, unsigned count, uint64_t by_ns)
+{
+	struct pollfd p[WAVE];
+	bool later[WAVE];
+
+	for (unsigned i = 0; i < count; i++)
+		later[i] = greet(&t[i]) == 0;
+	for (;;) {
+		unsigned open = 0;
+		int wait = fan_clock_timeout_ms(by_ns, -1);
+		for (unsigned i = 0; i < count; i++) {
+			if (later[i])
+				later[i] = greet(&t[i]) == 0;
+			p[i] = (struct pollfd){.fd = t[i].fd, .events = POLLIN};
+			open += t[i].fd >= 0 || later[i];
+			wait = later[i] && wait > 10 ? 10 : wait;
+		}
+		if (!open || !wait || (poll(p, count, wait) < 0 && errno != EINTR))
+			break;
+		for (unsigned i = 0; i < count; i++)
+			if (p[i].fd >= 0 && p[i].revents)
+				take(&t[i]);
+	}
+	for (unsigned i = 0; i < count; i++)
+		if (t[i].fd >= 0)
+			end_talk(&t[i]);
+}
+
+/* Its ranks behind the others, each with the process. */
+static bool add_ranks(json_t *ranks, const struct talk *t)
+{
+	json_t *j = t->whole ? json_loadb(t->text, t->used, 0, NULL) : NULL;
+	const json_t *of = json_object_get(j, "ranks");
+	const json_t *program = json_object_get(j, "program");
+
+	for (size_t i = 0; i < json_array_size(of); i++) {
+		json_t *r = json_array_get(of, i);
+		if (!json_is_object(r))
+			continue;
+		json_object_set_new(r, "pid", json_integer(t->pid));
+		json_object_set_new(r, "uid", json_integer(t->name->uid));
+		json_object_set_new(
+			r, "program",
+			json_string(json_is_string(program) ? json_string_value(program) : "?"));
+		json_array_append(ranks, r);
+	}
+	const bool told = json_is_array(of);
+	json_decref(j);
+	return told;
+}
+
+static void ask_all(json_t *found, const struct ps_name *names, unsigned count)
+{
+	static struct talk talk[PROCESSES_MAX];
+	const uint64_t by_ns = fan_clock_ns() + WAIT_MS * FAN_MS;
+	json_t *ranks = json_object_get(found, "ranks");
+	json_t *silent = json_object_get(found, "silent");
+	unsigned talks = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		if (names[i].uid == geteuid() || !geteuid())
+			talk[talks++] = (struct talk){.name = &names[i], .fd = -1};
+	for (unsigned i = 0; i < talks; i += WAVE)
+		ask_wave(talk + i, talks - i < WAVE ? talks - i : WAVE, by_ns);
+	for (unsigned i = 0; i < talks; i++) {
+		if (!add_ranks(ranks, &talk[i]) && talk[i].pid)
+			json_array_append_new(silent, json_integer(talk[i].pid));
+		free(talk[i].text);
+	}
+}
+
+json_t *ps_collect(char *why)
+{
+	static struct ps_name names[PROCESSES_MAX];
+	char host[256] = "?";
+	char *text = read_table(why);
+
+	if (!text)
+		return NULL;
+	gethostname(host, sizeof host - 1);
+	json_t *found = json_pack("{s:s, s:o, s:o}", "host", host, "ranks", json_array(), "silent",
+				  json_array());
+	ask_all(found, names, ps_names(names, PROCESSES_MAX, text));
+	free(text);
+	return found;
+}
+
+/* ---- asking aggregators ---- */
+
+/* The state of a job at an aggregator: 1; 0: it does not tell, or does not have it. */
+static int ask_about(struct fan_report *r, const char *at, const char *job, uint64_t by_ns)
+{
+	static uint8_t buffer[FAN_UDP_RECV_BYTES];
+	char why[ARGS_WHY_BYTES];
+	struct ask_talk t = {.buffer = buffer, .why = why};
+	struct fan_udp_options o = {.buffer_bytes = BUFFER_BYTES};
+	int found = 0;
+
+	if (fan_peer_parse(&o.connect, at, why, sizeof why) || fan_udp_open(&t.udp, &o))
+		return 0;
+	*r = (struct fan_report){.jobs = 1};
+	for (unsigned i = 0; i < FAN_GROUPS_MAX && i < r->jobs && !found; i++) {
+		const struct ask_question w = {
+			.topic = FAN_TOPIC_JOB, .index = (uint16_t)i, .job = r};
+		if (fan_clock_ns() > by_ns || ask_once(&t, &w) != 1)
+			break;
+		found = i < r->jobs && strlen(job) == r->name_bytes &&
+			!memcmp(job, r->name, r->name_bytes);
+	}
+	fan_udp_close(&t.udp);
+	return found;
+}
+
+/* Ranks of a report, as the job of the rank calls them. */
+static json_t *named(const struct fan_report *r, const json_t *of)
+{
+	json_t *ranks = json_array();
+
+	for (unsigned i = fan_ranks_first(r->missing); i < FAN_RANKS_MAX;
+	     i = fan_ranks_next(r->missing, i + 1)) {
+		json_t *g = json_array_get(of, i);
+		json_array_append_new(ranks, g ? json_incref(g) : json_integer(i));
+	}
+	return ranks;
+}
+
+static bool is_rank_of(const json_t *r, const json_t *other)
+{
+	return json_equal(json_object_get(r, "pid"), json_object_get(other, "pid")) &&
+	       json_equal(json_object_get(r, "job"), json_object_get(other, "job")) &&
+	       json_equal(json_object_get(r, "rank"), json_object_get(other, "rank"));
+}
+
+/* What goes between hosts is the work of a rank of its own, the column: what that knows belongs to
+ * the rank. */
+static void take_from_column(json_t *r, const json_t *ranks)
+{
+	for (size_t i = 0; i < json_array_size(ranks); i++) {
+		json_t *c = json_array_get(ranks, i);
+		if (!json_is_true(json_object_get(c, "column")) || !is_rank_of(r, c))
+			continue;
+		json_object_set(r, "parts", json_object_get(c, "parts"));
+		json_object_set(r, "places", json_object_get(c, "places"));
+		json_object_set(r, "of", json_object_get(c, "of"));
+		json_object_set(r, "stats_net", json_object_get(c, "stats"));
+		return;
+	}
+}
+
+void ps_complete(json_t *found)
+{
+	const uint64_t by_ns = fan_clock_ns() + QUESTION_MS * FAN_MS;
+	json_t *ranks = json_object_get(found, "ranks");
+	json_t *asked = json_object();
+
+	for (size_t i = 0; i < json_array_size(ranks); i++) {
+		json_t *r = json_array_get(ranks, i);
+		if (json_is_true(json_object_get(r, "column")))
+			continue;
+		take_from_column(r, ranks);
+		const char *state = json_string_value(json_object_get(r, "state"));
+		const json_t *place = json_array_get(json_object_get(r, "places"), 0);
+		const char *at = json_string_value(json_object_get(place, "at"));
+		const char *job = json_string_value(json_object_get(place, "job"));
+		char key[ARGS_TEXT_BYTES];
+		if (!state || strcmp(state, "waits") || !at || !job ||
+		    json_array_size(json_object_get(r, "missing")))
+			continue;
+		snprintf(key, sizeof key, "%.80s %.160s", at, job);
+		json_t *known = json_object_get(asked, key);
+		if (!known && json_object_size(asked) < QUESTIONS_MAX) {
+			struct fan_report report;
+			known = ask_about(&report, at, job, by_ns)
+					? named(&report, json_object_get(r, "of"))
+					: json_array();
+			json_object_set_new(asked, key, known);
+		}
+		json_object_set(r, "missing", known ? known : json_null());
+	}
+	json_decref(asked);
+}

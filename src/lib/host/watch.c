@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "watch.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "net/clock.h"
+
+/* As the ranks have met: rank[number].rank is not set until it opens. */
+static uint16_t rank_of(const struct fan_host_comm *l, unsigned number)
+{
+	assert(number < l->s->ranks);
+	return l->rank_at[l->board.with.host][number];
+}
+
+/* End the segment, with number `i` to blame. */
+static void blame(struct fan_host_comm *l, unsigned i, int error, const char *why)
+{
+	uint64_t here[FAN_RANK_WORDS] = {0}, lost[FAN_RANK_WORDS] = {0};
+	fan_ranks_set(here, l->board.with.host);
+	fan_ranks_set(lost, rank_of(l, i));
+	fan_host_fail(l->s, l->board.me, error, why,
+		      &(struct fan_host_blame){lost, FAN_CAUSE_LOST(i), here});
+}
+
+void fan_host_suspect(struct fan_rank *c, unsigned i, uint64_t now_ns)
+{
+	struct fan_host_comm *l = c->host;
+	struct fan_host_rank *r = &l->s->rank[i];
+	const bool ended = fan_host_has_ended(l->s, l->memory.fd, i);
+	const struct fan_host_last_word *h = &l->heard[i];
+	fan_host_hear(&l->heard[i], l->s, i, 0, now_ns); /* after that: it may have left */
+	const uint64_t since_ns = h->at_ns > l->moved_ns ? h->at_ns : l->moved_ns;
+	const int64_t come_ms = h->at_ns ? 0 : fan_config_join_ms(&c->cfg),
+		      patient_ms = come_ms + c->cfg.alive_ms;
+	char why[FAN_HOST_WHY_BYTES];
+	if (h->beat_ns == UINT64_MAX) {
+		snprintf(why, sizeof why,
+			 "rank %u left job \"%s\" while other ranks still needed it", rank_of(l, i),
+			 c->cfg.job);
+		blame(l, i, FAN_E_RANK_LEFT, why);
+	} else if (ended) {
+		snprintf(why, sizeof why, "rank %u has ended: it was killed, or ended by itself",
+			 rank_of(l, i));
+		blame(l, i, FAN_E_RANK_LOST, why);
+	} else if (now_ns > since_ns + (uint64_t)patient_ms * FAN_MS) {
+		snprintf(why, sizeof why, "rank %u stopped answering (silent for more than %.1f s)",
+			 rank_of(l, i), (double)patient_ms / 1e3);
+		blame(l, i, FAN_E_RANK_LOST, why);
+	} else {
+		atomic_store(&r->asked, 1);
+		fan_host_ring(l->s, i, FAN_HOST_WORK);
+		fan_host_ring(l->s, i, FAN_HOST_CALL);
+	}
+}
+
+void fan_host_stall(struct fan_rank *c, const bool *missing)
+{
+	char list[FAN_HOST_WHY_BYTES / 2], why[FAN_HOST_WHY_BYTES];
+	uint64_t lost[FAN_RANK_WORDS] = {0};
+	for (unsigned i = 0; i < c->host->s->ranks; i++)
+		if (missing[i])
+			fan_ranks_set(lost, rank_of(c->host, i));
+	fan_fault_ranks_text(list, sizeof list, lost);
+	snprintf(why, sizeof why, "no progress for %.4g s: %s did not take part",
+		 c->cfg.timeout_ms / 1e3, list);
+	fan_host_fail(c->host->s, c->host->board.me, FAN_E_STALLED, why,
+		      &(struct fan_host_blame){.lost = lost, .cause = FAN_E_STALLED});
+}
+
+/* For whom it waits, to the snapshot. */
+static void note_waits(const struct fan_host_comm *l, struct fan_rank_snapshot *s)
+{
+	bool missing[FAN_HOST_RANKS_MAX], shares;
+	char list[FAN_HOST_WHY_BYTES];
+	const bool away = l->net && l->sent_first < l->sent_next;
+	const unsigned count = fan_host_missing(&l->board, missing, &shares);
+	for (unsigned i = 0; i < l->s->ranks; i++)
+		if (missing[i])
+			fan_ranks_set(s->missing, rank_of(l, i));
+	fan_fault_ranks_text(list, sizeof list, s->missing);
+	if (count)
+		snprintf(s->waits, sizeof s->waits, "waits for %s to %s%s", list,
+			 shares ? "sum a share" : "take part", away ? ", and for other hosts" : "");
+	else if (away)
+		snprintf(s->waits, sizeof s->waits, "waits for other hosts");
+}
+
+void fan_host_take_snapshot(struct fan_rank *c, uint64_t now_ns)
+{
+	const struct fan_host_comm *l = c->host;
+	struct fan_rank_snapshot *s = &c->shown.snapshot;
+	pthread_mutex_lock(&c->lock);
+	*s = (struct fan_rank_snapshot){.at_ns = now_ns, .moved_ns = l->moved_ns};
+	for (uint64_t n = l->ended; n < l->board.next_op; n++)
+		fan_rank_snapshot_add(s, l->running[n % FAN_HOST_OPS_MAX]);
+	if (!atomic_load(&c->error) && l->ended < l->board.next_op)
+		note_waits(l, s);
+	pthread_mutex_unlock(&c->lock);
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "roster.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <jansson.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/base/config.h"
+#include "lib/base/rank_file.h"
+#include "net/clock.h"
+#include "rank.h"
+
+#define VERSION	    1 /* of an answer */
+#define NAME_TRIES  8 /* nonces, where a name is taken */
+#define BACKLOG	    16
+#define NAP_MIN_NS  (FAN_MS / 10)
+#define NAP_MAX_NS  (5 * FAN_MS)
+#define NS_PER_S    1e9
+#define POLL_MS	    50 /* between looks whether the last rank has gone */
+#define ENTRY_TURNS (FAN_ROSTER_TURNS + 1)
+
+/* A rank, and what its tensors were, turn by turn: a ring. */
+struct entry {
+	struct fan_rank *rank;
+	unsigned turns;
+	uint64_t at_ns[ENTRY_TURNS], bytes[ENTRY_TURNS];
+};
+
+/* `life` is held while the thread is begun or ended; `lock` while `entry` is used.  Neither is held
+ * while anybody is waited for, but the end of the thread. */
+static struct {
+	pthread_mutex_t life, lock;
+	struct entry *entry[FAN_ROSTER_MAX];
+	unsigned entries;
+	unsigned more; /* ranks for which there was no entry */
+	pthread_t thread;
+	bool runs;
+	int fd; /* of its socket, if it runs */
+	char name[FAN_ROSTER_NAME_BYTES];
+	atomic_bool ends;
+} roster = {.life = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* ---- fork ---- */
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&roster.life);
+	pthread_mutex_lock(&roster.lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&roster.lock);
+	pthread_mutex_unlock(&roster.life);
+}
+
+/* The ranks are the parent's, and so is the thread. */
+static void in_child(void)
+{
+	for (unsigned i = 0; i < roster.entries; i++)
+		free(roster.entry[i]);
+	roster.entries = roster.more = 0;
+	if (roster.runs)
+		close(roster.fd);
+	roster.runs = false;
+	*roster.name = '\0';
+	after_fork();
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(before_fork, after_fork, in_child);
+}
+
+/* ---- what is told ---- */
+
+static void nap(uint64_t ns)
+{
+	nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+}
+
+static uint64_t snapshot_ns(const struct fan_rank *c)
+{
+	pthread_mutex_lock((pthread_mutex_t *)&c->lock);
+	const uint64_t at_ns = c->shown.snapshot.at_ns;
+	pthread_mutex_unlock((pthread_mutex_t *)&c->lock);
+	return at_ns;
+}
+
+static bool all_told(uint64_t since_ns)
+{
+	bool all = true;
+	pthread_mutex_lock(&roster.lock);
+	for (unsigned i = 0; i < roster.entries && all; i++)
+		all = snapshot_ns(roster.entry[i]->rank) >= since_ns;
+	pthread_mutex_unlock(&roster.lock);
+	return all;
+}
+
+/* Have every rank say what it does, as far as they do in time. */
+static void ask_all(void)
+{
+	const uint64_t begin_ns = fan_clock_ns(), by_ns = begin_ns + FAN_ROSTER_ASK_MS * FAN_MS;
+	uint64_t nap_ns = NAP_MIN_NS;
+	pthread_mutex_lock(&roster.lock);
+	for (unsigned i = 0; i < roster.entries; i++)
+		roster.entry[i]->rank->kind->look(roster.entry[i]->rank);
+	pthread_mutex_unlock(&roster.lock);
+	while (!all_told(begin_ns) && fan_clock_ns() < by_ns && !atomic_load(&roster.ends)) {
+		nap(nap_ns);
+		nap_ns = 2 * nap_ns < NAP_MAX_NS ? 2 * nap_ns : NAP_MAX_NS;
+	}
+}
+
+/* Bytes a second of `e` since its oldest turn that is kept, or 0; and over what time. */
+static double rate_of(const struct entry *e, uint64_t now_ns, double *over_s)
+{
+	struct fanin_stats s = {.size = sizeof s};
+	const unsigned oldest = e->turns > FAN_ROSTER_TURNS ? e->turns - FAN_ROSTER_TURNS : 0;
+	const uint64_t since_ns = e->turns ? e->at_ns[oldest % ENTRY_TURNS] : now_ns;
+	*over_s = 0;
+	if (now_ns <= since_ns)
+		return 0;
+	fan_rank_read_stats(e->rank, &s);
+	*over_s = (double)(now_ns - since_ns) / NS_PER_S;
+	return (double)(s.bytes - e->bytes[oldest % ENTRY_TURNS]) / *over_s;
+}
+
+static json_t *ranks_json(void)
+{
+	json_t *ranks = json_array();
+	const uint64_t now_ns = fan_clock_ns();
+	pthread_mutex_lock(&roster.lock);
+	for (unsigned i = 0; i < roster.entries; i++) {
+		double over_s;
+		const double rate = rate_of(roster.entry[i], now_ns, &over_s);
+		json_array_append_new(ranks,
+				      fan_rank_tell(roster.entry[i]->rank, now_ns, rate, over_s));
+	}
+	pthread_mutex_unlock(&roster.lock);
+	return ranks;
+}
+
+/* One line, which the caller frees; NULL: out of memory, or too long. */
+static char *answer_text(void)
+{
+	json_t *j = json_pack("{s:i, s:i, s:s, s:s, s:i, s:o}", "version", VERSION, "pid",
+			      (int)getpid(), "program", program_invocation_short_name, "library",
+			      fanin_version(), "more", (int)roster.more, "ranks", ranks_json());
+	char *text = json_dumps(j, JSON_COMPACT | JSON_ENSURE_ASCII);
+	json_decref(j);
+	if (text && strlen(text) > FAN_ROSTER_BYTES) {
+		free(text);
+		text = NULL;
+	}
+	return text;
+}
+
+/* ---- who asks ---- */
+
+bool fan_roster_may_ask(unsigned uid)
+{
+	return uid == 0 || uid == geteuid();
+}
+
+static bool is_friend(int fd)
+{
+	struct ucred peer;
+	socklen_t bytes = sizeof peer;
+	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) &&
+	       fan_roster_may_ask(peer.uid);
+}
+
+static void send_text(int fd, const char *text, size_t bytes)
+{
+	const uint64_t by_ns = fan_clock_ns() + FAN_ROSTER_SEND_MS * FAN_MS;
+	while (bytes && !atomic_load(&roster.ends) && fan_clock_ns() < by_ns) {
+		const ssize_t n = send(fd, text, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n > 0) {
+			text += n;
+			bytes -= (size_t)n;
+		} else if (errno == EAGAIN) {
+			struct pollfd p = {.fd = fd, .events = POLLOUT};
+			poll(&p, 1, POLL_MS);
+		} else if (errno != EINTR) {
+			return;
+		}
+	}
+}
+
+static void answer(void)
+{
+	const int fd = accept4(roster.fd, NULL, NULL, SOCK_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (is_friend(fd)) {
+		ask_all();
+		char *text = answer_text();
+		if (text) {
+			send_text(fd, text, strlen(text));
+			send_text(fd, "\n", 1);
+		}
+		free(text);
+	}
+	close(fd);
+	nap(FAN_ROSTER_PAUSE_MS * FAN_MS);
+}
+
+/* ---- the thread ---- */
+
+/* Note how far each rank is. */
+static void take_turn(uint64_t now_ns)
+{
+	pthread_mutex_lock(&roster.lock);
+	for (unsigned i = 0; i < roster.entries; i++) {
+		struct entry *e = roster.entry[i];
+		struct fanin_stats s = {.size = sizeof s};
+		fan_rank_read_stats(e->rank, &s);
+		e->at_ns[e->turns % ENTRY_TURNS] = now_ns;
+		e->bytes[e->turns % ENTRY_TURNS] = s.bytes;
+		e->turns++;
+	}
+	pthread_mutex_unlock(&roster.lock);
+}
+
+static void *run(void *arg)
+{
+	uint64_t turn_ns = fan_clock_ns();
+	(void)arg;
+	pthread_setname_np(pthread_self(), "fanin-ps");
+	while (!atomic_load(&roster.ends)) {
+		struct pollfd p = {.fd = roster.fd, .events = POLLIN};
+		const uint64_t now_ns = fan_clock_ns();
+		if (now_ns >= turn_ns) {
+			take_turn(now_ns);
+			turn_ns = now_ns + FAN_ROSTER_TURN_MS * FAN_MS;
+		}
+		if (poll(&p, 1, fan_clock_timeout_ms(turn_ns, -1)) > 0 &&
+		    !atomic_load(&roster.ends))
+			answer();
+	}
+	return NULL;
+}
+
+/* A name that nobody has.  The socket, or -1 with errno. */
+static int listen_at(char *name)
+{
+	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int e = fd < 0 ? errno : EADDRINUSE;
+	for (unsigned i = 0; i < NAME_TRIES && e == EADDRINUSE; i++) {
+		struct sockaddr_un at = {.sun_family = AF_UNIX};
+		const int n = snprintf(name, FAN_ROSTER_NAME_BYTES, FAN_ROSTER_NAME "%u/%016llx",
+				       (unsigned)geteuid(), (unsigned long long)fan_clock_nonce());
+		assert(n > 0 && n < FAN_ROSTER_NAME_BYTES);
+		memcpy(at.sun_path + 1, name, (size_t)n);
+		const socklen_t bytes =
+			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+		e = bind(fd, (struct sockaddr *)&at, bytes) || listen(fd, BACKLOG) ? errno : 0;
+	}
+	if (!e)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	*name = '\0';
+	errno = e;
+	return -1;
+}
+
+static void start(void)
+{
+	sigset_t all, before;
+	char why[FAN_CONFIG_WHY_BYTES], cause[160];
+	int e = 0;
+	atomic_store(&roster.ends, false);
+	roster.fd = listen_at(roster.name);
+	if (roster.fd < 0)
+		e = errno;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	if (!e)
+		e = pthread_create(&roster.thread, NULL, run, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	roster.runs = !e;
+	if (!e)
+		return;
+	if (roster.fd >= 0)
+		close(roster.fd);
+	*roster.name = '\0';
+	snprintf(why, sizeof why, "fanin ps will not see this process: %.300s",
+		 fan_files_strerror(e, cause, sizeof cause));
+	fan_rank_file_fail("FANIN_PS", why);
+}
+
+static void stop(void)
+{
+	atomic_store(&roster.ends, true);
+	shutdown(roster.fd, SHUT_RDWR); /* wakes it */
+	pthread_join(roster.thread, NULL);
+	close(roster.fd);
+	roster.runs = false;
+	*roster.name = '\0';
+}
+
+/* ---- ranks ---- */
+
+/* True: it has an entry. */
+static bool enter(struct fan_rank *c)
+{
+	struct entry *e = calloc(1, sizeof *e);
+	pthread_mutex_lock(&roster.lock);
+	const bool fits = e && roster.entries < FAN_ROSTER_MAX;
+	if (fits) {
+		e->rank = c;
+		roster.entry[roster.entries++] = e;
+	} else {
+		roster.more++;
+	}
+	pthread_mutex_unlock(&roster.lock);
+	if (!fits)
+		free(e);
+	return fits;
+}
+
+void fan_roster_add(struct fan_rank *c)
+{
+	assert(c->thread.started);
+	if (!fan_config_flag("FANIN_PS", true))
+		return;
+	pthread_once(&once, watch_forks);
+	pthread_mutex_lock(&roster.life);
+	if (enter(c) && !roster.runs)
+		start();
+	pthread_mutex_unlock(&roster.life);
+}
+
+void fan_roster_remove(struct fan_rank *c)
+{
+	struct entry *gone = NULL;
+	pthread_mutex_lock(&roster.life);
+	pthread_mutex_lock(&roster.lock);
+	for (unsigned i = 0; i < roster.entries && !gone; i++)
+		if (roster.entry[i]->rank == c) {
+			gone = roster.entry[i];
+			roster.entry[i] = roster.entry[--roster.entries];
+		}
+	const bool empty = !roster.entries;
+	pthread_mutex_unlock(&roster.lock);
+	if (gone && empty && roster.runs)
+		stop();
+	pthread_mutex_unlock(&roster.life);
+	free(gone);
+}
+
+void fan_roster_name(char *name)
+{
+	pthread_mutex_lock(&roster.life);
+	memcpy(name, roster.name, sizeof roster.name);
+	pthread_mutex_unlock(&roster.life);
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* snapshot.c - what a rank does and for whom it waits, for who asks (roster.h). */
+#include <assert.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "net/clock.h"
+#include "rank.h"
+#include "roster.h"
+#include "wait_text.h"
+
+#define ADDRESS_BYTES 80
+#define LIST_BYTES    256
+#define NS_PER_S      1e9
+#define SHARE_WHOLE   4294967296.0 /* FAN_CUT_WHOLE */
+
+/* ---- taking one ---- */
+
+void fan_rank_snapshot_add(struct fan_rank_snapshot *s, const struct fanin_op *op)
+{
+	if (s->ops == FAN_RANK_SNAPSHOT_OPS)
+		return;
+	s->op[s->ops++] = (struct fan_rank_op_shown){
+		.name = fan_op_name(op),
+		.bytes = op->op.count * fan_dtype_bytes(op->op.dtype),
+		.started_ns = op->started_ns,
+	};
+}
+
+static bool has_place(const struct fan_rank_snapshot *s, const char *job)
+{
+	for (unsigned i = 0; i < s->places; i++)
+		if (!strcmp(s->place[i].job, job))
+			return true;
+	return false;
+}
+
+/* The aggregators from which the oldest operation lacks results. */
+static void add_places(struct fan_rank_snapshot *s, const struct fan_rank *c)
+{
+	const struct fanin_op *op = c->ops.running[0];
+	for (unsigned i = op->connections_done; i < op->connections; i++) {
+		const struct fan_connection *cn = &c->connection[i];
+		const bool done = op->id[i] == FAN_OP_NOWHERE || !cn->w ||
+				  fan_worker_test(cn->w, op->id[i]) != FAN_E_PENDING;
+		const struct fan_job_part *part = &c->parts.job[cn->part];
+		if (done || s->places == FAN_RANK_SNAPSHOT_PLACES || has_place(s, part->name))
+			continue;
+		s->place[s->places].at = cn->switch_addr;
+		memcpy(s->place[s->places++].job, part->name, sizeof part->name);
+	}
+}
+
+static void write_places(struct fan_rank_snapshot *s)
+{
+	char at[ADDRESS_BYTES];
+	size_t used = (size_t)snprintf(s->waits, sizeof s->waits, "waits for results from");
+	for (unsigned i = 0; i < s->places && used < sizeof s->waits; i++)
+		used += (size_t)snprintf(s->waits + used, sizeof s->waits - used, "%s %s",
+					 i ? "," : "",
+					 fan_peer_text(&s->place[i].at, at, sizeof at));
+}
+
+/* Ranks that have not joined, by the numbers of the job. */
+static void add_missing(struct fan_rank_snapshot *s, const struct fan_rank *c)
+{
+	uint64_t missing[FAN_RANK_WORDS];
+	const bool known = c->connections && c->connection[0].w &&
+			   fan_worker_missing(c->connection[0].w, missing);
+	for (unsigned r = 0; known && r < (unsigned)c->cfg.ranks; r++)
+		if (fan_ranks_has(missing, r))
+			fan_ranks_set(s->missing, c->column.global ? c->column.global[r] : r);
+}
+
+void fan_rank_take_snapshot(struct fan_rank *c, uint64_t now_ns)
+{
+	struct fan_rank_snapshot *s = &c->shown.snapshot;
+	const struct fan_regroup *g = c->regroup;
+	*s = (struct fan_rank_snapshot){.at_ns = now_ns, .moved_ns = c->when.quiet_ns};
+	for (unsigned i = 0; i < c->ops.running_count; i++)
+		fan_rank_snapshot_add(s, c->ops.running[i]);
+	if (atomic_load(&c->error))
+		return;
+	if (!c->ready) {
+		fan_wait_text(c, now_ns, s->waits, sizeof s->waits);
+		add_missing(s, c);
+	} else if (g && g->phase != FAN_REGROUP_NONE) {
+		snprintf(s->waits, sizeof s->waits, "waits for the others to go on: %.400s",
+			 g->why);
+	} else if (c->ops.running_count) {
+		add_places(s, c);
+		if (s->places)
+			write_places(s);
+	}
+}
+
+/* ---- telling it ---- */
+
+static json_t *ops_json(const struct fan_rank_snapshot *s, uint64_t now_ns)
+{
+	json_t *ops = json_array();
+	for (unsigned i = 0; i < s->ops; i++) {
+		const struct fan_rank_op_shown *op = &s->op[i];
+		const double age = op->started_ns && op->started_ns < now_ns
+					   ? (double)(now_ns - op->started_ns) / NS_PER_S
+					   : 0;
+		json_array_append_new(ops, json_pack("{s:s, s:I, s:f}", "kind", op->name, "bytes",
+						     (json_int_t)op->bytes, "age_s", age));
+	}
+	return ops;
+}
+
+static json_t *places_json(const struct fan_rank_snapshot *s)
+{
+	json_t *places = json_array();
+	char at[ADDRESS_BYTES];
+	for (unsigned i = 0; i < s->places; i++)
+		json_array_append_new(places,
+				      json_pack("{s:s, s:s}", "at",
+						fan_peer_text(&s->place[i].at, at, sizeof at),
+						"job", s->place[i].job));
+	return places;
+}
+
+static json_t *parts_json(const struct fan_rank_shown *s)
+{
+	json_t *parts = json_array();
+	char at[ADDRESS_BYTES];
+	for (unsigned k = 0; k < s->stats.parts && k < FAN_PARTS_MAX; k++) {
+		const struct fan_part_shown *p = &s->part[k];
+		if (!p->at.port)
+			continue;
+		json_array_append_new(
+			parts, json_pack("{s:s, s:i, s:f, s:f, s:b}", "aggregator",
+					 fan_peer_text(&p->at, at, sizeof at), "inside", p->inside,
+					 "share", (double)p->share / SHARE_WHOLE, "rtt_s",
+					 (double)p->rtt_us / 1e6, "lost", (int)p->lost));
+	}
+	return parts;
+}
+
+static json_t *ranks_json(const uint64_t *set)
+{
+	json_t *ranks = json_array();
+	for (unsigned r = fan_ranks_first(set); r < FAN_RANKS_MAX; r = fan_ranks_next(set, r + 1))
+		json_array_append_new(ranks, json_integer((json_int_t)r));
+	return ranks;
+}
+
+/* The ranks of the job that a column has, by its own numbers. */
+static json_t *globals_json(const struct fan_rank *c)
+{
+	json_t *ranks = json_array();
+	for (int h = 0; h < c->cfg.ranks; h++)
+		json_array_append_new(ranks, json_integer(c->column.global[h]));
+	return ranks;
+}
+
+static json_t *stats_json(const struct fanin_stats *s)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:i}", "ops",
+			 (json_int_t)s->ops, "bytes", (json_int_t)s->bytes, "fragments",
+			 (json_int_t)s->fragments, "sent", (json_int_t)s->sent, "retransmits",
+			 (json_int_t)s->retransmits, "probes", (json_int_t)s->probes, "drops",
+			 (json_int_t)s->drops, "moves", (json_int_t)s->moves, "rtt_s",
+			 (double)s->srtt_ns / NS_PER_S, "server", s->server);
+}
+
+static const char *mode_of(const struct fan_rank *c)
+{
+	if (*c->cfg.controller_addr)
+		return "controller";
+	if (!c->kind->has_sockets)
+		return "memory";
+	return *c->cfg.switch_addr ? "switch" : "hosts";
+}
+
+/* Since when nothing has moved, in seconds; 0: nothing is under way, or it moves. */
+static double waited_s(const struct fan_rank_snapshot *s, unsigned open, uint64_t now_ns)
+{
+	if (!s->at_ns || !open || !s->moved_ns || s->moved_ns + FAN_ROSTER_WAIT_NS > now_ns)
+		return 0;
+	return (double)(now_ns - s->moved_ns) / NS_PER_S;
+}
+
+json_t *fan_rank_tell(const struct fan_rank *c, uint64_t now_ns, double rate, double over_s)
+{
+	struct fan_rank_shown shown;
+	pthread_mutex_lock((pthread_mutex_t *)&c->lock);
+	memcpy(&shown, &c->shown, sizeof shown);
+	const bool ready = c->ready;
+	pthread_mutex_unlock((pthread_mutex_t *)&c->lock);
+	const struct fan_rank_snapshot *s = &shown.snapshot;
+	const bool failed = atomic_load_explicit(&c->error, memory_order_acquire) != 0;
+	const unsigned open = atomic_load(&c->ops_open);
+	const double waited = failed ? 0 : waited_s(s, open, now_ns);
+	const int rank = c->column.global ? c->column.global[c->cfg.rank] : c->cfg.rank;
+	const char *state = failed	 ? "failed"
+			    : !ready	 ? "joins"
+			    : waited > 0 ? "waits"
+			    : open	 ? "works"
+					 : "idle";
+	json_t *j = json_pack(
+		"{s:s, s:i, s:i, s:s, s:s, s:b, s:b, s:i, s:f, s:s, s:f, s:f, s:f}", "job",
+		c->cfg.job, "rank", rank, "ranks", c->cfg.ranks, "state", state, "mode", mode_of(c),
+		"column", c->column.global != NULL, "sealed", c->cfg.keys.count != 0, "open",
+		(int)open, "waited_s", waited, "waits", open || !ready ? s->waits : "", "rate",
+		rate, "over_s", over_s, "told_s",
+		s->at_ns && s->at_ns < now_ns ? (double)(now_ns - s->at_ns) / NS_PER_S : 0);
+	if (!j)
+		return NULL;
+	json_object_set_new(j, "switch", json_string(c->cfg.switch_addr));
+	json_object_set_new(j, "hosts", json_integer(shown.stats.hosts));
+	json_object_set_new(j, "missing", ranks_json(s->missing));
+	json_object_set_new(j, "under_way", ops_json(s, now_ns));
+	json_object_set_new(j, "places", places_json(s));
+	json_object_set_new(j, "parts", parts_json(&shown));
+	json_object_set_new(j, "stats", stats_json(&shown.stats));
+	if (c->column.global)
+		json_object_set_new(j, "of", globals_json(c));
+	json_object_set_new(j, "error", json_string(failed ? c->sentence : ""));
+	return j;
+}
+
+bool fan_rank_wait_sentence(const struct fan_rank *c, uint64_t asked_ns, uint64_t *since_ns,
+			    char *text, size_t bytes)
+{
+	const uint64_t now_ns = fan_clock_ns();
+	pthread_mutex_lock((pthread_mutex_t *)&c->lock);
+	const struct fan_rank_snapshot s = c->shown.snapshot;
+	pthread_mutex_unlock((pthread_mutex_t *)&c->lock);
+	const double waited = waited_s(&s, s.ops, now_ns);
+	if (s.at_ns < asked_ns || waited <= 0)
+		return false;
+	*since_ns = s.moved_ns;
+	snprintf(text, bytes,
+		 "rank %d of job \"%s\": nothing has moved for %.0f s: %s of %" PRIu64
+		 " bytes, and %u more operations; %.300s",
+		 c->column.global ? c->column.global[c->cfg.rank] : c->cfg.rank, c->cfg.job, waited,
+		 s.op[0].name, s.op[0].bytes, atomic_load(&c->ops_open) - 1,
+		 *s.waits ? s.waits : "it is not known for whom it waits");
+	return true;
+}
