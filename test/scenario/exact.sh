@@ -279,6 +279,23 @@ for r in slow["ranks"]:
 behind = [sum(one) for one in slow["series"]["behind"]]
 assert behind[SLOW] > 10 * (sum(behind) - behind[SLOW]), behind
 PY
+# Running ahead costs ESA nothing where slots are scarce, and gains where workers are slow.
+scarce() { # FILE AHEAD CACHE SLOW
+        "$fanin" sim ../../experiments/all/jobs.json -q --set "jobs.*.ahead=$2" \
+                --set "jobs.*.cache_frags=$3" --set "jobs.*.slow=$4" --json "$1"
+}
+turns='[{"what": "sending", "speed": 0.25, "chance": 0.2, "interval_ms": 0.2}]'
+[ -n "$few" ] || for slow in '[]' "$turns"; do
+        scarce "$work/esa.json" 0 0 "$slow"
+        scarce "$work/both.json" 192 1024 "$slow"
+        python3 - "$work/both.json" "$work/esa.json" <<'PY'
+import json
+import sys
+
+both, esa = (json.load(open(name))["avg_jct_s"] for name in sys.argv[1:])
+assert both <= 1.02 * esa, (both, esa)
+PY
+done
 "$fanin" sim ahead.json -q --report "$work/ahead.html"
 lag=$(sed -n 's/^#define FAN_LAG_FRAGS[^0-9]*\([0-9]*\).*/\1/p' ../../src/core/base/limits.h)
 grep -q "rank is $lag fragments or more" "$work/ahead.html"

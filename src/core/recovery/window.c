@@ -29,7 +29,7 @@ void fan_window_open(struct fan_window *w, uint32_t size)
 	w->ready.head = w->ready.count = w->urgent.head = w->urgent.count = 0;
 	w->log_head = w->log_count = w->in_flight = 0;
 	w->acked = w->low = 0;
-	w->turns = w->reached = w->asked = w->next = 0;
+	w->turns = w->reached = w->asked = w->next = w->step_turn = 0;
 	w->ahead = false;
 	w->gap = FAN_GAP_RESULTS;
 	w->limit = UINT64_MAX;
@@ -137,13 +137,15 @@ static bool lowest_is_ready(const struct fan_window *w)
 }
 
 /* Where ranks run ahead of each other: the slot of the fragment that comes next, in order,
- * if both windows allow it or it is the lowest; else FAN_WSLOT_NONE. */
+ * if both windows allow it or it is the lowest; else FAN_WSLOT_NONE.  In step, whatever waits for
+ * its result counts as in flight. */
 static uint32_t next_in_order(const struct fan_window *w, uint32_t cwnd)
 {
 	uint32_t i = (uint32_t)(w->next % w->size);
 	if (w->slot[i].frag != w->next || w->slot[i].state != FAN_WSLOT_READY)
 		return FAN_WSLOT_NONE;
-	bool allowed = w->turns - w->reached < cwnd && w->next < w->limit;
+	uint64_t waiting = w->turns < w->step_turn ? w->in_flight : w->turns - w->reached;
+	bool allowed = waiting < cwnd && w->next < w->limit;
 	return allowed || w->next == w->low ? i : FAN_WSLOT_NONE;
 }
 

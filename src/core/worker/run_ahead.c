@@ -10,6 +10,11 @@
 #define LEAST_BURSTS 4
 #define LEAST_FRAGS  256u
 
+/* Windows' worth of first transmissions that go in step: after the first mark, until it is known
+ * whether slots suffice; and after each contribution that found none. */
+#define FIRST_STEPS  4u
+#define SCARCE_STEPS 64u
+
 /* How far ahead of the slowest a worker may be in any case: a few times what it may have under
  * path, or as far as slots in a usual number allow; but as far as without running ahead, and no
  * further where queues are marked, since all of it may have to cross them unsummed. */
@@ -48,16 +53,28 @@ static void shrink(struct fan_worker *w, const struct fan_wslot *s, uint64_t now
 	w->grow_turn = w->window.turns + UINT64_C(2) * w->run_ahead;
 }
 
+/* Where queues are marked, what is unaggregated costs more than waiting for slow ranks does: go in
+ * step with them for so many windows. */
+static void go_in_step(struct fan_worker *w, uint32_t windows)
+{
+	assert(w->congestion.marks);
+	w->window.step_turn = w->window.turns + (uint64_t)windows * w->congestion.max;
+}
+
 void fan_run_ahead_heard(struct fan_worker *w, const struct fan_wslot *s,
 			 const struct fan_frag *result)
 {
-	if (result->flags & FAN_F_ECN)
+	if (result->flags & FAN_F_ECN) {
 		shrink(w, s, w->run_ahead);
+		if (!w->window.step_turn)
+			go_in_step(w, FIRST_STEPS);
+	}
 	note_slowest(w, s->frag + 1); /* all have sent it */
 }
 
 /* How far to run ahead: less where contributions cross the network unsummed and wait in its queues,
- * which is then what they all wait for; more where nothing but this bound holds them back. */
+ * which is then what they all wait for, or not at all; more where nothing but this bound holds them
+ * back. */
 static void adapt(struct fan_worker *w, uint64_t now_ns, const struct fan_wslot *s,
 		  const struct fan_frag *f)
 {
@@ -65,6 +82,8 @@ static void adapt(struct fan_worker *w, uint64_t now_ns, const struct fan_wslot 
 	uint32_t most = w->window.size;
 	if (s->flags & FAN_WSLOT_AGAIN)
 		return;
+	if (f->flags & FAN_F_AWAY && w->congestion.marks)
+		go_in_step(w, SCARCE_STEPS);
 	fan_rtt_answer(&w->rtt, now_ns - s->data_ns);
 	if (f->flags & (FAN_F_ECN | FAN_F_FULL)) {
 		shrink(w, s, now);
