@@ -61,7 +61,7 @@ says() { # CHECK STATUS TEXT [FILE(rank0)]
 }
 
 sums() {
-        says allreduce ok " 0 elements wrong" && [ $rc -eq 0 ] &&
+        { says allreduce ok " 0 elements wrong" >/dev/null || says allreduce warn "the links allow"; } && [ $rc -eq 0 ] &&
         grep -q '"by_ring": [0-9.]*[1-9]' "$dir/json" && says links ok "Mb/s in the narrower direction"
 }
 

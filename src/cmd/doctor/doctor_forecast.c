@@ -301,8 +301,9 @@ static void tell_proof(struct doctor *d, uint64_t *took_ns, unsigned count, uint
 	if (d->forecast.ns > 0)
 		snprintf(by, sizeof by, ", %.2f of the forecast", ms / MS(d->forecast.ns));
 	bool moving = !fanin_comm_part(d->job, 1, &p) && !p.settled;
+	enum doctor_status speed = doctor_judge_proof(ms, MS(d->forecast.ns));
 	struct doctor_finding *f =
-		doctor_find(d, "allreduce", wrong ? DOCTOR_FAIL : DOCTOR_OK,
+		doctor_find(d, "allreduce", wrong ? DOCTOR_FAIL : speed,
 			    "%u of %s took %.4g ms%s, %u elements wrong%s", count,
 			    size_text(size, sizeof size, d->args.bytes), ms, by, wrong,
 			    moving ? "; shares were still being learnt" : "");
@@ -315,6 +316,17 @@ static void tell_proof(struct doctor *d, uint64_t *took_ns, unsigned count, uint
 			f,
 			"a node on the path changes packets: export FANIN_CHECKSUM=1 on all ranks, "
 			"and report it to the authors");
+	else if (speed == DOCTOR_WARN && moving)
+		doctor_advise(f,
+			      "the links allow %.4g ms; once more, with more time to learn "
+			      "shares: fanin doctor --timeout 60",
+			      MS(d->forecast.ns));
+	else if (speed == DOCTOR_WARN)
+		doctor_advise(f,
+			      "the links allow %.4g ms: see warnings of cores, buffers and burst "
+			      "on all hosts, and who else uses links and processors (top, sar -n "
+			      "DEV 1)",
+			      MS(d->forecast.ns));
 }
 
 static void prove(struct doctor *d, float *data, unsigned count)

@@ -37,6 +37,11 @@ enum doctor_status doctor_judge_rtt(uint64_t p50_ns, uint64_t p99_ns)
 									   : DOCTOR_OK;
 }
 
+enum doctor_status doctor_judge_proof(double ms, double forecast_ms)
+{
+	return forecast_ms > 0 && ms > DOCTOR_SLOW * forecast_ms ? DOCTOR_WARN : DOCTOR_OK;
+}
+
 enum doctor_status doctor_worse(enum doctor_status a, enum doctor_status b)
 {
 	return a > b ? a : b;

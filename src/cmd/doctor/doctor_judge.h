@@ -14,6 +14,7 @@
 #define DOCTOR_LOSS_FAIL_PERMILLE 200	   /* windows stay at their least, so sums are slow */
 #define DOCTOR_RTT_WARN_NS	  5000000  /* from here a full window of 512 is below 1 Gb/s */
 #define DOCTOR_TAIL_WARN_NS	  20000000 /* p99: scheduling or queues, not the wire */
+#define DOCTOR_SLOW		  2	   /* times the forecast: more than a loaded host */
 
 enum doctor_status {
 	DOCTOR_OK,
@@ -42,6 +43,10 @@ uint64_t doctor_percentile(const uint64_t *rising, unsigned count, unsigned perm
 enum doctor_status doctor_judge_loss(unsigned sent, unsigned answered);
 
 enum doctor_status doctor_judge_rtt(uint64_t p50_ns, uint64_t p99_ns);
+
+/* Of a time beside what links allow: slower by more than DOCTOR_SLOW is a warning.  0: there is no
+ * forecast. */
+enum doctor_status doctor_judge_proof(double ms, double forecast_ms);
 
 /* The worse of two statuses. */
 enum doctor_status doctor_worse(enum doctor_status a, enum doctor_status b);

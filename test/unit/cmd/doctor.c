@@ -41,6 +41,14 @@ static void doctor__rtt(void **state)
 	assert_int_equal(doctor_worse(DOCTOR_WARN, DOCTOR_OK), DOCTOR_WARN);
 }
 
+static void doctor__proof(void **state)
+{
+	(void)state;
+	assert_int_equal(doctor_judge_proof(10, 5), DOCTOR_OK);
+	assert_int_equal(doctor_judge_proof(12.3, 5), DOCTOR_WARN);
+	assert_int_equal(doctor_judge_proof(1000, 0), DOCTOR_OK); /* there was no forecast */
+}
+
 static void doctor__quota(void **state)
 {
 	(void)state;
@@ -132,6 +140,7 @@ int main(void)
 		cmocka_unit_test(doctor__percentiles),
 		cmocka_unit_test(doctor__loss),
 		cmocka_unit_test(doctor__rtt),
+		cmocka_unit_test(doctor__proof),
 		cmocka_unit_test(doctor__quota),
 		cmocka_unit_test(doctor__cgroup_path),
 		cmocka_unit_test(doctor__bisection_ends_at_the_largest_that_passes),
