@@ -26,6 +26,9 @@
 #define JOB_BYTES  64
 #define ADDR_BYTES 32
 
+#define STRING_OF(x) #x
+#define STRING(x)    STRING_OF(x)
+
 struct handle {
 	uint32_t magic;
 	uint16_t port, named; /* host order; named: this rank knows a switch or a controller */
@@ -176,7 +179,8 @@ int fan_nccl_coll_join(void *handles[], int ranks, int rank, void *listening, fa
 				  : agree(&first, &local, handles, ranks);
 	if (!why && atomic_fetch_add(&joined, 1) >= FAN_NCCL_COLLS_MAX) {
 		atomic_fetch_sub(&joined, 1);
-		why = "this process has as many communicators as it may";
+		why = "this process has " STRING(
+			FAN_NCCL_COLLS_MAX) " of CollNet, and may have no more";
 	}
 	let_go(l);
 	if (why)

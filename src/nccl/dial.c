@@ -255,7 +255,7 @@ static struct attempt *begin(const struct fan_nccl_rail *rail, const struct sock
 	if (fd < 0)
 		return NULL;
 	/* From the rail's own address, so that what comes back takes it as well. */
-	if (rail->addr.ss_family == to->ss_family)
+	if (rail->addr.ss_family == to->ss_family && !fan_nccl_rail_is_beside(rail, to))
 		(void)!bind(fd, (const struct sockaddr *)&rail->addr, rail->addr_bytes);
 	if (connect(fd, (const struct sockaddr *)to, bytes) && errno != EINPROGRESS) {
 		int e = errno;

@@ -12,8 +12,11 @@
 
 #include "net/link_rate.h"
 
-/* Passes over the interfaces: each is taken only if those before have found none. */
-enum pass { WANTED, DOCKER, LOOPBACK, PASSES };
+/* Passes over the interfaces where NCCL_SOCKET_IFNAME is not set, as NCCL's sockets make them: each
+ * is taken only if those before have found none. */
+static const char *const passes[] = {"ib", "^docker,lo,virbr", "docker", "lo", "virbr"};
+
+#define PASSES (sizeof passes / sizeof *passes)
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct fan_nccl_rail rails[FAN_NCCL_RAILS_MAX]; /* constant once looked at */
@@ -34,15 +37,14 @@ static bool is_named(const char *names, const char *name)
 	return others;
 }
 
-static bool is_taken(const struct ifaddrs *i, enum pass pass)
+static bool is_taken(const struct ifaddrs *i, size_t pass)
 {
 	const char *names = secure_getenv("NCCL_SOCKET_IFNAME");
-	bool loopback = i->ifa_flags & IFF_LOOPBACK, docker = !strncmp(i->ifa_name, "docker", 6);
 	if (!i->ifa_addr || !(i->ifa_flags & IFF_UP) || !(i->ifa_flags & IFF_RUNNING))
 		return false;
 	if (names && *names)
-		return pass == WANTED && is_named(names, i->ifa_name);
-	return pass == WANTED ? !loopback && !docker : pass == DOCKER ? docker : loopback;
+		return !pass && is_named(names, i->ifa_name);
+	return is_named(passes[pass], i->ifa_name);
 }
 
 /* An address that other hosts may reach: of IPv6's none that holds for one link only. */
@@ -78,6 +80,30 @@ static void describe(struct fan_nccl_rail *r, const char *name)
 		memcpy(r->pci_path, path, strlen(path) + 1);
 }
 
+/* The bytes of an address; how many there are. */
+static const uint8_t *address_of(const struct sockaddr_storage *at, unsigned *bytes)
+{
+	const bool four = at->ss_family == AF_INET;
+	*bytes = four ? sizeof(struct in_addr) : sizeof(struct in6_addr);
+	if (four)
+		return (const void *)&((const struct sockaddr_in *)(const void *)at)->sin_addr;
+	return (const void *)&((const struct sockaddr_in6 *)(const void *)at)->sin6_addr;
+}
+
+static unsigned prefix_of(const struct ifaddrs *i, unsigned addr_bytes)
+{
+	struct sockaddr_storage mask = {0};
+	unsigned bytes, bits = 0;
+	if (!i->ifa_netmask)
+		return 0;
+	memcpy(&mask, i->ifa_netmask, addr_bytes);
+	mask.ss_family = i->ifa_addr->sa_family;
+	const uint8_t *at = address_of(&mask, &bytes);
+	while (bits < 8 * bytes && (at[bits / 8] << bits % 8 & 0x80))
+		bits++;
+	return bits;
+}
+
 static void add(const struct ifaddrs *i)
 {
 	bool four = i->ifa_addr->sa_family == AF_INET;
@@ -92,6 +118,7 @@ static void add(const struct ifaddrs *i)
 	}
 	r->addr_bytes = four ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 	memcpy(&r->addr, i->ifa_addr, r->addr_bytes);
+	r->prefix_bits = prefix_of(i, r->addr_bytes);
 }
 
 static void look(void)
@@ -99,7 +126,7 @@ static void look(void)
 	struct ifaddrs *all;
 	if (getifaddrs(&all))
 		return;
-	for (enum pass pass = WANTED; pass < PASSES && !count; pass++)
+	for (size_t pass = 0; pass < PASSES && !count; pass++)
 		for (const struct ifaddrs *i = all; i; i = i->ifa_next)
 			if (is_taken(i, pass) && is_usable(i->ifa_addr))
 				add(i);
@@ -115,4 +142,21 @@ int fan_nccl_rails(void)
 const struct fan_nccl_rail *fan_nccl_rail(int dev)
 {
 	return dev >= 0 && dev < fan_nccl_rails() ? &rails[dev] : NULL;
+}
+
+static bool has(const struct fan_nccl_rail *r, const struct sockaddr_storage *to)
+{
+	unsigned bytes, whole = r->prefix_bits / 8, rest = r->prefix_bits % 8;
+	if (r->addr.ss_family != to->ss_family || !r->prefix_bits)
+		return false;
+	const uint8_t *a = address_of(&r->addr, &bytes), *b = address_of(to, &bytes);
+	return !memcmp(a, b, whole) && (!rest || !((a[whole] ^ b[whole]) >> (8 - rest)));
+}
+
+bool fan_nccl_rail_is_beside(const struct fan_nccl_rail *rail, const struct sockaddr_storage *to)
+{
+	bool others = false;
+	for (int i = 0; i < fan_nccl_rails(); i++)
+		others |= has(&rails[i], to);
+	return others && !has(rail, to);
 }

@@ -2,13 +2,15 @@
 /* rails.h - the network interfaces that NCCL is offered as devices, a rail each.
  *
  * Interfaces that are up and have an address, in the kernel's order: those that NCCL_SOCKET_IFNAME
- * names ("eth,ib": those that begin so; "=eth0": exactly; "^docker": all others); without it all
- * but the loopback and Docker's, or these if there is nothing else.  They are looked at once in a
- * process, because NCCL keeps a device by its number. */
+ * names ("eth,ib": those that begin so; "=eth0": exactly; "^docker": all others); without it those
+ * of InfiniBand ("ib"), else all but the loopback, Docker's and virtual bridges (virbr), else
+ * these. They are looked at once in a process, because NCCL keeps a device by its number.
+ */
 #ifndef FAN_NCCL_RAILS_H
 #define FAN_NCCL_RAILS_H
 
 #include <net/if.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -22,6 +24,7 @@ struct fan_nccl_rail {
 	uint64_t guid;
 	struct sockaddr_storage addr; /* IPv4, or IPv6 if it has no other; port 0 */
 	socklen_t addr_bytes;
+	unsigned prefix_bits; /* of `addr`: those that all of its network share */
 	int speed_mbps;
 };
 
@@ -30,5 +33,10 @@ int fan_nccl_rails(void);
 
 /* Rail `dev`; NULL: there is none. */
 const struct fan_nccl_rail *fan_nccl_rail(int dev);
+
+/* Is `to` in the network of another rail, and not in that of `rail`?  Then the kernel's routes say
+ * how it is reached: what came from this rail's address would enter the peer where it does not
+ * expect it, and strict reverse-path filters drop that. */
+bool fan_nccl_rail_is_beside(const struct fan_nccl_rail *rail, const struct sockaddr_storage *to);
 
 #endif

@@ -180,11 +180,11 @@ static void draw_plan(struct plan *p, struct seat *s, uint64_t *state, int versi
 
 /* ---- a communicator ---- */
 
-int coll_meet(struct seat *s, const struct api *a, int ranks, int rank, void **comm)
+int coll_try(struct seat *s, const struct api *a, int dev, int ranks, int rank, void **comm)
 {
 	static uint8_t handle[WORLD_RANKS_MAX][FAN_NCCL_HANDLE_BYTES];
 	void *listening = NULL, *handles[WORLD_RANKS_MAX];
-	int box[WORLD_RANKS_MAX], devices;
+	int box[WORLD_RANKS_MAX];
 	*comm = NULL;
 	for (int r = 0; r < ranks; r++) {
 		box[r] = seat_box(s);
@@ -192,7 +192,7 @@ int coll_meet(struct seat *s, const struct api *a, int ranks, int rank, void **c
 	}
 	if (rank < 0)
 		return seat_barrier(s) ? 0 : -1;
-	if (api_devices(a, &devices) || coll_listen(a, devices - 1, handle[rank], &listening))
+	if (coll_listen(a, dev, handle[rank], &listening))
 		FAIL("listen");
 	box_put(s->world, box[rank], handle[rank]);
 	for (int r = 0; r < ranks; r++)
@@ -202,10 +202,19 @@ int coll_meet(struct seat *s, const struct api *a, int ranks, int rank, void **c
 			usleep(200);
 		}
 	int result = coll_connect(a, handles, ranks, rank, listening, comm);
+	/* NCCL asks all ranks next whether they are connected: ncclTransportCollNetCheck. */
+	return coll_close_listen(a, listening) || !seat_barrier(s) ? -1 : result;
+}
+
+int coll_meet(struct seat *s, const struct api *a, int ranks, int rank, void **comm)
+{
+	int devices;
+	if (api_devices(a, &devices))
+		FAIL("devices");
+	int result = coll_try(s, a, devices - 1, ranks, rank, comm);
 	if (result)
 		FAIL("rank %d of %d: connect: %d", rank, ranks, result);
-	/* NCCL asks all ranks next whether they are connected: ncclTransportCollNetCheck. */
-	return coll_close_listen(a, listening) || !seat_barrier(s) ? -1 : 0;
+	return 0;
 }
 
 /* ---- operations ---- */

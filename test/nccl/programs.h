@@ -4,7 +4,14 @@
 #ifndef TEST_NCCL_PROGRAMS_H
 #define TEST_NCCL_PROGRAMS_H
 
+#include <stddef.h>
+
 #include "world.h"
+
+/* Of this process, by its logger (standin.c). */
+extern char last_warning[1024];
+void logger(int level, unsigned long about, const char *where, int line, const char *format, ...)
+	__attribute__((format(printf, 5, 6)));
 
 /* What data has: bytes that a key says, so that a wrong place or message differs. */
 void data_fill(void *to, size_t bytes, uint64_t key);
@@ -21,6 +28,10 @@ int links_hostile(struct seat *s, const struct api *a);
 /* Meet as `ranks` ranks, of which this is `rank`; others of the world do not take part, but call it
  * with rank -1.  `*comm` NULL with 0: this rank is none of them. */
 int coll_meet(struct seat *s, const struct api *a, int ranks, int rank, void **comm);
+
+/* The same, by device `dev`; > 0: what the plug-in says of a communicator that is not to be, to all
+ * alike. */
+int coll_try(struct seat *s, const struct api *a, int dev, int ranks, int rank, void **comm);
 
 /* Communicators of some ranks, or all, with operations of each kind and several outstanding on
  * each; up to `bytes_max` bytes.  All ranks call it with the same `*state`.  0: all sums were
@@ -45,5 +56,15 @@ int colls_support(const struct api *a);
  * bytes; link and tcp, of a message of `bytes` bytes from rank 0 to rank 1. */
 int timing_sums(struct seat *s, const struct api *a, size_t bytes, size_t piece, int turns);
 int timing_messages(struct seat *s, const struct api *a, size_t bytes, int turns);
+
+/* rails.c.  Two ranks, each in a network namespace of its own, with two links between them: each
+ * device has its own traffic, one that is down is none, and one reaches another one's network.  The
+ * number of tries that failed. */
+int rails_run(const char *plugin);
+
+/* Two ranks make communicators until they may have no more, or the switch cannot: the plug-in's
+ * cause has `cause`.  All sum, and one more is to be had once one has been closed.  `count`: so
+ * many there are; 0: one or more.  The number of ranks that failed. */
+int many_run(const char *plugin, const char *const *names, int count, const char *cause);
 
 #endif

@@ -4,6 +4,7 @@
  *     nccl_standin PLUGIN [--version N] [--ranks N] [--seed N] [--seeds N] [--bytes N]
  *                  [--netns A,B,...] [--hostile] [--large BYTES] [--verbose]
  *
+ * --rails: two links between two hosts; --many: communicators until there may be no more.
  * --cut: with --kill, the victim's link goes down instead (test/net/netns.sh).  --sums and
  * --messages measure (timing.c).  Without --version, --ranks or --bytes each seed draws one. Prints
  * the seed of what failed. */
@@ -25,20 +26,19 @@
 #define PIECE_BYTES (4u << 20)
 
 struct options {
-	const char *plugin, *cut, *names[WORLD_RANKS_MAX];
+	const char *plugin, *cut, *many, *names[WORLD_RANKS_MAX];
 	char name_text[256];
 	int version, ranks, named, turns, devices;
-	bool hostile, verbose, warnings, kill, kill_links, messages;
+	bool hostile, verbose, warnings, kill, kill_links, messages, rails;
 	uint64_t seed, seeds;
 	size_t bytes, large, piece;
 };
 
 static const struct options *chosen_options;
 static int said_chosen;
-static char last_warning[1024]; /* of this rank */
+char last_warning[1024];
 
-static void logger(int level, unsigned long about, const char *where, int line, const char *format,
-		   ...)
+void logger(int level, unsigned long about, const char *where, int line, const char *format, ...)
 {
 	char text[1024];
 	va_list args;
@@ -319,7 +319,7 @@ static int usage(void)
 	fputs("usage: nccl_standin PLUGIN [--version N] [--ranks N] [--seed N] [--seeds N] "
 	      "[--bytes N]"
 	      " [--netns A,B,...] [--hostile] [--large BYTES] [--kill] [--kill-links] [--cut PREFIX] [--sums TURNS] [--piece BYTES] [--messages TURNS]"
-	      " [--verbose] [--warnings]\n",
+	      " [--rails] [--many COUNT:CAUSE] [--verbose] [--warnings]\n",
 	      stderr);
 	return 2;
 }
@@ -341,6 +341,8 @@ int main(int argc, char **argv)
 					      {"kill", 0, NULL, 'k'},
 					      {"kill-links", 0, NULL, 'K'},
 					      {"warnings", 0, NULL, 'W'},
+					      {"rails", 0, NULL, 'R'},
+					      {"many", 1, NULL, 'M'},
 					      {"large", 1, NULL, 'l'},
 					      {0}};
 	static struct options o = {.seed = 1, .seeds = 1, .piece = PIECE_BYTES};
@@ -361,6 +363,8 @@ int main(int argc, char **argv)
 		case 'c': o.cut = optarg; break;
 		case 'k': o.kill = true; break;
 		case 'K': o.kill = o.kill_links = true; break;
+		case 'R': o.rails = true; break;
+		case 'M': o.many = optarg; break;
 		case 'W': o.warnings = true; break;
 		case 'V': o.verbose = true; break;
 		default: return usage();
@@ -375,6 +379,11 @@ int main(int argc, char **argv)
 	chosen_options = &o;
 	if (!o.named && own_network() && o.hostile)
 		failed = run_devices(&o);
+	if (o.rails)
+		failed += rails_run(o.plugin);
+	if (o.many)
+		failed += many_run(o.plugin, o.named ? o.names : NULL, atoi(o.many),
+				   strchr(o.many, ':') ? strchr(o.many, ':') + 1 : "");
 	for (uint64_t i = 0; i < o.seeds; i++)
 		failed += (o.kill ? run_kill : run_seed)(&o, o.seed + i) != 0;
 	if (!o.turns)

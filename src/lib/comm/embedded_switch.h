@@ -10,7 +10,7 @@
 
 #include "lib/base/rendezvous.h"
 
-#define FAN_EMBEDDED_SWITCHES_MAX 16	/* switches in one process */
+#define FAN_EMBEDDED_SWITCHES_MAX 64	/* switches in one process */
 #define FAN_EMBEDDED_BIND_MS	  10000 /* longest wait for a port in use */
 #define FAN_EMBEDDED_THREADS	  1	/* of a switch: no more than one core of its host */
 #define FAN_EMBEDDED_SLOTS	  32768 /* in memory once they are used: room for many groups */
