@@ -3,8 +3,10 @@
 
 #include <assert.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "hello.h"
+#include "net/clock.h"
 #include "rank.h"
 
 #define US_NS	1000
@@ -329,14 +331,37 @@ static double at_least(double value, double least)
 	return value > least ? value : least;
 }
 
+void fan_share_meter_idle(struct fan_rank *c, uint64_t now_ns, uint64_t idle_ns,
+			  unsigned processors)
+{
+	struct fan_share_meter *s = &c->meter;
+	const uint64_t all_ns = (now_ns - s->idle_at_ns) * processors;
+	if (s->idle_at_ns)
+		s->crowded = (idle_ns - s->idle_ns) * FAN_SHARE_METER_SPARE < all_ns;
+	s->idle_ns = idle_ns;
+	s->idle_at_ns = now_ns;
+}
+
+/* Now and then, see whether processors are idle. */
+static void look_at_processors(struct fan_rank *c, uint64_t now_ns)
+{
+	struct fan_share_meter *s = &c->meter;
+	uint64_t idle_ns;
+	if (now_ns < s->idle_at_ns + FAN_SHARE_METER_SPARE_MS * FAN_MS)
+		return;
+	if (!s->processors) /* a file is read for it */
+		s->processors = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+	if (s->processors < UINT16_MAX && fan_clock_idle_ns(FAN_CLOCK_IDLE_FILE, &idle_ns))
+		fan_share_meter_idle(c, now_ns, idle_ns, s->processors);
+}
+
 /* The results that come in FAN_SHARE_METER_FILL_MS, smoothed. */
-static void note_fill(struct fan_rank *c, uint64_t spent_ns)
+static void note_fill(struct fan_rank *c, uint64_t now_ns, uint64_t spent_ns)
 {
 	struct fan_share_meter *s = &c->meter;
 	const uint64_t period_ns = FAN_SHARE_METER_FILL_MS * FAN_MS;
 	uint64_t results = 0;
-	if (c->ops.running_count)
-		s->fill_ns += spent_ns;
+	s->fill_ns += spent_ns;
 	if (s->fill_ns < period_ns)
 		return;
 	for (unsigned i = 0; i < c->connections; i++)
@@ -348,6 +373,7 @@ static void note_fill(struct fan_rank *c, uint64_t spent_ns)
 			2;
 	s->results = results;
 	s->fill_ns = 0;
+	look_at_processors(c, now_ns);
 }
 
 void fan_share_meter_spent(struct fan_rank *c, uint64_t spent_ns)
@@ -359,13 +385,16 @@ void fan_share_meter_spent(struct fan_rank *c, uint64_t spent_ns)
 			(double)spent_ns * (double)fan_worker_stats(c->connection[i].w)->srtt_ns;
 }
 
-/* Not while only sets are in progress, whose round trips tell nothing of shares. */
+/* Time since the last look counts if something was in progress then: not that in which the program
+ * computes before it starts the next operation.  Round trips count not while only sets are in
+ * progress, which tell nothing of shares. */
 static void note_round_trips(struct fan_rank *c, uint64_t now_ns, struct in_progress is)
 {
 	struct fan_share_meter *s = &c->meter;
-	uint64_t spent_ns = now_ns - s->looked_ns;
+	uint64_t spent_ns = s->busy ? now_ns - s->looked_ns : 0;
 	s->looked_ns = now_ns;
-	note_fill(c, spent_ns);
+	s->busy = c->ops.running_count > 0;
+	note_fill(c, now_ns, spent_ns);
 	if (s->learns && is.others && !s->blocked)
 		fan_share_meter_spent(c, spent_ns);
 }
@@ -384,10 +413,17 @@ double fan_share_meter_counted(double fill, unsigned used)
 	return count < used ? count : used;
 }
 
-double fan_share_meter_step(double count, double fill, bool sets)
+double fan_share_meter_gbps(double fill, unsigned bytes, unsigned columns, unsigned hosts)
+{
+	const double times = hosts ? 2.0 * (hosts - 1) / hosts : 1;
+	return fill * bytes * 8 / (FAN_SHARE_METER_FILL_MS * 1e6) * columns * times;
+}
+
+double fan_share_meter_step(double count, double gbps, bool crowded, bool sets)
 {
 	const double slow = (sets ? FAN_SHARE_METER_SET_STEP : FAN_IN_STEP_FRAGS) * count;
-	const double fast = at_least(fill / FAN_SHARE_METER_FAST, 1);
+	const double from = FAN_SHARE_METER_FAST_GBPS * (crowded ? FAN_SHARE_METER_CROWDED : 1);
+	const double fast = at_least(gbps / from, 1);
 	return slow * fast * fast;
 }
 
@@ -415,7 +451,11 @@ void fan_share_meter_keep_in_step(struct fan_rank *c, uint64_t now_ns)
 	}
 	const bool mixed = hosts && hosts < used && !is.sets;
 	const double count = mixed ? fan_share_meter_counted(c->meter.fill, used) : used;
-	fan_in_step_bound(lane, connections, fan_share_meter_step(count, c->meter.fill, is.sets));
+	const double gbps = fan_share_meter_gbps(c->meter.fill, c->cfg.payload_bytes,
+						 c->column.columns ? c->column.columns : 1,
+						 hosts == used ? parts : 0);
+	fan_in_step_bound(lane, connections,
+			  fan_share_meter_step(count, gbps, c->meter.crowded, is.sets));
 	for (unsigned i = 0; i < connections; i++) {
 		struct fan_worker *w = c->connection[i].w;
 		fan_worker_least_timeout(w, fan_share_meter_rto_min_ms(c, parts));

@@ -22,8 +22,13 @@
 		     */
 #define FAN_SHARE_METER_COUNTED                                                                    \
 	5 /* connections, at least, for which FAN_IN_STEP_FRAGS count together */
-#define FAN_SHARE_METER_FILL_MS	   10 /* as many connections count as bring results for this long */
-#define FAN_SHARE_METER_FAST	   600 /* results in FILL_MS, up to which parts stay close together */
+#define FAN_SHARE_METER_FILL_MS 10 /* as many connections count as bring results for this long */
+#define FAN_SHARE_METER_FAST_GBPS                                                                  \
+	1.0			       /* of a host's link, up to which parts stay close together; \
+					*/
+#define FAN_SHARE_METER_CROWDED	   0.3 /* times as much while no processor has time to spare: */
+#define FAN_SHARE_METER_SPARE	   8   /* less than 1 / SPARE of them was idle, */
+#define FAN_SHARE_METER_SPARE_MS   100 /* for so long at least */
 #define FAN_SHARE_METER_SET_STEP   64 /* in place of FAN_IN_STEP_FRAGS while sets are in progress */
 #define FAN_SHARE_METER_RTT_MAX_US (1 << 22)
 
@@ -73,12 +78,22 @@ void fan_share_meter_show(struct fan_rank *c);
  * a link that is fast, by which `fill` results come in FAN_SHARE_METER_FILL_MS, takes more. */
 double fan_share_meter_counted(double fill, unsigned used);
 
+/* The rate of this host's link, in Gb/s, in the direction that has more, while each of `columns`
+ * ranks of it takes in `fill` results of `bytes` each in FAN_SHARE_METER_FILL_MS.  `hosts` hosts
+ * alone sum; 0: switches do. */
+double fan_share_meter_gbps(double fill, unsigned bytes, unsigned columns, unsigned hosts);
+
 /* Fragments of the whole tensor by which a part may be ahead of the last one, if `count`
  * connections count: FAN_IN_STEP_FRAGS each, or of sets FAN_SHARE_METER_SET_STEP.  Beyond
- * FAN_SHARE_METER_FAST, about 1 Gb/s, it grows by the square of the rate: there processors are the
- * limit, and what comes and goes in long batches takes them less time.  Where links are, parts that
- * are further apart wait for each other. */
-double fan_share_meter_step(double count, double fill, bool sets);
+ * FAN_SHARE_METER_FAST_GBPS, or where processors are `crowded` a fraction of that, it grows by the
+ * square of the rate: there processors are the limit, and what comes and goes in long batches takes
+ * them less time.  Where links are, parts that are further apart wait for each other. */
+double fan_share_meter_step(double count, double gbps, bool crowded, bool sets);
+
+/* Processors were idle for `idle_ns` together until `now_ns`, since they came to be `processors`.
+ */
+void fan_share_meter_idle(struct fan_rank *c, uint64_t now_ns, uint64_t idle_ns,
+			  unsigned processors);
 
 /* The least time-out of a result while so many parts have a share.  Results of one part queue
  * behind contributions to others on the same links, and those of one column behind other columns:

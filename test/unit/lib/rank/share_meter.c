@@ -19,6 +19,7 @@
 #define OP_BYTES (2 * PERIOD)
 #define USUAL	 1000 /* cost of a tensor */
 #define RTT_US	 100
+#define SECOND	 (1000 * FAN_MS)
 
 /* A rank of two that has no thread and learns the shares of two parts, where nobody listens. */
 struct rig {
@@ -369,14 +370,57 @@ static void split_slow__a_slow_link_has_no_longer_queue_for_more_connections(voi
 
 static void split_slow__parts_may_be_further_apart_only_on_a_fast_link(void **state)
 {
-	const double slow = FAN_IN_STEP_FRAGS * HOSTS;
-	const double all = 1e9 / 8 / FAN_PAYLOAD_1500 * FAN_SHARE_METER_FILL_MS / 1e3;
-	const double gigabit = all * HOSTS / (2 * (HOSTS - 1)); /* results of hosts that sum */
+	const double slow = FAN_IN_STEP_FRAGS * HOSTS, fast = FAN_SHARE_METER_FAST_GBPS;
 	(void)state;
-	assert_true(fan_share_meter_step(HOSTS, 0, false) == slow);
-	assert_true(fan_share_meter_step(HOSTS, gigabit, false) == slow);
-	assert_true(fan_share_meter_step(HOSTS, 2 * FAN_SHARE_METER_FAST, false) == 4 * slow);
-	assert_true(fan_share_meter_step(HOSTS, gigabit, true) == FAN_SHARE_METER_SET_STEP * HOSTS);
+	assert_true(fan_share_meter_step(HOSTS, 0, false, false) == slow);
+	assert_true(fan_share_meter_step(HOSTS, fast, false, false) == slow);
+	assert_true(fan_share_meter_step(HOSTS, 2 * fast, false, false) == 4 * slow);
+	assert_true(fan_share_meter_step(HOSTS, fast / 4, true, false) == slow);
+	assert_true(fan_share_meter_step(HOSTS, 0.6 * fast, true, false) > 3.99 * slow);
+	assert_true(fan_share_meter_step(HOSTS, fast, false, true) ==
+		    FAN_SHARE_METER_SET_STEP * HOSTS);
+}
+
+/* Results of 1,250 bytes, 100 in each 10 ms: 0.1 Gb/s. */
+static void split_slow__a_link_carries_what_all_ranks_of_its_host_take_in(void **state)
+{
+	(void)state;
+	assert_float_equal(fan_share_meter_gbps(100, 1250, 1, 0), 0.1, 1e-9);
+	assert_float_equal(fan_share_meter_gbps(100, 1250, 4, 0), 0.4, 1e-9);
+	assert_float_equal(fan_share_meter_gbps(100, 1250, 1, 2), 0.1, 1e-9);
+	assert_float_equal(fan_share_meter_gbps(100, 1250, 2, 4), 0.3, 1e-9);
+}
+
+static void split_slow__processors_are_crowded_while_hardly_one_is_idle(void **state)
+{
+	const uint64_t period = 100 * FAN_MS;
+	struct rig r;
+	(void)state;
+	rig_init(&r, 0);
+	fan_share_meter_idle(r.c, period, 7 * period, 2);
+	assert_false(r.c->meter.crowded); /* since when? */
+	fan_share_meter_idle(r.c, 2 * period, 7 * period + 2 * period / 8 - 1, 2);
+	assert_true(r.c->meter.crowded);
+	fan_share_meter_idle(r.c, 3 * period, 7 * period + 4 * period / 8 - 1, 2);
+	assert_false(r.c->meter.crowded);
+	rig_end(&r);
+}
+
+/* What the program does between two operations is no time of theirs. */
+static void share_meter__time_without_operations_does_not_count(void **state)
+{
+	struct rig r;
+	(void)state;
+	rig_init(&r, 0);
+	r.c->ready = true;
+	fan_share_meter_keep_in_step(r.c, SECOND);
+	rig_adds(&r, 1000, FAN_OP_CALLERS, 0);
+	rig_starts(&r, 0);
+	fan_share_meter_keep_in_step(r.c, 9 * SECOND);
+	assert_int_equal(r.c->meter.busy_ns, 0);
+	fan_share_meter_keep_in_step(r.c, 10 * SECOND);
+	assert_int_equal(r.c->meter.busy_ns, SECOND);
+	rig_end(&r);
 }
 
 int main(void)
@@ -395,6 +439,9 @@ int main(void)
 		cmocka_unit_test(split_slow__which_host_it_is_must_be_clear),
 		cmocka_unit_test(split_slow__a_slow_link_has_no_longer_queue_for_more_connections),
 		cmocka_unit_test(split_slow__parts_may_be_further_apart_only_on_a_fast_link),
+		cmocka_unit_test(split_slow__a_link_carries_what_all_ranks_of_its_host_take_in),
+		cmocka_unit_test(split_slow__processors_are_crowded_while_hardly_one_is_idle),
+		cmocka_unit_test(share_meter__time_without_operations_does_not_count),
 	};
 	return RUN(tests);
 }
