@@ -28,7 +28,7 @@ void fan_window_open(struct fan_window *w, uint32_t size)
 {
 	w->ready.head = w->ready.count = w->urgent.head = w->urgent.count = 0;
 	w->log_head = w->log_count = w->in_flight = 0;
-	w->acked = w->low = 0;
+	w->acked = w->low = w->search = 0;
 	w->turns = w->reached = w->asked = w->next = w->step_turn = 0;
 	w->ahead = false;
 	w->gap = FAN_GAP_RESULTS;
@@ -95,6 +95,8 @@ void fan_window_ready(struct fan_window *w, uint32_t i)
 	s->state = FAN_WSLOT_READY;
 	if (w->ahead)
 		return;
+	if (s->frag < w->search)
+		w->search = s->frag;
 	if (!(s->flags & FAN_WSLOT_QUEUED))
 		push(&w->ready, i);
 	s->flags |= FAN_WSLOT_QUEUED;
@@ -168,9 +170,11 @@ static uint32_t lowest_ready(struct fan_window *w, uint32_t cwnd)
 {
 	if (w->in_flight >= cwnd || w->ready.count == 0)
 		return lowest_is_ready(w) ? (uint32_t)(w->low % w->size) : FAN_WSLOT_NONE;
-	for (uint64_t n = w->low; n < w->low + w->size; n++) {
-		uint32_t i = (uint32_t)(n % w->size);
-		if (w->slot[i].state == FAN_WSLOT_READY && w->slot[i].frag == n)
+	if (w->search < w->low)
+		w->search = w->low;
+	for (; w->search < w->low + w->size; w->search++) {
+		uint32_t i = (uint32_t)(w->search % w->size);
+		if (w->slot[i].state == FAN_WSLOT_READY && w->slot[i].frag == w->search)
 			return i;
 	}
 	return first_ready(w, cwnd);
@@ -365,6 +369,7 @@ void fan_window_audit(const struct fan_window *w)
 		assert(s->frag % w->size == i && s->frag >= w->low);
 		assert(s->state != FAN_WSLOT_SENT || (s->data_seq <= s->seq && s->seq < w->seq));
 		assert(s->turn <= w->turns);
+		assert(s->state != FAN_WSLOT_READY || s->frag >= w->search || w->ahead);
 		sent += s->state == FAN_WSLOT_SENT;
 		ready += (s->flags & FAN_WSLOT_QUEUED) != 0;
 		urgent += (s->flags & FAN_WSLOT_URGENT) != 0;

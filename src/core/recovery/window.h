@@ -77,6 +77,7 @@ struct fan_window {
 	uint64_t seq;	    /* of the next transmission */
 	uint64_t acked;	    /* highest seq whose result is there */
 	uint64_t low;	    /* lowest fragment whose result is not there */
+	uint64_t search;    /* no slot with a lower fragment is READY; not of use with run-ahead */
 	uint32_t in_flight; /* slots in state SENT */
 	/* With run-ahead, where results do not show what has arrived: */
 	bool ahead;
