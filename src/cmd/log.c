@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "log.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "net/clock.h"
 
 #define STAMP_BYTES 32
 #define SECOND_NS   UINT64_C(1000000000)
+#define JOURNAL	    "/run/systemd/journal/socket"
 
 static const struct {
 	unsigned burst, lines_a_s;
@@ -54,12 +61,149 @@ bool log_takes(struct log_bound *b, enum log_kind kind, uint64_t now_ns, uint64_
 	return true;
 }
 
+/* ---- the journal ---- */
+
+/* A part of an entry, as far as there is room. */
+static void put(char *entry, size_t *used, const char *text, size_t bytes)
+{
+	if (*used + bytes <= LOG_ENTRY_BYTES) {
+		memcpy(entry + *used, text, bytes);
+		*used += bytes;
+	}
+}
+
+static void put_field(char *entry, size_t *used, const char *name, const char *value, size_t bytes)
+{
+	if (*used + strlen(name) + bytes + 2 > LOG_ENTRY_BYTES)
+		return; /* a field is whole or not there */
+	put(entry, used, name, strlen(name));
+	put(entry, used, "=", 1);
+	put(entry, used, value, bytes);
+	put(entry, used, "\n", 1);
+}
+
+/* The bytes of a job's name before "/PART", "!CHANGES" or both; 0: it has none. */
+static size_t stem_of(const char *name, size_t bytes)
+{
+	size_t stem = bytes;
+
+	while (stem && isdigit((unsigned char)name[stem - 1]))
+		stem--;
+	const bool changed = stem && stem < bytes && name[stem - 1] == '!';
+	if (!changed)
+		stem = bytes;
+	else
+		stem--;
+	size_t part = stem;
+	while (part && isdigit((unsigned char)name[part - 1]))
+		part--;
+	if (part > 1 && part < stem && name[part - 1] == '/')
+		stem = part - 1;
+	return stem < bytes ? stem : 0;
+}
+
+/* The value at `text`, without its quotes, as it is escaped.  Returns what follows. */
+static const char *take_value(const char *text, const char **value, size_t *bytes)
+{
+	const bool quoted = *text == '"';
+	const char *end = text += quoted;
+
+	while (*end && (quoted ? *end != '"' : *end != ' '))
+		end += *end == '\\' && end[1] ? 2 : 1;
+	*value = text;
+	*bytes = (size_t)(end - text);
+	return end + (quoted && *end);
+}
+
+static void put_fields(char *entry, size_t *used, const char *line)
+{
+	static const char *const field[][2] = {{"event", "FANIN_EVENT"},
+					       {"job", "FANIN_JOB"},
+					       {"rank", "FANIN_RANK"},
+					       {"shard", "FANIN_SHARD"},
+					       {"cause", "FANIN_CAUSE"}};
+
+	while (*line) {
+		const char *value, *key = line;
+		size_t bytes, key_bytes = strcspn(line, "= \"");
+		line += key_bytes;
+		if (*line != '=') {
+			line += *line != '\0';
+			continue;
+		}
+		line = take_value(line + 1, &value, &bytes);
+		for (size_t i = 0; i < sizeof field / sizeof field[0]; i++) {
+			if (strlen(field[i][0]) != key_bytes ||
+			    strncmp(key, field[i][0], key_bytes) != 0)
+				continue;
+			put_field(entry, used, field[i][1], value, bytes);
+			size_t stem = i == 1 ? stem_of(value, bytes) : 0;
+			if (stem)
+				put_field(entry, used, field[i][1], value, stem);
+		}
+	}
+}
+
+size_t log_entry(char *entry, const char *line)
+{
+	const bool bad = strncmp(line, "event=warning ", strlen("event=warning ")) == 0 ||
+			 strncmp(line, "event=job_failed ", strlen("event=job_failed ")) == 0;
+	static const char head[] = "SYSLOG_IDENTIFIER=fanin\nMESSAGE=";
+	size_t used = 0;
+
+	put_field(entry, &used, "PRIORITY", bad ? "4" : "6", 1);
+	put(entry, &used, head, sizeof head - 1);
+	for (const char *c = line; *c && used < LOG_ENTRY_BYTES / 2; c++)
+		entry[used++] = (char)(*c == '\n' ? ' ' : *c); /* it would end the field */
+	entry[used++] = '\n';
+	if (strncmp(line, "event=", strlen("event=")) == 0)
+		put_fields(entry, &used, line);
+	return used;
+}
+
+bool log_is_journal(int fd, const char *stream)
+{
+	unsigned long long device, inode;
+	struct stat s;
+
+	return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 && fstat(fd, &s) == 0 &&
+	       s.st_dev == (dev_t)device && s.st_ino == (ino_t)inode;
+}
+
+/* The journal's socket; -1: standard error goes elsewhere.  Asked once. */
+static int journal(void)
+{
+	static int fd = -2;
+
+	if (fd == -2)
+		fd = log_is_journal(STDERR_FILENO, getenv("JOURNAL_STREAM"))
+			     ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)
+			     : -1;
+	return fd;
+}
+
+/* Never waits: a journal that is behind, or away, has the line by standard error. */
+static bool write_journal(const char *line)
+{
+	static char entry[LOG_ENTRY_BYTES]; /* of cmd_log, which holds its lock */
+	struct sockaddr_un at = {.sun_family = AF_UNIX, .sun_path = JOURNAL};
+	const int fd = journal();
+
+	if (fd < 0)
+		return false;
+	const size_t bytes = log_entry(entry, line);
+	return sendto(fd, entry, bytes, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&at,
+		      sizeof at) == (ssize_t)bytes;
+}
+
 static void write_line(const char *line)
 {
 	struct timespec now;
 	struct tm tm;
 	char stamp[STAMP_BYTES];
 
+	if (write_journal(line))
+		return;
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &tm);
 	strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log.h - the log of daemons and controllers: lines with their time, to standard error.
+/* log.h - the log of daemons and controllers: lines with their time, to standard error; where that
+ * is the journal (systemd's JOURNAL_STREAM), to its socket, with fields.
  *
  * Strangers can cause lines, so lines are bounded: a burst, then a rate.  Lines that cost a
  * stranger one packet, and lines that cost a few, have bounds of their own, so that they displace
@@ -8,6 +9,7 @@
 #define FAN_CMD_LOG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define LOG_BURST     2000 /* lines of a burst: the start of the largest job, all counters */
@@ -36,6 +38,17 @@ enum log_kind log_kind_of(const char *line);
 /* May a line of `kind`, whose bound is `b`, be written at `now_ns`?  If so `*omitted` is the number
  * of those left out before. */
 bool log_takes(struct log_bound *b, enum log_kind kind, uint64_t now_ns, uint64_t *omitted);
+
+#define LOG_ENTRY_BYTES 8192 /* of a line for the journal, with its fields */
+
+/* Fill `entry`, LOG_ENTRY_BYTES, with a line as the journal takes it: MESSAGE, PRIORITY,
+ * SYSLOG_IDENTIFIER, and of what the line has FANIN_EVENT, FANIN_JOB, FANIN_RANK, FANIN_SHARD and
+ * FANIN_CAUSE.  A part of a job, "j/1!4", has two FANIN_JOB: its own name, and "j".  Returns its
+ * bytes. */
+size_t log_entry(char *entry, const char *line);
+
+/* Is `fd` the stream that `stream` names, "DEVICE:INODE" as systemd has it?  NULL names none. */
+bool log_is_journal(int fd, const char *stream);
 
 /* Write a line.  Threads may call it. */
 void cmd_log(const char *line);

@@ -4,6 +4,8 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -121,12 +123,87 @@ static void log__strangers_displace_no_other_line(void **state)
 	assert_true(told <= refused - LOG_REFUSALS_BURST);
 }
 
+/* Is `field` a line of the entry? */
+static bool has_field(const char *entry, size_t bytes, const char *field)
+{
+	for (size_t at = 0; at < bytes; at++) {
+		size_t line = strcspn(entry + at, "\n");
+		if (line == strlen(field) && strncmp(entry + at, field, line) == 0)
+			return true;
+		at += line;
+	}
+	return false;
+}
+
+static unsigned fields_of(const char *entry, size_t bytes)
+{
+	unsigned n = 0;
+	for (size_t at = 0; at < bytes; at++)
+		n += entry[at] == '\n';
+	return n;
+}
+
+static void log__entry_of_the_journal(void **state)
+{
+	(void)state;
+	char entry[LOG_ENTRY_BYTES + 1] = "", long_line[3 * LOG_ENTRY_BYTES];
+	static const char line[] =
+		"event=job_failed job=\"vgg/12!4\" ranks=2 cause=rank_lost text=\"a rank=9 is "
+		"\\\" lost\" shard=3";
+	size_t bytes = log_entry(entry, line);
+	assert_true(has_field(entry, bytes, "PRIORITY=4"));
+	assert_true(has_field(entry, bytes, "SYSLOG_IDENTIFIER=fanin"));
+	assert_true(has_field(entry, bytes, "FANIN_EVENT=job_failed"));
+	assert_true(has_field(entry, bytes, "FANIN_JOB=vgg/12!4"));
+	assert_true(has_field(entry, bytes, "FANIN_JOB=vgg"));
+	assert_true(has_field(entry, bytes, "FANIN_CAUSE=rank_lost"));
+	assert_true(has_field(entry, bytes, "FANIN_SHARD=3"));
+	assert_int_equal(fields_of(entry, bytes), 8); /* rank=9 is a text's */
+
+	static const struct {
+		const char *job;
+		unsigned fields; /* of PRIORITY, SYSLOG_IDENTIFIER, MESSAGE, FANIN_EVENT and it */
+	} jobs[] = {{"a", 5}, {"a/1", 6}, {"a!3", 6}, {"a/b", 5}, {"/1", 5}, {"1", 5}, {"!", 5}};
+	for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
+		snprintf(long_line, sizeof long_line, "event=job_ready job=\"%s\"", jobs[i].job);
+		memset(entry, 0, sizeof entry);
+		assert_int_equal(fields_of(entry, log_entry(entry, long_line)), jobs[i].fields);
+	}
+	/* Nothing that a line has begins a field of its own, or leaves the entry. */
+	memset(entry, 0, sizeof entry);
+	bytes = log_entry(entry, "event=x\nFANIN_JOB=forged");
+	assert_true(has_field(entry, bytes, "MESSAGE=event=x FANIN_JOB=forged"));
+	memset(long_line, 'x', sizeof long_line - 1);
+	long_line[sizeof long_line - 1] = '\0';
+	memcpy(long_line, "event=", 6);
+	assert_in_range(log_entry(entry, long_line), LOG_ENTRY_BYTES / 2, LOG_ENTRY_BYTES);
+}
+
+static void log__is_the_journal(void **state)
+{
+	(void)state;
+	char text[64];
+	struct stat s;
+	int fd = open("/dev/null", O_WRONLY);
+	assert_int_equal(fstat(fd, &s), 0);
+	snprintf(text, sizeof text, "%llu:%llu", (unsigned long long)s.st_dev,
+		 (unsigned long long)s.st_ino);
+	assert_true(log_is_journal(fd, text));
+	assert_false(log_is_journal(fd, NULL));
+	assert_false(log_is_journal(fd, "1:2"));
+	assert_false(log_is_journal(fd, "x"));
+	assert_false(log_is_journal(-1, text));
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(end__what_a_library_prints_is_looked_at),
 		cmocka_unit_test(end__a_file_is_tried_and_left_as_it_was),
 		cmocka_unit_test(log__is_bounded),
+		cmocka_unit_test(log__entry_of_the_journal),
+		cmocka_unit_test(log__is_the_journal),
 		cmocka_unit_test(log__strangers_displace_no_other_line),
 	};
 	return RUN(tests);
