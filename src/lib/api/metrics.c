@@ -1,20 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "metrics.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "lib/base/rank_file.h"
 #include "lib/comm/comm.h"
 #include "net/clock.h"
 #include "net/expose.h"
 
-#define NS_PER_S 1e9
-#define PPM	 1e6
+#define NS_PER_S   1e9
+#define PPM	   1e6
+#define BEGIN	   "# HELP fanin_rank_" /* of each file */
+#define DEAD_BYTES (256 << 10)		/* many times what a rank writes */
 
 struct fan_comm_metrics {
 	struct fanin_comm *c;
@@ -49,7 +56,22 @@ struct now {
 	double up;
 };
 
-enum { UP, SRTT, GAP, WINDOW, CWND, SERVER, MULTICAST, SEGMENT, GRO, AHEAD, PARTS, HOSTS, GAUGES };
+enum {
+	UP,
+	SRTT,
+	GAP,
+	WINDOW,
+	CWND,
+	SERVER,
+	MULTICAST,
+	SEGMENT,
+	GRO,
+	AHEAD,
+	PARTS,
+	HOSTS,
+	WRITTEN,
+	GAUGES
+};
 
 static const struct {
 	const char *name, *help;
@@ -70,6 +92,9 @@ static const struct {
 	[AHEAD] = {"fanin_rank_ahead_fragments", "Distance to the slowest rank."},
 	[PARTS] = {"fanin_rank_parts", "Parts of each tensor that are summed separately."},
 	[HOSTS] = {"fanin_rank_hosts", "Hosts of the job; 0: not known."},
+	[WRITTEN] = {"fanin_rank_written_time_seconds",
+		     "Time at which this was written, since 1970: a rank that is up writes once a "
+		     "second."},
 };
 
 static double gauge_value(const struct now *n, unsigned which)
@@ -88,7 +113,8 @@ static double gauge_value(const struct now *n, unsigned which)
 	case GRO: return s->receive_offload;
 	case AHEAD: return s->ahead_now_frags;
 	case PARTS: return s->parts;
-	default: return s->hosts;
+	case HOSTS: return s->hosts;
+	default: return (double)time(NULL);
 	}
 }
 
@@ -161,10 +187,56 @@ static void write_file(struct fan_comm_metrics *m, bool ending)
 	free(x.text);
 }
 
+/* ---- files of ranks that were killed ---- */
+
+/* Is it the file of a rank of this user that was up, and has not written for a while?  A rank that
+ * only looks so, because it stands still, writes its file again when it goes on. */
+static bool is_of_killed(int folder, const char *name)
+{
+	char text[DEAD_BYTES + 1];
+	struct stat s;
+	const int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+	if (fd < 0)
+		return false;
+	const bool old = fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_uid == geteuid() &&
+			 s.st_size <= DEAD_BYTES &&
+			 time(NULL) - s.st_mtime > FAN_COMM_METRICS_DEAD_S;
+	const ssize_t bytes = old ? read(fd, text, DEAD_BYTES) : -1;
+	close(fd);
+	if (bytes <= 0)
+		return false;
+	text[bytes] = '\0';
+	const char *up = strstr(text, "\nfanin_rank_up{");
+	const char *value = up ? strstr(up, "} ") : NULL;
+	return strncmp(text, BEGIN, strlen(BEGIN)) == 0 && value && strncmp(value, "} 1\n", 4) == 0;
+}
+
+/* In the folder of `path`, among names that end alike. */
+static void remove_of_killed(const char *path)
+{
+	char folder[FAN_RANK_FILE_BYTES] = ".";
+	const char *slash = strrchr(path, '/');
+	const char *end = strrchr(slash ? slash : path, '.');
+
+	if (slash)
+		snprintf(folder, sizeof folder, "%.*s", (int)(slash - path + 1), path);
+	DIR *d = end ? opendir(folder) : NULL;
+	struct dirent *e;
+	for (unsigned i = 0; d && i < FAN_COMM_METRICS_FILES && (e = readdir(d)); i++) {
+		const char *its = strrchr(e->d_name, '.');
+		if (its && strcmp(its, end) == 0 && is_of_killed(dirfd(d), e->d_name))
+			unlinkat(dirfd(d), e->d_name, 0);
+	}
+	if (d)
+		closedir(d);
+}
+
 static void *run(void *arg)
 {
 	struct fan_comm_metrics *m = arg;
 
+	remove_of_killed(m->path);
 	pthread_mutex_lock(&m->lock);
 	while (!m->stop) {
 		struct timespec by;
