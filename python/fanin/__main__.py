@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python3 -m fanin`: which package and library are in use, and what the environment says.
+"""`python3 -m fanin`: which package and library are in use, and what the environment says;
+`python3 -m fanin nccl`, or mpi: the path of that plug-in alone, for a variable.
 
 `program` is the console script `fanin`, which becomes the program that a wheel brings."""
 
@@ -18,6 +19,7 @@ _LAUNCHER = (
 ).split()
 
 _HERE = Path(__file__).resolve().parent
+_PLUGINS = {"nccl": "libnccl-net-fanin.so", "mpi": "libfanin-mpi.so"}
 
 
 def program() -> int:
@@ -33,8 +35,27 @@ def program() -> int:
     return 1
 
 
+def _plugin(name: str) -> int:
+    """Print the path of one that is beside the library; 0, or 1 if there is none."""
+    try:
+        path = Path(_library.path()).parent / _PLUGINS[name]
+    except LibraryError as error:
+        print(f"fanin: {error}", file=sys.stderr)
+        return 1
+    if not path.exists():
+        print(f"fanin: {path}: not there: package fanin-{name} or fanin's wheel", file=sys.stderr)
+        return 1
+    print(path)
+    return 0
+
+
 def main() -> int:
     """Print it; 0, or 1 if there is no library."""
+    if len(sys.argv) == 2 and sys.argv[1] in _PLUGINS:
+        return _plugin(sys.argv[1])
+    if len(sys.argv) > 1:
+        print("usage: python3 -m fanin [nccl | mpi]", file=sys.stderr)
+        return 2
     print(f"package  fanin {__version__} in {os.path.dirname(os.path.abspath(__file__))}")
     try:
         version = _library.load().fanin_version().decode()
@@ -42,12 +63,10 @@ def main() -> int:
     except LibraryError as error:
         print(f"library  {error}")
         return 1
-    preload = Path(_library.path()).parent / "libfanin-mpi.so"
-    if preload.exists():
-        print(f"mpi      LD_PRELOAD={preload}")
-    plugin = preload.parent / "libnccl-net-fanin.so"
-    if plugin.exists():
-        print(f"nccl     NCCL_NET_PLUGIN={plugin}")
+    folder = Path(_library.path()).parent
+    for name, variable in (("mpi", "LD_PRELOAD"), ("nccl", "NCCL_NET_PLUGIN")):
+        if (folder / _PLUGINS[name]).exists():
+            print(f"{name:8} {variable}={folder / _PLUGINS[name]}")
     names = sorted(name for name in os.environ if name.startswith("FANIN_"))
     for name in names + [name for name in _LAUNCHER if name in os.environ]:
         print(f"set      {name}={os.environ[name]}")

@@ -90,3 +90,22 @@ def test_each_says_which_file_it_has(tmp_path):
             command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
         )
         assert re.search(line, done.stdout, re.M), done.stdout + done.stderr
+
+
+def test_a_plugin_is_named_alone(tmp_path):
+    """For NCCL_NET_PLUGIN=$(python3 -m fanin nccl): NCCL loads what stands there."""
+    shutil.copy(BUILD / "src" / _library.SONAME, tmp_path)
+    (tmp_path / "libnccl-net-fanin.so").touch()
+    env = os.environ | {"FANIN_LIBRARY": str(tmp_path / _library.SONAME)}
+    env["PYTHONPATH"] = str(ROOT / "python")
+    for argument, status, out, err in (
+        ("nccl", 0, f"{tmp_path}/libnccl-net-fanin.so\n", ""),
+        ("mpi", 1, "", f"fanin: {tmp_path}/libfanin-mpi.so: not there: package fanin-mpi or "),
+        ("rccl", 2, "", "usage: python3 -m fanin [nccl | mpi]"),
+    ):
+        done = subprocess.run(
+            (sys.executable, "-m", "fanin", argument),
+            env=env, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout) == (status, out), done.stderr
+        assert done.stderr.startswith(err), done.stderr
