@@ -330,6 +330,8 @@ class Report:
         self.found["parts"].append(entry)
         self.write()
         text = "; ".join(result.get("why", []))
+        if version := result.get("facts", {}).get("nccl"):
+            text = f"NCCL {version} {text}"
         if "figures" in result and not self.found["fake"]:
             text += " ".join(f"{name} {value}" for name, value in result["figures"].items())
         print(f"{result['result']:8} {part.name:16} {seconds:6.1f} s  {text}", flush=True)
@@ -426,6 +428,12 @@ def options_of(arguments):
     )
     add = parser.add_argument
     add("--pack", metavar="DIR", type=Path, help="make a folder with libfanin and what it needs")
+    add(
+        "--nccl-library",
+        metavar="FILE",
+        type=Path,
+        help="with --pack: NCCL's library, or PyPI's wheel with it; made smaller and used by --nccl",
+    )
     add("--packed", metavar="DIR", type=Path, help="use such a folder")
     add("--out", metavar="FILE", type=Path, default=Path("gpu-check.json"), help="results as JSON")
     add(
@@ -454,7 +462,20 @@ def options_of(arguments):
         default=LIMIT_S,
         help="of all parts (%(default)s); with more, each part has more",
     )
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.nccl_library and not options.pack:
+        parser.error("--nccl-library goes with --pack")
+    return options
+
+
+@contextlib.contextmanager
+def nccl_of(packed):
+    """In the block processes load NCCL as it was packed, if it was."""
+    with tempfile.TemporaryDirectory(prefix="gpu-check-") as folder:
+        if library := pack.unpack_nccl(packed, Path(folder)):
+            before = os.environ.get("LD_PRELOAD")
+            os.environ["LD_PRELOAD"] = " ".join(filter(None, [str(library), before]))
+        yield
 
 
 def use(packed):
@@ -479,7 +500,7 @@ def main():
     if options.pack:
         build = Path(os.environ.get("BUILD", ROOT / "build"))
         try:
-            print(pack.pack(options.pack, build))
+            print(pack.pack(options.pack, build, options.nccl_library))
         except pack.PackError as error:
             sys.exit(f"gpu-check: {error}")
         return
@@ -490,7 +511,8 @@ def main():
     usual = NCCL_PARTS if options.nccl else PARTS
     wanted = {"card", "library", *(options.only or [part.name for part in usual])}
     parts = [part for part in PARTS + NCCL_PARTS if part.name in wanted]
-    status = Check(options, report).run(parts)
+    with nccl_of(options.packed) if options.packed and options.nccl else contextlib.nullcontext():
+        status = Check(options, report).run(parts)
     counts = ", ".join(f"{report.count(one)} {one}" for one in ("passed", "failed", "skipped"))
     where = report.found["card"] or ("no GPU: a fake" if report.found["fake"] else "no GPU")
     print(f"{where}: {counts}; {options.out}", flush=True)

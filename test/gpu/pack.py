@@ -6,15 +6,21 @@ glibc is not among them: the other machine's must be as new as `glibc` of pack.j
 
 import hashlib
 import json
+import lzma
 import platform
 import re
 import shutil
+import struct
 import subprocess
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SONAME = "libfanin.so.0"
 PLUGIN = "libnccl-net-fanin.so"
+NCCL = "libnccl.so.2"
+NCCL_PACKED = NCCL + ".xz"
+GPU = 90  # of the machine: sm_90, Hopper
 FACTS = "pack.json"
 MIB_MAX = 64  # of the repository's files and the pack
 # Of glibc; what gcc links is there wherever PyTorch is.
@@ -88,8 +94,79 @@ def tracked_bytes():
     return sum(one.stat().st_size for one in files if one.is_file())
 
 
-def pack(folder, build):
-    """Fill `folder` from a build folder; what it now has, in words."""
+def nccl_of(path):
+    """The bytes of NCCL's library: of a file, or of one of PyPI's wheels."""
+    if not zipfile.is_zipfile(path):
+        return bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as wheel:
+        names = [name for name in wheel.namelist() if name.endswith("/" + NCCL)]
+        if len(names) != 1:
+            raise PackError(f"{path}: has no {NCCL}: expected a wheel of nvidia-nccl-cu13 or -cu12")
+        return bytearray(wheel.read(names[0]))
+
+
+def sections(image):
+    """Name, offset and bytes of the sections of an ELF file of 64 bits, as its headers say."""
+    (at,) = struct.unpack_from("<Q", image, 40)
+    size, count, names = struct.unpack_from("<3H", image, 58)
+    heads = [struct.unpack_from("<IIQQQQ", image, at + i * size) for i in range(count)]
+    for name, _, _, _, offset, length in heads:
+        begin = heads[names][4] + name
+        yield bytes(image[begin : image.index(0, begin)]).decode(), offset, length
+
+
+def slim(image, gpu=GPU):
+    """Make nothing of the machine code of other GPUs; places and sizes stay as they are.  Returns how
+    many programs were kept.  A fat binary is a head (magic, version, bytes of the head, bytes after it)
+    and programs, each with a head of its own: kind, version, bytes of the head, bytes after it, and at
+    28 the GPU."""
+    kept = 0
+    for name, at, length in sections(image):
+        if name not in (".nv_fatbin", "__nv_relfatbin"):
+            continue
+        end = at + length
+        while at + 16 <= end:
+            magic, _, head, size = struct.unpack_from("<IHHQ", image, at)
+            if magic != 0xBA55ED50:
+                at += 8
+                continue
+            at += head
+            binary_end = at + size
+            if binary_end > end:
+                raise PackError(f"{NCCL}: a fat binary at {at} goes beyond its section")
+            while at < binary_end:
+                head, size, of = struct.unpack_from("<4xIQ12xI", image, at)
+                if at + head + size > binary_end or head < 32:
+                    raise PackError(f"{NCCL}: a program at {at} goes beyond its fat binary")
+                if of != gpu:
+                    image[at + head : at + head + size] = bytes(size)
+                kept += of == gpu
+                at += head + size
+    if not kept:
+        raise PackError(f"{NCCL}: has no machine code for sm_{gpu}")
+    return kept
+
+
+def pack_nccl(folder, path):
+    """Put NCCL's library into `folder`, of code for one GPU; in words."""
+    image = nccl_of(path)
+    kept = slim(image)
+    packed = lzma.compress(bytes(image), preset=1)
+    (folder / NCCL_PACKED).write_bytes(packed)
+    return f"{NCCL}: {kept} programs for sm_{GPU}, {len(packed) / 2**20:.1f} MiB"
+
+
+def unpack_nccl(packed, folder):
+    """NCCL's library of a pack, in `folder`; None: it has none."""
+    path = packed / NCCL_PACKED
+    if not path.exists():
+        return None
+    (folder / NCCL).write_bytes(lzma.decompress(path.read_bytes()))
+    return folder / NCCL
+
+
+def pack(folder, build, nccl=None):
+    """Fill `folder` from a build folder, and from a file with NCCL; what it now has, in words."""
     if not (build / "build.ninja").exists():
         raise PackError(
             f"{build}: no build folder: meson setup {build}, or BUILD=... names another"
@@ -103,7 +180,9 @@ def pack(folder, build):
     made = {SONAME: library, PLUGIN: build / plugin}
     for name, path in {**made, **needed(library)}.items():
         shutil.copy(path.resolve(), folder / name)
-    files = sorted(one for one in folder.iterdir() if ".so" in one.name)
+    (folder / NCCL_PACKED).unlink(missing_ok=True)
+    words = [pack_nccl(folder, nccl)] if nccl else []
+    files = sorted(one for one in folder.iterdir() if ".so" in one.name and one.name != NCCL_PACKED)
     facts = {
         "revision": revision(),
         "sources": sources(),
@@ -118,8 +197,12 @@ def pack(folder, build):
             f"{folder}: {mib[0]:.1f} MiB, and {mib[1]:.1f} of the repository: over {MIB_MAX}"
         )
     return (
-        f"{folder}: {', '.join(facts['files'])}: {mib[0]:.1f} MiB, and {mib[1]:.1f} of the "
-        f"repository; for {facts['machine']} with glibc {facts['glibc']} or newer"
+        "\n".join(words)
+        + "\n" * len(words)
+        + (
+            f"{folder}: {', '.join(facts['files'])}: {mib[0]:.1f} MiB, and {mib[1]:.1f} of the "
+            f"repository; for {facts['machine']} with glibc {facts['glibc']} or newer"
+        )
     )
 
 

@@ -6,9 +6,11 @@ import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -73,6 +75,54 @@ def test_a_fake_gpu_passes_with_a_library_that_was_packed(tmp_path):
     assert "through shared memory" in by_name["staging-4"]["facts"]["summary"]
     assert "inside rank 0" in by_name["staging-packets"]["facts"]["summary"]
     assert found["packed"]["sources"] == pack.sources()
+
+
+def fat_binary(*programs):
+    """As nvcc leaves one: (GPU, machine code) of each."""
+    inner = b"".join(
+        struct.pack("<HHIQ12xI32x", 2, 257, 64, len(code), gpu) + code for gpu, code in programs
+    )
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(inner)) + inner
+
+
+def elf(**sections):
+    """A file that has these, and nothing else."""
+    names = "\0" + "\0".join(sections) + "\0names\0"
+    body, heads = b"", struct.pack("<IIQQQQ24x", 0, 0, 0, 0, 0, 0)
+    for name, data in [*sections.items(), ("names", names.encode())]:
+        at = names.index("\0" + name + "\0") + 1
+        heads += struct.pack("<IIQQQQ24x", at, 1, 0, 0, 64 + len(body), len(data))
+        body += data
+    count = len(sections) + 2
+    head = b"\x7fELF\2\1\1".ljust(40, b"\0") + struct.pack(
+        "<Q10x3H", 64 + len(body), 64, count, count - 1
+    )
+    return head + body + heads
+
+
+def test_a_packed_nccl_has_the_code_of_one_gpu(tmp_path):
+    fat = fat_binary((80, b"A" * 5000), (90, b"B" * 77), (100, b"C" * 999)) + bytes(8)
+    fat += fat_binary((90, b"D" * 64), (120, b"E" * 8))
+    whole = elf(**{".text": b"ABCDE", ".nv_fatbin": fat})
+    with zipfile.ZipFile(tmp_path / "nccl.whl", "w") as wheel:
+        wheel.writestr("nvidia/nccl/lib/libnccl.so.2", whole)
+    assert "2 programs for sm_90" in pack.pack_nccl(tmp_path, tmp_path / "nccl.whl")
+    (tmp_path / "there").mkdir()
+    there = pack.unpack_nccl(tmp_path, tmp_path / "there").read_bytes()
+    wanted = whole
+    for other in (b"A" * 5000, b"C" * 999, b"E" * 8):
+        wanted = wanted.replace(other, bytes(len(other)))
+    assert there == wanted and there != whole
+    for broken in (elf(**{".nv_fatbin": fat_binary((80, b"A"))}), elf(**{".nv_fatbin": fat[:-30]})):
+        (tmp_path / "broken.so").write_bytes(broken)
+        with pytest.raises(pack.PackError):
+            pack.pack_nccl(tmp_path, tmp_path / "broken.so")
+
+
+def test_a_library_of_nccl_is_packed_or_refused():
+    call = [sys.executable, str(ROOT / "test" / "gpu" / "check.py"), "--nccl-library", "x"]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode == 2 and "--nccl-library goes with --pack" in done.stderr
 
 
 def test_parts_of_nccl_are_skipped_without_a_gpu(tmp_path):
