@@ -3,16 +3,20 @@
 #include "ps.h"
 
 #include <math.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "args.h"
 #include "cmd.h"
 #include "core/base/rank_set.h"
+#include "net/clock.h"
 #include "net/logline.h"
+#include "top_live.h"
 
 #define CELLS	    12
 #define CELL_BYTES  300
@@ -20,7 +24,7 @@
 #define MERGE_BYTES (256u << 20) /* of standard input */
 
 struct ps_args {
-	bool json, merge;
+	bool json, merge, all_hosts;
 	char job[ARGS_TEXT_BYTES]; /* "": all */
 	int pid;		   /* 0: all */
 };
@@ -28,6 +32,8 @@ struct ps_args {
 #define AT(field) offsetof(struct ps_args, field)
 static const struct args_option options[] = {
 	{"job", 'j', ARGS_TEXT, AT(job), 0, 0, NULL, "JOB", "only ranks of this job"},
+	{"all-hosts", 'a', ARGS_FLAG, AT(all_hosts), 0, 0, NULL, NULL,
+	 "with --job: ask its aggregators on all hosts, too, for whom they wait"},
 	{"pid", 'p', ARGS_NUMBER, AT(pid), 1, INT32_MAX, NULL, "PID", "only ranks of this process"},
 	{"json", 0, ARGS_FLAG, AT(json), 0, 0, NULL, NULL,
 	 "print one line of JSON, all that is known"},
@@ -116,7 +122,7 @@ static void put_time(char *cell, double s)
 		snprintf(cell, CELL_BYTES, s < 99.5 ? "%.1f s" : "%.0f s", s);
 }
 
-static void put_ranks(char *cell, const json_t *list)
+static void put_ranks(char *cell, const json_t *list, bool hosts)
 {
 	uint64_t set[FAN_RANK_WORDS] = {0};
 	char text[FAN_RANKS_BYTES];
@@ -126,7 +132,8 @@ static void put_ranks(char *cell, const json_t *list)
 		if (rank >= 0 && rank < FAN_RANKS_MAX)
 			fan_ranks_set(set, (unsigned)rank);
 	}
-	snprintf(cell, CELL_BYTES, "%s %.200s", fan_ranks_count(set) == 1 ? "rank" : "ranks",
+	const char *what = hosts ? "host of rank" : "rank";
+	snprintf(cell, CELL_BYTES, "%s%s %.200s", what, fan_ranks_count(set) == 1 ? "" : "s",
 		 fan_ranks_text(set, text, sizeof text));
 }
 
@@ -147,8 +154,8 @@ static void put_waits(char *cell, const json_t *r)
 
 	if (*error)
 		put_text(cell, error);
-	else if (json_array_size(missing))
-		put_ranks(cell, missing);
+	else if (json_array_size(missing) && strcmp(text_of(r, "state"), "works"))
+		put_ranks(cell, missing, json_is_true(json_object_get(r, "by_host")));
 	else if (!strcmp(text_of(r, "state"), "works") || !*waits)
 		put_text(cell, "-");
 	else
@@ -321,6 +328,130 @@ static json_t *merge(FILE *f, char *why)
 	return found;
 }
 
+/* ---- the aggregators of a job ---- */
+
+static void print_aggregator(FILE *f, const json_t *a)
+{
+	const json_t *jobs = json_object_get(a, "jobs"), *inside = json_object_get(a, "inside");
+	char at[CELL_BYTES], in[CELL_BYTES] = "-", job[CELL_BYTES], state[CELL_BYTES];
+
+	put_text(at, text_of(a, "at"));
+	if (json_is_integer(inside) && json_integer_value(inside) >= 0)
+		snprintf(in, sizeof in, "rank %llu",
+			 (unsigned long long)json_integer_value(inside));
+	for (size_t i = 0; i < json_array_size(jobs); i++) {
+		const json_t *j = json_array_get(jobs, i);
+		const json_t *missing = json_object_get(j, "missing");
+		char waits[CELL_BYTES] = "-";
+		put_text(job, text_of(j, "job"));
+		put_text(state, text_of(j, "state"));
+		if (json_array_size(missing))
+			put_ranks(waits, missing, json_is_true(json_object_get(j, "by_host")));
+		fprintf(f, "%-22s %-9s %-24s %-8s %5llu  %s\n", at, in, job, state,
+			count_of(j, "open"), waits);
+	}
+	if (!json_array_size(jobs))
+		fprintf(f, "%-22s %-9s %s\n", at, in,
+			json_is_true(json_object_get(a, "answers")) ? "does not have the job"
+								    : "does not answer");
+}
+
+static void print_aggregators(FILE *f, const json_t *all)
+{
+	if (json_array_size(all))
+		fprintf(f, "\n%-22s %-9s %-24s %-8s %5s  %s\n", "AGGREGATOR", "INSIDE", "JOB",
+			"STATE", "OPEN", "WAITS-FOR");
+	for (size_t i = 0; i < json_array_size(all); i++)
+		print_aggregator(f, json_array_get(all, i));
+}
+
+/* ---- again and again ---- */
+
+/* At the top of the terminal, as much as it has room for. */
+static void draw(const char *text)
+{
+	struct winsize w = {.ws_row = 24, .ws_col = 80};
+	unsigned row = 0;
+
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) || !w.ws_row || !w.ws_col)
+		w = (struct winsize){.ws_row = 24, .ws_col = 80};
+	printf("\033[H");
+	for (const char *end; (end = strchr(text, '\n')) && row < w.ws_row; text = end + 1)
+		printf("%s%.*s\033[K", row++ ? "\r\n" : "",
+		       end - text < w.ws_col ? (int)(end - text) : w.ws_col, text);
+	printf("\033[J");
+	fflush(stdout);
+}
+
+static int print_once(struct top_live *live, const json_t *found)
+{
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *f = open_memstream(&text, &bytes);
+
+	if (!f)
+		return -1;
+	fprintf(f, "fanin top: ranks of this host, of %s user%s%s\n", geteuid() ? "this" : "any",
+		live ? "   q: quit" : "", "; of a switch: --switch ADDR:PORT");
+	if (!ps_print(f, found, "", 0))
+		fprintf(f, "no ranks\n");
+	if (fclose(f)) {
+		free(text);
+		return -1;
+	}
+	if (live)
+		draw(text);
+	else
+		fputs(text, stdout);
+	free(text);
+	return fflush(stdout) ? -1 : 0;
+}
+
+static int write_found(const json_t *found, const char *file)
+{
+	FILE *f = cmd_output("top", "json", file);
+
+	if (!f)
+		return -1;
+	const int e = json_dumpf(found, f, JSON_INDENT(2)) || fputc('\n', f) == EOF;
+	return cmd_output_done(f, "top", "json", file) || e ? -1 : 0;
+}
+
+int ps_top(int interval_s, bool once, const char *json)
+{
+	const bool out = !strcmp(json, "-");
+	struct top_live *live = once || out ? NULL : top_live_open("");
+	uint64_t next_ns = fan_clock_ns();
+	char why[ARGS_WHY_BYTES] = "cannot write";
+	int e = 0;
+
+	do {
+		json_t *found = ps_collect(why);
+		e = found ? 0 : -1;
+		if (found)
+			ps_complete(found);
+		if (found && *json)
+			e = write_found(found, json);
+		if (found && !e && !out)
+			e = print_once(live, found);
+		json_decref(found);
+		next_ns += (uint64_t)interval_s * 1000 * FAN_MS;
+		if (e || once)
+			break;
+		if (!live)
+			poll(NULL, 0, fan_clock_timeout_ms(next_ns, -1));
+		enum top_live_key key = TOP_LIVE_AGAIN;
+		while (live && key == TOP_LIVE_AGAIN)
+			key = top_live_wait(live, next_ns);
+		if (key == TOP_LIVE_QUIT)
+			break;
+	} while (true);
+	top_live_close(live);
+	if (e)
+		fprintf(stderr, "fanin top: %s\n", why);
+	return e ? 1 : 0;
+}
+
 /* ---- the command ---- */
 
 static int tell_nothing(const struct ps_args *a)
@@ -357,6 +488,11 @@ int cmd_ps(int argc, char **argv)
 	char why[ARGS_WHY_BYTES] = "out of memory";
 
 	args_parse(&command, &a, argc, argv);
+	if (a.all_hosts && (!*a.job || a.merge)) {
+		fprintf(stderr, "fanin ps: --all-hosts: expected --job JOB with it%s\n",
+			a.merge ? ", and no --merge" : "");
+		return 2;
+	}
 	json_t *found = a.merge ? merge(stdin, why) : ps_collect(why);
 	if (!found) {
 		fprintf(stderr, "fanin ps: %s\n", why);
@@ -364,6 +500,8 @@ int cmd_ps(int argc, char **argv)
 	}
 	if (!a.merge)
 		ps_complete(found);
+	if (a.all_hosts)
+		ps_ask_aggregators(found, a.job);
 	int e = 0;
 	if (a.json) {
 		keep(found, &a);
@@ -371,6 +509,8 @@ int cmd_ps(int argc, char **argv)
 	} else if (!ps_print(stdout, found, a.job, a.pid) &&
 		   !json_array_size(json_object_get(found, "silent"))) {
 		e = tell_nothing(&a);
+	} else {
+		print_aggregators(stdout, json_object_get(found, "aggregators"));
 	}
 	json_decref(found);
 	return e;

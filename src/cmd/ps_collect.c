@@ -16,6 +16,7 @@
 #include "ask.h"
 #include "lib/rank/roster.h"
 #include "net/clock.h"
+#include "net/logline.h"
 #include "net/udp.h"
 #include "ps.h"
 
@@ -28,6 +29,7 @@
 #define BLOCK_BYTES   (64 << 10)
 #define QUESTION_MS   500 /* for all aggregators together */
 #define QUESTIONS_MAX 16
+#define ALL_HOSTS_MS  3000 /* for those of a whole job */
 #define BUFFER_BYTES  (256 << 10)
 
 /* ---- who is there ---- */
@@ -302,6 +304,28 @@ static void take_from_column(json_t *r, const json_t *ranks)
 	}
 }
 
+/* On whom the aggregator waits for which the rank `r` does; `asked` has the answers so far.  NULL:
+ * it waits for none, or none has been asked. */
+static json_t *ask_for(const json_t *r, json_t *asked, uint64_t by_ns)
+{
+	const json_t *place = json_array_get(json_object_get(r, "places"), 0);
+	const char *at = json_string_value(json_object_get(place, "at"));
+	const char *job = json_string_value(json_object_get(place, "job"));
+	struct fan_report report;
+	char key[ARGS_TEXT_BYTES];
+
+	if (!at || !job)
+		return NULL;
+	snprintf(key, sizeof key, "%.80s %.160s", at, job);
+	json_t *known = json_object_get(asked, key);
+	if (known || json_object_size(asked) == QUESTIONS_MAX)
+		return known;
+	known = ask_about(&report, at, job, by_ns) ? named(&report, json_object_get(r, "of"))
+						   : json_array();
+	json_object_set_new(asked, key, known);
+	return known;
+}
+
 void ps_complete(json_t *found)
 {
 	const uint64_t by_ns = fan_clock_ns() + QUESTION_MS * FAN_MS;
@@ -314,23 +338,103 @@ void ps_complete(json_t *found)
 			continue;
 		take_from_column(r, ranks);
 		const char *state = json_string_value(json_object_get(r, "state"));
-		const json_t *place = json_array_get(json_object_get(r, "places"), 0);
-		const char *at = json_string_value(json_object_get(place, "at"));
-		const char *job = json_string_value(json_object_get(place, "job"));
-		char key[ARGS_TEXT_BYTES];
-		if (!state || strcmp(state, "waits") || !at || !job ||
-		    json_array_size(json_object_get(r, "missing")))
+		const bool away = json_is_true(json_object_get(r, "away"));
+		if (!state || strcmp(state, "waits") ||
+		    (json_array_size(json_object_get(r, "missing")) && !away))
 			continue;
-		snprintf(key, sizeof key, "%.80s %.160s", at, job);
-		json_t *known = json_object_get(asked, key);
-		if (!known && json_object_size(asked) < QUESTIONS_MAX) {
-			struct fan_report report;
-			known = ask_about(&report, at, job, by_ns)
-					? named(&report, json_object_get(r, "of"))
-					: json_array();
-			json_object_set_new(asked, key, known);
-		}
-		json_object_set(r, "missing", known ? known : json_null());
+		json_t *known = ask_for(r, asked, by_ns);
+		if (!json_array_size(known))
+			continue;
+		json_object_set(r, "missing", known);
+		json_object_set_new(r, "by_host", json_boolean(away));
 	}
 	json_decref(asked);
+}
+
+/* Is it the job, a part of it, or what its hosts do between them? */
+static bool is_job_of(const char *name, size_t bytes, const char *job)
+{
+	const size_t n = strlen(job);
+	return bytes >= n && !memcmp(name, job, n) &&
+	       (bytes == n || name[n] == '/' || name[n] == '!');
+}
+
+static json_t *report_json(const struct fan_report *r, const json_t *of)
+{
+	const char *column = r->name_bytes ? strstr(r->name, "/c") : NULL;
+	const bool hosts = column && column[2] >= '0' && column[2] <= '9';
+	return json_pack("{s:s%, s:s, s:i, s:i, s:b, s:o}", "job", r->name, (int)r->name_bytes,
+			 "state", fan_job_state_text(r->state), "ranks", (int)r->ranks, "open",
+			 (int)r->waiting, "by_host", (int)hosts, "missing",
+			 named(r, hosts ? of : NULL));
+}
+
+static bool ask_twice(struct ask_talk *t, const struct ask_question *w)
+{
+	for (unsigned i = 0; i < 2; i++)
+		if (ask_once(t, w) == 1)
+			return true;
+	return false;
+}
+
+/* What the aggregator at `at` tells of `job`, each shard. */
+static void ask_aggregator(json_t *into, const char *at, const char *job, const json_t *of,
+			   uint64_t by_ns)
+{
+	static uint8_t buffer[FAN_UDP_RECV_BYTES];
+	char why[ARGS_WHY_BYTES];
+	struct ask_talk t = {.buffer = buffer, .why = why};
+	struct fan_udp_options o = {.buffer_bytes = BUFFER_BYTES};
+	struct fan_report r = {.jobs = 1, .shards = 1};
+	json_t *jobs = json_array();
+	bool told = false;
+
+	for (unsigned s = 0; s < r.shards && s < FAN_SHARDS_MAX && fan_clock_ns() < by_ns; s++) {
+		if (fan_peer_parse(&o.connect, at, why, sizeof why))
+			break;
+		o.connect.port = (uint16_t)(o.connect.port + s);
+		if (fan_udp_open(&t.udp, &o))
+			break;
+		r.jobs = 1;
+		for (unsigned i = 0; i < FAN_GROUPS_MAX && i < r.jobs; i++) {
+			const struct ask_question w = {
+				.topic = FAN_TOPIC_JOB, .index = (uint16_t)i, .job = &r};
+			if (fan_clock_ns() > by_ns || !ask_twice(&t, &w))
+				break;
+			told = true;
+			if (i < r.jobs && is_job_of(r.name, r.name_bytes, job))
+				json_array_append_new(jobs, report_json(&r, of));
+		}
+		fan_udp_close(&t.udp);
+	}
+	json_object_set_new(into, "answers", json_boolean(told));
+	json_object_set_new(into, "jobs", jobs);
+}
+
+void ps_ask_aggregators(json_t *found, const char *job)
+{
+	const uint64_t by_ns = fan_clock_ns() + ALL_HOSTS_MS * FAN_MS;
+	json_t *ranks = json_object_get(found, "ranks"), *asked = json_object();
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < json_array_size(ranks); i++) {
+		const json_t *r = json_array_get(ranks, i), *parts = json_object_get(r, "parts");
+		const char *name = json_string_value(json_object_get(r, "job"));
+		for (size_t k = 0; name && !strcmp(name, job) && k < json_array_size(parts); k++) {
+			const json_t *part = json_array_get(parts, k);
+			const char *at = json_string_value(json_object_get(part, "aggregator"));
+			json_t *one;
+			if (!at || json_object_get(asked, at))
+				continue;
+			json_object_set_new(asked, at, json_true());
+			one = json_pack("{s:s, s:O}", "at", at, "inside",
+					json_object_get(part, "inside"));
+			if (!one)
+				continue;
+			ask_aggregator(one, at, job, json_object_get(r, "of"), by_ns);
+			json_array_append_new(all, one);
+		}
+	}
+	json_decref(asked);
+	json_object_set_new(found, "aggregators", all);
 }

@@ -16,6 +16,7 @@
 #include "net/clock.h"
 #include "net/logline.h"
 #include "net/udp.h"
+#include "ps.h"
 #include "top_live.h"
 #include "top_shares.h"
 #include "top_tree.h"
@@ -39,7 +40,8 @@ struct top_args {
 #define AT(field) offsetof(struct top_args, field)
 static const struct args_option options[] = {
 	{"switch", 's', ARGS_TEXT, AT(switches), 0, 0, NULL, "ADDR:PORT[,...]",
-	 "the switch to ask; with several, also the share of a job that each has"},
+	 "the switch to ask; with several, also the share of a job that each has (none: the ranks of "
+	 "this host)"},
 	{"controller", 'c', ARGS_TEXT, AT(controller), 0, 0, NULL, "PATH",
 	 "the --socket of a controller to ask instead: nodes, jobs, and the trees that sum them"},
 	{"once", '1', ARGS_FLAG, AT(once), 0, 0, NULL, NULL, "print once and exit"},
@@ -79,7 +81,7 @@ static bool is_silent(const struct top_args *a)
 }
 
 /* Print the head once, when a switch has answered. */
-static void begin(struct table *t)
+static void begin(struct table *t, const struct fan_report *r)
 {
 	const struct top_args *a = t->a;
 	char at[ADDRESS_BYTES];
@@ -87,7 +89,8 @@ static void begin(struct table *t)
 	if (t->begun || is_silent(a))
 		return;
 	t->begun = true;
-	printf("switch %s\n", fan_peer_text(&a->sw[t->sw], at, sizeof at));
+	printf("switch %s%s\n", fan_peer_text(&a->sw[t->sw], at, sizeof at),
+	       top_live_sees_less(r) ? TOP_LIVE_STRANGER : "");
 	printf("%-5s %-20s %-8s %5s %6s %12s %9s %-9s %7s %12s  %s\n", "shard", "job", "state",
 	       "ranks", "window", "results", "replays", "by", "waiting", "oldest", "waits for");
 }
@@ -259,7 +262,7 @@ static int ask_shard(struct table *table, unsigned shard, unsigned *shards, char
 		if (e)
 			break;
 		*shards = r.shards;
-		begin(table);
+		begin(table, &r);
 		if (i >= r.jobs)
 			break;
 		if (!is_silent(table->a))
@@ -389,11 +392,18 @@ int cmd_top(int argc, char **argv)
 							.json = a.json,
 							.interval_s = a.interval_s,
 							.once = a.once});
-	if (!a.switches[0] || a.controller[0]) {
+	if (a.switches[0] && a.controller[0]) {
 		fprintf(stderr, "fanin top: --switch: expected ADDR:PORT of a running switch, or "
 				"--controller PATH\n");
 		return 2;
 	}
+	if (!a.switches[0] && (a.prometheus[0] || a.shards)) {
+		fprintf(stderr, "fanin top: --%s: expected --switch ADDR:PORT as well\n",
+			a.shards ? "shards" : "prometheus");
+		return 2;
+	}
+	if (!a.switches[0])
+		return ps_top(a.interval_s, a.once, a.json);
 	if (take_switches(&a, why)) {
 		fprintf(stderr, "fanin top: --switch: %s\n", why);
 		return 2;

@@ -317,6 +317,20 @@ static void print_ranks(const struct top_live *l, struct screen *s, const char *
 	}
 }
 
+bool top_live_sees_less(const struct fan_report *r)
+{
+	return r->waiting && r->oldest == UINT64_MAX;
+}
+
+static bool sees_less(const struct top_live *l)
+{
+	bool less = false;
+
+	for (unsigned i = 0; i < l->jobs.jobs; i++)
+		less |= top_live_sees_less(&l->jobs.job[i].report);
+	return less;
+}
+
 void top_live_print(const struct top_live *l, FILE *f, unsigned lines, unsigned columns)
 {
 	struct screen s = {f, lines, columns, 0};
@@ -329,8 +343,9 @@ void top_live_print(const struct top_live *l, FILE *f, unsigned lines, unsigned 
 		print_shards(l, &s, name);
 		print_ranks(l, &s, name);
 	} else {
-		line(&s, false, "fanin top: switch %s, %u jobs by %s", l->where,
-		     l->rows + l->left_out, column_text[l->by]);
+		line(&s, false, "fanin top: switch %s, %u jobs by %s%s", l->where,
+		     l->rows + l->left_out, column_text[l->by],
+		     sees_less(l) ? TOP_LIVE_STRANGER : "");
 		line(&s, false,
 		     "up, down, enter: open a job   s: sort by another column   r: reverse   q: "
 		     "quit");

@@ -10,7 +10,14 @@
 
 #define TOP_LIVE_ROWS_MAX 256 /* jobs, over all shards; the rest is counted */
 
+/* On the head line of a switch that takes who asks for a stranger: it is on no host of the job. */
+#define TOP_LIVE_STRANGER                                                                          \
+	"   (as a stranger sees it: counts in steps of 1024, not which fragment is oldest)"
+
 struct top_live;
+
+/* A report to a stranger; false also where it cannot be known, since no fragment is open. */
+bool top_live_sees_less(const struct fan_report *r);
 
 enum top_live_key { TOP_LIVE_TIME, TOP_LIVE_AGAIN, TOP_LIVE_QUIT };
 

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python/fanin/trace.py: ranks' traces and those of torch.profiler lie over each other."""
+"""python/fanin/trace.py: ranks' traces and those of torch.profiler lie over each other; `fanin ps`."""
 
+import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
+import time
 
+import numpy as np
 import pytest
-from conftest import ROOT, WAIT_S, Processes
+from conftest import BUILD, ROOT, WAIT_S, Processes, ranks
 
 import fanin.trace
 from fanin.trace import EPOCH_US, PIDS_EACH, TORCH_PIDS, TraceError
@@ -109,3 +114,70 @@ def test_files_that_name_their_clock_and_rank_need_no_mark(tmp_path, base_ns, ts
 def test_a_file_that_cannot_be_placed_is_named(tmp_path, data, says):
     with pytest.raises(TraceError, match=f"a.json.*{says}"):
         fanin.trace.merge([write(tmp_path / "a.json", data)])
+
+
+def told_by_ps(*flags):
+    text = subprocess.run(
+        [str(BUILD / "fanin"), "ps", *flags], capture_output=True, text=True, timeout=WAIT_S
+    ).stdout
+    return json.loads(text)["ranks"] if "--json" in flags else text
+
+
+def test_ps_tells_for_whom_ranks_wait(switch, job):
+    told, said = threading.Event(), []
+
+    def work(comm):
+        data = np.ones(1000, np.float32)
+        if comm.rank == 0:
+            op = comm.allreduce_start(data)
+            until = time.monotonic() + WAIT_S
+            waits = []
+            while len(waits) < 2 and time.monotonic() < until:
+                rows = told_by_ps("--json", "--job", job, "--pid", str(os.getpid()))
+                waits = [r for r in rows if r["state"] == "waits" and r["missing"] == [2]]
+            said.append(rows)
+            said.append(told_by_ps("--job", job))
+            said.append(told_by_ps("--job", job, "--all-hosts"))
+            told.set()
+            op.wait()
+        elif comm.rank == 2:
+            told.wait(WAIT_S)
+            comm.allreduce(data)
+        else:
+            comm.allreduce(data)
+        return data[0]
+
+    assert ranks(3, work, switch=switch, job=job) == [3.0] * 3
+    rows, table, everywhere = said
+    by_rank = {row["rank"]: row for row in rows}
+    assert sorted(by_rank) == [0, 1, 2] and by_rank[2]["state"] == "idle"
+    for row in (by_rank[0], by_rank[1]):
+        assert row["state"] == "waits" and row["missing"] == [2] and row["waited_s"] >= 1
+        assert [(op["kind"], op["bytes"]) for op in row["under_way"]] == [("allreduce", 4000)]
+    lines = [line.split() for line in table.splitlines()]
+    assert [line[1] for line in lines] == ["RANK", "0/3", "1/3", "2/3"]  # who waits comes first
+    assert [line[3] for line in lines] == ["STATE", "waits", "waits", "idle"]
+    assert table.count("  rank 2  ") == 2
+    last = everywhere.splitlines()[-1].split()
+    assert last[0] == switch and last[2:4] == [job, "ready"] and last[-2:] == ["rank", "2"]
+
+
+def test_ps_believes_no_name_that_somebody_else_has_taken(job):
+    """One of another user's that is this one's socket: root asks all names, others only their own."""
+    if os.geteuid():
+        pytest.skip("only root asks for ranks of other users")
+    answer = json.dumps({"ranks": [{"job": job, "rank": 0, "ranks": 1, "state": "waits"}]}) + "\n"
+    for uid, believed in ((12345, 0), (0, 1)):
+        with socket.socket(socket.AF_UNIX) as taken:
+            taken.bind(f"\0fanin-ps/{uid}/{os.urandom(8).hex()}")
+            taken.listen()
+
+            def lie(taken=taken):
+                with contextlib.suppress(OSError):
+                    taken.accept()[0].sendall(answer.encode())
+
+            liar = threading.Thread(target=lie, daemon=True)
+            liar.start()
+            assert len(told_by_ps("--json", "--job", job)) == believed
+            taken.shutdown(socket.SHUT_RDWR)
+            liar.join(WAIT_S)

@@ -74,8 +74,9 @@ static void note_waits(const struct fan_host_comm *l, struct fan_rank_snapshot *
 {
 	bool missing[FAN_HOST_RANKS_MAX], shares;
 	char list[FAN_HOST_WHY_BYTES];
-	const bool away = l->net && l->sent_first < l->sent_next;
 	const unsigned count = fan_host_missing(&l->board, missing, &shares);
+	const bool away = l->net && l->sent_first < l->sent_next && (shares || !count);
+	s->away = away;
 	for (unsigned i = 0; i < l->s->ranks; i++)
 		if (missing[i])
 			fan_ranks_set(s->missing, rank_of(l, i));

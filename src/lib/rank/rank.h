@@ -95,6 +95,7 @@ struct fan_rank_snapshot {
 	} op[FAN_RANK_SNAPSHOT_OPS];	  /* the oldest ones under way */
 	char waits[FAN_FAULT_TEXT_BYTES]; /* for whom, in words; "": for nobody */
 	uint64_t missing[FAN_RANK_WORDS]; /* ranks of the job that it waits for and knows */
+	bool away;			  /* these may wait for other hosts, or it does itself */
 	unsigned places;		  /* of `place` */
 	struct fan_rank_place_shown {
 		fan_peer at;

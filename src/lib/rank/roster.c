@@ -324,6 +324,7 @@ static bool enter(struct fan_rank *c)
 	const bool fits = e && roster.entries < FAN_ROSTER_MAX;
 	if (fits) {
 		e->rank = c;
+		e->at_ns[e->turns++] = fan_clock_ns();
 		roster.entry[roster.entries++] = e;
 	} else {
 		roster.more++;

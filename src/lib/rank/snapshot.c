@@ -214,6 +214,7 @@ json_t *fan_rank_tell(const struct fan_rank *c, uint64_t now_ns, double rate, do
 	json_object_set_new(j, "switch", json_string(c->cfg.switch_addr));
 	json_object_set_new(j, "hosts", json_integer(shown.stats.hosts));
 	json_object_set_new(j, "missing", ranks_json(s->missing));
+	json_object_set_new(j, "away", json_boolean(s->away));
 	json_object_set_new(j, "under_way", ops_json(s, now_ns));
 	json_object_set_new(j, "places", places_json(s));
 	json_object_set_new(j, "parts", parts_json(&shown));
