@@ -12,6 +12,7 @@
 #include "file/file.h"
 #include "sim.h"
 #include "sim/experiment.h"
+#include "sim/flow.h"
 #include "sim/trace.h"
 
 #define TELL_NS 500000000 /* between two lines of progress */
@@ -145,8 +146,22 @@ static bool close_outputs(struct outputs *o, const struct sim_args *a, char *why
 	return whole;
 }
 
+static void run_flows(const struct sweep *w, struct point *p)
+{
+	const struct sim_args *a = w->args;
+	if (a->trace || a->pcap || a->chrome_trace)
+		snprintf(p->why, sizeof p->why,
+			 "--trace, --pcap, --chrome-trace: the level flows has no packets");
+	else if (!(p->result = fan_flow_run(&p->scenario)))
+		snprintf(p->why, sizeof p->why, "out of memory");
+}
+
 static void run_point(struct sweep *w, struct point *p)
 {
+	if (p->scenario.level == FAN_LEVEL_FLOWS) {
+		run_flows(w, p);
+		return;
+	}
 	struct fan_experiment *e = calloc(1, sizeof *e);
 	struct fan_progress progress = {tell, w};
 	struct fan_timeline *timeline = NULL;

@@ -5,10 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "flow.h"
 #include "model.h"
 #include "tensor.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
+
+static const char *const levels[] = {"packets", "flows", NULL};
 
 #define AT(field) offsetof(struct fan_scenario, field)
 static const struct fan_field fields[] = {
@@ -17,6 +20,7 @@ static const struct fan_field fields[] = {
 	{"limit_s", FAN_FIELD_S, AT(limit_ns), 1e-6, 1e6, NULL},
 	{"sample_us", FAN_FIELD_US, AT(sample_ns), 1, 1e9, NULL},
 	{"ecmp", FAN_FIELD_BOOL, AT(ecmp), 0, 0, NULL},
+	{"level", FAN_FIELD_WORD, AT(level), 0, 0, levels},
 	{"comment", FAN_FIELD_OTHER, 0, 0, 0, NULL},
 	{"topology", FAN_FIELD_OTHER, 0, 0, 0, NULL},
 	{"jobs", FAN_FIELD_OTHER, 0, 0, 0, NULL},
@@ -152,7 +156,9 @@ static int read_all(struct fan_scenario *s, const json_t *root, struct fan_reade
 	    read_list(s, root, r, "background", FAN_SCENARIO_FLOWS_MAX, read_flow) ||
 	    read_list(s, root, r, "changes", FAN_SCENARIO_CHANGES_MAX, read_change))
 		return -1;
-	return fan_scenario_place(s, r) || fan_scenario_check_tensors(s, r) ? -1 : 0;
+	if (fan_scenario_place(s, r) || fan_scenario_check_tensors(s, r))
+		return -1;
+	return s->level == FAN_LEVEL_FLOWS ? fan_flow_check(s, r) : 0;
 }
 
 int fan_scenario_read(struct fan_scenario *s, const json_t *root, struct fan_reader *r)

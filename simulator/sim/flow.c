@@ -1,0 +1,571 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "flow.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/worker/stream.h"
+#include "result.h"
+
+#define NEVER INFINITY
+
+/* What a link carries of a job: so many bytes for each byte of its gradients. */
+struct load {
+	uint32_t link;
+	double bytes;
+};
+
+/* Times are in nanoseconds, bytes are of gradients on the wire, without headers. */
+struct flow {
+	const struct fan_scenario_job *job;
+	struct load *load;
+	uint32_t loads, buckets;
+	double window;	   /* bytes that may be on their way */
+	double pace;	   /* bytes a nanosecond that the job asks for at most */
+	double most;	   /* bytes a nanosecond of this bucket that window and pace allow */
+	double latency_ns; /* there and back, of the longest path */
+	double *ready_ns;  /* by bucket of the iteration: all workers have it */
+	double computed_ns;
+	uint32_t iteration, bucket;
+	double left;	/* bytes of the bucket */
+	double wake_ns; /* when it begins an iteration, or its bucket is ready; NEVER: it sends, or
+			   is over */
+	bool begins, sends, over, fixed;
+	double rate, done_ns, comm_ns, comm_until_ns, wait_ns, bytes;
+	double span_ns[FAN_JOB_SPANS_MAX];
+};
+
+struct flows {
+	const struct fan_scenario *scenario;
+	struct fan_sim sim;
+	struct flow *flow;
+	double *copies; /* by link: of the gradients of one job; then bytes of all that have no rate
+			 */
+	double *room;	/* by link: bytes a nanosecond that nobody has yet */
+	bool multicast;
+};
+
+/* ---- who sends over what ---- */
+
+static unsigned element_bytes(const struct fan_job_config *c)
+{
+	assert(c);
+	return c->wire == FAN_FLOAT32 ? 4 : 2;
+}
+
+/* Gradients in a packet. */
+static double packet_bytes(const struct fan_job_config *c)
+{
+	assert(c->payload_bytes > 0);
+	const struct fan_op op = {.dtype = FAN_FLOAT32,
+				  .wire = (enum fan_dtype)c->wire,
+				  .mode = (enum fan_mode)c->mode};
+	return (double)fan_stream_per_frag(&op, c->payload_bytes, false) * element_bytes(c);
+}
+
+static double link_ns(const struct fan_sim_link *l, double bytes)
+{
+	return (double)l->delay_ns + (bytes + l->cfg.overhead_bytes) * 8e9 / (double)l->cfg.bps;
+}
+
+/* One more contribution from node `a` to `b`, and its result back; `times` of each.  The time of
+ * both ways for a packet. */
+static double add_path(struct flows *f, const struct flow *w, uint32_t a, uint32_t b, double times,
+		       bool back)
+{
+	double ns = 0, packet = packet_bytes(&w->job->cfg) + FAN_HEAD_BYTES;
+	while (a != b) {
+		uint32_t link = fan_sim_next(&f->sim, a, b);
+		if (link == FAN_SIM_NONE)
+			break; /* out of memory: the world is broken */
+		f->copies[link] += times;
+		ns += link_ns(&f->sim.link[link], packet);
+		if (back) {
+			double *down = &f->copies[link ^ 1];
+			*down = f->multicast && *down > 0 ? *down : *down + times;
+			ns += link_ns(&f->sim.link[link ^ 1], packet);
+		}
+		a = f->sim.link[link].to;
+	}
+	return ns;
+}
+
+/* The node above one that sums, or FAN_SIM_NONE. */
+static uint32_t above(const struct fan_scenario *s, uint32_t node)
+{
+	const struct fan_scenario_node *n = &s->node[node];
+	return n->parent != FAN_SIM_NONE ? n->parent : n->server;
+}
+
+/* From each worker to where it joins, and from each of those that sum to the next one. */
+static double add_sums(struct flows *f, struct flow *w, bool *passed, uint32_t *window)
+{
+	const struct fan_scenario *s = f->scenario;
+	const struct fan_scenario_job *j = w->job;
+	double most_ns = 0;
+	for (uint32_t r = 0; r < j->cfg.ranks; r++) {
+		uint32_t at = j->cfg.seat ? j->cfg.seat[r].node : j->at;
+		f->multicast = s->node[at].multicast && !j->shared;
+		double ns = add_path(f, w, j->cfg.host[r], at, 1, true);
+		for (uint32_t up = above(s, at); at != j->at && up != FAN_SIM_NONE;
+		     up = above(s, at)) {
+			f->multicast = s->node[up].multicast && !j->shared;
+			if (s->node[at].window < *window)
+				*window = s->node[at].window;
+			ns += add_path(f, w, at, up, passed[at] ? 0 : 1, true);
+			passed[at] = true;
+			at = up;
+		}
+		if (ns > most_ns)
+			most_ns = ns;
+	}
+	return most_ns;
+}
+
+/* A ring's parts go from each worker to the next, all but one n-th of them twice. */
+static double add_ring(struct flows *f, struct flow *w)
+{
+	const struct fan_job_config *c = &w->job->cfg;
+	double ns = 0, times = 2.0 * (c->ranks - 1) / c->ranks;
+	for (uint32_t r = 0; r < c->ranks; r++)
+		ns += add_path(f, w, c->host[r], c->host[(r + 1) % c->ranks], times, false);
+	return ns * times;
+}
+
+/* A byte of gradients on a link, headers counted. */
+static double framed(const struct flows *f, const struct flow *w, uint32_t link)
+{
+	double headers = FAN_HEAD_BYTES + f->sim.link[link].cfg.overhead_bytes;
+	return 1 + headers / packet_bytes(&w->job->cfg);
+}
+
+/* The links with something of the job, out of f->copies, which is all zero again. */
+static bool gather(struct flows *f, struct flow *w)
+{
+	for (uint32_t i = 0; i < f->sim.links; i++)
+		w->loads += f->copies[i] > 0;
+	w->load = calloc(w->loads + UINT32_C(1), sizeof *w->load);
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < f->sim.links; i++) {
+		if (w->load && f->copies[i] > 0)
+			w->load[n++] = (struct load){i, f->copies[i] * framed(f, w, i)};
+		f->copies[i] = 0;
+	}
+	return w->load != NULL;
+}
+
+static bool begin(struct flows *f, struct flow *w, const struct fan_scenario_job *j)
+{
+	const struct fan_job_config *c = &j->cfg;
+	uint32_t window = c->window;
+	bool *passed = calloc(f->scenario->nodes, sizeof *passed);
+	w->job = j;
+	w->buckets = c->buckets;
+	w->begins = true;
+	w->wake_ns = (double)c->arrival_ns;
+	w->ready_ns = calloc(c->buckets + UINT32_C(1), sizeof *w->ready_ns);
+	if (!passed || !w->ready_ns) {
+		free(passed);
+		return false;
+	}
+	bool ring = j->reduce == FAN_REDUCE_RING;
+	if (!ring && f->scenario->node[j->at].window < window)
+		window = f->scenario->node[j->at].window;
+	w->latency_ns = ring ? add_ring(f, w) : add_sums(f, w, passed, &window);
+	w->window = ring ? NEVER : window * packet_bytes(c);
+	if (!ring) /* JOIN, WELCOME, BEAT and STATE */
+		w->wake_ns += 2 * w->latency_ns;
+	free(passed);
+	if (!gather(f, w) || f->sim.broke)
+		return false;
+	double frame = w->loads ? framed(f, w, w->load[0].link) : 1;
+	w->pace = c->pace_bps ? (double)c->pace_bps / 8e9 / frame : NEVER;
+	return true;
+}
+
+/* ---- rates ---- */
+
+/* The share that a link can still give to each who has none yet, for one copy; NEVER: none asks. */
+static double share_of(const struct flows *f, uint32_t link)
+{
+	return f->copies[link] > 0 ? f->room[link] / f->copies[link] : NEVER;
+}
+
+static void fix(struct flows *f, struct flow *w, double rate)
+{
+	w->rate = rate;
+	w->fixed = true;
+	for (uint32_t i = 0; i < w->loads; i++) {
+		const struct load *l = &w->load[i];
+		f->copies[l->link] -= l->bytes;
+		if (f->copies[l->link] < 1e-9)
+			f->copies[l->link] = 0;
+		f->room[l->link] -= rate * l->bytes;
+		if (f->room[l->link] < 0)
+			f->room[l->link] = 0;
+	}
+}
+
+/* The most that a job may have, were all to get as much. */
+static double bound_of(const struct flows *f, const struct flow *w)
+{
+	double least = w->most;
+	for (uint32_t i = 0; i < w->loads; i++) {
+		double share = share_of(f, w->load[i].link);
+		least = share < least ? share : least;
+	}
+	return least;
+}
+
+/* Max-min fair: again and again those who have the least bound get it. */
+static void share_out(struct flows *f)
+{
+	for (uint32_t i = 0; i < f->scenario->jobs; i++) {
+		struct flow *w = &f->flow[i];
+		w->fixed = !w->sends;
+		for (uint32_t k = 0; w->sends && k < w->loads; k++) {
+			uint32_t link = w->load[k].link;
+			f->copies[link] = 0;
+			f->room[link] = (double)f->sim.link[link].cfg.bps / 8e9;
+		}
+	}
+	for (uint32_t i = 0; i < f->scenario->jobs; i++)
+		for (uint32_t k = 0; f->flow[i].sends && k < f->flow[i].loads; k++)
+			f->copies[f->flow[i].load[k].link] += f->flow[i].load[k].bytes;
+	for (;;) { /* each turn fixes one, at least */
+		double least = NEVER;
+		struct flow *who = NULL;
+		for (uint32_t i = 0; i < f->scenario->jobs; i++) {
+			double bound = f->flow[i].fixed ? NEVER : bound_of(f, &f->flow[i]);
+			if (!f->flow[i].fixed && (!who || bound < least)) {
+				least = bound;
+				who = &f->flow[i];
+			}
+		}
+		if (!who)
+			return;
+		fix(f, who, least < 1e9 ? least : 1e9); /* no link: at once, nearly */
+	}
+}
+
+/* ---- time ---- */
+
+/* All workers compute the iteration from `now_ns` on: when each bucket is ready. */
+static void compute(struct flow *w, double now_ns)
+{
+	const struct fan_job_config *c = &w->job->cfg;
+	const struct fan_model *m = &c->model;
+	w->computed_ns = now_ns;
+	for (uint32_t b = 0; b < w->buckets; b++)
+		w->ready_ns[b] = now_ns;
+	for (uint32_t r = 0; r < c->ranks; r++) {
+		uint64_t at_ns = (uint64_t)now_ns;
+		uint32_t b = 0;
+		for (uint32_t step = 0; step < 2 * m->layers; step++) {
+			bool back = step >= m->layers;
+			uint32_t layer = back ? 2 * m->layers - 1 - step : step;
+			uint64_t ns =
+				back ? m->layer[layer].backward_ns : m->layer[layer].forward_ns;
+			ns = fan_job_jittered(c, (uint16_t)r, w->iteration, ns);
+			at_ns = fan_job_work_until(c, (uint16_t)r, at_ns, ns);
+			if (!back || b == w->buckets || c->bucket[b].low != layer)
+				continue;
+			if ((double)at_ns > w->ready_ns[b])
+				w->ready_ns[b] = (double)at_ns;
+			b++;
+		}
+		if ((double)at_ns > w->computed_ns)
+			w->computed_ns = (double)at_ns;
+	}
+}
+
+/* The iteration is over: the last bucket was sent at `now_ns`, or there was none. */
+static void end_iteration(struct flow *w, double now_ns)
+{
+	double end_ns = now_ns + (w->buckets ? w->latency_ns : 0);
+	if (end_ns < w->computed_ns)
+		end_ns = w->computed_ns;
+	w->wait_ns += end_ns - w->computed_ns;
+	if (w->iteration < FAN_JOB_SPANS_MAX)
+		w->span_ns[w->iteration] = end_ns;
+	w->done_ns = end_ns;
+	w->over = ++w->iteration == w->job->cfg.iterations;
+	w->begins = !w->over;
+	w->wake_ns = w->over ? NEVER : end_ns;
+}
+
+/* The next bucket of the iteration, if there is one. */
+static void next_bucket(struct flow *w, double now_ns)
+{
+	assert(w->ready_ns && w->bucket <= w->buckets);
+	w->sends = false;
+	if (w->bucket == w->buckets) {
+		end_iteration(w, now_ns);
+		return;
+	}
+	w->left = (double)w->job->cfg.bucket[w->bucket].elems * element_bytes(&w->job->cfg);
+	w->wake_ns = w->ready_ns[w->bucket];
+}
+
+/* What is more than a window waits for results, one window there and back; all of it does, if the
+ * window is full of the bucket before. */
+static double window_rate(const struct flow *w)
+{
+	double waits = w->comm_until_ns > w->ready_ns[w->bucket] ? w->left : w->left - w->window;
+	return waits > 0 ? w->window / w->latency_ns * w->left / waits : NEVER;
+}
+
+static void wake(struct flow *w, double now_ns)
+{
+	if (w->begins) {
+		w->begins = false;
+		w->bucket = 0;
+		compute(w, now_ns);
+		next_bucket(w, now_ns);
+		return;
+	}
+	double rate = window_rate(w);
+	w->most = rate < w->pace ? rate : w->pace;
+	w->sends = true;
+	w->wake_ns = NEVER;
+}
+
+static void sent(struct flow *w, double from_ns, double now_ns)
+{
+	double until_ns = now_ns + w->latency_ns;
+	w->bytes += (double)w->job->cfg.bucket[w->bucket].elems * element_bytes(&w->job->cfg);
+	w->comm_ns += until_ns - (w->comm_until_ns > from_ns ? w->comm_until_ns : from_ns);
+	w->comm_until_ns = until_ns;
+	w->bucket++;
+	next_bucket(w, now_ns);
+}
+
+/* When something changes next: somebody wakes, or has sent its bucket. */
+static double next_change(const struct flows *f, double now_ns)
+{
+	double next_ns = NEVER;
+	for (uint32_t i = 0; i < f->scenario->jobs; i++) {
+		const struct flow *w = &f->flow[i];
+		double ns = w->sends ? now_ns + w->left / w->rate : w->wake_ns;
+		next_ns = ns < next_ns ? ns : next_ns;
+	}
+	return next_ns > now_ns ? next_ns : now_ns;
+}
+
+/* Everything that is due by `next_ns`; did the set of those who send change? */
+static bool advance(struct flows *f, double now_ns, double next_ns)
+{
+	bool changed = false;
+	for (uint32_t i = 0; i < f->scenario->jobs; i++) {
+		struct flow *w = &f->flow[i];
+		bool sends = w->sends;
+		assert(w->ready_ns);
+		if (sends) {
+			w->left -= w->rate * (next_ns - now_ns);
+			if (w->left <= 1e-6 * w->rate) /* within a millionth of a nanosecond */
+				sent(w, w->ready_ns[w->bucket], next_ns);
+		}
+		if (!w->over && !w->sends && w->wake_ns <= next_ns)
+			wake(w, next_ns);
+		changed |= sends != w->sends;
+	}
+	return changed;
+}
+
+static void run(struct flows *f)
+{
+	double now_ns = 0, limit_ns = (double)f->scenario->limit_ns;
+	for (;;) {
+		double next_ns = next_change(f, now_ns);
+		if (next_ns == NEVER || next_ns > limit_ns)
+			return;
+		if (advance(f, now_ns, next_ns))
+			share_out(f);
+		now_ns = next_ns;
+	}
+}
+
+/* ---- what came of it ---- */
+
+static json_t *job_json(const struct flows *f, const struct flow *w)
+{
+	const struct fan_job_config *c = &w->job->cfg;
+	double bytes = w->bytes / element_bytes(c) * sizeof(float);
+	json_t *o = json_object(), *ends = json_array();
+	fan_put_text(o, "name", c->name);
+	fan_put_text(o, "model", c->model.name);
+	fan_put_text(o, "at",
+		     w->job->reduce == FAN_REDUCE_RING ? "ring"
+						       : f->scenario->node[w->job->at].name);
+	fan_put_count(o, "workers", c->ranks);
+	fan_put_count(o, "iterations", c->iterations);
+	fan_put_real(o, "arrival_s", fan_seconds(c->arrival_ns));
+	json_object_set_new(o, "jct_s",
+			    w->over ? json_real((w->done_ns - (double)c->arrival_ns) / FAN_NS_PER_S)
+				    : json_null());
+	fan_put_real(o, "comm_s", w->comm_ns / FAN_NS_PER_S);
+	fan_put_real(o, "wait_s", w->wait_ns / FAN_NS_PER_S);
+	fan_put_count(o, "bytes_per_worker", (uint64_t)bytes);
+	fan_put_real(o, "throughput_gbps_per_worker", w->comm_ns > 0 ? bytes * 8 / w->comm_ns : 0);
+	fan_put_count(o, "retransmissions", 0);
+	fan_put_count(o, "model_elements", fan_model_numel(&c->model));
+	for (uint32_t i = 0; i < w->iteration && i < FAN_JOB_SPANS_MAX; i++)
+		json_array_append_new(ends, json_real(w->span_ns[i] / FAN_NS_PER_S));
+	json_object_set_new(o, "iteration_ends_s", ends);
+	fan_put_text(o, "error", w->over ? NULL : "not over at limit_s");
+	return o;
+}
+
+static json_t *links_json(struct flows *f, double end_ns)
+{
+	json_t *list = json_array();
+	for (uint32_t i = 0; i < f->sim.links; i++)
+		f->copies[i] = 0;
+	for (uint32_t i = 0; i < f->scenario->jobs; i++)
+		for (uint32_t k = 0; k < f->flow[i].loads; k++)
+			f->copies[f->flow[i].load[k].link] +=
+				f->flow[i].load[k].bytes * f->flow[i].bytes;
+	for (uint32_t i = 0; i < f->sim.links; i++) {
+		const struct fan_sim_link *l = &f->sim.link[i];
+		double capacity = (double)l->cfg.bps / 8e9 * end_ns;
+		if (f->copies[i] > 0)
+			json_array_append_new(
+				list, json_pack("{s:s, s:s, s:I, s:f}", "from",
+						f->scenario->node[l->from].name, "to",
+						f->scenario->node[l->to].name, "bytes",
+						(json_int_t)f->copies[i], "use",
+						capacity > 0 ? f->copies[i] / capacity : 0.0));
+	}
+	return list;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static json_t *result(struct flows *f)
+{
+	const struct fan_scenario *s = f->scenario;
+	double *jct = calloc(s->jobs + UINT32_C(1), sizeof *jct), sum = 0, end_ns = 0;
+	json_t *list = json_array();
+	uint32_t ended = 0;
+	for (uint32_t i = 0; jct && i < s->jobs; i++) {
+		const struct flow *w = &f->flow[i];
+		json_array_append_new(list, job_json(f, w));
+		end_ns = w->done_ns > end_ns ? w->done_ns : end_ns;
+		if (!w->over)
+			continue;
+		jct[ended] = (w->done_ns - (double)w->job->cfg.arrival_ns) / FAN_NS_PER_S;
+		sum += jct[ended++];
+	}
+	if (jct)
+		qsort(jct, ended, sizeof *jct, by_value);
+	uint32_t high = (uint32_t)(((uint64_t)ended * 99 + 99) / 100);
+	json_t *root =
+		!jct ? NULL
+		     : json_pack("{s:s, s:I, s:s, s:o, s:o, s:o, s:I, s:f, s:o, s:[], s:[], s:o}",
+				 "name", s->name, "seed", (json_int_t)s->seed, "level", "flows",
+				 "avg_jct_s", ended ? json_real(sum / ended) : json_null(),
+				 "p50_jct_s",
+				 ended ? json_real(jct[(ended + 1) / 2 - 1]) : json_null(),
+				 "p99_jct_s", ended ? json_real(jct[high - 1]) : json_null(),
+				 "failed_jobs", (json_int_t)(s->jobs - ended), "end_s",
+				 end_ns / FAN_NS_PER_S, "jobs", list, "switches", "servers",
+				 "links", links_json(f, end_ns));
+	free(jct);
+	return root;
+}
+
+static bool set_up(struct flows *f, const struct fan_scenario *s)
+{
+	*f = (struct flows){.scenario = s};
+	bool ok = fan_scenario_network(&f->sim, s);
+	f->flow = calloc(s->jobs + UINT32_C(1), sizeof *f->flow);
+	f->copies = calloc(f->sim.links + UINT32_C(1), sizeof *f->copies);
+	f->room = calloc(f->sim.links + UINT32_C(1), sizeof *f->room);
+	ok = ok && f->flow && f->copies && f->room;
+	for (uint32_t i = 0; ok && i < s->jobs; i++)
+		/* tear_down frees it: NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+		ok = begin(f, &f->flow[i], &s->job[i]);
+	return ok;
+}
+
+static void tear_down(struct flows *f)
+{
+	for (uint32_t i = 0; f->flow && i < f->scenario->jobs; i++) {
+		free(f->flow[i].load);
+		free(f->flow[i].ready_ns);
+	}
+	free(f->flow);
+	free(f->copies);
+	free(f->room);
+	fan_sim_free(&f->sim);
+}
+
+json_t *fan_flow_run(const struct fan_scenario *s)
+{
+	struct flows f;
+	json_t *root = NULL;
+	if (set_up(&f, s)) {
+		run(&f);
+		root = result(&f);
+	}
+	tear_down(&f);
+	return root;
+}
+
+/* ---- what flows have ---- */
+
+static bool sends_slowly(const struct fan_job_config *c)
+{
+	for (uint32_t i = 0; i < c->slows; i++)
+		if (c->slow[i].sends)
+			return true;
+	return false;
+}
+
+static int check_job(const struct fan_scenario_job *j, struct fan_reader *r)
+{
+	const struct fan_job_config *c = &j->cfg;
+	const char *key = c->route	    ? "plan"
+			  : j->tensor[0]    ? "tensor"
+			  : c->ahead	    ? "ahead"
+			  : c->overlap	    ? "overlap"
+			  : sends_slowly(c) ? "slow"
+					    : NULL;
+	size_t back = fan_reader_enter(r, "jobs.%s", c->name);
+	if (key)
+		return fan_reader_fail(r, key, "goes with the level packets only");
+	fan_reader_leave(r, back);
+	return 0;
+}
+
+int fan_flow_check(const struct fan_scenario *s, struct fan_reader *r)
+{
+	const char *key = s->flows     ? "background"
+			  : s->changes ? "changes"
+			  : s->ecmp    ? "ecmp"
+				       : NULL;
+	if (key)
+		return fan_reader_fail(r, key, "goes with the level packets only");
+	for (uint32_t i = 0; i < s->links; i++)
+		if (fan_fault_any(&s->link[i].cfg.fault))
+			return fan_reader_fail(r, "topology.links",
+					       "\"%s\" to \"%s\": flows have no faults: those go "
+					       "with the level packets only",
+					       s->node[s->link[i].a].name,
+					       s->node[s->link[i].b].name);
+	for (uint32_t i = 0; i < s->nodes; i++)
+		if (s->node[i].bps)
+			return fan_reader_fail(r, "topology.nodes",
+					       "\"%s\": gbps of a node goes with the level packets "
+					       "only",
+					       s->node[i].name);
+	for (uint32_t i = 0; i < s->jobs; i++)
+		if (check_job(&s->job[i], r))
+			return -1;
+	return 0;
+}
