@@ -27,6 +27,7 @@
 #define BATCH	      8		 /* messages of one system call */
 #define REQUESTS      FAN_NCCL_REQUESTS_MAX
 #define CLOSE_READS   1024
+#define TOLD_MIN      4 /* receives that the sender knows of, below which it is told of more at once */
 #define ALIVE_MS_MAX  86400000
 
 struct piece {
@@ -72,6 +73,7 @@ struct fan_nccl_link {
 
 	/* Of the receiver. */
 	unsigned waiting;     /* receives that have not ended: nothing is read without one */
+	unsigned untold;      /* of them the sender does not know of, as all of `out` is not sent */
 	struct request *into; /* the message that arrives; NULL: none */
 	unsigned into_piece;
 	uint64_t into_bytes; /* that are here */
@@ -217,10 +219,14 @@ static bool take_offer(struct fan_nccl_link *l)
 
 static void read_offers(struct fan_nccl_link *l)
 {
-	do {
+	bool more = true;
+	for (;;) {
 		while (!l->result && take_offer(l))
 			;
-	} while (!l->result && fill_stage(l));
+		if (l->result || !more || !fill_stage(l))
+			return;
+		more = l->stage_end == STAGE_BYTES; /* a short read has emptied the socket */
+	}
 }
 
 /* The first piece posted with this tag for which there is no message yet; NULL: none. */
@@ -312,7 +318,13 @@ static void tell(struct fan_nccl_link *l)
 		}
 		l->out_at += (size_t)n;
 	}
-	l->out_at = l->out_end = 0;
+	l->out_at = l->out_end = l->untold = 0;
+}
+
+/* Several receives are told at once, as long as the sender has enough. */
+static bool knows_few(const struct fan_nccl_link *l)
+{
+	return l->untold && l->waiting - l->untold < TOLD_MIN;
 }
 
 static void piece_here(struct fan_nccl_link *l)
@@ -374,20 +386,22 @@ static size_t more(struct fan_nccl_link *l)
 	return got;
 }
 
-static void pull(struct fan_nccl_link *l)
+/* False: nothing came. */
+static bool pull(struct fan_nccl_link *l)
 {
 	size_t moved = 0;
 	while (!l->result && l->waiting && moved < TURN_BYTES) {
 		if (!l->into) {
 			if (!begin_message(l) && (l->result || !fill_stage(l)))
-				return;
+				return moved > 0;
 			continue;
 		}
 		size_t n = more(l);
 		if (!n)
-			return;
+			return moved > 0;
 		moved += n;
 	}
+	return true;
 }
 
 /* ---- for both ---- */
@@ -475,7 +489,9 @@ static int recv_locked(struct fan_nccl_link *l, int pieces, void *const *data, c
 	}
 	l->out_end += bytes;
 	l->waiting++;
-	tell(l);
+	l->untold++;
+	if (knows_few(l))
+		tell(l);
 	*request = r;
 	return FAN_NCCL_SUCCESS;
 }
@@ -505,8 +521,9 @@ static void advance(struct fan_nccl_link *l)
 		push(l);
 		return;
 	}
-	tell(l);
-	pull(l);
+	/* It may wait for a tag that it does not know of: it knows all once nothing has come. */
+	if (!pull(l) || knows_few(l))
+		tell(l);
 }
 
 int fan_nccl_link_test(void *request, int *done, int *sizes)

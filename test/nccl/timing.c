@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "programs.h"
@@ -274,6 +275,21 @@ static int by_connection(const struct seat *s, int fd, char *data, size_t bytes,
 	return 0;
 }
 
+static uint64_t used_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void print_messages(const struct seat *s, const char *what, size_t bytes, int count,
+			   uint64_t took_ns)
+{
+	uint64_t used = atomic_load(&s->world->value[0][0]) + atomic_load(&s->world->value[1][0]);
+	printf("%s 2 %zu %.9f\n", what, bytes, (double)took_ns / 1e9 / count);
+	printf("%s-processor 2 %zu %.9f\n", what, bytes, (double)used / 1e9 / count);
+}
+
 int timing_messages(struct seat *s, const struct api *a, size_t bytes, int turns)
 {
 	int count = (int)((256u << 20) / (bytes + 4096)), fd;
@@ -284,16 +300,16 @@ int timing_messages(struct seat *s, const struct api *a, size_t bytes, int turns
 	for (int t = 0; t < 2 * turns; t++) {
 		if (!seat_barrier(s))
 			return -1;
-		uint64_t begin_ns = now_ns();
+		uint64_t begin_ns = now_ns(), before_ns = used_ns();
 		if (t % 2 ? by_connection(s, fd, data, bytes, count)
 			  : by_link(s, a, &r, data, bytes, count))
 			return -1;
 		uint64_t took_ns = now_ns() - begin_ns;
+		atomic_store(&s->world->value[s->rank][0], used_ns() - before_ns);
 		if (!seat_barrier(s))
 			return -1;
 		if (s->rank)
-			printf("%s 2 %zu %.6f\n", t % 2 ? "tcp" : "link", bytes,
-			       (double)took_ns / 1e9 / count);
+			print_messages(s, t % 2 ? "tcp" : "link", bytes, count, took_ns);
 	}
 	fflush(stdout);
 	close(fd);
