@@ -101,6 +101,28 @@ FINDINGS = {
         "Many trees a server sum %.2g times as fast as ATP's rule on GRID's fat-tree with links as they are",
         lambda f: (f["links as they are: best against atp, nearest"],),
     ),
+    "helpers": (
+        "Helpers gain %.2g %% where slots are scarce and the server is busy; the same setting for all costs %.2g %% in the mean",
+        lambda f: (
+            100 - 100 * f["one job, atp, 3 Gb/s beside, 32 slots: run-ahead 192, M 1024, time by the best without"],
+            100 * f["one job: run-ahead 192, M 1024, time by the best without, geometric mean of 15 settings"] - 100,
+        ),
+    ),
+    "installs": (
+        "Of 180 plans --install refuses %d",
+        lambda f: (f["plans refused by --install, of 180"],),
+    ),
+    "lab": (
+        "On emulated networks jobs get the planned rate to within %.2g %%, on every topology",
+        lambda f: (max(v for k, v in f.items() if "measured against planned with results, the worst" in k),),
+    ),
+    "inart": (
+        "On InArt's fat-tree its plans take %.0f %% less time than ATP's by one drawing, %.0f %% less by many trees",
+        lambda f: (
+            -f["fat-tree, communication time of inart, one drawing against atp, nearest"],
+            -f["fat-tree, communication time of best against atp, nearest"],
+        ),
+    ),
     "placement": (
         "A box in the middle sums 8 hosts' tensors %.3g times as fast as a ring, four spares for 4 hosts %.3g times, hosts alone %.3g",
         lambda f: (
@@ -167,26 +189,137 @@ def recorded_table(t):
     parts = [report.heading(t["title"]), report.words(t["text"]) if t.get("text") else None]
     if len(columns) == 5 and columns[1].startswith("mean, ") and columns[4] == PUBLISHED:
         rows = [
-            {"name": name, "values": [middle], "low": low, "high": high, "mark": mark,
+            {"name": name, "values": [middle], "low": low, "high": high, "published": mark,
              "text": "%.4g" % middle + ("" if mark is None else " (published: %g)" % mark)}
             for name, middle, low, high, mark in t["rows"]
         ]  # fmt: skip
-        note = "Means; thin lines go from the least to the most; upright ones are what the paper prints."
+        note = "Means; thin lines go from the least to the most; open circles are what the paper prints."
         return parts + [
             report.bars(t["title"], columns[1][6:], [(None, rows)], sort=True, note=note)
         ]
     return parts + [report.table(columns, t["rows"])]
 
 
-def sections(result):
-    """What result.json has beside figures: tables of plans, or rows of the lab."""
+def sections(result, drawn=()):
+    """What result.json has beside figures and the tables `drawn` before: tables of plans, or rows of the lab."""
     found = []
     for t in result.get("tables", ()):
+        if t in drawn:
+            continue
         if "columns" in t:
             found += recorded_table(t)
         else:
             found += [report.heading(t["title"])] + lab_page.blocks(t, "Rates of each plan")
     return found
+
+
+# ---- the paper's own figure, first on its page: ours as lines and bars, its points as open circles
+
+
+OPEN = "Open circles: what the paper prints. "
+
+
+def by_memory(result, ending):
+    """A line of the figures "memory N: ENDING"."""
+    begin, end = "memory ", ": " + ending
+    found = sorted(
+        (int(f["name"][len(begin) : -len(end)]), f["obtained"])
+        for f in result["figures"]
+        if f["name"].startswith(begin) and f["name"].endswith(end) and f["name"][len(begin) : -len(end)].isdigit()
+    )  # fmt: skip
+    return {"x": [x for x, _ in found], "y": [y for _, y in found]}
+
+
+def over_memory(title, y_name, line, published, note):
+    return {"kind": "curves", "title": title, "x_name": "memory of the switch, fragments", "y_name": y_name, "marks": True,
+            "log_x": True, "lines": [line], "published": published, "note": OPEN + note}  # fmt: skip
+
+
+def esa_figure(result):
+    line = dict(by_memory(result, "ATP by ESA"), name="ours")
+    return [over_memory("ATP's completion time by ESA's", "times ESA's", line, [{"name": "up to 1.35", "y": 1.35}],
+                        "The paper names no size of memory, so its point stands on the axis.")]  # fmt: skip
+
+
+def atp_figure(result):
+    line = dict(by_memory(result, "ATP's throughput by SwitchML's"), name="ours")
+    return [over_memory("ATP's throughput by that of a static split", "times the static split's", line,
+                        [{"name": "1.38", "y": 1.38}, {"name": "1.66", "y": 1.66}],
+                        "They are training throughput on the authors' testbed.")]  # fmt: skip
+
+
+def switchml_figure(result):
+    lines = []
+    for who in ("switch", "ring", "server"):
+        (plot,) = (
+            p for p in result["plots"] if p["heading"].startswith(who + ": communication time")
+        )
+        (block,) = (b for b in plot["blocks"] if b["title"] == "Mean communication time of a job")
+        line = block["lines"][0]
+        assert line["name"] == "gbps=10", line["name"]
+        lines.append({"name": who, "x": line["x"], "y": line["y"]})
+    first = lines[0]["y"][0]
+    lines = [dict(line, y=[y / first for y in line["y"]]) for line in lines]
+    points = [{"name": "the switch, flat" if x == 4 else "", "x": x, "y": 1} for x in (4, 8, 16)]
+    points.append({"name": "a ring, about 2", "x": 16, "y": 2})
+    return [{"kind": "curves", "title": "Communication time by the number of workers, 10 Gb/s", "x_name": "workers",
+             "y_name": "times the switch's with two workers", "marks": True, "log_x": True, "lines": lines,
+             "published": points, "note": OPEN.strip()}]  # fmt: skip
+
+
+def sa_atp_figure(result):
+    obtained = {f["name"]: f["obtained"] for f in result["figures"]}
+    rows = (("iteration time by ATP's, workers slow in turns", "rotating slow-downs: iteration time by ATP's", 0.43),
+            ("training throughput by ATP's, the best case", "training throughput on a model trace, best case, SA-ATP by ATP", 1.8))  # fmt: skip
+    rows = [{"name": name, "values": [obtained[key]], "published": published,
+             "text": "%.3g (published: %g)" % (obtained[key], published)} for name, key, published in rows]  # fmt: skip
+    return [report.bars("SA-ATP by ATP", "x", [(None, rows)], note=OPEN.strip())]
+
+
+def inart_figure(result):
+    """Rates by workers, of the tables that have the paper's."""
+    lines, published = {}, []
+    each = [t for t in result["tables"] if t["columns"][-1] == PUBLISHED]
+    for t in each:
+        workers = int(t["title"].split(", ")[2].split()[0])
+        for name, middle, _, _, _ in t["rows"]:
+            lines.setdefault(name, []).append((workers, middle))
+        if workers == 20:
+            published = [{"name": "%s, %g" % (name.split(",")[0], mark), "x": workers, "y": mark}
+                         for name, _, _, _, mark in t["rows"] if mark is not None]  # fmt: skip
+    shown = (
+        "atp, nearest",
+        "inart, one drawing",
+        "inart, local search",
+        "inart, columns",
+        "best, one tree",
+        "best",
+    )
+    lines = [
+        {"name": n, "x": [x for x, _ in lines[n]], "y": [y for _, y in lines[n]]} for n in shown
+    ]
+    return [{"kind": "curves", "title": "Rate on a fat-tree with four servers, by the number of workers", "x_name": "workers",
+             "y_name": "Mb/s of the emulation", "marks": True, "lines": lines, "published": published,
+             "note": OPEN + "The paper does not say for how many workers: with 20 ATP has its rate here."},
+            report.fold("Each number of workers, all algorithms", [b for t in each for b in recorded_table(t)])], each  # fmt: skip
+
+
+def grid_figure(result):
+    (table,) = (t for t in result["tables"] if "no link limits, as papers count" in t["title"])
+    return recorded_table(table)[1:], [table]
+
+
+PAPERS = {"atp": atp_figure, "esa": esa_figure, "grid": grid_figure, "inart": inart_figure, "sa-atp": sa_atp_figure,
+          "switchml": switchml_figure}  # fmt: skip
+
+
+def paper_figure(name, result):
+    """Its blocks, and the tables that they have drawn; none of an experiment without a paper, or of a quick run."""
+    if name not in PAPERS or result.get("settings", {}).get("quick"):
+        return [], []
+    made = PAPERS[name](result)
+    blocks, tables = made if isinstance(made, tuple) else (made, [])
+    return [report.heading("The paper's figure")] + [b for b in blocks if b], tables
 
 
 def plots_of(page, heading):
@@ -202,7 +335,7 @@ def in_words(block):
         x for line in block["lines"] for x in line.get("x", ()) if isinstance(x, (int, float))
     ]
     log_x = block.get("log_x") or bool(values) and report.grows_by_factors(values)
-    lines = [dict(line, name=line["name"].replace("policy=", "")) for line in block["lines"]]
+    lines = [dict(line, name=report.value_words(line["name"])) for line in block["lines"]]
     return dict(block, x_name=report.key_words(block["x_name"]), log_x=log_x, lines=lines)
 
 
@@ -224,12 +357,15 @@ def render(folder, path=None):
     name = result.get("name", os.path.basename(os.path.abspath(folder)))
     figures, path = result["figures"], path or os.path.join(folder, "report.html")
     blocks = [report.words("Skipped: " + text, bad=True) for text in result.get("skipped", ())]
+    paper, tables = paper_figure(name, result)
+    blocks += paper
     for plot in plots:
-        blocks += [report.heading(plot["heading"])] + [in_words(b) for b in plot["blocks"]]
+        drawn = report.different([in_words(b) for b in plot["blocks"]])
+        blocks += [report.heading(plot["heading"])] + drawn if drawn else []
     if any(plot.get("read_back") for plot in plots):
         blocks.append(report.words(
             "These drawings were read back from an older page of the same run, to three digits."))  # fmt: skip
-    blocks += sections(result)
+    blocks += sections(result, tables)
     blocks += [report.heading("Figures"), figure_table(figures)]
     if any(f["asked"] is not None for f in figures):
         asked = [asked_chart(figures)]

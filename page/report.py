@@ -8,6 +8,9 @@ import math
 import os
 
 DIGITS = 6  # of numbers: more cannot be seen
+SAME = (
+    0.05  # two curves that are within so much of each other, times or plus a constant, say the same
+)
 
 
 def part(name):
@@ -73,7 +76,7 @@ def real(row, key):
 # Keys of scenarios, as people say them.
 KEYS = {"memory_frags": "memory, fragments", "slots": "slots", "window": "window, fragments", "gbps": "link rate, Gb/s",
         "sums_gbps": "what switches sum, Gb/s", "delay_us": "delay of a link, µs", "loss": "loss on every link",
-        "ecn_bytes": "marks from, bytes", "queue_bytes": "queue, bytes", "workers": "workers", "ahead": "run-ahead, fragments",
+        "ecn_bytes": "marks from, bytes", "queue_bytes": "queue, bytes", "workers": "workers", "count": "workers", "ahead": "run-ahead, fragments",
         "cache_frags": "sums kept for slow ranks", "bucket_bytes": "bucket, bytes", "speed": "speed of slow workers",
         "chance": "chance to be slow", "ranks": "ranks that may be slow", "interval_ms": "slow for, ms", "policy": "policy",
         "quota": "quota, slots", "limit_s": "limit, s", "copies": "copies of the job", "model": "model"}  # fmt: skip
@@ -85,10 +88,50 @@ def key_words(key):
     return KEYS.get(last, last.replace("_", " ") if "." in key else key)
 
 
+def value_words(name):
+    """ "gbps=10" as "link rate, Gb/s: 10"; "policy=esa" as "esa"; what is no such setting stays."""
+    key, equals, value = name.partition("=")
+    if not equals or key.split(".")[-1] not in KEYS:
+        return name
+    words = key_words(key)
+    unit = words.partition(", ")[2]
+    return value if words == "policy" else "%s %s" % ((value, unit) if unit else (words, value))
+
+
 def grows_by_factors(values):
     """Do numbers go from one to eight times as much and beyond, so that a logarithmic axis spreads them?"""
     low, high = min(values), max(values)
     return low > 0 and high / low >= 8
+
+
+def _points(block):
+    """{(name, x): y} of curves over a sweep; None: it is nothing that another picture could say."""
+    if block["kind"] != "curves" or not block.get("marks"):
+        return None
+    return {(line["name"], x): y for line in block["lines"] for x, y in zip(line.get("x", ()), line["y"])
+            if isinstance(y, (int, float)) and y > 0}  # fmt: skip
+
+
+def says_the_same(block, other):
+    """Are the curves of one those of the other times or plus a constant, or that by it (as a rate and a time are)?"""
+    one, two = _points(block), _points(other)
+    if not one or not two or one.keys() != two.keys():
+        return False
+    ratios, products = [one[k] / two[k] for k in one], [one[k] * two[k] for k in one]
+    apart = [one[k] - two[k] for k in one]
+    return any(max(values) <= (1 + SAME) * min(values) for values in (ratios, products)) or max(
+        apart
+    ) - min(apart) <= SAME * (max(one.values()) - min(one.values()))
+
+
+def different(blocks):
+    """Without curves that have no line, and those that say what one before them says."""
+    kept = []
+    for block in blocks:
+        empty = block["kind"] == "curves" and not any(line["y"] for line in block["lines"])
+        if not empty and not any(says_the_same(block, before) for before in kept):
+            kept.append(block)
+    return kept
 
 
 def seconds(value):

@@ -134,12 +134,64 @@ def servers(rows):
     yield table(rows, SERVER_COLUMNS, 11)
 
 
-def links(rows):
+def links(run):
+    rows = run.get("links") or []
     busiest = first_by(rows, "use", LINK_ROWS)
     yield report.heading("Links: the %d busiest of %d directions" % (len(busiest), len(rows)))
+    yield from network(run)
     made = table(busiest, LINK_COLUMNS, 2)
     made["columns"][2]["bar"] = True
     yield made
+
+
+# ---- the network: workers below, what they lead to in rows above, and how full each link is
+
+
+NODES_MAX, NAMED_MAX = 160, 40  # of a picture; more could not be told apart, or named
+WIDE, FULL_WIDE, ROW_PIXELS = 1180, 5, 130
+
+
+def rows_of(kinds, near):
+    """Nodes by how many links they are away from the nearest worker, each row in the order of what is below it."""
+    rows, seen = [[name for name in kinds if kinds[name] == "worker"]], set()
+    seen.update(rows[0])
+    while rows[-1]:
+        above = dict.fromkeys(far for name in rows[-1] for far in near[name] if far not in seen)
+        seen.update(above)
+        rows.append(list(above))
+    rest = [name for name in kinds if name not in seen]
+    return [row for row in rows + [rest] if row]
+
+
+def network(run):
+    """The links of a run as wide as they are full, each way; nothing of a network that is too large to be drawn."""
+    links, end = run.get("links") or [], report.real(run, "end_s")
+    names = dict.fromkeys(name for row in links for name in (row["from"], row["to"]))
+    if not names or len(names) > NODES_MAX or not end > 0:
+        return
+    near = {name: [row["to"] for row in links if row["from"] == name] for name in names}
+    special = {row["name"]: kind for kind in ("switch", "server") for row in run.get(kind + ("es" if kind == "switch" else "s")) or []}  # fmt: skip
+    kinds = {
+        name: special.get(name, "worker" if len(near[name]) == 1 else "switch") for name in names
+    }
+    sums = {row["name"] for row in run.get("switches") or [] if row.get("contributions")}
+    rows, at, nodes = rows_of(kinds, near), {}, []
+    for level, row in enumerate(rows):
+        for i, name in enumerate(row):
+            at[name] = len(nodes)
+            nodes.append({"name": name, "kind": kinds[name], "x": round(WIDE * (i + 0.5) / len(row)),
+                          "y": 40 + ROW_PIXELS * (len(rows) - 1 - level), "size": 7 if kinds[name] == "worker" else 15,
+                          "named": len(row) <= NAMED_MAX, "full": 0, "gbps": 0, "sums": name in sums,
+                          "passes": name not in sums and kinds[name] == "switch"})  # fmt: skip
+    drawn, fullest = {}, max(report.real(row, "use") for row in links) or 1
+    for row in links:
+        a, b = at[row["from"]], at[row["to"]]
+        link = drawn.setdefault((min(a, b), max(a, b)), [min(a, b), max(a, b), 0, 0, 0, 0, 0])
+        use, gbps = report.real(row, "use") / fullest, report.real(row, "bytes") * 8e-9 / end
+        first = 3 if a < b else 5
+        link[first : first + 2] = [use, gbps]
+    yield {"kind": "network", "title": "How full links were, of the whole time: the darkest is the fullest", "width": WIDE, "alone": True, "fullest": fullest,
+           "height": 80 + ROW_PIXELS * (len(rows) - 1), "wide": FULL_WIDE, "nodes": nodes, "links": list(drawn.values())}  # fmt: skip
 
 
 # ---- ranks that run ahead of each other: who was behind when, who kept how much, and for whom
@@ -226,8 +278,9 @@ def one_run(run, name):
     blocks = [time_line(run), cards(run), table(jobs, JOB_COLUMNS, 5)]
     for job in jobs[:PLOTS_MAX]:
         blocks += run_ahead(job)
-    for kind, rows in (switches, "switches"), (servers, "servers"), (links, "links"):
-        blocks += kind(run.get(rows) or [])
+    blocks += switches(run.get("switches") or [])
+    blocks += servers(run.get("servers") or [])
+    blocks += links(run)
     sub = "fanin sim, seed %.0f, virtual time" % report.real(run, "seed")
     return report.page("fanin sim", title, sub, blocks)
 

@@ -179,7 +179,7 @@ def page(result, name):
                  ("Contributions that switches added", "share", hit_rate)]  # fmt: skip
         if any(run.get("servers") for run in result["runs"]):
             asked.append(("What servers received", "MB", server_mb))
-        blocks += [curves(result, axis, *one) for one in asked]
+        blocks += report.different([curves(result, axis, *one) for one in asked])
     else:
         blocks += [bars(result, "Mean job completion time", completion),
                    bars(result, "Mean communication time of a job", communication)]  # fmt: skip

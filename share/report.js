@@ -4,7 +4,9 @@
    describe.  All text is set as text, so that names are no markup. */
 "use strict";
 
-const COLOURS = 8, SVG = "http://www.w3.org/2000/svg", WIDTH = 960, PANELS_MAX = 64, ROWS_MAX = 96, TANGLED = 5;
+const COLOURS = 8, SVG = "http://www.w3.org/2000/svg", PANELS_MAX = 64, ROWS_MAX = 96, TANGLED = 5;
+const WIDTH = Math.max(300, Math.min(960, innerWidth - 74)), NARROW = WIDTH < 640;
+const FACTOR = 8; /* what grows by more has a logarithmic axis */
 const DASHES = ["", "7 3", "2 3", "9 3 2 3"];
 
 function make(parent, name, attributes, text) {
@@ -88,18 +90,19 @@ function label(svg, x, y, text, cls, anchor, most) {
 
 /* A rectangle for each value of each row; hatched: misses; a line: least to most; a mark. */
 function barPanel(parent, b, panel, most, names) {
-	const series = b.series ? b.series.length : 1, thick = series > 1 ? 13 : 17, high = series * (thick + 1) + 10;
-	const rows = panel.rows.slice(0, ROWS_MAX), left = names + 10, wide = WIDTH - left - 200;
+	const series = b.series ? b.series.length : 1, thick = series > 1 ? 13 : 17, head = NARROW ? 16 : 0; /* a line for the name */
+	const high = series * (thick + 1) + 10 + head, rows = panel.rows.slice(0, ROWS_MAX), left = NARROW ? 8 : names + 10, wide = WIDTH - left - (NARROW ? 160 : 200);
 	const svg = drawing(parent, `${b.title} ${panel.title || ""}`, WIDTH, rows.length * high + 34);
 	const x = v => left + wide * Math.max(0, v) / most, bottom = rows.length * high + 2;
-	for (const v of ticks(0, most, 6)) {
+	for (const v of ticks(0, most, NARROW ? 3 : 6)) {
 		make(svg, "line", {class: "grid", x1: x(v), x2: x(v), y1: 0, y2: bottom});
 		label(svg, x(v), bottom + 14, v === 0 ? "0" : number(v, b.unit, !SCALES[b.unit]), "tick", "middle");
 	}
 	label(svg, WIDTH - 4, bottom + 14, SCALES[b.unit] ? "" : unitName(b.unit), "name", "end");
 	rows.forEach((row, i) => {
-		const top = i * high + 5;
-		label(svg, left - 8, top + series * (thick + 1) / 2 + 4, row.name, "name", "end", names);
+		const top = i * high + 5 + head;
+		if (NARROW) label(svg, left, top - 5, row.name, "name", "start", WIDTH - left);
+		else label(svg, left - 8, top + series * (thick + 1) / 2 + 4, row.name, "name", "end", names);
 		row.values.forEach((v, k) => {
 			const y = top + k * (thick + 1), mid = y + thick / 2;
 			let end = left, text = row.failed && k === 0 ? row.failed : "";
@@ -117,6 +120,11 @@ function barPanel(parent, b, panel, most, names) {
 				make(svg, "path", {class: "mark", d: `M${x(row.mark)} ${y - 3}v${thick + 6}`});
 				end = Math.max(end, x(row.mark));
 			}
+			if (is(row.published) && k === 0) {
+				make(make(svg, "circle", {class: "open", cx: x(row.published), cy: mid, r: 6}), "title", {},
+					`${row.name}, published: ${number(row.published, b.unit)}`);
+				end = Math.max(end, x(row.published) + 6);
+			}
 			const t = label(svg, end + 7, mid + 4, "", "tick");
 			if (text) make(t, "tspan", {class: "failed"}, text + " ");
 			t.append(is(v) ? row.text || number(v, b.unit) : text ? "" : "–");
@@ -129,7 +137,7 @@ function bars(parent, b) {
 	const legend = (b.series || []).slice();
 	legend.swatch = (svg, i) => make(svg, "rect", {x: 0, y: 0, width: 26, height: 10, rx: 2, class: "bar s" + i});
 	const f = figure(parent, b.title, legend);
-	const most = Math.max(...all.flatMap(r => [...r.values, r.high, r.mark]).filter(is), 0) || 1;
+	const most = Math.max(...all.flatMap(r => [...r.values, r.high, r.mark, r.published]).filter(is), 0) || 1;
 	const names = Math.min(460, Math.max(...all.map(r => textWidth(r.name))));
 	for (const panel of panels) {
 		if (panel.title) make(f, "p", {class: "panel"}, panel.title);
@@ -149,13 +157,30 @@ function trimmed(lines) {
 /* x of a line: as given, or one every `dx` from `x0` on. */
 const xs = line => line.x || line.y.map((_, i) => line.x0 + i * line.dx);
 
+/* 1, 2 and 5 times powers of ten. */
+function logTicks(low, high) {
+	const found = [];
+	for (let p = Math.floor(Math.log10(low)); p <= Math.log10(high) && found.length < 30; p++)
+		found.push(...[1, 2, 5].map(n => +(n * 10 ** p).toPrecision(6)).filter(v => v >= low && v <= high));
+	return found;
+}
+
+/* Names at the ends of lines, moved apart; `ends`: [y, name, class] of each. */
+function endNames(svg, ends, x, top, bottom, most) {
+	ends.sort((p, q) => p[0] - q[0]);
+	ends.forEach((e, i) => { if (i) e[0] = Math.max(e[0], ends[i - 1][0] + 15); });
+	for (let i = ends.length - 1, low = bottom; i >= 0; i--, low -= 15) ends[i][0] = Math.max(top, Math.min(ends[i][0], low));
+	for (const [y, name, cls] of ends) label(svg, x, y + 4, name, cls, "start", most);
+}
+
 function curvePanel(parent, c, lines, own, range, size, title) {
-	const [width, height] = size, left = 66, right = 14, top = 12, bottom = 44;
+	const [width, height] = size, left = 66, top = c.y_name ? 24 : 12, bottom = 44, ends = [];
+	const right = own === undefined && lines.length > 1 ? 24 + Math.min(NARROW ? 110 : 230, Math.max(...lines.map(l => textWidth(l.name)))) : 14;
 	const svg = drawing(parent, title, width, height);
-	const [x0, x1, y1] = range, at = c.log_x ? Math.log : v => v;
+	const [x0, x1, y1, y0] = range, at = c.log_x ? Math.log : v => v, up = y0 ? Math.log : v => v;
 	const x = v => left + (width - left - right) * (at(v) - at(x0)) / (at(x1) - at(x0) || 1);
-	const y = v => height - bottom - (height - top - bottom) * Math.min(v, y1) / y1;
-	for (const v of ticks(0, y1, height > 250 ? 6 : 3)) {
+	const y = v => height - bottom - (height - top - bottom) * (up(Math.min(v, y1)) - (y0 ? up(y0) : 0)) / (up(y1) - (y0 ? up(y0) : 0));
+	for (const v of y0 ? logTicks(y0, y1) : ticks(0, y1, height > 250 ? 6 : 3)) {
 		make(svg, "line", {class: "grid", x1: left, x2: width - right, y1: y(v), y2: y(v)});
 		label(svg, left - 7, y(v) + 4, digits(v), "tick", "end");
 	}
@@ -164,11 +189,11 @@ function curvePanel(parent, c, lines, own, range, size, title) {
 	for (const v of c.log_x || seen.length <= room ? seen : ticks(x0, x1, room)) {
 		if (x(v) - last < textWidth(digits(v)) + 6) continue;
 		last = x(v);
-		make(svg, "line", {class: "tickmark", x1: last, x2: last, y1: y(0), y2: y(0) + 4});
-		label(svg, last, y(0) + 18, digits(v), "tick", "middle");
+		make(svg, "line", {class: "tickmark", x1: last, x2: last, y1: height - bottom, y2: height - bottom + 4});
+		label(svg, last, height - bottom + 18, digits(v), "tick", "middle");
 	}
 	label(svg, width - right, height - 6, c.x_name, "name", "end", width - left);
-	label(svg, left + 4, top, c.y_name, "name");
+	label(svg, left + 4, 12, c.y_name, "name");
 	const order = lines.map((_, i) => i).sort((p, q) => (p === own) - (q === own)); /* its own on top */
 	order.forEach(i => {
 		const line = lines[i];
@@ -180,11 +205,13 @@ function curvePanel(parent, c, lines, own, range, size, title) {
 			pen = is(py) ? "L" : "M";
 		}
 		if (line.area && mine && d)
-			make(svg, "path", {class: "area c" + colour, d: d.replace(/^M/, `M${x(points[0][0])} ${y(0)}L`) +
-				`L${x(points[points.length - 1][0])} ${y(0)}Z`});
+			make(svg, "path", {class: "area c" + colour, d: d.replace(/^M/, `M${x(points[0][0])} ${height - bottom}L`) +
+				`L${x(points[points.length - 1][0])} ${height - bottom}Z`});
 		make(svg, "path", {class: mine ? "line c" + colour : "line behind", d,
 			"stroke-dasharray": mine && own === undefined ? DASHES[i % 4] : null});
 		if (!mine) return;
+		const seenY = line.y.filter(is);
+		if (right > 14 && seenY.length) ends.push([y(seenY[seenY.length - 1]), line.name, "end t" + colour]);
 		for (const [px, py] of c.marks ? points : [])
 			if (is(py)) make(make(svg, "circle", {class: "dot c" + colour, cx: x(px), cy: y(py), r: 3.5}), "title", {},
 				`${line.name}: ${number(py)} at ${digits(px)}`);
@@ -192,6 +219,12 @@ function curvePanel(parent, c, lines, own, range, size, title) {
 			make(make(svg, "path", {class: "cross", d: `M${x(px) - 5} ${top + 4}l10 10m0 -10l-10 10`}), "title", {},
 				`${line.name} at ${digits(px)}: ${text}`);
 	});
+	endNames(svg, ends, width - right + 10, top, height - bottom, right - 14);
+	for (const p of c.published || []) { /* without x: on the axis */
+		const cx = is(p.x) ? x(p.x) : left;
+		make(make(svg, "circle", {class: "open", cx, cy: y(p.y), r: 6}), "title", {}, `published: ${p.name}`);
+		label(svg, cx + 11, y(p.y) - 7, p.name, "end");
+	}
 }
 
 /* What many curves over few points cannot show: a panel of bars for each point. */
@@ -207,11 +240,12 @@ function curves(parent, c) {
 	const points = [...new Set(lines.flatMap(xs))].sort((p, q) => p - q);
 	if (points.length <= 2 && c.marks) return curvesAsBars(parent, c, points);
 	const high = c.y_max || Math.max(...lines.flatMap(l => l.y).filter(is), 0) * 1.05 || 1;
-	const range = [points[0], points[points.length - 1], high], many = lines.length > (c.marks ? COLOURS : TANGLED);
-	const legend = many ? [] : lines.map(l => l.name);
-	legend.swatch = (svg, i) => make(svg, "line", {class: "line c" + i, x1: 0, x2: 26, y1: 5, y2: 5,
-		"stroke-dasharray": DASHES[i % 4]});
-	const f = figure(parent, c.title, legend);
+	const all = [...lines.flatMap(l => l.y), ...(c.published || []).map(p => p.y)].filter(is), low = Math.min(...all);
+	const log_y = c.marks && !c.y_max && low > 0 && Math.max(...all) / low >= FACTOR;
+	const range = log_y ? [points[0], points[points.length - 1], Math.max(...all) * 1.1, low / 1.1] :
+		[points[0], points[points.length - 1], Math.max(high, ...(c.published || []).map(p => p.y * 1.08))];
+	const many = lines.length > (c.marks ? COLOURS : TANGLED), f = figure(parent, c.title);
+	if (c.note) make(f, "p", {class: "legend"}, c.note);
 	if (lines.some(l => (l.failed || []).length))
 		make(f, "p", {class: "legend"}, "A cross: jobs failed there, and their times are not in the mean.");
 	if (!many) return curvePanel(f, c, lines, undefined, range, [WIDTH, 300], c.title);
@@ -225,7 +259,7 @@ function curves(parent, c) {
 
 /* Jobs over time: an iteration light, the next one dark. */
 function lanes(parent, l) {
-	const f = figure(parent, l.title), left = 150, wide = WIDTH - left - 20, rows = l.lanes.slice(0, 200);
+	const f = figure(parent, l.title), left = NARROW ? 80 : 150, wide = WIDTH - left - 20, rows = l.lanes.slice(0, 200);
 	const end = Math.max(...rows.map(r => r.done).filter(is), ...rows.flatMap(r => r.ends)) || 1;
 	const svg = drawing(f, l.title, WIDTH, rows.length * 22 + 44), x = v => left + wide * v / end;
 	for (const v of ticks(0, end, 8)) {
@@ -275,9 +309,10 @@ function map(parent, m) {
 function network(parent, n) {
 	const f = figure(parent, n.title), svg = drawing(f, n.title, n.width, n.height), loads = [];
 	const level = full => Math.round(full * 4), links = make(svg, "g", {class: "links"}), nodes = make(svg, "g");
+	const fullest = n.fullest || 1; /* what is as dark as can be */
 	const says = (name, full, gbps) => {
 		if (full > 0) loads.push([name, full, gbps]);
-		return `${name}: ${digits(gbps)} Gb/s, ${Math.round(100 * full)} % full`;
+		return `${name}: ${digits(gbps)} Gb/s, ${digits(+(100 * full * fullest).toPrecision(2))} % full`;
 	};
 	for (const [i, k, bow, full, gbps, back, back_gbps] of [...n.links].sort((p, q) =>
 		Math.max(p[3], p[5]) - Math.max(q[3], q[5]))) {
@@ -298,9 +333,10 @@ function network(parent, n) {
 	[0, 1, 2, 3, 4].forEach(i => {
 		const span = make(key, "span"), box = make(span, "svg", {viewBox: "0 0 26 10", class: "swatch"});
 		make(box, "rect", {width: 26, height: 10, class: "node f" + i});
-		span.append(` ${25 * i} %`);
+		span.append(` ${digits(+(25 * i * fullest).toPrecision(2))} %`);
 	});
 	key.append(" Thick border: sums. Dashed: cannot sum. Circles: workers. Blue border: server. The pointer shows figures.");
+	if (n.alone) return;
 	make(parent, "h2", {}, "The fullest");
 	table(parent, {columns: [{name: "link, switch or server"}, {name: "full", unit: "share", bar: true},
 		{name: "load", unit: "Gb/s"}], rows: loads, sort: [1, "down"], most: 24});
