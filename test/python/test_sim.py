@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """fanin.sim: `fanin sim` on a dictionary."""
 
+import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -75,3 +77,23 @@ def test_flows_are_spread_over_shortest_paths(program):
         again = fanin.sim.run(dict(scenario, ecmp=ecmp), program=program, timeout=300)
         assert again["end_s"] == result["end_s"]
     assert len(used[False]) == 1 and len(used[True]) > 1, used
+
+
+def test_the_notebook_runs_from_its_first_cell_to_its_last(program, monkeypatch, capsys):
+    path = Path(__file__).resolve().parents[2] / "examples" / "simulation.ipynb"
+    book = json.loads(path.read_text(encoding="utf-8"))
+    assert (book["nbformat"], book["metadata"]["kernelspec"]["name"]) == (4, "python3")
+    assert len({cell["id"] for cell in book["cells"]}) == len(book["cells"])
+    monkeypatch.setattr(fanin.sim, "find_program", lambda: program)
+    monkeypatch.setenv("MPLBACKEND", "Agg")  # no window, where matplotlib is there
+    names = {}
+    for cell in book["cells"]:
+        assert cell["cell_type"] in ("markdown", "code")
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == [] and cell["execution_count"] is None
+            exec(compile("".join(cell["source"]), cell["id"], "exec"), names)
+    result, times = names["result"], names["times"]
+    assert all(job["error"] is None and job["checked_elements"] > 0 for job in result["jobs"])
+    assert times["esa"][32] < times["switchml"][32]  # what the notebook is about: memory is scarce
+    said = capsys.readouterr().out
+    assert "elements were checked" in said and "switchml" in said
