@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Figures that pages name are those of the records: README.md, doc/policies.md, and the pages of experiments.
+
+    tools/figures.py        1: a page has another figure; it is named with what the record says
+
+README.md's table and the pictures are drawn by tools/pictures.py, which checks them itself.
+"""
+
+import re
+import sys
+
+from pictures import ROOT, figures
+
+SERVERS = (("one server", "one server"), ("one server, four times as fast", "one server, four times as fast"),
+           ("a server for each job", "a server for each job"))  # fmt: skip
+SYSTEMS = (("no aggregation: a server on 40 Gb/s", "no aggregation"), ("ring", "ring"), ("SwitchML's static split", "switchml"),
+           ("ATP", "atp"), ("ESA", "esa"), ("SA-ATP (run-ahead of 192, M = 1024)", "sa-atp"),
+           ("ESA with SA-ATP (the same)", "esa+sa-atp"))  # fmt: skip
+SETTINGS = ("memory scarce", "memory ample", "memory scarce, workers slow in turns", "memory ample, workers slow in turns")  # fmt: skip
+SHARED = ("atp", "atp, slots freed early", "esa")
+
+
+def row(name, cells):
+    return "| %s | %s |" % (name, " | ".join(cells))
+
+
+def readme():
+    found = figures("bench/results/fast.json")
+    eight = "8 x 1, 16 MiB, no shaper, MTU 1500, nothing named: Gloo's %s by fanin's"
+    yield "eight hosts take %.1f times the processor time of Gloo's ring and %.1f times as long" % (
+        1 / found[eight % "processor time" + ", ranks"], 1 / found[eight % "time"])  # fmt: skip
+
+
+def policies():
+    found = figures("experiments/policies/result.json")
+    memory = (16, 32, 64, 96, 256, 2048)
+    static = [found["10 Gb/s, one server, memory %d: static split" % m] for m in memory]
+    yield row("static split, ms", ["%.2f" % ms for ms in static])
+    for name, key in SERVERS:
+        split = [found["10 Gb/s, %s, memory %d: static split" % (key, m)] for m in memory]
+        yield row(name, ["; ".join("%.2f" % (ms / found["10 Gb/s, %s, memory %d: %s" % (key, m, policy)])
+                                   for policy in SHARED) for m, ms in zip(memory, split)])  # fmt: skip
+    one = [found["10 Gb/s, one server, memory %d: static split" % m] / found["10 Gb/s, one server, memory %d: esa" % m]
+           for m in (16, 32, 64)]  # fmt: skip
+    yield "%.2f, %.2f, %.2f with memory 16, 32, 64 at 10 Gb/s" % tuple(one)
+    real = figures("bench/results/contest.json")
+    for slots in (12, 48, 512):
+        cells = []
+        for policy, simulated in zip(("atp", "atp-early", "esa"), SHARED):
+            name = "contest, %d slots, 50 us a link: %s, speed by the static split's" % (slots, simulated)  # fmt: skip
+            cells.append("%.2f; %.2f" % (real["%d slots: %s, speed by switchml's static split" % (slots, policy)], found[name]))  # fmt: skip
+        yield row(str(slots), cells)
+
+
+def systems():
+    found = figures("experiments/all/result.json")
+    for name, system in SYSTEMS:
+        yield row(name, ["%.1f" % found["%s: %s, average completion time" % (setting, system)]
+                         for setting in SETTINGS])  # fmt: skip
+
+
+def misses():
+    found = figures("experiments/inart/result.json")
+    one = found["fat-tree, communication time of inart, one drawing against atp, nearest"]
+    yield "| -49 %% | %.0f %% by its own drawing |" % one
+
+
+PAGES = {"README.md": readme, "doc/policies.md": policies, "experiments/README.md": systems, "experiments/misses.md": misses}  # fmt: skip
+
+
+def artefact():
+    """Of each line of experiments/artefact.md that runs one experiment, the figures behind its command that it does not have."""
+    page = "experiments/artefact.md"
+    for line in (ROOT / page).read_text(encoding="utf-8").splitlines():
+        command = re.search(r"`experiments/([\w-]+)/run`", line)
+        expected = re.findall(r"`([^`]+)`:? (-?[\d.]+) (?:x|%|Gb/s|ms)", line.rpartition(" | ")[2])
+        if not command or not expected:
+            continue
+        found = figures("experiments/%s/result.json" % command.group(1))
+        for name, value in expected:
+            pieces = [piece.strip() for piece in name.split("...")]
+            places = len(value.partition(".")[2])
+            pattern = ".*".join(re.escape(piece) for piece in pieces)
+            got = [v for key, v in found.items() if re.search(pattern, key) and v is not None]
+            if value not in ["%.*f" % (places, v) for v in got]:
+                yield "%s: %s: %s, the record: %s" % (page, name, value, ", ".join("%.6g" % v for v in got[:4]) or "none")  # fmt: skip
+
+
+def main():
+    bad, count = list(artefact()), 0
+    for page, lines in PAGES.items():
+        text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+        for line in lines():
+            count += 1
+            if " ".join(line.split()) not in text:
+                bad.append("%s: not as the record has it: %s" % (page, line))
+    print("\n".join(bad) or "%d lines" % count)
+    return bool(bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
