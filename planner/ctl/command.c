@@ -15,30 +15,18 @@
 static const char *const kinds[] = {"worker", "switch", "server"};
 static const char *const states[] = {"never", "up", "gone"};
 
-/* Routes that a node knows, or is to know. */
-static uint32_t routes_at(const struct fan_ctl *c, uint32_t node)
-{
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < FAN_CTL_ROUTES_MAX; i++)
-		for (uint32_t s = 0; c->route[i] && s < c->route[i]->stops; s++)
-			count += c->route[i]->stop[s].node == node &&
-				 c->route[i]->state != CTL_LEAVING;
-	return count;
-}
-
 static json_t *node_json(const struct fan_ctl *c, uint32_t node)
 {
 	const struct ctl_node *n = &c->node[node];
 
-	return json_pack("{ss ss ss ss si sf si si sf s{sI sI sI sI sI sI}}", "name", n->name,
+	return json_pack("{ss ss ss ss si sf si si sf sb s{sI sI sI sI sI sI}}", "name", n->name,
 			 "kind", kinds[n->kind], "state", states[n->state], "listen", n->listen,
-			 "routes", (int)routes_at(c, node), "since_s",
+			 "routes", (int)ctl_routes_at(c, node, false), "since_s",
 			 (double)(c->now_ns - n->since_ns) / SECOND, "shards", (int)n->shards,
-			 "strays", (int)n->strays, "load_gbps", n->load_gbps, "health", "packets",
-			 (json_int_t)n->packets, "hits", (json_int_t)n->hits, "passed",
-			 (json_int_t)n->passed, "collisions", (json_int_t)n->collisions, "results",
-			 (json_int_t)n->results, "drops", (json_int_t)n->drops);
+			 "strays", (int)n->strays, "load_gbps", n->load_gbps, "drained", n->drained,
+			 "health", "packets", (json_int_t)n->packets, "hits", (json_int_t)n->hits,
+			 "passed", (json_int_t)n->passed, "collisions", (json_int_t)n->collisions,
+			 "results", (json_int_t)n->results, "drops", (json_int_t)n->drops);
 }
 
 static json_t *summed_at(const struct fan_ctl *c, const struct ctl_route *r)
@@ -220,10 +208,11 @@ static void say_status(struct text *t, const struct fan_ctl *c)
 	    c->given ? "given" : c->o.algorithm->name, (unsigned long long)c->plans);
 	for (uint32_t i = 0; i < c->nodes; i++)
 		if (c->node[i].kind != FAN_NODE_WORKER)
-			say(t, "%s %s: %s for %.1f s, %s, %u routes\n", kinds[c->node[i].kind],
+			say(t, "%s %s: %s%s for %.1f s, %s, %u routes\n", kinds[c->node[i].kind],
 			    c->node[i].name, states[c->node[i].state],
+			    c->node[i].drained ? ", drained," : "",
 			    (double)(c->now_ns - c->node[i].since_ns) / SECOND, c->node[i].listen,
-			    routes_at(c, i));
+			    ctl_routes_at(c, i, false));
 	say_lacks(t, c);
 	for (uint32_t i = 0; i < c->jobs; i++)
 		if (c->job[i].said)
@@ -325,6 +314,16 @@ static void order_load(struct text *t, struct fan_ctl *c, const json_t *load)
 		say(t, "ok\n");
 }
 
+static void order_drain(struct text *t, struct fan_ctl *c, const char *name, bool drained)
+{
+	struct fan_why why = {""};
+
+	if (ctl_drain_set(c, name, drained, &why))
+		say(t, "error: %s\n", why.text);
+	else
+		say(t, "ok\n");
+}
+
 static void order_replan(struct text *t, struct fan_ctl *c)
 {
 	c->given = false;
@@ -377,6 +376,10 @@ static void answer(struct text *t, struct fan_ctl *c, const char *line)
 		say_why(t, c, rest);
 	else if (strcmp(line, "replan") == 0)
 		order_replan(t, c);
+	else if ((rest = behind(line, "drain")))
+		order_drain(t, c, rest, true);
+	else if ((rest = behind(line, "undrain")))
+		order_drain(t, c, rest, false);
 	else if ((rest = behind(line, "admit")))
 		order_admit(t, c, value = json_loads(rest, JSON_REJECT_DUPLICATES, &e));
 	else if ((rest = behind(line, "end")))
@@ -388,7 +391,7 @@ static void answer(struct text *t, struct fan_ctl *c, const char *line)
 	else
 		say(t,
 		    "error: \"%.60s\": expected status, status json, plan json, why JOB, replan, "
-		    "admit JSON, end JOB, load JSON or install JSON\n",
+		    "admit JSON, end JOB, load JSON, drain NODE, undrain NODE or install JSON\n",
 		    line);
 	json_decref(value);
 }

@@ -268,6 +268,7 @@ void fan_ctl_tick(struct fan_ctl *c, uint64_t now_ns)
 	ctl_node_tick(c);
 	ctl_link_tick(c);
 	ctl_job_tick(c);
+	ctl_drain_tick(c);
 	if (c->phase == CTL_GATHERING &&
 	    (ctl_all_up(c) || now_ns >= c->start_ns + c->o.wait_ms * CTL_MS)) {
 		c->phase = CTL_WATCHING;
@@ -291,6 +292,7 @@ uint64_t fan_ctl_deadline(const struct fan_ctl *c)
 
 	due = least(due, c->awake_ns);
 	due = least(due, ctl_link_deadline(c));
+	due = least(due, ctl_drain_deadline(c));
 	due = least(due,
 		    c->phase == CTL_GATHERING ? c->start_ns + c->o.wait_ms * CTL_MS : c->plan_ns);
 	for (uint32_t i = 0; i < FAN_CTL_CONNS_MAX; i++)

@@ -13,26 +13,28 @@
 #include "plan/algorithm.h"
 #include "plan/topo.h"
 
-#define FAN_CTL_CONNS_MAX     1024   /* connections of daemons and workers */
-#define FAN_CTL_ROUTES_MAX    4096   /* numbers in use at a time */
-#define FAN_CTL_BESIDE_MAX    256    /* neighbours of a daemon */
-#define FAN_CTL_EVENTS_MAX    64     /* events kept for status */
-#define FAN_CTL_EVENT_BYTES   256    /* text of an event */
-#define FAN_CTL_SILENT_MS     1000   /* silence after which a daemon is lost */
-#define FAN_CTL_AWAKE_MS      250    /* between two ticks at most; longer: it was not awake */
-#define FAN_CTL_BACK_MS	      400    /* time for a server to reconnect before it is lost */
-#define FAN_CTL_NAMELESS_MS   10000  /* time for a connection to send its first line */
-#define FAN_CTL_SETTLE_MS     20     /* from a failure to mending the plan */
-#define FAN_CTL_ARRIVAL_MS    100    /* from a node's arrival to planning */
-#define FAN_CTL_LINGER_MS     3000   /* life of routes to a lost aggregator, for LEAVEs */
-#define FAN_CTL_ABSENT_MS     10000  /* life of the old route of a disconnected worker */
-#define FAN_CTL_HOLD_MS	      2000   /* from the return of a link to its use; doubled each time */
-#define FAN_CTL_HOLD_MAX_MS   64000  /* bound of that time */
-#define FAN_CTL_CALM_MS	      300000 /* up time of a link that resets it */
-#define FAN_CTL_BLAME_MS      2000   /* a node lost within it explains failures of its links */
-#define FAN_CTL_LOOK_MS	      3000   /* between two searches for better paths, as load changes */
-#define FAN_CTL_OVERTAKEN_MAX 3	     /* outdated plans in a row before one is made in-process */
-#define FAN_CTL_STRAY_MS      30000  /* life of an earlier controller's routes without a worker */
+#define FAN_CTL_CONNS_MAX	1024   /* connections of daemons and workers */
+#define FAN_CTL_ROUTES_MAX	4096   /* numbers in use at a time */
+#define FAN_CTL_BESIDE_MAX	256    /* neighbours of a daemon */
+#define FAN_CTL_EVENTS_MAX	64     /* events kept for status */
+#define FAN_CTL_EVENT_BYTES	256    /* text of an event */
+#define FAN_CTL_SILENT_MS	1000   /* silence after which a daemon is lost */
+#define FAN_CTL_AWAKE_MS	250    /* between two ticks at most; longer: it was not awake */
+#define FAN_CTL_BACK_MS		400    /* time for a server to reconnect before it is lost */
+#define FAN_CTL_NAMELESS_MS	10000  /* time for a connection to send its first line */
+#define FAN_CTL_SETTLE_MS	20     /* from a failure to mending the plan */
+#define FAN_CTL_ARRIVAL_MS	100    /* from a node's arrival to planning */
+#define FAN_CTL_LINGER_MS	3000   /* life of routes to a lost aggregator, for LEAVEs */
+#define FAN_CTL_ABSENT_MS	10000  /* life of the old route of a disconnected worker */
+#define FAN_CTL_HOLD_MS		2000   /* from the return of a link to its use; doubled each time */
+#define FAN_CTL_HOLD_MAX_MS	64000  /* bound of that time */
+#define FAN_CTL_CALM_MS		300000 /* up time of a link that resets it */
+#define FAN_CTL_BLAME_MS	2000   /* a node lost within it explains failures of its links */
+#define FAN_CTL_LOOK_MS		3000   /* between two searches for better paths, as load changes */
+#define FAN_CTL_OFFER_MS	10000  /* from a daemon's arrival to a look for paths by it */
+#define FAN_CTL_OFFER_DOUBLINGS 6      /* of that, one for each time that it went of late */
+#define FAN_CTL_OVERTAKEN_MAX	3      /* outdated plans in a row before one is made in-process */
+#define FAN_CTL_STRAY_MS	30000  /* life of an earlier controller's routes without a worker */
 
 struct fan_ctl;
 

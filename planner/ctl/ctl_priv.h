@@ -35,10 +35,14 @@ struct ctl_node {
 	/* that it can sum, take in or send, less what the topology says is in use; 0: there is no
 	 * limit, or it cannot */
 	double gbps;
-	double load_gbps; /* that others have of it, as people say */
-	uint32_t list;	  /* number of the last list of neighbours sent to it; 0: none */
-	bool list_is_old; /* since then one of them has come or gone */
-	uint32_t strays;  /* routes of an earlier controller there */
+	double load_gbps;  /* that others have of it, as people say */
+	bool drained;	   /* plans are made without it, as people say */
+	bool empty;	   /* drained, and it has been noted that no route goes by it */
+	uint32_t goes;	   /* times that it went; forgotten after a calm */
+	uint64_t offer_ns; /* when to look for better paths by it; 0: it has been done */
+	uint32_t list;	   /* number of the last list of neighbours sent to it; 0: none */
+	bool list_is_old;  /* since then one of them has come or gone */
+	uint32_t strays;   /* routes of an earlier controller there */
 	uint16_t stray[FAN_ROUTES_MAX];
 	uint64_t stray_ns; /* when they may go */
 };
@@ -290,6 +294,10 @@ void ctl_route_push(struct fan_ctl *c, struct ctl_route *r);
 /* Do all switches have it? */
 bool ctl_route_is_there(const struct ctl_route *r);
 
+/* Routes that a node knows, or is to know; `leaving`: those that are being removed, too, and
+ * of a server those that end there. */
+uint32_t ctl_routes_at(const struct fan_ctl *c, uint32_t node, bool leaving);
+
 /* Remove it, `ms` from now. */
 void ctl_route_leave(struct fan_ctl *c, struct ctl_route *r, uint32_t ms);
 
@@ -312,8 +320,9 @@ void ctl_job_settle(struct fan_ctl *c, uint32_t job);
 /* Tell ranks that stay on the part's route at which rate it is planned now. */
 void ctl_job_pace(struct fan_ctl *c, const struct ctl_job *j, uint32_t part);
 
-/* A server is gone for good: jobs that have an aggregator there begin again. */
-void ctl_job_lost_aggregator(struct fan_ctl *c, uint32_t node);
+/* A server is gone for good, or is to be left, as `what` says: jobs that have an aggregator there
+ * begin again. */
+void ctl_job_lost_aggregator(struct fan_ctl *c, uint32_t node, const char *what);
 void ctl_job_tick(struct fan_ctl *c);
 void ctl_job_slept(struct fan_ctl *c, uint64_t late_ns); /* nobody was away in that time */
 
@@ -335,6 +344,27 @@ json_t *ctl_load_json(const struct fan_ctl *c);
 
 /* A node or link of the topology as it is to be planned with: a new reference. */
 json_t *ctl_load_on(json_t *said, double load_gbps);
+
+/* drain.c: daemons that are taken out of use, and those that come */
+
+/* May plans use it? */
+static inline bool ctl_is_used(const struct ctl_node *n)
+{
+	return n->state == CTL_UP && !n->drained;
+}
+
+/* Take a switch or server out of use, or back.  FAN_E_CONFIG with `why`. */
+int ctl_drain_set(struct fan_ctl *c, const char *name, bool drained, struct fan_why *why);
+
+/* The names of those that are out of use; and from an earlier controller. */
+json_t *ctl_drain_json(const struct fan_ctl *c);
+void ctl_drain_load(struct fan_ctl *c, const json_t *list);
+
+/* A daemon has come; goes, whose state is still what it was. */
+void ctl_drain_came(struct fan_ctl *c, struct ctl_node *n);
+void ctl_drain_went(struct fan_ctl *c, struct ctl_node *n);
+void ctl_drain_tick(struct fan_ctl *c);
+uint64_t ctl_drain_deadline(const struct fan_ctl *c);
 
 /* state.c: what an earlier controller has left.  FAN_E_CONFIG with `why`. */
 int ctl_state_load(struct fan_ctl *c, const json_t *state, struct fan_why *why);

@@ -14,7 +14,7 @@
 
 static bool is_up(const struct ctl_draft *d, uint32_t node)
 {
-	return d->all_up || d->c->node[node].state == CTL_UP;
+	return d->all_up || ctl_is_used(&d->c->node[node]);
 }
 
 static json_t *nodes_json(const struct ctl_draft *d)

@@ -404,11 +404,11 @@ static void begin_again(struct fan_ctl *c, struct ctl_job *j, const char *why)
 			j->rank[r].parts_state = CTL_PARTS_AGAIN;
 }
 
-void ctl_job_lost_aggregator(struct fan_ctl *c, uint32_t node)
+void ctl_job_lost_aggregator(struct fan_ctl *c, uint32_t node, const char *what)
 {
 	char why[FAN_WHY_BYTES];
 
-	snprintf(why, sizeof why, "server %s is gone", c->node[node].name);
+	snprintf(why, sizeof why, "server %s %s", c->node[node].name, what);
 	for (uint32_t i = 0; i < c->jobs; i++) {
 		struct ctl_job *j = &c->job[i];
 		bool lost = false;

@@ -24,6 +24,7 @@ static void is_gone(struct fan_ctl *c, uint32_t node, const char *cause)
 	assert(node < c->nodes);
 	struct ctl_node *n = &c->node[node];
 
+	ctl_drain_went(c, n);
 	enter(c, n, CTL_GONE);
 	n->cut_ns = 0;
 	n->strays = 0;
@@ -32,7 +33,7 @@ static void is_gone(struct fan_ctl *c, uint32_t node, const char *cause)
 	ctl_link_gone(c, node);
 	ctl_plan_in(c, FAN_CTL_SETTLE_MS, "%s %s is gone", kind_text(n->kind), n->name);
 	if (n->kind == FAN_NODE_SERVER)
-		ctl_job_lost_aggregator(c, node);
+		ctl_job_lost_aggregator(c, node, "is gone");
 }
 
 /* ---- hello ---- */
@@ -148,6 +149,7 @@ void ctl_node_hello(struct fan_ctl *c, uint32_t conn, const json_t *line)
 		 json_array_size(h.routes));
 	if (n->state != CTL_UP) {
 		enter(c, n, CTL_UP);
+		ctl_drain_came(c, n);
 		ctl_plan_in(c, FAN_CTL_ARRIVAL_MS, "%s %s came%s", kind_text(n->kind), n->name,
 			    moved ? " to another address" : "");
 	}

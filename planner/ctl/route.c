@@ -424,3 +424,18 @@ void ctl_route_forget(struct fan_ctl *c, uint32_t node)
 			ctl_route_free(c, r);
 	}
 }
+
+uint32_t ctl_routes_at(const struct fan_ctl *c, uint32_t node, bool leaving)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < FAN_CTL_ROUTES_MAX; i++) {
+		const struct ctl_route *r = c->route[i];
+		if (!r || (r->state == CTL_LEAVING && !leaving))
+			continue;
+		count += leaving && r->server == node;
+		for (uint32_t s = 0; s < r->stops; s++)
+			count += r->stop[s].node == node;
+	}
+	return count;
+}

@@ -3,7 +3,7 @@
  *
  *     {"last": NUMBER, "jobs": [{"name", "life", "bound", "routes": [NUMBER],
  *                                "trees", "assignments"}],
- *      "loads": [...]}
+ *      "loads": [...], "drained": [NODE]}
  *
  * Trees and assignments are the job's part of a plan (plan/report.h); routes are the numbers of
  * its parts.  What is installed under them follows from the plan, and switches that have it say
@@ -31,8 +31,8 @@ json_t *fan_ctl_state(const struct fan_ctl *c)
 	for (uint32_t i = 0; i < c->jobs; i++)
 		if (c->job[i].said && c->job[i].parts && c->job[i].trees)
 			json_array_append_new(jobs, job_json(&c->job[i]));
-	return json_pack("{si so so}", "last", (int)c->last_number, "jobs", jobs, "loads",
-			 ctl_load_json(c));
+	return json_pack("{si so so so}", "last", (int)c->last_number, "jobs", jobs, "loads",
+			 ctl_load_json(c), "drained", ctl_drain_json(c));
 }
 
 static bool read_numbers(struct ctl_job *j, const json_t *routes)
@@ -98,5 +98,6 @@ int ctl_state_load(struct fan_ctl *c, const json_t *state, struct fan_why *why)
 		restore(c, &c->job[job], from);
 	}
 	load_loads(c, json_object_get(state, "loads"));
+	ctl_drain_load(c, json_object_get(state, "drained"));
 	return FAN_OK;
 }

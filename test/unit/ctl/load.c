@@ -211,6 +211,133 @@ static void load__something_is_always_left(void **state)
 	json_decref(said);
 }
 
+/* ---- drained, and come ---- */
+
+/* All ranks say that they go by the first part's route now, and switches what they are asked. */
+static void all_move(void)
+{
+	rig_answer_all();
+	rig_wait(50, 6);
+	for (unsigned r = 0; r < 4; r++)
+		rig_say(10 + r, "{\"moved\":{\"part\":0,\"route\":%u}}", rig_route()->number);
+	rig_wait(4000, 6);
+	rig_answer_all();
+	rig_wait(50, 6);
+}
+
+static void drain__jobs_leave_a_switch_that_lives(void **state)
+{
+	(void)state;
+	rig_work();
+	struct ctl_route *first = rig_route();
+	assert_true(rig_stops_at(first, "M1"));
+	assert_true(rig_says("drain M1", "ok"));
+	rig_wait(100, 6);
+	assert_true(rig_stops_at(rig_route(), "M2") && !rig_stops_at(rig_route(), "M1"));
+	assert_int_equal(first->state, CTL_READY); /* until all ranks have moved */
+	assert_false(rig.c->node[1].empty);
+	all_move();
+	assert_true(rig_noted("M1 is drained: it may be stopped"));
+	assert_true(rig_says("status", "M1: up, drained, for"));
+	assert_true(rig_says("drain M1", "ok")); /* it is */
+	rig_closes(1);
+	rig_wait(100, 6);
+	rig_hello(1, "switch", "M1", 2, "");
+	rig_wait(FAN_CTL_OFFER_MS + 200, 6);
+	assert_true(rig_stops_at(rig_route(), "M2")); /* whoever restarts */
+	assert_true(rig_says("undrain M1", "ok"));
+	rig_wait(FAN_CTL_LOOK_MS + 200, 6);
+	assert_true(rig_stops_at(rig_route(), "M1"));
+}
+
+static void drain__survives_the_controller(void **state)
+{
+	struct fan_why why;
+	(void)state;
+	rig_daemons();
+	assert_true(rig_says("drain M1", "ok"));
+	json_t *left = fan_ctl_state(rig.c);
+	rig_close(NULL);
+	assert_int_equal(rig_begin(rig_topology, NULL, left, &why), FAN_OK);
+	json_decref(left);
+	rig_work();
+	assert_true(rig_stops_at(rig_route(), "M2") && !rig_stops_at(rig_route(), "M1"));
+}
+
+static void drain__what_cannot_be(void **state)
+{
+	(void)state;
+	rig_work();
+	assert_true(rig_says("drain X", "error: no switch or server \"X\" in t.json"));
+	assert_true(rig_says("drain W1", "error: no switch or server \"W1\""));
+	assert_true(rig_says("drain", "error: no switch or server \"\""));
+	assert_true(rig_says("drain PS", "error: job \"j\" has no other server that is there"));
+	assert_false(rig.c->node[4].drained);
+	struct ctl_route *first = rig_route();
+	assert_true(rig_says("drain A", "ok")); /* there is no way around it */
+	rig_wait(100, 6);
+	assert_ptr_equal(rig_route(), first);
+	assert_true(rig_says("why j", "not planned, since A is to be drained"));
+	assert_true(rig_says("undrain A", "ok"));
+	rig_wait(300, 6);
+	assert_ptr_equal(rig_route(), first);
+}
+
+static void drain__jobs_of_a_server_begin_again(void **state)
+{
+	struct fan_why why;
+	(void)state;
+	char topology[sizeof rig_topology + 16];
+	rig_close(NULL);
+	snprintf(topology, sizeof topology, "%.*s[\"PS\",\"PT\"]}]}",
+		 (int)(strstr(rig_topology, "[\"PS\"]") - rig_topology), rig_topology);
+	assert_int_equal(rig_new(topology, NULL, &why), FAN_OK);
+	rig_work();
+	const uint32_t ps = ctl_node_named(rig.c, "PS");
+	assert_int_equal(rig.c->job[0].part[0].server, ps);
+	assert_true(rig_says("drain PS", "ok"));
+	rig_wait(200, 6);
+	rig_answer_all();
+	rig_wait(50, 6);
+	for (uint32_t p = 0; p < rig.c->job[0].parts; p++)
+		assert_int_not_equal(rig.c->job[0].part[p].server, ps);
+	for (unsigned r = 0; r < 4; r++) {
+		json_t *o = rig_take(10 + r, "again");
+		assert_true(rig_has(rig_text(json_object_get(o, "again"), "why"),
+				    "PS is to be drained"));
+		json_decref(o);
+	}
+	rig_wait(FAN_CTL_LINGER_MS + 100, 6); /* for LEAVEs */
+	rig_answer_all();
+	rig_wait(50, 6);
+	assert_true(rig_noted("PS is drained: it may be stopped"));
+	assert_true(rig_says("drain PT", "error: job \"j\" has no other server"));
+}
+
+/* It has gone and come, and jobs move back for the wider path, later each time. */
+static void offer__who_comes_is_used_by_running_jobs(void **state)
+{
+	(void)state;
+	rig_work();
+	for (unsigned i = 1; i < 3; i++) {
+		assert_true(rig_stops_at(rig_route(), "M1"));
+		rig_closes(1);
+		rig_wait(100, 6);
+		assert_true(rig_stops_at(rig_route(), "M2"));
+		all_move();
+		rig_hello(1, "switch", "M1", 1 + i, "");
+		rig_wait((FAN_CTL_OFFER_MS << i) - 200, 6);
+		assert_true(rig_stops_at(rig_route(), "M2"));
+		rig_wait(FAN_CTL_LOOK_MS + 400, 6);
+		assert_true(rig_stops_at(rig_route(), "M1"));
+		all_move();
+	}
+	rig.c->node[1].since_ns -= FAN_CTL_CALM_MS * CTL_MS;
+	rig_closes(1);
+	rig_wait(100, 6);
+	assert_int_equal(rig.c->node[1].goes, 1); /* what was long ago is forgotten */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -224,6 +351,11 @@ int main(void)
 		RIG_TEST(load__nonsense_is_refused),
 		RIG_TEST(load__the_next_controller_knows_it),
 		RIG_TEST(load__something_is_always_left),
+		RIG_TEST(drain__jobs_leave_a_switch_that_lives),
+		RIG_TEST(drain__survives_the_controller),
+		RIG_TEST(drain__what_cannot_be),
+		RIG_TEST(drain__jobs_of_a_server_begin_again),
+		RIG_TEST(offer__who_comes_is_used_by_running_jobs),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
