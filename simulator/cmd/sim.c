@@ -54,7 +54,8 @@ static const struct args_option options[] = {
 	{"report", 0, ARGS_TEXT, AT(report), 0, 0, NULL, "FILE",
 	 "write the result as a page with plots"},
 	{"trace", 0, ARGS_TEXT, AT(trace), 0, 0, NULL, "FILE", "write a line for each packet"},
-	{"pcap", 0, ARGS_TEXT, AT(pcap), 0, 0, NULL, "FILE", "write each packet for Wireshark"},
+	{"pcap", 0, ARGS_TEXT, AT(pcap), 0, 0, NULL, "FILE[:NODE]",
+	 "write headers of all packets, or of those from and for NODE, for Wireshark"},
 	{"chrome-trace", 0, ARGS_TEXT, AT(chrome_trace), 0, 0, NULL, "FILE",
 	 "write operations, parts and stalls of each rank for Perfetto, as FANIN_TRACE does"},
 	{"beside", 0, ARGS_TEXT, AT(beside), 0, 0, NULL, "FILE",
@@ -98,6 +99,18 @@ static void check_seed(const char *text)
 			   text);
 }
 
+/* "FILE:NODE", cut up where it lies: the node, or NULL. */
+static const char *cut_node(char *text)
+{
+	char *colon = strrchr(text, ':');
+	if (!colon || strchr(colon, '/'))
+		return NULL;
+	if (colon == text || !colon[1])
+		args_wrong("sim", "--pcap: \"%s\": expected FILE or FILE:NODE", text);
+	*colon = '\0';
+	return colon + 1;
+}
+
 static const char *given(const char *text)
 {
 	return *text ? text : NULL;
@@ -109,6 +122,7 @@ static struct sim_args read_args(int argc, char **argv)
 	static struct flags f; /* what may be repeated is never freed */
 	f = (struct flags){.jobs = 1};
 	args_parse(&command, &f, argc, argv);
+	const char *pcap_node = cut_node(f.pcap);
 	struct sim_args a = {
 		.file = given(f.file),
 		.seed = given(f.seed),
@@ -119,6 +133,7 @@ static struct sim_args read_args(int argc, char **argv)
 		.report = given(f.report),
 		.trace = given(f.trace),
 		.pcap = given(f.pcap),
+		.pcap_node = pcap_node,
 		.chrome_trace = given(f.chrome_trace),
 		.beside = given(f.beside),
 		.layers = given(f.layers),

@@ -36,8 +36,9 @@ struct sim_args {
 	const char *variants; /* file: settings by name */
 	json_t *variant;      /* what it holds; NULL: there is none */
 	const char *json, *report, *trace, *pcap, *chrome_trace;
-	const char *beside; /* a trace of real ranks, for chrome_trace */
-	const char *layers; /* print this model's table instead */
+	const char *pcap_node; /* whose packets alone; NULL: all */
+	const char *beside;    /* a trace of real ranks, for chrome_trace */
+	const char *layers;    /* print this model's table instead */
 	bool quiet;
 };
 

@@ -23,6 +23,7 @@ struct point {
 	unsigned which[SIM_SWEEPS_MAX]; /* value of each key */
 	struct fan_scenario scenario;
 	bool read;
+	uint32_t pcap_node; /* FAN_SIM_NONE: all */
 	json_t *result;
 	char why[SIM_WHY_BYTES];
 };
@@ -86,6 +87,13 @@ static int read_point(const struct sweep *w, struct point *p, const json_t *root
 		bad = -1;
 	}
 	p->read = !bad;
+	p->pcap_node = bad || !w->args->pcap_node
+			       ? FAN_SIM_NONE
+			       : fan_scenario_find(&p->scenario, w->args->pcap_node);
+	if (!bad && w->args->pcap_node && p->pcap_node == FAN_SIM_NONE) {
+		snprintf(p->why, sizeof p->why, "--pcap: no node \"%s\"", w->args->pcap_node);
+		bad = -1;
+	}
 	json_decref(copy);
 	return bad;
 }
@@ -146,6 +154,17 @@ static bool close_outputs(struct outputs *o, const struct sim_args *a, char *why
 	return whole;
 }
 
+/* The capture has reached its bound. */
+static void tell_missed(const struct sim_args *a, const struct fan_trace *t)
+{
+	fprintf(stderr,
+		"fanin sim: --pcap: %s has the first %llu packets, until %.6f s; it has no room for "
+		"%llu more%s%s\n",
+		a->pcap, (unsigned long long)t->captured, (double)t->until_ns * 1e-9,
+		(unsigned long long)t->missed, a->pcap_node ? "" : ": capture one node's with ",
+		a->pcap_node ? "" : "FILE:NODE");
+}
+
 static void run_flows(const struct sweep *w, struct point *p)
 {
 	const struct sim_args *a = w->args;
@@ -165,12 +184,12 @@ static void run_point(struct sweep *w, struct point *p)
 	struct fan_experiment *e = calloc(1, sizeof *e);
 	struct fan_progress progress = {tell, w};
 	struct fan_timeline *timeline = NULL;
-	struct fan_trace trace;
+	struct fan_trace trace = {.missed = 0};
 	struct outputs o = {0};
 	bool open = open_outputs(&o, w->args, p->why);
 	if (open && e && fan_experiment_begin(e, &p->scenario)) {
 		if (o.lines || o.pcap)
-			fan_trace_begin(&trace, e, o.lines, o.pcap);
+			fan_trace_begin(&trace, e, o.lines, o.pcap, p->pcap_node);
 		if (o.chrome)
 			timeline = fan_timeline_begin(e, o.chrome, o.beside);
 		if (o.chrome && !timeline) {
@@ -183,6 +202,8 @@ static void run_point(struct sweep *w, struct point *p)
 		fan_timeline_end(timeline);
 		fan_experiment_end(e);
 	}
+	if (p->result && trace.missed)
+		tell_missed(w->args, &trace);
 	if (open && !p->result)
 		snprintf(p->why, sizeof p->why, "out of memory");
 	if (!close_outputs(&o, w->args, p->why) && p->result) {

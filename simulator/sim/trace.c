@@ -58,14 +58,40 @@ static void put_address(uint8_t *p, uint32_t actor)
 	put_be16(p + 2, actor & 0xffff);
 }
 
-static void write_packet(const struct fan_trace *t, const struct fan_sim_packet *p)
+/* Is the packet from the node of the capture, or for it? */
+static bool is_captured(const struct fan_trace *t, const struct fan_sim_packet *p)
+{
+	const struct fan_sim *s = &t->e->sim;
+	if (t->node == FAN_SIM_NONE || s->actor[p->from].node == t->node)
+		return true;
+	if (!(p->flags & FAN_PACKET_TREE))
+		return s->actor[p->to].node == t->node;
+	const struct fan_sim_tree *group = &s->tree[p->to];
+	for (uint32_t i = 0; i < group->members; i++)
+		if (s->actor[group->member[i]].node == t->node)
+			return true;
+	return false;
+}
+
+/* What of a datagram is captured: all but elements. */
+static unsigned captured_bytes(const struct fan_sim_packet *p)
+{
+	bool control = p->len >= 2 && p->body->bytes[1] >= FAN_TYPE_CTL;
+	return p->len < FAN_HEAD_BYTES || control ? p->len : FAN_HEAD_BYTES;
+}
+
+static void write_packet(struct fan_trace *t, const struct fan_sim_packet *p)
 {
 	uint8_t h[16 + IP_BYTES + UDP_BYTES] = {0}, *ip = h + 16, *udp = ip + IP_BYTES;
 	uint64_t now_ns = t->e->sim.now_ns;
-	unsigned bytes = p->len + IP_BYTES + UDP_BYTES;
+	unsigned bytes = p->len + IP_BYTES + UDP_BYTES, kept = captured_bytes(p);
+	if (t->bytes + sizeof h + kept > FAN_PCAP_BYTES_MAX) {
+		t->missed++;
+		return;
+	}
 	fan_put32(h, (uint32_t)(now_ns / 1000000000));
 	fan_put32(h + 4, (uint32_t)(now_ns % 1000000000));
-	fan_put32(h + 8, bytes);
+	fan_put32(h + 8, kept + IP_BYTES + UDP_BYTES);
 	fan_put32(h + 12, bytes);
 	ip[0] = 0x45;
 	ip[1] = p->flags & FAN_PACKET_ECN ? 3 : 2;
@@ -85,24 +111,28 @@ static void write_packet(const struct fan_trace *t, const struct fan_sim_packet 
 	put_be16(udp + 4, p->len + UDP_BYTES);
 	fwrite(h, sizeof h, 1, t->pcap);
 	const uint8_t *apart = fan_body_payload_apart(p->body);
-	fwrite(p->body->bytes, apart ? FAN_HEAD_BYTES : p->len, 1, t->pcap);
-	if (apart)
-		fwrite(apart, p->len - FAN_HEAD_BYTES, 1, t->pcap);
+	fwrite(p->body->bytes, apart ? FAN_HEAD_BYTES : kept, 1, t->pcap);
+	if (apart && kept > FAN_HEAD_BYTES)
+		fwrite(apart, kept - FAN_HEAD_BYTES, 1, t->pcap);
+	t->bytes += sizeof h + kept;
+	t->captured++;
+	t->until_ns = now_ns;
 }
 
 static void saw(void *arg, enum fan_sight what, uint32_t link, const struct fan_sim_packet *p)
 {
-	const struct fan_trace *t = arg;
+	struct fan_trace *t = arg;
 	(void)link;
 	if (t->lines)
 		print_line(t, what, p);
-	if (t->pcap && what == FAN_SIGHT_SENT && p->body)
+	if (t->pcap && what == FAN_SIGHT_SENT && p->body && is_captured(t, p))
 		write_packet(t, p);
 }
 
-void fan_trace_begin(struct fan_trace *t, struct fan_experiment *e, FILE *lines, FILE *pcap)
+void fan_trace_begin(struct fan_trace *t, struct fan_experiment *e, FILE *lines, FILE *pcap,
+		     uint32_t node)
 {
-	*t = (struct fan_trace){e, lines, pcap};
+	*t = (struct fan_trace){.e = e, .lines = lines, .pcap = pcap, .node = node};
 	e->sim.watch = (struct fan_watch){saw, t};
 	if (!pcap)
 		return;
@@ -113,4 +143,5 @@ void fan_trace_begin(struct fan_trace *t, struct fan_experiment *e, FILE *lines,
 	fan_put32(head + 16, PCAP_SNAP);
 	fan_put32(head + 20, PCAP_RAW);
 	fwrite(head, sizeof head, 1, pcap);
+	t->bytes = sizeof head;
 }

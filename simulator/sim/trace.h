@@ -11,16 +11,24 @@
 
 /* ---- trace.c ---- */
 
-/* Every packet of a run: as lines for people, or as a capture for Wireshark. */
+/* Every packet of a run: as lines for people, or as a capture for Wireshark, which has headers and
+ * control messages, of one node's packets or of all, until it has reached its bound. */
+
+#define FAN_PCAP_BYTES_MAX (UINT64_C(64) << 20) /* of a capture */
 
 struct fan_trace {
 	const struct fan_experiment *e;
-	FILE *lines; /* or NULL */
-	FILE *pcap;  /* or NULL */
+	FILE *lines;		   /* or NULL */
+	FILE *pcap;		   /* or NULL */
+	uint32_t node;		   /* that captured packets are from or for; FAN_SIM_NONE: any */
+	uint64_t captured, missed; /* packets: in the capture, and that it has no room for */
+	uint64_t bytes;		   /* of the capture */
+	uint64_t until_ns;	   /* time of its last packet */
 };
 
 /* Write what `e` does from now on to the files, which are open for writing. */
-void fan_trace_begin(struct fan_trace *t, struct fan_experiment *e, FILE *lines, FILE *pcap);
+void fan_trace_begin(struct fan_trace *t, struct fan_experiment *e, FILE *lines, FILE *pcap,
+		     uint32_t node);
 
 /* ---- timeline.c ---- */
 

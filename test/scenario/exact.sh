@@ -63,7 +63,8 @@ at, packets, last = 24, 0, 0
 while at < len(data):
     s, ns, size, whole = struct.unpack("<IIII", data[at:at + 16])
     ip = data[at + 16:at + 16 + size]
-    assert size == whole == struct.unpack(">H", ip[2:4])[0] == struct.unpack(">H", ip[24:26])[0] + 20
+    assert whole == struct.unpack(">H", ip[2:4])[0] == struct.unpack(">H", ip[24:26])[0] + 20
+    assert size == (whole if ip[29] >= 16 else min(whole, 28 + 36)), "headers, and control messages"
     words = sum(struct.unpack(">10H", ip[:20]))
     assert (words & 0xFFFF) + (words >> 16) == 0xFFFF, "checksum of IP"
     assert ip[0] == 0x45 and ip[9] == 17 and ip[28] == 2, "IPv4, UDP, fanin version 2"
@@ -71,6 +72,26 @@ while at < len(data):
     last, packets, at = (s, ns), packets + 1, at + 16 + size
 assert packets == sent > 1000, (packets, sent)
 PY
+
+# Of one node's packets alone; and a capture that would be too large ends, and says so.
+"$fanin" sim ring.json -q --json "$work/one.json" --pcap "$work/w3.pcap:w3"
+python3 - "$work/one.json" "$work/w3.pcap" <<'PY'
+import json
+import struct
+import sys
+
+links = json.load(open(sys.argv[1]))["links"]
+data = open(sys.argv[2], "rb").read()
+at, packets = 24, 0
+while at < len(data):
+    (size,) = struct.unpack("<I", data[at + 8:at + 12])
+    packets, at = packets + 1, at + 16 + size
+assert packets == sum(link["packets"] for link in links if "w3" in (link["from"], link["to"])), packets
+PY
+"$fanin" sim ring.json -q --set jobs.x.model.numel=12000000 --json /dev/null --pcap "$work/large.pcap" 2>"$work/said"
+[ -n "$few" ] || grep -q 'large.pcap has the first [0-9]* packets, until 0.[0-9]* s; it has no room for [0-9]* more: capture one' "$work/said"
+[ "$(wc -c <"$work/large.pcap")" -le 67108864 ]
+rm "$work/large.pcap"
 
 # Twice (n - 1) / n: what a ring sends, and nothing else differs.
 "$fanin" sim ring.json -q --sweep jobs.x.reduce=fanin,ring --json "$work/ring.json"

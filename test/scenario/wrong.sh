@@ -192,6 +192,9 @@ variants '{"a": {}, "b": {"jobs.k.window": 3}}' 'variants.json: b: "jobs.k.windo
 variants '{"a": {"jobs.j.window": -3}}' 'bad.json: jobs[0].window: -3: expected a whole number from'
 refuse '--trace, --pcap and --chrome-trace: of one run, not of several' --variants variants.json --trace t
 
+refuse '--pcap: no node "nobody"' --pcap t.pcap:nobody
+refuse '--pcap: "t.pcap:": expected FILE or FILE:NODE' --pcap t.pcap:
+
 # columns of tables
 printf 'layer,numel\n' >m.csv
 set_to 'jobs.j.model=m.csv' 'bad.json: jobs[0].model: m.csv: line 1: expected the columns layer,numel,forward_ns,backward_ns'
