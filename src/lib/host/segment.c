@@ -171,11 +171,15 @@ void fan_host_leave(struct fan_host_board *l)
 
 /* ---- chunks ---- */
 
+/* Follows from what all ranks ask for, so that those of all hosts cut alike.  Longer chunks bring
+ * longer shares, whose packets go in longer batches; and what is done with the first and the last
+ * one alone takes longer. */
 static uint64_t chunk_elems(const struct fan_op *op)
 {
 	unsigned bytes = fan_dtype_acc_bytes(op->dtype);
 	assert(bytes >= 1 && bytes <= sizeof(uint64_t));
-	return FAN_HOST_CHUNK_BYTES / bytes;
+	const bool is_long = op->count >= FAN_HOST_LONG_BYTES / bytes;
+	return (is_long ? FAN_HOST_CHUNK_BYTES : FAN_HOST_SHORT_BYTES) / bytes;
 }
 
 static struct fan_host_op *op_at(struct fan_host_board *l, uint64_t number)

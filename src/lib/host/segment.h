@@ -26,7 +26,9 @@
 #include "lib/base/cause.h"
 
 #define FAN_HOST_DEPTH	     4			    /* chunks in progress */
-#define FAN_HOST_CHUNK_BYTES (128 << 10)	    /* of accumulators in a chunk */
+#define FAN_HOST_CHUNK_BYTES (256 << 10)	    /* of accumulators, room for a chunk, */
+#define FAN_HOST_SHORT_BYTES (128 << 10)	    /* in use of one of an operation of less than */
+#define FAN_HOST_LONG_BYTES  (8 << 20)		    /* so many: the last one is not hidden */
 #define FAN_HOST_SMALL_BYTES 4096		    /* of accumulators: each rank sums for itself */
 #define FAN_HOST_OPS_MAX     64			    /* started and not ended, of one rank */
 #define FAN_HOST_OPS_KEPT    (FAN_HOST_OPS_MAX + 1) /* and the last one that has ended */

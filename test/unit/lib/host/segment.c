@@ -18,7 +18,8 @@
 #define RANKS 5
 #define OPS   40
 #define TURNS 2000000
-#define CHUNK (FAN_HOST_CHUNK_BYTES / 4) /* elements of float32 */
+#define CHUNK (FAN_HOST_SHORT_BYTES / 4) /* elements of float32 */
+#define LONG  (FAN_HOST_LONG_BYTES / 4)	 /* from which on chunks have more */
 
 static struct fan_host_board local[RANKS];
 static struct fan_host_segment *segment;
@@ -64,12 +65,20 @@ static struct fan_op sum_of_floats(const float *in, float *out, uint64_t count)
 			       .out = out};
 }
 
+static uint64_t chunks_of(uint64_t count)
+{
+	const uint64_t each = count < LONG ? CHUNK : 2 * CHUNK;
+	return (count + each - 1) / each;
+}
+
 /* All sizes around the bounds of small operations, shares and chunks. */
 static void segment__sums(void **state)
 {
 	(void)state;
-	static const uint64_t counts[] = {0,	1,    7,	 16,	1023,	   1024,
-					  1025, 5000, CHUNK - 1, CHUNK, CHUNK + 1, 6 * CHUNK + 13};
+	static const uint64_t counts[] = {0,	     1,	    7,	       16,
+					  1023,	     1024,  1025,      5000,
+					  CHUNK - 1, CHUNK, CHUNK + 1, 6 * CHUNK + 13,
+					  LONG - 1,  LONG,  LONG + 13};
 	struct fan_rng r;
 	r = fan_rng_stream(1, 0);
 	for (size_t n = 0; n < sizeof counts / sizeof counts[0]; n++) {
@@ -84,6 +93,7 @@ static void segment__sums(void **state)
 			struct fan_op op = sum_of_floats(in[i], i % 2 ? in[i] : out[i], count);
 			out[i][count] = in[i][count] = 77;
 			assert_true(fan_host_start(&local[i], &op, 0));
+			assert_true(count < CHUNK || local[i].chunks == chunks_of(count));
 		}
 		run(&r, RANKS, 1);
 		for (unsigned i = 0; i < RANKS; i++) {
