@@ -91,6 +91,7 @@ struct life {
 	const struct controller_args *a;
 	struct fan_topo t;
 	json_t *root, *plan, *state;
+	bool json_bad, state_bad; /* the file could not be written the last time */
 };
 
 static void print_event(void *ctx, const char *event)
@@ -102,26 +103,40 @@ static void print_event(void *ctx, const char *event)
 		cmd_log(event);
 }
 
-/* Write `value`, which is given up, so that the file is whole at any time. */
-static void write_json(const char *option, const char *file, json_t *value)
+/* Write `value`, which is given up, so that the file is whole at any time: as it was, if it cannot
+ * be written now.  Said once, until it can, which `*bad` tells. */
+static bool write_json(const char *option, const char *file, json_t *value, bool *bad)
 {
-	char why[ARGS_WHY_BYTES];
+	char why[ARGS_WHY_BYTES], line[2 * ARGS_WHY_BYTES];
 	FILE *f = fan_file_renew(file, why, sizeof why);
+	const bool failed =
+		!f || fan_file_renewed(f, file, !value || json_dumpf(value, f, JSON_INDENT(1)), why,
+				       sizeof why);
 
-	if (!f || fan_file_renewed(f, file, !value || json_dumpf(value, f, JSON_INDENT(1)), why,
-				   sizeof why))
-		fprintf(stderr, "fanin controller: --%s: %s\n", option, why);
 	json_decref(value);
+	if (failed && !*bad)
+		snprintf(line, sizeof line, "--%s: %s; it is tried again every %d s", option, why,
+			 CONTROLLER_AGAIN_MS / 1000);
+	else if (!failed && *bad)
+		snprintf(line, sizeof line, "--%s: it is written again", option);
+	if (failed != *bad)
+		cmd_log(line);
+	*bad = failed;
+	return !failed;
 }
 
-static void write_files(void *ctx)
+static bool write_files(void *ctx)
 {
-	const struct life *l = ctx;
+	struct life *l = ctx;
+	bool whole = true;
 
 	if (l->a->json[0])
-		write_json("json", l->a->json, fan_ctl_status(l->sockets.ctl, fan_clock_ns()));
+		whole &= write_json("json", l->a->json,
+				    fan_ctl_status(l->sockets.ctl, fan_clock_ns()), &l->json_bad);
 	if (l->a->state[0])
-		write_json("state", l->a->state, fan_ctl_state(l->sockets.ctl));
+		whole &= write_json("state", l->a->state, fan_ctl_state(l->sockets.ctl),
+				    &l->state_bad);
+	return whole;
 }
 
 static void put_metrics(void *ctx, struct fan_expose *x)

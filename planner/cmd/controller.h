@@ -19,6 +19,8 @@
 #define CONTROLLER_NAMELESS_BYTES 8192 /* of their first line: all routes of a switch fit */
 #define CONTROLLER_PAUSE_MS	  1000 /* without accepting, when descriptors have run out */
 
+#define CONTROLLER_AGAIN_MS 5000 /* between tries to write a file, on a disk that is full, say */
+
 struct controller_sockets {
 	struct fan_ctl *ctl;
 	int epoll_fd, signal_fd;
@@ -44,8 +46,10 @@ struct controller_sockets {
 	} planner;
 	struct fan_keys keys;	      /* that lines are signed with; count 0: they are not */
 	struct metrics_http *metrics; /* NULL: nobody wants them */
-	/* After each round, if something has happened. */
-	void (*changed)(void *ctx);
+	/* After each round, if something has happened.  False: again in CONTROLLER_AGAIN_MS, even
+	 * if nothing has. */
+	bool (*changed)(void *ctx);
+	uint64_t again_ns; /* 0: it need not */
 	void *ctx;
 };
 

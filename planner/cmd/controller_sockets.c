@@ -405,6 +405,17 @@ static bool heed(struct controller_sockets *s, const struct epoll_event *ev)
 	return false;
 }
 
+/* `*events`: as many as the caller knew of. */
+static void tell_changes(struct controller_sockets *s, uint64_t *events)
+{
+	const uint64_t now_ns = fan_clock_ns(), all = fan_ctl_events(s->ctl);
+	const bool due = all != *events || (s->again_ns && now_ns >= s->again_ns);
+
+	*events = all;
+	if (s->changed && due)
+		s->again_ns = s->changed(s->ctx) ? 0 : now_ns + CONTROLLER_AGAIN_MS * FAN_MS;
+}
+
 int controller_run(struct controller_sockets *s)
 {
 	static struct epoll_event ev[EVENTS_MAX];
@@ -424,8 +435,6 @@ int controller_run(struct controller_sockets *s)
 		end_slow_askers(s);
 		accept_again(s);
 		metrics_http_run(s->metrics);
-		if (s->changed && fan_ctl_events(s->ctl) != events)
-			s->changed(s->ctx);
-		events = fan_ctl_events(s->ctl);
+		tell_changes(s, &events);
 	}
 }
