@@ -120,6 +120,7 @@ _PROTOTYPES: dict[str, tuple[type | None, list[type]]] = {
     "fanin_comm_shrink": (_INT, [_POINTER, _INT, _OUT]),
     "fanin_comm_destroy": (None, [_POINTER]),
     "fanin_file_error": (ctypes.c_char_p, []),
+    "fanin_on_wait": (None, [_POINTER, _POINTER]),
     "fanin_comm_rank": (_INT, [_POINTER]),
     "fanin_comm_size": (_INT, [_POINTER]),
     "fanin_comm_error": (ctypes.c_char_p, [_POINTER]),

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a join waits for, told to the logger "fanin" while it waits: the library calls `waiting` after two
-seconds and then every five, on the thread that joins."""
+seconds and then every five, on the thread that joins; and once for whom an operation waits that has
+made no progress for 30 s."""
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import logging
 import os
@@ -60,6 +62,24 @@ def argument(rank: int | None) -> int | None:
         told = _launcher.rank(os.environ)
         rank = int(told) if told.isdecimal() else -1
     return rank + 1 if rank >= 0 else None
+
+
+def _tell_long(_: int | None, text: bytes | None) -> None:
+    """On a thread of the library's."""
+    logger.log(_level(), "fanin: %s", (text or b"").decode(errors="replace"))
+
+
+_CALL_LONG: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)(_tell_long)
+_watched = threading.Event()
+
+
+def watch(library: ctypes.CDLL) -> None:
+    """Have operations that wait for long logged, until the interpreter ends."""
+    if _watched.is_set():
+        return
+    _watched.set()
+    library.fanin_on_wait(ctypes.cast(_CALL_LONG, ctypes.c_void_p), None)
+    atexit.register(library.fanin_on_wait, None, None)
 
 
 def begin() -> None:

@@ -103,6 +103,7 @@ def _alone(rank: int | None, ranks: int | None) -> bool:
 def _create(options: _library.Options) -> _open.Open:
     library = _library.load()
     handle = ctypes.c_void_p()
+    _waiting.watch(library)
     _waiting.begin()
     code = library.fanin_comm_create(ctypes.byref(options), ctypes.byref(handle))
     made = _open.opened(library, code, handle)

@@ -128,9 +128,16 @@ static bool find_use(enum fan_mpi_use *use)
 	return false;
 }
 
+static void tell_wait(void *arg, const char *text)
+{
+	(void)arg;
+	fprintf(stderr, "fanin: %s\n", text);
+}
+
 static void begin(void)
 {
 	struct fan_mpi_world *w = &fan_mpi_world;
+	fanin_on_wait(tell_wait, NULL);
 	fan_mpi_report_on = is_one("FANIN_MPI_REPORT");
 	PMPI_Comm_rank(MPI_COMM_WORLD, &w->rank);
 	PMPI_Comm_size(MPI_COMM_WORLD, &w->ranks);

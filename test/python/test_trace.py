@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import logging
 import os
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from conftest import BUILD, ROOT, WAIT_S, Processes, ranks
 
 import fanin.trace
+from fanin import _waiting
 from fanin.trace import EPOCH_US, PIDS_EACH, TORCH_PIDS, TraceError
 
 PAUSE_S = 0.05  # before and after the operation; longer than a mark may be late
@@ -181,3 +183,14 @@ def test_ps_believes_no_name_that_somebody_else_has_taken(job):
             assert len(told_by_ps("--json", "--job", job)) == believed
             taken.shutdown(socket.SHUT_RDWR)
             liar.join(WAIT_S)
+
+
+def test_a_long_wait_is_logged_by_one_rank_of_a_host(monkeypatch, caplog):
+    caplog.set_level(logging.DEBUG, logger="fanin")
+    for local_rank, level in (("0", logging.WARNING), ("1", logging.DEBUG)):
+        monkeypatch.setenv("LOCAL_RANK", local_rank)
+        caplog.clear()
+        _waiting._CALL_LONG(None, b"rank 0 of job: nothing has moved for 30 s")  # as C does
+        assert [(r.levelno, r.getMessage()) for r in caplog.records] == [
+            (level, "fanin: rank 0 of job: nothing has moved for 30 s")
+        ]

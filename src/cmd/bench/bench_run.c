@@ -305,8 +305,16 @@ static void tell_wait(void *arg, const char *text)
 		fprintf(stderr, "fanin bench: rank %d: %s\n", k->o->rank, text);
 }
 
+/* Print for whom an operation has been waiting for long. */
+static void tell_long_wait(void *arg, const char *text)
+{
+	(void)arg;
+	fprintf(stderr, "fanin bench: %s\n", text);
+}
+
 int bench_join(struct bench_rank *k)
 {
+	fanin_on_wait(tell_long_wait, NULL);
 	const struct bench_options *o = k->o;
 	struct fanin_options f = FANIN_OPTIONS_INIT;
 	f.switch_addr = *o->switch_addr ? o->switch_addr : NULL;

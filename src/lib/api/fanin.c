@@ -7,6 +7,7 @@
 #include "lib/base/rank_file.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/op_set.h"
+#include "lib/rank/roster.h"
 #include "metrics.h"
 #include "net/udp.h"
 
@@ -76,6 +77,11 @@ void fanin_comm_destroy(fanin_comm *comm)
 const char *fanin_file_error(void)
 {
 	return fan_rank_file_error();
+}
+
+void fanin_on_wait(void (*tell)(void *arg, const char *text), void *arg)
+{
+	fan_roster_tell_to(tell, arg);
 }
 
 int fanin_comm_rank(const fanin_comm *comm)

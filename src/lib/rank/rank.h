@@ -301,10 +301,9 @@ int fan_rank_run_within(struct fan_rank *c, const struct fan_op_args *args, int 
  * tensors, bytes a second over `over_s`. */
 struct json_t *fan_rank_tell(const struct fan_rank *c, uint64_t now_ns, double rate, double over_s);
 
-/* Any thread: what it waits for, and since when in `*since_ns`, as a sentence to `text`, `bytes`
- * bytes.  False: it does not, or not as of `asked_ns`. */
-bool fan_rank_wait_sentence(const struct fan_rank *c, uint64_t asked_ns, uint64_t *since_ns,
-			    char *text, size_t bytes);
+/* Any thread, of a rank that is no column: what it waits for, as a sentence to `text`, `bytes`
+ * bytes. False: it does not, or has not said so since `asked_ns`. */
+bool fan_rank_wait_sentence(const struct fan_rank *c, uint64_t asked_ns, char *text, size_t bytes);
 
 /* The following are for the thread alone.  Publish that all ranks are here. */
 void fan_rank_publish_ready(struct fan_rank *c);

@@ -30,26 +30,41 @@
 #define POLL_MS	    50 /* between looks whether the last rank has gone */
 #define ENTRY_TURNS (FAN_ROSTER_TURNS + 1)
 
-/* A rank, and what its tensors were, turn by turn: a ring. */
+/* A rank; what its tensors were, turn by turn, a ring; and how long it has not moved. */
 struct entry {
 	struct fan_rank *rank;
 	unsigned turns;
 	uint64_t at_ns[ENTRY_TURNS], bytes[ENTRY_TURNS];
+	uint64_t ops, fragments; /* of the last turn */
+	uint64_t still_ns;	 /* since when these are so with operations under way */
+	uint64_t asked_ns;	 /* it was asked for whom it waits; 0: not yet */
+	bool told;		 /* it has said so */
 };
 
-/* `life` is held while the thread is begun or ended; `lock` while `entry` is used.  Neither is held
- * while anybody is waited for, but the end of the thread. */
-static struct {
-	pthread_mutex_t life, lock;
-	struct entry *entry[FAN_ROSTER_MAX];
-	unsigned entries;
-	unsigned more; /* ranks for which there was no entry */
+/* A thread that tells, with its socket. */
+struct teller {
 	pthread_t thread;
-	bool runs;
-	int fd; /* of its socket, if it runs */
+	int fd;
 	char name[FAN_ROSTER_NAME_BYTES];
 	atomic_bool ends;
-} roster = {.life = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+};
+
+/* `life` is held while a thread is begun or taken away; `lock` while `entry` is used; `telling`
+ * while the program is told.  Nobody who has one of the first two waits for anybody but who has the
+ * second: a program may hold its own lock, as Python's, while it forks. */
+static struct {
+	pthread_mutex_t life, lock, telling;
+	struct entry *entry[FAN_ROSTER_MAX];
+	unsigned entries;
+	unsigned more;	       /* ranks for which there was no entry */
+	struct teller *teller; /* NULL: there is none */
+	fan_roster_tell *tell; /* NULL: the program does not want to be told */
+	void *tell_arg;
+	atomic_int tell_ms; /* FAN_ROSTER_TELL_MS, but for tests */
+} roster = {.tell_ms = FAN_ROSTER_TELL_MS,
+	    .life = PTHREAD_MUTEX_INITIALIZER,
+	    .lock = PTHREAD_MUTEX_INITIALIZER,
+	    .telling = PTHREAD_MUTEX_INITIALIZER};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -73,10 +88,11 @@ static void in_child(void)
 	for (unsigned i = 0; i < roster.entries; i++)
 		free(roster.entry[i]);
 	roster.entries = roster.more = 0;
-	if (roster.runs)
-		close(roster.fd);
-	roster.runs = false;
-	*roster.name = '\0';
+	if (roster.teller)
+		close(roster.teller->fd);
+	free(roster.teller);
+	roster.teller = NULL;
+	pthread_mutex_init(&roster.telling, NULL); /* whoever had it is not here */
 	after_fork();
 }
 
@@ -111,7 +127,7 @@ static bool all_told(uint64_t since_ns)
 }
 
 /* Have every rank say what it does, as far as they do in time. */
-static void ask_all(void)
+static void ask_all(const struct teller *t)
 {
 	const uint64_t begin_ns = fan_clock_ns(), by_ns = begin_ns + FAN_ROSTER_ASK_MS * FAN_MS;
 	uint64_t nap_ns = NAP_MIN_NS;
@@ -119,7 +135,7 @@ static void ask_all(void)
 	for (unsigned i = 0; i < roster.entries; i++)
 		roster.entry[i]->rank->kind->look(roster.entry[i]->rank);
 	pthread_mutex_unlock(&roster.lock);
-	while (!all_told(begin_ns) && fan_clock_ns() < by_ns && !atomic_load(&roster.ends)) {
+	while (!all_told(begin_ns) && fan_clock_ns() < by_ns && !atomic_load(&t->ends)) {
 		nap(nap_ns);
 		nap_ns = 2 * nap_ns < NAP_MAX_NS ? 2 * nap_ns : NAP_MAX_NS;
 	}
@@ -184,10 +200,10 @@ static bool is_friend(int fd)
 	       fan_roster_may_ask(peer.uid);
 }
 
-static void send_text(int fd, const char *text, size_t bytes)
+static void send_text(const struct teller *t, int fd, const char *text, size_t bytes)
 {
 	const uint64_t by_ns = fan_clock_ns() + FAN_ROSTER_SEND_MS * FAN_MS;
-	while (bytes && !atomic_load(&roster.ends) && fan_clock_ns() < by_ns) {
+	while (bytes && !atomic_load(&t->ends) && fan_clock_ns() < by_ns) {
 		const ssize_t n = send(fd, text, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n > 0) {
 			text += n;
@@ -201,17 +217,17 @@ static void send_text(int fd, const char *text, size_t bytes)
 	}
 }
 
-static void answer(void)
+static void answer(const struct teller *t)
 {
-	const int fd = accept4(roster.fd, NULL, NULL, SOCK_CLOEXEC);
+	const int fd = accept4(t->fd, NULL, NULL, SOCK_CLOEXEC);
 	if (fd < 0)
 		return;
 	if (is_friend(fd)) {
-		ask_all();
+		ask_all(t);
 		char *text = answer_text();
 		if (text) {
-			send_text(fd, text, strlen(text));
-			send_text(fd, "\n", 1);
+			send_text(t, fd, text, strlen(text));
+			send_text(t, fd, "\n", 1);
 		}
 		free(text);
 	}
@@ -221,9 +237,50 @@ static void answer(void)
 
 /* ---- the thread ---- */
 
-/* Note how far each rank is. */
-static void take_turn(uint64_t now_ns)
+/* After so long without progress a rank says for whom it waits; before the operation ends with that
+ * error.  UINT64_MAX: never, since that comes soon. */
+static uint64_t patience_ns(const struct fan_rank *c)
 {
+	const int end_ms = c->cfg.timeout_ms - FAN_ROSTER_BEFORE_END_MS;
+	if (c->column.global || end_ms < FAN_ROSTER_TELL_LEAST_MS)
+		return UINT64_MAX;
+	const int tell_ms = atomic_load(&roster.tell_ms);
+	return (uint64_t)(end_ms < tell_ms ? end_ms : tell_ms) * FAN_MS;
+}
+
+/* With the lock held: does the rank of `e` have to say, once in a wait, for whom it waits?  True:
+ * it is in `text`. */
+static bool has_waited(struct entry *e, const struct fanin_stats *s, uint64_t now_ns, char *text,
+		       size_t bytes)
+{
+	const bool moves = !atomic_load(&e->rank->ops_open) || s->ops != e->ops ||
+			   s->fragments != e->fragments || atomic_load(&e->rank->error);
+	e->ops = s->ops;
+	e->fragments = s->fragments;
+	if (moves) {
+		e->still_ns = now_ns;
+		e->asked_ns = 0;
+		e->told = false;
+		return false;
+	}
+	if (e->told || now_ns - e->still_ns < patience_ns(e->rank))
+		return false;
+	if (!e->asked_ns) {
+		e->asked_ns = now_ns;
+		e->rank->kind->look(e->rank);
+		return false; /* it is told at the next turn */
+	}
+	e->told = fan_rank_wait_sentence(e->rank, e->asked_ns, text, bytes);
+	if (!e->told) /* it has moved, by less than an operation, or its thread has no time */
+		e->asked_ns = 0;
+	return e->told;
+}
+
+/* Note how far each rank is.  True: one has waited for long, as `text` says; others are told of at
+ * the next turns. */
+static bool take_turn(uint64_t now_ns, char *text, size_t bytes)
+{
+	bool waited = false;
 	pthread_mutex_lock(&roster.lock);
 	for (unsigned i = 0; i < roster.entries; i++) {
 		struct entry *e = roster.entry[i];
@@ -232,25 +289,49 @@ static void take_turn(uint64_t now_ns)
 		e->at_ns[e->turns % ENTRY_TURNS] = now_ns;
 		e->bytes[e->turns % ENTRY_TURNS] = s.bytes;
 		e->turns++;
+		waited = waited || has_waited(e, &s, now_ns, text, bytes);
 	}
 	pthread_mutex_unlock(&roster.lock);
+	return waited;
+}
+
+static void tell_program(const char *text)
+{
+	pthread_mutex_lock(&roster.telling);
+	if (roster.tell)
+		roster.tell(roster.tell_arg, text);
+	pthread_mutex_unlock(&roster.telling);
+}
+
+void fan_roster_tell_to(fan_roster_tell *tell, void *arg)
+{
+	pthread_mutex_lock(&roster.telling);
+	roster.tell = tell;
+	roster.tell_arg = arg;
+	pthread_mutex_unlock(&roster.telling);
+}
+
+void fan_roster_tell_after(int ms)
+{
+	atomic_store(&roster.tell_ms, ms);
 }
 
 static void *run(void *arg)
 {
+	const struct teller *t = arg;
 	uint64_t turn_ns = fan_clock_ns();
-	(void)arg;
+	char text[FAN_FAULT_TEXT_BYTES];
 	pthread_setname_np(pthread_self(), "fanin-ps");
-	while (!atomic_load(&roster.ends)) {
-		struct pollfd p = {.fd = roster.fd, .events = POLLIN};
+	while (!atomic_load(&t->ends)) {
+		struct pollfd p = {.fd = t->fd, .events = POLLIN};
 		const uint64_t now_ns = fan_clock_ns();
 		if (now_ns >= turn_ns) {
-			take_turn(now_ns);
+			if (take_turn(now_ns, text, sizeof text))
+				tell_program(text);
 			turn_ns = now_ns + FAN_ROSTER_TURN_MS * FAN_MS;
 		}
-		if (poll(&p, 1, fan_clock_timeout_ms(turn_ns, -1)) > 0 &&
-		    !atomic_load(&roster.ends))
-			answer();
+		if (poll(&p, 1, fan_clock_timeout_ms(turn_ns, -1)) > 0 && !atomic_load(&t->ends))
+			answer(t);
 	}
 	return NULL;
 }
@@ -279,39 +360,44 @@ static int listen_at(char *name)
 	return -1;
 }
 
-static void start(void)
+/* 0, or an error number. */
+static int begin(struct teller *t)
 {
 	sigset_t all, before;
-	char why[FAN_CONFIG_WHY_BYTES], cause[160];
-	int e = 0;
-	atomic_store(&roster.ends, false);
-	roster.fd = listen_at(roster.name);
-	if (roster.fd < 0)
-		e = errno;
+	t->fd = listen_at(t->name);
+	if (t->fd < 0)
+		return errno;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	if (!e)
-		e = pthread_create(&roster.thread, NULL, run, NULL);
+	const int e = pthread_create(&t->thread, NULL, run, t);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	roster.runs = !e;
-	if (!e)
+	if (e)
+		close(t->fd);
+	return e;
+}
+
+static void start(void)
+{
+	char why[FAN_CONFIG_WHY_BYTES], cause[160];
+	struct teller *t = calloc(1, sizeof *t);
+	const int e = t ? begin(t) : ENOMEM;
+	if (!e) {
+		roster.teller = t;
 		return;
-	if (roster.fd >= 0)
-		close(roster.fd);
-	*roster.name = '\0';
+	}
+	free(t);
 	snprintf(why, sizeof why, "fanin ps will not see this process: %.300s",
 		 fan_files_strerror(e, cause, sizeof cause));
 	fan_rank_file_fail("FANIN_PS", why);
 }
 
-static void stop(void)
+static void stop(struct teller *t)
 {
-	atomic_store(&roster.ends, true);
-	shutdown(roster.fd, SHUT_RDWR); /* wakes it */
-	pthread_join(roster.thread, NULL);
-	close(roster.fd);
-	roster.runs = false;
-	*roster.name = '\0';
+	atomic_store(&t->ends, true);
+	shutdown(t->fd, SHUT_RDWR); /* wakes it */
+	pthread_join(t->thread, NULL);
+	close(t->fd);
+	free(t);
 }
 
 /* ---- ranks ---- */
@@ -324,7 +410,7 @@ static bool enter(struct fan_rank *c)
 	const bool fits = e && roster.entries < FAN_ROSTER_MAX;
 	if (fits) {
 		e->rank = c;
-		e->at_ns[e->turns++] = fan_clock_ns();
+		e->still_ns = e->at_ns[e->turns++] = fan_clock_ns();
 		roster.entry[roster.entries++] = e;
 	} else {
 		roster.more++;
@@ -342,7 +428,7 @@ void fan_roster_add(struct fan_rank *c)
 		return;
 	pthread_once(&once, watch_forks);
 	pthread_mutex_lock(&roster.life);
-	if (enter(c) && !roster.runs)
+	if (enter(c) && !roster.teller)
 		start();
 	pthread_mutex_unlock(&roster.life);
 }
@@ -350,6 +436,7 @@ void fan_roster_add(struct fan_rank *c)
 void fan_roster_remove(struct fan_rank *c)
 {
 	struct entry *gone = NULL;
+	struct teller *last = NULL;
 	pthread_mutex_lock(&roster.life);
 	pthread_mutex_lock(&roster.lock);
 	for (unsigned i = 0; i < roster.entries && !gone; i++)
@@ -359,15 +446,21 @@ void fan_roster_remove(struct fan_rank *c)
 		}
 	const bool empty = !roster.entries;
 	pthread_mutex_unlock(&roster.lock);
-	if (gone && empty && roster.runs)
-		stop();
+	if (gone && empty) {
+		last = roster.teller;
+		roster.teller = NULL;
+	}
 	pthread_mutex_unlock(&roster.life);
+	if (last)
+		stop(last);
 	free(gone);
 }
 
 void fan_roster_name(char *name)
 {
 	pthread_mutex_lock(&roster.life);
-	memcpy(name, roster.name, sizeof roster.name);
+	memset(name, 0, FAN_ROSTER_NAME_BYTES);
+	if (roster.teller)
+		memcpy(name, roster.teller->name, sizeof roster.teller->name);
 	pthread_mutex_unlock(&roster.life);
 }

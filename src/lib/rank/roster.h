@@ -29,12 +29,24 @@
 #define FAN_ROSTER_TURNS      10	    /* over which rates are taken */
 #define FAN_ROSTER_WAIT_NS    1000000000ull /* without progress, before a rank counts as waiting */
 
+#define FAN_ROSTER_TELL_MS	 30000 /* without progress, before a rank says for whom it waits */
+#define FAN_ROSTER_BEFORE_END_MS 2000  /* at the latest so long before timeout_ms */
+#define FAN_ROSTER_TELL_LEAST_MS 5000  /* a rank that would have to say so sooner does not */
+
 struct fan_rank;
 
 /* A rank whose thread has been started; and before it is stopped, from then on nobody looks at it.
  * Remove does nothing for one that was not added. */
 void fan_roster_add(struct fan_rank *c);
 void fan_roster_remove(struct fan_rank *c);
+
+/* Tell the program by `tell` when a rank has waited for long; NULL: no more, and it is not under
+ * way when this returns. */
+typedef void fan_roster_tell(void *arg, const char *text);
+void fan_roster_tell_to(fan_roster_tell *tell, void *arg);
+
+/* For tests: after `ms` in place of FAN_ROSTER_TELL_MS. */
+void fan_roster_tell_after(int ms);
 
 /* Is the user `uid` told?  Its own and root are. */
 bool fan_roster_may_ask(unsigned uid);

@@ -225,8 +225,7 @@ json_t *fan_rank_tell(const struct fan_rank *c, uint64_t now_ns, double rate, do
 	return j;
 }
 
-bool fan_rank_wait_sentence(const struct fan_rank *c, uint64_t asked_ns, uint64_t *since_ns,
-			    char *text, size_t bytes)
+bool fan_rank_wait_sentence(const struct fan_rank *c, uint64_t asked_ns, char *text, size_t bytes)
 {
 	const uint64_t now_ns = fan_clock_ns();
 	pthread_mutex_lock((pthread_mutex_t *)&c->lock);
@@ -235,12 +234,14 @@ bool fan_rank_wait_sentence(const struct fan_rank *c, uint64_t asked_ns, uint64_
 	const double waited = waited_s(&s, s.ops, now_ns);
 	if (s.at_ns < asked_ns || waited <= 0)
 		return false;
-	*since_ns = s.moved_ns;
+	const unsigned open = atomic_load(&c->ops_open);
+	char more[48] = "";
+	if (open > 1)
+		snprintf(more, sizeof more, ", and %u more operations", open - 1);
 	snprintf(text, bytes,
 		 "rank %d of job \"%s\": nothing has moved for %.0f s: %s of %" PRIu64
-		 " bytes, and %u more operations; %.300s",
-		 c->column.global ? c->column.global[c->cfg.rank] : c->cfg.rank, c->cfg.job, waited,
-		 s.op[0].name, s.op[0].bytes, atomic_load(&c->ops_open) - 1,
+		 " bytes%s; %.300s",
+		 c->cfg.rank, c->cfg.job, waited, s.op[0].name, s.op[0].bytes, more,
 		 *s.waits ? s.waits : "it is not known for whom it waits");
 	return true;
 }

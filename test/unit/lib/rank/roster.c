@@ -246,6 +246,71 @@ static void roster__is_turned_off(void **state)
 	unsetenv("FANIN_PS");
 }
 
+static pthread_mutex_t said_lock = PTHREAD_MUTEX_INITIALIZER;
+static char said[4][512];
+static unsigned says;
+
+static void note_wait(void *arg, const char *text)
+{
+	pthread_mutex_lock(&said_lock);
+	EXPECT(arg == said);
+	if (says < 4)
+		snprintf(said[says], sizeof said[0], "%s", text);
+	says++;
+	pthread_mutex_unlock(&said_lock);
+}
+
+static unsigned said_so_far(void)
+{
+	pthread_mutex_lock(&said_lock);
+	const unsigned n = says;
+	pthread_mutex_unlock(&said_lock);
+	return n;
+}
+
+/* Rank 2 is late until both others have said so, and for some turns more. */
+static void say_once(struct member *m)
+{
+	int32_t x[COUNT] = {0}, y[COUNT];
+	if (!team_joined(m))
+		return;
+	if (m->rank == 2) {
+		while (said_so_far() < 2)
+			wait_ms(10);
+		wait_ms(3 * FAN_ROSTER_TURN_MS);
+	}
+	EXPECT(fanin_allreduce(m->comm, x, y, COUNT, FANIN_INT32, FANIN_SUM) == FANIN_OK);
+}
+
+static void roster__a_rank_that_waits_long_says_so_once(void **state)
+{
+	char want[64];
+	(void)state;
+	for (int local = 0; local < 2; local++) {
+		bool seen[RANKS] = {false};
+		says = 0;
+		setenv("FANIN_LOCAL", local ? "1" : "0", 1);
+		fan_roster_tell_after(1000);
+		fanin_on_wait(note_wait, said);
+		team_run_once(RANKS, say_once);
+		fanin_on_wait(NULL, NULL);
+		fan_roster_tell_after(FAN_ROSTER_TELL_MS);
+		unsetenv("FANIN_LOCAL");
+		assert_int_equal(says, 2);
+		for (unsigned i = 0; i < 2; i++) {
+			print_message("%s\n", said[i]);
+			for (int r = 0; r < RANKS; r++) {
+				snprintf(want, sizeof want, "rank %d of job \"", r);
+				seen[r] |= strstr(said[i], want) == said[i];
+			}
+			assert_non_null(strstr(said[i], "allreduce of 4000 bytes"));
+			assert_non_null(strstr(said[i], local ? "waits for rank 2 to take part"
+							      : "waits for results from 127."));
+		}
+		assert_true(seen[0] && seen[1] && !seen[2]);
+	}
+}
+
 /* Ranks come and go while somebody asks without pause. */
 static atomic_bool ends;
 
@@ -287,6 +352,7 @@ int main(void)
 		cmocka_unit_test(roster__tells_who_waits_in_memory),
 		cmocka_unit_test(roster__answers_its_user_alone),
 		cmocka_unit_test(roster__is_turned_off),
+		cmocka_unit_test(roster__a_rank_that_waits_long_says_so_once),
 		cmocka_unit_test(roster__ranks_come_and_go_while_it_is_asked),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
