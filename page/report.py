@@ -8,9 +8,9 @@ import math
 import os
 
 DIGITS = 6  # of numbers: more cannot be seen
-SAME = (
-    0.05  # two curves that are within so much of each other, times or plus a constant, say the same
-)
+# Two curves say the same that are within so much of each other, times or plus a constant.
+SAME = 0.05
+TIMES = {"seconds", "Gb/s"}  # of a sweep; a share, or what servers got, is another thing
 
 
 def part(name):
@@ -105,32 +105,49 @@ def grows_by_factors(values):
 
 
 def _points(block):
-    """{(name, x): y} of curves over a sweep; None: it is nothing that another picture could say."""
-    if block["kind"] != "curves" or not block.get("marks"):
-        return None
-    return {(line["name"], x): y for line in block["lines"] for x, y in zip(line.get("x", ()), line["y"])
-            if isinstance(y, (int, float)) and y > 0}  # fmt: skip
+    """{(name of the line, x or number): y} of curves."""
+    return {(line["name"], at): y for line in block["lines"]
+            for at, y in zip(line.get("x") or range(len(line["y"])), line["y"])
+            if isinstance(y, (int, float))}  # fmt: skip
 
 
 def says_the_same(block, other):
-    """Are the curves of one those of the other times or plus a constant, or that by it (as a rate and a time are)?"""
+    """Of two sweeps: are the curves of one those of the other times or plus a constant, or that by it, as a rate
+    and a time are?  Of two over time: are they those of the other?"""
+    if block["kind"] != "curves" or other["kind"] != "curves" or bool(block.get("marks")) != bool(other.get("marks")):  # fmt: skip
+        return False
+    swept, of = block.get("marks"), [b["title"].partition(": ")[2] for b in (block, other)]
+    if not {block["y_name"], other["y_name"]} <= TIMES if swept else of[0] != of[1] or not of[0]:
+        return False
     one, two = _points(block), _points(other)
-    if not one or not two or one.keys() != two.keys():
+    if not one or one.keys() != two.keys():
+        return False
+    apart, most = [one[k] - two[k] for k in one], max(one.values())
+    if not swept:
+        return max(abs(a) for a in apart) <= SAME * most
+    if max(apart) - min(apart) <= SAME * (most - min(one.values())):
+        return True
+    if min(min(one.values()), min(two.values())) <= 0:
         return False
     ratios, products = [one[k] / two[k] for k in one], [one[k] * two[k] for k in one]
-    apart = [one[k] - two[k] for k in one]
-    return any(max(values) <= (1 + SAME) * min(values) for values in (ratios, products)) or max(
-        apart
-    ) - min(apart) <= SAME * (max(one.values()) - min(one.values()))
+    return any(max(values) <= (1 + SAME) * min(values) for values in (ratios, products))
 
 
 def different(blocks):
-    """Without curves that have no line, and those that say what one before them says."""
-    kept = []
+    """Without curves that have no line, and those that say what some before them say; a picture over time says of whom
+    ("h0: what it receives") it is true as well."""
+    kept, before = [], []
     for block in blocks:
-        empty = block["kind"] == "curves" and not any(line["y"] for line in block["lines"])
-        if not empty and not any(says_the_same(block, before) for before in kept):
+        if block["kind"] == "curves" and not any(line["y"] for line in block["lines"]):
+            continue
+        same = next((at for at, other in before if says_the_same(block, other)), None)
+        before.append((len(kept) if same is None else same, block))
+        if same is None:
             kept.append(block)
+        elif not block.get("marks"):
+            who = block["title"].partition(": ")[0]
+            note = kept[same].get("note")
+            kept[same] = dict(kept[same], note="%s, %s" % (note, who) if note else "So it is with " + who)  # fmt: skip
     return kept
 
 

@@ -117,8 +117,8 @@ def switches(rows):
     if not rows:
         return
     yield report.heading("Switches")
-    for switch in first_by(rows, "contributions", PLOTS_MAX):
-        yield from slot_plots(switch)
+    drawn = [b for switch in first_by(rows, "contributions", PLOTS_MAX) for b in slot_plots(switch)]
+    yield from report.different([b for b in drawn if b])
     if len(rows) > PLOTS_MAX:
         yield text("Drawn are the %d of %d switches with the most contributions." % (PLOTS_MAX, len(rows)))  # fmt: skip
     yield table(rows, SWITCH_COLUMNS, 5)
@@ -128,9 +128,10 @@ def servers(rows):
     if not rows:
         return
     yield report.heading("Servers")
-    for server in first_by(rows, "rx_bytes", PLOTS_MAX):
-        yield series_plot(server, "%s: what it receives" % server["name"], "Gb/s",
-                          (("rx_bytes_per_s", "received", False),), 8e-9)  # fmt: skip
+    drawn = [series_plot(server, "%s: what it receives" % server["name"], "Gb/s",
+                         (("rx_bytes_per_s", "received", False),), 8e-9)
+             for server in first_by(rows, "rx_bytes", PLOTS_MAX)]  # fmt: skip
+    yield from report.different([b for b in drawn if b])
     yield table(rows, SERVER_COLUMNS, 11)
 
 
