@@ -17,7 +17,7 @@ EXTRA_S = 40  # what a job may take beyond four times what was asked
 ITERATIONS = 3
 PART_MIN_BYTES = 1 << 16
 WINDOW_MIN = 2  # of fanin bench
-RTO_MIN_MS = 500  # timers are of fast links; here, a result waits for hundreds of ms in queues
+RTO_MIN_MS = 400  # timers are of fast links; here, a result waits for hundreds of ms in queues
 
 
 def largest_window(window, install):
