@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fanin.sim: `fanin sim` on a dictionary."""
+"""fanin.sim: `fanin sim` on a dictionary; fanin.workload: models for it from traces."""
 
+import gzip
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import fanin.sim
+import fanin.workload
 
 BUILD = os.environ.get("BUILD", "build")
 STAR = {"topology": "star:workers=4,link=10", "jobs": [{"name": "j", "model": {"numel": 100000}}]}
@@ -97,3 +101,169 @@ def test_the_notebook_runs_from_its_first_cell_to_its_last(program, monkeypatch,
     assert times["esa"][32] < times["switchml"][32]  # what the notebook is about: memory is scarce
     said = capsys.readouterr().out
     assert "elements were checked" in said and "switchml" in said
+
+
+# ---- fanin.workload: traces as models ----
+
+TRAINING = Path(__file__).resolve().parents[1] / "data" / "training.json"
+
+
+def recorded(tmp_path, part, count=None):
+    """A file with what PyTorch has recorded: "profile" or "execution"; of it `count` all-reduces alone."""
+    trace = json.loads(TRAINING.read_text(encoding="utf-8"))[part]
+    key = {"profile": "traceEvents", "execution": "nodes"}[part]
+    if count:
+        trace[key] = [one for one in trace[key] if one["name"] == "c10d::allreduce_"][:count]
+    path = tmp_path / f"{part}.json"
+    path.write_text("\n" + json.dumps(trace), encoding="utf-8")
+    return str(path)
+
+
+def convert(*args):
+    env = dict(os.environ, PYTHONPATH=str(Path(fanin.__file__).resolve().parents[1]))
+    argv = [sys.executable, "-m", "fanin.workload", *args]
+    return subprocess.run(argv, capture_output=True, text=True, env=env, timeout=300, check=False)
+
+
+def rows(done):
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "layer,numel,forward_ns,backward_ns"
+    return [[int(n) for n in line.split(",")[1:]] for line in lines[1:]]
+
+
+def test_a_profile_becomes_a_model_that_is_simulated(program, tmp_path):
+    done = convert(recorded(tmp_path, "profile"))
+    layers = rows(done)
+    assert [numel for numel, _, _ in layers] == [2000, 33280, 267786, 33280, 267786]
+    assert done.stderr == "fanin.workload: left out, no data parallelism: 1 broadcast\n"
+    assert all(forward == 0 and backward > 0 for _, forward, backward in layers)
+    done = convert("--steps", "2", recorded(tmp_path, "profile", 4))
+    assert [numel for numel, _, _ in rows(done)] == [33280, 267786]
+    assert rows(done) == layers[1:3]  # times of the last step
+    (tmp_path / "model.csv").write_text(done.stdout, encoding="utf-8")
+    scenario = dict(STAR, jobs=[{"name": "j", "model": "model.csv"}])
+    result = fanin.sim.run(scenario, folder=tmp_path, program=program, timeout=300)
+    (job,) = result["jobs"]
+    assert job["model_elements"] == 33280 + 267786 and job["error"] is None
+    assert job["jct_s"] > sum(backward for _, _, backward in rows(done)) / 1e9
+
+
+def test_an_execution_trace_has_no_times(tmp_path):
+    layers = rows(convert("--compute-ms", "10", recorded(tmp_path, "execution")))
+    assert [numel for numel, _, _ in layers] == [2000, 33280, 267786, 33280, 267786]
+    assert [backward for _, _, backward in layers] == [2000000] * 5
+    assert rows(convert("--steps", "2", recorded(tmp_path, "execution", 4)))[0] == [33280, 0, 0]
+
+
+def varint(n):
+    out = b""
+    while n > 127:
+        out, n = out + bytes([n & 127 | 128]), n >> 7
+    return out + bytes([n])
+
+
+def field(number, value):
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def chakra(nodes):
+    """A file of Chakra's messages: (type, start, duration, comm_type, comm_size)."""
+    metadata = field(1, b"0.0.4")
+    out = varint(len(metadata)) + metadata
+    for i, (kind, start, duration, comm, size) in enumerate(nodes):
+        node = field(1, i) + field(2, b"node") + field(3, kind) + field(6, start)
+        node += field(7, duration)
+        for name, value in (("comm_type", comm), ("comm_size", size)):
+            node += field(10, field(1, name.encode()) + field(9, value))
+        out += varint(len(node)) + node
+    return out
+
+
+COMPUTES, COLLECTIVE = 4, 7
+NODES = [
+    (COMPUTES, 0, 300, 0, 0),
+    (COLLECTIVE, 0, 50, 0, 4000),  # all-reduce
+    (COMPUTES, 0, 200, 0, 0),
+    (COLLECTIVE, 0, 50, 2, 8001),  # all-gather
+    (COLLECTIVE, 0, 50, 6, 9999),  # all to all
+    (COMPUTES, 0, 100, 0, 0),
+    (COLLECTIVE, 0, 50, 7, 12000),  # reduce-scatter
+]
+
+
+def test_chakra_as_messages_and_as_their_json(tmp_path):
+    path = tmp_path / "trace.et.gz"
+    path.write_bytes(gzip.compress(chakra(NODES)))
+    done = convert(str(path))
+    wanted = [[3000, 0, 100000], [2001, 0, 200000], [1000, 0, 300000]]
+    assert rows(done) == wanted and "1 all_to_all" in done.stderr
+    names = {COMPUTES: "COMP_NODE", COLLECTIVE: "COMM_COLL_NODE"}
+    text = '{"version": "0.0.4"}\n'
+    for i, (kind, _, duration, comm, size) in enumerate(NODES):
+        attr = [
+            {"name": "comm_type", "int64Val": str(comm)},
+            {"name": "comm_size", "int64Val": size},
+        ]
+        node = {"id": str(i), "type": names[kind], "durationMicros": str(duration), "attr": attr}
+        text += json.dumps(node, indent=1) + "\n"
+    path = tmp_path / "trace.json"
+    path.write_text(text, encoding="utf-8")
+    assert rows(convert(str(path))) == wanted
+    timed = [(kind, 1000 + 100 * i, *more) for i, (kind, _, *more) in enumerate(NODES)]
+    path.write_bytes(chakra(timed))
+    assert [ns for _, _, ns in rows(convert(str(path)))] == [300000, 200000, 100000]
+
+
+def wrong_profiles():
+    """Traces that make no sense, and what is said."""
+    event = {"ph": "X", "name": "c10d::allreduce_", "ts": 1.0}
+    args = {"Input Dims": [[[5]]], "Input type": ["TensorList"]}
+    for change, text in (
+        ({"ts": None}, "traceEvents[0]: ts: 'None': expected microseconds"),
+        ({"ts": float("nan")}, "traceEvents[0]: ts: 'nan': expected microseconds"),
+        ({"args": 3}, "traceEvents[0]: no args"),
+        ({"args": {}}, "traceEvents[0]: no shapes: profile with record_shapes=True"),
+        ({"args": dict(args, **{"Input Dims": [[[-5]]]})}, "'-5': expected a whole number"),
+        ({"args": dict(args, **{"Input Dims": [[[1 << 40]]]})}, "expected a whole number up to"),
+        ({"args": dict(args, **{"Input type": ["complex"]})}, "no type whose size is known"),
+        ({"name": "c10d::send"}, "no all-reduce, reduce-scatter or all-gather in it"),
+    ):
+        yield json.dumps({"traceEvents": [{**event, "args": args, **change}]}), text
+    deep = "[" * 100 + "3" + "]" * 100
+    yield json.dumps({"traceEvents": [{**event, "args": args}]}).replace("[[[5]]]", deep), "shape"
+    many = [{**event, "args": args, "ts": i} for i in range(5000)]
+    yield json.dumps({"traceEvents": many}), "5000 collectives an iteration: at most 4096"
+    yield '{"traceEvents": 5}', "traceEvents: expected a list"
+    yield '{"nodes": [{"name": "c10d::allreduce_", "id": 1}]}', "nodes[0]: inputs: expected"
+    yield "[" * 100000, ""
+    yield '{"traceEvents": [', ""
+
+
+def test_traces_that_make_no_sense_are_named(tmp_path):
+    path = tmp_path / "trace"
+    for text, said in wrong_profiles():
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(fanin.workload.WorkloadError) as error:
+            fanin.workload.model(fanin.workload.read(str(path)))
+        assert said in str(error.value), (text[:80], error.value)
+    whole = chakra(NODES)
+    for end in range(1, len(whole)):  # cut off anywhere
+        path.write_bytes(whole[:end])
+        if any(whole[:end] == chakra(NODES[:n]) for n in range(len(NODES))):
+            continue
+        with pytest.raises(fanin.workload.WorkloadError):
+            fanin.workload.read(str(path))
+    for at in range(0, len(whole), 3):  # and damaged anywhere
+        for byte in (0, 0x7F, 0xFF, whole[at] ^ 1):
+            path.write_bytes(whole[:at] + bytes([byte]) + whole[at + 1 :])
+            try:
+                fanin.workload.model(fanin.workload.read(str(path)))
+            except fanin.workload.WorkloadError as error:
+                assert len(str(error)) < 300
+    done = convert(str(tmp_path / "none"))
+    assert done.returncode == 1 and done.stdout == "" and "No such file" in done.stderr
+    done = convert("--steps", "3", recorded(tmp_path, "profile"))
+    assert done.returncode == 1 and "its 5 collectives are not 3 times the same" in done.stderr

@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model for `fanin sim` from a recorded training: python3 -m fanin.workload TRACE >model.csv
+
+    python3 -m fanin.workload [--steps N] [--compute-ms MS] TRACE
+
+TRACE is what torch.profiler exports, what PyTorch's ExecutionTraceObserver writes, or a Chakra trace
+(protobuf, or the JSON of its messages); or one of these with .gz.  Its all-reduces, reduce-scatters
+and all-gathers become layers, by time: each has as many float32 as make up its bytes, and computes
+backwards as long as passed since the one before began, waits included.  On links that carry both
+ways at once each takes as long as an all-reduce of its larger side, which is what is simulated.
+Other collectives are no data parallelism: they are named, and left out.
+
+An ExecutionTraceObserver notes no times: --compute-ms says how long an iteration computes.  With
+--steps the trace has N iterations, and the model is of the last one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import math
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Iterator
+
+BYTES_MAX = 256 << 20  # of a trace, unpacked
+LAYERS_MAX = 4096  # as fanin sim has them
+NUMEL_MAX = 1 << 36
+NS_MAX = 3_600_000_000_000
+DEPTH_MAX = 64  # lists within lists, of a tensor's shape
+
+_KINDS = ("all_reduce", "all_gather", "reduce_scatter")
+_BYTES = {
+    "float": 4, "float32": 4, "int": 4, "int32": 4, "half": 2, "float16": 2, "bfloat16": 2,
+    "double": 8, "float64": 8, "long": 8, "long int": 8, "int64": 8, "short": 2, "int16": 2,
+    "char": 1, "signed char": 1, "byte": 1, "unsigned char": 1, "bool": 1, "uint8": 1, "int8": 1,
+    "c10::half": 2, "c10::bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1,
+}  # fmt: skip
+
+# Chakra's et_def.proto: numbers of fields, and of collectives.
+_NODE = {2: "name", 3: "type", 6: "start", 7: "duration", 10: "attr"}
+_COLLECTIVE, _COMPUTES = 7, 4
+_TYPES = {"COMM_COLL_NODE": _COLLECTIVE, "COMP_NODE": _COMPUTES}
+_COMM = ["all_reduce", "reduce", "all_gather", "gather", "scatter", "broadcast", "all_to_all",
+         "reduce_scatter", "reduce_scatter", "barrier"]  # fmt: skip
+_WHOLE = (7, 9, 11, 13)  # int32_val, int64_val, uint32_val, uint64_val
+
+
+class WorkloadError(ValueError):
+    """A trace that makes no sense; the text names the file, the place and the cause."""
+
+
+@dataclass
+class Collective:
+    kind: str
+    nbytes: int
+    at_us: float | None  # when it began; None: nobody noted it
+
+
+@dataclass
+class Trace:
+    found: list[Collective]  # in the order in which they began
+    begun_us: float = 0.0
+
+
+def _whole(value: Any, what: str, most: int = 1 << 62) -> int:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
+        value = int(value)  # as JSON of protobuf has 64 bits
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        raise WorkloadError(f"{what}: {str(value)[:40]!r}: expected a whole number up to {most}")
+    return value
+
+
+def _time(value: Any, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1e18:
+        raise WorkloadError(f"{what}: {str(value)[:40]!r}: expected microseconds")
+    return float(value)
+
+
+def _kind(name: str) -> str:
+    """One of _KINDS, or what else the collective is called."""
+    plain = name.removeprefix("c10d::").strip("_").lower().replace("_", "")
+    for kind in _KINDS:
+        if plain.startswith(kind.replace("_", "")):
+            return kind
+    return plain
+
+
+def _width(name: Any, what: str) -> int:
+    plain = str(name).removeprefix("GenericList[").removeprefix("Tensor(").rstrip(")]").lower()
+    if plain not in _BYTES:
+        raise WorkloadError(f"{what}: {str(name)[:40]!r}: no type whose size is known")
+    return _BYTES[plain]
+
+
+def _numel(dims: Any, what: str, depth: int = 0) -> int:
+    """Elements of a tensor's shape, or of a list of shapes."""
+    if not isinstance(dims, list) or depth > DEPTH_MAX:
+        raise WorkloadError(f"{what}: expected the shape of a tensor")
+    if dims and isinstance(dims[0], list):
+        return sum(_numel(one, what, depth + 1) for one in dims)
+    return math.prod(_whole(n, what, NUMEL_MAX) for n in dims) if dims else 0
+
+
+def _largest(shapes: Any, types: Any, what: str) -> int:
+    """Bytes of the largest of an operation's arguments; lists of tensors are one."""
+    if not isinstance(shapes, list) or not isinstance(types, list):
+        raise WorkloadError(f"{what}: no shapes: profile with record_shapes=True")
+    found = [(_numel(dims, what), kind) for dims, kind in zip(shapes, types)]
+    numel, kind = max(((n, kind) for n, kind in found if n), default=(0, "float"))
+    if kind == "TensorList":  # does not say of what: PyTorch's gradients are of float32
+        kind = "float"
+    return numel * _width(kind, what)
+
+
+# ---- torch.profiler ----
+
+
+def _of_event(event: dict[str, Any], what: str) -> Collective:
+    args, at = event.get("args"), _time(event.get("ts"), f"{what}: ts")
+    if not isinstance(args, dict):
+        raise WorkloadError(f"{what}: no args")
+    if event["name"] == "record_param_comms":
+        numel = max(_whole(args.get(f"{way} msg nelems"), f"{what}: {way} msg nelems", NUMEL_MAX)
+                    for way in ("In", "Out"))  # fmt: skip
+        kind = _kind(str(args.get("Collective name")))
+        width = _width(args.get("dtype"), f"{what}: dtype") if kind in _KINDS else 1
+        return Collective(kind, numel * width, at)
+    kind = _kind(event["name"])
+    shapes, types = args.get("Input Dims"), args.get("Input type")
+    return Collective(kind, _largest(shapes, types, what) if kind in _KINDS else 0, at)
+
+
+def _profile(events: Any) -> Trace:
+    if not isinstance(events, list):
+        raise WorkloadError("traceEvents: expected a list")
+    named: dict[bool, list[Collective]] = {True: [], False: []}
+    for i, event in enumerate(events):
+        name = event.get("name") if isinstance(event, dict) else None
+        if not isinstance(name, str) or event.get("ph") != "X":
+            continue
+        sizes = name == "record_param_comms" and "In msg nelems" in (event.get("args") or {})
+        if sizes or name.startswith("c10d::"):
+            named[sizes].append(_of_event(event, f"traceEvents[{i}]"))
+    found = named[True] or named[False]  # the same operations, seen twice
+    begun = min(
+        (_time(e.get("ts"), "ts") for e in events if isinstance(e, dict) and e.get("ph") == "X"),
+        default=0.0,
+    )
+    return Trace(sorted(found, key=lambda one: one.at_us or 0.0), begun)
+
+
+# ---- ExecutionTraceObserver ----
+
+
+def _execution(nodes: Any) -> Trace:
+    if not isinstance(nodes, list):
+        raise WorkloadError("nodes: expected a list")
+    found = []
+    for i, node in enumerate(nodes):
+        name = node.get("name") if isinstance(node, dict) else None
+        if not isinstance(name, str) or not name.startswith("c10d::"):
+            continue
+        kind, what, given = _kind(name), f"nodes[{i}]", node.get("inputs")
+        if not isinstance(given, dict):
+            raise WorkloadError(f"{what}: inputs: expected an object")
+        at, size = _whole(node.get("id"), f"{what}: id"), 0
+        if kind in _KINDS:
+            size = _largest(given.get("shapes"), given.get("types"), what)
+        found.append((at, Collective(kind, size, None)))
+    return Trace([one for _, one in sorted(found, key=lambda pair: pair[0])])
+
+
+# ---- Chakra ----
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= len(data):
+            raise WorkloadError(f"byte {at}: the message is cut off")
+        value |= (data[at] & 127) << shift
+        at += 1
+        if data[at - 1] < 128:
+            return value & (1 << 64) - 1, at
+    raise WorkloadError(f"byte {at}: a number of more than ten bytes")
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, Any]]:
+    """Numbers and values of a message's fields."""
+    at = 0
+    while at < len(data):
+        key, at = _varint(data, at)
+        number, wire = key >> 3, key & 7
+        if wire == 0:
+            value: Any
+            value, at = _varint(data, at)
+        elif wire in (1, 2, 5):
+            size, at = _varint(data, at) if wire == 2 else ({1: 8, 5: 4}[wire], at)
+            if number == 0 or size > len(data) - at:
+                raise WorkloadError(f"byte {at}: a field of {size} bytes in {len(data) - at}")
+            value, at = data[at : at + size], at + size
+        else:
+            raise WorkloadError(f"byte {at}: no type {wire} of a field")
+        yield number, value
+
+
+def _messages(data: memoryview) -> Iterator[dict[str, Any]]:
+    """Nodes of a file of length-delimited messages, the first of which is about all."""
+    at, first = 0, True
+    while at < len(data):
+        size, at = _varint(data, at)
+        if size > len(data) - at:
+            raise WorkloadError(f"byte {at}: a message of {size} bytes in {len(data) - at}")
+        if not first:
+            node: dict[str, Any] = {"attr": {}}
+            for number, value in _fields(data[at : at + size]):
+                if number == 10:
+                    _attribute(value, node["attr"])
+                elif number in _NODE:
+                    node[_NODE[number]] = value
+            yield node
+        at, first = at + size, False
+
+
+def _attribute(data: Any, into: dict[str, Any]) -> None:
+    if not isinstance(data, memoryview):
+        raise WorkloadError("attr: expected a message")
+    name, value = "", None
+    for number, field in _fields(data):
+        if number == 1 and isinstance(field, memoryview):
+            name = bytes(field[:64]).decode("utf-8", "replace")
+        elif number in _WHOLE:
+            value = field
+    into[name] = value
+
+
+def _from_json(node: dict[str, Any]) -> dict[str, Any]:
+    """A node as protobuf's JSON has it, by the names of _messages."""
+    plain = {key.replace("_", "").lower(): value for key, value in node.items()}
+    attr: dict[str, Any] = {}
+    listed = plain.get("attr", [])
+    for one in listed if isinstance(listed, list) else []:
+        if isinstance(one, dict):
+            keys = [key for key in one if key.replace("_", "").lower().endswith("val")]
+            attr[str(one.get("name"))] = one[keys[0]] if keys else None
+    kind = plain.get("type", 0)
+    return {
+        "type": _TYPES.get(kind, 0) if isinstance(kind, str) else kind,
+        "start": _whole(plain.get("starttimemicros", 0), "start_time_micros"),
+        "duration": _whole(plain.get("durationmicros", 0), "duration_micros"),
+        "attr": attr,
+    }
+
+
+def _chakra(nodes: Iterator[dict[str, Any]]) -> Trace:
+    """By the times of the nodes; without them, by what is computed between them in the file."""
+    found, computed, begun, timed = [], 0.0, math.inf, True
+    for i, node in enumerate(nodes):
+        what, attr = f"node {i}", node["attr"]
+        kind = node.get("type", 0)
+        duration = _whole(node.get("duration", 0), f"{what}: duration_micros")
+        start = _whole(node.get("start", 0), f"{what}: start_time_micros")
+        begun = min(begun, start or math.inf)
+        if kind == _COMPUTES:
+            computed += duration
+        if kind != _COLLECTIVE:
+            continue
+        number = _whole(attr.get("comm_type"), f"{what}: comm_type", len(_COMM) - 1)
+        size = _whole(attr.get("comm_size", 0), f"{what}: comm_size", 8 * NUMEL_MAX)
+        timed &= start > 0
+        found.append((float(start), computed, Collective(_COMM[number], size, None)))
+    for at, before, one in found:
+        one.at_us = at if timed else before
+    ordered = sorted((one for _, _, one in found), key=lambda one: one.at_us or 0.0)
+    return Trace(ordered, begun if timed and found else 0.0)
+
+
+# ---- the model ----
+
+
+def _objects(text: str) -> list[Any]:
+    """All JSON values of the text, one behind the other."""
+    decoder, at, found = json.JSONDecoder(), 0, []
+    while at < len(text):
+        if text[at] in " \t\r\n,":
+            at += 1
+            continue
+        value, at = decoder.raw_decode(text, at)
+        found.append(value)
+    return found
+
+
+def _read(path: str) -> bytes:
+    opened = gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")
+    with opened as file:
+        data = file.read(BYTES_MAX + 1)
+    if len(data) > BYTES_MAX:
+        raise WorkloadError(f"more than {BYTES_MAX >> 20} MiB")
+    return data
+
+
+def _parse(data: bytes) -> Trace:
+    if data.lstrip()[:1] not in (b"{", b"["):
+        return _chakra(_messages(memoryview(data)))
+    values = _objects(data.decode("utf-8"))
+    if len(values) == 1 and isinstance(values[0], list):
+        values = values[0]
+    first = values[0] if values and isinstance(values[0], dict) else {}
+    if "traceEvents" in first:
+        return _profile(first["traceEvents"])
+    if "nodes" in first:
+        return _execution(first["nodes"])
+    if any(isinstance(one, dict) and "ph" in one for one in values):
+        return _profile(values)
+    return _chakra(_from_json(one) for one in values if isinstance(one, dict) and "id" in one)
+
+
+def read(path: str) -> Trace:
+    """The collectives of a trace."""
+    try:
+        return _parse(_read(path))
+    except WorkloadError as error:
+        raise WorkloadError(f"{path}: {error}") from None
+    except (OSError, EOFError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise WorkloadError(f"{path}: {error}") from None
+
+
+def model(trace: Trace, steps: int = 1, compute_ms: float = 0) -> list[tuple[int, int]]:
+    """Elements and nanoseconds since the one before, of each collective of the last of `steps` iterations."""
+    kept = [one for one in trace.found if one.kind in _KINDS and one.nbytes]
+    if not kept:
+        raise WorkloadError("no all-reduce, reduce-scatter or all-gather in it")
+    each, rest = divmod(len(kept), steps)
+    sizes = [one.nbytes for one in kept]
+    if rest or any(sizes[i] != sizes[i % each] for i in range(len(sizes))):
+        raise WorkloadError(f"its {len(kept)} collectives are not {steps} times the same")
+    if each > LAYERS_MAX:
+        raise WorkloadError(f"{each} collectives an iteration: at most {LAYERS_MAX}; --steps?")
+    gap = compute_ms * 1e6 / each
+    times = [one.at_us for one in kept]
+    layers = []
+    for i in range(len(kept) - each, len(kept)):
+        now, before = times[i], times[i - 1] if i else trace.begun_us
+        since = gap if now is None or before is None else (now - before) * 1e3
+        layers.append((-(-kept[i].nbytes // 4), min(int(since), NS_MAX)))
+        if layers[-1][0] > NUMEL_MAX:
+            raise WorkloadError(f"a collective of {kept[i].nbytes} bytes")
+    return layers
+
+
+def write(layers: list[tuple[int, int]], file: Any) -> None:
+    """As fanin sim reads a model: the layer that is reduced first is the last."""
+    file.write("layer,numel,forward_ns,backward_ns\n")
+    for i in range(len(layers) - 1, -1, -1):
+        file.write(f"op{i},{layers[i][0]},0,{layers[i][1]}\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python3 -m fanin.workload", description="A model for fanin sim from a trace."
+    )
+    parser.add_argument("trace", metavar="TRACE")
+    parser.add_argument("--steps", type=int, default=1, metavar="N", help="iterations in it (1)")
+    parser.add_argument("--compute-ms", type=float, default=0, metavar="MS",
+                        help="of an iteration, where the trace has no times (0)")  # fmt: skip
+    args = parser.parse_args()
+    if args.steps < 1 or not 0 <= args.compute_ms <= NS_MAX / 1e6:
+        parser.error("--steps from 1, --compute-ms from 0 to 3600000")
+    try:
+        trace = read(args.trace)
+        try:
+            layers = model(trace, args.steps, args.compute_ms)
+        except WorkloadError as error:
+            raise WorkloadError(f"{args.trace}: {error}") from None
+    except WorkloadError as error:
+        print(f"fanin.workload: {error}", file=sys.stderr)
+        return 1
+    left = Counter(one.kind for one in trace.found if one.kind not in _KINDS)
+    if left:
+        names = ", ".join(f"{n} {kind}" for kind, n in sorted(left.items()))
+        print(f"fanin.workload: left out, no data parallelism: {names}", file=sys.stderr)
+    write(layers, sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
