@@ -311,7 +311,7 @@ void fan_rank_publish_ready(struct fan_rank *c);
 /* The first operation that waits has been started on every connection. */
 void fan_rank_run_first(struct fan_rank *c, uint64_t now_ns);
 
-/* With the lock held: what it does, as `shown.snapshot` (snapshot.c). */
+/* With the lock held: what it does, as `shown.snapshot` (wait_text.c). */
 void fan_rank_take_snapshot(struct fan_rank *c, uint64_t now_ns);
 
 /* Add an operation that is under way. */

@@ -141,18 +141,25 @@ static void ask_all(const struct teller *t)
 	}
 }
 
+/* As fan_rank_read_stats, which needs more of a rank than this may. */
+static struct fanin_stats stats_of(const struct fan_rank *c)
+{
+	pthread_mutex_lock((pthread_mutex_t *)&c->lock);
+	const struct fanin_stats s = c->shown.stats;
+	pthread_mutex_unlock((pthread_mutex_t *)&c->lock);
+	return s;
+}
+
 /* Bytes a second of `e` since its oldest turn that is kept, or 0; and over what time. */
 static double rate_of(const struct entry *e, uint64_t now_ns, double *over_s)
 {
-	struct fanin_stats s = {.size = sizeof s};
 	const unsigned oldest = e->turns > FAN_ROSTER_TURNS ? e->turns - FAN_ROSTER_TURNS : 0;
 	const uint64_t since_ns = e->turns ? e->at_ns[oldest % ENTRY_TURNS] : now_ns;
 	*over_s = 0;
 	if (now_ns <= since_ns)
 		return 0;
-	fan_rank_read_stats(e->rank, &s);
 	*over_s = (double)(now_ns - since_ns) / NS_PER_S;
-	return (double)(s.bytes - e->bytes[oldest % ENTRY_TURNS]) / *over_s;
+	return (double)(stats_of(e->rank).bytes - e->bytes[oldest % ENTRY_TURNS]) / *over_s;
 }
 
 static json_t *ranks_json(void)
@@ -173,9 +180,12 @@ static json_t *ranks_json(void)
 /* One line, which the caller frees; NULL: out of memory, or too long. */
 static char *answer_text(void)
 {
+	char version[32];
+	snprintf(version, sizeof version, "%d.%d.%d", FANIN_VERSION_MAJOR, FANIN_VERSION_MINOR,
+		 FANIN_VERSION_PATCH);
 	json_t *j = json_pack("{s:i, s:i, s:s, s:s, s:i, s:o}", "version", VERSION, "pid",
 			      (int)getpid(), "program", program_invocation_short_name, "library",
-			      fanin_version(), "more", (int)roster.more, "ranks", ranks_json());
+			      version, "more", (int)roster.more, "ranks", ranks_json());
 	char *text = json_dumps(j, JSON_COMPACT | JSON_ENSURE_ASCII);
 	json_decref(j);
 	if (text && strlen(text) > FAN_ROSTER_BYTES) {
@@ -284,8 +294,7 @@ static bool take_turn(uint64_t now_ns, char *text, size_t bytes)
 	pthread_mutex_lock(&roster.lock);
 	for (unsigned i = 0; i < roster.entries; i++) {
 		struct entry *e = roster.entry[i];
-		struct fanin_stats s = {.size = sizeof s};
-		fan_rank_read_stats(e->rank, &s);
+		const struct fanin_stats s = stats_of(e->rank);
 		e->at_ns[e->turns % ENTRY_TURNS] = now_ns;
 		e->bytes[e->turns % ENTRY_TURNS] = s.bytes;
 		e->turns++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* snapshot.c - what a rank does and for whom it waits, for who asks (roster.h). */
-#include <assert.h>
+/* snapshot.c - what a rank has said that it does and waits for (wait_text.h), for who asks
+ * (roster.h). */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -9,14 +9,10 @@
 #include "net/clock.h"
 #include "rank.h"
 #include "roster.h"
-#include "wait_text.h"
 
 #define ADDRESS_BYTES 80
-#define LIST_BYTES    256
 #define NS_PER_S      1e9
 #define SHARE_WHOLE   4294967296.0 /* FAN_CUT_WHOLE */
-
-/* ---- taking one ---- */
 
 void fan_rank_snapshot_add(struct fan_rank_snapshot *s, const struct fanin_op *op)
 {
@@ -28,75 +24,6 @@ void fan_rank_snapshot_add(struct fan_rank_snapshot *s, const struct fanin_op *o
 		.started_ns = op->started_ns,
 	};
 }
-
-static bool has_place(const struct fan_rank_snapshot *s, const char *job)
-{
-	for (unsigned i = 0; i < s->places; i++)
-		if (!strcmp(s->place[i].job, job))
-			return true;
-	return false;
-}
-
-/* The aggregators from which the oldest operation lacks results. */
-static void add_places(struct fan_rank_snapshot *s, const struct fan_rank *c)
-{
-	const struct fanin_op *op = c->ops.running[0];
-	for (unsigned i = op->connections_done; i < op->connections; i++) {
-		const struct fan_connection *cn = &c->connection[i];
-		const bool done = op->id[i] == FAN_OP_NOWHERE || !cn->w ||
-				  fan_worker_test(cn->w, op->id[i]) != FAN_E_PENDING;
-		const struct fan_job_part *part = &c->parts.job[cn->part];
-		if (done || s->places == FAN_RANK_SNAPSHOT_PLACES || has_place(s, part->name))
-			continue;
-		s->place[s->places].at = cn->switch_addr;
-		memcpy(s->place[s->places++].job, part->name, sizeof part->name);
-	}
-}
-
-static void write_places(struct fan_rank_snapshot *s)
-{
-	char at[ADDRESS_BYTES];
-	size_t used = (size_t)snprintf(s->waits, sizeof s->waits, "waits for results from");
-	for (unsigned i = 0; i < s->places && used < sizeof s->waits; i++)
-		used += (size_t)snprintf(s->waits + used, sizeof s->waits - used, "%s %s",
-					 i ? "," : "",
-					 fan_peer_text(&s->place[i].at, at, sizeof at));
-}
-
-/* Ranks that have not joined, by the numbers of the job. */
-static void add_missing(struct fan_rank_snapshot *s, const struct fan_rank *c)
-{
-	uint64_t missing[FAN_RANK_WORDS];
-	const bool known = c->connections && c->connection[0].w &&
-			   fan_worker_missing(c->connection[0].w, missing);
-	for (unsigned r = 0; known && r < (unsigned)c->cfg.ranks; r++)
-		if (fan_ranks_has(missing, r))
-			fan_ranks_set(s->missing, c->column.global ? c->column.global[r] : r);
-}
-
-void fan_rank_take_snapshot(struct fan_rank *c, uint64_t now_ns)
-{
-	struct fan_rank_snapshot *s = &c->shown.snapshot;
-	const struct fan_regroup *g = c->regroup;
-	*s = (struct fan_rank_snapshot){.at_ns = now_ns, .moved_ns = c->when.quiet_ns};
-	for (unsigned i = 0; i < c->ops.running_count; i++)
-		fan_rank_snapshot_add(s, c->ops.running[i]);
-	if (atomic_load(&c->error))
-		return;
-	if (!c->ready) {
-		fan_wait_text(c, now_ns, s->waits, sizeof s->waits);
-		add_missing(s, c);
-	} else if (g && g->phase != FAN_REGROUP_NONE) {
-		snprintf(s->waits, sizeof s->waits, "waits for the others to go on: %.400s",
-			 g->why);
-	} else if (c->ops.running_count) {
-		add_places(s, c);
-		if (s->places)
-			write_places(s);
-	}
-}
-
-/* ---- telling it ---- */
 
 static json_t *ops_json(const struct fan_rank_snapshot *s, uint64_t now_ns)
 {

@@ -9,7 +9,8 @@
 #include "plan_client.h"
 #include "rank.h"
 
-#define LIST_BYTES 160
+#define LIST_BYTES    160
+#define ADDRESS_BYTES 80
 
 /* The first connection in `phase`; NULL: there is none. */
 static const struct fan_connection *find(const struct fan_rank *c, enum fan_worker_phase phase)
@@ -64,4 +65,73 @@ void fan_wait_text(const struct fan_rank *c, uint64_t now_ns, char *text, size_t
 	else
 		for_ranks(c, what, sizeof what);
 	snprintf(text, bytes, "%s; gives up in %.0f s", what, (double)left_ns / (1000.0 * FAN_MS));
+}
+
+/* ---- snapshots ---- */
+
+static bool has_place(const struct fan_rank_snapshot *s, const char *job)
+{
+	for (unsigned i = 0; i < s->places; i++)
+		if (!strcmp(s->place[i].job, job))
+			return true;
+	return false;
+}
+
+/* The aggregators from which the oldest operation lacks results. */
+static void add_places(struct fan_rank_snapshot *s, const struct fan_rank *c)
+{
+	const struct fanin_op *op = c->ops.running[0];
+	for (unsigned i = op->connections_done; i < op->connections; i++) {
+		const struct fan_connection *cn = &c->connection[i];
+		const bool done = op->id[i] == FAN_OP_NOWHERE || !cn->w ||
+				  fan_worker_test(cn->w, op->id[i]) != FAN_E_PENDING;
+		const struct fan_job_part *part = &c->parts.job[cn->part];
+		if (done || s->places == FAN_RANK_SNAPSHOT_PLACES || has_place(s, part->name))
+			continue;
+		s->place[s->places].at = cn->switch_addr;
+		memcpy(s->place[s->places++].job, part->name, sizeof part->name);
+	}
+}
+
+static void write_places(struct fan_rank_snapshot *s)
+{
+	char at[ADDRESS_BYTES];
+	size_t used = (size_t)snprintf(s->waits, sizeof s->waits, "waits for results from");
+	for (unsigned i = 0; i < s->places && used < sizeof s->waits; i++)
+		used += (size_t)snprintf(s->waits + used, sizeof s->waits - used, "%s %s",
+					 i ? "," : "",
+					 fan_peer_text(&s->place[i].at, at, sizeof at));
+}
+
+/* Ranks that have not joined, by the numbers of the job. */
+static void add_missing(struct fan_rank_snapshot *s, const struct fan_rank *c)
+{
+	uint64_t missing[FAN_RANK_WORDS];
+	const bool known = c->connections && c->connection[0].w &&
+			   fan_worker_missing(c->connection[0].w, missing);
+	for (unsigned r = 0; known && r < (unsigned)c->cfg.ranks; r++)
+		if (fan_ranks_has(missing, r))
+			fan_ranks_set(s->missing, c->column.global ? c->column.global[r] : r);
+}
+
+void fan_rank_take_snapshot(struct fan_rank *c, uint64_t now_ns)
+{
+	struct fan_rank_snapshot *s = &c->shown.snapshot;
+	const struct fan_regroup *g = c->regroup;
+	*s = (struct fan_rank_snapshot){.at_ns = now_ns, .moved_ns = c->when.quiet_ns};
+	for (unsigned i = 0; i < c->ops.running_count; i++)
+		fan_rank_snapshot_add(s, c->ops.running[i]);
+	if (atomic_load(&c->error))
+		return;
+	if (!c->ready) {
+		fan_wait_text(c, now_ns, s->waits, sizeof s->waits);
+		add_missing(s, c);
+	} else if (g && g->phase != FAN_REGROUP_NONE) {
+		snprintf(s->waits, sizeof s->waits, "waits for the others to go on: %.400s",
+			 g->why);
+	} else if (c->ops.running_count) {
+		add_places(s, c);
+		if (s->places)
+			write_places(s);
+	}
 }
