@@ -221,8 +221,8 @@ static bool knows_routes(struct fan_ctl *c, uint32_t job, uint32_t rank, const j
 		bool fits = r && r->job == job && r->part == i && r->state != CTL_LEAVING;
 		if (fits)
 			fan_ranks_set(r->moved, rank);
-		else if (j->state != CTL_JOB_RESTORED) /* one that the controller before it was
-							  removing: move */
+		else if (j->state != CTL_JOB_RESTORED)
+			/* one that the controller before it was removing: move */
 			return false;
 	}
 	return true;

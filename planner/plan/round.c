@@ -185,7 +185,10 @@ static void place_member(const struct expect *x, uint32_t g, uint32_t s, double 
 	fan_tree_add_sum(tree, c->sum[at])->route = c->route[span.first + on_route];
 }
 
-int fan_round_expect(struct fan_plan *p, const struct fan_relax *r, const double *split)
+/* Without chance, by conditional expectations.  At first all loads are those of the volumes: what a
+ * rounding expects.  Then one worker after the other goes to that of its places where the sum
+ * of (expected load / capacity)^16 becomes least.  As fan_round. */
+static int round_expect(struct fan_plan *p, const struct fan_relax *r, const double *split)
 {
 	struct expect x = {.r = r, .load = calloc((size_t)r->lp.rows + 1, sizeof *x.load)};
 	const struct fan_topo *t = r->c->t;
@@ -277,7 +280,7 @@ int fan_round_all(struct fan_plan *p, const struct fan_relax *r, const double *s
 
 	fan_plan_init(p);
 	if (o->rounding == FAN_ROUND_EXPECT) {
-		err = fan_round_expect(p, r, split);
+		err = round_expect(p, r, split);
 		return err ? err : improve(p, r);
 	}
 	for (uint32_t i = 0; i < o->roundings && !err; i++) {

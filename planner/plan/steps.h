@@ -43,11 +43,6 @@ double fan_bound(const struct fan_cands *c, bool levels);
 int fan_round(struct fan_plan *p, const struct fan_relax *r, const double *split,
 	      struct fan_rng *rng);
 
-/* Without chance, by conditional expectations.  At first all loads are those of the volumes: what a
- * rounding expects.  Then one worker after the other goes to that of its places where the sum
- * of (expected load / capacity)^16 becomes least.  As fan_round. */
-int fan_round_expect(struct fan_plan *p, const struct fan_relax *r, const double *split);
-
 /* By o->rounding: o->roundings drawings, of which the best is kept or all become columns, or the
  * one without chance.  Rates of the drawings, before anything improves them, go into `how`.
  * FAN_E_STALLED: none was feasible at all. */

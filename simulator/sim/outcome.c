@@ -9,18 +9,6 @@
 #define SEED	"seed"
 #define VARIANT "variant"
 
-bool fan_outcomes_wanted(const json_t *result)
-{
-	size_t i;
-	json_t *key;
-	json_array_foreach (json_object_get(result, "sweep"), i, key) {
-		const char *s = json_string_value(key);
-		if (strcmp(s, SEED) == 0 || strcmp(s, VARIANT) == 0)
-			return true;
-	}
-	return false;
-}
-
 double fan_outcome_jct(const json_t *run)
 {
 	const json_t *v = json_object_get(run, "avg_jct_s");

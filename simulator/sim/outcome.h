@@ -20,9 +20,6 @@ struct fan_outcome {
 	const char *job, *why;	/* the first that failed, and its error; of `result` */
 };
 
-/* Does the sweep go over seeds, or over variants? */
-bool fan_outcomes_wanted(const json_t *result);
-
 /* The groups of `result`, a sweep, in the order of their first runs, to be freed by the caller;
  * `*count` of them. `axis` may be NULL. A run in which a job failed has no figure. NULL: out of
  * memory. */

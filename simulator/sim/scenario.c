@@ -138,6 +138,58 @@ static int read_list(struct fan_scenario *s, const json_t *root, struct fan_read
 	return 0;
 }
 
+/* Of the part `k`, beside the first one, `i`. */
+static int check_pair(const struct fan_scenario *s, uint32_t i, uint32_t k, struct fan_reader *r)
+{
+	const struct fan_job_config *a = &s->job[i].cfg, *b = &s->job[k].cfg;
+	if (a->ranks != b->ranks || a->iterations != b->iterations ||
+	    a->arrival_ns != b->arrival_ns)
+		return fan_reader_fail(r, "tensor",
+				       "\"%s\": expected the workers, iterations and arrival_s of "
+				       "\"%s\"",
+				       s->job[k].tensor, a->name);
+	if (memcmp(a->host, b->host, a->ranks * sizeof *a->host) != 0)
+		return fan_reader_fail(r, "tensor", "\"%s\": expected the hosts of \"%s\"",
+				       s->job[k].tensor, a->name);
+	return 0;
+}
+
+static int check_alone(const struct fan_scenario_job *j, struct fan_reader *r)
+{
+	const char *key = j->reduce == FAN_REDUCE_RING ? "reduce"
+			  : j->cfg.ahead	       ? "ahead"
+			  : j->cfg.retries	       ? "retries"
+			  : j->cfg.overlap	       ? "overlap"
+						       : NULL;
+	if (!key)
+		return 0;
+	return fan_reader_fail(r, key, "does not go with tensor: its parts proceed in step");
+}
+
+/* Do jobs that are parts of one tensor fit each other?  After fan_scenario_place. */
+static int check_tensors(const struct fan_scenario *s, struct fan_reader *r)
+{
+	for (uint32_t k = 0; k < s->jobs; k++) {
+		const struct fan_scenario_job *j = &s->job[k];
+		uint32_t first = k, parts = 0;
+		if (!j->tensor[0])
+			continue;
+		for (uint32_t i = k + 1; i-- > 0;)
+			if (strcmp(s->job[i].tensor, j->tensor) == 0) {
+				first = i;
+				parts++;
+			}
+		size_t back = fan_reader_enter(r, "jobs.%s", j->cfg.name);
+		if (parts > FAN_TENSOR_PARTS_MAX)
+			return fan_reader_fail(r, "tensor", "more than %d parts",
+					       FAN_TENSOR_PARTS_MAX);
+		if (check_alone(j, r) || check_pair(s, first, k, r))
+			return -1;
+		fan_reader_leave(r, back);
+	}
+	return 0;
+}
+
 static int read_all(struct fan_scenario *s, const json_t *root, struct fan_reader *r)
 {
 	if (fan_fields_read(r, root, fields, COUNT(fields), s))
@@ -156,7 +208,7 @@ static int read_all(struct fan_scenario *s, const json_t *root, struct fan_reade
 	    read_list(s, root, r, "background", FAN_SCENARIO_FLOWS_MAX, read_flow) ||
 	    read_list(s, root, r, "changes", FAN_SCENARIO_CHANGES_MAX, read_change))
 		return -1;
-	if (fan_scenario_place(s, r) || fan_scenario_check_tensors(s, r))
+	if (fan_scenario_place(s, r) || check_tensors(s, r))
 		return -1;
 	return s->level == FAN_LEVEL_FLOWS ? fan_flow_check(s, r) : 0;
 }
@@ -198,54 +250,3 @@ void fan_scenario_free(struct fan_scenario *s)
 }
 
 /* ---- jobs that are parts of one tensor (tensor.h) ---- */
-
-/* Of the part `k`, beside the first one, `i`. */
-static int check_pair(const struct fan_scenario *s, uint32_t i, uint32_t k, struct fan_reader *r)
-{
-	const struct fan_job_config *a = &s->job[i].cfg, *b = &s->job[k].cfg;
-	if (a->ranks != b->ranks || a->iterations != b->iterations ||
-	    a->arrival_ns != b->arrival_ns)
-		return fan_reader_fail(r, "tensor",
-				       "\"%s\": expected the workers, iterations and arrival_s of "
-				       "\"%s\"",
-				       s->job[k].tensor, a->name);
-	if (memcmp(a->host, b->host, a->ranks * sizeof *a->host) != 0)
-		return fan_reader_fail(r, "tensor", "\"%s\": expected the hosts of \"%s\"",
-				       s->job[k].tensor, a->name);
-	return 0;
-}
-
-static int check_alone(const struct fan_scenario_job *j, struct fan_reader *r)
-{
-	const char *key = j->reduce == FAN_REDUCE_RING ? "reduce"
-			  : j->cfg.ahead	       ? "ahead"
-			  : j->cfg.retries	       ? "retries"
-			  : j->cfg.overlap	       ? "overlap"
-						       : NULL;
-	if (!key)
-		return 0;
-	return fan_reader_fail(r, key, "does not go with tensor: its parts proceed in step");
-}
-
-int fan_scenario_check_tensors(const struct fan_scenario *s, struct fan_reader *r)
-{
-	for (uint32_t k = 0; k < s->jobs; k++) {
-		const struct fan_scenario_job *j = &s->job[k];
-		uint32_t first = k, parts = 0;
-		if (!j->tensor[0])
-			continue;
-		for (uint32_t i = k + 1; i-- > 0;)
-			if (strcmp(s->job[i].tensor, j->tensor) == 0) {
-				first = i;
-				parts++;
-			}
-		size_t back = fan_reader_enter(r, "jobs.%s", j->cfg.name);
-		if (parts > FAN_TENSOR_PARTS_MAX)
-			return fan_reader_fail(r, "tensor", "more than %d parts",
-					       FAN_TENSOR_PARTS_MAX);
-		if (check_alone(j, r) || check_pair(s, first, k, r))
-			return -1;
-		fan_reader_leave(r, back);
-	}
-	return 0;
-}

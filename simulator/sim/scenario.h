@@ -195,9 +195,6 @@ int fan_scenario_read_parents(struct fan_scenario *s, struct fan_reader *r);
 int fan_scenario_read_servers(struct fan_scenario *s, struct fan_reader *r);
 int fan_scenario_place(struct fan_scenario *s, struct fan_reader *r);
 
-/* Do jobs that are parts of one tensor fit each other?  After fan_scenario_place. */
-int fan_scenario_check_tensors(const struct fan_scenario *s, struct fan_reader *r);
-
 /* A job's "model", from the current object; to be freed with fan_model_free. */
 int fan_scenario_read_model(struct fan_model *m, const json_t *v, struct fan_reader *r);
 

@@ -28,7 +28,8 @@ static const struct {
 	[LOG_REST] = {LOG_BURST, LOG_LINES_A_S, "rest"},
 };
 
-enum log_kind log_kind_of(const char *line)
+/* The kind of a line. */
+static enum log_kind kind_of(const char *line)
 {
 	static const struct {
 		const char *begin;
@@ -214,7 +215,7 @@ void cmd_log(const char *line)
 {
 	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 	static struct log_bound bound[LOG_KINDS];
-	enum log_kind kind = log_kind_of(line);
+	enum log_kind kind = kind_of(line);
 	char text[80];
 	uint64_t omitted;
 

@@ -32,9 +32,6 @@ struct log_bound {
 	uint64_t omitted; /* since the last line */
 };
 
-/* The kind of a line. */
-enum log_kind log_kind_of(const char *line);
-
 /* May a line of `kind`, whose bound is `b`, be written at `now_ns`?  If so `*omitted` is the number
  * of those left out before. */
 bool log_takes(struct log_bound *b, enum log_kind kind, uint64_t now_ns, uint64_t *omitted);

@@ -16,9 +16,8 @@
 
 #define FAN_NCCL_COLLS_MAX    64 /* communicators of a process at a time: NCCL does without more */
 #define FAN_NCCL_COLL_OPS_MAX 4096 /* of libfanin, of one communicator, at a time */
-#define FAN_NCCL_JOIN_MS                                                                           \
-	20000 /* until a join without progress fails, unless FANIN_JOIN_MS says                    \
-	       */
+/* Until a join without progress fails, unless FANIN_JOIN_MS says. */
+#define FAN_NCCL_JOIN_MS	20000
 #define FAN_NCCL_WAIT_MS	86400000 /* until an operation does, likewise FANIN_TIMEOUT_MS */
 #define FAN_NCCL_COLL_PORTS	10000 /* the first of those at which rank 0's switch may listen */
 #define FAN_NCCL_COLL_PORTS_END 30000 /* the kernel gives none of them to who asks for any */

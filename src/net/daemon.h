@@ -27,23 +27,25 @@
 struct fan_daemon;
 
 struct fan_daemon_options {
-	fan_peer listen;		   /* port 0: any (then threads = 1) */
-	struct fan_aggregator_config core; /* for each shard: the aggregator; shards, epoch,
-					    * rx_bytes, nonce, group_family and group_base are
-					    * filled in, group_port if it  is 0 */
-	fan_peer parent;		   /* of aggregators with siblings; of shard 0 */
-	bool has_slots;			   /* there is a switch, in front of the aggregator */
-	struct fan_switch_config slots;	   /* for each shard, if `has_slots`; payload_bytes, shards,
-					    * children_max and shares are the aggregator's */
-	fan_peer server; /* if `has_slots`: shard 0 of the next hop; none: the aggregator is in
-			  * this daemon */
-	bool routed;	 /* if `has_slots`: there are up to slots.routes routes, and no aggregator;
-			  * without `server`, jobs must have a route */
-	unsigned mark_percent; /* fill of a shard's receive buffer above which datagrams are marked;
-				* 0: never */
-	unsigned threads;      /* shards */
-	struct fan_keys keys;  /* none: jobs are open */
-	bool of_tenant;	       /* the keys are those of one tenant, and good for all job names */
+	fan_peer listen; /* port 0: any (then threads = 1) */
+	/* for each shard: the aggregator; shards, epoch, rx_bytes, nonce, group_family and
+	 * group_base are filled in, group_port if it is 0 */
+	struct fan_aggregator_config core;
+	fan_peer parent; /* of aggregators with siblings; of shard 0 */
+	bool has_slots;	 /* there is a switch, in front of the aggregator */
+	/* for each shard, if `has_slots`; payload_bytes, shards, children_max and shares are the
+	 * aggregator's */
+	struct fan_switch_config slots;
+	/* if `has_slots`: shard 0 of the next hop; none: the aggregator is in this daemon */
+	fan_peer server;
+	/* if `has_slots`: there are up to slots.routes routes, and no aggregator; without `server`,
+	 * jobs must have a route */
+	bool routed;
+	/* fill of a shard's receive buffer above which datagrams are marked; 0: never */
+	unsigned mark_percent;
+	unsigned threads;     /* shards */
+	struct fan_keys keys; /* none: jobs are open */
+	bool of_tenant;	      /* the keys are those of one tenant, and good for all job names */
 	bool no_multicast;
 	bool plain;				/* no UDP_SEGMENT, no UDP_GRO */
 	fan_plane_open *open_plane;		/* opens a plane beside the sockets; NULL: none */

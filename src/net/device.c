@@ -94,7 +94,8 @@ bool fan_device_kernel_is(unsigned major, unsigned minor)
 	return has[0] > major || (has[0] == major && has[1] >= minor);
 }
 
-unsigned fan_device_queues(const char *name)
+/* Receive queues of an interface; 0: there is no such interface. */
+static unsigned queues_of(const char *name)
 {
 	char path[PATH_BYTES];
 	unsigned count = 0;
@@ -117,7 +118,7 @@ void fan_device_read(struct fan_device *d, const char *name)
 	d->index = if_nametoindex(name);
 	if (!d->index)
 		return;
-	d->queues = fan_device_queues(name);
+	d->queues = queues_of(name);
 	read_basics(d, name);
 	read_program(d, &t);
 	read_features(d, &t);

@@ -30,7 +30,4 @@ void fan_device_read(struct fan_device *d, const char *name);
 /* Is the running kernel this one, or a newer one? */
 bool fan_device_kernel_is(unsigned major, unsigned minor);
 
-/* Receive queues of an interface; 0: there is no such interface. */
-unsigned fan_device_queues(const char *name);
-
 #endif

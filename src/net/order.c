@@ -24,7 +24,8 @@ static bool read_rank(unsigned *rank, const char **text)
 	return true;
 }
 
-bool fan_ranks_read(uint64_t *set, const char *text)
+/* Parse "0-3,7" to a set.  False: another form, empty, or a rank beyond FAN_RANKS_MAX. */
+static bool read_ranks(uint64_t *set, const char *text)
 {
 	unsigned first, last;
 
@@ -72,7 +73,7 @@ static int read_entry(struct fan_route_entry *e, const json_t *value, unsigned i
 		return wrong(why, i, "from", "null or an address and port");
 	if (!read_peer(&e->next, json_object_get(value, "next")))
 		return wrong(why, i, "next", "an address and port");
-	if (!ranks || !fan_ranks_read(e->ranks, ranks))
+	if (!ranks || !read_ranks(e->ranks, ranks))
 		return wrong(why, i, "ranks", "a text as \"0-3,7\"");
 	if (!json_is_integer(depth) || json_integer_value(depth) < 1 ||
 	    json_integer_value(depth) > FAN_ROUTE_HOPS_MAX)

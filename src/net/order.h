@@ -45,7 +45,4 @@ struct fan_order {
  * FAN_ORDER_WHY_BYTES. */
 int fan_order_get(struct fan_order *o, const char *text, size_t bytes, char *why);
 
-/* Parse "0-3,7" to a set.  False: another form, empty, or a rank beyond FAN_RANKS_MAX. */
-bool fan_ranks_read(uint64_t *set, const char *text);
-
 #endif

@@ -93,12 +93,12 @@ struct fan_shard {
 	struct fan_estate_head *estate; /* where the node is; NULL: in memory of its own */
 	size_t estate_bytes;
 	int estate_fd;
-	unsigned mark_percent; /* fill of the receive buffer above which datagrams are marked; 0:
-				* never */
-	uint64_t marked;       /* datagrams with a congestion mark */
-	bool told_too_long;    /* the log has a datagram beyond the path MTU */
-	bool told_unfinished;  /* and a frame whose sum its sender left to a device */
-	uint64_t look_at;      /* receives by sockets at which to look for one again */
+	/* fill of the receive buffer above which datagrams are marked; 0: never */
+	unsigned mark_percent;
+	uint64_t marked;	    /* datagrams with a congestion mark */
+	bool told_too_long;	    /* the log has a datagram beyond the path MTU */
+	bool told_unfinished;	    /* and a frame whose sum its sender left to a device */
+	uint64_t look_at;	    /* receives by sockets at which to look for one again */
 	struct fan_path_test above; /* of the path to cfg.above, while there are jobs */
 	uint64_t above_look_ns;	    /* when to look for jobs again */
 	bool above_loses;	    /* the path loses large datagrams, as ranks are told */

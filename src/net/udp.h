@@ -93,9 +93,10 @@ struct fan_udp_options {
 	int buffer_bytes; /* of SO_SNDBUF and SO_RCVBUF; *FORCE is tried first */
 	bool plain;	  /* do not try UDP_SEGMENT and UDP_GRO (also: FANIN_PLAIN_UDP=1) */
 	bool beside; /* `bind` is the address of a socket that fan_udp_share has opened to others */
-	bool freebind_group; /* `bind` is a multicast group: join it on `interface`, with
-			      * SO_REUSEADDR and without IP_MULTICAST_ALL */
-	unsigned interface;  /* index */
+	/* `bind` is a multicast group: join it on `interface`, with SO_REUSEADDR and without
+	 * IP_MULTICAST_ALL */
+	bool freebind_group;
+	unsigned interface; /* index */
 };
 
 /* Open a non-blocking socket.  0, or -errno.

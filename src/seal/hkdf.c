@@ -7,14 +7,15 @@
 /* No protocol but this one makes keys under this salt. */
 static const uint8_t salt_2[] = "fanin 2";
 
-void fan_hkdf_extract(const struct fan_cipher *c, uint8_t prk[FAN_MAC_BYTES], const uint8_t *salt,
-		      size_t salt_bytes, const uint8_t *key, size_t key_bytes)
+/* HKDF in its two steps: extract, and expand what that has given. */
+static void extract(const struct fan_cipher *c, uint8_t prk[FAN_MAC_BYTES], const uint8_t *salt,
+		    size_t salt_bytes, const uint8_t *key, size_t key_bytes)
 {
 	c->mac(prk, salt, salt_bytes, key, key_bytes);
 }
 
-void fan_hkdf_expand(const struct fan_cipher *c, uint8_t *to, size_t bytes,
-		     const uint8_t prk[FAN_MAC_BYTES], const uint8_t *info, size_t info_bytes)
+static void expand(const struct fan_cipher *c, uint8_t *to, size_t bytes,
+		   const uint8_t prk[FAN_MAC_BYTES], const uint8_t *info, size_t info_bytes)
 {
 	uint8_t okm[FAN_MAC_BYTES], text[FAN_HKDF_INFO_MAX + 1];
 
@@ -31,8 +32,8 @@ void fan_hkdf(const struct fan_cipher *c, uint8_t *to, size_t bytes, const uint8
 {
 	uint8_t prk[FAN_MAC_BYTES];
 
-	fan_hkdf_extract(c, prk, salt, salt_bytes, key, key_bytes);
-	fan_hkdf_expand(c, to, bytes, prk, info, info_bytes);
+	extract(c, prk, salt, salt_bytes, key, key_bytes);
+	expand(c, to, bytes, prk, info, info_bytes);
 }
 
 size_t fan_tenant_bytes(const char *job, size_t job_bytes)
@@ -47,7 +48,7 @@ size_t fan_tenant_bytes(const char *job, size_t job_bytes)
 void fan_tenant_extract(const struct fan_cipher *c, uint8_t prk[FAN_MAC_BYTES],
 			const uint8_t fabric[FAN_KEY_BYTES])
 {
-	fan_hkdf_extract(c, prk, salt_2, sizeof salt_2 - 1, fabric, FAN_KEY_BYTES);
+	extract(c, prk, salt_2, sizeof salt_2 - 1, fabric, FAN_KEY_BYTES);
 }
 
 void fan_tenant_expand(const struct fan_cipher *c, uint8_t to[FAN_KEY_BYTES],
@@ -59,7 +60,7 @@ void fan_tenant_expand(const struct fan_cipher *c, uint8_t to[FAN_KEY_BYTES],
 	assert(bytes <= FAN_TENANT_MAX);
 	memcpy(info, what, sizeof what - 1);
 	memcpy(info + sizeof what - 1, name, bytes);
-	fan_hkdf_expand(c, to, FAN_KEY_BYTES, prk, info, sizeof what - 1 + bytes);
+	expand(c, to, FAN_KEY_BYTES, prk, info, sizeof what - 1 + bytes);
 }
 
 void fan_tenant_key(const struct fan_cipher *c, uint8_t to[FAN_KEY_BYTES],

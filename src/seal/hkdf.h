@@ -22,13 +22,6 @@ void fan_hkdf(const struct fan_cipher *c, uint8_t *to, size_t bytes, const uint8
 /* The bytes of `job` that name its tenant: all up to the first of FAN_TENANT_ENDS. */
 size_t fan_tenant_bytes(const char *job, size_t job_bytes);
 
-/* HKDF in its two steps, for whoever makes many keys from one: extract, and expand what that has
- * given. */
-void fan_hkdf_extract(const struct fan_cipher *c, uint8_t prk[FAN_MAC_BYTES], const uint8_t *salt,
-		      size_t salt_bytes, const uint8_t *key, size_t key_bytes);
-void fan_hkdf_expand(const struct fan_cipher *c, uint8_t *to, size_t bytes,
-		     const uint8_t prk[FAN_MAC_BYTES], const uint8_t *info, size_t info_bytes);
-
 /* What the keys of all tenants are expanded from; and the key of tenant `name`, of `bytes` bytes,
  * from that. */
 void fan_tenant_extract(const struct fan_cipher *c, uint8_t prk[FAN_MAC_BYTES],

@@ -41,9 +41,6 @@ int64_t bench_now_ns(void);
 /* Make k->comm and wait for the others.  0 or an error of the library. */
 int bench_join(struct bench_rank *k);
 
-/* Say why the rank cannot go on; returns `e`. */
-int bench_fail(const struct bench_rank *k, int e);
-
 /* Its communicator has ended with `e` before step `*step`.  If a server was lost, make a new
  * one and agree with the other ranks from which step to go on.  0, or what ended it. */
 int bench_again(struct bench_rank *k, int e, int64_t *step);

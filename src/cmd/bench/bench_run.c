@@ -21,7 +21,8 @@ int64_t bench_now_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-int bench_fail(const struct bench_rank *k, int e)
+/* Say why the rank cannot go on; returns `e`. */
+static int ended_by(const struct bench_rank *k, int e)
 {
 	const char *why = fanin_comm_error(k->comm);
 	if (!k->comm || !*why)
@@ -379,7 +380,7 @@ static int run_all(struct bench_rank *k)
 	int64_t begin = 0;
 	int e = allocate(k);
 	if (e)
-		return bench_fail(k, e);
+		return ended_by(k, e);
 	e = bench_join(k);
 	if (!e)
 		e = fanin_barrier(k->comm); /* the first operation: now the statistics are known */
@@ -392,7 +393,7 @@ static int run_all(struct bench_rank *k)
 	}
 	if (!e)
 		e = run_sizes(k);
-	return e ? bench_fail(k, e) : 0;
+	return e ? ended_by(k, e) : 0;
 }
 
 int bench_run(const struct bench_options *o, const struct bench_gate *gate)

@@ -272,8 +272,8 @@ enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *
 	if (rank >= m->ranks)
 		return refuse(&a->no, FAN_E_INVALID, rank, m->ranks, rank);
 	struct fan_job *j = a->job = find_by_name(t, named.name, rank, head->nonce);
-	if (j && j->state == FAN_JOB_FAILED) { /* it comes by another path, and does not know of the
-						  failure */
+	/* it comes by another path, and does not know of the failure */
+	if (j && j->state == FAN_JOB_FAILED) {
 		a->again = true;
 		announce(j, from, head);
 		return FAN_OK;

@@ -191,9 +191,10 @@ static void note_result(const struct fan_aggregator *ag, struct fan_job *j, fan_
 	j->work.operations++;
 }
 
+/* Send the result of `round` to all members. */
 /* The result goes to all; of a reduce, the payload to the root alone. */
-void fan_aggregator_result(struct fan_aggregator *ag, struct fan_job *j, struct fan_round *round,
-			   struct fan_out *out)
+static void send_result(struct fan_aggregator *ag, struct fan_job *j, struct fan_round *round,
+			struct fan_out *out)
 {
 	assert(round->state == FAN_ROUND_DONE);
 	round->number = (uint16_t)j->results;
@@ -303,7 +304,7 @@ static enum fan_verdict took(struct fan_aggregator *ag, uint64_t now_ns, struct 
 	if (r->round->state == FAN_ROUND_AWAITING)
 		fan_tree_uplink_send(ag, j, r->round, out);
 	else
-		fan_aggregator_result(ag, j, r->round, out);
+		send_result(ag, j, r->round, out);
 	if (j->behind && !j->burst && !ag->cfg.no_reminders)
 		fan_partials_overtaken(ag, j, now_ns, out);
 	return v;
@@ -533,7 +534,7 @@ enum fan_verdict fan_aggregator_recv_up(struct fan_aggregator *ag, uint64_t now_
 		return fan_aggregator_drop(ag, why >= 0 ? (unsigned)why : FAN_DROP_JOB);
 	enum fan_verdict v = fan_worker_recv(j->up, now_ns, pkt, len, false, marked);
 	if (v == FAN_DONE)
-		fan_aggregator_result(ag, j, fan_pool_round(&j->pool, f.frag), out);
+		send_result(ag, j, fan_pool_round(&j->pool, f.frag), out);
 	if (v == FAN_DROP)
 		fan_aggregator_drop(ag, fan_worker_last_drop(j->up));
 	fan_tree_uplink_step(ag, j, out);

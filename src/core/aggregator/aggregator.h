@@ -154,9 +154,6 @@ unsigned fan_aggregator_undrained(const struct fan_aggregator *ag);
 /* Fill in the report of job number r->index (0 .. jobs-1). */
 void fan_aggregator_report(const struct fan_aggregator *ag, struct fan_report *r);
 
-/* Is `from` the host of a rank of job number `index`? */
-bool fan_aggregator_knows(const struct fan_aggregator *ag, uint16_t index, const fan_peer *from);
-
 /* When a member of a job that is READY or has FAILED was heard last; 0: there is no such job. */
 uint64_t fan_aggregator_heard_ns(const struct fan_aggregator *ag);
 

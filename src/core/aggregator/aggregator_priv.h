@@ -42,8 +42,4 @@ struct fan_event *fan_aggregator_note(struct fan_aggregator *ag, enum fan_event_
  * those on the previous route as well. */
 void fan_aggregator_also(const struct fan_job *j, const struct fan_frag *h, struct fan_out *out);
 
-/* Send the result of `round` to all members. */
-void fan_aggregator_result(struct fan_aggregator *ag, struct fan_job *j, struct fan_round *round,
-			   struct fan_out *out);
-
 #endif

@@ -359,8 +359,8 @@ static enum fan_verdict recv_leave(struct fan_aggregator *ag, const fan_peer *fr
 	if (why >= 0 && !fan_strangers_may(ag, from, f))
 		return fan_aggregator_drop(ag, FAN_DROP_FULL);
 	put_bare_state(from, f, FAN_JOB_LEFT, out);
-	if (why >= 0 && !(is_its_life(j, f) && is_moving(j, f))) /* or it has left before, and
-								  * our answer was lost */
+	if (why >= 0 && !(is_its_life(j, f) && is_moving(j, f)))
+		/* or it has left before, and our answer was lost */
 		return fan_aggregator_drop(ag, (unsigned)why);
 	fan_job_check(j);
 	touch(ag);

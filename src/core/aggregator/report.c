@@ -41,7 +41,8 @@ void fan_aggregator_report(const struct fan_aggregator *ag, struct fan_report *r
 	r->work.busy_ns = (int64_t)j->work.busy_ns > 0 ? j->work.busy_ns : 0;
 }
 
-bool fan_aggregator_knows(const struct fan_aggregator *ag, uint16_t index, const fan_peer *from)
+/* Is `from` the host of a rank of job number `index`? */
+static bool is_of_member(const struct fan_aggregator *ag, uint16_t index, const fan_peer *from)
 {
 	uint16_t jobs;
 	const struct fan_job *j = find_job(ag, index, &jobs);
@@ -115,7 +116,7 @@ void fan_aggregator_rank_stats(const struct fan_aggregator *ag, struct fan_rank_
 
 static bool knows_host(const void *self, uint16_t index, const fan_peer *from)
 {
-	return fan_aggregator_knows(self, index, from);
+	return is_of_member(self, index, from);
 }
 
 static void tell_job(const void *self, struct fan_report *m)

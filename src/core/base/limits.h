@@ -128,9 +128,8 @@
 #define FAN_ORDER_MAX	     1024	      /* rounds of a job that others can overtake */
 #define FAN_REMIND_DOUBLINGS 6		      /* doublings of that age between further reminders */
 #define FAN_CHILD_SILENT_NS  (20000 * FAN_MS) /* silence after which a switch forgets a child */
-#define FAN_SLOT_IDLE_NS                                                                           \
-	(1000 * FAN_MS)			 /* idle time after which any job may take a shared slot   \
-					  */
+/* Idle time after which any job may take a shared slot. */
+#define FAN_SLOT_IDLE_NS   (1000 * FAN_MS)
 #define FAN_WHO_NS	   FAN_MS	 /* between BEATs in answer to WHO */
 #define FAN_WHOS_MAX	   64		 /* WHOs of a switch in that time */
 #define FAN_HELPER_FULL_NS (10 * FAN_MS) /* a full helper is given nothing for so long */

@@ -201,8 +201,8 @@ static void put_control(struct fan_worker *w, struct fan_out *out)
 		bytes = join_body(w, body);
 	} else if (w->phase == FAN_W_LEAVING) {
 		h = control_head(w, FAN_TYPE_LEAVE);
-		if (w->rejoins) /* it is sent where this route is, and the aggregator knows the
-				   nonce */
+		if (w->rejoins)
+			/* it is sent where this route is, and the aggregator knows the nonce */
 			h.job = on_route(w, w->cfg.route);
 		bytes = leave_body(w, body);
 	} else {

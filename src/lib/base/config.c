@@ -363,7 +363,9 @@ static int check_whole(const struct fan_config *c, char *why, size_t bytes)
 	return FAN_E_CONFIG;
 }
 
-uint16_t fan_config_sealed_bytes(int mtu, int ranks)
+/* The largest payload whose sealed datagram fits `mtu` bytes over IPv6; `ranks`: with the bitmap of
+ * so many, 0: none. */
+static uint16_t sealed_bytes(int mtu, int ranks)
 {
 	int bitmap = (int)fan_partial_words((unsigned)ranks) * 8;
 	int room = (mtu - IP_UDP_BYTES - FAN_HEAD_BYTES - FAN_TAG_BYTES - bitmap) / 64 * 64;
@@ -391,7 +393,7 @@ static int read_key(struct load *l, struct fan_keys *into, const char *file, siz
 void fan_config_set_payload(struct fan_config *c)
 {
 	int ranks = c->ranks == UNSET ? 2 : c->ranks;
-	c->payload_bytes = c->keys.count ? fan_config_sealed_bytes(c->mtu, ranks)
+	c->payload_bytes = c->keys.count ? sealed_bytes(c->mtu, ranks)
 					 : fan_config_payload_bytes(c->mtu, ranks);
 }
 

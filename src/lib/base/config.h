@@ -98,10 +98,6 @@ bool fan_config_flag(const char *name, bool unset);
 /* Set c->payload_bytes to what fits c->mtu for c->ranks. */
 void fan_config_set_payload(struct fan_config *c);
 
-/* The largest payload whose sealed datagram fits `mtu` bytes over IPv6; `ranks`: with the bitmap of
- * so many, 0: none. */
-uint16_t fan_config_sealed_bytes(int mtu, int ranks);
-
 /* The largest payload, in steps of 64, whose datagram, also as a partial sum with the bitmap of
  * `ranks` ranks, fits `mtu` bytes over IPv6. */
 uint16_t fan_config_payload_bytes(int mtu, int ranks);

@@ -143,7 +143,8 @@ static int take_list(struct fanin_comm *c)
 	return FAN_OK;
 }
 
-bool fan_comm_hosts_may_sum(const struct fan_config *cfg)
+/* Do the options allow that hosts sum parts beside named switches, and get what share pays? */
+static bool hosts_may_sum(const struct fan_config *cfg)
 {
 	return *cfg->switch_addr && !*cfg->server_addr && !cfg->ahead &&
 	       fan_config_flag("FANIN_HOSTS", true);
@@ -222,7 +223,7 @@ static int join_hosts(struct fanin_comm **comm)
 {
 	struct fanin_comm *c = *comm;
 	struct fan_meeting *m = &c->places.ranks;
-	bool hosts = fan_comm_hosts_may_sum(&c->rank.cfg);
+	bool hosts = hosts_may_sum(&c->rank.cfg);
 	if (c->rank.host || !*c->rank.cfg.switch_addr ||
 	    (!hosts && !fan_host_sharing_is_asked_for(&c->rank.cfg)))
 		return FAN_OK;

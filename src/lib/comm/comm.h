@@ -44,9 +44,6 @@ struct fanin_comm {
 int fan_comm_create(const struct fanin_options *options, struct fanin_comm **comm);
 void fan_comm_destroy(struct fanin_comm *c);
 
-/* Do the options allow that hosts sum parts beside named switches, and get what share pays? */
-bool fan_comm_hosts_may_sum(const struct fan_config *cfg);
-
 /* What a program around the library may ask for beyond its options. */
 struct fan_comm_terms {
 	const char *meeting_addr; /* as in struct fan_config */

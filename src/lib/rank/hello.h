@@ -17,11 +17,10 @@
 #include "net/udp.h"
 
 #define FAN_HELLO_ASK_NS (1000 * FAN_MS) /* between questions, each to another one */
-#define FAN_HELLO_FRESH_NS                                                                         \
-	(3 * FAN_HELLO_ASK_NS) /* for which an answer counts, times those lost                     \
-				*/
-#define FAN_HELLO_WAIT_NS (10000 * FAN_MS)
-#define FAN_HELLO_WAITS	  7 /* it is doubled so often at most */
+/* For which an answer counts, times those lost. */
+#define FAN_HELLO_FRESH_NS (3 * FAN_HELLO_ASK_NS)
+#define FAN_HELLO_WAIT_NS  (10000 * FAN_MS)
+#define FAN_HELLO_WAITS	   7 /* it is doubled so often at most */
 #define FAN_HELLO_CALM_NS                                                                          \
 	(600000 * FAN_MS)	  /* who was there for so long may come back as at first */
 #define FAN_HELLO_OPS	16	  /* operations between two of these all-reduces... */

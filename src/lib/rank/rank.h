@@ -158,10 +158,10 @@ struct fan_rank_ops {
 
 /* How it ends. */
 struct fan_rank_fate {
-	uint64_t blamed[FAN_RANK_WORDS]; /* ranks to blame for a failed connection, for all
-					    connections; constant after an error */
-	int cause;			 /* of a failure, as other ranks of a column are told it */
-	bool leaving;			 /* the connections are leaving */
+	/* ranks to blame for a failed connection, for all connections; constant after an error */
+	uint64_t blamed[FAN_RANK_WORDS];
+	int cause;    /* of a failure, as other ranks of a column are told it */
+	bool leaving; /* the connections are leaving */
 };
 
 struct fan_rank_times {
@@ -185,9 +185,9 @@ struct fan_rank {
 	atomic_bool met;	 /* `hosts` is constant from here on */
 	unsigned fork_guard;	 /* fan_fork_guard() when created */
 	struct fan_rank_thread thread;
-	struct fan_rank_idle idle; /* called every FAN_RANK_IDLE_MS by fan_rank_run, and of a
-				    * column while it is joined */
-	atomic_int mark;	   /* of operations that are started from here on: FAN_MARK_NAME */
+	/* called every FAN_RANK_IDLE_MS by fan_rank_run, and of a column while it is joined */
+	struct fan_rank_idle idle;
+	atomic_int mark; /* of operations that are started from here on: FAN_MARK_NAME */
 
 	pthread_mutex_t lock;	/* for all up to the next blank line */
 	pthread_cond_t changed; /* ready, error, or room for operations */
@@ -202,9 +202,8 @@ struct fan_rank {
 
 	/* Used by the thread alone. */
 	struct fan_rank_parts parts;
-	struct fan_connection
-		connection[FAN_SHARDS_MAX]; /* each part has one to shard 0 of its aggregator,
-					     * then one to each further shard */
+	/* each part has one to shard 0 of its aggregator, then one to each further shard */
+	struct fan_connection connection[FAN_SHARDS_MAX];
 	unsigned connections;
 	struct fan_share_meter meter;
 	struct fan_regroup *regroup; /* NULL: the job ends with any of its aggregators */

@@ -72,14 +72,14 @@ void fan_regroup_free(struct fan_regroup *g)
 	free(g);
 }
 
-bool fan_regroup_is_on(const struct fan_rank *c)
+static bool is_on(const struct fan_rank *c)
 {
 	return c->regroup && c->regroup->phase != FAN_REGROUP_NONE;
 }
 
 bool fan_regroup_holds(const struct fan_rank *c, const struct fanin_op *op)
 {
-	return fan_regroup_is_on(c) && op->kind != FAN_OP_AGREEMENT;
+	return is_on(c) && op->kind != FAN_OP_AGREEMENT;
 }
 
 /* ---- stopping ---- */

@@ -46,7 +46,6 @@ void fan_regroup_free(struct fan_regroup *g);
 bool fan_regroup_forgives(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns);
 
 /* Must operation `op` wait until all ranks have agreed? */
-bool fan_regroup_is_on(const struct fan_rank *c);
 bool fan_regroup_holds(const struct fan_rank *c, const struct fanin_op *op);
 
 /* All ranks have joined. */

@@ -32,7 +32,6 @@ static void outcome__mean_least_and_most_of_the_seeds(void **state)
 	(void)state;
 	size_t count = 0;
 	json_t *o = make();
-	assert_true(fan_outcomes_wanted(o));
 	struct fan_outcome *g = fan_outcomes_make(o, NULL, fan_outcome_jct, &count);
 	assert_int_equal(count, 3);
 	assert_string_equal(g[0].name, "a, slots=8");
