@@ -22,11 +22,6 @@ static void set_rate(struct fan_sim_link *l, uint64_t bps)
 	l->ecn_ps = l->cfg.ecn_bytes ? time_ps(l, l->cfg.ecn_bytes) : UINT64_MAX;
 }
 
-static bool any_fault(const struct fan_sim_fault *f)
-{
-	return f->loss || f->duplicate || f->reorder || f->corrupt || f->jitter_ns;
-}
-
 void fan_link_init(struct fan_sim_link *l, const struct fan_link_config *cfg, uint32_t from,
 		   uint32_t to, struct fan_rng rng)
 {
@@ -37,7 +32,7 @@ void fan_link_init(struct fan_sim_link *l, const struct fan_link_config *cfg, ui
 	l->rng = rng;
 	l->delay_ns = cfg->delay_ns;
 	l->overhead_bytes = cfg->overhead_bytes;
-	l->faulty = any_fault(&cfg->fault);
+	l->faulty = fan_fault_any(&cfg->fault);
 	set_rate(l, cfg->bps);
 }
 
@@ -132,6 +127,11 @@ void fan_link_set_rate(struct fan_sim_link *l, uint64_t now_ns, uint64_t bps)
 bool fan_fault_is_covered(const uint8_t *head)
 {
 	return head[1] > FAN_TYPE_RESULT || fan_get16(head + 2) & FAN_F_SUMMED;
+}
+
+bool fan_fault_any(const struct fan_sim_fault *f)
+{
+	return f->loss || f->duplicate || f->reorder || f->corrupt || f->jitter_ns;
 }
 
 bool fan_fault_damage(struct fan_rng *r, uint8_t *p, uint16_t *len)

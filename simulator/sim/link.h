@@ -99,6 +99,8 @@ uint64_t fan_link_queued_bytes(const struct fan_sim_link *l, uint64_t now_ns);
 /* Does the check in a datagram's header cover its payload as well? */
 bool fan_fault_is_covered(const uint8_t *head);
 
+bool fan_fault_any(const struct fan_sim_fault *f);
+
 /* Damage the datagram of `*len` bytes at `p`, which has room for FAN_FAULT_LONGER more.
  * A checksum in the lower layers would notice most of it: then false, and the packet is
  * lost.  The header has a checksum of its own and is let through damaged, and so is the

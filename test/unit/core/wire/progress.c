@@ -161,9 +161,10 @@ static void ctlmsg_fields__of_reports_lie_where_the_page_says(void **state)
 	(void)state;
 	fan_query_put(body, &(struct fan_query){1, 3});
 	LIE({0, 2}, {2, 2});
-	fan_report_put(body,
-		       &(struct fan_report){
-			       1, 3, 5, 6, 7, 8, 10, 12, 14, 22, 30, 38, {42, 50, 58, 66}, 1, "a"});
+	fan_report_put(
+		body,
+		&(struct fan_report){
+			1, 3, 5, 6, 7, 8, 10, 12, 14, 22, 30, 38, {42, 50, 58, 66}, 1, "a", {0}});
 	LIE({0, 2}, {2, 2}, {4, 1}, {5, 1}, {6, 1}, {7, 2}, {9, 2}, {11, 2}, {13, 8}, {21, 8},
 	    {29, 8}, {37, 4}, {41, 8}, {49, 8}, {57, 8}, {65, 8});
 	assert_memory_equal(body + 73, "\1a", 2);
