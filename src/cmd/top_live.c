@@ -29,6 +29,8 @@ struct row {
 	unsigned state, shards, window;
 	unsigned ranks;
 	uint64_t open, results, replays, held, collisions, completions;
+	uint64_t oldest;	      /* the sum over shards that tell it; 0: none does */
+	uint64_t oldest_ns;	      /* since when that is so, as seen here */
 	double rate, again, collided; /* a second */
 	uint64_t missing[FAN_RANK_WORDS];
 };
@@ -90,6 +92,8 @@ static void add_job(struct top_live *l, const struct fan_report *j)
 	r->ranks = j->ranks;
 	r->window += j->window;
 	r->open += j->waiting;
+	if (j->waiting && j->oldest != UINT64_MAX)
+		r->oldest += j->oldest + 1;
 	r->results += j->results;
 	r->replays += j->replays;
 	for (unsigned w = 0; w < FAN_RANK_WORDS; w++)
@@ -163,10 +167,13 @@ void top_live_take(struct top_live *l, uint64_t now_ns, struct metrics_jobs *job
 		add_slots(l, &l->jobs.slots[i].slots);
 	for (unsigned i = 0; i < l->rows; i++) {
 		struct row *r = &l->row[i];
+		r->oldest_ns = now_ns;
 		for (unsigned k = 0; k < count; k++) {
 			const struct row *b = &before[k];
 			if (strcmp(b->name, r->name) != 0)
 				continue;
+			if (r->oldest && r->oldest == b->oldest)
+				r->oldest_ns = b->oldest_ns;
 			r->rate = per_second(r->shards ? r->results : r->completions,
 					     b->shards ? b->results : b->completions, seconds);
 			r->again = per_second(r->replays, b->replays, seconds);
@@ -199,14 +206,18 @@ __attribute__((format(printf, 3, 4))) static void line(struct screen *s, bool ma
 		(int)s->columns, text, marked ? "\033[0m" : "");
 }
 
-static void waits_text(const struct row *r, char *text, size_t bytes)
+/* For whom it waits, and for at least how long for the same fragments. */
+static void waits_text(const struct top_live *l, const struct row *r, char *text, size_t bytes)
 {
-	char ranks[FAN_RANKS_BYTES];
+	char ranks[FAN_RANKS_BYTES], since[32] = "";
+	const double age_s = (double)(l->now_ns - r->oldest_ns) / NS_PER_S;
 	bool waits = r->state == FAN_JOB_FAILED || r->state == FAN_JOB_FORMING || r->open;
 
 	fan_ranks_text(r->missing, ranks, sizeof ranks);
-	snprintf(text, bytes, "%s%.200s", r->state == FAN_JOB_FAILED ? "blamed " : "",
-		 waits ? ranks : "nobody");
+	if (r->open && r->oldest && age_s >= 1)
+		snprintf(since, sizeof since, " for %.0f s", age_s);
+	snprintf(text, bytes, "%s%.200s%s", r->state == FAN_JOB_FAILED ? "blamed " : "",
+		 waits ? ranks : "nobody", since);
 }
 
 /* "job/1!4" is part 1 of a job that goes on without some of its switches (lib/rank/regroup.h). */
@@ -236,7 +247,7 @@ static void print_rows(const struct top_live *l, struct screen *s)
 	for (unsigned i = first; i < l->rows && i < first + room; i++) {
 		const struct row *r = &l->row[i];
 		char waits[FAN_RANKS_BYTES], title[FAN_LINE_BYTES + 16];
-		waits_text(r, waits, sizeof waits);
+		waits_text(l, r, waits, sizeof waits);
 		title_of(r->name, title, sizeof title);
 		line(s, i == l->selected,
 		     "%-*.*s %-8s %5u %10.0f %9" PRIu64 " %7" PRIu64 " %8.0f %8.0f  %s", NAME_WIDTH,

@@ -172,6 +172,25 @@ static void shards__oldest_that_is_not_told(void **state)
 	assert_non_null(strstr(text, "2         4711"));
 }
 
+/* The same fragment is the oldest at several looks: for so long, at least, it is waited for. */
+static void rows__age_of_the_oldest_fragment(void **state)
+{
+	(void)state;
+	const uint64_t oldest[] = {0, 0, 0, 1, UINT64_MAX, UINT64_MAX};
+	const char *const told[] = {NULL, " for 1 s\033[", " for 2 s\033[", NULL, NULL, NULL};
+	for (unsigned i = 0; i < 6; i++) {
+		struct metrics_jobs m = {0};
+		struct fan_report r = job("alpha", 5);
+		r.waiting = 2;
+		r.oldest = oldest[i];
+		metrics_add_job(&m, 0, &r);
+		top_live_take(l, (uint64_t)(i + 1) * 1000000000, &m, NULL);
+		screen(24, 140);
+		assert_true(told[i] ? strstr(text, told[i]) != NULL : !strstr(text, " s\033["));
+		assert_true(!strstr(text, "stranger") == (i < 4)); /* which is not told */
+	}
+}
+
 /* Names that ranks make of their job's are told as what they are; others as they are. */
 static void rows__parts_of_a_job(void **state)
 {
@@ -201,6 +220,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(screen__is_never_left, begin, end),
 		cmocka_unit_test_setup_teardown(no_jobs__are_no_crash, begin, end),
 		cmocka_unit_test_setup_teardown(shards__oldest_that_is_not_told, begin, end),
+		cmocka_unit_test_setup_teardown(rows__age_of_the_oldest_fragment, begin, end),
 		cmocka_unit_test_setup_teardown(rows__parts_of_a_job, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
