@@ -22,7 +22,7 @@ BENCH = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(BENCH)
 
 TENSOR_BYTES = 16 << 20
-LISTEN_TIMEOUT_S = 10
+LISTEN_TIMEOUT_S = 300
 KILL_TIMEOUT_S = 3
 POLL_S = 0.01
 BUSY_LOAD = 1.0
@@ -182,7 +182,7 @@ def torch_python():
     for python in ("python3", "/usr/bin/python3"):
         path = shutil.which(python)
         if path and subprocess.run([path, "-c", "import torch"], capture_output=True,
-                                   timeout=60).returncode == 0:
+                                   timeout=300).returncode == 0:
             return path
     print("SKIPPED: needs PyTorch (Debian: python3-torch)")
     sys.exit(SKIP)
@@ -192,7 +192,7 @@ def make_keys(fanin, procs):
     """The files of a fabric's key, and of one of jobs that are named bench/..."""
     fabric, tenant = procs.path("fabric.key"), procs.path("tenant.key")
     for argv in (["new", "--out", fabric], ["job", "bench", "--key", fabric, "--out", tenant]):
-        if subprocess.run([fanin, "key"] + argv, timeout=10, check=False).returncode != 0:
+        if subprocess.run([fanin, "key"] + argv, timeout=300, check=False).returncode != 0:
             raise BenchError("fanin key")
     return fabric, tenant
 
@@ -422,7 +422,7 @@ def revision():
     """The commit, with -dirty when tracked files differ from it; None outside git."""
     def git(*argv):
         return subprocess.run(("git", "-C", ROOT) + argv, capture_output=True, text=True,
-                              timeout=30)
+                              timeout=300)
     try:
         head = git("rev-parse", "--verify", "-q", "HEAD")
         if head.returncode != 0:
