@@ -32,6 +32,7 @@ struct row {
 	uint64_t oldest;	      /* the sum over shards that tell it; 0: none does */
 	uint64_t oldest_ns;	      /* since when that is so, as seen here */
 	double rate, again, collided; /* a second */
+	bool stands;		      /* ready, with the same oldest fragments as the last time */
 	uint64_t missing[FAN_RANK_WORDS];
 };
 
@@ -127,6 +128,8 @@ static int compare(const struct top_live *l, const struct row *a, const struct r
 	case BY_AGAIN: x = a->again, y = b->again; break;
 	default: break;
 	}
+	if (a->stands != b->stands) /* who waits is what is looked for */
+		return a->stands ? -1 : 1;
 	int order = x > y ? -1 : x < y ? 1 : strcmp(a->name, b->name);
 	return l->reversed ? -order : order;
 }
@@ -174,6 +177,8 @@ void top_live_take(struct top_live *l, uint64_t now_ns, struct metrics_jobs *job
 				continue;
 			if (r->oldest && r->oldest == b->oldest)
 				r->oldest_ns = b->oldest_ns;
+			r->stands = r->state == FAN_JOB_READY && r->open && r->oldest &&
+				    r->oldest == b->oldest && r->results == b->results;
 			r->rate = per_second(r->shards ? r->results : r->completions,
 					     b->shards ? b->results : b->completions, seconds);
 			r->again = per_second(r->replays, b->replays, seconds);
@@ -237,6 +242,11 @@ static void title_of(const char *name, char *text, size_t bytes)
 			 mark && mark > name ? " (part 0)" : "");
 }
 
+static const char *state_text(const struct row *r)
+{
+	return r->stands ? "waits" : r->state ? fan_job_state_text(r->state) : "seen";
+}
+
 static void print_rows(const struct top_live *l, struct screen *s)
 {
 	unsigned room = s->lines > s->used + 3 ? s->lines - s->used - 3 : 1;
@@ -251,8 +261,8 @@ static void print_rows(const struct top_live *l, struct screen *s)
 		title_of(r->name, title, sizeof title);
 		line(s, i == l->selected,
 		     "%-*.*s %-8s %5u %10.0f %9" PRIu64 " %7" PRIu64 " %8.0f %8.0f  %s", NAME_WIDTH,
-		     NAME_WIDTH, title, r->state ? fan_job_state_text(r->state) : "seen", r->ranks,
-		     r->rate, r->open, r->held, r->collided, r->again, waits);
+		     NAME_WIDTH, title, state_text(r), r->ranks, r->rate, r->open, r->held,
+		     r->collided, r->again, waits);
 	}
 	if (!l->rows)
 		line(s, false, "no jobs");

@@ -92,6 +92,28 @@ static void rates__are_never_negative(void **state)
 	assert_null(strchr(strstr(screen(24, 100), "alpha"), '-'));
 }
 
+/* A job that stands still is "waits", first of all, in whichever order; one that goes on is not. */
+static void rows__who_waits_is_first(void **state)
+{
+	(void)state;
+	for (unsigned s = 0; s < 3; s++) {
+		struct metrics_jobs m = {0};
+		struct fan_report fast = job("fast", 1000 * (s + 1)), still = job("still", 7);
+		fast.waiting = still.waiting = 3;
+		fast.oldest = 1000 * (s + 1) + 1;
+		still.oldest = 8;
+		metrics_add_job(&m, 0, &fast);
+		metrics_add_job(&m, 0, &still);
+		top_live_take(l, (uint64_t)(s + 1) * 1000000000, &m, NULL);
+		const char *one = strstr(screen(24, 100), "still "), *other = strstr(text, "fast ");
+		assert_true(one && other && (one < other) == (s > 0));
+		assert_true(!strstr(text, "waits   ") == (s == 0));
+	}
+	assert_non_null(strstr(strstr(text, "fast "), "ready"));
+	top_live_heed(l, 'r');
+	assert_true(strstr(screen(24, 100), "still ") < strstr(text, "fast "));
+}
+
 static void keys__choose_and_look_into_a_job(void **state)
 {
 	(void)state;
@@ -215,6 +237,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(rates__of_both_shards, begin, end),
 		cmocka_unit_test_setup_teardown(rates__are_never_negative, begin, end),
+		cmocka_unit_test_setup_teardown(rows__who_waits_is_first, begin, end),
 		cmocka_unit_test_setup_teardown(keys__choose_and_look_into_a_job, begin, end),
 		cmocka_unit_test_setup_teardown(keys__sort, begin, end),
 		cmocka_unit_test_setup_teardown(screen__is_never_left, begin, end),
