@@ -26,7 +26,7 @@
 #define FAN_SHARE_METER_FAST_GBPS                                                                  \
 	1.0			       /* of a host's link, up to which parts stay close together; \
 					*/
-#define FAN_SHARE_METER_CROWDED	   0.3 /* times as much while no processor has time to spare: */
+#define FAN_SHARE_METER_CROWDED	   0.5 /* times as much while no processor has time to spare: */
 #define FAN_SHARE_METER_SPARE	   8   /* less than 1 / SPARE of them was idle, */
 #define FAN_SHARE_METER_SPARE_MS   100 /* for so long at least */
 #define FAN_SHARE_METER_SET_STEP   64 /* in place of FAN_IN_STEP_FRAGS while sets are in progress */
