@@ -26,13 +26,13 @@
 /* A job over all shards. */
 struct row {
 	char name[FAN_NAME_MAX * 4 + 1]; /* escaped */
+	bool stands;			 /* ready, with the same oldest fragments as last time */
 	unsigned state, shards, window;
 	unsigned ranks;
 	uint64_t open, results, replays, held, collisions, completions;
 	uint64_t oldest;	      /* the sum over shards that tell it; 0: none does */
 	uint64_t oldest_ns;	      /* since when that is so, as seen here */
 	double rate, again, collided; /* a second */
-	bool stands;		      /* ready, with the same oldest fragments as the last time */
 	uint64_t missing[FAN_RANK_WORDS];
 };
 
