@@ -269,7 +269,7 @@ static bool add_job(struct fan_experiment *e, uint32_t i)
 	const struct fan_scenario_job *s = &e->scenario->job[i];
 	struct fan_experiment_job *j = &e->job[i];
 	j->cfg = s->cfg;
-	bool by_ring = s->reduce == FAN_REDUCE_RING;
+	bool by_ring = s->reduce != FAN_REDUCE_FANIN;
 	if (!by_ring) {
 		j->cfg.aggregator = e->daemon[s->at]->actor;
 		j->cfg.multicast = e->scenario->node[s->at].multicast;
@@ -279,6 +279,7 @@ static bool add_job(struct fan_experiment *e, uint32_t i)
 	j->trainer = j->cfg.ranks ? calloc(j->cfg.ranks, sizeof *j->trainer) : NULL;
 	if (!j->trainer || !fan_trainer_share(&j->shared, &j->cfg, &e->sim, by_ring))
 		return false;
+	j->shared.by_tree = s->reduce == FAN_REDUCE_TREE;
 	for (uint32_t r = 0; r < j->cfg.ranks; r++)
 		if (!fan_trainer_init(&j->trainer[r], &j->shared, (uint16_t)r))
 			return false;

@@ -123,6 +123,22 @@ static double add_sums(struct flows *f, struct flow *w, bool *passed, uint32_t *
 	return most_ns;
 }
 
+/* Along the tree each sends its part up once, and gets the result once. */
+static double add_tree(struct flows *f, struct flow *w)
+{
+	const struct fan_job_config *c = &w->job->cfg;
+	double most_ns = 0;
+	for (uint32_t r = 1; r < c->ranks; r++) {
+		double ns = 0;
+		for (uint32_t at = r; at; at = (at - 1) / 2) {
+			double times = at == r ? 1 : 0;
+			ns += add_path(f, w, c->host[at], c->host[(at - 1) / 2], times, true);
+		}
+		most_ns = ns > most_ns ? ns : most_ns;
+	}
+	return most_ns;
+}
+
 /* A ring's parts go from each worker to the next, all but one n-th of them twice. */
 static double add_ring(struct flows *f, struct flow *w)
 {
@@ -169,10 +185,12 @@ static bool begin(struct flows *f, struct flow *w, const struct fan_scenario_job
 		free(passed);
 		return false;
 	}
-	bool ring = j->reduce == FAN_REDUCE_RING;
+	bool ring = j->reduce != FAN_REDUCE_FANIN; /* or a tree: no windows, nothing to join */
 	if (!ring && f->scenario->node[j->at].window < window)
 		window = f->scenario->node[j->at].window;
-	w->latency_ns = ring ? add_ring(f, w) : add_sums(f, w, passed, &window);
+	w->latency_ns = j->reduce == FAN_REDUCE_RING   ? add_ring(f, w)
+			: j->reduce == FAN_REDUCE_TREE ? add_tree(f, w)
+						       : add_sums(f, w, passed, &window);
 	w->window = ring ? NEVER : window * packet_bytes(c);
 	if (!ring) /* JOIN, WELCOME, BEAT and STATE */
 		w->wake_ns += 2 * w->latency_ns;
@@ -395,9 +413,7 @@ static json_t *job_json(const struct flows *f, const struct flow *w)
 	json_t *o = json_object(), *ends = json_array();
 	fan_put_text(o, "name", c->name);
 	fan_put_text(o, "model", c->model.name);
-	fan_put_text(o, "at",
-		     w->job->reduce == FAN_REDUCE_RING ? "ring"
-						       : f->scenario->node[w->job->at].name);
+	fan_put_text(o, "at", fan_result_at(f->scenario, w->job));
 	fan_put_count(o, "workers", c->ranks);
 	fan_put_count(o, "iterations", c->iterations);
 	fan_put_real(o, "arrival_s", fan_seconds(c->arrival_ns));

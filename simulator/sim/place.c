@@ -80,6 +80,7 @@ static uint32_t nearest(const struct fan_scenario *s, struct fan_sim *sim,
 	return best;
 }
 
+/* All reach the others if each reaches the next. */
 static int check_ring(struct fan_sim *sim, const struct fan_job_config *c, struct fan_reader *r)
 {
 	for (uint32_t i = 0; i < c->ranks; i++)
@@ -149,7 +150,7 @@ int fan_scenario_place(struct fan_scenario *s, struct fan_reader *r)
 		size_t back = fan_reader_enter(r, "jobs.%s", j->cfg.name);
 		if (!choose_hosts(s, &j->cfg))
 			bad = fan_reader_fail(r, NULL, "out of memory");
-		else if (j->reduce == FAN_REDUCE_RING)
+		else if (j->reduce != FAN_REDUCE_FANIN)
 			bad = check_ring(&sim, &j->cfg, r);
 		else
 			bad = choose_node(s, &sim, j, r);

@@ -143,6 +143,13 @@ static json_t *ahead_json(const struct fan_experiment_job *j)
 			 standings_json(&j->standings));
 }
 
+const char *fan_result_at(const struct fan_scenario *s, const struct fan_scenario_job *j)
+{
+	return j->reduce == FAN_REDUCE_RING   ? "ring"
+	       : j->reduce == FAN_REDUCE_TREE ? "tree"
+					      : s->node[j->at].name;
+}
+
 static json_t *job_json(const struct fan_experiment *e, uint32_t i, double *jct_s)
 {
 	const struct fan_experiment_job *j = &e->job[i];
@@ -151,11 +158,10 @@ static json_t *job_json(const struct fan_experiment *e, uint32_t i, double *jct_
 	const char *error = why_not(e, &s);
 	*jct_s = s.over && !error ? fan_seconds(s.done_ns - j->cfg.arrival_ns) : -1;
 	uint64_t bytes = s.elems / (j->cfg.ranks ? j->cfg.ranks : 1u) * sizeof(float);
-	bool ring = sj->reduce == FAN_REDUCE_RING;
 	json_t *o = json_object();
 	fan_put_text(o, "name", j->cfg.name);
 	fan_put_text(o, "model", j->cfg.model.name);
-	fan_put_text(o, "at", ring ? "ring" : e->scenario->node[sj->at].name);
+	fan_put_text(o, "at", fan_result_at(e->scenario, sj));
 	fan_put_count(o, "workers", j->cfg.ranks);
 	fan_put_count(o, "iterations", j->cfg.iterations);
 	fan_put_real(o, "arrival_s", fan_seconds(j->cfg.arrival_ns));

@@ -29,6 +29,9 @@ static inline void fan_put_real(json_t *o, const char *key, double v)
 	json_object_set_new(o, key, json_real(v));
 }
 
+/* Who sums for the job: a node, or "ring" or "tree". */
+const char *fan_result_at(const struct fan_scenario *s, const struct fan_scenario_job *j);
+
 /* Switches that sum; and servers, which may be on a switch. */
 json_t *fan_result_switches(const struct fan_experiment *e);
 json_t *fan_result_servers(const struct fan_experiment *e);

@@ -156,11 +156,11 @@ static int check_pair(const struct fan_scenario *s, uint32_t i, uint32_t k, stru
 
 static int check_alone(const struct fan_scenario_job *j, struct fan_reader *r)
 {
-	const char *key = j->reduce == FAN_REDUCE_RING ? "reduce"
-			  : j->cfg.ahead	       ? "ahead"
-			  : j->cfg.retries	       ? "retries"
-			  : j->cfg.overlap	       ? "overlap"
-						       : NULL;
+	const char *key = j->reduce != FAN_REDUCE_FANIN ? "reduce"
+			  : j->cfg.ahead		? "ahead"
+			  : j->cfg.retries		? "retries"
+			  : j->cfg.overlap		? "overlap"
+							: NULL;
 	if (!key)
 		return 0;
 	return fan_reader_fail(r, key, "does not go with tensor: its parts proceed in step");

@@ -59,7 +59,8 @@ struct fan_scenario_link {
 
 enum fan_reduce {
 	FAN_REDUCE_FANIN, /* through the core's objects */
-	FAN_REDUCE_RING,  /* a model of ring all-reduce */
+	FAN_REDUCE_RING,  /* a model of ring all-reduce; of reducing along a binary tree (ring.h) */
+	FAN_REDUCE_TREE,
 };
 
 struct fan_scenario_job {

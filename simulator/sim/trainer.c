@@ -482,6 +482,18 @@ static void recv_ring(void *self, const struct fan_sim_packet *p)
 		run_ring(t);
 }
 
+/* Parent and children in a binary tree. */
+static void place_in_tree(struct fan_trainer *t)
+{
+	const struct fan_trainer *first = t->shared->first;
+	struct fan_ring *g = &t->ring;
+	g->tree = t->shared->by_tree;
+	g->window = t->shared->cfg->window;
+	g->up = first[t->rank ? (t->rank - 1) / 2 : 0].actor;
+	for (uint32_t i = 2u * t->rank + 1; i <= 2u * t->rank + 2 && i < g->ranks; i++)
+		g->down[g->children++] = first[i].actor;
+}
+
 static void tick_ring(void *self)
 {
 	struct fan_trainer *t = self;
@@ -499,6 +511,7 @@ static void tick_ring(void *self)
 			.notes = t->ring.notes,
 			.notes_room = t->ring.notes_room,
 		};
+		place_in_tree(t);
 	}
 	run_ring(t);
 }

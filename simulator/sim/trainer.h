@@ -30,7 +30,8 @@ struct fan_trainer_shared {
 	struct fan_out_item *item;
 	uint8_t *scratch;
 	size_t scratch_bytes;
-	bool by_ring;
+	bool by_ring;		   /* without the core: by ring.h */
+	bool by_tree;		   /* of that, along a tree */
 	uint8_t *room;		   /* for the workers of one life after the other, by rank */
 	struct fan_trainer *first; /* the trainer of rank 0; the others follow it */
 	uint64_t begin_ns;	   /* when this life of the job begins */

@@ -102,6 +102,25 @@ import sys
 fanin, ring = (r["jobs"][0]["comm_s"] for r in json.load(open(sys.argv[1]))["runs"])
 assert abs(ring / fanin / (2 * 15 / 16) - 1) < 0.01, ring / fanin
 PY
+# Along a tree who has a parent and two children gets three times the tensor and sends as much; each
+# packet goes up and down over two links.
+"$fanin" sim ring.json -q --set jobs.x.reduce=tree --set jobs.x.window=64 \
+        --set 'jobs.x.model={"numel": 900000, "layers": 3}' --sweep topology.nodes.w.count=2,3,16,33 --json "$work/tree.json"
+python3 - "$work/tree.json" <<'PY'
+import json
+import sys
+
+for run in json.load(open(sys.argv[1]))["runs"]:
+    (job,) = run["jobs"]
+    n, once = job["workers"], 900000 * 4 * (1 + 102 / 1408) * 8 / 10e9
+    wanted = once * (1 if n == 2 else 2 if n == 3 else 3)
+    assert job["at"] == "tree" and job["error"] is None, job
+    assert abs(job["jct_s"] / wanted - 1) < 0.04, (n, job["jct_s"], wanted)
+    assert run["packet_hops"] == 2 * 2 * (n - 1) * 3 * -(-300000 * 4 // 1408), (n, run["packet_hops"])
+PY
+# Nobody has a sum without the part of the slowest.
+"$fanin" sim ring.json -q --set jobs.x.reduce=tree --set 'jobs.x.slow=[{"rank": 15, "what": "sending", "speed": 0.1}]' --json "$work/tree.json"
+python3 -c 'import json, sys; assert json.load(open(sys.argv[1]))["avg_jct_s"] > 0.0343' "$work/tree.json"
 # A group's result crosses each link once.
 "$fanin" sim group.json -q --sweep topology.nodes.ps.multicast=false,true --json "$work/group.json"
 python3 - "$work/group.json" <<'PY'

@@ -101,6 +101,10 @@ def numel(elements):
 CASES = {
     "a star": (star(16), [{"model": numel(500000)}]),
     "by ring": (star(16), [{"model": numel(500000), "reduce": "ring"}]),
+    "along a tree": (
+        star(16),
+        [{"model": numel(500000), "reduce": "tree", "window": 64}],
+    ),
     "256 hosts": (star(256), [{"model": numel(100000)}]),
     "training": (star(8), [{"model": part("vgg16"), "iterations": 2}]),
     "training, jitter": (
