@@ -138,6 +138,8 @@ static int read_list(struct fan_scenario *s, const json_t *root, struct fan_read
 	return 0;
 }
 
+/* ---- jobs that are parts of one tensor (tensor.h) ---- */
+
 /* Of the part `k`, beside the first one, `i`. */
 static int check_pair(const struct fan_scenario *s, uint32_t i, uint32_t k, struct fan_reader *r)
 {
@@ -189,6 +191,8 @@ static int check_tensors(const struct fan_scenario *s, struct fan_reader *r)
 	}
 	return 0;
 }
+
+/* ---- the whole ---- */
 
 static int read_all(struct fan_scenario *s, const json_t *root, struct fan_reader *r)
 {
@@ -248,5 +252,3 @@ void fan_scenario_free(struct fan_scenario *s)
 	free(s->change);
 	memset(s, 0, sizeof *s);
 }
-
-/* ---- jobs that are parts of one tensor (tensor.h) ---- */

@@ -256,6 +256,10 @@ def test_traces_that_make_no_sense_are_named(tmp_path):
             continue
         with pytest.raises(fanin.workload.WorkloadError):
             fanin.workload.read(str(path))
+    inner = field(3, COLLECTIVE) + varint(10 << 3 | 2) + varint(200) + b"short"
+    path.write_bytes(chakra([]) + varint(len(inner)) + inner)
+    with pytest.raises(fanin.workload.WorkloadError, match="a field of 200 bytes in 5"):
+        fanin.workload.read(str(path))
     for at in range(0, len(whole), 3):  # and damaged anywhere
         for byte in (0, 0x7F, 0xFF, whole[at] ^ 1):
             path.write_bytes(whole[:at] + bytes([byte]) + whole[at + 1 :])
