@@ -183,9 +183,10 @@ static char *answer_text(void)
 	char version[32];
 	snprintf(version, sizeof version, "%d.%d.%d", FANIN_VERSION_MAJOR, FANIN_VERSION_MINOR,
 		 FANIN_VERSION_PATCH);
-	json_t *j = json_pack("{s:i, s:i, s:s, s:s, s:i, s:o}", "version", VERSION, "pid",
-			      (int)getpid(), "program", program_invocation_short_name, "library",
-			      version, "more", (int)roster.more, "ranks", ranks_json());
+	json_t *j = json_pack("{s:i, s:i, s:o, s:s, s:i, s:o}", "version", VERSION, "pid",
+			      (int)getpid(), "program",
+			      fan_rank_text_json(program_invocation_short_name), "library", version,
+			      "more", (int)roster.more, "ranks", ranks_json());
 	char *text = json_dumps(j, JSON_COMPACT | JSON_ENSURE_ASCII);
 	json_decref(j);
 	if (text && strlen(text) > FAN_ROSTER_BYTES) {

@@ -131,7 +131,8 @@ static void wait_for_rank_2(struct member *m)
 			EXPECT(json_integer_value(
 				       json_array_get(json_object_get(r, "missing"), 0)) == 2);
 		else
-			EXPECT(json_array_size(json_object_get(r, "places")) == 1);
+			EXPECT(is(json_array_get(json_object_get(r, "places"), 0), "job",
+				  "default"));
 		json_decref(j);
 	}
 	pthread_barrier_wait(&all);
@@ -208,12 +209,17 @@ static void be_asked_by_others(struct member *m)
 			_exit(answers(later) ? SOME_TOLD : NOTHING_TOLD);
 		EXPECT(status_of(child) == NOTHING_TOLD);
 		EXPECT(answers(later) && !strcmp(later, name));
-		/* several who do not listen hinder nobody */
+		/* a name that is no UTF-8; and several who do not listen hinder nobody */
+		char *const own = program_invocation_short_name;
+		char odd[] = "caf\xe9";
+		program_invocation_short_name = odd;
 		int deaf[4];
 		for (unsigned i = 0; i < 4; i++)
 			deaf[i] = call(name);
 		json_t *j = ask();
+		program_invocation_short_name = own;
 		EXPECT(json_array_size(json_object_get(j, "ranks")) == 2);
+		EXPECT(is(j, "program", "caf?"));
 		json_decref(j);
 		for (unsigned i = 0; i < 4; i++)
 			close(deaf[i]);
