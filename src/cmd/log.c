@@ -75,8 +75,8 @@ static void put(char *entry, size_t *used, const char *text, size_t bytes)
 
 static void put_field(char *entry, size_t *used, const char *name, const char *value, size_t bytes)
 {
-	if (*used + strlen(name) + bytes + 2 > LOG_ENTRY_BYTES)
-		return; /* a field is whole or not there */
+	if (*used + strlen(name) + bytes + 2 > LOG_ENTRY_BYTES || memchr(value, '\n', bytes))
+		return; /* a field is whole or not there, and begins no other one */
 	put(entry, used, name, strlen(name));
 	put(entry, used, "=", 1);
 	put(entry, used, value, bytes);

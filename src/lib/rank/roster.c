@@ -231,9 +231,7 @@ static void send_text(const struct teller *t, int fd, const char *text, size_t b
 static void answer(const struct teller *t)
 {
 	const int fd = accept4(t->fd, NULL, NULL, SOCK_CLOEXEC);
-	if (fd < 0)
-		return;
-	if (is_friend(fd)) {
+	if (fd >= 0 && is_friend(fd)) {
 		ask_all(t);
 		char *text = answer_text();
 		if (text) {
@@ -242,8 +240,9 @@ static void answer(const struct teller *t)
 		}
 		free(text);
 	}
-	close(fd);
-	nap(FAN_ROSTER_PAUSE_MS * FAN_MS);
+	if (fd >= 0)
+		close(fd);
+	nap(FAN_ROSTER_PAUSE_MS * FAN_MS); /* also who cannot be accepted waits there still */
 }
 
 /* ---- the thread ---- */

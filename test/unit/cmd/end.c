@@ -173,6 +173,9 @@ static void log__entry_of_the_journal(void **state)
 	memset(entry, 0, sizeof entry);
 	bytes = log_entry(entry, "event=x\nFANIN_JOB=forged");
 	assert_true(has_field(entry, bytes, "MESSAGE=event=x FANIN_JOB=forged"));
+	memset(entry, 0, sizeof entry);
+	bytes = log_entry(entry, "event=x job=\"a\nFANIN_RANK=0\"");
+	assert_false(has_field(entry, bytes, "FANIN_RANK=0"));
 	memset(long_line, 'x', sizeof long_line - 1);
 	long_line[sizeof long_line - 1] = '\0';
 	memcpy(long_line, "event=", 6);
