@@ -219,8 +219,10 @@ static int hand_over(int listener, const struct fan_host_memory *m, unsigned oth
 		if (ready == 0 || atomic_load(&m->s->agreed) == GIVEN_UP)
 			return FAN_E_TIMEOUT;
 		int to = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-		if (to < 0)
+		if (to < 0) { /* for want of a descriptor it waits there still */
+			nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
 			continue;
+		}
 		if (same_user(to) && send_fd(to, m->fd))
 			given++;
 		close(to);
