@@ -74,7 +74,7 @@ static void tell_build(struct info *t)
 void info_find_library(struct info_library *l)
 {
 	static const char *const places[] = {"../" SONAME, NULL}; /* of a wheel */
-	const char *named = getenv("FANIN_LIBRARY");
+	const char *named = secure_getenv("FANIN_LIBRARY");	  /* which is run */
 	bool is_beside = beside_find(places, l->program, l->path) == 0;
 	Dl_info where = {.dli_fname = NULL};
 
