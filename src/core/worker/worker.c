@@ -187,6 +187,15 @@ static void count_unanswered(struct fan_worker *w)
 	w->unanswered = 0;
 }
 
+/* JOINs go where it is not known yet.  Who leaves says so there without one, but for a sealed job:
+ * nobody there could read it. */
+static bool must_join(const struct fan_worker *w)
+{
+	if (!w->rejoins)
+		return w->phase == FAN_W_JOINING;
+	return w->phase < FAN_W_FAILED || (w->phase == FAN_W_LEAVING && w->cfg.authentic);
+}
+
 /* The control message that the phase asks for. */
 static void put_control(struct fan_worker *w, struct fan_out *out)
 {
@@ -194,7 +203,7 @@ static void put_control(struct fan_worker *w, struct fan_out *out)
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	struct fan_frag h;
 	size_t bytes;
-	if (w->phase == FAN_W_JOINING || (w->phase < FAN_W_FAILED && w->rejoins)) {
+	if (must_join(w)) {
 		h = control_head(w, FAN_TYPE_JOIN);
 		h.job = (uint32_t)w->cfg.route << FAN_ROUTE_BITS;
 		h.path = w->path;

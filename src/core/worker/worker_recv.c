@@ -101,6 +101,21 @@ static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const
 	return FAN_CTL;
 }
 
+/* Who leaves a sealed job has moved meanwhile, and is known on the new path: it leaves by that. */
+static enum fan_verdict leave_there(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
+{
+	if (f->type != FAN_TYPE_WELCOME || f->path != w->path || !fan_worker_is_job(w, f->job) ||
+	    f->epoch != w->epoch)
+		return fan_worker_drop(w, FAN_DROP_STATE);
+	if (fan_route_number(f->job) != w->cfg.route)
+		return fan_worker_drop(w, FAN_DROP_ROUTE);
+	w->rejoins = false;
+	w->job = f->job;
+	w->leave_tries = 0;
+	w->control_ns = now_ns;
+	return FAN_CTL;
+}
+
 static enum fan_verdict recv_refuse(struct fan_worker *w, const struct fan_frag *f)
 {
 	struct fan_refuse m;
@@ -308,6 +323,9 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 		w->heard_ns = now_ns;
 		if (w->rejoins && w->phase < FAN_W_FAILED && f.nonce == w->cfg.nonce)
 			return recv_answer(w, now_ns, &f);
+		if (w->rejoins && w->phase == FAN_W_LEAVING && f.nonce == w->cfg.nonce &&
+		    w->cfg.authentic)
+			return leave_there(w, now_ns, &f);
 		return f.type == FAN_TYPE_WELCOME ? recv_welcome(w, now_ns, &f)
 						  : recv_refuse(w, &f);
 	}

@@ -47,6 +47,24 @@ static void silence__of_an_open_job_is_not_asked_about(void **state)
 	assert_int_equal(fan_worker_phase(rig.w), FAN_W_READY);
 }
 
+/* The answer to a JOIN by `path`. */
+static int welcome(uint32_t job, uint8_t path)
+{
+	uint8_t body[FAN_CTL_BYTES_MAX];
+	const struct fan_welcome m = {.window = 4, .shards = 1, .beat_ms = 125, .alive_ms = 1000};
+	struct fan_frag f = {
+		.nonce = rig.cfg.nonce,
+		.job = job,
+		.epoch = rig.epoch,
+		.sender = FAN_RANK_NONE,
+		.type = FAN_TYPE_WELCOME,
+		.path = path,
+		.payload = body,
+		.payload_bytes = fan_welcome_put(body, &m),
+	};
+	return rig_recv(&f, false);
+}
+
 /* A sealed job: a next hop without keys is silent.  The rank joins anew there, well before it is
  * lost itself, and goes on once it is answered. */
 static void silence__of_a_sealed_job_ends_in_time(void **state)
@@ -62,23 +80,55 @@ static void silence__of_a_sealed_job_ends_in_time(void **state)
 	assert_int_equal(rig.got[0].path, 1);
 	assert_true(rig.now_ns - heard_ns < FAN_MS * rig.cfg.alive_ms / 2);
 
-	uint8_t body[FAN_CTL_BYTES_MAX];
-	const struct fan_welcome m = {.window = 4, .shards = 1, .beat_ms = 125, .alive_ms = 1000};
-	struct fan_frag f = {
-		.nonce = rig.cfg.nonce,
-		.job = rig.job,
-		.epoch = rig.epoch,
-		.sender = FAN_RANK_NONE,
-		.type = FAN_TYPE_WELCOME,
-		.path = 1,
-		.payload = body,
-		.payload_bytes = fan_welcome_put(body, &m),
-	};
-	assert_int_equal(rig_recv(&f, false), FAN_CTL);
+	assert_int_equal(welcome(rig.job, 1), FAN_CTL);
 	next_is(FAN_TYPE_BEAT, 0);
 	assert_int_equal(rig_state(FAN_JOB_READY, 0, 0), FAN_CTL);
 	assert_int_equal(fan_worker_phase(rig.w), FAN_W_READY);
 	next_is(FAN_TYPE_BEAT, BEAT_NS);
+}
+
+/* Who moves while it leaves, or leaves while it moves: nobody on the new route has its keys, so it
+ * joins there first.  In an open job they need none. */
+static void silence__of_a_new_route_for_who_leaves(void **state)
+{
+	(void)state;
+	for (unsigned moves_first = 0; moves_first < 2; moves_first++) {
+		begin(true);
+		const uint32_t after = UINT32_C(9) << FAN_ROUTE_BITS | rig.job;
+		if (!moves_first)
+			fan_worker_leave(rig.w, rig.now_ns, FAN_OK, NULL);
+		fan_worker_reroute(rig.w, rig.now_ns, 9);
+		fan_worker_leave(rig.w, rig.now_ns, FAN_OK, NULL);
+		next_is(FAN_TYPE_JOIN, 0);
+		assert_int_equal(rig.got[0].path, 1);
+		next_is(FAN_TYPE_JOIN, FAN_JOIN_RETRY_NS);
+		assert_int_equal(welcome(after, 0), FAN_DROP);	   /* of the route before */
+		assert_int_equal(welcome(after + 1, 1), FAN_DROP); /* of another job */
+		assert_int_equal(welcome(rig.job, 1), FAN_DROP);   /* by another route */
+		assert_int_equal(welcome(after, 1), FAN_CTL);
+		next_is(FAN_TYPE_LEAVE, 0);
+		assert_int_equal(rig.got[0].job, after);
+		for (unsigned n = 1; n < FAN_LEAVE_TRIES; n++)
+			next_is(FAN_TYPE_LEAVE, FAN_JOIN_RETRY_NS);
+		rig.now_ns += FAN_JOIN_RETRY_NS;
+		assert_int_equal(rig_tick(), 0);
+		assert_int_equal(fan_worker_phase(rig.w), FAN_W_LEFT);
+	}
+}
+
+/* Nobody is there. */
+static void silence__of_a_new_route_ends_leaving(void **state)
+{
+	(void)state;
+	begin(true);
+	fan_worker_leave(rig.w, rig.now_ns, FAN_OK, NULL);
+	fan_worker_reroute(rig.w, rig.now_ns, 9);
+	next_is(FAN_TYPE_JOIN, 0);
+	for (unsigned n = 1; n < FAN_LEAVE_TRIES; n++)
+		next_is(FAN_TYPE_JOIN, FAN_JOIN_RETRY_NS);
+	rig.now_ns += FAN_JOIN_RETRY_NS;
+	assert_int_equal(rig_tick(), 0);
+	assert_int_equal(fan_worker_phase(rig.w), FAN_W_LEFT);
 }
 
 static unsigned probes_of_a_tick(void)
@@ -180,6 +230,8 @@ int main(void)
 		RIG_TEST(silence__none_where_beats_are_answered),
 		RIG_TEST(silence__of_an_open_job_is_not_asked_about),
 		RIG_TEST(silence__of_a_sealed_job_ends_in_time),
+		RIG_TEST(silence__of_a_new_route_for_who_leaves),
+		RIG_TEST(silence__of_a_new_route_ends_leaving),
 		RIG_TEST(silence__draws_probes),
 		RIG_TEST(silence__of_a_switch_that_forgot_ends_with_the_answer),
 		RIG_TEST(silence__of_a_switch_that_is_said_to_have_forgotten),
