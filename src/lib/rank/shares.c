@@ -512,21 +512,15 @@ static void end_return(struct fan_split_learner *l, bool good)
 		give_once(l);
 }
 
-/* For want of time. */
-static void stop_moves(struct fan_split_learner *l)
-{
-	memcpy(l->share, l->best, sizeof l->share);
-	end_moves(l);
-}
-
 static void go_on_moving(struct fan_split_learner *l, bool good, const uint32_t *rtt_us)
 {
 	bool moved = good ? move_all(l, rtt_us) : take_back(l);
 	normalise(l);
-	if (!moved)
+	const bool late = l->rounds >= FAN_SPLIT_ROUNDS_MAX;
+	if (moved && late)
+		memcpy(l->share, l->best, sizeof l->share);
+	if (!moved || late)
 		end_moves(l);
-	else if (l->rounds >= FAN_SPLIT_ROUNDS_MAX)
-		stop_moves(l);
 }
 
 /* Keep what was given where it is for the better, and move on from there. */
