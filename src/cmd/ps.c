@@ -460,7 +460,7 @@ static int tell_nothing(const struct ps_args *a)
 		fprintf(stderr, "fanin ps: no such ranks here\n");
 	else
 		fprintf(stderr,
-			"fanin ps: no ranks%s run here. A process is seen from the begin of its first "
+			"fanin ps: no ranks%s run here. A process is seen from its first "
 			"communicator on, unless FANIN_PS=0 is set; of another user, by root alone; in "
 			"a container with a network of its own, from inside.\n",
 			geteuid() ? " of this user" : "");
