@@ -74,7 +74,7 @@ complaints=$(
                 function inside(folder) { sub("^(src|planner|simulator)/", "", folder); return folder }
                 # The folder of "NAME" as a file includes it: core/wire, net, cmd/bench...; "." for include/.
                 function owner(file, name) {
-                        if (name ~ /\.skel\.h$/) # made by the build, of a program of this folder
+                        if (name ~ /\.(skel\.h|inc)$/) # made by the build, of a file of this folder
                                 return inside(folder_of(file))
                         if (name ~ "/")
                                 return folder_of(name)

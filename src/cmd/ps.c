@@ -16,7 +16,7 @@
 #include "core/base/rank_set.h"
 #include "net/clock.h"
 #include "net/logline.h"
-#include "top_live.h"
+#include "top.h"
 
 #define CELLS	    12
 #define CELL_BYTES  300

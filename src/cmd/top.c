@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* top.c - `fanin top`: shows what the jobs of a switch do and wait for. */
+#include "top.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -17,9 +19,6 @@
 #include "net/logline.h"
 #include "net/udp.h"
 #include "ps.h"
-#include "top_live.h"
-#include "top_shares.h"
-#include "top_tree.h"
 
 #define ADDRESS_BYTES  80
 #define BUFFER_BYTES   (256 * 1024)

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "top_live.h"
-
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -16,6 +14,7 @@
 #include "core/base/rank_set.h"
 #include "net/clock.h"
 #include "net/logline.h"
+#include "top.h"
 
 #define WHERE_BYTES 96
 #define NS_PER_S    1e9

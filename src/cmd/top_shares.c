@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "top_shares.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "net/logline.h"
 #include "net/udp.h"
+#include "top.h"
 
 #define AT_BYTES 80
 

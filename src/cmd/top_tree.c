@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "top_tree.h"
-
 #include <errno.h>
 #include <jansson.h>
 #include <poll.h>
@@ -13,6 +11,7 @@
 #include "ask.h"
 #include "cmd/cmd.h"
 #include "core/base/limits.h"
+#include "top.h"
 
 #define INDENT 2
 

@@ -2,7 +2,7 @@
 /* A switch.  The input is a list of datagrams with right checksums, from workers,
  * switches below, strangers and the aggregator.  Whatever comes: what leaves is well formed and
  * goes to somebody, drops are counted, and the job's own sums are still right.
- * fuzz_routed_recv.c is the same where the job has a route. */
+ * Target routed_recv is this file, too; there the job has a route. */
 #include "core/switch/switch_priv.h"
 #include "packets.h"
 
@@ -11,7 +11,7 @@
 #define CORE	      5
 #define RANKS	      4
 
-#ifdef FUZZ_ROUTED
+#ifdef FUZZ_routed_recv
 #define ROUTES 1
 #define JOB    (5u << FAN_ROUTE_BITS | 1)
 #else

@@ -1,10 +1,34 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The smallest worker: what the checklist at the end of doc/protocol/base.md asks for, and no more.
+"""The smallest worker of doc/protocol/base.md, whose sections and rules are named here.
 
     small.py PLAN IN OUT        as worker.py
 
-It has neither fixed mode nor half types on the wire; tensors of half types it carries as bytes.
+It has neither fixed mode nor half types on the wire; tensors of half types it carries as bytes.  A worker
+like it interoperates with libfanin's ranks if those have FANIN_HOSTS=0; else they begin with operations
+of their own.  Its checklist:
+
+1. One UDP socket, as section 5.1 says.  CRC-32C.  Header codec, all other bytes and flags 0.
+2. JOIN every 50 ms until WELCOME or REFUSE, with WIDE, and SUMMED if the others have it, window 0, path 0,
+   `alive_ms` 10000, a random nonce, zeros up to 60 bytes; N and P of the others.  One out of range
+   (section 2; the name: 4.1) gets no answer.  Check that `shards` is 1, or divide (section 5.1).  Drop a
+   WELCOME whose `burst` or `path` is not 0.
+3. BEAT, with the cookie, at once after WELCOME, of `job` 0 too, and every 50 ms until STATE READY, then
+   every beat_ms, between operations too, until the first LEAVE.  STATE by section 3.7; 8 BEATs without any
+   in FORMING: back to 2, with the same nonce.
+4. Send fragments in order, with `seq`, place and priority 0: fragment n only when the result of n-W was
+   taken, and all lower ones have been sent; so any limit on fragments in flight obeys R4.  The mark
+   (section 6.2) is 0 without names, for a reduce or broadcast (root modulo 256) x 32.
+5. One timer of 20 ms, which begins when something is in flight and nothing was, and anew with each result
+   taken and each expiry.  When it runs out, a PROBE with INSIST, `last` 0xFFFF, for those of the 64 lowest
+   fragments in flight that were last sent 20 ms ago or more.  Double the timer, not these 20 ms, as R5
+   says; a NEED ends that, but does not start it anew.  On NEED without a bitmap and with the own `to`, or
+   with the own bit, send the DATA again, with DIRECT.
+6. Take results by section 6.4.  Join time, stall time and silence time, so that every call ends.
+7. LEAVE as section 5.4 says: err 0 and nobody blamed when all operations are finished, otherwise the error,
+   and the ranks that section 5.4 blames or the STATE FAILED has named.
+
+Behind `fanin switch --policy atp|esa|grid` a worker needs places and WHO as well.
 """
 from __future__ import annotations
 
@@ -66,8 +90,9 @@ class Worker:
 
     def send(self, kind: int, fields: bytes, body: bytes = b"", flags: int = 0) -> None:
         job, epoch = (0, 0) if kind == JOIN else (self.job, self.epoch)
-        head = struct.pack("<BBHIIHH", 2, kind, flags, job, epoch, self.o.rank, 0) + \
-            fields.ljust(16, b"\0")
+        head = struct.pack("<BBHIIHH", 2, kind, flags, job, epoch, self.o.rank, 0) + fields.ljust(
+            16, b"\0"
+        )
         if kind in (JOIN, BEAT, LEAVE):
             body = body.ljust(60, b"\0")
         covered = b"" if kind == DATA and not flags & SUMMED else body
@@ -87,8 +112,11 @@ class Worker:
                 raise plans.JobError(-17, f"the aggregator speaks version {version}")
             return
         tag = struct.unpack_from("<H", data, 24)[0] & 0xFFF if kind in (RESULT, NEED) else 0
-        if flags & ~(RESULT_FLAGS if kind == RESULT else 0) or tag > 256 or \
-                len(body) < BODY_BYTES.get(kind, 0):
+        if (
+            flags & ~(RESULT_FLAGS if kind == RESULT else 0)
+            or tag > 256
+            or len(body) < BODY_BYTES.get(kind, 0)
+        ):
             return
         if kind in (WELCOME, REFUSE):
             if self.state == JOINING and nonce == self.nonce:
@@ -111,8 +139,14 @@ class Worker:
                 raise plans.JobError(code, f"refused: rank {rank}, have {have:#x}, want {want:#x}")
             return
         window, shards, beat_ms, alive_ms = struct.unpack_from("<HHII", body)
-        if not 2 <= window <= 4096 or shards != 1 or not 1 <= beat_ms <= 600000 or \
-                not 100 <= alive_ms <= 600000 or any(body[31:33]) or path:
+        if (
+            not 2 <= window <= 4096
+            or shards != 1
+            or not 1 <= beat_ms <= 600000
+            or not 100 <= alive_ms <= 600000
+            or any(body[31:33])
+            or path
+        ):
             return
         self.job, self.epoch, self.window, self.alive = job, epoch, window, alive_ms / 1000
         self.beat = max(0.001, min(beat_ms / 1000, self.o.timeout / 4))
@@ -161,12 +195,19 @@ class Worker:
         nonce, o = struct.pack("<Q", self.nonce), self.o
         if self.state == JOINING:
             options = 4 | (2 if o.summed else 0)
-            self.send(JOIN, nonce, struct.pack("<HHHBIB", o.ranks, o.payload, 0, options,
-                                               o.alive_ms, len(o.job)) + o.job.encode())
+            self.send(
+                JOIN,
+                nonce,
+                struct.pack("<HHHBIB", o.ranks, o.payload, 0, options, o.alive_ms, len(o.job))
+                + o.job.encode(),
+            )
             return
         frag = self.lowest() if self.state == READY else None
-        self.send(BEAT, nonce + struct.pack("<Q", frag or 0),
-                  (b"\0" if frag is None else b"\2") + self.cookie)
+        self.send(
+            BEAT,
+            nonce + struct.pack("<Q", frag or 0),
+            (b"\0" if frag is None else b"\2") + self.cookie,
+        )
 
     def step(self) -> None:
         """Do what is due, then wait a little for a datagram."""
@@ -194,8 +235,11 @@ class Worker:
         self.state = LEAVING
         for _ in range(5):
             blamed = sum(1 << r for r in error.blamed) if error else 0
-            self.send(LEAVE, struct.pack("<Q", self.nonce),
-                      struct.pack("<b", error.code if error else 0) + blamed.to_bytes(32, "little"))
+            self.send(
+                LEAVE,
+                struct.pack("<Q", self.nonce),
+                struct.pack("<b", error.code if error else 0) + blamed.to_bytes(32, "little"),
+            )
             end = time.monotonic() + STEP
             while not self.left and time.monotonic() < end:
                 if select.select([self.socket], [], [], 0.01)[0]:
@@ -219,14 +263,19 @@ class Worker:
             op = self.ops[0]
             i, mine = self.next - op.first, op.root == self.o.rank
             count = min(op.full, op.count - i * op.full)
-            flags = (FIRST if i == 0 else 0) | (LAST if i + 1 == len(op.results) else 0) | \
-                (ROOT if mine else 0) | (SUMMED if self.o.summed else 0) | \
-                (REDUCE if op.root is not None and op.op != plans.BCAST else 0) | \
-                (EMPTY if op.op == plans.BCAST and not mine else 0)
-            fields = struct.pack("<QHHhBB", self.next, 0, count, (op.root or 0) << 5,
-                                 op.op << 4 | op.dtype, 0)
+            flags = (
+                (FIRST if i == 0 else 0)
+                | (LAST if i + 1 == len(op.results) else 0)
+                | (ROOT if mine else 0)
+                | (SUMMED if self.o.summed else 0)
+                | (REDUCE if op.root is not None and op.op != plans.BCAST else 0)
+                | (EMPTY if op.op == plans.BCAST and not mine else 0)
+            )
+            fields = struct.pack(
+                "<QHHhBB", self.next, 0, count, (op.root or 0) << 5, op.op << 4 | op.dtype, 0
+            )
             begin = i * op.full * op.size
-            body = b"" if flags & EMPTY else op.data[begin:begin + count * op.size]
+            body = b"" if flags & EMPTY else op.data[begin : begin + count * op.size]
             self.flights[self.next] = [op, i, (fields, body, flags), now]
             self.send(DATA, fields, body, flags)
             self.next += 1
@@ -236,8 +285,13 @@ class Worker:
     def obey_need(self, data: bytes) -> None:
         frag, to, words = struct.unpack_from("<QHxB", data, 16)
         asked = int.from_bytes(data[36:], "little") if words else 1 << to >> 1
-        if words not in (0, -(-self.o.ranks // 64)) or len(data) != 36 + 8 * words or \
-                asked >> self.o.ranks or not asked >> self.o.rank & 1 or frag not in self.flights:
+        if (
+            words not in (0, -(-self.o.ranks // 64))
+            or len(data) != 36 + 8 * words
+            or asked >> self.o.ranks
+            or not asked >> self.o.rank & 1
+            or frag not in self.flights
+        ):
             return
         fields, body, flags = self.flights[frag][2]
         self.flights[frag][3] = time.monotonic()
@@ -251,10 +305,12 @@ class Worker:
             return
         op, i, (fields, _, mine), _ = self.flights[frag]
         empty = bool(mine & REDUCE) and not mine & ROOT
-        if struct.unpack("<10xHhB", fields[:15])[::2] != (count, kind) or \
-                (flags ^ mine) & (FIRST | LAST | REDUCE | (SUMMED if self.o.summed else 0)) or \
-                bool(flags & EMPTY) != empty or \
-                len(data) != 36 + (0 if empty else count * op.size):
+        if (
+            struct.unpack("<10xHhB", fields[:15])[::2] != (count, kind)
+            or (flags ^ mine) & (FIRST | LAST | REDUCE | (SUMMED if self.o.summed else 0))
+            or bool(flags & EMPTY) != empty
+            or len(data) != 36 + (0 if empty else count * op.size)
+        ):
             return
         del self.flights[frag]
         op.results[i] = data[36:]

@@ -20,7 +20,7 @@ at=10.77.0.1:7084
 rank_timeout_s=300
 
 begin "$@"
-switch=$(dirname "$fanin")/experiments/xdp-switch/xdp-switch
+switch=$(dirname "$fanin")/xdp-switch
 if [ ! -x "$switch" ]; then
         echo "SKIPPED: this build has no xdp"
         exit 77

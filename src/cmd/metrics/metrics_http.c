@@ -51,14 +51,14 @@ struct metrics_http {
 	pthread_t thread;
 };
 
-/* page.html, as tools/c-string.py turns it into a string. */
+/* page.html, as tools/page-text.py turns it into strings. */
 static const char index_page[] =
-#include "cmd/metrics/page.inc"
+#include "page.inc"
 	;
 
 /* Only the page's own script and style run, and they ask only this daemon. */
 static const char policy[] =
-#include "cmd/metrics/policy.inc"
+#include "policy.inc"
 	;
 
 static enum MHD_Result reply(struct MHD_Connection *c, unsigned status, const char *type,

@@ -10,7 +10,7 @@ cd "$SRC/fanin"
 rm -rf "$WORK/build"
 meson setup "$WORK/build" -Dfuzz=true -Dfuzz_engine="$LIB_FUZZING_ENGINE" -Db_lundef=false -Dbuildtype=plain \
         -Dplanner=enabled -Dmpi=disabled -Dxdp=disabled -Dmetrics=disabled
-targets=$(find test/fuzz -name 'fuzz_*.c' | sed 's|.*/||; s/\.c$//' | sort)
+targets=$(sed -n "/^fuzz_targets/,/^}/s/^  '\([a-z_]*\)':.*/fuzz_\1/p" test/fuzz/meson.build)
 # shellcheck disable=SC2046,SC2086  # words are wanted
 ninja -C "$WORK/build" $(printf 'test/fuzz/%s ' $targets)
 mkdir -p "$OUT/lib"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/top_live.h"
+#include "cmd/top.h"
 #include "core/base/rank_set.h"
 
 static struct top_live *l;

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "cmd/bench/bench.h"
-#include "cmd/top_shares.h"
+#include "cmd/top.h"
 #include "net/daemon.h"
 
 static const fan_peer at[3] = {{.port = 1}, {.port = 2}, {.port = 3}};

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The Content-Security-Policy of a page with one style and one script in it, as a C string:
-tools/page-policy.py PAGE OUT."""
+"""A page as lines of a C string literal, and the Content-Security-Policy of the one style and one script in it
+as another: tools/page-text.py PAGE TEXT POLICY."""
 
 import base64
 import hashlib
@@ -30,4 +30,7 @@ POLICY = [
     "frame-ancestors 'none'",
 ]
 with open(sys.argv[2], "w", encoding="utf-8") as out:
+    for line in text.splitlines():
+        out.write('\t"%s\\n"\n' % line.replace("\\", "\\\\").replace('"', '\\"'))
+with open(sys.argv[3], "w", encoding="utf-8") as out:
     out.write('\t"%s"\n' % "; ".join(POLICY))
