@@ -190,7 +190,7 @@ static bool is_commands(const char *variable)
 {
 	static const char *const commands[] = {"SWITCH_", "SERVER_", "CONTROLLER_", "BENCH_",
 					       "TOP_",	  "DOCTOR_", "PLAN_",	    "INFO_",
-					       "KEY_",	  "SIM_"};
+					       "KEY_",	  "SIM_",    "PS_"};
 
 	for (unsigned i = 0; i < sizeof commands / sizeof commands[0]; i++)
 		if (!strncmp(variable + strlen("FANIN_"), commands[i], strlen(commands[i])))
@@ -244,9 +244,9 @@ static void tell_file(struct info *t, const char *variable)
 /* The options, and whether they are valid. */
 static void tell_options(struct info *t, struct fan_config *c)
 {
-	static const char *const beside[] = {"FANIN_CONFIG",  "FANIN_LOCAL",	 "FANIN_HOSTS",
-					     "FANIN_SPLIT",   "FANIN_LINK_MBPS", "FANIN_LIBRARY",
-					     "FANIN_METRICS", "FANIN_TRACE"};
+	static const char *const beside[] = {"FANIN_CONFIG",	"FANIN_LINK_MBPS", "FANIN_LIBRARY",
+					     "FANIN_METRICS",	"FANIN_TRACE",	   "FANIN_MPI_USE",
+					     "FANIN_MPI_REPORT"};
 	char why[FAN_CONFIG_WHY_BYTES], flags[FAN_CONFIG_WHY_BYTES] = "";
 
 	if (!t->silent)

@@ -93,6 +93,18 @@ _Static_assert(offsetof(struct fanin_options, reserved_end) + sizeof(int) ==
 		       sizeof(struct fanin_options),
 	       "sized.h: no padding at the end");
 
+/* Variables that stand for no field; each is read where it counts. */
+static const char *const off_on[] = {"0", "1", NULL};
+static const struct fan_option variables[] = {
+	{"FANIN_LOCAL", FAN_OPTION_WORD, 0, 0, 1, off_on},
+	{"FANIN_HOSTS", FAN_OPTION_WORD, 0, 0, 1, off_on},
+	{"FANIN_SPLIT", FAN_OPTION_WORD, 0, 0, 1, off_on},
+	{"FANIN_STEWARD", FAN_OPTION_WORD, 0, 0, 1, off_on},
+	{"FANIN_PS", FAN_OPTION_WORD, 0, 0, 1, off_on},
+	{"FANIN_LINK_MBPS", FAN_OPTION_NUMBER, 0, 0, FAN_LINK_MBPS_MAX, NULL},
+};
+#define VARIABLES (sizeof variables / sizeof variables[0])
+
 /* Where all texts of errors and the values taken so far are. */
 struct load {
 	struct fan_config *c;
@@ -173,14 +185,21 @@ static int take_fields(struct load *l, const struct fanin_options *given)
 	return e;
 }
 
-/* The variable FANIN_<NAME> of every option that is still unset. */
+/* FANIN_<NAME>, of a key in the INI file. */
+static void variable_of(char *name, const char *key)
+{
+	size_t n = (size_t)snprintf(name, NAME_BYTES, "FANIN_");
+	for (const char *p = key; *p && n < NAME_BYTES - 1; p++)
+		name[n++] = (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
+	name[n] = '\0';
+}
+
+/* The variable of every option that is still unset. */
 static int take_variables(struct load *l)
 {
 	for (unsigned i = 0; i < KEYS; i++) {
-		char name[NAME_BYTES] = "FANIN_";
-		size_t n = strlen(name);
-		for (const char *p = keys[i].o.name; *p; p++)
-			name[n++] = (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
+		char name[NAME_BYTES];
+		variable_of(name, keys[i].o.name);
 		const char *text = fan_option_variable(name);
 		if (!text || l->set & 1u << i)
 			continue;
@@ -261,16 +280,37 @@ static int take_launcher(struct load *l)
 	return FAN_OK;
 }
 
-/* "switch, job, ... or controller_key_file". */
+/* The flag that `key` of the INI file is; NULL: none. */
+static const struct fan_option *flag_of(const char *key)
+{
+	char name[NAME_BYTES];
+	variable_of(name, key);
+	for (size_t i = 0; i < VARIABLES; i++)
+		if (variables[i].kind == FAN_OPTION_WORD && !strcmp(variables[i].name, name))
+			return &variables[i];
+	return NULL;
+}
+
+/* "switch, job, ... controller_key_file, local, hosts, split, steward or ps". */
 static void all_names(char *text, size_t bytes)
 {
 	size_t used = 0;
 	for (unsigned i = 0; i < KEYS && used < bytes; i++)
-		used += (size_t)snprintf(text + used, bytes - used, "%s%s",
-					 !i		? ""
-					 : i < KEYS - 1 ? ", "
-							: " or ",
-					 keys[i].o.name);
+		used += (size_t)snprintf(text + used, bytes - used, "%s, ", keys[i].o.name);
+	if (used < bytes)
+		snprintf(text + used, bytes - used, "local, hosts, split, steward or ps");
+}
+
+static bool check_flag(const struct fan_option *o, const char *text, const char *where, char *why,
+		       size_t bytes)
+{
+	char want[128];
+	int value;
+	if (fan_option_set(o, &value, text))
+		return true;
+	fan_option_expected(o, want, sizeof want);
+	snprintf(why, bytes, "%s: \"%.64s\": expected %s", where, text, want);
+	return false;
 }
 
 static bool take_line(void *arg, unsigned line, const char *section, const char *name,
@@ -284,6 +324,9 @@ static bool take_line(void *arg, unsigned line, const char *section, const char 
 	snprintf(where, sizeof where, "%.160s:%u: %.32s", l->file, line, name);
 	if (i < KEYS)
 		return take(l, i, value, where) == FAN_OK;
+	const struct fan_option *flag = flag_of(name);
+	if (flag)
+		return check_flag(flag, value, where, l->why, l->why_bytes);
 	all_names(names, sizeof names);
 	snprintf(l->why, l->why_bytes, "%s: unknown key in [worker]: expected %s", where, names);
 	return false;
@@ -426,28 +469,6 @@ int fan_config_load_part(struct fan_config *c, const struct fanin_options *o, ch
 	return take_all(&l, o);
 }
 
-int fan_config_tell(struct fan_config *c, fan_config_row *row, void *ctx, char *why, size_t bytes)
-{
-	const struct fanin_options o = FANIN_OPTIONS_INIT;
-	struct load l = {.c = c, .why = why, .why_bytes = bytes};
-	int e = take_all(&l, &o);
-	for (unsigned i = 0; i < KEYS; i++) {
-		const struct key *k = &keys[i];
-		const char *at = (const char *)c + k->o.at, *text = at;
-		char number[16];
-		int value;
-		if (!is_text(k)) {
-			memcpy(&value, at, sizeof value);
-			snprintf(number, sizeof number, "%d", value);
-			text = k->o.words ? k->o.words[value] : value == UNSET ? "" : number;
-		}
-		row(ctx, k->o.name, text, l.from[i]);
-	}
-	if (!e && fan_config_is_rank(c))
-		e = check_rank(c, why, bytes);
-	return e ? e : check_whole(c, why, bytes);
-}
-
 int fan_config_load(struct fan_config *c, const struct fanin_options *o, char *why, size_t bytes)
 {
 	int e = fan_config_load_part(c, o, why, bytes);
@@ -469,36 +490,103 @@ int fan_config_join_ms(const struct fan_config *c)
 
 /* ---- flags ---- */
 
-static const char *const off_on[] = {"0", "1", NULL};
-
-/* Variables that stand for no field; each is read where it counts. */
-static const struct fan_option variables[] = {
-	{"FANIN_LOCAL", FAN_OPTION_WORD, 0, 0, 1, off_on},
-	{"FANIN_HOSTS", FAN_OPTION_WORD, 0, 0, 1, off_on},
-	{"FANIN_SPLIT", FAN_OPTION_WORD, 0, 0, 1, off_on},
-	{"FANIN_STEWARD", FAN_OPTION_WORD, 0, 0, 1, off_on},
-	{"FANIN_PS", FAN_OPTION_WORD, 0, 0, 1, off_on},
-	{"FANIN_LINK_MBPS", FAN_OPTION_NUMBER, 0, 0, FAN_LINK_MBPS_MAX, NULL},
-};
-
 int fan_config_check_flags(char *why, size_t bytes)
 {
-	char want[128];
-	int value;
-	for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+	for (size_t i = 0; i < VARIABLES; i++) {
 		const struct fan_option *o = &variables[i];
 		const char *text = fan_option_variable(o->name);
-		if (!text || fan_option_set(o, &value, text))
-			continue;
-		fan_option_expected(o, want, sizeof want);
-		snprintf(why, bytes, "%s: \"%.64s\": expected %s", o->name, text, want);
-		return FAN_E_CONFIG;
+		if (text && !check_flag(o, text, o->name, why, bytes))
+			return FAN_E_CONFIG;
 	}
 	return FAN_OK;
 }
 
+/* A flag of the INI file. */
+struct flag {
+	const char *name; /* of its variable */
+	char value[2];	  /* "": not there */
+	unsigned line;
+};
+
+static bool take_flag(void *arg, unsigned line, const char *section, const char *name,
+		      const char *value)
+{
+	struct flag *f = arg;
+	const struct fan_option *o = strcmp(section, "worker") ? NULL : flag_of(name);
+	int on;
+	if (o && !strcmp(o->name, f->name) && !*f->value && fan_option_set(o, &on, value)) {
+		memcpy(f->value, value, sizeof f->value);
+		f->line = line;
+	}
+	return true;
+}
+
+/* What is wrong in the file fan_config_load has said. */
+static void read_flag(struct flag *f, const char *file)
+{
+	char why[FAN_CONFIG_WHY_BYTES];
+	unsigned line;
+	FILE *stream = file ? fan_file_stream(file, FAN_FILE_READ, why, sizeof why) : NULL;
+	if (!stream)
+		return;
+	fan_option_read(stream, take_flag, f, &line, why, sizeof why);
+	fclose(stream);
+}
+
 bool fan_config_flag(const char *name, bool unset)
 {
+	struct flag f = {.name = name};
 	const char *on = fan_option_variable(name);
-	return on ? !strcmp(on, "1") : unset;
+	if (!on) {
+		read_flag(&f, fan_option_variable("FANIN_CONFIG"));
+		on = f.value;
+	}
+	return *on ? !strcmp(on, "1") : unset;
+}
+
+/* A row for each flag. */
+static void tell_flags(fan_config_row *row, void *ctx)
+{
+	const char *file = fan_option_variable("FANIN_CONFIG");
+	char key[NAME_BYTES], from[FROM_BYTES];
+	for (size_t i = 0; i < VARIABLES; i++) {
+		const struct fan_option *o = &variables[i];
+		const char *text = fan_option_variable(o->name);
+		struct flag f = {.name = o->name};
+		size_t n = 0;
+		if (o->kind != FAN_OPTION_WORD)
+			continue;
+		for (const char *p = o->name + strlen("FANIN_"); *p; p++)
+			key[n++] = (char)(*p - 'A' + 'a');
+		key[n] = '\0';
+		if (!text)
+			read_flag(&f, file);
+		snprintf(from, sizeof from, "%s", text ? o->name : "");
+		if (*f.value)
+			snprintf(from, sizeof from, "%.120s:%u: %.32s", file, f.line, key);
+		row(ctx, key, text ? text : f.value, from);
+	}
+}
+
+int fan_config_tell(struct fan_config *c, fan_config_row *row, void *ctx, char *why, size_t bytes)
+{
+	const struct fanin_options o = FANIN_OPTIONS_INIT;
+	struct load l = {.c = c, .why = why, .why_bytes = bytes};
+	int e = take_all(&l, &o);
+	for (unsigned i = 0; i < KEYS; i++) {
+		const struct key *k = &keys[i];
+		const char *at = (const char *)c + k->o.at, *text = at;
+		char number[16];
+		int value;
+		if (!is_text(k)) {
+			memcpy(&value, at, sizeof value);
+			snprintf(number, sizeof number, "%d", value);
+			text = k->o.words ? k->o.words[value] : value == UNSET ? "" : number;
+		}
+		row(ctx, k->o.name, text, l.from[i]);
+	}
+	tell_flags(row, ctx);
+	if (!e && fan_config_is_rank(c))
+		e = check_rank(c, why, bytes);
+	return e ? e : check_whole(c, why, bytes);
 }

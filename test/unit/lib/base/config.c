@@ -1,31 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/lib/base/config_rig.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-static char file[] = "/tmp/fanin-config-XXXXXX";
-
-static struct fanin_options complete(void)
-{
-	struct fanin_options o = FANIN_OPTIONS_INIT;
-	o.switch_addr = "10.0.0.1:5000";
-	o.rank = 1;
-	o.ranks = 4;
-	return o;
-}
-
-/* Let FANIN_CONFIG name a file with `text`. */
-static void write_file(const char *text)
-{
-	int fd = open(file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-	close(fd);
-	setenv("FANIN_CONFIG", file, 1);
-}
 
 static void config__defaults(void **state)
 {
@@ -171,7 +147,8 @@ static void config__file_errors_tell_the_line(void **state)
 		":3: windows: unknown key",
 		"expected switch, job, rank, ranks, mtu, window, timeout_ms, alive_ms, mode, wire, "
 		"multicast, checksum, narrow, plain_udp, priority, ahead, cache, server, "
-		"controller, pace, rto_min_ms, key_file, controller_key_file or join_ms");
+		"controller, pace, rto_min_ms, key_file, controller_key_file, join_ms, local, "
+		"hosts, split, steward or ps");
 	write_file("[worker]\nmtu\n");
 	assert_int_equal(load(&o), FAN_E_CONFIG);
 	assert_why(":2: expected", "key = value");
@@ -242,6 +219,29 @@ static void config__flags(void **state)
 		assert_int_equal(fan_config_check_flags(why, sizeof why), FAN_E_CONFIG);
 		assert_why(wrong[i][0], "expected");
 	}
+}
+
+/* They stand in the INI file, too, and variables win. */
+static void config__flags_in_the_file(void **state)
+{
+	(void)state;
+	struct fanin_options o = complete();
+	assert_true(fan_config_flag("FANIN_PS", true));
+	write_file("[other]\nps = 0\n[worker]\nsteward = 1\nps = 0\nps = 1\nhosts = 0\n");
+	assert_int_equal(load(&o), FAN_OK);
+	assert_false(fan_config_flag("FANIN_PS", true));
+	assert_false(fan_config_flag("FANIN_HOSTS", true));
+	assert_true(fan_config_flag("FANIN_STEWARD", false));
+	assert_true(fan_config_flag("FANIN_LOCAL", true));
+	assert_false(fan_config_flag("FANIN_LOCAL", false));
+	setenv("FANIN_PS", "1", 1);
+	assert_true(fan_config_flag("FANIN_PS", false));
+	write_file("[worker]\nps = no\n");
+	assert_int_equal(load(&o), FAN_E_CONFIG);
+	assert_why(":2: ps: \"no\"", "expected 0 or 1");
+	write_file("[worker]\nlink_mbps = 100\n"); /* of a machine's devices, not of a job */
+	assert_int_equal(load(&o), FAN_E_CONFIG);
+	assert_why("unknown key", "split, steward or ps");
 }
 
 static void config__field_errors(void **state)
@@ -375,32 +375,6 @@ static void config__what_only_the_whole_shows(void **state)
 	assert_why("options.controller_addr", "expected");
 }
 
-/* What fan_config_tell says about one option. */
-struct told {
-	const char *name;
-	char value[64], from[64];
-	unsigned rows;
-};
-
-static void hear(void *ctx, const char *name, const char *value, const char *from)
-{
-	struct told *t = ctx;
-
-	t->rows++;
-	if (strcmp(name, t->name) != 0)
-		return;
-	snprintf(t->value, sizeof t->value, "%s", value);
-	snprintf(t->from, sizeof t->from, "%s", from);
-}
-
-static struct told tell(const char *name)
-{
-	struct told t = {.name = name};
-
-	fan_config_tell(&c, hear, &t, why, sizeof why);
-	return t;
-}
-
 /* Where no rank is started, only what is wrong without one is. */
 static void tell__without_a_rank(void **state)
 {
@@ -434,6 +408,15 @@ static void tell__value_and_where_it_is_from(void **state)
 	assert_string_equal(window.value, "0");
 	assert_string_equal(window.from, "");
 	assert_true(window.rows > 20);
+	write_file("[worker]\nlocal = 0\nps = 0\n");
+	setenv("FANIN_LOCAL", "1", 1);
+	struct told local = tell("local"), ps = tell("ps"), split = tell("split");
+	assert_string_equal(local.value, "1");
+	assert_string_equal(local.from, "FANIN_LOCAL");
+	assert_string_equal(ps.value, "0");
+	assert_non_null(strstr(ps.from, ":3: ps"));
+	assert_string_equal(split.value, "");
+	assert_string_equal(split.from, "");
 }
 
 static void tell__all_rows_after_an_error(void **state)
@@ -573,6 +556,7 @@ int main(void)
 		cmocka_unit_test_setup(config__file_is_checked_whole, clean),
 		cmocka_unit_test_setup(config__variable_errors, clean),
 		cmocka_unit_test_setup(config__flags, clean),
+		cmocka_unit_test_setup(config__flags_in_the_file, clean),
 		cmocka_unit_test_setup(config__field_errors, clean),
 		cmocka_unit_test_setup(config__older_options, clean),
 		cmocka_unit_test_setup(config__newer_options, clean),

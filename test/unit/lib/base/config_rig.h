@@ -10,14 +10,19 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/err.h"
 #include "lib/base/config.h"
 
 static const char *const variables[] = {
 	"FANIN_SWITCH",
+	"FANIN_PS",
+	"FANIN_STEWARD",
 	"FANIN_JOB",
 	"FANIN_RANK",
 	"FANIN_RANKS",
@@ -81,6 +86,53 @@ static void assert_why(const char *place, const char *want)
 {
 	if (!strstr(why, place) || !strstr(why, want))
 		fail_msg("\"%s\" does not tell \"%s\" and \"%s\"", why, place, want);
+}
+
+static char file[] = "/tmp/fanin-config-XXXXXX";
+
+static struct fanin_options complete(void)
+{
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	o.switch_addr = "10.0.0.1:5000";
+	o.rank = 1;
+	o.ranks = 4;
+	return o;
+}
+
+/* Let FANIN_CONFIG name a file with `text`. */
+static void write_file(const char *text)
+{
+	int fd = open(file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+	setenv("FANIN_CONFIG", file, 1);
+}
+
+/* What fan_config_tell says about one option. */
+struct told {
+	const char *name;
+	char value[64], from[64];
+	unsigned rows;
+};
+
+static void hear(void *ctx, const char *name, const char *value, const char *from)
+{
+	struct told *t = ctx;
+
+	t->rows++;
+	if (strcmp(name, t->name) != 0)
+		return;
+	snprintf(t->value, sizeof t->value, "%s", value);
+	snprintf(t->from, sizeof t->from, "%s", from);
+}
+
+static struct told tell(const char *name)
+{
+	struct told t = {.name = name};
+
+	fan_config_tell(&c, hear, &t, why, sizeof why);
+	return t;
 }
 
 #endif
