@@ -47,12 +47,19 @@ int fan_nccl_warn(int result, const char *format, ...)
 	return result;
 }
 
+static void tell_wait(void *arg, const char *text)
+{
+	(void)arg;
+	fan_nccl_warn(FAN_NCCL_SUCCESS, "%s", text);
+}
+
 int fan_nccl_start(fan_nccl_logger log)
 {
 	static atomic_bool said;
 	char list[LIST_BYTES] = "";
 	size_t used = 0;
 	fan_nccl_log_to(log);
+	fanin_on_wait(tell_wait, NULL);
 	if (!fan_nccl_rails() || atomic_exchange(&said, true))
 		return FAN_NCCL_SUCCESS;
 	for (int i = 0; i < fan_nccl_rails() && used < sizeof list; i++)

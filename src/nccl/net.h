@@ -9,7 +9,8 @@
 #define FAN_NCCL_NAME	   "Fanin"
 #define FAN_NCCL_COMMS_MAX 65536 /* links of a device, as NCCL is told */
 
-/* Log to `log` from here on, and say once that the plug-in was chosen.  An enum fan_nccl_result. */
+/* Log to `log` from here on, also for whom a rank has waited for 30 s, and say once that the
+ * plug-in was chosen.  An enum fan_nccl_result. */
 int fan_nccl_start(fan_nccl_logger log);
 
 /* How many devices there are; with none NCCL takes another plug-in, and the log says why. */

@@ -402,6 +402,35 @@ int colls_leave(struct seat *s, const struct api *a, uint64_t *state)
 	return coll_close(a, comm);
 }
 
+int colls_wait(struct seat *s, const struct api *a)
+{
+	static const char said[] = "nothing has moved for";
+	float in[1000] = {1}, out[1000];
+	uint8_t seen[FAN_NCCL_HANDLE_BYTES] = {0};
+	void *comm, *request = NULL;
+	const int box = seat_box(s);
+	int done = 0, result = 0;
+	if (coll_meet(s, a, s->world->ranks, s->rank, &comm))
+		return -1;
+	while (!result && !done && seat_has_time(s, "a line about a long wait")) {
+		if (!request && (!s->rank || box_get(s->world, box, seen)))
+			result = coll_allreduce(a, comm, in, out, 1000, FAN_NCCL_FLOAT32,
+						FAN_NCCL_SUM, &request);
+		if (!result && request)
+			result = coll_test(a, request, &done, NULL);
+		if (!s->rank && !seen[0] && strstr(last_warning, said)) {
+			seen[0] = 1;
+			box_put(s->world, box, seen);
+		}
+		usleep(10000);
+	}
+	if (result || !done || (!seen[0] && !s->rank) || out[0] != (float)s->world->ranks)
+		FAIL("a late rank: result %d, done %d, %.0f", result, done, (double)out[0]);
+	if (!s->rank && !strstr(last_warning, said))
+		FAIL("not the line expected: %s", last_warning);
+	return coll_close(a, comm);
+}
+
 int colls_support(const struct api *a)
 {
 	int yes;

@@ -38,6 +38,9 @@ int coll_try(struct seat *s, const struct api *a, int dev, int ranks, int rank, 
  * right. */
 int colls_run(struct seat *s, const struct api *a, uint64_t *state, size_t bytes_max);
 
+/* Rank 0 waits for rank 1 until the plug-in has said so in the log; then both get their sum. */
+int colls_wait(struct seat *s, const struct api *a);
+
 /* One rank leaves, and one is closed by another thread, while the others wait for them: an error.
  */
 int colls_leave(struct seat *s, const struct api *a, uint64_t *state);

@@ -4,7 +4,8 @@
  *     nccl_standin PLUGIN [--version N] [--ranks N] [--seed N] [--seeds N] [--bytes N]
  *                  [--netns A,B,...] [--hostile] [--large BYTES] [--verbose]
  *
- * --rails: two links between two hosts; --many: communicators until there may be no more.
+ * --waits: a rank is late, as the log says of the others.  --rails: two links between two hosts;
+ * --many: communicators until there may be no more.
  * --cut: with --kill, the victim's link goes down instead (test/net/netns.sh).  --sums and
  * --messages measure (timing.c).  Without --version, --ranks or --bytes each seed draws one. Prints
  * the seed of what failed. */
@@ -29,7 +30,7 @@ struct options {
 	const char *plugin, *cut, *many, *names[WORLD_RANKS_MAX];
 	char name_text[256];
 	int version, ranks, named, turns, devices;
-	bool hostile, verbose, warnings, kill, kill_links, messages, rails;
+	bool hostile, verbose, warnings, waits, kill, kill_links, messages, rails;
 	uint64_t seed, seeds;
 	size_t bytes, large, piece;
 };
@@ -76,6 +77,8 @@ static int live(struct seat *s, void *arg)
 		       api_finalize(&a);
 	if (o->hostile &&
 	    (links_hostile(s, &a) || colls_support(&a) || colls_hostile(s, &a) || !seat_barrier(s)))
+		return 1;
+	if (o->waits && (colls_wait(s, &a) || !seat_barrier(s)))
 		return 1;
 	if (o->large && (colls_large(s, &a, o->large) || !seat_barrier(s)))
 		return 1;
@@ -319,32 +322,24 @@ static int usage(void)
 	fputs("usage: nccl_standin PLUGIN [--version N] [--ranks N] [--seed N] [--seeds N] "
 	      "[--bytes N]"
 	      " [--netns A,B,...] [--hostile] [--large BYTES] [--kill] [--kill-links] [--cut PREFIX] [--sums TURNS] [--piece BYTES] [--messages TURNS]"
-	      " [--rails] [--many COUNT:CAUSE] [--verbose] [--warnings]\n",
+	      " [--rails] [--many COUNT:CAUSE] [--waits] [--verbose] [--warnings]\n",
 	      stderr);
 	return 2;
 }
 
 int main(int argc, char **argv)
 {
-	static const struct option names[] = {{"version", 1, NULL, 'v'},
-					      {"ranks", 1, NULL, 'r'},
-					      {"seed", 1, NULL, 's'},
-					      {"seeds", 1, NULL, 'n'},
-					      {"bytes", 1, NULL, 'b'},
-					      {"netns", 1, NULL, 'N'},
-					      {"hostile", 0, NULL, 'h'},
-					      {"verbose", 0, NULL, 'V'},
-					      {"sums", 1, NULL, 't'},
-					      {"messages", 1, NULL, 'm'},
-					      {"piece", 1, NULL, 'p'},
-					      {"cut", 1, NULL, 'c'},
-					      {"kill", 0, NULL, 'k'},
-					      {"kill-links", 0, NULL, 'K'},
-					      {"warnings", 0, NULL, 'W'},
-					      {"rails", 0, NULL, 'R'},
-					      {"many", 1, NULL, 'M'},
-					      {"large", 1, NULL, 'l'},
-					      {0}};
+	static const struct option names[] = {
+		{"version", 1, NULL, 'v'},  {"ranks", 1, NULL, 'r'},
+		{"seed", 1, NULL, 's'},	    {"seeds", 1, NULL, 'n'},
+		{"bytes", 1, NULL, 'b'},    {"netns", 1, NULL, 'N'},
+		{"hostile", 0, NULL, 'h'},  {"verbose", 0, NULL, 'V'},
+		{"sums", 1, NULL, 't'},	    {"messages", 1, NULL, 'm'},
+		{"piece", 1, NULL, 'p'},    {"cut", 1, NULL, 'c'},
+		{"kill", 0, NULL, 'k'},	    {"kill-links", 0, NULL, 'K'},
+		{"warnings", 0, NULL, 'W'}, {"waits", 0, NULL, 'w'},
+		{"rails", 0, NULL, 'R'},    {"many", 1, NULL, 'M'},
+		{"large", 1, NULL, 'l'},    {0}};
 	static struct options o = {.seed = 1, .seeds = 1, .piece = PIECE_BYTES};
 	int c, failed = 0;
 	while ((c = getopt_long(argc, argv, "", names, NULL)) != -1)
@@ -366,6 +361,7 @@ int main(int argc, char **argv)
 		case 'R': o.rails = true; break;
 		case 'M': o.many = optarg; break;
 		case 'W': o.warnings = true; break;
+		case 'w': o.waits = true; break;
 		case 'V': o.verbose = true; break;
 		default: return usage();
 		}
