@@ -102,7 +102,7 @@ static void run_ranks(struct rank *r, int ranks)
 		assert_int_equal(pthread_create(&r[i].thread, NULL, rank_thread, &r[i]), 0);
 	for (int i = 0; i < ranks; i++)
 		pthread_join(r[i].thread, NULL);
-	assert_int_equal(atomic_load(&team_wrong), 0);
+	team_check();
 }
 
 static void sum_up(struct rank *r)

@@ -174,7 +174,7 @@ static void open_all(struct opener *o, int count)
 	for (int i = 0; i < count; i++)
 		pthread_join(o[i].thread, NULL);
 	fan_daemon_stop(sw);
-	assert_int_equal(team_wrong, 0);
+	team_check();
 }
 
 /* Rank 0 has missed rank 2 before rank 1 misses rank 3. */
@@ -243,7 +243,7 @@ static void host_comm__a_rank_that_never_beats_is_lost(void **state)
 	assert_int_equal(fan_host_attach(&memory, &other, why, sizeof why), 0);
 	pthread_join(o.thread, NULL);
 	fan_host_detach(&memory);
-	assert_int_equal(team_wrong, 0);
+	team_check();
 	assert_int_equal(o.result, FAN_E_RANK_LOST);
 	assert_non_null(strstr(o.why, "rank 1 stopped answering (silent for more than 0.2 s)"));
 	assert_true(fan_clock_ns() > from_ns + ALIVE_MS * FAN_MS);
@@ -281,7 +281,7 @@ static void host_comm__ends_at_once(void **state)
 		assert_int_equal(pthread_create(&o[i].thread, NULL, open_and_end, &o[i]), 0);
 	for (int i = 0; i < 2; i++)
 		pthread_join(o[i].thread, NULL);
-	assert_int_equal(team_wrong, 0);
+	team_check();
 }
 
 static void *wait_for_others(void *arg)
