@@ -10,6 +10,50 @@
 #include "core/base/awake.h"
 #include "plan/topo_json.h"
 
+/* ---- texts ---- */
+
+/* Bytes of UTF-8 that follow on `lead`; 4: it begins no sequence. */
+static unsigned bytes_behind(unsigned char lead)
+{
+	if (lead < 0x80)
+		return 0;
+	if (lead < 0xc2 || lead > 0xf4)
+		return 4;
+	return lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
+}
+
+/* One line of UTF-8 that a terminal shows and obeys not: in it is what strangers have written, and
+ * it may have been cut. */
+static void make_plain(char *text)
+{
+	for (unsigned char *at = (unsigned char *)text; *at; at++) {
+		const unsigned more = bytes_behind(*at);
+		unsigned n = 0;
+		while (n < more && more < 4 && (at[n + 1] & 0xc0) == 0x80)
+			n++;
+		const bool controls = *at < ' ' || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0);
+		if (n < more || controls)
+			*at = '?'; /* and what is left of it stands alone */
+		else
+			at += more;
+	}
+}
+
+static void print(char *to, size_t bytes, const char *format, va_list args)
+{
+	vsnprintf(to, bytes, format, args);
+	make_plain(to);
+}
+
+void ctl_print(char *to, size_t bytes, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	print(to, bytes, format, args);
+	va_end(args);
+}
+
 void ctl_note(struct fan_ctl *c, const char *format, ...)
 {
 	struct ctl_event *e = &c->event[c->events++ % FAN_CTL_EVENTS_MAX];
@@ -17,7 +61,7 @@ void ctl_note(struct fan_ctl *c, const char *format, ...)
 
 	e->at_ns = c->now_ns;
 	va_start(args, format);
-	vsnprintf(e->what, sizeof e->what, format, args);
+	print(e->what, sizeof e->what, format, args);
 	va_end(args);
 	if (c->o.log)
 		c->o.log(c->o.ctx, e->what);
@@ -39,7 +83,7 @@ void ctl_refuse(struct fan_ctl *c, uint32_t conn, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof text, format, args);
+	print(text, sizeof text, format, args);
 	va_end(args);
 	ctl_note(c, "refused: %s", text);
 	ctl_send(c, conn, json_pack("{ss}", "refused", text));
@@ -53,7 +97,7 @@ void ctl_plan_in(struct fan_ctl *c, uint32_t ms, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(c->cause, sizeof c->cause, format, args);
+	print(c->cause, sizeof c->cause, format, args);
 	va_end(args);
 	c->changes++;
 	if (due < c->plan_ns)

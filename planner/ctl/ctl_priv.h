@@ -221,6 +221,11 @@ struct fan_ctl {
 
 /* ctl.c */
 
+/* snprintf, for what people read on a terminal or by JSON: one line of UTF-8, whatever strangers
+ * have written and wherever it is cut. */
+void ctl_print(char *to, size_t bytes, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
 /* Note what has happened. */
 void ctl_note(struct fan_ctl *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

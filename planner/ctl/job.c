@@ -395,7 +395,7 @@ static void begin_again(struct fan_ctl *c, struct ctl_job *j, const char *why)
 {
 	ctl_note(c, "%s begins again: %s", j->name, why);
 	ctl_job_unplan(c, j, FAN_CTL_LINGER_MS);
-	snprintf(j->why, sizeof j->why, "%s", why);
+	ctl_print(j->why, sizeof j->why, "%s", why);
 	j->life++;
 	j->state = CTL_JOB_FREE;
 	j->restores = 0;
@@ -408,7 +408,7 @@ void ctl_job_lost_aggregator(struct fan_ctl *c, uint32_t node, const char *what)
 {
 	char why[FAN_WHY_BYTES];
 
-	snprintf(why, sizeof why, "server %s %s", c->node[node].name, what);
+	ctl_print(why, sizeof why, "server %s %s", c->node[node].name, what);
 	for (uint32_t i = 0; i < c->jobs; i++) {
 		struct ctl_job *j = &c->job[i];
 		bool lost = false;

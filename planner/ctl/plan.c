@@ -115,9 +115,10 @@ static void explain(const struct ctl_draft *d, uint32_t jt, struct ctl_job *j)
 	if (d->e.binding != UINT32_MAX)
 		fan_resource_text(&d->t, d->e.binding, binding, sizeof binding);
 	j->gbps = d->e.job_gbps[jt];
-	snprintf(j->why, sizeof j->why, "%.40s: %.120s; %.4g Gb/s for each worker, bound by %.100s",
-		 d->c->given ? "the plan that was given" : d->c->o.algorithm->name, d->c->cause,
-		 j->gbps, binding);
+	ctl_print(j->why, sizeof j->why,
+		  "%.40s: %.120s; %.4g Gb/s for each worker, bound by %.100s",
+		  d->c->given ? "the plan that was given" : d->c->o.algorithm->name, d->c->cause,
+		  j->gbps, binding);
 }
 
 static void take_job(struct ctl_draft *d, uint32_t jt, const json_t *report)
@@ -152,7 +153,7 @@ static void leave_out(struct fan_ctl *c, struct ctl_job *j, const char *why)
 {
 	char text[FAN_WHY_BYTES];
 
-	snprintf(text, sizeof text, "not planned, since %.80s: %.200s", c->cause, why);
+	ctl_print(text, sizeof text, "not planned, since %.80s: %.200s", c->cause, why);
 	if (strcmp(text, j->why) != 0)
 		ctl_note(c, "%s: %s", j->name, text);
 	memcpy(j->why, text, sizeof j->why);

@@ -342,7 +342,7 @@ static void refused(struct fan_ctl *c, struct ctl_route *r, const struct ctl_nod
 	struct ctl_job *j = &c->job[r->job];
 
 	ctl_note(c, "%s refuses route %u of %s: %s", n->name, r->number, j->name, why);
-	snprintf(j->why, sizeof j->why, "%s refuses route %u: %.200s", n->name, r->number, why);
+	ctl_print(j->why, sizeof j->why, "%s refuses route %u: %.200s", n->name, r->number, why);
 	r->broken = true;
 	if (++j->refusals <= CTL_REFUSALS_MAX)
 		ctl_plan_in(c, FAN_CTL_ARRIVAL_MS, "%s refused a route", n->name);

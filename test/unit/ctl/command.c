@@ -30,6 +30,40 @@ static void command__status_says_what_is_there(void **state)
 	free(text);
 }
 
+/* A name of e acutes, which a bound in bytes cuts in the middle of one. */
+static const char *acutes(unsigned count)
+{
+	static char text[401];
+	for (unsigned i = 0; i < count; i++)
+		snprintf(text + 2 * i, 3, "\xc3\xa9");
+	return text;
+}
+
+static void command__what_strangers_write_stays_one_line(void **state)
+{
+	(void)state;
+	rig_daemons();
+	rig_hello(20, "switch", "S1\\n2026-11-28T00:00:00.000Z S1 is gone\\u001b[2J\\u009b", 1, "");
+	assert_true(rig_refused(20, "no node \"S1?2026-11-28T00:00:00.000Z S1 is gone?[2J??\""));
+	assert_true(rig_noted("gone?[2J??"));
+	rig_hello(21, "switch", acutes(35), 1, "");
+	assert_true(rig_refused(21, "\xc3\xa9?\" in t.json"));
+	for (unsigned i = 0; i < 6; i++) {
+		json_t *o = rig_take(i, "id");
+		if (o)
+			rig_say(i, "{\"error\":%lld,\"why\":\"\\u001b]0;x\\u0007%s\"}",
+				rig_number(o, "id"), acutes(150));
+		json_decref(o);
+	}
+	char *text = ask("status json");
+	json_t *o = json_loads(text, 0, NULL);
+	const json_t *job = json_array_get(json_object_get(o, "jobs"), 0);
+	assert_true(rig_has(rig_text(job, "why"), "refuses route 1: ?]0;x?\xc3\xa9"));
+	assert_int_equal(json_array_size(json_object_get(o, "events")), rig.c->events);
+	json_decref(o);
+	free(text);
+}
+
 static void command__a_plan_can_be_taken_out_and_given_back(void **state)
 {
 	struct fan_why why;
@@ -193,6 +227,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RIG_TEST(command__status_says_what_is_there),
+		RIG_TEST(command__what_strangers_write_stays_one_line),
 		RIG_TEST(command__a_plan_can_be_taken_out_and_given_back),
 		RIG_TEST(command__plans_that_do_not_fit_harm_nobody),
 		RIG_TEST(command__circles_are_refused),
