@@ -29,7 +29,7 @@
 
 struct plan_args {
 	int algorithm; /* its number; the last: all */
-	int seed, paths, roundings, trees, solver, sums_at, vertex, rounding;
+	int seed, paths, roundings, trees, sums_at, vertex, rounding;
 	bool no_bound, no_link_limits, results;
 	char json[ARGS_TEXT_BYTES], topology[ARGS_TEXT_BYTES], from[ARGS_TEXT_BYTES];
 	char attach[ARGS_TEXT_BYTES];
@@ -41,11 +41,9 @@ struct plan_args {
 #define FAN_X(name, run, mend, help) #name,
 static const char *const algorithms[] = {FAN_ALGORITHMS(FAN_X) "all", NULL};
 #undef FAN_X
-static const struct fan_algorithm given = {.name = "given"}; /* by --plan */
-static const char *const solvers[] = {"simplex", "lagrange", NULL};
-static const char *const vertices[] = {"short", "few", NULL}; /* fan_vertex */
-static const char *const roundings[] = {"random", "expect", "search", "columns",
-					NULL};				      /* fan_rounding */
+static const struct fan_algorithm given = {.name = "given"};		      /* by --plan */
+static const char *const vertices[] = {"short", "few", NULL};		      /* fan_vertex */
+static const char *const roundings[] = {"random", "search", "columns", NULL}; /* fan_rounding */
 static const char *const readings[] = {"nearest", "rack", "two-level", NULL}; /* fan_sums_at */
 
 #define AT(field) offsetof(struct plan_args, field)
@@ -61,7 +59,7 @@ static const struct args_option options[] = {
 	 "of a relaxed plan, of which the best is taken; 1 as in the papers (64)"},
 	{"rounding", 0, ARGS_WORD, AT(rounding), 0, 0, roundings, "NAME",
 	 "how grid and inart come from volumes to whole flows: random, as published (the default); "
-	 "expect, by conditional expectations; search, by local search after each drawing; "
+	 "search, by local search after each drawing; "
 	 "columns, by a program over all drawings"},
 	{"vertex", 0, ARGS_WORD, AT(vertex), 0, 0, vertices, "NAME",
 	 "which solution of their program, of many with one rate: short routes (short, the default), or "
@@ -70,8 +68,6 @@ static const struct args_option options[] = {
 	 "which switch sums for a host under switchml and atp: the nearest that can (nearest, the "
 	 "default), its rack's if that can (rack), or the nearest to the worker and then that to the "
 	 "server (two-level: then all plans may sum twice)"},
-	{"solver", 0, ARGS_WORD, AT(solver), 0, 0, solvers, "NAME",
-	 "of the relaxed programs: simplex (the default) or lagrange"},
 	{"from", 0, ARGS_TEXT, AT(from), 0, 0, NULL, "PLAN.json",
 	 "mend this plan, that was made before something changed, instead of making a new one"},
 	{"plan", 0, ARGS_TEXT, AT(plan), 0, 0, NULL, "PLAN.json",
@@ -180,7 +176,6 @@ static void make_plan(const struct fan_topo *t, const struct plan_args *a,
 		.trees = (uint32_t)a->trees,
 		.nodes = fan_plan_defaults.nodes,
 		.choices = fan_plan_defaults.choices,
-		.solver = (enum fan_solver)a->solver,
 		.sums_at = (enum fan_sums_at)a->sums_at,
 		.vertex = (enum fan_vertex)a->vertex,
 		.rounding = (enum fan_rounding)a->rounding,

@@ -12,8 +12,6 @@
  * All are functions of topology, options and seed.  Each leaves a whole plan, that fan_eval
  * accepts, or an error and an empty one. */
 
-enum fan_solver { FAN_SOLVER_SIMPLEX, FAN_SOLVER_LAGRANGE };
-
 /* Which switch sums for a host, under the rules of switchml and atp.  doc/adr/0009 */
 enum fan_sums_at {
 	FAN_SUMS_NEAREST,    /* the nearest one that can sum: GRID's public simulation */
@@ -28,7 +26,6 @@ enum fan_vertex { FAN_VERTEX_SHORT, FAN_VERTEX_FEW };
 /* How volumes become whole flows, for grid and inart. */
 enum fan_rounding {
 	FAN_ROUND_RANDOM, /* at random, as published; the best of o->roundings */
-	FAN_ROUND_EXPECT, /* one worker after the other to where the expected loads are least */
 	FAN_ROUND_SEARCH, /* at random, each followed by local search; the best */
 	/* at random; a program sets shares of all of them, as trees of one plan */
 	FAN_ROUND_COLUMNS,
@@ -41,7 +38,6 @@ struct fan_plan_options {
 	uint32_t trees;	    /* of one job on one server, for `best`; 1: as in the papers */
 	uint32_t nodes;	    /* of branch and bound, for `exact`: more are not looked at */
 	uint32_t choices;   /* whole numbers to be found, for `exact`: more are refused */
-	enum fan_solver solver;
 	enum fan_vertex vertex;
 	enum fan_rounding rounding;
 	enum fan_sums_at sums_at;

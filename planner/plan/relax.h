@@ -31,7 +31,7 @@ struct fan_relax {
 	int *row_of;	  /* by resource: its row, or FAN_COL_NONE */
 	struct fan_lp lp;
 	double gbps;  /* f */
-	double bound; /* nothing over these candidates is better; Lagrangian: above gbps */
+	double bound; /* nothing over these candidates is better */
 };
 
 /* Columns and rows; nothing is solved yet.  `split` by job and server, `servers` apart, or
@@ -76,13 +76,5 @@ double fan_relax_volume(const struct fan_relax *r, int first, uint32_t count);
 
 /* Shares by job and server, `servers` apart, as the solution has them. */
 void fan_relax_shares(const struct fan_relax *r, double *split);
-
-/* ---- lagrange.c: by prices instead of a simplex ---- */
-
-/* Solve `r` to within half a percent, or as near as FAN_LAGRANGE_ROUNDS allow; `split` as it was
- * opened with.  Leaves volumes in r->lp.x as the simplex does, the rate that they reach in
- * r->gbps, and the least bound that prices gave in r->bound.
- * FAN_E_NOMEM */
-int fan_lagrange(struct fan_relax *r, const double *split);
 
 #endif

@@ -8,8 +8,7 @@
 #include "relax.h"
 #include "steps.h"
 
-#define SAME	      1e-9 /* of parts of the model that are equal */
-#define SAME_LAGRANGE 1e-2 /* relative, of rates: it is no nearer */
+#define SAME 1e-9 /* of parts of the model that are equal */
 
 /* ---- what both do ---- */
 
@@ -56,7 +55,7 @@ static int open_cands(struct fan_cands *c, const struct fan_topo *t,
 	return fan_cands_open(c, t, &few);
 }
 
-/* Open and solve, by the solver that is asked for.  `split` as fan_relax_open has it. */
+/* Open and solve.  `split` as fan_relax_open has it. */
 static int solve(struct fan_relax *r, const struct fan_cands *c, const struct fan_plan_options *o,
 		 const double *split)
 {
@@ -64,8 +63,7 @@ static int solve(struct fan_relax *r, const struct fan_cands *c, const struct fa
 
 	if (err)
 		return err;
-	err = o->solver == FAN_SOLVER_LAGRANGE ? fan_lagrange(r, split)
-					       : fan_relax_solve(r, o->vertex == FAN_VERTEX_FEW);
+	err = fan_relax_solve(r, o->vertex == FAN_VERTEX_FEW);
 	if (err)
 		fan_relax_close(r);
 	return err;
@@ -143,20 +141,6 @@ static bool is_equal(const struct fan_topo *t, const double *split)
 	return true;
 }
 
-/* By subgradient: the free split is taken if it is better than equal parts. */
-static int split_by_prices(const struct fan_cands *c, const struct fan_plan_options *o,
-			   struct fan_relax *equal, double *split, struct fan_planned *how)
-{
-	struct fan_relax r = {0};
-	int err = solve(&r, c, o, NULL);
-
-	if (!err && !(equal->gbps >= r.gbps * (1 - SAME_LAGRANGE)))
-		fan_relax_shares(&r, split);
-	how->bound_gbps = r.bound;
-	fan_relax_close(&r);
-	return err;
-}
-
 /* Both phases.  A vertex of the program loads some servers alone where all would do: so the equal
  * split is left only if the program reaches more without; else it is solved already. */
 static int plan_both(const struct fan_topo *t, const struct fan_plan_options *o, double *split,
@@ -172,9 +156,7 @@ static int plan_both(const struct fan_topo *t, const struct fan_plan_options *o,
 	int err = open_cands(&c, t, o);
 	if (!err)
 		err = solve(&r, &c, o, split);
-	if (!err && o->solver == FAN_SOLVER_LAGRANGE)
-		err = split_by_prices(&c, o, &r, split, how);
-	else if (!err)
+	if (!err)
 		err = fan_relax_split(&r, o->vertex == FAN_VERTEX_FEW, split, &how->bound_gbps);
 	bool equal = is_equal(t, split);
 	if (!err && equal)

@@ -8,8 +8,6 @@
 #include "fit.h"
 #include "steps.h"
 
-#define DOUBLINGS 4 /* of the exponent: load / capacity to the power of 16 */
-
 /* One of `count` columns from `first` on, by their volumes; the first if all are zero. */
 static uint32_t pick(const struct fan_relax *r, int first, uint32_t count, struct fan_rng *rng)
 {
@@ -88,136 +86,6 @@ int fan_round(struct fan_plan *p, const struct fan_relax *r, const double *split
 	return err;
 }
 
-/* ---- without chance ---- */
-
-struct expect {
-	const struct fan_relax *r;
-	double *load; /* by row of the program */
-};
-
-static double power(double x)
-{
-	for (unsigned i = 0; i < DOUBLINGS; i++)
-		x *= x;
-	return x;
-}
-
-/* Add `volume` of a column, or of one of the `part` members that it is for. */
-static void load_column(const struct expect *x, int col, double volume, uint32_t part)
-{
-	const struct fan_lp *lp = &x->r->lp;
-
-	for (int i = lp->start[col]; i < lp->start[col + 1]; i++)
-		if (lp->row_high[lp->row[i]] > 0)
-			x->load[lp->row[i]] += volume * lp->value[i] / part;
-}
-
-static double cost_of(const struct expect *x, int col, double volume, uint32_t part)
-{
-	const struct fan_lp *lp = &x->r->lp;
-	double sum = 0;
-
-	for (int i = lp->start[col]; i < lp->start[col + 1]; i++) {
-		double cap = lp->row_high[lp->row[i]], load = x->load[lp->row[i]];
-		if (!(cap > 0))
-			continue;
-		sum += power((load + volume * lp->value[i] / part) / cap) - power(load / cap);
-	}
-	return sum;
-}
-
-static uint32_t least(const struct expect *x, int first, uint32_t count, double volume,
-		      uint32_t part, double *cost)
-{
-	uint32_t best = 0;
-
-	*cost = INFINITY;
-	for (uint32_t i = 0; i < count; i++) {
-		double now = cost_of(x, first + (int)i, volume, part);
-		if (now < *cost) {
-			*cost = now;
-			best = i;
-		}
-	}
-	return best;
-}
-
-/* One member of a group: its expected loads go, and a whole flow comes. */
-static void place_member(const struct expect *x, uint32_t g, uint32_t s, double rate,
-			 struct fan_tree *tree, uint32_t member)
-{
-	const struct fan_relax *r = x->r;
-	const struct fan_cands *c = r->c;
-	uint32_t part = c->group[g].count, at = c->sums, at_route = 0, on_route = 0;
-	double best = INFINITY, cost, more;
-
-	for (uint32_t v = 0; v <= c->sums; v++)
-		for (uint32_t i = 0; i < fan_relax_q_routes(r, g, s, v).count; i++)
-			load_column(x, fan_relax_q(r, g, s, v) + (int)i,
-				    -r->lp.x[fan_relax_q(r, g, s, v) + (int)i], part);
-	for (uint32_t v = 0; v <= c->sums; v++) {
-		uint32_t routes = fan_relax_q_routes(r, g, s, v).count, on = 0;
-		int first = fan_relax_q(r, g, s, v);
-		if (!(fan_relax_volume(r, first, routes) > 0))
-			continue;
-		uint32_t route = least(x, first, routes, rate, part, &cost);
-		more = 0;
-		if (v < c->sums && !fan_tree_sum(tree, c->sum[v]))
-			on = least(x, fan_relax_z(r, tree->job, s, v),
-				   fan_relax_z_routes(r, tree->job, s, v).count, rate, 1, &more);
-		if (cost + more < best) {
-			best = cost + more;
-			at = v;
-			at_route = route;
-			on_route = on;
-		}
-	}
-	load_column(x, fan_relax_q(r, g, s, at) + (int)at_route, rate, part);
-	fan_cands_flow(c, &c->group[g], fan_relax_q_routes(r, g, s, at).first + at_route,
-		       &tree->flow[c->member[c->group[g].first + member]]);
-	if (at == c->sums || fan_tree_sum(tree, c->sum[at]))
-		return;
-	struct fan_span span = fan_relax_z_routes(r, tree->job, s, at);
-	int z = fan_relax_z(r, tree->job, s, at);
-	for (uint32_t i = 0; i < span.count; i++)
-		load_column(x, z + (int)i, -r->lp.x[z + (int)i], 1);
-	load_column(x, z + (int)on_route, rate, 1);
-	fan_tree_add_sum(tree, c->sum[at])->route = c->route[span.first + on_route];
-}
-
-/* Without chance, by conditional expectations.  At first all loads are those of the volumes: what a
- * rounding expects.  Then one worker after the other goes to that of its places where the sum
- * of (expected load / capacity)^16 becomes least.  As fan_round. */
-static int round_expect(struct fan_plan *p, const struct fan_relax *r, const double *split)
-{
-	struct expect x = {.r = r, .load = calloc((size_t)r->lp.rows + 1, sizeof *x.load)};
-	const struct fan_topo *t = r->c->t;
-	int err = x.load ? FAN_OK : FAN_E_NOMEM;
-
-	fan_plan_init(p);
-	for (int col = 0; col < r->lp.cols && x.load; col++)
-		load_column(&x, col, r->lp.x[col], 1);
-	for (uint32_t j = 0; j < t->jobs && !err; j++)
-		for (uint32_t s = 0; s < t->job[j].servers && !err; s++) {
-			double share = split[j * r->servers + s];
-			if (!(share > 0))
-				continue;
-			struct fan_tree *tree = fan_plan_add(p, t, j, t->job[j].server[s], share);
-			err = tree ? FAN_OK : FAN_E_NOMEM;
-			for (uint32_t g = 0; g < r->c->groups && tree; g++)
-				for (uint32_t i = 0;
-				     i < r->c->group[g].count && r->c->group[g].job == j; i++)
-					place_member(&x, g, s, share * t->job[j].weight * r->gbps,
-						     tree, i);
-		}
-	if (!err)
-		err = fan_fit_plan(t, p);
-	if (err)
-		fan_plan_free(p);
-	free(x.load);
-	return err;
-}
-
 /* ---- all of them ---- */
 
 /* Trees of another plan, which is emptied. */
@@ -279,10 +147,6 @@ int fan_round_all(struct fan_plan *p, const struct fan_relax *r, const double *s
 	int err = FAN_OK;
 
 	fan_plan_init(p);
-	if (o->rounding == FAN_ROUND_EXPECT) {
-		err = round_expect(p, r, split);
-		return err ? err : improve(p, r);
-	}
 	for (uint32_t i = 0; i < o->roundings && !err; i++) {
 		struct fan_plan next;
 		err = draw(&next, r, split, rng, o->rounding, how);

@@ -34,7 +34,6 @@
 #define FAN_LP_COLUMNS_MAX    150000 /* larger relaxations are not tried whole */
 #define FAN_BOUND_COLUMNS     25000  /* of the program of flows; else there is the closed form */
 #define FAN_LP_ITERATIONS     200000 /* of the simplex */
-#define FAN_LAGRANGE_ROUNDS   40000  /* of the subgradient */
 #define FAN_PHASE_COLUMNS     6000   /* of the program that is rounded */
 #define FAN_EXACT_NODES_MAX   20000  /* of branch and bound */
 #define FAN_EXACT_CHOICES_MAX 4000   /* whole numbers to be found; larger instances are refused */

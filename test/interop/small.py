@@ -90,9 +90,8 @@ class Worker:
 
     def send(self, kind: int, fields: bytes, body: bytes = b"", flags: int = 0) -> None:
         job, epoch = (0, 0) if kind == JOIN else (self.job, self.epoch)
-        head = struct.pack("<BBHIIHH", 2, kind, flags, job, epoch, self.o.rank, 0) + fields.ljust(
-            16, b"\0"
-        )
+        head = struct.pack("<BBHIIHH", 2, kind, flags, job, epoch, self.o.rank, 0) + \
+            fields.ljust(16, b"\0")
         if kind in (JOIN, BEAT, LEAVE):
             body = body.ljust(60, b"\0")
         covered = b"" if kind == DATA and not flags & SUMMED else body
@@ -112,11 +111,8 @@ class Worker:
                 raise plans.JobError(-17, f"the aggregator speaks version {version}")
             return
         tag = struct.unpack_from("<H", data, 24)[0] & 0xFFF if kind in (RESULT, NEED) else 0
-        if (
-            flags & ~(RESULT_FLAGS if kind == RESULT else 0)
-            or tag > 256
-            or len(body) < BODY_BYTES.get(kind, 0)
-        ):
+        if flags & ~(RESULT_FLAGS if kind == RESULT else 0) or tag > 256 or \
+                len(body) < BODY_BYTES.get(kind, 0):
             return
         if kind in (WELCOME, REFUSE):
             if self.state == JOINING and nonce == self.nonce:
@@ -139,14 +135,8 @@ class Worker:
                 raise plans.JobError(code, f"refused: rank {rank}, have {have:#x}, want {want:#x}")
             return
         window, shards, beat_ms, alive_ms = struct.unpack_from("<HHII", body)
-        if (
-            not 2 <= window <= 4096
-            or shards != 1
-            or not 1 <= beat_ms <= 600000
-            or not 100 <= alive_ms <= 600000
-            or any(body[31:33])
-            or path
-        ):
+        if not 2 <= window <= 4096 or shards != 1 or not 1 <= beat_ms <= 600000 or \
+                not 100 <= alive_ms <= 600000 or any(body[31:33]) or path:
             return
         self.job, self.epoch, self.window, self.alive = job, epoch, window, alive_ms / 1000
         self.beat = max(0.001, min(beat_ms / 1000, self.o.timeout / 4))
@@ -195,19 +185,12 @@ class Worker:
         nonce, o = struct.pack("<Q", self.nonce), self.o
         if self.state == JOINING:
             options = 4 | (2 if o.summed else 0)
-            self.send(
-                JOIN,
-                nonce,
-                struct.pack("<HHHBIB", o.ranks, o.payload, 0, options, o.alive_ms, len(o.job))
-                + o.job.encode(),
-            )
+            self.send(JOIN, nonce, struct.pack("<HHHBIB", o.ranks, o.payload, 0, options,
+                                               o.alive_ms, len(o.job)) + o.job.encode())
             return
         frag = self.lowest() if self.state == READY else None
-        self.send(
-            BEAT,
-            nonce + struct.pack("<Q", frag or 0),
-            (b"\0" if frag is None else b"\2") + self.cookie,
-        )
+        self.send(BEAT, nonce + struct.pack("<Q", frag or 0),
+                  (b"\0" if frag is None else b"\2") + self.cookie)
 
     def step(self) -> None:
         """Do what is due, then wait a little for a datagram."""
@@ -235,11 +218,8 @@ class Worker:
         self.state = LEAVING
         for _ in range(5):
             blamed = sum(1 << r for r in error.blamed) if error else 0
-            self.send(
-                LEAVE,
-                struct.pack("<Q", self.nonce),
-                struct.pack("<b", error.code if error else 0) + blamed.to_bytes(32, "little"),
-            )
+            self.send(LEAVE, struct.pack("<Q", self.nonce),
+                      struct.pack("<b", error.code if error else 0) + blamed.to_bytes(32, "little"))
             end = time.monotonic() + STEP
             while not self.left and time.monotonic() < end:
                 if select.select([self.socket], [], [], 0.01)[0]:
@@ -263,19 +243,14 @@ class Worker:
             op = self.ops[0]
             i, mine = self.next - op.first, op.root == self.o.rank
             count = min(op.full, op.count - i * op.full)
-            flags = (
-                (FIRST if i == 0 else 0)
-                | (LAST if i + 1 == len(op.results) else 0)
-                | (ROOT if mine else 0)
-                | (SUMMED if self.o.summed else 0)
-                | (REDUCE if op.root is not None and op.op != plans.BCAST else 0)
-                | (EMPTY if op.op == plans.BCAST and not mine else 0)
-            )
-            fields = struct.pack(
-                "<QHHhBB", self.next, 0, count, (op.root or 0) << 5, op.op << 4 | op.dtype, 0
-            )
+            flags = (FIRST if i == 0 else 0) | (LAST if i + 1 == len(op.results) else 0) | \
+                (ROOT if mine else 0) | (SUMMED if self.o.summed else 0) | \
+                (REDUCE if op.root is not None and op.op != plans.BCAST else 0) | \
+                (EMPTY if op.op == plans.BCAST and not mine else 0)
+            fields = struct.pack("<QHHhBB", self.next, 0, count, (op.root or 0) << 5,
+                                 op.op << 4 | op.dtype, 0)
             begin = i * op.full * op.size
-            body = b"" if flags & EMPTY else op.data[begin : begin + count * op.size]
+            body = b"" if flags & EMPTY else op.data[begin:begin + count * op.size]
             self.flights[self.next] = [op, i, (fields, body, flags), now]
             self.send(DATA, fields, body, flags)
             self.next += 1
@@ -285,13 +260,8 @@ class Worker:
     def obey_need(self, data: bytes) -> None:
         frag, to, words = struct.unpack_from("<QHxB", data, 16)
         asked = int.from_bytes(data[36:], "little") if words else 1 << to >> 1
-        if (
-            words not in (0, -(-self.o.ranks // 64))
-            or len(data) != 36 + 8 * words
-            or asked >> self.o.ranks
-            or not asked >> self.o.rank & 1
-            or frag not in self.flights
-        ):
+        if words not in (0, -(-self.o.ranks // 64)) or len(data) != 36 + 8 * words or \
+                asked >> self.o.ranks or not asked >> self.o.rank & 1 or frag not in self.flights:
             return
         fields, body, flags = self.flights[frag][2]
         self.flights[frag][3] = time.monotonic()
@@ -305,12 +275,10 @@ class Worker:
             return
         op, i, (fields, _, mine), _ = self.flights[frag]
         empty = bool(mine & REDUCE) and not mine & ROOT
-        if (
-            struct.unpack("<10xHhB", fields[:15])[::2] != (count, kind)
-            or (flags ^ mine) & (FIRST | LAST | REDUCE | (SUMMED if self.o.summed else 0))
-            or bool(flags & EMPTY) != empty
-            or len(data) != 36 + (0 if empty else count * op.size)
-        ):
+        if struct.unpack("<10xHhB", fields[:15])[::2] != (count, kind) or \
+                (flags ^ mine) & (FIRST | LAST | REDUCE | (SUMMED if self.o.summed else 0)) or \
+                bool(flags & EMPTY) != empty or \
+                len(data) != 36 + (0 if empty else count * op.size):
             return
         del self.flights[frag]
         op.results[i] = data[36:]
