@@ -232,15 +232,8 @@ static void say_route(struct text *t, const struct fan_ctl *c, const struct ctl_
 		}
 }
 
-static void say_why(struct text *t, const struct fan_ctl *c, const char *name)
+static void say_why_of(struct text *t, const struct fan_ctl *c, const struct ctl_job *j)
 {
-	uint32_t job = ctl_job_named(c, name);
-
-	if (job == CTL_NONE) {
-		say(t, "error: no job \"%s\"\n", name);
-		return;
-	}
-	const struct ctl_job *j = &c->job[job];
 	say(t, "%s\n", j->why);
 	say_lacks(t, c);
 	say_job(t, c, j);
@@ -250,7 +243,28 @@ static void say_why(struct text *t, const struct fan_ctl *c, const char *name)
 	}
 }
 
+static void say_why(struct text *t, const struct fan_ctl *c, const char *name)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < c->jobs; i++)
+		if (ctl_job_is_of(&c->job[i], name)) {
+			any = true;
+			say_why_of(t, c, &c->job[i]);
+		}
+	if (!any)
+		say(t, "error: no job \"%s\"\n", name);
+}
+
 /* ---- orders ---- */
+
+static bool is_taken(const struct fan_ctl *c, const char *name)
+{
+	for (uint32_t i = 0; i < c->jobs; i++)
+		if (ctl_job_is_of(&c->job[i], name))
+			return true;
+	return false;
+}
 
 static void order_admit(struct text *t, struct fan_ctl *c, json_t *said)
 {
@@ -267,10 +281,15 @@ static void order_admit(struct text *t, struct fan_ctl *c, json_t *said)
 		say(t, "error: %s\n", why.text[0] ? why.text : "expected a JSON object, one job");
 		return;
 	}
-	if (ctl_job_named(c, name) != CTL_NONE)
-		err = fan_why_set(&why, FAN_E_CONFIG, "job \"%s\" is there already", name);
-	else
-		err = ctl_job_admit(c, &topo, 0, &why);
+	for (uint32_t i = 0; i < topo.jobs && !err; i++)
+		if (is_taken(c, name) || is_taken(c, topo.job[i].name))
+			err = fan_why_set(&why, FAN_E_CONFIG, "job \"%s\" is there already", name);
+	for (uint32_t i = 0; i < topo.jobs && !err; i++) {
+		err = ctl_job_admit(c, &topo, i, &why);
+		for (uint32_t k = 0; k < c->jobs && err; k++) /* all groups, or none */
+			if (ctl_job_is_of(&c->job[k], name))
+				ctl_job_free(c, &c->job[k]);
+	}
 	fan_topo_free(&topo);
 	if (err) {
 		say(t, "error: %s\n", why.text[0] ? why.text : fan_err_text(err));
@@ -283,13 +302,17 @@ static void order_admit(struct text *t, struct fan_ctl *c, json_t *said)
 
 static void order_end(struct text *t, struct fan_ctl *c, const char *name)
 {
-	uint32_t job = ctl_job_named(c, name);
+	bool any = false;
 
-	if (job == CTL_NONE) {
+	for (uint32_t i = 0; i < c->jobs; i++)
+		if (ctl_job_is_of(&c->job[i], name)) {
+			any = true;
+			ctl_job_end(c, i, "by order");
+		}
+	if (!any) {
 		say(t, "error: no job \"%s\"\n", name);
 		return;
 	}
-	ctl_job_end(c, job, "by order");
 	ctl_plan_in(c, 0, "job %s has ended", name);
 	say(t, "ok\n");
 }

@@ -120,6 +120,15 @@ uint32_t ctl_job_named(const struct fan_ctl *c, const char *name)
 	return CTL_NONE;
 }
 
+bool ctl_job_is_of(const struct ctl_job *j, const char *name)
+{
+	const size_t bytes = fan_job_name_bytes(j->name, j->groups);
+
+	return j->said && name &&
+	       (strcmp(j->name, name) == 0 ||
+		(j->groups && strlen(name) == bytes && memcmp(name, j->name, bytes) == 0));
+}
+
 /* ---- begin and end ---- */
 
 /* From which hosts nodes dial, where the topology says so: plans do without it. */
@@ -156,6 +165,7 @@ static int load_nodes(struct fan_ctl *c, const struct fan_topo *t)
 		memcpy(n->name, t->node[i].name, sizeof n->name);
 		n->kind = t->node[i].kind;
 		n->conn = CTL_NONE;
+		n->parent = t->node[i].parent == FAN_NODE_NONE ? CTL_NONE : t->node[i].parent;
 		n->since_ns = c->now_ns;
 		n->gbps = t->node[i].gbps - t->node[i].background_gbps;
 		if (n->kind == FAN_NODE_WORKER) /* who says when they are there */

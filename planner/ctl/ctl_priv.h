@@ -40,9 +40,13 @@ struct ctl_node {
 	bool empty;	   /* drained, and it has been noted that no route goes by it */
 	uint32_t goes;	   /* times that it went; forgotten after a calm */
 	uint64_t offer_ns; /* when to look for better paths by it; 0: it has been done */
-	uint32_t list;	   /* number of the last list of neighbours sent to it; 0: none */
-	bool list_is_old;  /* since then one of them has come or gone */
-	uint32_t strays;   /* routes of an earlier controller there */
+	uint32_t parent;   /* of a server: the one that its sums go up to; CTL_NONE */
+	/* where it says that they do, and as which of how many; empty: nowhere */
+	char above[CTL_ADDRESS_BYTES];
+	uint32_t index, siblings;
+	uint32_t list;	  /* number of the last list of neighbours sent to it; 0: none */
+	bool list_is_old; /* since then one of them has come or gone */
+	uint32_t strays;  /* routes of an earlier controller there */
 	uint16_t stray[FAN_ROUTES_MAX];
 	uint64_t stray_ns; /* when they may go */
 };
@@ -140,7 +144,8 @@ enum ctl_job_state {
 
 struct ctl_job {
 	char name[FAN_TOPO_NAME_MAX + 1];
-	json_t *said; /* as the topology has it; NULL: it has ended, the place is free */
+	json_t *said;		/* as the topology has it; NULL: it has ended, the place is free */
+	uint32_t group, groups; /* of a job: it is one of them; groups 0: it is whole */
 	uint32_t ranks;
 	uint32_t *worker; /* by rank: node */
 	struct ctl_rank *rank;
@@ -242,6 +247,9 @@ void ctl_plan_in(struct fan_ctl *c, uint32_t ms, const char *format, ...)
 
 uint32_t ctl_node_named(const struct fan_ctl *c, const char *name);
 uint32_t ctl_job_named(const struct fan_ctl *c, const char *name);
+
+/* Is it called so, or a group of the job that is? */
+bool ctl_job_is_of(const struct ctl_job *j, const char *name);
 
 /* node.c: daemons */
 

@@ -25,8 +25,11 @@ static json_t *nodes_json(const struct ctl_draft *d)
 	for (uint32_t i = 0, k = 0; i < d->c->nodes; i++)
 		if (is_up(d, i)) {
 			double load_gbps = d->all_up ? 0 : d->c->node[i].load_gbps;
-			json_array_append_new(list,
-					      ctl_load_on(json_array_get(nodes, i), load_gbps));
+			json_t *one = ctl_load_on(json_array_get(nodes, i), load_gbps);
+			json_t *node = json_copy(one);
+			json_decref(one);
+			json_object_del(node, "parent"); /* which may be away */
+			json_array_append_new(list, node);
 			d->map[k++] = i;
 		}
 	return list;
@@ -56,13 +59,21 @@ static json_t *links_json(const struct ctl_draft *d)
 	return list;
 }
 
+/* Is the server there, and who adds up what it sums? */
+static bool serves(const struct ctl_draft *d, uint32_t server)
+{
+	const uint32_t parent = d->c->node[server].parent;
+
+	return is_up(d, server) && (parent == CTL_NONE || is_up(d, parent));
+}
+
 static int add_job(struct ctl_draft *d, json_t *list, uint32_t job)
 {
 	const struct ctl_job *j = &d->c->job[job];
 	json_t *said = json_copy(j->said), *servers = json_array();
 
 	for (uint32_t i = 0; i < j->servers; i++)
-		if (is_up(d, j->server[i]))
+		if (serves(d, j->server[i]))
 			json_array_append_new(servers, json_string(d->c->node[j->server[i]].name));
 	bool any = json_array_size(servers) > 0;
 	json_object_set_new(said, "servers", servers);
@@ -258,6 +269,28 @@ bool ctl_draft_restores(const struct ctl_draft *d, uint32_t jt)
 	return j->restores && k == j->restores;
 }
 
+/* Do the sums of the part's server go where the topology says, if anywhere? */
+static int check_parent(struct ctl_draft *d, const struct fan_install_part *part)
+{
+	const struct ctl_node *n = &d->c->node[d->map[part->server]];
+	const struct fan_job *job = &d->t.job[part->job];
+	const struct ctl_node *parent =
+		n->parent == CTL_NONE || !job->groups ? NULL : &d->c->node[n->parent];
+
+	if (d->all_up || (!job->groups && !n->above[0]))
+		return FAN_OK;
+	if (!parent)
+		return fan_why_set(&d->why, FAN_E_CONFIG,
+				   "server \"%s\": expected a parent here and in %s, or in neither",
+				   n->name, d->c->o.file);
+	if (strcmp(n->above, parent->listen) == 0 && n->siblings == job->groups &&
+	    n->index == job->group)
+		return FAN_OK;
+	return fan_why_set(&d->why, FAN_E_CONFIG,
+			   "server \"%s\": start it with --parent %s --siblings %u --index %u",
+			   n->name, parent->listen, job->groups, job->group);
+}
+
 static int make_install(struct ctl_draft *d)
 {
 	const struct fan_install_options o = {.first = 1, .slots = slots_to_share(d)};
@@ -265,6 +298,8 @@ static int make_install(struct ctl_draft *d)
 
 	for (uint32_t i = 0; i < d->in.parts && !err; i++)
 		err = check_shards(d, &d->in.part[i]);
+	for (uint32_t i = 0; i < d->in.parts && !err; i++)
+		err = check_parent(d, &d->in.part[i]);
 	for (uint32_t j = 0; j < d->t.jobs && !err; j++)
 		if (d->c->job[d->job_of[j]].state != CTL_JOB_FREE && !ctl_draft_fits_parts(d, j) &&
 		    !ctl_draft_restores(d, j))

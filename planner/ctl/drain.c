@@ -12,10 +12,10 @@
 
 #include "ctl_priv.h"
 
-/* Can the job begin again without this server? */
+/* Can the job begin again without this server?  Of a group's, and their parent, none is spare. */
 static bool has_other(const struct fan_ctl *c, const struct ctl_job *j, uint32_t node)
 {
-	for (uint32_t i = 0; i < j->servers; i++)
+	for (uint32_t i = 0; i < j->servers && !j->groups; i++)
 		if (j->server[i] != node && ctl_is_used(&c->node[j->server[i]]))
 			return true;
 	return false;
@@ -27,7 +27,8 @@ static int check_server(const struct fan_ctl *c, uint32_t node, struct fan_why *
 		const struct ctl_job *j = &c->job[i];
 		bool is_here = false;
 		for (uint32_t p = 0; p < j->parts && j->state != CTL_JOB_FREE; p++)
-			is_here |= j->part[p].server == node;
+			is_here |= j->part[p].server == node ||
+				   (j->groups && c->node[j->part[p].server].parent == node);
 		if (is_here && !has_other(c, j, node))
 			return fan_why_set(why, FAN_E_CONFIG,
 					   "job \"%s\" has no other server that is there: end it, "

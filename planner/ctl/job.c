@@ -16,13 +16,16 @@
 /* ---- lines out ---- */
 
 /* What the part is called at its aggregator.  Later lives must not meet members of earlier ones,
- * and have the same tenant: the name begins with the job's and '/'. */
+ * and have the same tenant: the name begins with the job's and '/'.  Parts of groups have one name,
+ * since their servers add up what is called alike. */
 static void part_name(const struct ctl_job *j, uint32_t part, char *text)
 {
+	const int bytes = (int)fan_job_name_bytes(j->name, j->groups);
+
 	if (j->life)
-		snprintf(text, CTL_PART_BYTES, "%s/%u~%u", j->name, part, j->life % 1000);
+		snprintf(text, CTL_PART_BYTES, "%.*s/%u~%u", bytes, j->name, part, j->life % 1000);
 	else
-		snprintf(text, CTL_PART_BYTES, "%s/%u", j->name, part);
+		snprintf(text, CTL_PART_BYTES, "%.*s/%u", bytes, j->name, part);
 }
 
 static json_t *part_json(const struct fan_ctl *c, const struct ctl_job *j, uint32_t part,
@@ -404,19 +407,43 @@ static void begin_again(struct fan_ctl *c, struct ctl_job *j, const char *why)
 			j->rank[r].parts_state = CTL_PARTS_AGAIN;
 }
 
+/* Has the job a part that is summed there, or that goes up to there? */
+static bool needs(const struct fan_ctl *c, const struct ctl_job *j, uint32_t node)
+{
+	for (uint32_t p = 0; p < j->parts; p++) {
+		const uint32_t server = j->part[p].server;
+		if (server == node || (j->groups && c->node[server].parent == node))
+			return true;
+	}
+	return false;
+}
+
+/* All groups of a job are in the same life. */
+static bool is_group_beside(const struct ctl_job *a, const struct ctl_job *b)
+{
+	const size_t bytes = fan_job_name_bytes(a->name, a->groups);
+
+	return a->groups && b->groups && b->said &&
+	       bytes == fan_job_name_bytes(b->name, b->groups) &&
+	       memcmp(a->name, b->name, bytes) == 0;
+}
+
 void ctl_job_lost_aggregator(struct fan_ctl *c, uint32_t node, const char *what)
 {
+	bool lost[FAN_TOPO_JOBS_MAX] = {false};
 	char why[FAN_WHY_BYTES];
 
 	ctl_print(why, sizeof why, "server %s %s", c->node[node].name, what);
 	for (uint32_t i = 0; i < c->jobs; i++) {
-		struct ctl_job *j = &c->job[i];
-		bool lost = false;
-		for (uint32_t p = 0; p < j->parts; p++)
-			lost |= j->part[p].server == node;
-		if (lost)
-			begin_again(c, j, why);
+		if (!needs(c, &c->job[i], node))
+			continue;
+		lost[i] = true;
+		for (uint32_t k = 0; k < c->jobs; k++)
+			lost[k] |= is_group_beside(&c->job[i], &c->job[k]);
 	}
+	for (uint32_t i = 0; i < c->jobs; i++)
+		if (lost[i])
+			begin_again(c, &c->job[i], why);
 }
 
 static struct ctl_job *place_for(struct fan_ctl *c)
@@ -459,7 +486,7 @@ int ctl_job_admit(struct fan_ctl *c, const struct fan_topo *t, uint32_t job, str
 		return fan_why_set(
 			why, FAN_E_CONFIG,
 			"job \"%s\" has %u workers: expected 2 to %d, which one aggregator "
-			"takes; split it into several",
+			"takes; more need servers with a parent",
 			from->name, from->workers, FAN_RANKS_MAX);
 	}
 	struct ctl_job *j = place_for(c);
@@ -471,6 +498,8 @@ int ctl_job_admit(struct fan_ctl *c, const struct fan_topo *t, uint32_t job, str
 	memcpy(j->name, from->name, sizeof j->name);
 	j->said = json_incref(said);
 	json_decref(topo);
+	j->group = from->group;
+	j->groups = from->groups;
 	j->ranks = from->workers;
 	j->servers = from->servers;
 	j->worker = calloc(j->ranks, sizeof *j->worker);

@@ -39,8 +39,8 @@ static void is_gone(struct fan_ctl *c, uint32_t node, const char *cause)
 /* ---- hello ---- */
 
 struct hello {
-	const char *kind, *name, *listen;
-	json_int_t shards, slots, started;
+	const char *kind, *name, *listen, *above;
+	json_int_t shards, slots, started, index, siblings;
 	const json_t *routes;
 };
 
@@ -53,6 +53,10 @@ static bool read_hello(struct fan_ctl *c, uint32_t conn, const json_t *line, str
 	h->slots = json_integer_value(json_object_get(line, "slots"));
 	h->started = json_integer_value(json_object_get(line, "started"));
 	h->routes = json_object_get(line, "routes");
+	const json_t *above = json_object_get(line, "above");
+	h->above = above ? json_string_value(json_object_get(above, "at")) : "";
+	h->index = json_integer_value(json_object_get(above, "index"));
+	h->siblings = json_integer_value(json_object_get(above, "siblings"));
 	if (!h->kind || !h->name || !h->listen || strlen(h->listen) >= CTL_ADDRESS_BYTES ||
 	    !c->o.is_address(h->listen))
 		ctl_refuse(c, conn, "hello: expected hello, name, and listen as ADDR:PORT");
@@ -60,6 +64,10 @@ static bool read_hello(struct fan_ctl *c, uint32_t conn, const json_t *line, str
 		 h->slots > (json_int_t)FAN_SLOTS_MAX * FAN_SHARDS_MAX)
 		ctl_refuse(c, conn, "hello of \"%.63s\": expected shards from 1 to %d, and slots",
 			   h->name, FAN_SHARDS_MAX);
+	else if (!h->above || strlen(h->above) >= CTL_ADDRESS_BYTES || h->index < 0 ||
+		 (above && h->index >= h->siblings) || h->siblings > FAN_RANKS_MAX)
+		ctl_refuse(c, conn, "hello of \"%.63s\": expected above with at, index, siblings",
+			   h->name);
 	else
 		return true;
 	return false;
@@ -144,6 +152,9 @@ void ctl_node_hello(struct fan_ctl *c, uint32_t conn, const json_t *line)
 	n->shards = (uint32_t)h.shards;
 	n->slots = (uint32_t)h.slots;
 	n->started = (int64_t)h.started;
+	snprintf(n->above, sizeof n->above, "%s", h.above);
+	n->index = (uint32_t)h.index;
+	n->siblings = (uint32_t)h.siblings;
 	ctl_note(c, "%s %s %s at %s, with %zu routes", kind_text(n->kind), n->name,
 		 n->state == CTL_NEVER ? "is there" : "is back", n->listen,
 		 json_array_size(h.routes));

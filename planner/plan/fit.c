@@ -40,6 +40,8 @@ uint32_t fan_fit_trees(const struct fan_topo *t, uint32_t job, uint32_t server, 
 			members += t->job[j].workers;
 			jobs += t->job[j].server[s] == server;
 		}
+	if (t->job[job].groups) /* all groups cut alike: not at all */
+		return 1;
 	if (t->job[job].servers > 1)
 		servers = t->job[job].servers;
 	const uint32_t bounds[] = {

@@ -281,6 +281,10 @@ static int check_job(const struct maker *m, uint32_t j, uint32_t parts)
 			"trees: %u of job \"%s\": at most %d can be installed; plan with "
 			"fewer, by --trees",
 			parts, job->name, FAN_PARTS_MAX);
+	if (job->groups && parts > 1)
+		return fan_why_set(m->why, FAN_E_CONFIG,
+				   "trees: %u of job \"%s\": a group of a job has one", parts,
+				   job->name);
 	if (parts == 0)
 		return fan_why_set(m->why, FAN_E_CONFIG, "trees: none of job \"%s\"", job->name);
 	return FAN_OK;

@@ -75,14 +75,14 @@ uint32_t fan_install_count(const struct fan_install_entry *e);
 /* A new reference, or NULL without memory:
  *
  *     {"parts": [{"route", "job", "part", "name", "server", "share", "cut": [FROM, TO], "gbps",
- *                 "ranks"}],
+ *                 "ranks", "group": [NUMBER, OF HOW MANY]}],
  *      "workers": [{"worker", "job", "rank", "joins": [{"route", "at"}]}],
  *      "switches": [{"name", "routes": [{"route", "quota",
  *                    "entries": [{"from", "ranks", "next", "depth", "sums"}]}]}],
  *      "servers": [{"name", "routes": [ROUTE]}]}
  *
- * "from" is null for workers that join here; "ranks" is text, as "0-3,7"; "sums" is how many
- * ranks are summed, or false. */
+ * Parts of a job's groups have one name, and "group".  "from" is null for workers that join here;
+ * "ranks" is text, as "0-3,7"; "sums" is how many ranks are summed, or false. */
 json_t *fan_install_json(const struct fan_install *in);
 
 #endif

@@ -57,12 +57,17 @@ static json_t *part_json(const struct fan_install *in, const struct fan_install_
 	double whole = (double)(UINT64_C(1) << FAN_CUT_BITS);
 	char text[NAME_BYTES];
 
-	snprintf(text, sizeof text, "%s/%u", job->name, part->number);
-	return json_pack("{si ss si ss ss sf s[II] sf si}", "route", (int)part->route, "job",
-			 job->name, "part", (int)part->number, "name", text, "server",
-			 in->t->node[part->server].name, "share",
-			 (double)(part->to - part->from) / whole, "cut", (json_int_t)part->from,
-			 (json_int_t)part->to, "gbps", part->gbps, "ranks", (int)job->workers);
+	snprintf(text, sizeof text, "%.*s/%u", (int)fan_job_name_bytes(job->name, job->groups),
+		 job->name, part->number);
+	json_t *o = json_pack(
+		"{si ss si ss ss sf s[II] sf si}", "route", (int)part->route, "job", job->name,
+		"part", (int)part->number, "name", text, "server", in->t->node[part->server].name,
+		"share", (double)(part->to - part->from) / whole, "cut", (json_int_t)part->from,
+		(json_int_t)part->to, "gbps", part->gbps, "ranks", (int)job->workers);
+	if (o && job->groups)
+		json_object_set_new(o, "group",
+				    json_pack("[ii]", (int)job->group, (int)job->groups));
+	return o;
 }
 
 static json_t *worker_json(const struct fan_install *in, uint32_t job, uint32_t rank)

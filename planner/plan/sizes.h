@@ -4,13 +4,14 @@
 #define FAN_PLAN_SIZES_H
 
 /* What may be asked */
-#define FAN_TOPO_NODES_MAX 16384
-#define FAN_TOPO_LINKS_MAX 65536
-#define FAN_TOPO_JOBS_MAX  256
-#define FAN_TOPO_NAME_MAX  63	/* bytes of a node's or job's name */
-#define FAN_TOPO_GBPS_MIN  1e-9 /* rates outside of these are mistakes */
-#define FAN_TOPO_GBPS_MAX  1e9
-#define FAN_WHY_BYTES	   320 /* a text that says what was wrong, and its zero */
+#define FAN_TOPO_NODES_MAX   16384
+#define FAN_TOPO_LINKS_MAX   65536
+#define FAN_TOPO_JOBS_MAX    256
+#define FAN_TOPO_NAME_MAX    63	  /* bytes of a node's or job's name */
+#define FAN_GROUP_NAME_BYTES 4	  /* "@255" behind a job's name */
+#define FAN_TOPO_GBPS_MIN    1e-9 /* rates outside of these are mistakes */
+#define FAN_TOPO_GBPS_MAX    1e9
+#define FAN_WHY_BYTES	     320 /* a text that says what was wrong, and its zero */
 
 /* What is answered */
 #define FAN_HOPS_MAX  24   /* links of one route */

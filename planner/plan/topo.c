@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/err.h"
+#include "core/base/limits.h"
 
 int fan_why_set(struct fan_why *why, int err, const char *format, ...)
 {
@@ -67,6 +68,7 @@ int fan_topo_add_node(struct fan_topo *t, const char *name, enum fan_node_kind k
 	snprintf(n->name, sizeof n->name, "%s", name);
 	n->kind = kind;
 	n->gbps = gbps;
+	n->parent = FAN_NODE_NONE;
 	return FAN_OK;
 }
 
@@ -100,6 +102,15 @@ int fan_topo_add_job(struct fan_topo *t, const char *name, uint32_t workers, uin
 	return FAN_OK;
 }
 
+uint32_t fan_topo_children(const struct fan_topo *t, uint32_t node)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < t->nodes; i++)
+		count += t->node[i].parent == node;
+	return count;
+}
+
 int fan_topo_add_all(struct fan_topo *t, const char *name)
 {
 	int err = fan_topo_add_job(t, name, t->nodes, t->nodes);
@@ -109,10 +120,112 @@ int fan_topo_add_all(struct fan_topo *t, const char *name)
 	for (uint32_t i = 0; i < t->nodes; i++) {
 		if (t->node[i].kind == FAN_NODE_WORKER)
 			j->worker[j->workers++] = i;
-		else if (t->node[i].kind == FAN_NODE_SERVER)
+		else if (t->node[i].kind == FAN_NODE_SERVER && !fan_topo_children(t, i))
 			j->server[j->servers++] = i;
 	}
 	return FAN_OK;
+}
+
+/* ---- groups ---- */
+
+uint32_t fan_job_name_bytes(const char *name, uint32_t groups)
+{
+	const char *at = groups ? strrchr(name, '@') : NULL;
+
+	return (uint32_t)(at ? (size_t)(at - name) : strlen(name));
+}
+
+/* Can the job be split into `groups`, those who sum below `parent`? */
+static int check_groups(const struct fan_topo *t, uint32_t j, uint32_t parent, uint32_t groups,
+			struct fan_why *why)
+{
+	const struct fan_job *job = &t->job[j];
+
+	for (uint32_t s = 0; s < job->servers; s++)
+		if (t->node[job->server[s]].parent != parent)
+			return fan_why_set(
+				why, FAN_E_CONFIG,
+				"jobs[%u].servers[%u]: \"%s\" has not the parent \"%s\", "
+				"as others have",
+				j, s, t->node[job->server[s]].name, t->node[parent].name);
+	if (job->servers != groups)
+		return fan_why_set(why, FAN_E_CONFIG,
+				   "jobs[%u].servers: %u of the %u whose parent is \"%s\": "
+				   "expected all, which it adds up",
+				   j, job->servers, groups, t->node[parent].name);
+	if (groups < 2 || job->workers % groups || job->workers / groups < 2 ||
+	    job->workers / groups > FAN_RANKS_MAX)
+		return fan_why_set(why, FAN_E_CONFIG,
+				   "jobs[%u].workers: %u for %u servers below \"%s\": expected 2 "
+				   "servers or more, and as many workers for each, 2 to %d",
+				   j, job->workers, groups, t->node[parent].name, FAN_RANKS_MAX);
+	if (strlen(job->name) > FAN_TOPO_NAME_MAX - FAN_GROUP_NAME_BYTES)
+		return fan_why_set(why, FAN_E_CONFIG,
+				   "jobs[%u].name: expected at most %d bytes for a job of groups",
+				   j, FAN_TOPO_NAME_MAX - FAN_GROUP_NAME_BYTES);
+	return FAN_OK;
+}
+
+/* Group `g` of job `j`, which is still whole: a job of its own. */
+static int add_group(struct fan_topo *t, uint32_t j, uint32_t g, struct fan_why *why)
+{
+	const struct fan_job from = t->job[j];
+	const uint32_t groups = from.servers, each = from.workers / groups;
+	char name[FAN_TOPO_NAME_MAX + 1];
+
+	snprintf(name, sizeof name, "%.*s@%u", FAN_TOPO_NAME_MAX - FAN_GROUP_NAME_BYTES, from.name,
+		 g % FAN_TOPO_JOBS_MAX);
+	for (uint32_t i = 0; i < t->jobs; i++)
+		if (strcmp(t->job[i].name, name) == 0)
+			return fan_why_set(why, FAN_E_CONFIG,
+					   "jobs[%u].name: \"%s\" is the name of a group of "
+					   "\"%s\"",
+					   i, name, from.name);
+	int err = fan_topo_add_job(t, name, each, 1);
+	if (err)
+		return err == FAN_E_INVALID ? fan_why_set(why, FAN_E_CONFIG,
+							  "jobs: more than %d, groups counted",
+							  FAN_TOPO_JOBS_MAX)
+					    : err;
+	struct fan_job *to = &t->job[t->jobs - 1];
+	memcpy(to->worker, from.worker + g * each, each * sizeof *to->worker);
+	to->workers = each;
+	to->server[0] = from.server[g];
+	to->servers = 1;
+	to->weight = from.weight;
+	to->demand_gbps = from.demand_gbps;
+	to->group = g;
+	to->groups = groups;
+	return FAN_OK;
+}
+
+/* The last group, which is complete, takes the place of the whole job. */
+static void replace_job(struct fan_topo *t, uint32_t j)
+{
+	free(t->job[j].worker);
+	free(t->job[j].server);
+	t->job[j] = t->job[--t->jobs];
+}
+
+int fan_topo_split(struct fan_topo *t, struct fan_why *why)
+{
+	int err = FAN_OK;
+
+	for (uint32_t j = 0, jobs = t->jobs; j < jobs && !err; j++) {
+		const struct fan_job *job = &t->job[j];
+		uint32_t parent = FAN_NODE_NONE;
+		for (uint32_t s = 0; s < job->servers && parent == FAN_NODE_NONE; s++)
+			parent = t->node[job->server[s]].parent;
+		if (parent == FAN_NODE_NONE || job->groups)
+			continue;
+		const uint32_t groups = fan_topo_children(t, parent);
+		err = check_groups(t, j, parent, groups, why);
+		for (uint32_t g = 1; g <= groups && !err; g++)
+			err = add_group(t, j, g % groups, why);
+		if (!err)
+			replace_job(t, j);
+	}
+	return err;
 }
 
 static void list_arcs(struct fan_topo *t)

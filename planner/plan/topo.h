@@ -26,6 +26,7 @@ struct fan_node {
 	double background_gbps;		     /* of it in use by others */
 	char address[FAN_TOPO_NAME_MAX + 1]; /* that it dials a controller from; empty: any */
 	uint32_t first, degree;		     /* its outgoing arcs: `out` of the topology */
+	uint32_t parent; /* of a server: the one that its sums go up to; FAN_NODE_NONE */
 };
 
 struct fan_link {
@@ -35,13 +36,15 @@ struct fan_link {
 	double delay_us;
 };
 
-/* Workers that need one another's sums.  Its model is split over its servers. */
+/* Workers that need one another's sums.  Its model is split over its servers; or its workers are,
+ * where these have a parent: into a group for each server, and each group is a job here. */
 struct fan_job {
 	char name[FAN_TOPO_NAME_MAX + 1];
 	uint32_t *worker, workers;
 	uint32_t *server, servers;
-	double weight;	    /* its rate, relative to that of other jobs */
-	double demand_gbps; /* what it must get; 0: whatever there is */
+	double weight;		/* its rate, relative to that of other jobs */
+	double demand_gbps;	/* what it must get; 0: whatever there is */
+	uint32_t group, groups; /* which of how many groups; groups 0: it is whole */
 };
 
 struct fan_topo {
@@ -77,6 +80,16 @@ int fan_topo_add_job(struct fan_topo *t, const char *name, uint32_t workers, uin
 
 /* One job of all workers and all servers, in the order of the nodes. */
 int fan_topo_add_all(struct fan_topo *t, const char *name);
+
+/* Split each job whose servers have a parent into groups, NAME@0, NAME@1, ...: server i sums the
+ * i-th of equal runs of its workers.  FAN_E_CONFIG with `why`; FAN_E_NOMEM. */
+int fan_topo_split(struct fan_topo *t, struct fan_why *why);
+
+/* How many servers have this one as parent. */
+uint32_t fan_topo_children(const struct fan_topo *t, uint32_t node);
+
+/* Bytes of the name of the job that a group is of, or of its own if it is whole. */
+uint32_t fan_job_name_bytes(const char *name, uint32_t groups);
 
 /* Everything is there: make `out` and `cap`, and see that it makes sense.
  *

@@ -157,8 +157,8 @@ static int read_address(struct reader *r, const json_t *from, const char **addre
 
 static int read_node(struct reader *r, const json_t *from)
 {
-	static const char *const keys[] = {"name",    "kind", "gbps", "background_gbps",
-					   "address", NULL};
+	static const char *const keys[] = {"name",    "kind",	"gbps", "background_gbps",
+					   "address", "parent", NULL};
 	const char *address;
 	const char *name;
 	enum fan_node_kind kind = FAN_NODE_WORKER;
@@ -201,6 +201,33 @@ static int node_named(struct reader *r, const char *key, const json_t *value, ui
 		return bad(r, key, "no node \"%s\"", json_string_value(value));
 	*node = (uint32_t)json_integer_value(at);
 	return FAN_OK;
+}
+
+/* Once all nodes are known: where a server's sums go up to. */
+static int read_parents(struct reader *r, const json_t *root)
+{
+	const json_t *list = json_object_get(root, "nodes");
+	int err = FAN_OK;
+
+	for (uint32_t i = 0; i < r->t->nodes && !err; i++) {
+		const json_t *value = json_object_get(json_array_get(list, i), "parent");
+		struct fan_node *n = &r->t->node[i];
+		if (!value)
+			continue;
+		snprintf(r->place, sizeof r->place, "nodes[%u]", i);
+		err = node_named(r, "parent", value, &n->parent);
+		if (!err && (n->kind != FAN_NODE_SERVER || n->parent == i ||
+			     r->t->node[n->parent].kind != FAN_NODE_SERVER))
+			err = bad(r, "parent", "expected another server's name, at a server");
+	}
+	for (uint32_t i = 0; i < r->t->nodes && !err; i++) {
+		uint32_t parent = r->t->node[i].parent;
+		snprintf(r->place, sizeof r->place, "nodes[%u]", i);
+		if (parent != FAN_NODE_NONE && r->t->node[parent].parent != FAN_NODE_NONE)
+			err = bad(r, "parent", "\"%s\" has a parent itself: expected one level",
+				  r->t->node[parent].name);
+	}
+	return err;
 }
 
 /* Room for what goes over the links that there are, and one more. */
@@ -299,7 +326,7 @@ static int read_members(struct reader *r, const json_t *from, const char *key,
 	char place[PLACE_BYTES], text[PLACE_BYTES];
 
 	for (uint32_t i = 0; !list && i < r->t->nodes; i++)
-		if (r->t->node[i].kind == kind)
+		if (r->t->node[i].kind == kind && !fan_topo_children(r->t, i))
 			at[(*count)++] = i;
 	if (list && !json_is_array(list))
 		return bad(r, key, "expected a list of names, got %s",
@@ -322,9 +349,26 @@ static int read_members(struct reader *r, const json_t *from, const char *key,
 	return FAN_OK;
 }
 
+/* "group": [NUMBER, OF HOW MANY], of jobs that were split before. */
+static int read_group(struct reader *r, const json_t *from, struct fan_job *j)
+{
+	const json_t *group = json_object_get(from, "group");
+	json_int_t number = json_integer_value(json_array_get(group, 0));
+	json_int_t groups = json_integer_value(json_array_get(group, 1));
+
+	if (!group)
+		return FAN_OK;
+	if (json_array_size(group) != 2 || number < 0 || number >= groups ||
+	    groups > FAN_TOPO_JOBS_MAX || j->servers > 1 || !strchr(j->name, '@'))
+		return bad(r, "group", "expected as fanin plan --topology writes it");
+	j->group = (uint32_t)number;
+	j->groups = (uint32_t)groups;
+	return FAN_OK;
+}
+
 static int read_job(struct reader *r, const json_t *from)
 {
-	static const char *const keys[] = {"name",   "workers",	    "servers",
+	static const char *const keys[] = {"name",   "workers",	    "servers", "group",
 					   "weight", "demand_gbps", NULL};
 	const char *name;
 	double weight = 1, demand = 0;
@@ -348,7 +392,7 @@ static int read_job(struct reader *r, const json_t *from)
 	err = read_members(r, from, "workers", FAN_NODE_WORKER, j->worker, &j->workers);
 	if (!err)
 		err = read_members(r, from, "servers", FAN_NODE_SERVER, j->server, &j->servers);
-	return err;
+	return err ? err : read_group(r, from, j);
 }
 
 /* A list of objects. */
@@ -399,6 +443,8 @@ static int read_jobs(struct reader *r, const json_t *root, const struct fan_atta
 	if (a)
 		return fan_attach(r->t, a, r->why);
 	int err = jobs ? read_all(r, root, "jobs", read_job) : fan_topo_add_all(r->t, "job");
+	if (!err)
+		err = fan_topo_split(r->t, r->why);
 	return err ? err : fan_topo_seal(r->t, r->why);
 }
 
@@ -416,6 +462,8 @@ static int read_network(struct reader *r, const json_t *root)
 		err = known_keys(r, root, keys);
 	if (!err)
 		err = read_all(r, root, "nodes", read_node);
+	if (!err)
+		err = read_parents(r, root);
 	if (!err && r->needs_hosts)
 		err = need_kinds(r);
 	return err ? err : read_all(r, root, "links", read_link);
@@ -484,7 +532,7 @@ static json_t *names_json(const struct fan_topo *t, const uint32_t *at, uint32_t
 	return list;
 }
 
-static json_t *node_json(const struct fan_node *n)
+static json_t *node_json(const struct fan_topo *t, const struct fan_node *n)
 {
 	json_t *o = json_pack("{ss ss}", "name", n->name, "kind", kinds[n->kind]);
 
@@ -494,6 +542,20 @@ static json_t *node_json(const struct fan_node *n)
 		json_object_set_new(o, "background_gbps", json_real(n->background_gbps));
 	if (n->address[0])
 		json_object_set_new(o, "address", json_string(n->address));
+	if (n->parent != FAN_NODE_NONE)
+		json_object_set_new(o, "parent", json_string(t->node[n->parent].name));
+	return o;
+}
+
+static json_t *job_json(const struct fan_topo *t, const struct fan_job *j)
+{
+	json_t *o = json_pack("{ss so so sf sf}", "name", j->name, "workers",
+			      names_json(t, j->worker, j->workers), "servers",
+			      names_json(t, j->server, j->servers), "weight", j->weight,
+			      "demand_gbps", j->demand_gbps);
+
+	if (j->groups)
+		json_object_set_new(o, "group", json_pack("[ii]", (int)j->group, (int)j->groups));
 	return o;
 }
 
@@ -502,7 +564,7 @@ json_t *fan_topo_to_json(const struct fan_topo *t)
 	json_t *nodes = json_array(), *links = json_array(), *jobs = json_array();
 
 	for (uint32_t i = 0; i < t->nodes; i++)
-		json_array_append_new(nodes, node_json(&t->node[i]));
+		json_array_append_new(nodes, node_json(t, &t->node[i]));
 	for (uint32_t i = 0; i < t->links; i++) {
 		const struct fan_link *l = &t->link[i];
 		json_t *o = json_pack("{ss ss sf sf}", "a", t->node[l->a].name, "b",
@@ -511,13 +573,7 @@ json_t *fan_topo_to_json(const struct fan_topo *t)
 			json_object_set_new(o, "background_gbps", json_real(l->background_gbps));
 		json_array_append_new(links, o);
 	}
-	for (uint32_t i = 0; i < t->jobs; i++) {
-		const struct fan_job *j = &t->job[i];
-		json_array_append_new(jobs,
-				      json_pack("{ss so so sf sf}", "name", j->name, "workers",
-						names_json(t, j->worker, j->workers), "servers",
-						names_json(t, j->server, j->servers), "weight",
-						j->weight, "demand_gbps", j->demand_gbps));
-	}
+	for (uint32_t i = 0; i < t->jobs; i++)
+		json_array_append_new(jobs, job_json(t, &t->job[i]));
 	return json_pack("{so so so}", "nodes", nodes, "links", links, "jobs", jobs);
 }

@@ -53,6 +53,7 @@ static const struct number numbers[] = {
 	{"hosts", AT(hosts), COUNT, 0, 4096},
 	{"workers", AT(workers), COUNT, 1, FAN_TOPO_NODES_MAX},
 	{"servers", AT(servers), COUNT, 1, 1024},
+	{"root", AT(root), COUNT, 0, 1},
 	{"link", AT(link_gbps), REAL, FAN_TOPO_GBPS_MIN, FAN_TOPO_GBPS_MAX},
 	{"server", AT(server_gbps), REAL, FAN_TOPO_GBPS_MIN, FAN_TOPO_GBPS_MAX},
 	{"switch", AT(switch_gbps), REAL, FAN_TOPO_GBPS_MIN, FAN_TOPO_GBPS_MAX},
@@ -103,7 +104,7 @@ static int take_number(struct fan_make *m, const char *name, size_t bytes, const
 	return fan_why_set(
 		why, FAN_E_CONFIG,
 		"\"%.*s\": expected k, leaves, spines, groups, routers, global, rails, hosts, "
-		"workers, servers, link, server, switch, switch_max, programmable or seed",
+		"workers, servers, root, link, server, switch, switch_max, programmable or seed",
 		(int)(bytes < WORD_BYTES ? bytes : WORD_BYTES), name);
 }
 
@@ -185,7 +186,7 @@ static int choose_capacities(struct maker *k)
  * `each`, or as are needed. */
 static int add_places(struct maker *k, uint32_t first, uint32_t racks, uint32_t each)
 {
-	uint32_t hosts = k->m->workers + k->m->servers;
+	uint32_t hosts = k->m->workers + k->m->servers + k->m->root;
 
 	assert(racks > 0);
 
@@ -218,7 +219,7 @@ static int add_host(struct maker *k, const char *word, uint32_t number, enum fan
 /* More hosts than places: which numbers would do. */
 static int too_many(const struct maker *k, struct fan_why *why)
 {
-	uint32_t hosts = k->m->workers + k->m->servers, even = 2;
+	uint32_t hosts = k->m->workers + k->m->servers + k->m->root, even = 2;
 	uint32_t each = k->racks ? (hosts + k->racks - 1) / k->racks : hosts;
 	char fewer[WORD_BYTES] = "";
 
@@ -231,17 +232,37 @@ static int too_many(const struct maker *k, struct fan_why *why)
 			   k->places, fewer, wider ? "k" : "hosts", wider ? even : each);
 }
 
+static int by_number(const void *a, const void *b)
+{
+	return (int)*(const uint32_t *)a - (int)*(const uint32_t *)b; /* numbers of switches */
+}
+
+/* The parent of the servers; runs of workers, which will be groups, are near each other. */
+static int add_root(struct maker *k)
+{
+	const uint32_t root = k->t->nodes, hosts = k->m->workers + k->m->servers;
+	int err = fan_topo_add_node(k->t, "ROOT", FAN_NODE_SERVER, k->m->server_gbps);
+
+	for (uint32_t i = root - k->m->servers; i < root && !err; i++)
+		k->t->node[i].parent = root;
+	return err ? err : fan_topo_add_link(k->t, root, k->rack[hosts], k->m->link_gbps);
+}
+
 static int add_hosts(struct maker *k, struct fan_why *why)
 {
 	int err = FAN_OK;
 
-	if (k->m->workers + k->m->servers > k->places)
+	if (k->m->workers + k->m->servers + k->m->root > k->places)
 		return too_many(k, why);
 	fan_rng_shuffle(&k->rng, k->rack, k->places);
+	if (k->m->root)
+		qsort(k->rack, k->m->workers, sizeof *k->rack, by_number);
 	for (uint32_t i = 0; i < k->m->workers && !err; i++)
 		err = add_host(k, "W", i, FAN_NODE_WORKER, k->rack[i]);
 	for (uint32_t i = 0; i < k->m->servers && !err; i++)
 		err = add_host(k, "PS", i, FAN_NODE_SERVER, k->rack[k->m->workers + i]);
+	if (!err && k->m->root)
+		err = add_root(k);
 	return err;
 }
 
@@ -383,6 +404,8 @@ int fan_make(struct fan_topo *t, const struct fan_make *m, struct fan_why *why)
 
 	if (!err)
 		err = fan_topo_add_all(t, "job");
+	if (!err)
+		err = fan_topo_split(t, why);
 	if (!err)
 		err = fan_topo_seal(t, why);
 	if (err)

@@ -25,8 +25,9 @@ struct fan_make {
 	uint32_t rails;		 /* rails: links of a host */
 	uint32_t hosts; /* places for hosts under a rack switch; 0: k/2, or as many as needed */
 	uint32_t workers, servers;
-	double link_gbps;		     /* of every link */
-	double server_gbps;		     /* what a server takes in */
+	uint32_t root;	    /* 1: a further server, ROOT, is the parent of the others */
+	double link_gbps;   /* of every link */
+	double server_gbps; /* what a server takes in */
 	double switch_gbps, switch_max_gbps; /* what a switch sums: uniform between the two */
 	double programmable; /* share of the switches that can sum, chosen at random */
 	uint64_t seed;	     /* of that choice, the capacities and the hosts' places */

@@ -61,6 +61,7 @@ struct fan_job_seat {
 	uint32_t node;
 	uint32_t aggregator; /* the actor there; set when it is there */
 	uint16_t rank, ranks;
+	uint16_t route; /* of a plan; 0: none */
 	bool multicast; /* set when it is there */
 };
 

@@ -6,6 +6,7 @@
  * its route. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "scenario.h"
 
@@ -42,10 +43,14 @@ static json_int_t size_of(const json_t *part)
 	       json_integer_value(json_array_get(cut, 0));
 }
 
+/* Is it a part of the job, or of a group of it, "JOB@2"? */
 static bool is_of(const json_t *part, const char *job)
 {
 	const char *of = json_string_value(json_object_get(part, "job"));
-	return job && of && strcmp(of, job) == 0;
+	size_t bytes = of && json_object_get(part, "group") ? strcspn(of, "@") : 0;
+	return job && of &&
+	       (strcmp(of, job) == 0 ||
+		(bytes && strncmp(of, job, bytes) == 0 && strlen(job) == bytes));
 }
 
 /* The job's window is that of its largest part.  Where parts share a link they take of it by
@@ -79,17 +84,42 @@ static void set_pace(json_t *copy, const json_t *part)
 		json_object_set_new(copy, "pace_gbps", json_real(gbps));
 }
 
+static json_int_t group_of(const json_t *part)
+{
+	return json_integer_value(json_array_get(json_object_get(part, "group"), 0));
+}
+
+/* A job that is summed by one part; or by as many as it has groups, which share its workers. */
 static json_t *part_of(const json_t *plan, const json_t *job, const char *name, const json_t *part)
 {
-	json_int_t route = json_integer_value(json_object_get(part, "route"));
-	json_t *copy = json_deep_copy(job), *hosts = names_of(plan, name, 0);
+	json_t *copy = json_deep_copy(job), *hosts = json_array(), *joins = json_array();
+	json_t *routes = json_array(), *other;
+	json_int_t groups = json_integer_value(json_array_get(json_object_get(part, "group"), 1));
+	size_t i;
+	for (json_int_t g = 0; g < (groups ? groups : 1); g++) {
+		json_array_foreach (json_object_get(plan, "parts"), i, other) {
+			const char *of = json_string_value(json_object_get(other, "job"));
+			json_int_t route = json_integer_value(json_object_get(other, "route"));
+			if (groups ? !is_of(other, name) || group_of(other) != g : other != part)
+				continue;
+			json_t *its_hosts = names_of(plan, of, 0), *its = names_of(plan, of, route);
+			json_array_append_new(routes, json_integer(route));
+			json_array_extend(hosts, its_hosts);
+			json_array_extend(joins, its);
+			json_decref(its_hosts);
+			json_decref(its);
+		}
+	}
 	json_object_set(copy, "name", json_object_get(part, "name"));
 	json_object_set(copy, "at", json_object_get(part, "server"));
 	json_object_set(copy, "cut", json_object_get(part, "cut"));
-	json_object_set_new(copy, "route", json_integer(route));
+	json_object_set(copy, "route", json_object_get(part, "route"));
 	json_object_set_new(copy, "workers", json_integer((json_int_t)json_array_size(hosts)));
 	json_object_set_new(copy, "hosts", hosts);
-	json_object_set_new(copy, "joins", names_of(plan, name, route));
+	json_object_set_new(copy, "joins", joins);
+	if (groups)
+		json_object_set(copy, "groups", routes);
+	json_decref(routes);
 	set_window(plan, name, copy, part);
 	set_pace(copy, part);
 	return copy;
@@ -103,6 +133,12 @@ static const char *name_of(const json_t *plan, const json_t *job)
 	return name ? name : json_string_value(json_object_get(first, "job"));
 }
 
+/* Its workers are in that of another part. */
+static bool is_further_group(const json_t *part)
+{
+	return group_of(part) > 0;
+}
+
 /* Put the parts of a job, or the job itself, into the list. */
 static void expand(const json_t *plan, json_t *job, json_t *list, size_t *used)
 {
@@ -112,8 +148,9 @@ static void expand(const json_t *plan, json_t *job, json_t *list, size_t *used)
 	json_array_foreach (json_object_get(plan, "parts"), i, part) {
 		if (!is_of(part, name))
 			continue;
-		json_array_append_new(list, part_of(plan, job, name, part));
 		++*used;
+		if (!is_further_group(part))
+			json_array_append_new(list, part_of(plan, job, name, part));
 	}
 	if (*used == before)
 		json_array_append(list, job);
@@ -334,11 +371,17 @@ void fan_scenario_entry_put(struct fan_route_entry *to, const struct fan_scenari
 /* ---- seats ---- */
 
 int fan_scenario_read_joins(struct fan_scenario *s, struct fan_job_config *c, const json_t *list,
-			    struct fan_reader *r)
+			    const json_t *groups, struct fan_reader *r)
 {
-	if (json_array_size(list) != c->ranks || c->ranks > FAN_RANKS_MAX)
+	const uint32_t count = groups ? (uint32_t)json_array_size(groups) : 1;
+	const uint32_t each = count ? c->ranks / count : 0;
+	if (json_array_size(list) != c->ranks)
 		return fan_reader_fail(r, "joins", "expected an array of %u names, one a worker",
 				       c->ranks);
+	if (each < 2 || each > FAN_RANKS_MAX || c->ranks % count)
+		return fan_reader_fail(r, "groups",
+				       "%u workers in %u groups: expected 2 to %d each", c->ranks,
+				       count, FAN_RANKS_MAX);
 	c->seat = calloc(c->ranks, sizeof *c->seat);
 	if (!c->seat)
 		return fan_reader_fail(r, NULL, "out of memory");
@@ -348,8 +391,14 @@ int fan_scenario_read_joins(struct fan_scenario *s, struct fan_job_config *c, co
 		if (n == FAN_SIM_NONE)
 			return fan_reader_fail(r, "joins", "\"%.63s\": no node of that name",
 					       name ? name : "");
-		c->seat[i] = (struct fan_job_seat){
-			.node = n, .rank = (uint16_t)i, .ranks = (uint16_t)c->ranks};
+		json_int_t route =
+			groups ? json_integer_value(json_array_get(groups, i / each)) : c->route;
+		if (route < 0 || route > UINT16_MAX)
+			return fan_reader_fail(r, "groups", "expected numbers of routes");
+		c->seat[i] = (struct fan_job_seat){.node = n,
+						   .rank = (uint16_t)(i % each),
+						   .ranks = (uint16_t)each,
+						   .route = (uint16_t)route};
 	}
 	return 0;
 }
@@ -362,20 +411,35 @@ static bool has_route(const struct fan_scenario *s, uint32_t node, uint16_t numb
 	return false;
 }
 
+/* Do both have one parent? */
+static bool is_sibling(const struct fan_scenario *s, uint32_t node, uint32_t other)
+{
+	return s->node[node].parent != FAN_SIM_NONE &&
+	       s->node[node].parent == s->node[other].parent;
+}
+
 int fan_scenario_seat_routed(struct fan_scenario *s, struct fan_scenario_job *j,
 			     struct fan_reader *r)
 {
 	const struct fan_job_config *c = &j->cfg;
-	j->shared = true;
 	j->at = j->at_name[0] ? fan_scenario_find(s, j->at_name) : FAN_SIM_NONE;
 	if (j->at == FAN_SIM_NONE || s->node[j->at].kind != FAN_NODE_SERVER)
 		return fan_reader_fail(r, "at", "\"%s\": no server of that name", j->at_name);
 	if (!c->seat)
 		return fan_reader_fail(r, NULL,
 				       "lacks the key \"joins\", which goes with \"route\"");
-	for (uint32_t i = 0; i < c->ranks; i++)
-		if (c->seat[i].node != j->at && !has_route(s, c->seat[i].node, c->route))
+	for (uint32_t i = 0; i < c->ranks; i++) {
+		const struct fan_job_seat *at = &c->seat[i];
+		if (at->node != j->at && !is_sibling(s, at->node, j->at) &&
+		    !has_route(s, at->node, at->route))
 			return fan_reader_fail(r, "joins", "\"%s\" knows no route %u",
-					       s->node[c->seat[i].node].name, c->route);
+					       s->node[at->node].name, at->route);
+	}
+	j->shared = c->seat[0].ranks == c->ranks;
+	if (!j->shared && s->node[j->at].parent == FAN_SIM_NONE)
+		return fan_reader_fail(r, "at", "\"%s\" has no parent, which adds up groups",
+				       j->at_name);
+	if (!j->shared)
+		j->at = s->node[j->at].parent;
 	return 0;
 }

@@ -177,10 +177,11 @@ json_t *fan_scenario_given(const json_t *root, struct fan_reader *r);
 
 int fan_scenario_read_routes(struct fan_scenario *s, const json_t *root, struct fan_reader *r);
 
-/* A job's "cut": the part of each layer that it reduces; and its "joins". */
+/* A job's "cut": the part of each layer that it reduces; and its "joins", with
+ * "groups", NULL: none: a route for each of equal runs of its workers. */
 int fan_scenario_read_cut(struct fan_model *m, const json_t *cut, struct fan_reader *r);
 int fan_scenario_read_joins(struct fan_scenario *s, struct fan_job_config *c, const json_t *list,
-			    struct fan_reader *r);
+			    const json_t *groups, struct fan_reader *r);
 
 /* See that the workers of a job with a route, and its server, know it. */
 int fan_scenario_seat_routed(struct fan_scenario *s, struct fan_scenario_job *j,

@@ -35,6 +35,8 @@ static json_t *node_of(const json_t *from, bool planned)
 
 	json_object_set_new(to, "name", plain_name(json_object_get(from, "name")));
 	json_object_set_new(to, "kind", json_string(is_switch && !gbps ? "router" : kind));
+	if (json_object_get(from, "parent"))
+		json_object_set_new(to, "parent", plain_name(json_object_get(from, "parent")));
 	if (gbps && (!is_switch || planned))
 		json_object_set(to, is_switch ? "sums_gbps" : "gbps", gbps);
 	return to;

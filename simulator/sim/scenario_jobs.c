@@ -63,6 +63,7 @@ static const struct fan_field job_fields[] = {
 	{"route", FAN_FIELD_U16, AT(route), 1, UINT16_MAX, NULL},
 	{"cut", FAN_FIELD_OTHER, 0, 0, 0, NULL},
 	{"joins", FAN_FIELD_OTHER, 0, 0, 0, NULL},
+	{"groups", FAN_FIELD_OTHER, 0, 0, 0, NULL},
 	{"retries", FAN_FIELD_U32, AT(retries), 0, 1000, NULL},
 	{"alive_s", FAN_FIELD_S, AT(alive_ns), 0.1, 600, NULL},
 	{"stall_s", FAN_FIELD_S, AT(stall_ns), 0.1, 1e5, NULL},
@@ -274,7 +275,7 @@ static int add_job(struct fan_scenario *s, const struct job_entry *e, const json
 	const json_t *cut = json_object_get(o, "cut"), *joins = json_object_get(o, "joins");
 	if (cut && fan_scenario_read_cut(&c->model, cut, r))
 		return -1;
-	if (joins && fan_scenario_read_joins(s, c, joins, r))
+	if (joins && fan_scenario_read_joins(s, c, joins, json_object_get(o, "groups"), r))
 		return -1;
 	if (slow && read_slow(c, slow, r))
 		return -1;

@@ -105,7 +105,7 @@ static int check_keys(const struct fan_scenario_node *n, const json_t *o, struct
 {
 	static const char *const of_switches[] = {"policy",	"server",     "quota",
 						  "free_early", "preemption", "ageing",
-						  "priorities", "parent",     "sums_gbps"};
+						  "priorities", "sums_gbps"};
 	bool sums = n->kind == FAN_NODE_SWITCH || n->kind == FAN_NODE_SERVER;
 	if (!sums && (n->slots || n->window || n->jobs || n->buffer_bytes || n->multicast))
 		return fan_reader_fail(r, NULL,
@@ -115,6 +115,8 @@ static int check_keys(const struct fan_scenario_node *n, const json_t *o, struct
 		return fan_reader_fail(r, "ahead_max", "a %s has none", kinds[n->kind]);
 	if (!sums && json_object_get(o, "reminders"))
 		return fan_reader_fail(r, "reminders", "a %s sends none", kinds[n->kind]);
+	if (!sums && json_object_get(o, "parent"))
+		return fan_reader_fail(r, "parent", "a %s has none", kinds[n->kind]);
 	for (unsigned i = 0; i < COUNT(of_switches) && n->kind != FAN_NODE_SWITCH; i++)
 		if (json_object_get(o, of_switches[i]))
 			return fan_reader_fail(r, of_switches[i], "a %s has none: only switches do",

@@ -51,7 +51,7 @@ static bool join(struct fan_trainer *t)
 		.payload_bytes = c->payload_bytes,
 		.window_max = c->ahead ? c->ahead : c->window,
 		.burst_max = c->window,
-		.route = c->route,
+		.route = at.route,
 		.options = (uint8_t)((at.multicast ? FAN_JOIN_GROUP : 0) |
 				     (c->ahead ? FAN_JOIN_AHEAD : 0)),
 		.cache_frags = c->cache_frags,

@@ -86,18 +86,24 @@ static const char *address(const struct fan_daemon_client *a, char *text)
 
 static int say_hello(struct fan_daemon_client *a)
 {
-	char text[ADDRESS_BYTES];
+	char text[ADDRESS_BYTES], above[ADDRESS_BYTES];
 	json_t *routes = json_array();
 
 	for (unsigned i = 0; i < a->routes; i++)
 		json_array_append_new(routes, json_integer(a->route[i]));
 	a->said_hello = true;
 	a->health_ns = fan_clock_ns();
-	return send_json(a, json_pack("{ss ss ss si si sI so}", "hello",
-				      a->o.is_switch ? "switch" : "server", "name", a->o.name,
-				      "listen", address(a, text), "shards", (int)a->o.shards,
-				      "slots", (int)a->o.slots, "started",
-				      (json_int_t)a->started_ms, "routes", routes));
+	json_t *hello = json_pack(
+		"{ss ss ss si si sI so}", "hello", a->o.is_switch ? "switch" : "server", "name",
+		a->o.name, "listen", address(a, text), "shards", (int)a->o.shards, "slots",
+		(int)a->o.slots, "started", (json_int_t)a->started_ms, "routes", routes);
+	if (hello && a->o.siblings)
+		json_object_set_new(hello, "above",
+				    json_pack("{ss si si}", "at",
+					      fan_peer_text(&a->o.above, above, sizeof above),
+					      "index", (int)a->o.index, "siblings",
+					      (int)a->o.siblings));
+	return send_json(a, hello);
 }
 
 static struct sum *sum_of(struct fan_daemon_client *a, unsigned *count, const char *name)

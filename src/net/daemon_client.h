@@ -23,6 +23,8 @@ struct fan_daemon_client_options {
 	bool is_switch;		     /* otherwise a server */
 	/* of shard 0; a wildcard address: replaced by the one towards the controller */
 	fan_peer listen;
+	fan_peer above; /* of aggregators with siblings: the parent, shard 0 */
+	unsigned index, siblings;
 	unsigned shards;
 	unsigned slots;	      /* of all shards, to be shared out by quotas */
 	struct fan_keys keys; /* of the controller's lines; count 0: they are not signed */

@@ -4,7 +4,8 @@
 fails, with loss and with switches that begin anew; rates are about those of the plan, where
 nothing but links limits both and results are counted.  And plans that make no sense are refused.
 
-    planned.py FANIN
+    planned.py FANIN                 with 24 ranks in three groups
+    planned.py FANIN --ranks 1024    a job of so many, in groups of 256 or less; nothing else
 """
 import copy
 import json
@@ -238,6 +239,31 @@ def trouble(folder):
                   f'{sum(j["retransmissions"] for j in result["jobs"])} sent again')
 
 
+def groups(folder, ranks, each, leaves, loss=0, **more):
+    """A job of more ranks than one server takes: groups whose sums a further server adds up."""
+    made = (f'leaf-spine:leaves={leaves},spines={max(2, leaves // 4)},workers={ranks},'
+            f'servers={-(-ranks // each)},root=1')
+    plan, planned = install(folder, made, 'best', ('--results', '--no-bound'))
+    with open(os.path.join(folder, 'made.json'), encoding='utf-8') as f:
+        topology = json.load(f)
+    del topology['jobs']
+    for n in topology['nodes']:
+        n.pop('gbps', None)
+    for link in topology['links']:
+        link['loss'] = loss
+    elements = ELEMENTS // 4
+    r, result = simulate(folder, topology, plan, elements, **more)
+    if not result:
+        fail(f'{made}: {r.stderr}')
+        return
+    job, = result['jobs']
+    print(f'{made}: planned {planned["with_results_gbps"]:.4g} Gb/s, simulated '
+          f'{job["throughput_gbps_per_worker"]:.4g}, {job["workers"]} workers at {job["at"]}, '
+          f'{job["checked_elements"]} elements exact, {job["retransmissions"]} sent again')
+    if job['error'] or job['workers'] != ranks or job['checked_elements'] != ranks * elements:
+        fail(f'  {job["error"]}, {job["checked_elements"]} elements checked')
+
+
 def refused_part(folder):
     """40 workers in 52 parts, half of them by a switch to the next, which has room for 2048 members:
     a part that is refused there ends with the cause, though some of its workers wait at its server."""
@@ -322,6 +348,12 @@ def wrong(folder):
 
 
 with tempfile.TemporaryDirectory() as work:
+    if '--ranks' in sys.argv:
+        count = int(sys.argv[sys.argv.index('--ranks') + 1])
+        groups(work, count, 256, max(4, count // 64))
+        sys.exit(failures != 0)
+    groups(work, 24, 8, 4)
+    groups(work, 24, 8, 4, loss=0.003, changes=[{'at_s': 0.0003, 'node': 'L1', 'restart_s': 0.0003}])
     rates(work)
     capacities(work)
     many_trees(work)

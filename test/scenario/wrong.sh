@@ -131,7 +131,7 @@ printf '%s' '{"topology": {"nodes": [{"name": "top", "kind": "switch"},
 "$fanin" sim bad.json -q || { echo 'the good tree fails'; failed=1; }
 set_to 'topology.nodes.s.parent=x' 'bad.json: topology.nodes[1].parent: "x": no switch or server of that name'
 set_to 'topology.nodes.s.parent=a0' 'bad.json: topology.nodes[1].parent: "a0": no switch or server of that name'
-set_to 'topology.nodes.a.parent=top' 'bad.json: topology.nodes[2].parent: a worker has none: only switches do'
+set_to 'topology.nodes.a.parent=top' 'bad.json: topology.nodes[2].parent: a worker has none'
 set_to 'topology.nodes.top.parent=s1' 'bad.json: topology.nodes[1].parent: "top" is below "s1" itself'
 set_to 'topology.nodes.s.count=300' 'bad.json: topology.nodes[1].parent: "top" has more than 256 children'
 set_to 'topology.nodes.s.count=1' 'bad.json: topology.nodes[1].parent: "top" has one child only: it needs two'

@@ -247,6 +247,39 @@ static void install__bounds(void **state)
 	fan_topo_free(&t);
 }
 
+/* A thousand workers are four jobs, of one name at their servers, each cut not at all. */
+static void install__groups(void **state)
+{
+	(void)state;
+	struct fan_topo t = rig_make("leaf-spine:leaves=8,spines=2,workers=1000,servers=4,root=1");
+	struct fan_plan p = make_plan(&t, "inart");
+	struct fan_install in;
+	struct fan_why why;
+	assert_int_equal(t.jobs, 4);
+	check(&t, &p);
+	assert_int_equal(fan_install_make(&in, &t, &p, &none, &why), FAN_OK);
+	assert_int_equal(in.parts, 4);
+	json_t *o = fan_install_json(&in);
+	for (unsigned i = 0; i < 4; i++) {
+		const json_t *part = json_array_get(json_object_get(o, "parts"), i);
+		const json_t *group = json_object_get(part, "group");
+		assert_string_equal(json_string_value(json_object_get(part, "name")), "job/0");
+		assert_int_equal(json_integer_value(json_array_get(group, 0)), i);
+		assert_int_equal(json_integer_value(json_array_get(group, 1)), 4);
+		assert_int_equal(in.part[i].from, 0);
+		assert_int_equal(in.part[i].to, UINT64_C(1) << FAN_CUT_BITS);
+	}
+	json_decref(o);
+	fan_install_free(&in);
+	struct fan_tree *more = fan_plan_add(&p, &t, 0, p.tree[0].server, 0.5);
+	memcpy(more->flow, p.tree[0].flow, 2 * 250 * sizeof *more->flow);
+	more->sums = p.tree[0].sums;
+	p.tree[0].share = 0.5;
+	refused(&t, &p, "a group of a job has one");
+	fan_plan_free(&p);
+	fan_topo_free(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -254,6 +287,7 @@ int main(void)
 		cmocka_unit_test(install__the_plan_of_the_grid_paper),
 		cmocka_unit_test(install__what_switches_cannot_be_told),
 		cmocka_unit_test(install__bounds),
+		cmocka_unit_test(install__groups),
 	};
 	return RUN(tests);
 }

@@ -76,6 +76,92 @@ static const struct {
 	{JOBS("{\"name\":\"a\"},{\"name\":\"a\"}"), "jobs[1].name: \"a\" is the name of jobs[0]"},
 };
 
+#define SERVER(name, more) ",{\"name\":\"" name "\",\"kind\":\"server\"" more "}"
+#define BELOW(parent)	   ",\"parent\":\"" parent "\""
+#define WORKER(name)	   ",{\"name\":\"" name "\",\"kind\":\"worker\"}"
+/* W1 .. W4 and the servers of `servers` on S, whose links are to be told. */
+#define GROUPS(servers, links, jobs)                                                               \
+	"{\"nodes\":[{\"name\":\"S\",\"kind\":\"switch\",\"gbps\":5}" WORKER("W1") WORKER("W2")    \
+		WORKER("W3") WORKER("W4") servers "],\"links\":[" LINK("W1", "S") "," LINK(        \
+			"W2", "S") "," LINK("W3", "S") "," LINK("W4", "S") links                   \
+		"],\"jobs\":[" jobs "]}"
+#define PQR	  SERVER("P", BELOW("R")) SERVER("Q", BELOW("R")) SERVER("R", "")
+#define PQR_LINKS "," LINK("P", "S") "," LINK("Q", "S") "," LINK("R", "S")
+
+static const struct {
+	const char *text, *why;
+} bad_groups[] = {
+	{GROUPS(SERVER("P", BELOW("S")), "", ""),
+	 "nodes[5].parent: expected another server's name"},
+	{GROUPS(SERVER("P", BELOW("P")), "", ""),
+	 "nodes[5].parent: expected another server's name"},
+	{GROUPS(SERVER("P", BELOW("X")), "", ""), "nodes[5].parent: no node \"X\""},
+	{GROUPS(SERVER("P", BELOW("Q")) SERVER("Q", BELOW("R")) SERVER("R", ""), "", ""),
+	 "nodes[5].parent: \"Q\" has a parent itself"},
+	{GROUPS(PQR, PQR_LINKS, "{\"name\":\"j\",\"servers\":[\"P\"]}"),
+	 "jobs[0].servers: 1 of the 2 whose parent is \"R\""},
+	{GROUPS(PQR, PQR_LINKS, "{\"name\":\"j\",\"servers\":[\"P\",\"R\"]}"),
+	 "jobs[0].servers[1]: \"R\" has not the parent \"R\""},
+	{GROUPS(PQR, PQR_LINKS, "{\"name\":\"j\",\"workers\":[\"W1\",\"W2\",\"W3\"]}"),
+	 "jobs[0].workers: 3 for 2 servers below \"R\""},
+	{GROUPS(PQR, PQR_LINKS, "{\"name\":\"j\",\"workers\":[\"W1\",\"W2\"]}"),
+	 "jobs[0].workers: 2 for 2 servers below \"R\""},
+	{GROUPS(PQR, PQR_LINKS, "{\"name\":\"j\"},{\"name\":\"j@1\",\"servers\":[\"R\"]}"),
+	 "jobs[1].name: \"j@1\" is the name of a group of \"j\""},
+	{GROUPS(PQR, PQR_LINKS, "{\"name\":\"j@0\",\"servers\":[\"P\"],\"group\":[2,2]}"),
+	 "jobs[0].group: expected as fanin plan --topology writes it"},
+};
+
+static void topo_json__groups_that_cannot_be_are_refused(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < sizeof bad_groups / sizeof *bad_groups; i++) {
+		struct fan_topo t;
+		struct fan_why why;
+		const char *text = bad_groups[i].text;
+		int err = fan_topo_parse(&t, text, strlen(text), &why);
+		if (err != FAN_E_CONFIG || !strstr(why.text, bad_groups[i].why))
+			fail_msg("%s\n  said %d \"%s\"\n  not \"%s\"", text, err, why.text,
+				 bad_groups[i].why);
+	}
+}
+
+/* Runs of the workers in the job's order, each with the server of that number, and the same after a
+ * round trip. */
+static void topo_json__a_job_whose_servers_have_a_parent_is_split(void **state)
+{
+	static const char text[] = GROUPS(PQR, PQR_LINKS,
+					  "{\"name\":\"j\",\"weight\":2,\"servers\":[\"Q\",\"P\"]},"
+					  "{\"name\":\"k\",\"servers\":[\"R\"]}");
+	struct fan_topo t;
+	struct fan_why why;
+	(void)state;
+	assert_int_equal(fan_topo_parse(&t, text, strlen(text), &why), FAN_OK);
+	for (unsigned pass = 0; pass < 2; pass++) {
+		assert_int_equal(t.jobs, 3);
+		static const char *const names[] = {"j@0", "k", "j@1"};
+		for (uint32_t j = 0; j < 3; j++) {
+			const struct fan_job *job = &t.job[j];
+			assert_string_equal(job->name, names[j]);
+			assert_int_equal(job->groups, j == 1 ? 0 : 2);
+			assert_int_equal(job->group, j == 2);
+			assert_int_equal(job->workers, j == 1 ? 4 : 2);
+			assert_int_equal(job->worker[0], rig_node(&t, j == 2 ? "W3" : "W1"));
+			assert_int_equal(job->servers, 1);
+			assert_int_equal(job->server[0], rig_node(&t, j == 0   ? "Q"
+								      : j == 1 ? "R"
+									       : "P"));
+			assert_near(job->weight, j == 1 ? 1 : 2, 0);
+		}
+		assert_int_equal(t.node[rig_node(&t, "P")].parent, rig_node(&t, "R"));
+		json_t *o = fan_topo_to_json(&t);
+		fan_topo_free(&t);
+		assert_int_equal(fan_topo_from_json(&t, o, &why), FAN_OK);
+		json_decref(o);
+	}
+	fan_topo_free(&t);
+}
+
 static void topo_json__refuses_with_path_and_cause(void **state)
 {
 	(void)state;
@@ -266,6 +352,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(topo_json__refuses_with_path_and_cause),
+		cmocka_unit_test(topo_json__groups_that_cannot_be_are_refused),
+		cmocka_unit_test(topo_json__a_job_whose_servers_have_a_parent_is_split),
 		cmocka_unit_test(topo_json__one_job_of_all_unless_told),
 		cmocka_unit_test(topo_json__jobs_as_told),
 		cmocka_unit_test(topo_json__links_side_by_side_are_one),
