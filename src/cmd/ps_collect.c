@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -22,8 +23,10 @@
 
 #define TABLE	      "/proc/net/unix"
 #define TABLE_BYTES   (64 << 20) /* of it that are read */
-#define PROCESSES_MAX 1024
-#define WAVE	      128 /* asked at a time */
+#define PROCESSES_MAX 8192	 /* names, of whoever has taken them */
+#define FILES_ELSE    64	 /* descriptors that are not of talks */
+#define ANSWERS_BYTES (64 << 20) /* of all processes together; the longest answers give way */
+#define AGAIN_MS      10	 /* until who had no room for a connection is tried again */
 #define WAIT_MS	      2000
 #define LISTENS	      0x10000 /* of a socket's flags in TABLE: __SO_ACCEPTCON */
 #define BLOCK_BYTES   (64 << 10)
@@ -94,8 +97,11 @@ struct talk {
 	int pid;
 	char *text;
 	size_t used, room;
-	bool whole;
+	bool whole, later; /* later: to be connected to */
 };
+
+static struct talk talk[PROCESSES_MAX];
+static unsigned talks;
 
 /* Connect.  1: done; 0: later, its queue is full; -1: never. */
 static int greet(struct talk *t)
@@ -132,18 +138,48 @@ static void end_talk(struct talk *t)
 	t->fd = -1;
 }
 
+/* Who says most is heard no longer, where all together say too much: some are other users'. */
+static void bound_answers(void)
+{
+	size_t all = 0;
+	unsigned longest = 0;
+
+	for (unsigned i = 0; i < talks; i++) {
+		all += talk[i].room;
+		if (talk[i].room > talk[longest].room)
+			longest = i;
+	}
+	if (all <= ANSWERS_BYTES)
+		return;
+	struct talk *t = &talk[longest];
+	if (t->fd >= 0)
+		end_talk(t);
+	free(t->text);
+	t->text = NULL;
+	t->used = t->room = 0;
+	t->whole = false;
+}
+
+static bool make_room(struct talk *t)
+{
+	if (t->room - t->used >= BLOCK_BYTES)
+		return true;
+	char *more =
+		t->used > FAN_ROSTER_BYTES ? NULL : realloc(t->text, t->room + 4 * BLOCK_BYTES);
+	if (!more) {
+		end_talk(t);
+		return false;
+	}
+	t->text = more;
+	t->room += 4 * BLOCK_BYTES;
+	bound_answers();
+	return t->fd >= 0;
+}
+
 static void take(struct talk *t)
 {
-	if (t->room - t->used < BLOCK_BYTES) {
-		char *more = t->used > FAN_ROSTER_BYTES
-				     ? NULL
-				     : realloc(t->text, t->room += 4 * BLOCK_BYTES);
-		if (!more) {
-			end_talk(t);
-			return;
-		}
-		t->text = more;
-	}
+	if (!make_room(t))
+		return;
 	const ssize_t n = recv(t->fd, t->text + t->used, t->room - t->used, 0);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -157,25 +193,28 @@ static void take(struct talk *t)
 /* Ask `count` processes at once, until `by_ns`. */
 static void ask_wave(struct talk *t, unsigned count, uint64_t by_ns)
 {
-	struct pollfd p[WAVE];
-	bool later[WAVE];
+	static struct pollfd p[PROCESSES_MAX];
+	uint64_t again_ns = 0;
 
 	for (unsigned i = 0; i < count; i++)
-		later[i] = greet(&t[i]) == 0;
+		t[i].later = true;
 	for (;;) {
+		const uint64_t now_ns = fan_clock_ns();
+		const bool again = now_ns >= again_ns;
 		unsigned open = 0;
 		int wait = fan_clock_timeout_ms(by_ns, -1);
+		again_ns = again ? now_ns + AGAIN_MS * FAN_MS : again_ns;
 		for (unsigned i = 0; i < count; i++) {
-			if (later[i])
-				later[i] = greet(&t[i]) == 0;
+			if (t[i].later && again)
+				t[i].later = greet(&t[i]) == 0;
 			p[i] = (struct pollfd){.fd = t[i].fd, .events = POLLIN};
-			open += t[i].fd >= 0 || later[i];
-			wait = later[i] && wait > 10 ? 10 : wait;
+			open += t[i].fd >= 0 || t[i].later;
+			wait = t[i].later && wait > AGAIN_MS ? AGAIN_MS : wait;
 		}
 		if (!open || !wait || (poll(p, count, wait) < 0 && errno != EINTR))
 			break;
 		for (unsigned i = 0; i < count; i++)
-			if (p[i].fd >= 0 && p[i].revents)
+			if (p[i].fd >= 0 && p[i].revents && t[i].fd >= 0)
 				take(&t[i]);
 	}
 	for (unsigned i = 0; i < count; i++)
@@ -206,24 +245,48 @@ static bool add_ranks(json_t *ranks, const struct talk *t)
 	return told;
 }
 
+/* How many can be asked at once: all, where the limit of descriptors may be raised so far.  In
+ * turns those who do not answer would use up the time of those behind them. */
+static unsigned at_once(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r))
+		return 1;
+	if (r.rlim_cur < PROCESSES_MAX + FILES_ELSE) {
+		r.rlim_cur = r.rlim_max < PROCESSES_MAX + FILES_ELSE ? r.rlim_max
+								     : PROCESSES_MAX + FILES_ELSE;
+		if (setrlimit(RLIMIT_NOFILE, &r) && getrlimit(RLIMIT_NOFILE, &r))
+			return 1;
+	}
+	if (r.rlim_cur >= PROCESSES_MAX + FILES_ELSE)
+		return PROCESSES_MAX;
+	return r.rlim_cur > FILES_ELSE ? (unsigned)r.rlim_cur - FILES_ELSE : 1;
+}
+
 static void ask_all(json_t *found, const struct ps_name *names, unsigned count)
 {
-	static struct talk talk[PROCESSES_MAX];
 	const uint64_t by_ns = fan_clock_ns() + WAIT_MS * FAN_MS;
+	const unsigned most = at_once();
 	json_t *ranks = json_object_get(found, "ranks");
 	json_t *silent = json_object_get(found, "silent");
-	unsigned talks = 0;
 
+	talks = 0;
 	for (unsigned i = 0; i < count; i++)
 		if (names[i].uid == geteuid() || !geteuid())
 			talk[talks++] = (struct talk){.name = &names[i], .fd = -1};
-	for (unsigned i = 0; i < talks; i += WAVE)
-		ask_wave(talk + i, talks - i < WAVE ? talks - i : WAVE, by_ns);
+	for (unsigned i = 0; i < talks; i += most) {
+		const uint64_t now_ns = fan_clock_ns(),
+			       left_ns = by_ns > now_ns ? by_ns - now_ns : 0;
+		const unsigned turns = (talks - i + most - 1) / most;
+		ask_wave(talk + i, talks - i < most ? talks - i : most, now_ns + left_ns / turns);
+	}
 	for (unsigned i = 0; i < talks; i++) {
 		if (!add_ranks(ranks, &talk[i]) && talk[i].pid)
 			json_array_append_new(silent, json_integer(talk[i].pid));
 		free(talk[i].text);
 	}
+	talks = 0;
 }
 
 json_t *ps_collect(char *why)
@@ -253,7 +316,8 @@ static int ask_about(struct fan_report *r, const char *at, const char *job, uint
 	struct fan_udp_options o = {.buffer_bytes = BUFFER_BYTES};
 	int found = 0;
 
-	if (fan_peer_parse(&o.connect, at, why, sizeof why) || fan_udp_open(&t.udp, &o))
+	/* no name is looked up because a process says so: name servers may take their time */
+	if (!fan_peer_read(&o.connect, at) || fan_udp_open(&t.udp, &o))
 		return 0;
 	*r = (struct fan_report){.jobs = 1};
 	for (unsigned i = 0; i < FAN_GROUPS_MAX && i < r->jobs && !found; i++) {
@@ -390,7 +454,7 @@ static void ask_aggregator(json_t *into, const char *at, const char *job, const 
 	bool told = false;
 
 	for (unsigned s = 0; s < r.shards && s < FAN_SHARDS_MAX && fan_clock_ns() < by_ns; s++) {
-		if (fan_peer_parse(&o.connect, at, why, sizeof why))
+		if (!fan_peer_read(&o.connect, at))
 			break;
 		o.connect.port = (uint16_t)(o.connect.port + s);
 		if (fan_udp_open(&t.udp, &o))
