@@ -268,6 +268,14 @@ static int give(struct fan_host_memory *m, const struct fan_host_seat *h, uint64
 
 /* ---- the others ---- */
 
+/* `option`: SO_RCVTIMEO or SO_SNDTIMEO, until then. */
+static void limit(int fd, int option, uint64_t until_ns)
+{
+	const int ms = left_ms(until_ns) + 1; /* 0 would be no limit */
+	const struct timeval t = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+	setsockopt(fd, SOL_SOCKET, option, &t, sizeof t);
+}
+
 /* Connect to the first rank, which may not listen yet. */
 static int reach(uint64_t nonce, uint64_t until_ns)
 {
@@ -275,6 +283,7 @@ static int reach(uint64_t nonce, uint64_t until_ns)
 	socklen_t len = name_of(&at, nonce);
 	do {
 		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+		limit(fd, SO_SNDTIMEO, until_ns); /* also of connect(), where strangers queue */
 		if (fd >= 0 && !connect(fd, (struct sockaddr *)&at, len))
 			return fd;
 		if (fd >= 0)
@@ -302,8 +311,7 @@ static int take(struct fan_host_memory *m, const struct fan_host_seat *h, uint64
 		miss(m, h, 0);
 		return fail_for_missing(m, h, why, bytes);
 	}
-	struct timeval limit = {.tv_sec = left_ms(until_ns) / 1000 + 1};
-	setsockopt(from, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+	limit(from, SO_RCVTIMEO, until_ns);
 	m->fd = same_user(from) ? recv_fd(from, until_ns) : -1;
 	int e = m->fd < 0 ? FAN_E_TIMEOUT : is_ours(m->fd, all) ? FAN_OK : FAN_E_FORMAT;
 	if (!e && !map(m, all))

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,8 +23,9 @@
 
 #define RANKS	   4
 #define PATIENT_MS 20000
-#define HURRIED_MS 300	     /* who waits for one that does not come... */
-#define MET_MS	   2000	     /* ...and in which another one has */
+#define HURRIED_MS 300	/* who waits for one that does not come... */
+#define MET_MS	   2000 /* ...and in which another one has */
+#define HANG_S	   120
 #define LOOK_NS	   300000000 /* in which a process that gives up has ended */
 
 struct rank {
@@ -194,6 +196,29 @@ static void host_attach__waits_on_where_it_was_stopped(void **state)
 	close(listener);
 }
 
+/* Whoever knows the name has filled the queue of the first rank, which is stopped. */
+static void host_attach__gives_up_where_others_queue(void **state)
+{
+	(void)state;
+	struct rank r = {.host = {fan_clock_nonce(), 1, 2, 1, HURRIED_MS, false, NULL, 0}};
+	struct sockaddr_un at;
+	socklen_t bytes = sizeof at;
+	int listener = listen_as_first(r.host.nonce), queued[8], e = 0;
+	assert_false(getsockname(listener, (struct sockaddr *)&at, &bytes));
+	for (unsigned i = 0; i < 8; i++) {
+		queued[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		e = connect(queued[i], (struct sockaddr *)&at, bytes) ? errno : 0;
+	}
+	assert_int_equal(e, EAGAIN);
+	alarm(HANG_S);
+	attach(&r);
+	alarm(0);
+	assert_int_equal(r.error, FAN_E_TIMEOUT);
+	for (unsigned i = 0; i < 8; i++)
+		close(queued[i]);
+	close(listener);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -204,6 +229,7 @@ int main(void)
 		cmocka_unit_test(host_attach__names_the_first_where_it_does_not_answer),
 		cmocka_unit_test(host_attach__not_what_it_must_be),
 		cmocka_unit_test(host_attach__waits_on_where_it_was_stopped),
+		cmocka_unit_test(host_attach__gives_up_where_others_queue),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
