@@ -140,7 +140,7 @@ static void decide(struct fan_mpi_background *b, const struct agreed *all, int e
 	for (unsigned n = 0; n < FAN_LEARNER_CLASSES; n++) {
 		double mpi_ns = -(double)all->minus_mpi_ns[n];
 		b->faster[n] = e || (all->minus_mpi_ns[n] > INT64_MIN + 1 &&
-				     (double)all->fanin_ns[n] < fan_learner_margin(n) * mpi_ns);
+				     (double)all->fanin_ns[n] < FAN_LEARNER_MARGIN * mpi_ns);
 	}
 }
 

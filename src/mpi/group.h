@@ -19,9 +19,9 @@
 #include "pass.h"
 #include "report.h"
 
-#define FAN_MPI_JOBS_MAX    8  /* of one process at a time */
-#define FAN_MPI_LEAST_BYTES 8  /* smaller calls go to the MPI */
-#define FAN_MPI_JOIN_CALLS  32 /* calls of FAN_MPI_LEAST_BYTES or more before a job is joined */
+#define FAN_MPI_JOBS_MAX    8	      /* of one process at a time */
+#define FAN_MPI_LEAST_BYTES 8	      /* smaller calls go to the MPI, whatever is asked for */
+#define FAN_MPI_JOIN_CALLS  32	      /* calls that may go to fanin before a job is joined */
 #define FAN_MPI_JOIN_BYTES  (1 << 20) /* bytes before a job is joined; either is enough */
 
 struct fan_mpi_group {

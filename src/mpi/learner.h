@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* learner.h - whether the calls of one communicator go to fanin or to the MPI.
  *
- * For each kind of call and each class of size it times a few calls with both, then takes the
- * faster one until the next trial.  The time that trials waste is bounded by a share of the time of
- * the calls between them.
+ * Calls of up to 64 KiB are the MPI's.  For each kind of call and each class of size above it times
+ * three calls of each, then takes the faster one until the next trial.  All ranks decide alike: by
+ * the number of calls so far, which MPI makes equal on all ranks of a communicator, and by times on
+ * which they have agreed.
  *
- * Times of short calls scatter: with more ranks than cores they settle at values that differ by a
- * factor of ten, and the first call after a change between the two is not typical.  So short calls
- * are tried in blocks, without barriers within, and each block is compared with its neighbour.
- * fanin has to win nearly all pairs and the total, and to confirm that soon after; a trial ends
- * when it can no longer win.
- *
- * All ranks decide alike: they decide by the number of calls so far, which MPI makes equal on all
- * ranks of a communicator, and by times on which they have agreed. */
+ *     rule                                      figure (bench/results/mpi-*.json)
+ *     LEAST_BYTES  smaller calls have no trial  with trials 0.99 to 1.14 of the MPI's speed, and
+ * the MPI against itself 0.91 to 1.14 MARGIN       of the MPI's time            from 1 MiB on fanin
+ * has 0.39 to 0.85 of it HOPELESS     one call of each is enough   a trial of 64 MiB at half the
+ * speed: 4 calls, not 8 SHARE        of the calls' time is wasted 0.97 of the MPI's speed asked of
+ * each size PRACTICE     calls while shares are       a box in the middle: 1.89; shares move for 24
+ *                  learnt                       measurements of 4 MiB */
 #ifndef FAN_MPI_LEARNER_H
 #define FAN_MPI_LEARNER_H
 
@@ -20,26 +20,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FAN_LEARNER_CLASSES	 40 /* class n: up to 2^n bytes; the last class has all larger calls */
-#define FAN_LEARNER_TIMES	 3  /* timed calls of each of the two in a trial of a long class */
-#define FAN_LEARNER_SHORT	 16 /* the last short class; short classes are tried in blocks */
-#define FAN_LEARNER_PAIRS	 8  /* blocks of each of the two in a trial of a short class */
-#define FAN_LEARNER_BLOCK	 8  /* calls of a block */
-#define FAN_LEARNER_BLOCK_WARM	 2  /* first calls of a block, which do not count */
-#define FAN_LEARNER_LOSSES	 1  /* pairs of blocks that fanin may lose at most */
-#define FAN_LEARNER_TIMES_MAX	 (1 + FAN_LEARNER_PAIRS)
-#define FAN_LEARNER_STEPS_MAX	 (4 + 2 * FAN_LEARNER_PAIRS * FAN_LEARNER_BLOCK) /* of a trial */
-#define FAN_LEARNER_PROBATION	 64 /* calls until fanin has to win a short class again */
-#define FAN_LEARNER_REST_MIN	 256
-#define FAN_LEARNER_REST_MAX	 1000000 /* calls between trials */
-#define FAN_LEARNER_SHARE	 0.01	 /* share of the calls' time that trials may waste */
-#define FAN_LEARNER_LOST_SHARE	 0.04	 /* share of calls in trials of a slower fanin */
-#define FAN_LEARNER_MARGIN	 0.97	 /* fanin is taken below this part of the MPI's time */
-#define FAN_LEARNER_SHORT_MARGIN 0.90	 /* in short classes, below this part */
-#define FAN_LEARNER_PRACTICE	 16	 /* calls to learn shares in, before a trial is repeated */
-#define FAN_LEARNER_PRACTICES	 3	 /* such repetitions at most */
-#define FAN_LEARNER_HOPE	 1.5 /* times the MPI's time: a slower fanin is not tried again */
-#define FAN_LEARNER_HOPELESS	 2.0 /* times the MPI's time: beyond, smaller sizes get no trial */
+#define FAN_LEARNER_LEAST_BYTES (64 * 1024 + 1)
+#define FAN_LEARNER_CLASSES	40 /* class n: up to 2^n bytes; the last class has all larger calls */
+#define FAN_LEARNER_TIMES	3 /* timed calls of each of the two in a trial, after one that is not */
+#define FAN_LEARNER_STEPS	(2 + 2 * FAN_LEARNER_TIMES) /* of a trial */
+#define FAN_LEARNER_REST_MIN	256			    /* calls between trials */
+#define FAN_LEARNER_REST_MAX	1000000
+#define FAN_LEARNER_SHARE	0.01 /* share of the calls' time that trials may waste */
+#define FAN_LEARNER_MARGIN	0.97 /* fanin is taken below this part of the MPI's time */
+#define FAN_LEARNER_HOPELESS                                                                       \
+	2.0 /* times the MPI's time: the trial ends, and nothing is practised */
+#define FAN_LEARNER_PRACTICE  16 /* calls to learn shares in, before a trial is repeated */
+#define FAN_LEARNER_PRACTICES 3	 /* such repetitions at most */
 
 enum fan_learner_kind {
 	FAN_LEARNER_ALLREDUCE,
@@ -53,15 +45,14 @@ enum fan_learner_kind {
 
 /* A rank's own times of a trial, or the times on which all ranks agreed: the largest of each. */
 struct fan_learner_times {
-	/* Seconds: of single calls, [0] deciding whether the trial goes on; of blocks, from [1]. */
-	double mpi_s[FAN_LEARNER_TIMES_MAX], fanin_s[FAN_LEARNER_TIMES_MAX];
+	double mpi_s[FAN_LEARNER_TIMES], fanin_s[FAN_LEARNER_TIMES]; /* of single calls */
 	double trial_s;	  /* of the whole trial, its own overhead included */
 	double unsettled; /* 1: fanin still learns shares */
 };
 #define FAN_LEARNER_DOUBLES (sizeof(struct fan_learner_times) / sizeof(double))
 
 struct fan_learner_class {
-	bool known;	    /* a trial has ended, or larger sizes have decided */
+	bool known;	    /* a trial has ended */
 	bool fanin;	    /* calls between trials go to fanin */
 	unsigned step;	    /* of the trial in progress */
 	unsigned practices; /* repetitions so far */
@@ -79,8 +70,7 @@ struct fan_learner_step {
 	struct fan_learner_class *class;
 	bool fanin;
 	double *time_s; /* add the call's time here; NULL: do not time it */
-	bool trial;	/* the call belongs to a trial */
-	bool first;	/* first of a block: ranks begin it together */
+	bool trial;	/* the call belongs to a trial: ranks begin it together */
 	bool agree;	/* after the call, agree on class->times, then call fan_learner_decide */
 };
 
@@ -99,20 +89,15 @@ bool fan_learner_peek(const struct fan_learner *l, enum fan_learner_kind kind, s
 /* Of FAN_LEARNER_CLASSES. */
 unsigned fan_learner_class(size_t bytes);
 
-/* fanin is taken where it takes less than this part of the MPI's time.  Short calls settle at one
- * of a few speeds for a while, so a trial may see another speed than the calls after it; their
- * margin is wider. */
-double fan_learner_margin(unsigned class);
-
 /* Another measurement has found that calls of class `class` go to fanin if `fanin`. */
 void fan_learner_tell(struct fan_learner *l, enum fan_learner_kind kind, unsigned class,
 		      bool fanin);
 
-/* Has a trial of the class ended, or have larger sizes decided? */
+/* Has a trial of the class ended? */
 bool fan_learner_knows(const struct fan_learner *l, enum fan_learner_kind kind, size_t bytes);
 
-/* All ranks have the same `times`.  The trial ends here if it is complete, if fanin is hopeless
- * after one call of each, or if it has lost too many pairs. */
+/* All ranks have the same `times`.  The trial ends here if it is complete, or if fanin is hopeless
+ * after one call of each. */
 void fan_learner_decide(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes,
 			const struct fan_learner_times *times);
 

@@ -13,7 +13,7 @@
 #include "turn.h"
 #include "world.h"
 
-#define TRIES_MAX FAN_LEARNER_STEPS_MAX /* calls until the faster one is known */
+#define TRIES_MAX FAN_LEARNER_STEPS /* calls until the faster one is known */
 
 struct persistent {
 	MPI_Request request; /* the receive */

@@ -6,6 +6,12 @@
 #include "report.h"
 #include "world.h"
 
+/* Below, calls go to the MPI. */
+static size_t least_bytes(void)
+{
+	return fan_mpi_world.use == FAN_USE_LEARN ? FAN_LEARNER_LEAST_BYTES : FAN_MPI_LEAST_BYTES;
+}
+
 /* Why a call cannot go to fanin, whatever the learner says; FAN_WHY_TAKEN: it can. */
 static enum fan_mpi_why refuse(const struct fan_mpi_group *g, const struct fan_mpi_what *what)
 {
@@ -15,9 +21,9 @@ static enum fan_mpi_why refuse(const struct fan_mpi_group *g, const struct fan_m
 		return g->off;
 	if (!what->known || what->root < 0 || what->root >= g->ranks)
 		return FAN_WHY_KIND;
-	return what->kind != FAN_LEARNER_BARRIER && what->bytes < FAN_MPI_LEAST_BYTES
-		       ? FAN_WHY_SMALL
-		       : FAN_WHY_TAKEN;
+	if (what->kind == FAN_LEARNER_BARRIER && fan_mpi_world.use == FAN_USE_ALWAYS)
+		return FAN_WHY_TAKEN;
+	return what->bytes < least_bytes() ? FAN_WHY_SMALL : FAN_WHY_TAKEN;
 }
 
 /* Is no job joined, nor about to be? */
@@ -55,11 +61,9 @@ static enum fan_mpi_why choose(struct fan_mpi_turn *t)
 		return FAN_WHY_TAKEN;
 	fan_learner_next(g->learner, t->what.kind, t->what.bytes, &t->step);
 	if (t->step.trial) {
-		t->trial_s = t->call_s = PMPI_Wtime();
-		if (t->step.first) {
-			PMPI_Barrier(g->comm);
-			t->call_s = PMPI_Wtime();
-		}
+		t->trial_s = PMPI_Wtime();
+		PMPI_Barrier(g->comm);
+		t->call_s = PMPI_Wtime();
 	}
 	if (t->step.fanin)
 		return FAN_WHY_TAKEN;

@@ -14,10 +14,11 @@
 
 #include "expect.h"
 
-#define COUNT	   1000
-#define AHEAD	   40 /* calls of rank 0 before the others' first */
-#define FEW_AHEAD  12 /* calls of rank 0 that it has not waited for */
-#define MIDDLE	   24 /* calls after which the ranks are in the middle of a join */
+#define COUNT	   1000	 /* elements, where all goes to fanin */
+#define COUNT_MAX  17000 /* where that is learnt: more than 64 KiB */
+#define AHEAD	   40	 /* calls of rank 0 before the others' first */
+#define FEW_AHEAD  12	 /* calls of rank 0 that it has not waited for */
+#define MIDDLE	   24	 /* calls after which the ranks are in the middle of a join */
 #define PATIENCE_S 60
 #define JOINS	   52	/* calls after which all ranks join */
 #define FAST	   3000 /* calls of rank 0 without a stop */
@@ -27,23 +28,24 @@
 #define NAME_BYTES 16
 
 static int always; /* all that fanin can take goes to it */
-static int in[AHEAD][COUNT], out[AHEAD][COUNT];
+static int count = COUNT;
+static int in[AHEAD][COUNT_MAX], out[AHEAD][COUNT_MAX];
 
 static void start(int number, MPI_Comm comm, MPI_Request *request)
 {
 	int i = number % AHEAD;
-	for (int k = 0; k < COUNT; k++) {
+	for (int k = 0; k < count; k++) {
 		in[i][k] = rank + number + k;
 		out[i][k] = -1;
 	}
-	MPI_Iallreduce(in[i], out[i], COUNT, MPI_INT, MPI_SUM, comm, request);
+	MPI_Iallreduce(in[i], out[i], count, MPI_INT, MPI_SUM, comm, request);
 }
 
 /* The request of call `number` has ended.  True: fanin did it. */
 static int ended(int number, const MPI_Status *status)
 {
 	int i = number % AHEAD;
-	for (int k = 0; k < COUNT; k++)
+	for (int k = 0; k < count; k++)
 		EXPECT(out[i][k] == ranks * (ranks - 1) / 2 + ranks * (number + k),
 		       "call %d, element %d", number, k);
 	taken += status->MPI_SOURCE == MPI_UNDEFINED;
@@ -220,6 +222,7 @@ int main(int argc, char **argv)
 		check_limit();
 		return finish();
 	}
+	count = always ? COUNT : COUNT_MAX;
 	check_change();
 	check_ahead();
 	check_middle();
