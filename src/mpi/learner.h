@@ -6,13 +6,14 @@
  * the number of calls so far, which MPI makes equal on all ranks of a communicator, and by times on
  * which they have agreed.
  *
- *     rule                                      figure (bench/results/mpi-*.json)
- *     LEAST_BYTES  smaller calls have no trial  with trials 0.99 to 1.14 of the MPI's speed, and
- * the MPI against itself 0.91 to 1.14 MARGIN       of the MPI's time            from 1 MiB on fanin
- * has 0.39 to 0.85 of it HOPELESS     one call of each is enough   a trial of 64 MiB at half the
- * speed: 4 calls, not 8 SHARE        of the calls' time is wasted 0.97 of the MPI's speed asked of
- * each size PRACTICE     calls while shares are       a box in the middle: 1.89; shares move for 24
- *                  learnt                       measurements of 4 MiB */
+ * The rules, and the figures of bench/results/mpi-*.json that set them:
+ *
+ * - LEAST_BYTES: with trials of smaller calls 0.99 to 1.14 of the MPI's speed, where the MPI
+ *   against itself has 0.91 to 1.14.
+ * - MARGIN: from 1 MiB on fanin takes 0.39 to 0.85 of the MPI's time.
+ * - SHARE: 0.97 of the MPI's speed is asked of each size.
+ * - HOPELESS: half the speed costs four calls, not eight, which is arithmetic.
+ * - PRACTICE: none; shares are learnt from fanin's calls, and trials are too few for that. */
 #ifndef FAN_MPI_LEARNER_H
 #define FAN_MPI_LEARNER_H
 
