@@ -324,8 +324,9 @@ bool fan_experiment_begin(struct fan_experiment *e, const struct fan_scenario *s
 	e->job = calloc(s->jobs, sizeof *e->job);
 	e->tensor = calloc(s->jobs / 2 + UINT32_C(1), sizeof *e->tensor);
 	e->traffic = calloc(s->flows + UINT32_C(1), sizeof *e->traffic);
-	bool ok =
-		fan_scenario_network(&e->sim, s) && e->daemon && e->job && e->tensor && e->traffic;
+	e->tcp = calloc(s->tcps + UINT32_C(1), sizeof *e->tcp);
+	bool ok = fan_scenario_network(&e->sim, s) && e->daemon && e->job && e->tensor &&
+		  e->traffic && e->tcp;
 	ok = ok && place_daemons(e) && begin_daemons(e);
 	for (uint32_t i = 0; ok && i < s->jobs; i++)
 		ok = add_job(e, i);
@@ -333,6 +334,8 @@ bool fan_experiment_begin(struct fan_experiment *e, const struct fan_scenario *s
 		ok = add_tensor(e, i);
 	for (uint32_t i = 0; ok && i < s->flows; i++)
 		ok = add_traffic(e, i);
+	for (uint32_t i = 0; ok && i < s->tcps; i++)
+		ok = fan_tcp_init(&e->tcp[i], &e->sim, &s->tcp[i]);
 	ok = ok && fan_weather_init(&e->weather, &e->sim, s->jobs);
 	for (uint32_t i = 0; ok && i < s->jobs; i++)
 		fan_weather_add(&e->weather, &e->job[i].cfg);
@@ -364,6 +367,9 @@ void fan_experiment_end(struct fan_experiment *e)
 	free(e->job);
 	free(e->daemon);
 	free(e->traffic);
+	for (uint32_t i = 0; e->tcp && i < e->scenario->tcps; i++)
+		fan_tcp_free(&e->tcp[i]);
+	free(e->tcp);
 	fan_weather_free(&e->weather);
 	free(e->conductor.order);
 	fan_sim_free(&e->sim);
@@ -411,5 +417,9 @@ void fan_experiment_actor_name(const struct fan_experiment *e, uint32_t actor, c
 		snprintf(name, bytes, "%s.%u", e->job[i].cfg.name, actor - first);
 		return;
 	}
-	snprintf(name, bytes, "background@%s", e->scenario->node[e->sim.actor[actor].node].name);
+	bool tcp = false;
+	for (uint32_t i = 0; i < e->scenario->tcps; i++)
+		tcp |= actor == e->tcp[i].source || actor == e->tcp[i].sink;
+	snprintf(name, bytes, "%s@%s", tcp ? "tcp" : "background",
+		 e->scenario->node[e->sim.actor[actor].node].name);
 }

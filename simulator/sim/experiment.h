@@ -45,6 +45,54 @@ struct fan_traffic_config {
 bool fan_traffic_init(struct fan_traffic *t, struct fan_sim *s, const struct fan_traffic_config *c,
 		      struct fan_rng rng);
 
+/* ---- tcp.c: flows that compete for links as TCP's do ---- */
+
+#define FAN_TCP_WINDOW_MAX UINT64_C(8192) /* segments */
+
+struct fan_tcp_sent;
+struct fan_tcp_arrival;
+
+struct fan_tcp {
+	struct fan_sim *sim;
+	const struct fan_scenario_tcp *cfg;
+	uint32_t source, sink; /* actors */
+	bool begun, over;
+	bool awaited; /* the run lasts for it */
+	/* The sender: transmissions are numbered from 0 on. */
+	struct fan_tcp_sent *sent; /* the last of them, by number */
+	uint64_t first, next;	   /* the oldest that is neither told of nor lost; the next one */
+	uint64_t flying;	   /* how many are neither */
+	uint64_t owed, fresh;	   /* segments to send: again, and the first time */
+	uint64_t done;		   /* segments that are there */
+	uint64_t told;		   /* arrivals that it knows of */
+	uint64_t srtt_ns, rttvar_ns, rto_at_ns, resume_ns, end_ns;
+	unsigned backoff;
+	/* Its window, in 1/65536 of a segment. */
+	uint64_t window, threshold;
+	uint64_t recover; /* it is not cut for what was sent before this one */
+	bool limited;	  /* it, not the sender's own link, is what sending waited for last */
+	uint64_t w_max, w_est, w_prior, k_us, epoch_ns; /* CUBIC's; epoch 0: none */
+	uint32_t alpha;					/* DCTCP's, of 1 << 20 */
+	uint64_t seen, seen_marked, seen_end;		/* of the window that it looks at */
+	uint64_t alpha_sum, alphas;
+	uint64_t round_end, round_min_ns, last_min_ns, css_base_ns; /* HyStart++ */
+	unsigned samples, css;
+	/* The receiver. */
+	struct fan_tcp_arrival *arrival; /* the last ones, in their order */
+	uint64_t arrivals, await, ack_at_ns;
+	unsigned untold;
+	struct {
+		uint64_t sent, resent, timeouts, cuts, marked;
+	} stats;
+};
+
+/* A flow as `c`, which stays, says.  False: out of memory. */
+bool fan_tcp_init(struct fan_tcp *t, struct fan_sim *s, const struct fan_scenario_tcp *c);
+void fan_tcp_free(struct fan_tcp *t);
+
+/* What came of it, as doc/sim.md describes. */
+json_t *fan_tcp_result(const struct fan_tcp *t);
+
 /* ---- weather.c: hosts whose links are slow for a while: the "slow" of jobs, as far as it is about
  * sending.  A host sends at the lowest speed of all its workers ---- */
 
@@ -98,6 +146,7 @@ struct fan_experiment {
 	struct fan_tensor *tensor; /* `tensors` of them */
 	uint32_t tensors;
 	struct fan_traffic *traffic;
+	struct fan_tcp *tcp;
 	struct fan_weather weather;
 	struct fan_observer observer;
 	struct fan_conductor conductor;

@@ -562,6 +562,7 @@ static int check_job(const struct fan_scenario_job *j, struct fan_reader *r)
 int fan_flow_check(const struct fan_scenario *s, struct fan_reader *r)
 {
 	const char *key = s->flows     ? "background"
+			  : s->tcps    ? "flows"
 			  : s->changes ? "changes"
 			  : s->ecmp    ? "ecmp"
 				       : NULL;

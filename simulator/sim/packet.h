@@ -44,8 +44,9 @@ enum fan_packet_flag {
 };
 
 struct fan_sim_packet {
-	struct fan_sim_body *body; /* NULL: background traffic, which nobody reads */
+	struct fan_sim_body *body; /* NULL: traffic beside the jobs, which has no bytes */
 	uint32_t from, to;	   /* actors; or `to` a tree */
+	uint32_t number;	   /* of what has no body: its sender's */
 	uint16_t len;		   /* bytes of the datagram, without lower layers */
 	uint8_t flags;		   /* enum fan_packet_flag */
 	uint8_t hops;		   /* links crossed: bounded by FAN_SIM_HOPS_MAX */

@@ -160,6 +160,10 @@ int fan_scenario_place(struct fan_scenario *s, struct fan_reader *r)
 		if (fan_sim_distance(&sim, s->flow[i].from, s->flow[i].to) == FAN_SIM_NONE)
 			bad = fan_reader_fail(r, "background", "no path from \"%s\" to \"%s\"",
 					      s->flow[i].from_name, s->flow[i].to_name);
+	for (uint32_t i = 0; i < s->tcps && !bad; i++)
+		if (fan_sim_distance(&sim, s->tcp[i].from, s->tcp[i].to) == FAN_SIM_NONE)
+			bad = fan_reader_fail(r, "flows", "no path from \"%s\" to \"%s\"",
+					      s->tcp[i].from_name, s->tcp[i].to_name);
 	fan_sim_free(&sim);
 	return bad;
 }

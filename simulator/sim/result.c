@@ -210,6 +210,14 @@ static json_t *links_json(const struct fan_experiment *e)
 	return list;
 }
 
+static json_t *flows_json(const struct fan_experiment *e)
+{
+	json_t *list = json_array();
+	for (uint32_t i = 0; i < e->scenario->tcps; i++)
+		json_array_append_new(list, fan_tcp_result(&e->tcp[i]));
+	return list;
+}
+
 json_t *fan_experiment_result(const struct fan_experiment *e)
 {
 	uint32_t jobs = e->scenario->jobs, ended = 0;
@@ -237,6 +245,8 @@ json_t *fan_experiment_result(const struct fan_experiment *e)
 		(json_int_t)e->sim.hops, "fragment_hops", (json_int_t)e->sim.frag_hops, "jobs",
 		list, "switches", fan_result_switches(e), "servers", fan_result_servers(e), "links",
 		links_json(e));
+	if (e->scenario->tcps)
+		json_object_set_new(root, "flows", flows_json(e));
 	free(jct_s);
 	return root;
 }

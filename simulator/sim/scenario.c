@@ -12,6 +12,7 @@
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 static const char *const levels[] = {"packets", "flows", NULL};
+static const char *const tcp_kinds[] = {"cubic", "dctcp", NULL};
 
 #define AT(field) offsetof(struct fan_scenario, field)
 static const struct fan_field fields[] = {
@@ -26,6 +27,7 @@ static const struct fan_field fields[] = {
 	{"jobs", FAN_FIELD_OTHER, 0, 0, 0, NULL},
 	{"job_trace", FAN_FIELD_OTHER, 0, 0, 0, NULL},
 	{"background", FAN_FIELD_OTHER, 0, 0, 0, NULL},
+	{"flows", FAN_FIELD_OTHER, 0, 0, 0, NULL},
 	{"changes", FAN_FIELD_OTHER, 0, 0, 0, NULL},
 	{"plan", FAN_FIELD_OTHER, 0, 0, 0, NULL},
 	{"routes", FAN_FIELD_OTHER, 0, 0, 0, NULL},
@@ -41,6 +43,18 @@ static const struct fan_field flow_fields[] = {
 	{"start_s", FAN_FIELD_S, AT(start_ns), 0, 1e6, NULL},
 	{"stop_s", FAN_FIELD_S, AT(stop_ns), 0, 1e6, NULL},
 	{"jitter", FAN_FIELD_SHARE, AT(jitter), 0, 1, NULL},
+};
+#undef AT
+
+#define AT(field) offsetof(struct fan_scenario_tcp, field)
+static const struct fan_field tcp_fields[] = {
+	{"from", FAN_FIELD_TEXT, AT(from_name), 0, 0, NULL},
+	{"to", FAN_FIELD_TEXT, AT(to_name), 0, 0, NULL},
+	{"kind", FAN_FIELD_WORD, AT(kind), 0, 0, tcp_kinds},
+	{"start_s", FAN_FIELD_S, AT(start_ns), 0, 1e6, NULL},
+	{"stop_s", FAN_FIELD_S, AT(stop_ns), 0, 1e6, NULL},
+	{"bytes", FAN_FIELD_U64, AT(bytes), 1, 1e15, NULL},
+	{"ack_segments", FAN_FIELD_U32, AT(ack_segments), 1, 64, NULL},
 };
 #undef AT
 
@@ -80,6 +94,23 @@ static int read_flow(struct fan_scenario *s, const json_t *o, struct fan_reader 
 	if (f.from == f.to)
 		return fan_reader_fail(r, "to", "is where it comes from");
 	s->flow[s->flows++] = f;
+	return 0;
+}
+
+static int read_tcp(struct fan_scenario *s, const json_t *o, struct fan_reader *r)
+{
+	struct fan_scenario_tcp f = {.stop_ns = UINT64_MAX, .ack_segments = 2};
+	if (fan_fields_read(r, o, tcp_fields, COUNT(tcp_fields), &f) ||
+	    check_node(s, r, "from", f.from_name, &f.from) ||
+	    check_node(s, r, "to", f.to_name, &f.to))
+		return -1;
+	if (!json_object_get(o, "kind"))
+		return fan_reader_fail(r, NULL, "lacks the key \"kind\"");
+	if (f.from == f.to)
+		return fan_reader_fail(r, "to", "is where it comes from");
+	if (f.stop_ns <= f.start_ns)
+		return fan_reader_fail(r, "stop_s", "expected more than start_s");
+	s->tcp[s->tcps++] = f;
 	return 0;
 }
 
@@ -199,8 +230,9 @@ static int read_all(struct fan_scenario *s, const json_t *root, struct fan_reade
 	if (fan_fields_read(r, root, fields, COUNT(fields), s))
 		return -1;
 	s->flow = malloc(FAN_SCENARIO_FLOWS_MAX * sizeof *s->flow);
+	s->tcp = malloc(FAN_SCENARIO_TCPS_MAX * sizeof *s->tcp);
 	s->change = malloc(FAN_SCENARIO_CHANGES_MAX * sizeof *s->change);
-	if (!s->flow || !s->change)
+	if (!s->flow || !s->tcp || !s->change)
 		return fan_reader_fail(r, NULL, "out of memory");
 	if (!json_object_get(root, "topology"))
 		return fan_reader_fail(r, NULL, "lacks the key \"topology\"");
@@ -210,6 +242,7 @@ static int read_all(struct fan_scenario *s, const json_t *root, struct fan_reade
 	fan_reader_leave(r, back);
 	if (fan_scenario_read_routes(s, root, r) || fan_scenario_read_jobs(s, root, r) ||
 	    read_list(s, root, r, "background", FAN_SCENARIO_FLOWS_MAX, read_flow) ||
+	    read_list(s, root, r, "flows", FAN_SCENARIO_TCPS_MAX, read_tcp) ||
 	    read_list(s, root, r, "changes", FAN_SCENARIO_CHANGES_MAX, read_change))
 		return -1;
 	if (fan_scenario_place(s, r) || check_tensors(s, r))
@@ -249,6 +282,7 @@ void fan_scenario_free(struct fan_scenario *s)
 	free(s->link);
 	free(s->job);
 	free(s->flow);
+	free(s->tcp);
 	free(s->change);
 	memset(s, 0, sizeof *s);
 }

@@ -15,6 +15,7 @@
 #define FAN_SCENARIO_LINKS_MAX	 65536
 #define FAN_SCENARIO_JOBS_MAX	 1024
 #define FAN_SCENARIO_FLOWS_MAX	 1024
+#define FAN_SCENARIO_TCPS_MAX	 256
 #define FAN_SCENARIO_CHANGES_MAX 4096
 
 enum fan_node_kind {
@@ -82,6 +83,18 @@ struct fan_scenario_flow {
 	char from_name[FAN_FIELD_NAME], to_name[FAN_FIELD_NAME];
 };
 
+enum fan_tcp_kind { FAN_TCP_CUBIC, FAN_TCP_DCTCP };
+
+/* A flow that competes with the jobs (tcp.c). */
+struct fan_scenario_tcp {
+	uint32_t from, to;
+	int kind; /* enum fan_tcp_kind */
+	uint64_t start_ns, stop_ns;
+	uint64_t bytes;	       /* to send; 0: without end */
+	uint32_t ack_segments; /* that the receiver waits for before it acknowledges */
+	char from_name[FAN_FIELD_NAME], to_name[FAN_FIELD_NAME];
+};
+
 /* A cable that changes, in both directions, or a switch or server that restarts. */
 struct fan_scenario_change {
 	uint64_t at_ns, bps; /* bps 0: it keeps its rate */
@@ -119,9 +132,10 @@ struct fan_scenario {
 	struct fan_scenario_link *link;
 	struct fan_scenario_job *job;
 	struct fan_scenario_flow *flow;
+	struct fan_scenario_tcp *tcp;
 	struct fan_scenario_change *change;
 	struct fan_scenario_route *route;
-	uint32_t nodes, links, jobs, flows, changes, routes;
+	uint32_t nodes, links, jobs, flows, tcps, changes, routes;
 };
 
 /* Read `root`, which came from r->file: names of files in it are relative to that.

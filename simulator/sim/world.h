@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* world.h - virtual time, nodes, the links between them, and the actors that live on nodes.
  *
- * An actor is what would be a process: a worker, a switch daemon, a source of background
+ * An actor is what would be a process: a worker, a switch daemon, a source of other
  * traffic.  It hears the packets that are addressed to it, and is called when its
  * deadline comes: the same three calls as the objects of src/core have, which it
  * drives.  A node has links; it may host actors, and may forward packets that are for
@@ -27,7 +27,7 @@
 struct fan_sim;
 
 struct fan_actor_ops {
-	/* The packet stays the simulation's.  `p->body` is NULL for background traffic. */
+	/* The packet stays the simulation's.  `p->body` is NULL for traffic beside the jobs. */
 	void (*recv)(void *self, const struct fan_sim_packet *p);
 	void (*tick)(void *self);	  /* the deadline has come; it must move on */
 	uint64_t (*deadline)(void *self); /* FAN_SIM_NEVER: none */
