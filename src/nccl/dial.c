@@ -21,6 +21,7 @@
 
 #define MAGIC	    0x314e6166u /* "faN1" */
 #define NONCE_BYTES 16
+#define HOST_BYTES  16
 #define BACKLOG	    64
 #define MS	    1000000ull
 
@@ -52,6 +53,7 @@ struct guest {
 	uint64_t deadline_ns;
 	size_t got;
 	struct hello hello;
+	uint8_t host[HOST_BYTES]; /* its address, without the port */
 	char peer[FAN_NCCL_PEER_BYTES];
 };
 
@@ -128,7 +130,46 @@ static void dismiss(struct guest *g)
 	g->fd = -1;
 }
 
-/* Let in who has come; the guest who has waited longest gives way. */
+/* The guest who has waited longest of the host that has most: strangers take the places of their
+ * own. */
+static struct guest *who_gives_way(struct listener *l)
+{
+	struct guest *found = NULL;
+	unsigned most = 0;
+	for (unsigned i = 0; i < FAN_NCCL_GUESTS_MAX; i++) {
+		struct guest *g = &l->guest[i];
+		unsigned same = 0;
+		for (unsigned k = 0; k < FAN_NCCL_GUESTS_MAX; k++)
+			same += !memcmp(g->host, l->guest[k].host, sizeof g->host);
+		if (same > most || (same == most && g->deadline_ns < found->deadline_ns)) {
+			most = same;
+			found = g;
+		}
+	}
+	return found;
+}
+
+static struct guest *place_in(struct listener *l)
+{
+	for (unsigned i = 0; i < FAN_NCCL_GUESTS_MAX; i++)
+		if (l->guest[i].fd < 0)
+			return &l->guest[i];
+	struct guest *g = who_gives_way(l);
+	dismiss(g);
+	return g;
+}
+
+static void write_host(uint8_t host[HOST_BYTES], const struct sockaddr_storage *from)
+{
+	const struct sockaddr_in *four = (const void *)from;
+	const struct sockaddr_in6 *six = (const void *)from;
+	if (from->ss_family == AF_INET)
+		memcpy(host, &four->sin_addr, sizeof four->sin_addr);
+	else
+		memcpy(host, &six->sin6_addr, HOST_BYTES);
+}
+
+/* Let in who has come. */
 static void let_in(struct listener *l)
 {
 	for (unsigned turns = 0; turns < FAN_NCCL_GUESTS_MAX; turns++) {
@@ -138,15 +179,11 @@ static void let_in(struct listener *l)
 				 SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd < 0)
 			return;
-		struct guest *place = &l->guest[0];
-		for (unsigned i = 0; i < FAN_NCCL_GUESTS_MAX && place->fd >= 0; i++)
-			if (l->guest[i].fd < 0 || l->guest[i].deadline_ns < place->deadline_ns)
-				place = &l->guest[i];
-		if (place->fd >= 0)
-			dismiss(place);
+		struct guest *place = place_in(l);
 		memset(place, 0, sizeof *place);
 		place->fd = fd;
 		place->deadline_ns = fan_clock_ns() + FAN_NCCL_HELLO_MS * MS;
+		write_host(place->host, &from);
 		address_text(place->peer, &from, bytes);
 	}
 }

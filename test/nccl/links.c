@@ -305,11 +305,16 @@ int links_run(struct seat *s, const struct api *a, uint64_t *state, size_t bytes
 
 /* ---- what is wrong ---- */
 
-/* A connection to where a handle of the plug-in says, as one that has read it would make. */
-static int stranger(const uint8_t *handle)
+/* A connection from address `host` of the loopback to where a handle of the plug-in says. */
+static int stranger_at(const uint8_t *handle, uint32_t host)
 {
-	struct sockaddr_in at = {.sin_family = AF_INET};
+	struct sockaddr_in at = {.sin_family = AF_INET}, from = {.sin_family = AF_INET};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	from.sin_addr.s_addr = htonl(host);
+	if (host && bind(fd, (struct sockaddr *)&from, sizeof from)) {
+		perror("bind");
+		exit(1);
+	}
 	memcpy(&at.sin_port, handle + 6, sizeof at.sin_port);
 	memcpy(&at.sin_addr, handle + 8, sizeof at.sin_addr);
 	if (fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof at)) {
@@ -317,6 +322,39 @@ static int stranger(const uint8_t *handle)
 		exit(1);
 	}
 	return fd;
+}
+
+/* As one that has read the handle would make it. */
+static int stranger(const uint8_t *handle)
+{
+	return stranger_at(handle, 0);
+}
+
+/* Who has connected before many of another host, and says the nonce after them, is let in. */
+static int slow_beside_many(struct seat *s, const struct api *a)
+{
+	uint8_t handle[FAN_NCCL_HANDLE_BYTES], hello[24] = {0};
+	void *listening, *in = NULL;
+	int many[40];
+	if (api_listen(a, 0, handle, &listening))
+		FAIL("listen");
+	int fd = stranger(handle);
+	for (unsigned i = 0; i < 40; i++) {
+		many[i] = stranger_at(handle, 0x7f000009); /* 127.0.0.9 */
+		if (api_accept(a, listening, &in) || in)
+			FAIL("accept");
+	}
+	memcpy(hello, handle, 4);
+	memcpy(hello + 8, handle + 24, 16);
+	if (write(fd, hello, sizeof hello) != sizeof hello)
+		FAIL("write");
+	while (!in && seat_has_time(s, "a slow peer"))
+		if (api_accept(a, listening, &in))
+			FAIL("accept");
+	for (unsigned i = 0; i < 40; i++)
+		close(many[i]);
+	close(fd);
+	return !in || api_close_recv(a, in) || api_close_listen(a, listening) ? -1 : 0;
 }
 
 /* A link of this process to itself. */
@@ -429,5 +467,5 @@ int links_hostile(struct seat *s, const struct api *a)
 	for (unsigned i = 0; i < 20; i++)
 		if (known_but_wrong(s, a, &state))
 			return -1;
-	return too_large(s, a);
+	return slow_beside_many(s, a) ? -1 : too_large(s, a);
 }
