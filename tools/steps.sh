@@ -151,14 +151,6 @@ build() { # FOLDER OPTION...
         configure "$@" && ninja -C "$1" all tests
 }
 
-programs() { # PREFIX...: what is made of the sources that begin so
-        for prefix; do
-                for file in "$prefix"*.c; do
-                        echo "${file%.c}"
-                done
-        done
-}
-
 # Lines for backtraces, no variables.  What fails ends the program, so nothing is compiled to go on.
 # Only what computes for long is optimised (`hot` in src/meson.build), but all of it a little for fuzzers.
 SANITIZE='-Dbuildtype=debugoptimized -Db_lundef=false -Dmpi=disabled'
@@ -208,7 +200,7 @@ step_build_fuzz() {
         # shellcheck disable=SC2046,SC2086  # words are wanted
         CC=clang CC_LD=lld configure build-fuzz $SANITIZE -Doptimization=1 -Db_sanitize=address,undefined \
                 -Dfuzz=true -Dc_args="$SANITIZE_ARGS -fsanitize=fuzzer-no-link" &&
-                ninja -C build-fuzz test/fuzz/corpora.list $(programs test/fuzz/fuzz_)
+                ninja -C build-fuzz test/fuzz/corpora.list $(fuzz_steps | sed 's|^fuzz-|test/fuzz/fuzz_|')
 }
 
 # In a whole run the builds were done before; alone, a step builds what it needs.
