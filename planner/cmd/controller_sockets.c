@@ -198,6 +198,14 @@ static unsigned find_place(struct controller_sockets *s, const fan_peer *from)
 	return oldest;
 }
 
+/* `events`: EPOLLIN, or 0 to leave whoever calls waiting. */
+static void accept_by(const struct controller_sockets *s, short events)
+{
+	(void)watch(s, EPOLL_CTL_MOD, s->listen_fd, LISTENER, events);
+	if (s->unix_fd >= 0)
+		(void)watch(s, EPOLL_CTL_MOD, s->unix_fd, UNIX, events);
+}
+
 /* No descriptor is left: one that is of no use yet goes, or whoever calls waits. */
 static void run_short(struct controller_sockets *s)
 {
@@ -208,7 +216,7 @@ static void run_short(struct controller_sockets *s)
 		return;
 	}
 	s->accept_ns = fan_clock_ns() + CONTROLLER_PAUSE_MS * UINT64_C(1000000);
-	(void)watch(s, EPOLL_CTL_MOD, s->listen_fd, LISTENER, 0);
+	accept_by(s, 0);
 }
 
 static void accept_again(struct controller_sockets *s)
@@ -216,7 +224,7 @@ static void accept_again(struct controller_sockets *s)
 	if (!s->accept_ns || fan_clock_ns() < s->accept_ns)
 		return;
 	s->accept_ns = 0;
-	(void)watch(s, EPOLL_CTL_MOD, s->listen_fd, LISTENER, EPOLLIN);
+	accept_by(s, EPOLLIN);
 }
 
 static bool is_shortage(int e)
@@ -292,12 +300,11 @@ static void sweep(struct controller_sockets *s)
 static void accept_asker(struct controller_sockets *s)
 {
 	int fd = accept4(s->unix_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	unsigned i = 0, count;
+	unsigned i = 0;
 
 	if (fd < 0) {
-		unsigned oldest = oldest_nameless(s, NULL, &count);
-		if (is_shortage(errno) && oldest < FAN_CTL_CONNS_MAX)
-			hang_up(s, oldest);
+		if (is_shortage(errno))
+			run_short(s);
 		return;
 	}
 	while (i < CONTROLLER_ASKERS_MAX && s->asker[i].open)
