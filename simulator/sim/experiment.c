@@ -280,6 +280,7 @@ static bool add_job(struct fan_experiment *e, uint32_t i)
 	if (!j->trainer || !fan_trainer_share(&j->shared, &j->cfg, &e->sim, by_ring))
 		return false;
 	j->shared.by_tree = s->reduce == FAN_REDUCE_TREE;
+	j->shared.by_levels = s->reduce == FAN_REDUCE_LEVELS;
 	for (uint32_t r = 0; r < j->cfg.ranks; r++)
 		if (!fan_trainer_init(&j->trainer[r], &j->shared, (uint16_t)r))
 			return false;

@@ -546,12 +546,13 @@ static bool sends_slowly(const struct fan_job_config *c)
 static int check_job(const struct fan_scenario_job *j, struct fan_reader *r)
 {
 	const struct fan_job_config *c = &j->cfg;
-	const char *key = c->route	    ? "plan"
-			  : j->tensor[0]    ? "tensor"
-			  : c->ahead	    ? "ahead"
-			  : c->overlap	    ? "overlap"
-			  : sends_slowly(c) ? "slow"
-					    : NULL;
+	const char *key = c->route			   ? "plan"
+			  : j->reduce == FAN_REDUCE_LEVELS ? "reduce"
+			  : j->tensor[0]		   ? "tensor"
+			  : c->ahead			   ? "ahead"
+			  : c->overlap			   ? "overlap"
+			  : sends_slowly(c)		   ? "slow"
+							   : NULL;
 	size_t back = fan_reader_enter(r, "jobs.%s", c->name);
 	if (key)
 		return fan_reader_fail(r, key, "goes with the level packets only");

@@ -145,9 +145,10 @@ static json_t *ahead_json(const struct fan_experiment_job *j)
 
 const char *fan_result_at(const struct fan_scenario *s, const struct fan_scenario_job *j)
 {
-	return j->reduce == FAN_REDUCE_RING   ? "ring"
-	       : j->reduce == FAN_REDUCE_TREE ? "tree"
-					      : s->node[j->at].name;
+	return j->reduce == FAN_REDUCE_RING	? "ring"
+	       : j->reduce == FAN_REDUCE_TREE	? "tree"
+	       : j->reduce == FAN_REDUCE_LEVELS ? "two-level-ring"
+						: s->node[j->at].name;
 }
 
 static json_t *job_json(const struct fan_experiment *e, uint32_t i, double *jct_s)

@@ -17,14 +17,15 @@ void fan_ring_free(struct fan_ring *r)
 	r->came = NULL;
 }
 
-#define DOWN UINT32_C(0x80000000) /* in a tree's packet: it is a sum, on its way down */
+#define DOWN  UINT32_C(0x80000000) /* in a packet: it is a sum, on its way down */
+#define AMONG UINT32_C(0x40000000) /* in one of two levels: it is between racks */
 
 /* Bytes of the part that this worker sends in a step. */
-static uint64_t part_bytes(const struct fan_ring *r, uint32_t step)
+static uint64_t part_bytes(const struct fan_ring *r, const struct fan_ring_seat *at, uint32_t step)
 {
-	assert(r->rank < r->ranks);
-	uint64_t part = (r->rank + 2 * (uint64_t)r->ranks - step % r->ranks) % r->ranks;
-	return (r->elems / r->ranks + (part < r->elems % r->ranks)) * sizeof(float);
+	assert(at->rank < at->ranks);
+	uint64_t part = (at->rank + 2 * (uint64_t)at->ranks - step % at->ranks) % at->ranks;
+	return (r->elems / at->ranks + (part < r->elems % at->ranks)) * sizeof(float);
 }
 
 static void send_to(struct fan_ring *r, uint32_t to, uint32_t step, uint16_t len)
@@ -43,11 +44,6 @@ static void send_to(struct fan_ring *r, uint32_t to, uint32_t step, uint16_t len
 		return;
 	fan_sim_send(r->sim, &p, true);
 	fan_body_put(&r->sim->pool, p.body);
-}
-
-static void pass_on(struct fan_ring *r, uint32_t step, uint16_t len)
-{
-	send_to(r, r->next, step, len);
 }
 
 /* All of the bucket is there, if it is. */
@@ -115,28 +111,142 @@ static bool start_tree(struct fan_ring *r)
 	return true;
 }
 
-/* A packet of the bucket in work: keep it, and pass it on unless all have had it. */
-static void handle(struct fan_ring *r, uint32_t step, uint16_t len)
+/* Begin a ring: its own part, in packets of `mark`.  Bytes that will come. */
+static uint64_t begin_ring(struct fan_ring *r, const struct fan_ring_seat *at, uint32_t mark)
+{
+	uint64_t bytes = 0, mine = at->ranks > 1 ? part_bytes(r, at, 0) : 0;
+	for (uint32_t step = 1; step < 2 * (at->ranks - 1) + 1; step++)
+		bytes += part_bytes(r, at, step); /* comes a step before it is sent */
+	while (mine) {
+		uint64_t some = mine < r->payload_bytes ? mine : r->payload_bytes;
+		send_to(r, at->next, mark, (uint16_t)(FAN_HEAD_BYTES + some));
+		mine -= some;
+	}
+	return bytes;
+}
+
+/* Less is missing, and the packet goes on unless all have had it. */
+static void go_round(struct fan_ring *r, const struct fan_ring_seat *at, uint32_t packet,
+		     uint16_t len, uint64_t *missing)
 {
 	uint64_t bytes = len - FAN_HEAD_BYTES;
-	if (r->tree) {
-		handle_tree(r, step, len);
+	uint32_t step = packet & ~AMONG;
+	*missing -= bytes < *missing ? bytes : *missing;
+	if (step + 1 < 2 * (at->ranks - 1))
+		send_to(r, at->next, packet + 1, len);
+}
+
+/* ---- two levels ---- */
+
+/* The rack's sum is there: on among the racks. */
+static void go_among(struct fan_ring *r)
+{
+	if (r->raised || r->rack.rank || r->missing_bytes || !r->busy)
 		return;
+	r->raised = true;
+	r->among_bytes = begin_ring(r, &r->among, AMONG);
+}
+
+static void end_levels(struct fan_ring *r)
+{
+	go_among(r);
+	if (!r->among_bytes && !r->down_bytes && (r->rack.rank || r->raised))
+		end_bucket(r);
+}
+
+static void start_levels(struct fan_ring *r)
+{
+	r->raised = false;
+	r->among_bytes = 0;
+	r->down_bytes = r->rack.rank && r->among.ranks > 1 ? r->elems * sizeof(float) : 0;
+	r->missing_bytes = begin_ring(r, &r->rack, 0);
+	end_levels(r);
+}
+
+static void handle_levels(struct fan_ring *r, uint32_t packet, uint16_t len)
+{
+	if (packet & DOWN) {
+		r->down_bytes -= len - FAN_HEAD_BYTES;
+		if (r->rack.rank + 1 < r->rack.ranks)
+			send_to(r, r->rack.next, DOWN, len);
+	} else if (packet & AMONG) {
+		go_round(r, &r->among, packet, len, &r->among_bytes);
+		/* after so many steps a part is the sum of all */
+		if ((packet & ~AMONG) + 2 >= r->among.ranks && r->rack.ranks > 1)
+			send_to(r, r->rack.next, DOWN, len);
+	} else {
+		go_round(r, &r->rack, packet, len, &r->missing_bytes);
 	}
-	r->missing_bytes -= bytes < r->missing_bytes ? bytes : r->missing_bytes;
-	if (step + 1 < 2 * (r->ranks - 1u))
-		pass_on(r, step + 1, len);
-	end_bucket(r);
+	end_levels(r);
+}
+
+/* The switch that a host is at. */
+static uint32_t rack_of(const struct fan_sim *s, uint32_t host)
+{
+	return s->link[s->out[s->node[host].first]].to;
+}
+
+bool fan_ring_seats(const struct fan_sim *s, const uint32_t *host, uint32_t ranks, uint32_t rank,
+		    struct fan_ring_seat *rack, struct fan_ring_seat *among)
+{
+	assert(rank < ranks);
+	uint32_t mine = rack_of(s, host[rank]), first = FAN_SIM_NONE, first_rack = FAN_SIM_NONE;
+	bool *seen = calloc(s->nodes, sizeof *seen);
+	*rack = *among = (struct fan_ring_seat){.next = FAN_SIM_NONE};
+	for (uint32_t i = 0; seen && i < ranks; i++) {
+		uint32_t its = rack_of(s, host[i]);
+		if (its == mine) {
+			first = first == FAN_SIM_NONE ? i : first;
+			rack->rank += i < rank;
+			rack->ranks++;
+			if (i > rank && rack->next == FAN_SIM_NONE)
+				rack->next = i;
+		}
+		if (seen[its])
+			continue;
+		seen[its] = true;
+		first_rack = first_rack == FAN_SIM_NONE ? i : first_rack;
+		among->rank += i < rank;
+		among->ranks++;
+		if (i > rank && among->next == FAN_SIM_NONE)
+			among->next = i;
+	}
+	rack->next = rack->next == FAN_SIM_NONE ? first : rack->next;
+	among->next = among->next == FAN_SIM_NONE ? first_rack : among->next;
+	free(seen);
+	return seen != NULL;
+}
+
+/* ---- each of them ---- */
+
+/* A packet of the bucket in work. */
+static void handle(struct fan_ring *r, uint32_t packet, uint16_t len)
+{
+	const struct fan_ring_seat all = {r->rank, r->ranks, r->next};
+	if (r->levels) {
+		handle_levels(r, packet, len);
+	} else if (r->tree) {
+		handle_tree(r, packet, len);
+	} else {
+		go_round(r, &all, packet, len, &r->missing_bytes);
+		end_bucket(r);
+	}
+}
+
+/* May it be handled now? */
+static bool is_due(const struct fan_ring *r, const struct fan_ring_note *n)
+{
+	bool early = r->levels && n->step & AMONG && !(n->step & DOWN) && !r->raised;
+	return r->busy && n->bucket == r->bucket && !early;
 }
 
 /* What came too early and is due now, in the order in which it came. */
 static void handle_notes(struct fan_ring *r)
 {
 	uint32_t kept = 0;
-	uint64_t bucket = r->bucket;
 	for (uint32_t i = 0; i < r->notes; i++) {
 		struct fan_ring_note n = r->note[i];
-		if (n.bucket == bucket && r->busy)
+		if (is_due(r, &n))
 			handle(r, n.step, n.len);
 		else
 			r->note[kept++] = n;
@@ -146,26 +256,22 @@ static void handle_notes(struct fan_ring *r)
 
 void fan_ring_start(struct fan_ring *r, uint64_t elems)
 {
+	const struct fan_ring_seat all = {r->rank, r->ranks, r->next};
+	bool ok = true;
 	r->elems = elems;
 	r->busy = true;
-	r->missing_bytes = 0;
-	if (r->tree) {
-		if (start_tree(r))
-			handle_notes(r);
-		else
-			r->sim->broke = true;
-		return;
+	if (r->levels) {
+		start_levels(r);
+	} else if (r->tree) {
+		ok = start_tree(r);
+	} else {
+		r->missing_bytes = begin_ring(r, &all, 0);
+		end_bucket(r);
 	}
-	for (uint32_t step = 1; step < 2 * (r->ranks - 1u) + 1; step++)
-		r->missing_bytes += part_bytes(r, step); /* comes a step before it is sent */
-	uint64_t mine = part_bytes(r, 0);
-	while (mine) {
-		uint64_t bytes = mine < r->payload_bytes ? mine : r->payload_bytes;
-		pass_on(r, 0, (uint16_t)(FAN_HEAD_BYTES + bytes));
-		mine -= bytes;
-	}
-	end_bucket(r);
-	handle_notes(r);
+	if (ok)
+		handle_notes(r);
+	else
+		r->sim->broke = true;
 }
 
 static void keep(struct fan_ring *r, const struct fan_ring_note *n)
@@ -190,8 +296,12 @@ void fan_ring_recv(struct fan_ring *r, const struct fan_sim_packet *p)
 		.step = fan_get32(p->body->bytes + STEP_AT),
 		.len = p->len,
 	};
-	if (r->busy && n.bucket == r->bucket)
-		handle(r, n.step, n.len);
-	else
+	bool raised = r->raised;
+	if (!is_due(r, &n)) {
 		keep(r, &n);
+		return;
+	}
+	handle(r, n.step, n.len);
+	if (r->raised && !raised)
+		handle_notes(r);
 }

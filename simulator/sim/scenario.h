@@ -62,6 +62,7 @@ enum fan_reduce {
 	FAN_REDUCE_FANIN, /* through the core's objects */
 	FAN_REDUCE_RING,  /* a model of ring all-reduce; of reducing along a binary tree (ring.h) */
 	FAN_REDUCE_TREE,
+	FAN_REDUCE_LEVELS, /* of rings on two levels */
 };
 
 struct fan_scenario_job {

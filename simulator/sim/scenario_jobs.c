@@ -18,7 +18,7 @@
 
 static const char *const modes[] = {"native", "fixed", NULL};
 static const char *const wires[] = {"float32", "float16", "bfloat16", NULL};
-static const char *const reduces[] = {"fanin", "ring", "tree", NULL};
+static const char *const reduces[] = {"fanin", "ring", "tree", "two-level-ring", NULL};
 static const char *const whats[] = {"compute", "sending", "both", NULL};
 static const char *const priorities[] = {"remaining", "attained", "started", "none", NULL};
 

@@ -494,6 +494,20 @@ static void place_in_tree(struct fan_trainer *t)
 		g->down[g->children++] = first[i].actor;
 }
 
+/* In the ring of its rack, and of the racks. */
+static bool place_in_levels(struct fan_trainer *t)
+{
+	const struct fan_trainer_shared *sh = t->shared;
+	struct fan_ring *g = &t->ring;
+	g->levels = sh->by_levels;
+	if (g->levels &&
+	    !fan_ring_seats(sh->sim, sh->cfg->host, g->ranks, t->rank, &g->rack, &g->among))
+		return false;
+	g->rack.next = sh->first[g->rack.next].actor;
+	g->among.next = sh->first[g->among.next].actor;
+	return true;
+}
+
 static void tick_ring(void *self)
 {
 	struct fan_trainer *t = self;
@@ -512,6 +526,7 @@ static void tick_ring(void *self)
 			.notes_room = t->ring.notes_room,
 		};
 		place_in_tree(t);
+		t->shared->sim->broke |= !place_in_levels(t);
 	}
 	run_ring(t);
 }

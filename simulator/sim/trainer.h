@@ -31,7 +31,7 @@ struct fan_trainer_shared {
 	uint8_t *scratch;
 	size_t scratch_bytes;
 	bool by_ring;		   /* without the core: by ring.h */
-	bool by_tree;		   /* of that, along a tree */
+	bool by_tree, by_levels;   /* of that, along a tree; by rings on two levels */
 	uint8_t *room;		   /* for the workers of one life after the other, by rank */
 	struct fan_trainer *first; /* the trainer of rank 0; the others follow it */
 	uint64_t begin_ns;	   /* when this life of the job begins */

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The level flows beside packets: the same jobs on small networks, and one on 10,000 hosts.
 
-    flow.py FANIN              times of jobs and bytes of links within a tenth; what flows lack is named
+    flow.py FANIN              times of jobs and bytes of links within a tenth; what flows lack is named;
+                               rings on two levels beside their closed form
     flow.py FANIN --hosts N    an iteration of ResNet50 on so many hosts by flows alone, and how long it took
 """
 
@@ -150,6 +151,7 @@ LACKING = {
     "changes": {"changes": [{"at_s": 1, "a": "w0", "b": "s0", "gbps": 1}]},
     "ecmp": {"ecmp": True},
     "jobs.job0.ahead": {"jobs": [{"model": numel(1000), "ahead": 8, "window": 4}]},
+    "jobs.job0.reduce": {"jobs": [{"model": numel(1000), "reduce": "two-level-ring"}]},
     "jobs.job0.overlap": {"jobs": [{"model": "resnet50", "overlap": True}]},
     "jobs.job0.slow": {
         "jobs": [{"model": numel(1000), "slow": [{"what": "sending", "speed": 0.5}]}]
@@ -178,6 +180,44 @@ def compare(program, name):
         counted = passed.pop((link["from"], link["to"]))
         assert is_near(counted, link["bytes"]), (name, link, counted)
     assert all(left < 10000 for left in passed.values()), (name, passed)  # JOINs and BEATs
+
+
+def two_levels(program):
+    """Of k hosts in each of g racks, the first of a rack sends most: 2 (k - 1) / k of the tensor in its
+    rack's ring, 2 (g - 1) / g among the racks, and all of it once more along its rack."""
+    for g, k in ((4, 4), (3, 5), (8, 2), (1, 6), (8, 1), (2, 7)):
+        elements, gbps, framed = 2000000, 10, (1408 + 36 + 66) / 1408
+        topology = tree(g, k, 400) if g > 1 else star(k)
+        job = {"model": numel(elements), "reduce": "two-level-ring", "workers": g * k}
+        done = sim(program, {"topology": topology, "jobs": [job]}, "packets")
+        tensors = 2 * (k - 1) / k + 2 * (g - 1) / g + (g > 1 and k > 1)
+        right = tensors * elements * 4 * framed * 8 / (gbps * 1e9)
+        got = done["jobs"][0]["comm_s"]
+        last = done["jobs"][0]["jct_s"]
+        print("%d racks of %d: %.3f ms, %.3f by the closed form" % (g, k, 1e3 * last, 1e3 * right))
+        assert right <= last <= 1.03 * right and got <= last, (g, k, got, last, right)
+        # each host has the whole sum, once
+        sent = sum(link["bytes"] for link in done["links"] if link["from"][0] in "hw")
+        copies = g * 2 * (k - 1) + 2 * (g - 1) + g * (k - 1) * (g > 1)
+        assert is_near(sent, copies * elements * 4 * framed), (g, k, sent)
+    plain = {
+        "topology": tree(3, 4, 400),
+        "jobs": [
+            {
+                "model": "resnet50",
+                "iterations": 2,
+                "jitter": 0.2,
+                "bucket_bytes": 10000000,
+                "reduce": "two-level-ring",
+                "workers": 12,
+            }
+        ],
+    }
+    sets = ["--set", "topology.links.*.delay_us=300"]
+    done = fanin(program, plain, *sets)  # early packets of later buckets wait
+    assert done.returncode == 0, done.stderr
+    job = json.loads(done.stdout)["jobs"][0]
+    assert job["reduced_elements"] == 2 * 12 * job["model_elements"], job
 
 
 def lacks(program):
@@ -225,6 +265,7 @@ def main():
     for name in CASES:
         compare(program, name)
     lacks(program)
+    two_levels(program)
     many(program, 10000)
 
 
