@@ -4,23 +4,40 @@
 #include <assert.h>
 #include <string.h>
 
+/* The rules by which shares are learnt, each with what it is for: a figure of bench/placement (B),
+ * of doc/adr/0022 (A), or the case of test/unit/lib/rank/shares.c that fails without it (C).
+ *
+ * - ALIKE, 33 %: round trips that differ by less move nothing.  A: 16.8 ms beside 0.5.
+ * - STEP, 50 % at first, half each time that the direction changes, to 2 %.  C: a_slow_spare.
+ * - BETTER, 3 %: a move may cost no more, and all of them together have to gain it.  A: DDP's steps
+ *   took 4 % longer; C: equal_links_keep_them.
+ * - GAIN, 1.6 %: a try has to gain it.  C: a_wide_box_gets_everything_soon.
+ * - TRY_NONE: the second try leaves hosts nothing.  B: 1.77 with a box; C: the same case.
+ * - SMALL, 12 % of an even share: less is none, and twice that is given to parts without one.
+ *   C: a_link_that_becomes_slow_at_first.
+ * - WORSE, 12 %, three times in a row, then up to PATIENCE_MAX times: another network.
+ * - MUCH_WORSE, 50 %, of the same shares while they are learnt: likewise.  C: misleading_ones.
+ * - NARROW, 100 %, or NARROW_LATE, 17 %, where tensors take twice as long: round trips by which one
+ *   link is the slow one, and its share is what the times say.  B: 0.997 of the best after a host's
+ *   link drops, 1.12 without; C: loses_what_it_should_at_once.
+ * - BACK: former shares are tried again after 16, 64, ... measurements.  A: four hosts stayed at
+ *   1.11 of the best time; C: what_passes. */
 #define STEP_WHOLE   1024u
 #define STEP_FIRST   512u
-#define STEP_KNOWN   128u  /* the first one where it is known which link has changed, and how */
-#define STEP_MAX     1024u /* a share doubles, or halves */
-#define STEP_MIN     24u   /* of a move that is worth it */
-#define ALIKE	     3u /* round trips 1 / ALIKE above the others' mean are long, and short below */
-#define SMALL	     8u /* a share below 1 / SMALL of an even one is none */
-#define BETTER	     32u /* a cost within 1 / BETTER of the best one is as good */
-#define GAIN	     64u /* a try must be better by 1 / GAIN */
-#define WORSE	     8u	 /* a cost higher by more than 1 / WORSE tells of another network */
-#define MUCH_WORSE   2u	 /* a cost higher by more than 1 / MUCH_WORSE counts twice */
-#define NARROW	     12u /* the narrowest link's round trips, in sixths of any other's */
-#define NARROW_LATE  7u	 /* NARROW where tensors take twice as long */
+#define STEP_KNOWN   128u /* the first one where it is known which link has changed, and how */
+#define STEP_MIN     24u  /* of a move that is worth it */
+#define ALIKE	     3u
+#define SMALL	     8u
+#define BETTER	     32u
+#define GAIN	     64u
+#define WORSE	     8u
+#define MUCH_WORSE   2u
+#define NARROW	     12u /* in sixths of any other's round trips */
+#define NARROW_LATE  7u
 #define PATIENCE_MAX 12u
-#define BACK	     16u   /* measurements until former shares are tried again */
-#define BACK_MAX     1024u /* each time four times as many, up to this */
-#define TRY_NONE     2u	   /* the number of the try in which hosts sum nothing */
+#define BACK	     16u
+#define BACK_MAX     1024u
+#define TRY_NONE     2u /* the number of the try */
 
 /* ---- cuts ---- */
 
@@ -278,9 +295,7 @@ static uint64_t mean_of_others(const struct fan_split_learner *l, const uint32_t
 /* Move one share up or down.  True: by a step that is worth it. */
 static bool move(struct fan_split_learner *l, unsigned k, int towards)
 {
-	if (towards == l->towards[k])
-		l->step[k] = l->step[k] * 3 / 2 < STEP_MAX ? l->step[k] * 3 / 2 : STEP_MAX;
-	else if (l->towards[k])
+	if (l->towards[k] && towards != l->towards[k])
 		l->step[k] /= 2;
 	l->towards[k] = (int8_t)towards;
 	uint64_t more = STEP_WHOLE + l->step[k];
@@ -376,8 +391,6 @@ static void begin_again(struct fan_split_learner *l, const uint32_t *rtt_us, uin
 	if (slow >= 0)
 		l->share[slow] = (uint32_t)(l->share[slow] * usual / cost);
 	bool any = give(l);
-	if (slow >= 0 && l->is_host[slow] && l->share[slow] < FAN_SPLIT_WHOLE)
-		l->share[slow] = 0; /* what its ranks send and get takes longer than that already */
 	normalise(l);
 	begin(l, slow >= 0 ? STEP_KNOWN : STEP_FIRST);
 	l->gave = any;
@@ -394,22 +407,11 @@ static bool is_much_worse(uint64_t cost, uint64_t usual)
 static void note_worse(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t cost,
 		       uint64_t usual)
 {
-	l->worse += is_much_worse(cost, usual) ? 2 : 1;
+	l->worse++;
 	if (l->worse < l->patience)
 		return;
 	l->patience = 2 * l->patience < PATIENCE_MAX ? 2 * l->patience : PATIENCE_MAX;
 	begin_again(l, rtt_us, cost, usual);
-}
-
-/* Try the former shares.  False: there are none, or these are they. */
-static bool try_former(struct fan_split_learner *l, enum fan_split_phase phase)
-{
-	l->has_former = l->has_former && memcmp(l->former, l->best, sizeof l->best) != 0;
-	if (l->has_former) {
-		memcpy(l->share, l->former, sizeof l->share);
-		l->phase = phase;
-	}
-	return l->has_former;
 }
 
 /* While shares stay: the network may be the former one again. */
@@ -420,7 +422,11 @@ static void look_back(struct fan_split_learner *l)
 	l->stayed = 0;
 	l->look_back = 4 * l->look_back < BACK_MAX ? 4 * l->look_back : BACK_MAX;
 	l->best_cost = l->usual_cost;
-	(void)try_former(l, FAN_SPLIT_LOOKS_BACK);
+	l->has_former = memcmp(l->former, l->best, sizeof l->best) != 0;
+	if (!l->has_former)
+		return;
+	memcpy(l->share, l->former, sizeof l->share);
+	l->phase = FAN_SPLIT_LOOKS_BACK;
 }
 
 /* Once the shares stay. */
@@ -444,31 +450,23 @@ static void start_moves(struct fan_split_learner *l)
 	l->phase = FAN_SPLIT_MOVES;
 }
 
-/* Go on with the best shares. */
-static void enter(struct fan_split_learner *l, enum fan_split_phase next)
+/* The best shares stay. */
+static void settle(struct fan_split_learner *l)
 {
 	memcpy(l->share, l->best, sizeof l->share);
 	l->usual_cost = l->best_cost;
-	l->phase = next;
-	if (next == FAN_SPLIT_MOVES)
-		start_moves(l);
+	l->phase = FAN_SPLIT_SETTLED;
 }
 
-/* Tries, while each is for the better; then `next`. */
-static void go_on_trying(struct fan_split_learner *l, bool good, enum fan_split_phase next)
+/* Tries, while each is for the better; then moves. */
+static void go_on_trying(struct fan_split_learner *l, bool good)
 {
 	memcpy(l->share, l->best, sizeof l->share);
 	if ((good || l->tries == TRY_NONE) && try_less_on_hosts(l))
 		return;
-	enter(l, next);
-}
-
-static void try_last(struct fan_split_learner *l)
-{
-	l->phase = FAN_SPLIT_TRIES_LAST;
-	l->tries = 0;
-	if (!try_less_on_hosts(l))
-		enter(l, FAN_SPLIT_SETTLED);
+	memcpy(l->share, l->best, sizeof l->share);
+	l->usual_cost = l->best_cost;
+	start_moves(l);
 }
 
 /* Each move may be a little for the worse, since costs differ by chance.  All of them together have
@@ -482,34 +480,17 @@ static void take_all_back(struct fan_split_learner *l)
 	memcpy(l->share, l->best, sizeof l->share);
 }
 
-/* Parts that lost their share by moves, or never had one, get one once more, as the network may be
- * another one by now. */
-static void give_once(struct fan_split_learner *l)
+/* The moves have come to an end.  Parts that lost their share by them, or never had one, get a
+ * little once more, as the network may be another one by now. */
+static void end_moves(struct fan_split_learner *l)
 {
+	take_all_back(l); /* at first: to the former ones */
 	if (!l->gave && give(l)) {
 		l->gave = true;
 		l->phase = FAN_SPLIT_GIVES;
 		return;
 	}
-	try_last(l);
-}
-
-/* The moves have come to an end. */
-static void end_moves(struct fan_split_learner *l)
-{
-	take_all_back(l); /* at first: to the former ones */
-	if (l->patience == FAN_SPLIT_WORSE || !try_former(l, FAN_SPLIT_RETURNS))
-		give_once(l);
-}
-
-/* The former shares were tried; `best` are they if that was for the better. */
-static void end_return(struct fan_split_learner *l, bool good)
-{
-	bool learns = l->phase == FAN_SPLIT_RETURNS;
-	l->has_former = !good;
-	enter(l, FAN_SPLIT_SETTLED);
-	if (learns)
-		give_once(l);
+	settle(l);
 }
 
 static void go_on_moving(struct fan_split_learner *l, bool good, const uint32_t *rtt_us)
@@ -523,20 +504,6 @@ static void go_on_moving(struct fan_split_learner *l, bool good, const uint32_t 
 		end_moves(l);
 }
 
-/* Keep what was given where it is for the better, and move on from there. */
-static void end_giving(struct fan_split_learner *l, bool good, const uint32_t *rtt_us)
-{
-	memcpy(l->share, l->best, sizeof l->share);
-	if (!good) {
-		try_last(l);
-		return;
-	}
-	begin_moves(l, STEP_FIRST);
-	l->rounds = FAN_SPLIT_ROUNDS_MAX / 2;
-	start_moves(l);
-	go_on_moving(l, good, rtt_us);
-}
-
 /* A card may tell another rate than its link has.  So the shares of equal links are tried once, and
  * the better ones are what learning begins with. */
 static void check(struct fan_split_learner *l)
@@ -546,7 +513,7 @@ static void check(struct fan_split_learner *l)
 		return;
 	}
 	l->phase = FAN_SPLIT_TRIES;
-	go_on_trying(l, true, FAN_SPLIT_MOVES);
+	go_on_trying(l, true);
 }
 
 /* A measurement while shares are learnt. */
@@ -571,12 +538,13 @@ static void learn(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t 
 	l->rounds++;
 	switch (l->phase) {
 	case FAN_SPLIT_CHECKS: check(l); break;
-	case FAN_SPLIT_TRIES: go_on_trying(l, good, FAN_SPLIT_MOVES); break;
+	case FAN_SPLIT_TRIES: go_on_trying(l, good); break;
 	case FAN_SPLIT_MOVES: go_on_moving(l, good, rtt_us); break;
-	case FAN_SPLIT_RETURNS:
-	case FAN_SPLIT_LOOKS_BACK: end_return(l, good); break;
-	case FAN_SPLIT_GIVES: end_giving(l, good, rtt_us); break;
-	case FAN_SPLIT_TRIES_LAST: go_on_trying(l, good, FAN_SPLIT_SETTLED); break;
+	case FAN_SPLIT_LOOKS_BACK:
+		l->has_former = !good;
+		settle(l);
+		break;
+	case FAN_SPLIT_GIVES: settle(l); break;
 	case FAN_SPLIT_SETTLED: break;
 	}
 }

@@ -59,11 +59,9 @@ enum fan_split_phase {
 	FAN_SPLIT_CHECKS,     /* whether shares by rates are no worse than those of equal links */
 	FAN_SPLIT_TRIES,      /* less on hosts, as long as that is better */
 	FAN_SPLIT_MOVES,      /* by round trips */
-	FAN_SPLIT_RETURNS,    /* the shares before another network was noticed, once */
 	FAN_SPLIT_GIVES,      /* a little to parts without a share */
-	FAN_SPLIT_TRIES_LAST, /* less on hosts, once more */
 	FAN_SPLIT_SETTLED,    /* the shares stay */
-	FAN_SPLIT_LOOKS_BACK, /* as RETURNS, of shares that stay */
+	FAN_SPLIT_LOOKS_BACK, /* the shares before another network was noticed */
 };
 
 struct fan_split_learner {
