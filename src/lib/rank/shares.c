@@ -18,8 +18,9 @@
  * - WORSE, 12 %, three times in a row, then up to PATIENCE_MAX times: another network.
  * - MUCH_WORSE, 50 %, of the same shares while they are learnt: likewise.  C: misleading_ones.
  * - NARROW, 100 %, or NARROW_LATE, 17 %, where tensors take twice as long: round trips by which one
- *   link is the slow one, and its share is what the times say.  B: 0.997 of the best after a host's
- *   link drops, 1.12 without; C: loses_what_it_should_at_once.
+ *   link is the slow one; its share is what the times say, or none if it is a host's.  B: 0.997 of
+ *   the best after a host's link drops, 1.12 without; C: loses_what_it_should_at_once, and
+ *   split_slow__* of share_meter.c.
  * - BACK: former shares are tried again after 16, 64, ... measurements.  A: four hosts stayed at
  *   1.11 of the best time; C: what_passes. */
 #define STEP_WHOLE   1024u
@@ -391,6 +392,8 @@ static void begin_again(struct fan_split_learner *l, const uint32_t *rtt_us, uin
 	if (slow >= 0)
 		l->share[slow] = (uint32_t)(l->share[slow] * usual / cost);
 	bool any = give(l);
+	if (slow >= 0 && l->is_host[slow] && l->share[slow] < FAN_SPLIT_WHOLE)
+		l->share[slow] = 0; /* what its ranks send and get takes longer than that already */
 	normalise(l);
 	begin(l, slow >= 0 ? STEP_KNOWN : STEP_FIRST);
 	l->gave = any;
