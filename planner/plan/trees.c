@@ -60,7 +60,9 @@ static bool is_own_link(const struct fan_topo *t, uint32_t resource)
 
 static int start_program(struct grow *k)
 {
-	int err = fan_master_open(&k->m, k->t, k->c->access_gbps);
+	/* finite: rows come for what a solution overloads, and at first a new tree may be in none
+	 */
+	int err = fan_master_open(&k->m, k->t, fmin(k->c->access_gbps, FAN_TOPO_GBPS_MAX));
 
 	for (uint32_t i = 0; i < k->p->trees && !err; i++)
 		err = fan_master_add(&k->m, &k->p->tree[i]);

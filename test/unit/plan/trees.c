@@ -108,6 +108,20 @@ static uint32_t find(const struct fan_topo *t, const char *from, const char *to,
 	return n;
 }
 
+/* Hosts with two links, so none has one that bounds the program from its beginning. */
+static void trees__hosts_on_two_switches(void **state)
+{
+	(void)state;
+	struct fan_topo t =
+		rig_make("rails:rails=2,groups=1,spines=1,workers=4,link=10,server=1000");
+	struct fan_plan p;
+	struct fan_planned how = {0};
+	assert_int_equal(fan_best(&t, &fan_plan_defaults, &p, &how), FAN_OK);
+	assert_near(fan_eval_gbps(&t, &p), 20, 1e-6);
+	fan_plan_free(&p);
+	fan_topo_free(&t);
+}
+
 static void path__shortest_first(void **state)
 {
 	(void)state;
@@ -155,6 +169,7 @@ int main(void)
 		cmocka_unit_test(trees__reach_the_relaxed_bound),
 		cmocka_unit_test(trees__more_rounds_are_never_worse),
 		cmocka_unit_test(trees__enough_is_enough),
+		cmocka_unit_test(trees__hosts_on_two_switches),
 		cmocka_unit_test(path__shortest_first),
 		cmocka_unit_test(path__not_over_what_is_full),
 		cmocka_unit_test(path__as_different_as_can_be),
