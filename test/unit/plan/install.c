@@ -2,6 +2,7 @@
 #include "plan/install.h"
 
 #include "plan/algorithm.h"
+#include "plan/fit.h"
 #include "rig.h"
 
 #define WALK_MAX (FAN_ROUTE_HOPS_MAX + 1)
@@ -256,6 +257,7 @@ static void install__groups(void **state)
 	struct fan_install in;
 	struct fan_why why;
 	assert_int_equal(t.jobs, 4);
+	assert_int_equal(fan_fit_trees(&t, 0, t.job[0].server[0], 64), 1);
 	check(&t, &p);
 	assert_int_equal(fan_install_make(&in, &t, &p, &none, &why), FAN_OK);
 	assert_int_equal(in.parts, 4);
