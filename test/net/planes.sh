@@ -30,7 +30,7 @@ shift $((OPTIND - 1))
 
 without() {
         cat <<'EOT'
-# without the plane: bits torchrun mpi slurm   ranks' own processes sum; libfanin has sockets alone
+# without the plane: bits rails torchrun mpi slurm   ranks' own processes sum; libfanin has sockets alone
 # without the plane: lab                       starts its daemons itself, on its own network
 # without the plane: controller metrics traces sealed   on the loopback, whose checksums nobody finishes
 # with a plane of their own: plane xdp_switch

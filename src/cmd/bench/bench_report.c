@@ -172,6 +172,16 @@ static json_t *settings_json(const struct bench_options *o)
 			 "no_multicast", o->no_multicast);
 }
 
+/* Has that rank several parts, by several networks? */
+static bool has_rails(const fanin_comm *comm, uint32_t part, const struct fanin_part *p)
+{
+	struct fanin_part other = {.size = sizeof other};
+	bool has = false;
+	for (uint32_t k = 0; !has && !fanin_comm_part(comm, k, &other); k++)
+		has = k != part && other.rank == p->rank;
+	return has;
+}
+
 void bench_print_parts(FILE *to, const fanin_comm *comm)
 {
 	struct fanin_part p = {.size = sizeof p};
@@ -189,6 +199,8 @@ void bench_print_parts(FILE *to, const fanin_comm *comm)
 			fprintf(to, "%s", p.aggregator);
 		else
 			fprintf(to, "inside rank %d", p.rank);
+		if (p.rank >= 0 && has_rails(comm, k, &p))
+			fprintf(to, " at %s", p.aggregator);
 		if (p.rtt_ns)
 			fprintf(to, " (%.1f ms)", (double)p.rtt_ns * 1e-6);
 	}

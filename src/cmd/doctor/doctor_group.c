@@ -64,10 +64,25 @@ static void list_ranks(const struct fan_meeting *m, char *text, size_t bytes)
 					 m->host[h].ranks);
 }
 
+/* ", and send by 10.1.0.1, 10.2.0.1 as well"; "": they have no further rails.  Returns `text`. */
+static const char *list_rails(const struct fan_meeting_host *host, unsigned rails, char *text,
+			      size_t bytes)
+{
+	char at[DOCTOR_ADDRESS_BYTES];
+	size_t used = 0;
+	*text = '\0';
+	for (unsigned j = 0; j < rails && used < bytes; j++)
+		used += (size_t)snprintf(text + used, bytes - used, "%s%s",
+					 j ? ", " : ", and also send by ",
+					 fan_peer_text(&host->rail[j].at, at, sizeof at));
+	return text;
+}
+
 static void tell_hosts(struct doctor *d, const fan_peer *at)
 {
 	const struct fan_meeting *m = &d->group.meeting;
 	char list[LIST_BYTES], place[DOCTOR_ADDRESS_BYTES];
+	char rails[LIST_BYTES];
 	const struct fan_meeting_host *silent = NULL;
 	list_ranks(m, list, sizeof list);
 	for (unsigned h = 0; h < m->hosts && m->hosts > 1 && !d->cfg.rank; h++) /* reported once */
@@ -75,9 +90,11 @@ static void tell_hosts(struct doctor *d, const fan_peer *at)
 			silent = &m->host[h];
 	struct doctor_finding *f =
 		doctor_find(d, "hosts", silent ? DOCTOR_WARN : DOCTOR_OK,
-			    "%d ranks on %u host%s, %s; they met at %s", d->cfg.ranks, m->hosts,
-			    m->hosts > 1 ? "s" : "", list, fan_peer_text(at, place, sizeof place));
+			    "%d ranks on %u host%s, %s; they met at %s%s", d->cfg.ranks, m->hosts,
+			    m->hosts > 1 ? "s" : "", list, fan_peer_text(at, place, sizeof place),
+			    list_rails(&m->host[d->group.host], m->rails, rails, sizeof rails));
 	doctor_value(f, "hosts", json_integer(m->hosts));
+	doctor_value(f, "rails", json_integer(1 + m->rails));
 	doctor_value(f, "ranks", json_integer(d->cfg.ranks));
 	if (silent)
 		doctor_advise(

@@ -86,8 +86,9 @@ typedef void fan_config_row(void *ctx, const char *name, const char *value, cons
 int fan_config_tell(struct fan_config *c, fan_config_row *row, void *ctx, char *why, size_t bytes);
 
 /* FAN_OK, or FAN_E_CONFIG and in `why` which of these variables is neither 0 nor 1: FANIN_LOCAL,
- * FANIN_HOSTS, FANIN_SPLIT, FANIN_STEWARD, FANIN_PS; or that FANIN_LINK_MBPS is no rate.  The first
- * five are keys of the INI file as well: local, hosts, ...; fan_config_load looks at them there. */
+ * FANIN_HOSTS, FANIN_SPLIT, FANIN_RAILS, FANIN_STEWARD, FANIN_PS; or that FANIN_LINK_MBPS is no
+ * rate.  The first six are keys of the INI file as well: local, hosts, ...; fan_config_load looks
+ * at them there. */
 int fan_config_check_flags(char *why, size_t bytes);
 
 /* Time without progress after which a join fails. */

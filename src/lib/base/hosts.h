@@ -12,10 +12,17 @@
 #include "plan_msg.h"
 
 #define FAN_MEETING_HOSTS_MAX FAN_PARTS_MAX /* hosts with an aggregator; others have none */
+#define FAN_MEETING_RAILS_MAX 3		    /* networks of a host beside that by which ranks meet */
 
 /* Processes with one kernel, network namespace and user have equal host ids. */
 struct fan_host_id {
 	uint64_t word[2];
+};
+
+/* Its aggregator by another network of it. */
+struct fan_meeting_rail {
+	fan_peer at;
+	uint32_t mbps; /* rate of its link there; 0: not known */
 };
 
 /* A host, by its lowest rank. */
@@ -27,13 +34,15 @@ struct fan_meeting_host {
 	uint64_t nonce;	 /* of the job's life there, from that rank */
 	/* embedded in that rank; port 0: it could not start one, or some ranks do not reach it */
 	fan_peer aggregator;
+	struct fan_meeting_rail rail[FAN_MEETING_RAILS_MAX];
 };
 
 struct fan_meeting {
 	unsigned hosts; /* at most FAN_MEETING_HOSTS_MAX, in the order of their first ranks */
 	struct fan_meeting_host host[FAN_MEETING_HOSTS_MAX];
-	uint16_t host_of[FAN_RANKS_MAX];  /* of each rank; FAN_MEETING_HOSTS_MAX: a further one */
-	bool sums;			  /* hosts have aggregators, unless they could start none */
+	uint16_t host_of[FAN_RANKS_MAX]; /* of each rank; FAN_MEETING_HOSTS_MAX: a further one */
+	unsigned rails; /* of each host's `rail`: by which all ranks reach all aggregators */
+	bool sums;	/* hosts have aggregators, unless they could start none */
 	unsigned may_share, ask_to_share; /* ranks that may share memory; that ask for it */
 };
 

@@ -62,16 +62,24 @@ static int resolve(struct fanin_comm *c, const char *what, const char *text, fan
 	return fan_rank_refuse(&c->rank, FAN_E_CONFIG, sentence);
 }
 
-/* Parts from `first` on: one at each host whose first rank runs an aggregator.  How many. */
+/* Parts from `first` on: one at each host whose first rank runs an aggregator, and for each further
+ * rail.  How many. */
 static unsigned set_hosts(struct fanin_comm *c, unsigned first, const struct fan_meeting *m)
 {
 	unsigned k = first;
 	for (unsigned h = 0; h < m->hosts; h++) {
 		const struct fan_meeting_host *host = &m->host[h];
-		const struct fan_rank_part part = {host->aggregator, host->first, host->mbps};
+		const struct fan_rank_part part = {host->aggregator, host->first, host->mbps, 0};
 		if (host->aggregator.port)
 			fan_rank_set_part(&c->rank, k++, &part, "");
 	}
+	for (unsigned j = 0; j < m->rails; j++)
+		for (unsigned h = 0; h < m->hosts; h++) {
+			const struct fan_meeting_host *host = &m->host[h];
+			const struct fan_rank_part part = {host->rail[j].at, host->first,
+							   host->rail[j].mbps, (uint8_t)(j + 1)};
+			fan_rank_set_part(&c->rank, k++, &part, "");
+		}
 	return k - first;
 }
 
@@ -261,8 +269,9 @@ void fan_comm_complete(struct fanin_comm *c)
 				  ? 0
 				  : c->rank.parts.count; /* a controller's parts change */
 	for (unsigned k = 0; k < c->places.count; k++) {
-		c->places.at[k] = c->rank.parts.job[k].at;
-		c->places.inside[k] = c->rank.parts.inside[k];
+		c->places.part[k] =
+			(struct fan_rank_part){c->rank.parts.job[k].at, c->rank.parts.inside[k],
+					       c->rank.parts.mbps[k], c->rank.parts.rail[k]};
 	}
 	pthread_mutex_lock(&c->rank.lock);
 	fan_rank_leave_complete(&c->rank);

@@ -20,9 +20,8 @@
  * without a meeting of their own. */
 struct fan_comm_places {
 	unsigned count; /* of aggregators; 0: a controller tells */
-	fan_peer at[FAN_PARTS_MAX];
-	int inside[FAN_PARTS_MAX]; /* the rank in which it is embedded; -1: none */
-	struct fan_meeting ranks;  /* hosts 0: not known */
+	struct fan_rank_part part[FAN_PARTS_MAX];
+	struct fan_meeting ranks; /* hosts 0: not known */
 };
 
 /* Who looks at a communicator, and is told before it ends: `forked`, in a child of fork(), which

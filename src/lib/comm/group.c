@@ -108,16 +108,14 @@ static void find_parts(struct fanin_comm *g, const struct fan_comm_places *p, co
 {
 	const uint16_t *host_of = p->ranks.host_of;
 	for (unsigned k = 0; k < p->count; k++) {
-		bool here = p->inside[k] < 0;
+		struct fan_rank_part part = p->part[k];
+		bool here = part.inside < 0;
 		for (int i = 0; i < count && !here; i++)
-			here = host_of[ranks[i]] == host_of[p->inside[k]];
+			here = host_of[ranks[i]] == host_of[part.inside];
 		if (!here && (g->rank.parts.count || k + 1 < p->count)) /* somebody sums */
 			continue;
-		struct fan_rank_part part = {.at = p->at[k], .inside = -1};
-		if (p->inside[k] >= 0) {
-			part.inside = place_of(ranks, count, p->inside[k]);
-			part.mbps = p->ranks.host[host_of[p->inside[k]]].mbps;
-		}
+		if (part.inside >= 0)
+			part.inside = place_of(ranks, count, part.inside);
 		fan_rank_add_part(&g->rank, &part, "");
 	}
 }

@@ -14,6 +14,7 @@
 #include "lib/link/echo_test.h"
 #include "net/clock.h"
 #include "net/link_rate.h"
+#include "net/rails.h"
 #include "net/udp.h"
 
 #define BOOT_ID	    "/proc/sys/kernel/random/boot_id"
@@ -160,13 +161,105 @@ uint32_t fan_meeting_take_rate(int32_t word)
 	return word > 0 && word <= FAN_LINK_MBPS_MAX ? (uint32_t)word : 0;
 }
 
+/* ---- rails ---- */
+
+/* The further rails of this host, which may sum a part each; none where parts would be too many. */
+static unsigned find_rails(const struct fan_meeting *m, const fan_peer *at, struct fan_rail *rails)
+{
+	const unsigned most = FAN_COMM_MIXED_MAX / m->hosts - 1;
+	fan_peer local = {0};
+	if (m->hosts < 2 || !fan_config_flag("FANIN_RAILS", true))
+		return 0;
+	fan_udp_interface_to(at, &local);
+	return fan_rails_beside(&local, rails,
+				most < FAN_MEETING_RAILS_MAX ? most : FAN_MEETING_RAILS_MAX);
+}
+
+static bool is_elsewhere(const struct fan_meeting *m, unsigned h, const fan_peer *at)
+{
+	bool elsewhere = false;
+	for (unsigned i = 0; i < m->hosts && !elsewhere; i++) {
+		elsewhere = fan_peer_same_host(&m->host[i].aggregator, at);
+		for (unsigned j = 0; j <= m->rails && j < FAN_MEETING_RAILS_MAX && i < h; j++)
+			elsewhere |= fan_peer_same_host(&m->host[i].rail[j].at, at);
+	}
+	return elsewhere;
+}
+
+/* Of the `count` rails of host `h`, which the first host's are: the one in the network of `like`.
+ * An address that two hosts have is that of neither: bridges of containers are alike everywhere. */
+static bool pair(struct fan_meeting *m, unsigned h, const struct fan_rail *rails, unsigned count,
+		 const struct fan_rail *like)
+{
+	for (unsigned j = 0; j < count; j++)
+		if (fan_rails_are_near(&rails[j].at, &like->at, like->prefix_bits) &&
+		    !is_elsewhere(m, h, &rails[j].at)) {
+			struct fan_meeting_rail *r = &m->host[h].rail[m->rails];
+			r->at = rails[j].at;
+			r->at.port = m->host[h].aggregator.port;
+			r->mbps = fan_meeting_take_rate(rails[j].mbps);
+			return true;
+		}
+	return false;
+}
+
+void fan_meeting_pair(struct fan_meeting *m, const struct fan_rail *rails, const unsigned *count)
+{
+	assert(m->hosts <= FAN_COMM_MIXED_MAX);
+	m->rails = 0;
+	for (unsigned i = 0; i < count[0]; i++) {
+		bool all = true;
+		for (unsigned h = 0; h < m->hosts && all; h++)
+			all = pair(m, h, rails + h * FAN_MEETING_RAILS_MAX, count[h], &rails[i]);
+		m->rails += all;
+	}
+}
+
+/* All hosts have further rails, `count` of them: exchange what they are. */
+static int exchange_rails(struct fan_meeting *m, struct fanin_comm *c, const struct fan_rail *mine,
+			  const unsigned *count)
+{
+	enum { ADDRESS, PREFIX = 4, MBPS, WORDS };
+	int32_t word[FAN_COMM_MIXED_MAX * FAN_MEETING_RAILS_MAX][WORDS] = {{0}};
+	struct fan_rail rails[FAN_COMM_MIXED_MAX * FAN_MEETING_RAILS_MAX];
+	const unsigned all = m->hosts * FAN_MEETING_RAILS_MAX, own = m->host_of[c->rank.cfg.rank];
+	for (unsigned j = 0; m->host[own].first == c->rank.cfg.rank && j < count[own]; j++) {
+		int32_t *w = word[own * FAN_MEETING_RAILS_MAX + j];
+		memcpy(w + ADDRESS, mine[j].at.addr, sizeof mine[j].at.addr);
+		w[PREFIX] = (int32_t)mine[j].prefix_bits;
+		w[MBPS] = mine[j].mbps;
+	}
+	int e = fan_meeting_add_up(c, word[0], all * WORDS);
+	for (unsigned i = 0; i < all && !e; i++) {
+		rails[i] = (struct fan_rail){.prefix_bits = (unsigned)word[i][PREFIX],
+					     .mbps = word[i][MBPS]};
+		memcpy(rails[i].at.addr, word[i] + ADDRESS, sizeof rails[i].at.addr);
+	}
+	if (!e)
+		fan_meeting_pair(m, rails, count);
+	return e;
+}
+
+/* Does what this host sends to rail `j` of host `h` leave by its own rail `j`?  Of two cards in one
+ * network the kernel takes one for both. */
+static bool leaves_by(const struct fan_meeting *m, unsigned own, unsigned h, unsigned j)
+{
+	const unsigned by = fan_udp_interface_to(&m->host[h].rail[j].at, NULL);
+	return by && by == fan_udp_interface_to(&m->host[own].rail[j].at, NULL);
+}
+
+/* ---- aggregators ---- */
+
 /* Exchange the ports of the first ranks' aggregators, the rates of their links, and a nonce of each
  * host.  A link-local address is reached by the interface that leads to the meeting point. */
 static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at,
 			  bool named, struct fan_embedded_switch **sw)
 {
-	enum { PORT, MBPS, NONCE, WORDS = NONCE + 2 };
+	enum { PORT, MBPS, NONCE, WORDS = NONCE + 2, RAILS_BIT = 16 };
 	int32_t word[FAN_MEETING_HOSTS_MAX * WORDS] = {0};
+	struct fan_rail rails[FAN_MEETING_RAILS_MAX];
+	unsigned count[FAN_MEETING_HOSTS_MAX];
+	bool all = !named && sw && m->hosts > 1;
 	uint64_t nonce = fan_clock_nonce();
 	for (unsigned h = 0; h < m->hosts; h++) {
 		if (m->host[h].first != c->rank.cfg.rank)
@@ -175,38 +268,68 @@ static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan
 			word[h * WORDS + PORT] = start_embedded(sw, &c->rank.cfg, at);
 		else if (!named)
 			word[h * WORDS + PORT] = (int32_t)at->port;
+		if (all)
+			word[h * WORDS + PORT] |= (int32_t)find_rails(m, at, rails) << RAILS_BIT;
 		word[h * WORDS + MBPS] = fan_link_rate_to(at);
 		memcpy(word + h * WORDS + NONCE, &nonce, sizeof nonce);
 	}
 	int e = fan_meeting_add_up(c, word, m->hosts * WORDS);
 	for (unsigned h = 0; h < m->hosts; h++) {
 		m->host[h].aggregator.port = (uint16_t)word[h * WORDS + PORT];
+		count[h] = (unsigned)word[h * WORDS + PORT] >> RAILS_BIT;
+		all &= count[h] && count[h] <= FAN_MEETING_RAILS_MAX && m->host[h].aggregator.port;
 		m->host[h].aggregator.scope = at->scope;
 		m->host[h].mbps = fan_meeting_take_rate(word[h * WORDS + MBPS]);
 		memcpy(&m->host[h].nonce, word + h * WORDS + NONCE, sizeof nonce);
 	}
 	if (!named)
 		m->host[0].aggregator = *at;
-	return e;
+	return e || !all ? e : exchange_rails(m, c, rails, count);
 }
 
-/* A host whose aggregator does not answer every rank sums nothing. */
+/* Of the rails those by which nobody has missed an aggregator: `silent` has how many ranks did, of
+ * each host, then of each host's first further rail. */
+static void keep_rails(struct fan_meeting *m, const int32_t *silent)
+{
+	unsigned kept = 0;
+	for (unsigned j = 0; j < m->rails; j++) {
+		bool answers = true;
+		for (unsigned h = 0; h < m->hosts; h++)
+			answers &= !silent[(j + 1) * m->hosts + h] && m->host[h].aggregator.port;
+		for (unsigned h = 0; h < m->hosts && answers; h++)
+			m->host[h].rail[kept] = m->host[h].rail[j];
+		kept += answers;
+	}
+	m->rails = kept;
+}
+
+/* A host whose aggregator does not answer every rank sums nothing, and a rail by which one does not
+ * is not used. */
 static int drop_unreachable(struct fan_meeting *m, struct fanin_comm *c, bool named)
 {
-	fan_peer at[FAN_MEETING_HOSTS_MAX];
-	bool answers[FAN_MEETING_HOSTS_MAX];
-	int32_t silent[FAN_MEETING_HOSTS_MAX];
-	for (unsigned h = 0; h < m->hosts; h++)
-		at[h] = m->host[h].aggregator;
-	fan_echo_test(at, m->hosts, answers);
-	for (unsigned h = 0; h < m->hosts; h++)
-		silent[h] = !answers[h];
-	int e = fan_meeting_add_up(c, silent, m->hosts);
+	fan_peer at[FAN_ECHO_TEST_MAX] = {{{0}, 0, 0}};
+	bool answers[FAN_ECHO_TEST_MAX];
+	int32_t silent[FAN_ECHO_TEST_MAX];
+	const unsigned count = m->hosts * (1 + m->rails), own = m->host_of[c->rank.cfg.rank];
+	assert(count <= FAN_ECHO_TEST_MAX);
+	for (unsigned i = 0; i < count; i++) {
+		const unsigned h = i % m->hosts, j = i / m->hosts;
+		at[i] = m->host[h].aggregator;
+		if (j && leaves_by(m, own, h, j - 1))
+			at[i] = m->host[h].rail[j - 1].at;
+		else if (j)
+			at[i].port = 0;
+	}
+	fan_echo_test(at, count, answers);
+	for (unsigned i = 0; i < count; i++)
+		silent[i] = !answers[i];
+	int e = fan_meeting_add_up(c, silent, count);
 	for (unsigned h = named ? 0 : 1; h < m->hosts; h++)
 		if (silent[h] && m->host[h].aggregator.port) {
 			m->host[h].aggregator.port = 0;
 			m->host[h].misses = (uint16_t)silent[h];
 		}
+	keep_rails(m, silent);
 	return e;
 }
 

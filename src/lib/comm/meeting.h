@@ -5,8 +5,9 @@
  * all-reduces: each rank adds its record to a vector that is zero elsewhere, so the sum has the
  * records of all ranks.  The first has hosts, and how many ranks may share memory, so that all
  * decide alike whatever the options of one of them; the second the ports of the aggregators that
- * the first rank of each host has started, and the rates of their links.  So no further message is
- * needed, and a rank that is missing or dies is noticed as in any job. */
+ * the first rank of each host has started, and the rates of their links.  Where all hosts have
+ * further rails (net/rails.h), a third one has these.  So no further message is needed, and a rank
+ * that is missing or dies is noticed as in any job. */
 #ifndef FAN_LIB_COMM_MEETING_H
 #define FAN_LIB_COMM_MEETING_H
 
@@ -39,6 +40,11 @@ int fan_meeting_add_up(struct fanin_comm *c, int32_t *words, unsigned count);
 
 /* Sort the records of `ranks` ranks, FAN_MEETING_RECORD words each, into hosts. */
 void fan_meeting_sort(struct fan_meeting *m, const int32_t *records, unsigned ranks);
+
+/* Of the first host's further rails take those in whose networks all hosts have one, as m->rails:
+ * `rails` has FAN_MEETING_RAILS_MAX places of each host, the first `count` of which are used. */
+struct fan_rail;
+void fan_meeting_pair(struct fan_meeting *m, const struct fan_rail *rails, const unsigned *count);
 
 /* A rate that a first rank has told, in Mb/s; 0: it is none. */
 uint32_t fan_meeting_take_rate(int32_t word);

@@ -48,10 +48,9 @@ static void keep_places(struct shrink *s)
 	s->places.count = 0;
 	for (unsigned k = 0; k < p->count; k++) {
 		bool gone = k < FAN_CAUSE_PARTS_MAX && lost >> k & 1;
-		if (is_lost(s, p->inside[k]) || gone)
+		if (is_lost(s, p->part[k].inside) || gone)
 			continue;
-		s->places.at[s->places.count] = p->at[k];
-		s->places.inside[s->places.count++] = p->inside[k];
+		s->places.part[s->places.count++] = p->part[k];
 	}
 }
 
@@ -61,7 +60,7 @@ static int replace_place(struct shrink *s, char *why, size_t bytes)
 {
 	const struct fan_comm_places *p = &s->of->places;
 	for (unsigned k = 0; k < p->count; k++) {
-		int next = p->inside[k];
+		int next = p->part[k].inside;
 		if (next < 0)
 			continue;
 		unsigned host = p->ranks.host_of[next];
@@ -70,11 +69,11 @@ static int replace_place(struct shrink *s, char *why, size_t bytes)
 			next++;
 		if (next == s->of->rank.cfg.ranks)
 			continue;
-		s->places.at[0] = p->at[k];
-		s->places.inside[0] = next;
+		s->places.part[0] = p->part[k];
+		s->places.part[0].inside = next;
 		s->places.count = 1;
 		struct fan_rendezvous at = {.one_host = p->ranks.hosts == 1};
-		fan_peer_text(&p->at[k], at.addr, sizeof at.addr);
+		fan_peer_text(&p->part[k].at, at.addr, sizeof at.addr);
 		return next == s->of->rank.cfg.rank
 			       ? fan_embedded_switch_get(&s->embedded, &at, &s->of->rank.cfg, why,
 							 bytes)
@@ -98,8 +97,7 @@ static int go_to(struct shrink *s, unsigned k, struct fanin_comm **meeting)
 	m->rank.cfg.multicast = 0;
 	m->rank.cfg.waiting = NULL;
 	m->rank.cfg.join_ms = (int)((s->until_ns - fan_clock_ns()) / FAN_MS) + BEYOND_MS;
-	const struct fan_rank_part part = {.at = s->places.at[k], .inside = s->places.inside[k]};
-	fan_rank_add_part(&m->rank, &part, MEETING);
+	fan_rank_add_part(&m->rank, &s->places.part[k], MEETING);
 	return fan_rank_start(&m->rank);
 }
 
@@ -121,7 +119,7 @@ static bool look(struct fanin_comm *m, uint64_t present[FAN_RANK_WORDS])
 static uint64_t patient_until(const struct shrink *s)
 {
 	uint64_t by_ns = fan_clock_ns() + SILENT_MS * FAN_MS;
-	bool is_last = s->places.count == 1 && s->places.inside[0] >= 0;
+	bool is_last = s->places.count == 1 && s->places.part[0].inside >= 0;
 	return is_last && by_ns < s->until_ns ? s->until_ns : by_ns;
 }
 
@@ -130,8 +128,7 @@ static void leave_out_first_place(struct shrink *s)
 	struct fan_comm_places *p = &s->places;
 	assert(p->count > 0);
 	p->count--;
-	memmove(p->at, p->at + 1, p->count * sizeof *p->at);
-	memmove(p->inside, p->inside + 1, p->count * sizeof *p->inside);
+	memmove(p->part, p->part + 1, p->count * sizeof *p->part);
 }
 
 /* Sleep until the next look.  Of a silence that may last until `*by_ns` the time does not count in

@@ -98,7 +98,7 @@ int fan_rank_create_column(const struct fan_rank *of, const struct fan_config *c
 	snprintf(suffix, sizeof suffix, "/c%u", number);
 	for (unsigned k = 0; k < of->parts.count; k++) {
 		const struct fan_rank_part part = {of->parts.job[k].at, of->parts.inside[k],
-						   of->parts.mbps[k]};
+						   of->parts.mbps[k], of->parts.rail[k]};
 		fan_rank_add_part(c, &part, suffix);
 	}
 	c->asked.complete = true;

@@ -29,6 +29,17 @@ void fan_hello_free(struct fan_hello *h)
 	hang_up(h);
 }
 
+uint64_t fan_hello_lost_with(const struct fan_regroup *g, unsigned number)
+{
+	const struct fan_regroup_part *p = &g->first[number];
+	uint64_t with = UINT64_C(1) << number;
+	assert(number < g->all);
+	for (unsigned n = 0; p->inside >= 0 && n < g->all; n++)
+		if (g->first[n].inside >= 0 && g->first[n].rail == p->rail)
+			with |= UINT64_C(1) << n;
+	return with;
+}
+
 void fan_hello_lost(struct fan_hello *h, unsigned number, uint64_t now_ns)
 {
 	assert(number < FAN_CAUSE_PARTS_MAX);
@@ -153,5 +164,10 @@ int fan_hello_work(struct fan_rank *c, uint64_t now_ns)
 		ask(g);
 		h->turn_ns = now_ns + FAN_HELLO_ASK_NS;
 	}
-	return h->back ? __builtin_ctzll(h->back) : -1;
+	for (unsigned n = 0; n < g->all; n++) {
+		const uint64_t with = fan_hello_lost_with(g, n);
+		if (h->back >> n & 1 && (h->back & with) == with)
+			return (int)n;
+	}
+	return -1;
 }

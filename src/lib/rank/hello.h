@@ -52,6 +52,10 @@ struct fan_hello {
 void fan_hello_init(struct fan_hello *h);
 void fan_hello_free(struct fan_hello *h);
 
+/* The parts that are lost, and come back, with part `number`, a bit each: itself, or all of its
+ * rail. */
+uint64_t fan_hello_lost_with(const struct fan_regroup *g, unsigned number);
+
 /* Part `number` is lost, or is there again. */
 void fan_hello_lost(struct fan_hello *h, unsigned number, uint64_t now_ns);
 void fan_hello_back(struct fan_hello *h, unsigned number, uint64_t now_ns);
@@ -66,7 +70,8 @@ bool fan_hello_offer(struct fan_rank *c);
 /* It is done. */
 void fan_hello_offered(struct fan_rank *c, const struct fanin_op *op);
 
-/* Ask, if it is time.  The number of a part that is back; -1: none is. */
+/* Ask, if it is time.  The number of a part that is back, with all that were lost with it; -1: none
+ * is. */
 int fan_hello_work(struct fan_rank *c, uint64_t now_ns);
 
 #endif

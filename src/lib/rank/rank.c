@@ -89,6 +89,7 @@ void fan_rank_set_part(struct fan_rank *c, unsigned k, const struct fan_rank_par
 	c->parts.job[k] = (struct fan_job_part){.at = part->at};
 	c->parts.inside[k] = part->inside;
 	c->parts.mbps[k] = part->mbps;
+	c->parts.rail[k] = part->rail;
 	fan_rendezvous_derive(c->parts.job[k].name, c->cfg.job, suffix);
 }
 

@@ -137,6 +137,7 @@ struct fan_rank_part {
 	fan_peer at; /* of its aggregator */
 	int inside;  /* the rank in which that is embedded; -1: none */
 	uint32_t mbps;
+	uint8_t rail; /* the number of its network among those of that rank's host */
 };
 
 /* Parts of each tensor, one for each aggregator. */
@@ -145,6 +146,7 @@ struct fan_rank_parts {
 	struct fan_job_part job[FAN_PARTS_MAX]; /* without a controller one, of route 0 */
 	int inside[FAN_PARTS_MAX];	/* the rank in which its switch is embedded; -1: none */
 	uint32_t mbps[FAN_PARTS_MAX];	/* rate of that host's link; 0: not known */
+	uint8_t rail[FAN_PARTS_MAX];	/* by which of that host's networks */
 	unsigned shards[FAN_PARTS_MAX]; /* of its switches; 0: not known yet */
 };
 

@@ -24,10 +24,10 @@ static const uint64_t nobody[FAN_RANK_WORDS];
 
 static bool may_regroup(const struct fan_rank *c)
 {
-	unsigned named = 0;
+	bool others = false; /* than a host's only one */
 	for (unsigned k = 0; k < c->parts.count; k++)
-		named += c->parts.inside[k] < 0;
-	return named && c->parts.count > 1 && c->parts.count <= FAN_CAUSE_PARTS_MAX &&
+		others |= c->parts.inside[k] < 0 || c->parts.rail[k];
+	return others && c->parts.count > 1 && c->parts.count <= FAN_CAUSE_PARTS_MAX &&
 	       !c->client.on && !c->cfg.ahead && !*c->cfg.server_addr;
 }
 
@@ -49,7 +49,7 @@ void fan_regroup_enable(struct fan_rank *c)
 	fan_hello_init(&g->hello);
 	for (unsigned k = 0; k < c->parts.count; k++) {
 		g->first[k] = (struct fan_regroup_part){c->parts.job[k], c->parts.inside[k],
-							c->parts.mbps[k]};
+							c->parts.mbps[k], c->parts.rail[k]};
 		g->number[k] = (uint8_t)k;
 	}
 	keep_results(c);
@@ -79,7 +79,7 @@ static bool is_on(const struct fan_rank *c)
 
 bool fan_regroup_holds(const struct fan_rank *c, const struct fanin_op *op)
 {
-	return is_on(c) && op->kind != FAN_OP_AGREEMENT;
+	return c->regroup && (c->regroup->waits || (is_on(c) && op->kind != FAN_OP_AGREEMENT));
 }
 
 /* ---- stopping ---- */
@@ -169,6 +169,7 @@ static void take_parts(struct fan_rank *c)
 		fan_rendezvous_derive(c->parts.job[c->parts.count].name, p->part.name, suffix);
 		c->parts.inside[c->parts.count] = p->inside;
 		c->parts.mbps[c->parts.count] = p->mbps;
+		c->parts.rail[c->parts.count] = p->rail;
 		g->number[c->parts.count++] = (uint8_t)n;
 	}
 }
@@ -178,15 +179,18 @@ static void begin(struct fan_rank *c, int number, int err, const char *why, uint
 {
 	struct fan_regroup *g = c->regroup;
 	const uint64_t alive_ns = (uint64_t)c->cfg.alive_ms * FAN_MS;
+	const uint64_t with = fan_hello_lost_with(g, (unsigned)number);
 	assert(number >= 0 && (unsigned)number < g->all && g->phase <= FAN_REGROUP_JOINS);
-	g->gone ^= UINT64_C(1) << number;
+	g->gone ^= with;
+	g->waits = false;
 	g->turns++;
 	g->back = g->gone >> number & 1 ? -1 : number;
 	g->back_by_ns = now_ns + BACK_NS;
-	if (g->back < 0)
-		fan_hello_lost(&g->hello, (unsigned)number, now_ns);
-	else
-		fan_hello_back(&g->hello, (unsigned)number, now_ns);
+	for (unsigned n = 0; n < g->all; n++)
+		if (with >> n & 1 && g->back < 0)
+			fan_hello_lost(&g->hello, n, now_ns);
+		else if (with >> n & 1)
+			fan_hello_back(&g->hello, n, now_ns);
 	snprintf(g->why, sizeof g->why, "%s", why);
 	if (g->phase == FAN_REGROUP_NONE) {
 		stop_ops(c);
@@ -215,21 +219,70 @@ static void begin(struct fan_rank *c, int number, int err, const char *why, uint
 
 /* ---- losses ---- */
 
+/* Is it a part that is taken in again? */
+static bool is_back(const struct fan_regroup *g, const struct fan_connection *cn)
+{
+	return g->back >= 0 && fan_hello_lost_with(g, (unsigned)g->back) >> g->number[cn->part] & 1;
+}
+
+/* A named switch has none to be without.  A rank that has left or was restarted did so on all. */
+static bool has_other_rails(const struct fan_regroup *g, unsigned number)
+{
+	bool others = g->first[number].inside < 0 || (g->back >= 0 && g->back == (int)number);
+	for (unsigned n = 0; n < g->all && !others; n++)
+		others = g->first[n].inside >= 0 && !(g->gone >> n & 1) &&
+			 g->first[n].rail != g->first[number].rail;
+	return others;
+}
+
+/* Does the fault say that the part is lost, by itself or with its rail? */
+static bool says_lost(const struct fan_regroup *g, const struct fan_connection *cn,
+		      const struct fan_fault *f)
+{
+	const bool silent = f->err == FAN_E_UNREACHABLE && !fan_ranks_count(f->ranks);
+	if (g->first[g->number[cn->part]].inside < 0)
+		return silent || f->err == FAN_E_RESTARTED || f->err == FAN_E_STOPPED;
+	return g->phase == FAN_REGROUP_NONE && (silent || f->err == FAN_E_RANK_LOST);
+}
+
+/* Has `other`, of another rail, failed as well, so that a host or a rank is lost? */
+static bool tells_more(const struct fan_rank *c, const struct fan_connection *cn,
+		       const struct fan_connection *other)
+{
+	return fan_worker_phase(other->w) == FAN_W_FAILED && c->parts.inside[other->part] >= 0 &&
+	       c->parts.rail[other->part] != c->parts.rail[cn->part] &&
+	       fan_worker_fault(other->w)->err > FAN_CAUSE_GONE(0);
+}
+
+/* A rail seems to be lost.  True: a host or a rank may be, of which another rail will tell soon.
+ * False: none has told in time; or one has, and `*of_rail` is false. */
+static bool waits_for_other_rails(const struct fan_rank *c, struct fan_connection *cn,
+				  uint64_t now_ns, bool *of_rail)
+{
+	for (unsigned i = 0; i < c->connections; i++) {
+		*of_rail = !tells_more(c, cn, &c->connection[i]);
+		if (!*of_rail)
+			return false;
+	}
+	if (!cn->again_ns)
+		cn->again_ns = now_ns + (uint64_t)c->cfg.alive_ms * FAN_MS / 2;
+	return now_ns < cn->again_ns;
+}
+
 /* The number of the part that a fault says is lost, or there again; -1: it says something else. */
 static int number_of(const struct fan_regroup *g, const struct fan_connection *cn,
 		     const struct fan_fault *f)
 {
 	int number = FAN_CAUSE_GONE(0) - f->err;
 	const bool told = number >= 0 && number < (int)g->all;
-	if (f->err == FAN_E_RESTARTED || f->err == FAN_E_STOPPED ||
-	    (f->err == FAN_E_UNREACHABLE && !fan_ranks_count(f->ranks)))
+	if (says_lost(g, cn, f))
 		number = g->number[cn->part];
-	if (g->back >= 0 && (g->number[cn->part] == g->back || f->err == FAN_E_TIMEOUT))
+	if (g->back >= 0 && (is_back(g, cn) || f->err == FAN_E_TIMEOUT))
 		number = g->back; /* whatever it says, or whoever does not join there */
-	if (number < 0 || number >= (int)g->all || g->first[number].inside >= 0)
+	if (number < 0 || number >= (int)g->all || !has_other_rails(g, (unsigned)number))
 		return -1;
-	const bool is_back = told && g->phase == FAN_REGROUP_NONE;
-	return is_back || !(g->gone >> number & 1) ? number : -1;
+	const bool comes_back = told && g->phase == FAN_REGROUP_NONE;
+	return comes_back || !(g->gone >> number & 1) ? number : -1;
 }
 
 static void tell_why(const struct fan_rank *c, const struct fan_connection *cn, int number,
@@ -279,7 +332,14 @@ bool fan_regroup_forgives(struct fan_rank *c, struct fan_connection *cn, uint64_
 	if (!g || g->phase > FAN_REGROUP_JOINS)
 		return false;
 	int number = number_of(g, cn, f);
-	if (number >= 0) {
+	bool of_rail = true, waits = false;
+	if (number >= 0 && g->back < 0 && f->err > FAN_CAUSE_GONE(0) &&
+	    c->parts.inside[cn->part] >= 0)
+		waits = waits_for_other_rails(c, cn, now_ns, &of_rail);
+	g->waits |= waits;
+	if (waits)
+		return true;
+	if (number >= 0 && of_rail) {
 		tell_why(c, cn, number, why, sizeof why);
 		begin(c, number, f->err == FAN_E_STOPPED ? f->err : FAN_E_UNREACHABLE, why, now_ns);
 		return true;
@@ -299,17 +359,18 @@ static void check_answers(struct fan_rank *c, uint64_t now_ns)
 	char why[FAN_FAULT_TEXT_BYTES], addr[80];
 	for (unsigned i = 0; i < c->connections; i++) {
 		struct fan_connection *cn = &c->connection[i];
-		const bool back = g->back >= 0 && g->number[cn->part] == g->back;
+		const bool back = is_back(g, cn);
 		if (fan_worker_welcome(cn->w) || fan_worker_phase(cn->w) != FAN_W_JOINING ||
 		    now_ns < (back ? g->back_by_ns : g->silent_ns))
 			continue;
-		if (c->parts.inside[cn->part] >= 0) {
+		if (c->parts.inside[cn->part] >= 0 && !back) {
 			fan_rank_blame_for_silence(c, cn->part);
 			fail_for(c, cn, c->fate.blamed);
 		} else {
 			snprintf(why, sizeof why, "the switch %s stopped answering, too",
 				 fan_peer_text(&cn->switch_addr, addr, sizeof addr));
-			begin(c, g->number[cn->part], FAN_E_UNREACHABLE, why, now_ns);
+			begin(c, back ? g->back : g->number[cn->part], FAN_E_UNREACHABLE, why,
+			      now_ns);
 		}
 		return;
 	}

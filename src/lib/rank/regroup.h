@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* regroup.h - a communicator goes on without a named switch that has died, at those that are left.
+/* regroup.h - a communicator goes on without a named switch that has died, or without a rail, at
+ * the aggregators that are left.
  *
- * A part's aggregator is lost when it is silent, or has been restarted.  Whoever notices leaves the
- * jobs of all parts with a cause that names the part, so all ranks stop where they are: their old
- * connections get no results from then on.  They join again at the aggregators that are left, in
- * jobs whose names have the set of lost parts, so only ranks that agree about it meet.  There they
- * agree on three things by all-reduces, before any other operation:
+ * A named switch is lost when it is silent, or has been restarted.  Where hosts have several rails
+ * (net/rails.h), all parts of one rail are lost together: when one of them is silent, or misses a
+ * rank, and for half of alive_ms from then on no part of another rail is or does.  Whoever notices
+ * leaves the jobs of all parts with a cause that names the part, so all ranks stop where they are:
+ * their old connections get no results from then on.  They join again at the aggregators that are
+ * left, in jobs whose names have the set of lost parts, so only ranks that agree about it meet.
+ * There they agree on three things by all-reduces, before any other operation:
  *
  *  1. For each slot of each old connection, the furthest fragment that a rank awaits; and the first
  *     operation that some rank has not started.
@@ -21,8 +24,8 @@
  * they tell of its loss, for jobs whose names have the set without it, and how often it has
  * changed.  If it does not answer then, it is lost again.
  *
- * A rank's own aggregator dies with the rank, so that ends the job.  So does another loss before
- * all have agreed. */
+ * A rank's own aggregator dies with the rank, on all rails, so that ends the job.  So does another
+ * loss before all have agreed. */
 #ifndef FAN_LIB_RANK_REGROUP_H
 #define FAN_LIB_RANK_REGROUP_H
 
@@ -45,7 +48,7 @@ void fan_regroup_free(struct fan_regroup *g);
 /* Connection `cn` has failed.  True: that does not end the communicator, or this has done so. */
 bool fan_regroup_forgives(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns);
 
-/* Must operation `op` wait until all ranks have agreed? */
+/* Must operation `op` wait until all ranks have agreed, or it is known what is lost? */
 bool fan_regroup_holds(const struct fan_rank *c, const struct fanin_op *op);
 
 /* All ranks have joined. */

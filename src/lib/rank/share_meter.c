@@ -21,6 +21,32 @@ static void take_plan(struct fan_split *s, const struct fan_rank *c)
 	s->begin[c->parts.count] = FAN_CUT_WHOLE;
 }
 
+static bool has_rails(const struct fan_rank *c)
+{
+	bool has = false;
+	for (unsigned k = 0; k < c->parts.count; k++)
+		has |= c->parts.rail[k] != c->parts.rail[0];
+	return has;
+}
+
+/* A rail is as wide as its narrowest link, which carries all its parts.  Where one is not known,
+ * shares begin even. */
+static void weigh_rails(struct fan_rank *c)
+{
+	uint32_t mbps[FAN_PARTS_MAX];
+	uint64_t all_mbps = 0;
+	for (unsigned k = 0; k < c->parts.count; k++) {
+		mbps[k] = UINT32_MAX;
+		for (unsigned i = 0; i < c->parts.count; i++)
+			if (c->parts.rail[i] == c->parts.rail[k] && c->parts.mbps[i] < mbps[k])
+				mbps[k] = c->parts.mbps[i];
+		if (!mbps[k])
+			return;
+		all_mbps += mbps[k];
+	}
+	fan_split_learner_weigh(&c->meter.learner, mbps, all_mbps);
+}
+
 void fan_share_meter_init(struct fan_rank *c)
 {
 	struct fan_share_meter *s = &c->meter;
@@ -37,7 +63,10 @@ void fan_share_meter_init(struct fan_rank *c)
 		return;
 	for (unsigned k = 0; k < c->parts.count; k++)
 		is_host[k] = c->parts.inside[k] >= 0;
-	fan_split_learner_init(&s->learner, c->parts.count, is_host, c->parts.mbps);
+	const bool rails = has_rails(c);
+	fan_split_learner_init(&s->learner, c->parts.count, is_host, rails ? NULL : c->parts.mbps);
+	if (rails)
+		weigh_rails(c);
 	fan_split_from_shares(&s->shares.now, &s->learner);
 }
 

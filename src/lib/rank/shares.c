@@ -280,6 +280,13 @@ void fan_split_learner_init(struct fan_split_learner *l, unsigned parts, const b
 	l->phase = FAN_SPLIT_CHECKS;
 }
 
+void fan_split_learner_weigh(struct fan_split_learner *l, const uint32_t *mbps, uint64_t all_mbps)
+{
+	for (unsigned k = 0; k < l->parts; k++)
+		l->share[k] = (uint32_t)(FAN_SPLIT_WHOLE * (uint64_t)mbps[k] / all_mbps);
+	normalise(l);
+}
+
 /* The mean of the other parts' round trips, by share; 0: no other part has any. */
 static uint64_t mean_of_others(const struct fan_split_learner *l, const uint32_t *rtt_us,
 			       unsigned part)

@@ -96,6 +96,10 @@ struct fan_split_learner {
 void fan_split_learner_init(struct fan_split_learner *l, unsigned parts, const bool *is_host,
 			    const uint32_t *mbps);
 
+/* Begin with shares by the rates of the links to the parts, `all_mbps` together, which stand side
+ * by side: networks that all hosts have (net/rails.h). */
+void fan_split_learner_weigh(struct fan_split_learner *l, const uint32_t *mbps, uint64_t all_mbps);
+
 /* Learn from a measurement with the present shares: round trips by part, 0 where there were none,
  * and the time that a tensor has taken, by its size, in any unit.  True: the shares have changed.
  */

@@ -83,11 +83,13 @@ struct fan_regroup_part {
 	struct fan_job_part part;
 	int inside;
 	uint32_t mbps;
+	uint8_t rail;
 };
 
 /* Of regroup.c and regroup_agree.c. */
 struct fan_regroup {
 	enum fan_regroup_phase phase;
+	bool waits;    /* a connection has failed: is it the rail, or the host? */
 	uint64_t gone; /* bit i: part number i is lost */
 	unsigned all;
 	struct fan_regroup_part first[FAN_CAUSE_PARTS_MAX]; /* `all` of them */

@@ -44,6 +44,7 @@ static const char *const variables[] = {
 	"FANIN_LOCAL",
 	"FANIN_HOSTS",
 	"FANIN_SPLIT",
+	"FANIN_RAILS",
 	"FANIN_LINK_MBPS",
 	"RANK",
 	"WORLD_SIZE",

@@ -7,10 +7,13 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/comm/meeting.h"
 #include "net/link_rate.h"
+#include "net/rails.h"
 #include "net/udp.h"
 
 static int32_t record[FAN_RANKS_MAX][FAN_MEETING_RECORD];
@@ -110,6 +113,70 @@ static void meeting__rates_that_are_none(void **state)
 	assert_int_equal(fan_meeting_take_rate(FAN_LINK_MBPS_MAX), FAN_LINK_MBPS_MAX);
 }
 
+/* What hosts tell of their further networks: "10.1.0.1/24 10.2.0.1/24" of each. */
+static struct fan_meeting paired(unsigned hosts, const char *const *told)
+{
+	struct fan_rail rails[4 * FAN_MEETING_RAILS_MAX] = {{.prefix_bits = 0}};
+	unsigned count[4] = {0};
+	struct fan_meeting m = {.hosts = hosts};
+	for (unsigned h = 0; h < hosts; h++) {
+		char text[128], at[40];
+		snprintf(at, sizeof at, "10.0.0.%u:%u", h + 1, 7000 + h);
+		assert_true(fan_peer_read(&m.host[h].aggregator, at));
+		snprintf(text, sizeof text, "%s", told[h]);
+		for (char *rest, *one = strtok_r(text, " ", &rest); one;
+		     one = strtok_r(NULL, " ", &rest)) {
+			struct fan_rail *r = &rails[h * FAN_MEETING_RAILS_MAX + count[h]++];
+			char *bits = strchr(one, '/');
+			*bits++ = '\0';
+			r->prefix_bits = 96 + (unsigned)strtoul(bits, NULL, 10);
+			snprintf(at, sizeof at, "%s:0", one);
+			assert_true(fan_peer_read(&r->at, at));
+		}
+	}
+	fan_meeting_pair(&m, rails, count);
+	return m;
+}
+
+static void assert_rail(const struct fan_meeting *m, unsigned h, unsigned j, const char *expected)
+{
+	char text[80];
+	assert_string_equal(fan_peer_text(&m->host[h].rail[j].at, text, sizeof text), expected);
+}
+
+static void meeting__rails_are_paired_by_network(void **state)
+{
+	(void)state;
+	struct fan_meeting m =
+		paired(2, (const char *[]){"10.1.0.1/24 10.2.0.1/24", "10.2.0.2/24 10.1.0.2/24"});
+	assert_int_equal(m.rails, 2);
+	assert_rail(&m, 0, 0, "10.1.0.1:7000");
+	assert_rail(&m, 1, 0, "10.1.0.2:7001");
+	assert_rail(&m, 0, 1, "10.2.0.1:7000");
+	assert_rail(&m, 1, 1, "10.2.0.2:7001");
+}
+
+static void meeting__a_rail_that_one_host_lacks_is_none(void **state)
+{
+	(void)state;
+	struct fan_meeting m = paired(3, (const char *[]){"10.1.0.1/24 10.2.0.1/24", "10.2.0.2/24",
+							  "10.1.0.3/24 10.2.0.3/24"});
+	assert_int_equal(m.rails, 1);
+	for (unsigned h = 0; h < m.hosts; h++) {
+		char text[40];
+		snprintf(text, sizeof text, "10.2.0.%u:%u", h + 1, 7000 + h);
+		assert_rail(&m, h, 0, text);
+	}
+}
+
+static void meeting__an_address_that_two_hosts_have_is_no_rail(void **state)
+{
+	(void)state;
+	assert_int_equal(paired(2, (const char *[]){"172.17.0.1/16", "172.17.0.1/16"}).rails, 0);
+	assert_int_equal(paired(2, (const char *[]){"10.1.0.1/24", "10.1.0.2/24"}).rails, 1);
+	assert_int_equal(paired(2, (const char *[]){"10.0.0.3/24", "10.0.0.1/24"}).rails, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -119,6 +186,9 @@ int main(void)
 		cmocka_unit_test(meeting__more_hosts_than_aggregators),
 		cmocka_unit_test(meeting__record_of_this_process),
 		cmocka_unit_test(meeting__rates_that_are_none),
+		cmocka_unit_test(meeting__rails_are_paired_by_network),
+		cmocka_unit_test(meeting__a_rail_that_one_host_lacks_is_none),
+		cmocka_unit_test(meeting__an_address_that_two_hosts_have_is_no_rail),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -423,6 +423,35 @@ static void share_meter__time_without_operations_does_not_count(void **state)
 	rig_end(&r);
 }
 
+/* Two hosts, two rails: the links of the first one and of the second one have these rates. */
+static void set_rails(struct rig *r, const uint32_t *mbps)
+{
+	for (unsigned k = 0; k < 4; k++) {
+		const struct fan_rank_part part = {.at = nowhere(k),
+						   .inside = (int)k % 2,
+						   .mbps = mbps[k],
+						   .rail = (uint8_t)(k / 2)};
+		fan_rank_set_part(r->c, k, &part, "");
+	}
+	r->c->parts.count = 4;
+	fan_share_meter_init(r->c);
+}
+
+static void share_meter__a_rail_is_as_wide_as_its_narrowest_link(void **state)
+{
+	(void)state;
+	struct rig r;
+	rig_init(&r, 1);
+	const uint32_t *share = r.c->meter.learner.share;
+	set_rails(&r, (uint32_t[]){10000, 3000, 1000, 1000});
+	for (unsigned k = 0; k < 4; k++)
+		assert_int_equal(share[k], FAN_SPLIT_WHOLE * (k < 2 ? 3 : 1) / 8);
+	set_rails(&r, (uint32_t[]){10000, 3000, 1000, 0}); /* one tells none */
+	for (unsigned k = 0; k < 4; k++)
+		assert_int_equal(share[k], FAN_SPLIT_WHOLE / 4);
+	rig_end(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -442,6 +471,7 @@ int main(void)
 		cmocka_unit_test(split_slow__a_link_carries_what_all_ranks_of_its_host_take_in),
 		cmocka_unit_test(split_slow__processors_are_crowded_while_hardly_one_is_idle),
 		cmocka_unit_test(share_meter__time_without_operations_does_not_count),
+		cmocka_unit_test(share_meter__a_rail_is_as_wide_as_its_narrowest_link),
 	};
 	return RUN(tests);
 }

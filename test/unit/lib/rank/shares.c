@@ -509,6 +509,20 @@ static void split__an_operation_keeps_its_shares(void **state)
 	assert_int_equal(fan_split_history_at(&h, 9)->parts, 4);
 }
 
+static void shares__of_rails_by_their_rates(void **state)
+{
+	(void)state;
+	static const bool is_host[4] = {true, true, true, true};
+	struct fan_split_learner l;
+	fan_split_learner_init(&l, 4, is_host, NULL);
+	fan_split_learner_weigh(&l, (uint32_t[]){1000, 1000, 3000, 3000}, 8000);
+	for (unsigned k = 0; k < 4; k++)
+		assert_int_equal(l.share[k], FAN_SPLIT_WHOLE * (k < 2 ? 1 : 3) / 8);
+	fan_split_learner_weigh(&l, (uint32_t[]){100, 100, 25000, 25000}, 50200);
+	for (unsigned k = 0; k < 4; k++)
+		assert_int_equal(l.share[k], k < 2 ? 0 : FAN_SPLIT_WHOLE / 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -531,6 +545,7 @@ int main(void)
 		cmocka_unit_test(split__wrong_rates_last_for_one_measurement),
 		cmocka_unit_test(split__rates_that_are_alike_or_unknown_change_nothing),
 		cmocka_unit_test(split__a_wide_box_gets_everything_soon),
+		cmocka_unit_test(shares__of_rails_by_their_rates),
 	};
 	return RUN(tests);
 }

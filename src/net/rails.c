@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rails.h"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "link_rate.h"
+#include "udp.h"
+
+#define FOLDER_BYTES 40
+#define PATH_BYTES   96
+#define MAPPED_BITS  96 /* before an IPv4 address */
+#define ALL_BITS     128
+
+static socklen_t bytes_of(const struct sockaddr *at)
+{
+	return at->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+}
+
+/* An address that other hosts may reach: none that holds for one link only. */
+static bool is_usable(const struct ifaddrs *i, int family)
+{
+	if (!i->ifa_addr || i->ifa_addr->sa_family != family || !(i->ifa_flags & IFF_UP) ||
+	    !(i->ifa_flags & IFF_RUNNING) || i->ifa_flags & (IFF_LOOPBACK | IFF_POINTOPOINT))
+		return false;
+	if (family == AF_INET6)
+		return !IN6_IS_ADDR_LINKLOCAL(
+			&((const struct sockaddr_in6 *)(const void *)i->ifa_addr)->sin6_addr);
+	const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)i->ifa_addr;
+	return ntohl(in->sin_addr.s_addr) >> 16 != 0xa9fe; /* 169.254 */
+}
+
+static void folder_of(char *folder, const char *name)
+{
+	snprintf(folder, FOLDER_BYTES, "/sys/class/net/%.15s", name);
+}
+
+/* The end of a container's link inside of it, not that of the host, which has a name of its own. */
+static bool is_containers(const char *name)
+{
+	struct fan_device d;
+	if (!strncmp(name, "veth", 4) || !strncmp(name, "cali", 4))
+		return false;
+	fan_device_read(&d, name);
+	return !strcmp(d.driver, "veth");
+}
+
+static bool is_rail(const struct ifaddrs *i)
+{
+	char folder[FOLDER_BYTES], path[PATH_BYTES];
+	folder_of(folder, i->ifa_name);
+	snprintf(path, sizeof path, "%s/device", folder);
+	return !access(path, F_OK) || is_containers(i->ifa_name);
+}
+
+static int32_t rate_of(const char *name)
+{
+	char folder[FOLDER_BYTES];
+	folder_of(folder, name);
+	return fan_link_rate_of(folder);
+}
+
+static unsigned prefix_of(const struct ifaddrs *i)
+{
+	unsigned bits = i->ifa_addr->sa_family == AF_INET ? MAPPED_BITS : 0;
+	struct sockaddr_storage ss = {0};
+	if (!i->ifa_netmask)
+		return ALL_BITS;
+	memcpy(&ss, i->ifa_netmask, bytes_of(i->ifa_addr));
+	ss.ss_family = i->ifa_addr->sa_family; /* which some leave out */
+	const fan_peer mask = fan_peer_from_sockaddr((struct sockaddr *)&ss, bytes_of(i->ifa_addr));
+	const uint8_t *at = (const uint8_t *)mask.addr;
+	while (bits < ALL_BITS && at[bits / 8] << bits % 8 & 0x80)
+		bits++;
+	return bits;
+}
+
+/* The interface that has the address of `at`; NULL: none does. */
+static const struct ifaddrs *owner(const struct ifaddrs *all, const fan_peer *at)
+{
+	for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+		if (!i->ifa_addr || i->ifa_addr->sa_family != fan_peer_family(at))
+			continue;
+		const fan_peer own = fan_peer_from_sockaddr(i->ifa_addr, bytes_of(i->ifa_addr));
+		if (fan_peer_same_host(&own, at))
+			return i;
+	}
+	return NULL;
+}
+
+/* An interface may have several addresses: the first one counts. */
+static bool was_before(const struct ifaddrs *all, const struct ifaddrs *i, int family)
+{
+	const struct ifaddrs *same = all;
+	while (same != i && (strcmp(same->ifa_name, i->ifa_name) != 0 || !is_usable(same, family)))
+		same = same->ifa_next;
+	return same != i;
+}
+
+unsigned fan_rails_beside(const fan_peer *first, struct fan_rail *rails, unsigned max)
+{
+	struct ifaddrs *all;
+	const int family = fan_peer_family(first);
+	unsigned count = 0;
+	if (getifaddrs(&all))
+		return 0;
+	const struct ifaddrs *main = owner(all, first);
+	const int32_t least = main ? rate_of(main->ifa_name) / FAN_RAILS_SLOW : 0;
+	for (const struct ifaddrs *i = all; main && i && count < max; i = i->ifa_next) {
+		if (!is_usable(i, family) || !strcmp(i->ifa_name, main->ifa_name) ||
+		    was_before(all, i, family) || !is_rail(i))
+			continue;
+		const int32_t mbps = rate_of(i->ifa_name);
+		if (!mbps || mbps >= least)
+			rails[count++] = (struct fan_rail){
+				fan_peer_from_sockaddr(i->ifa_addr, bytes_of(i->ifa_addr)),
+				prefix_of(i), mbps};
+	}
+	freeifaddrs(all);
+	return count;
+}
+
+bool fan_rails_are_near(const fan_peer *a, const fan_peer *b, unsigned prefix_bits)
+{
+	const uint8_t *x = (const uint8_t *)a->addr, *y = (const uint8_t *)b->addr;
+	const unsigned whole = prefix_bits / 8, rest = prefix_bits % 8;
+	if (prefix_bits > ALL_BITS || memcmp(x, y, whole) != 0)
+		return false;
+	return !rest || !((x[whole] ^ y[whole]) >> (8 - rest));
+}

@@ -1,0 +1,189 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Hosts with two networks, between network namespaces: that of netns.sh, and another one on a bridge
+# of its own.
+#
+#        ┌─────────── PREFIX-sw ───────────┐
+#        │ br0  10.77.0.254  br1 10.78.0.254│
+#        └──┬───────────────────────┬──────┘
+#           │ p0, p1, p2            │ q0, q1, q2
+#        ┌──┴───────────────────────┴──────┐
+#        │ eth0 10.77.0.1    eth1 10.78.0.1│
+#        │      fd77::1           fd78::1  │
+#        └─────────── PREFIX-w0 ───────────┘  ...
+#
+# A case holds when every rank ends with exit code 0, rank 0 counted no wrong element, and tensors
+# had as many parts as it says; or when the ranks that are left say who is gone.
+#
+#     test/net/rails.sh [-a] [FANIN]     FANIN: the program (build/fanin); -a: also what happens when a
+#                                        network fails, in three minutes
+#
+# Prints one line a case and a summary.  Exit code 0, 1, or 77 when namespaces cannot be made
+# here (SKIPPED says why).
+
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=test/net/cases.sh
+. "$here/cases.sh"
+
+prefix=fanin-ra-$$
+hosts=3
+port=7080
+rank_timeout_s=300
+ranks_of="0 1 2"
+sum=1 # hosts do, or the switch alone
+
+second_network() {
+        ip -n "$prefix-sw" link add br1 type bridge mcast_snooping 0 stp_state 0 forward_delay 0 &&
+        ip -n "$prefix-sw" addr add 10.78.0.254/24 dev br1 &&
+        ip -n "$prefix-sw" link set br1 up || return
+        for i in 0 1 2; do
+                ip -n "$prefix-sw" link add "q$i" type veth peer name eth1 netns "$prefix-w$i" &&
+                ip -n "$prefix-sw" link set "q$i" master br1 up &&
+                fan_net__shape "$prefix-sw" "q$i" 200mbit 70kb 1mb &&
+                fan_net__shape "$prefix-w$i" eth1 200mbit 70kb 1mb &&
+                ip -n "$prefix-w$i" addr add "10.78.0.$((i + 1))/24" dev eth1 &&
+                ip -n "$prefix-w$i" addr add "fd78::$((i + 1))/64" dev eth1 nodad &&
+                ip -n "$prefix-w$i" link set eth1 up || return
+        done
+}
+
+# A job that meets at the first host, by its address ADDRESS.
+start_job() { # ADDRESS ITERATIONS FLAGS...
+        address=$1 iters=$2
+        shift 2
+        number=0
+        for host in $ranks_of; do
+                json=''
+                [ $number -gt 0 ] || json="--json $dir/json"
+                # shellcheck disable=SC2086  # words are wanted
+                start "w$host" "rank$number" timeout -k 2 $rank_timeout_s \
+                        env MASTER_ADDR="$address" MASTER_PORT=$port RANK=$number \
+                        WORLD_SIZE="$(echo $ranks_of | wc -w)" FANIN_HOSTS=$sum \
+                        "$fanin" bench -b 1M -e 1M -n "$iters" -w 0 $json "$@"
+                ranks="$ranks $!"
+                number=$((number + 1))
+        done
+}
+
+ended() { # NAME RESULT
+        stop
+        report "$1" "$2" "$dir"/rank?
+        rm -f "$dir"/*
+}
+
+# All ranks have ended well, and what rank 0 says of the shares has PARTS parts, LOST of them lost.
+went() { # PARTS LOST
+        wait_ranks && none_wrong || return
+        shares=$(sed -n 's/^# shares[^:]*: //p' "$dir/rank0" | tr , '\n')
+        [ "$(echo "$shares" | grep -c .)" = "$1" ] && [ "$(echo "$shares" | grep -c ' lost')" = "$2" ]
+}
+
+sums() { # NAME PARTS ADDRESS FLAGS...
+        name=$1 parts=$2 address=$3
+        shift 3
+        start_job "$address" 5 "$@"
+        went "$parts" 0
+        ended "$name" $?
+}
+
+# Frames of host INDEX get lost beyond its card: on the first network (p, br0) or the second (q, br1).
+cut() { # p|q INDEX
+        ip -n "$prefix-sw" link set "$1$2" nomaster
+}
+
+mend() { # p|q INDEX
+        bridge=br0
+        [ "$1" = p ] || bridge=br1
+        ip -n "$prefix-sw" link set "$1$2" master $bridge
+}
+
+# Host 1 is cut off a network before the job begins: the other one has all parts.
+begins_cut() { # NAME PARTS FLAGS...
+        name=$1 parts=$2
+        shift 2
+        cut q 1
+        sums "$name" "$parts" 10.77.0.1 "$@"
+        mend q 1
+}
+
+# Host 1 is cut off a network while operations are under way: they go on by the other one, and by
+# both again if it is mended SECONDS later.
+fails() { # NAME p|q SECONDS ITERATIONS PARTS LOST FLAGS...
+        name=$1 side=$2 after=$3 iterations=$4 parts=$5 lost=$6
+        shift 6
+        start_job 10.77.0.1 "$iterations" --alive 5000 "$@"
+        wait_said "(elements)"
+        sleep 1
+        cut "$side" 1
+        [ -z "$after" ] || { sleep "$after"; mend "$side" 1; }
+        went "$parts" "$lost"
+        result=$?
+        mend "$side" 1
+        ended "$name" $result
+}
+
+# Rank 2 is killed, or its host cut off both networks: the others say so, and that it is not a rail.
+rank_ends() { # NAME kill|cut
+        start_job 10.77.0.1 10000 --alive 5000
+        wait_said "(elements)"
+        sleep 0.5
+        victim=$(program_of 2)
+        if [ "$2" = kill ]; then
+                kill -KILL "$victim"
+        else
+                cut p 2
+                cut q 2
+        fi
+        result=0
+        for rank in 0 1; do
+                wait "$(id_of $rank)" && result=1
+                grep -q "inside rank 2 stopped\|rank 2 \(stopped\|has ended\)" "$dir/rank$rank" ||
+                        result=1
+        done
+        kill -KILL "$victim" 2>/dev/null
+        wait "$(id_of 2)" 2>/dev/null
+        mend p 2
+        mend q 2
+        ranks=
+        ended "$1" $result
+}
+
+# A switch with an address in each network, by both names.
+at_switch() { # NAME SIDE LOST
+        start_switch 0.0.0.0:7081
+        FANIN_SWITCH=10.77.0.254:7081,10.78.0.254:7081
+        export FANIN_SWITCH
+        sum=0
+        fails "$1" "$2" "" 200 "$3" "$4"
+        unset FANIN_SWITCH
+        sum=1
+}
+
+all=0
+[ "${1:-}" != -a ] || { all=1; shift; }
+begin "$@"
+fan_net_up "$prefix" $hosts 200mbit && second_network || exit 1
+
+sums "both networks carry parts" 6 10.77.0.1
+sums "by IPv6" 6 fd77::1
+sums "in fixed point" 6 10.77.0.1 --mode fixed
+FANIN_RAILS=0
+export FANIN_RAILS
+sums "FANIN_RAILS=0: one does" 3 10.77.0.1
+unset FANIN_RAILS
+begins_cut "a host does not reach the others by the second one: the first does" 3
+ranks_of="0 0 1 2"
+sums "ranks of a host share memory" 6 10.77.0.1
+[ "$all" = 1 ] || { summary; exit; }
+
+fails "ranks share memory, a host is cut off the second network" q "" 400 6 3
+ranks_of="0 1 2"
+fails "a host is cut off the second network" q "" 400 6 3
+fails "a host is cut off the first network" p "" 400 6 3
+fails "a host is cut off the second network, and comes back" q 14 1500 6 0
+rank_ends "a rank is killed" kill
+rank_ends "a host is cut off both networks" cut
+at_switch "at a switch in both networks, a host is cut off the second one" q 2 1
+at_switch "at a switch in both networks, a host is cut off the first one" p 2 1
+summary
