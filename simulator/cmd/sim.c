@@ -25,6 +25,7 @@ struct flags {
 	char json[ARGS_TEXT_BYTES], report[ARGS_TEXT_BYTES];
 	char trace[ARGS_TEXT_BYTES], pcap[ARGS_TEXT_BYTES];
 	char chrome_trace[ARGS_TEXT_BYTES], beside[ARGS_TEXT_BYTES], layers[ARGS_TEXT_BYTES];
+	char calibrate[ARGS_TEXT_BYTES];
 	char seed[ARGS_TEXT_BYTES];
 	struct args_many set, sweep;
 	int jobs;
@@ -63,6 +64,9 @@ static const struct args_option options[] = {
 	{"quiet", 'q', ARGS_FLAG, AT(quiet), 0, 0, NULL, NULL, "no progress, no table"},
 	{"layers", 0, ARGS_TEXT, AT(layers), 0, 0, NULL, "MODEL",
 	 "print the model's layer table as CSV, and end"},
+	{"calibrate", 0, ARGS_TEXT, AT(calibrate), 0, 0, NULL, "TRACE",
+	 "print a scenario whose links and computing take as long as in this trace of real ranks "
+	 "(FANIN_TRACE), and end"},
 };
 
 static const struct args_command command = {
@@ -137,6 +141,7 @@ static struct sim_args read_args(int argc, char **argv)
 		.chrome_trace = given(f.chrome_trace),
 		.beside = given(f.beside),
 		.layers = given(f.layers),
+		.calibrate = given(f.calibrate),
 		.quiet = f.quiet,
 	};
 	check_seed(f.seed);
@@ -147,7 +152,7 @@ static struct sim_args read_args(int argc, char **argv)
 	}
 	for (unsigned i = 0; i < f.sweep.count; i++)
 		add_sweep(&a, f.sweep.text[i]);
-	if (!a.file && !a.layers)
+	if (!a.file && !a.layers && !a.calibrate)
 		args_wrong("sim", "expected a scenario: fanin sim SCENARIO.json, or a network: "
 				  "fanin sim fat-tree:k=4,workers=16");
 	if ((a.sweeps || a.variants) && (a.trace || a.pcap || a.chrome_trace))
@@ -283,6 +288,19 @@ static int print_layers(const char *name)
 	return 0;
 }
 
+static int print_calibrated(const char *file)
+{
+	char why[SIM_WHY_BYTES] = "";
+	json_t *scenario = sim_calibrate(file, why);
+	if (!scenario) {
+		fprintf(stderr, "fanin sim: --calibrate: %s\n", *why ? why : "out of memory");
+		return WRONG;
+	}
+	int status = write_json("-", scenario);
+	json_decref(scenario);
+	return status;
+}
+
 /* Did some job of some run fail? */
 static bool any_failed(const json_t *result)
 {
@@ -302,6 +320,8 @@ int cmd_sim(int argc, char **argv)
 	bool wrong = true;
 	if (a.layers)
 		return print_layers(a.layers);
+	if (a.calibrate)
+		return print_calibrated(a.calibrate);
 	if (!cmd_can_write("sim", "json", a.json ? a.json : "") ||
 	    !cmd_can_write("sim", "report", a.report ? a.report : ""))
 		return WRONG;

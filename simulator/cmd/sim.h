@@ -3,7 +3,8 @@
  *
  * sim.c           flags, and what is written
  * sim_sweep.c     one run for each combination of values, several at a time
- * sim_variants.c  settings by name, from a file */
+ * sim_variants.c  settings by name, from a file
+ * sim_calibrate.c a scenario from a trace of real ranks */
 #ifndef FAN_CMD_SIM_H
 #define FAN_CMD_SIM_H
 
@@ -39,6 +40,7 @@ struct sim_args {
 	const char *pcap_node; /* whose packets alone; NULL: all */
 	const char *beside;    /* a trace of real ranks, for chrome_trace */
 	const char *layers;    /* print this model's table instead */
+	const char *calibrate; /* print a scenario made of this trace of real ranks instead */
 	bool quiet;
 };
 
@@ -54,6 +56,9 @@ const char *sim_variant_name(const struct sim_args *a, unsigned i);
 
 /* Apply the settings of variant `i` to the scenario `root`. 0, or -1 with `why`. */
 int sim_variant_apply(const struct sim_args *a, unsigned i, json_t *root, char *why);
+
+/* A scenario that takes as long as what is in the trace `file`, or NULL with `why`. */
+json_t *sim_calibrate(const char *file, char *why);
 
 /* The JSON that is in `file`, or NULL with `why`. */
 json_t *sim_load(const char *file, char *why);

@@ -271,3 +271,70 @@ def test_traces_that_make_no_sense_are_named(tmp_path):
     assert done.returncode == 1 and done.stdout == "" and "No such file" in done.stderr
     done = convert("--steps", "3", recorded(tmp_path, "profile"))
     assert done.returncode == 1 and "its 5 collectives are not 3 times the same" in done.stderr
+
+
+# ---- a scenario from a trace of real ranks ----
+
+# Two hosts with links of 200 Mb/s, in network namespaces: five all-reduces of 256 KiB and of 4 MiB,
+# each after 30 ms.
+MEASURED = Path(__file__).parent.parent / "data" / "calibrate.json"
+
+
+def calibrated(program, trace):
+    done = subprocess.run(
+        [program, "sim", "--calibrate", str(trace)], capture_output=True, text=True, timeout=60
+    )
+    return done, json.loads(done.stdout) if done.returncode == 0 else None
+
+
+def measured_ms(size):
+    """Median time between two beginnings of rank 0's all-reduces of so many bytes."""
+    begins = [
+        e["ts"] / 1e3
+        for e in json.loads(MEASURED.read_text())
+        if e["ph"] == "b" and e["pid"] == 0 and e["args"]["bytes"] == size
+    ]
+    periods = sorted(b - a for a, b in zip(begins, begins[1:]))
+    return periods[len(periods) // 2]
+
+
+def test_a_calibrated_scenario_takes_as_long_as_what_was_measured(program):
+    done, scenario = calibrated(program, MEASURED)
+    assert done.returncode == 0, done.stderr
+    assert 0.18 < scenario["topology"]["links"][0]["gbps"] < 0.22  # 200 Mb/s
+    iteration_ms = measured_ms(4 << 20)
+    job = fanin.sim.run(scenario)["jobs"][0]
+    ends = job["iteration_ends_s"]
+    assert abs((ends[2] - ends[1]) * 1e3 / iteration_ms - 1) < 0.1
+
+
+def test_a_trace_without_all_reduces_is_no_scenario(program, tmp_path):
+    empty = tmp_path / "empty.json"
+    for text in ("[]", "{}", '[{"ph": "b", "name": "allreduce", "args": {"bytes": 65536}}]'):
+        empty.write_text(text)
+        done, _ = calibrated(program, empty)
+        assert done.returncode == 2 and "expected two all-reduces" in done.stderr, done.stderr
+    done, _ = calibrated(program, tmp_path / "none.json")
+    assert done.returncode == 2 and "none.json" in done.stderr, done.stderr
+
+
+def test_buckets_of_an_iteration_are_found(program, tmp_path):
+    """Three buckets, 10 ms of computing, at 8 ns a byte and 1 ms each."""
+    events, now = [], 0.0
+    for i in range(12):
+        size = (1 << 20, 1 << 20, 1 << 18)[i % 3]
+        took = 1000 + size * 8e-3
+        for phase, at in (("b", now), ("e", now + took)):
+            events.append({"ph": phase, "name": "allreduce", "id": "0.%d" % i, "pid": 0, "ts": at})
+        events[-2]["args"] = {"bytes": size}
+        now += took + (10000 if i % 3 == 2 else 0)
+    trace = tmp_path / "buckets.json"
+    trace.write_text(json.dumps({"traceEvents": events}))
+    done, scenario = calibrated(program, trace)
+    assert done.returncode == 0, done.stderr
+    model = scenario["jobs"][0]["model"]
+    assert (model["layers"], model["numel"]) == (3, (2 << 18) + (1 << 16))
+    assert abs(model["forward_ms"] - 10) < 1e-6
+    link = scenario["topology"]["links"][0]
+    assert abs(link["delay_us"] - 500) < 1e-6
+    assert abs(link["gbps"] * 1408 / 1510 - 1) < 1e-6
