@@ -100,6 +100,16 @@ enum fanin_redop {
 	FANIN_MAX = 3
 };
 
+/* How elements travel that are reduced. */
+enum fanin_wire {
+	FANIN_WIRE_FLOAT32 = 0,	 /* as they are */
+	FANIN_WIRE_FLOAT16 = 1,	 /* float32 as float16 */
+	FANIN_WIRE_BFLOAT16 = 2, /* float32 as bfloat16 */
+	/* sums and averages of more than 256 float32, float16 or bfloat16 in 8 bits, with an
+	 * exponent for each 32 of them; the rest as it is */
+	FANIN_WIRE_INT8 = 3
+};
+
 enum fanin_mode {
 	FANIN_MODE_NATIVE = 0, /* sums in arrival order: same bits on every rank */
 	FANIN_MODE_FIXED = 1   /* float32 sum and avg in block fixed point: same bits on
@@ -148,9 +158,8 @@ struct fanin_options {
 				  * join without join_ms; FANIN_TIMEOUT_MS; 30000 */
 	int alive_ms;		 /* silence after which a rank is lost; FANIN_ALIVE_MS; 10000 */
 	int mode;		 /* enum fanin_mode; FANIN_MODE=native|fixed; native */
-	int wire;		 /* enum fanin_dtype of float32 tensors on the wire while they are
-				  * reduced: FLOAT32, FLOAT16 or BFLOAT16; FLOAT32 only in fixed
-				  * mode; FANIN_WIRE=float32|float16|bfloat16; float32 */
+	int wire;		 /* enum fanin_wire; FLOAT32 only in fixed mode, INT8 only without
+				  * narrow; FANIN_WIRE=float32|float16|bfloat16|int8; float32 */
 	int multicast;		 /* 0: never listen to a group; 1: also at several switches;
 				  * FANIN_MULTICAST; at one switch only */
 	int checksum;		 /* 1: CRC-32C over payloads as well; FANIN_CHECKSUM; 0 */
@@ -406,6 +415,12 @@ int fanin_allgather(fanin_comm *comm, const void *in, void *out, size_t count, i
  * count as one for each rank */
 int fanin_allreduce_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
 			  int op, fanin_op **handle);
+/* As fanin_allreduce_start, and where this rank sends in eight bits (FANIN_WIRE_INT8), element i of
+ * `lost`, which has `count`, is set to what rounding took from element i: add it to the next
+ * contribution, and little is lost for long.  Elsewhere `lost` is left as it is: where ranks of a
+ * host share memory each sends a part of the host's sum. */
+int fanin_allreduce_lossy_start(fanin_comm *comm, const void *in, void *out, float *lost,
+				size_t count, int dtype, int op, fanin_op **handle);
 int fanin_broadcast_start(fanin_comm *comm, void *buf, size_t count, int dtype, int root,
 			  fanin_op **handle);
 int fanin_reduce_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype, int op,

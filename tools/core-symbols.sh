@@ -32,7 +32,7 @@ objects() {
                 $2 == "file" { file = $4 }
                 $2 == "output" { output = $4 }
                 /^ *}/ {
-                        if (file ~ /(^|\/)src\/core\/[a-z_\/]*\.c$/)
+                        if (file ~ /(^|\/)src\/core\/[a-z0-9_\/]*\.c$/)
                                 print file, output
                         file = output = ""
                 }' "$database"

@@ -16,7 +16,7 @@ from .errors import ClosedError, from_code
 
 OPS = {"sum": 0, "avg": 1, "min": 2, "max": 3}
 MODES = {"native": 0, "fixed": 1}
-WIRES = {"float32": 0, "float16": 1, "bfloat16": 2}
+WIRES = {"float32": 0, "float16": 1, "bfloat16": 2, "int8": 3}
 MARK_MAX = 14  # FANIN_MARK_MAX
 
 _SLICE_MS = 200  # one uninterruptible wait: Ctrl-C is noticed after it
@@ -146,7 +146,8 @@ class Communicator:
         "native": sums in arrival order, same bits on every rank; "fixed": float32 in block fixed
         point, same bits on every rank and on every run.
     wire
-        "float32", "float16" or "bfloat16": how float32 tensors travel when they are reduced.
+        "float32", "float16" or "bfloat16": how float32 tensors travel when they are reduced; "int8":
+        sums and averages of more than 256 float32, float16 or bfloat16 travel in 8 bits.
     multicast, checksum, narrow, plain_udp
         As in fanin.h.
     ahead

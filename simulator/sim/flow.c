@@ -51,7 +51,7 @@ struct flows {
 static unsigned element_bytes(const struct fan_job_config *c)
 {
 	assert(c);
-	return c->wire == FAN_FLOAT32 ? 4 : 2;
+	return fan_dtype_bytes(c->wire);
 }
 
 /* Gradients in a packet. */
@@ -61,7 +61,8 @@ static double packet_bytes(const struct fan_job_config *c)
 	const struct fan_op op = {.dtype = FAN_FLOAT32,
 				  .wire = (enum fan_dtype)c->wire,
 				  .mode = (enum fan_mode)c->mode};
-	return (double)fan_stream_per_frag(&op, c->payload_bytes, false) * element_bytes(c);
+	return (double)fan_stream_per_frag(&op, c->payload_bytes, c->wire == FAN_BLOCK8 ? 4 : 1) *
+	       element_bytes(c);
 }
 
 static double link_ns(const struct fan_sim_link *l, double bytes)

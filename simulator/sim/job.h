@@ -83,7 +83,7 @@ struct fan_job_config {
 	uint32_t cache_frags; /* sums that each keeps for slow ones */
 	uint16_t route;	      /* of a plan; 0: none */
 	uint8_t mode;	      /* enum fan_mode */
-	uint8_t wire;	      /* enum fan_dtype: float32, or a half type */
+	uint8_t wire;	      /* enum fan_dtype: float32, a half type or BLOCK8 */
 	bool overlap, verify;
 	bool multicast;	  /* set when it is known who sums */
 	bool urgent;	  /* set when it is known: somebody heeds priorities */

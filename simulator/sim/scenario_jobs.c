@@ -17,7 +17,7 @@
 #define WHAT_SENDING	1
 
 static const char *const modes[] = {"native", "fixed", NULL};
-static const char *const wires[] = {"float32", "float16", "bfloat16", NULL};
+static const char *const wires[] = {"float32", "float16", "bfloat16", "int8", NULL};
 static const char *const reduces[] = {"fanin", "ring", "tree", "two-level-ring", NULL};
 static const char *const whats[] = {"compute", "sending", "both", NULL};
 static const char *const priorities[] = {"remaining", "attained", "started", "none", NULL};
@@ -197,7 +197,8 @@ static void fill(struct fan_scenario *s, struct fan_scenario_job *j, const struc
 	c->ahead = e->ahead;
 	c->cache_frags = e->cache_frags;
 	c->mode = e->mode ? FAN_FIXED : FAN_NATIVE;
-	c->wire = (uint8_t)(e->wire == 1 ? FAN_FLOAT16 : e->wire == 2 ? FAN_BFLOAT16 : FAN_FLOAT32);
+	static const uint8_t dtypes[] = {FAN_FLOAT32, FAN_FLOAT16, FAN_BFLOAT16, FAN_BLOCK8};
+	c->wire = dtypes[e->wire];
 	c->priority = (uint8_t)e->priority;
 	c->route = e->route;
 	c->overlap = e->overlap;

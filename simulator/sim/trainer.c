@@ -53,7 +53,8 @@ static bool join(struct fan_trainer *t)
 		.burst_max = c->window,
 		.route = at.route,
 		.options = (uint8_t)((at.multicast ? FAN_JOIN_GROUP : 0) |
-				     (c->ahead ? FAN_JOIN_AHEAD : 0)),
+				     (c->ahead ? FAN_JOIN_AHEAD : 0) |
+				     (c->wire == FAN_BLOCK8 ? FAN_JOIN_QUAD : 0)),
 		.cache_frags = c->cache_frags,
 		.alive_ms = c->alive_ms,
 		.join_ms = c->stall_ms,

@@ -94,7 +94,7 @@ static uint32_t frag_elems(const struct fan_job_config *c)
 	const struct fan_op op = {.dtype = FAN_FLOAT32,
 				  .wire = (enum fan_dtype)c->wire,
 				  .mode = (enum fan_mode)c->mode};
-	return fan_stream_per_frag(&op, c->payload_bytes, false);
+	return fan_stream_per_frag(&op, c->payload_bytes, c->wire == FAN_BLOCK8 ? 4 : 1);
 }
 
 static float value(uint64_t i)

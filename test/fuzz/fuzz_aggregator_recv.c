@@ -167,7 +167,7 @@ static void fragment(struct fuzz *z, unsigned from, uint16_t rank)
 	f.last = f.count;
 	f.exponent = (int16_t)fuzz_8(z);
 	f.helper = f.exponent > 240 ? (fan_tag)(f.exponent - 240) : 0;
-	size_t bytes = (size_t)f.count * fan_dtype_bytes(f.dtype);
+	size_t bytes = fan_wire_bytes(f.dtype, f.count);
 	if (f.type != FAN_TYPE_DATA || f.flags & FAN_F_EMPTY || bytes > sizeof body)
 		bytes = 0;
 	fuzz_bytes(z, body, bytes);
@@ -278,7 +278,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (fan_aggregator_bytes(&cfg) > sizeof memory)
 		abort();
 	sw = fan_aggregator_init(memory, &cfg);
-	form(first & (7 | FAN_JOIN_NUMBERS));
+	form(first & (7 | FAN_JOIN_NUMBERS | FAN_JOIN_QUAD));
 	const uint32_t healthy = job[1];
 	while (z.left)
 		step(&z);

@@ -10,7 +10,7 @@
 #define WINDOW	8
 #define GUARD	64
 #define BYTES	2048 /* of one tensor */
-#define OPS	9
+#define OPS	11
 #define NONCE	9
 
 static _Alignas(64) uint8_t memory[1 << 18];
@@ -37,6 +37,8 @@ static const struct fan_op ops[OPS] = {
 	{.op = FAN_SUM, .dtype = FAN_INT64, .wire = FAN_INT64, .count = 17, .reduce = true},
 	{.op = FAN_AVG, .dtype = FAN_FLOAT32, .wire = FAN_FLOAT32, .mode = FAN_FIXED, .count = 0},
 	{.op = FAN_AVG, .dtype = FAN_FLOAT64, .wire = FAN_FLOAT64, .count = 17},
+	{.op = FAN_SUM, .dtype = FAN_FLOAT32, .wire = FAN_BLOCK8, .count = 133},
+	{.op = FAN_AVG, .dtype = FAN_BFLOAT16, .wire = FAN_BLOCK8, .count = 100},
 };
 
 static void tick(void)
@@ -102,7 +104,7 @@ static void welcome(unsigned window)
 	struct fan_welcome m = {
 		.window = (uint16_t)window, .shards = 1, .beat_ms = 125, .alive_ms = 1000};
 	m.burst = ahead ? m.window / 2 : 0;
-	m.flags = numbers ? FAN_WELCOME_NUMBERS : 0;
+	m.flags = FAN_WELCOME_QUAD | (numbers ? FAN_WELCOME_NUMBERS : 0);
 	control(FAN_TYPE_WELCOME, NONCE, body, fan_welcome_put(body, &m), false);
 }
 
@@ -135,7 +137,7 @@ static void answer(struct fuzz *z)
 		f.dtype = fuzz_8(z) % FAN_DTYPE_COUNT;
 	if (change & 128)
 		f.to = fuzz_tag(z);
-	size_t bytes = (size_t)f.count * fan_dtype_bytes(f.dtype);
+	size_t bytes = fan_wire_bytes(f.dtype, f.count);
 	if (f.flags & FAN_F_EMPTY || bytes > sizeof body)
 		bytes = 0;
 	fuzz_bytes(z, body, bytes);
@@ -250,14 +252,15 @@ static void step(struct fuzz *z)
 
 static void begin(uint8_t first)
 {
-	const bool wide = first & 1;
+	const bool wide = first & 1, quad = first & 2;
 	const struct fan_worker_config cfg = {
 		.name = "a",
 		.rank = 1,
 		.ranks = 3,
 		.payload_bytes = PAYLOAD,
 		.window_max = WINDOW,
-		.options = (uint8_t)((wide ? FAN_JOIN_WIDE : 0) | (ahead ? FAN_JOIN_AHEAD : 0)),
+		.options = (uint8_t)((wide ? FAN_JOIN_WIDE : 0) | (quad ? FAN_JOIN_QUAD : 0) |
+				     (ahead ? FAN_JOIN_AHEAD : 0)),
 		.cache_frags = ahead ? 4 : 0,
 		.alive_ms = 1000,
 		.join_ms = 5000,

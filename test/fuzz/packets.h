@@ -124,9 +124,8 @@ static inline size_t fuzz_part(struct fuzz *z, struct fan_frag *f, uint8_t kind,
 	}
 	if (f->type > FAN_TYPE_RESULT || f->flags & FAN_F_EMPTY)
 		return bytes;
-	size_t elements = f->type == FAN_TYPE_PARTIAL
-				  ? fan_partial_acc_bytes(f)
-				  : (size_t)f->count * fan_dtype_bytes(f->dtype);
+	size_t elements = f->type == FAN_TYPE_PARTIAL ? fan_partial_acc_bytes(f)
+						      : fan_wire_bytes(f->dtype, f->count);
 	fuzz_bytes(z, body + bytes, elements);
 	return bytes + elements;
 }

@@ -61,6 +61,27 @@ def widen(data: bytes, dtype: int) -> bytes:
     return struct.pack(f"<{len(words)}I", *words)
 
 
+def blocks_of(values: Sequence[float]) -> bytes:
+    """BLOCK8, a fragment's elements: base.md, section 6.7."""
+    out = bytearray()
+    for at in range(0, len(values), 32):
+        block = values[at:at + 32]
+        e = min(255, (max(bits_of(x) & 0x7FFFFFFF for x in block) + 0x10000) >> 23)
+        e = 0 if e < 8 else e
+        codes = [round(math.ldexp(x, 133 - e)) if 0 < e < 255 else 0 for x in block]
+        out += struct.pack(f"<B{len(block)}b", e, *codes)
+    return bytes(out)
+
+
+def unblock(data: bytes) -> List[float]:
+    values: List[float] = []
+    for at in range(0, len(data), 33):
+        e, *codes = struct.unpack(f"<B{len(data[at + 1:at + 33])}b", data[at:at + 33])
+        values += [math.nan if e == 255 else math.ldexp(q, e - 133) if e >= 8 else 0.0
+                   for q in codes]
+    return values
+
+
 ZERO = -32768  # the exponent of a block without finite elements but zeros
 CODE_INF, CODE_NAN = 2147483647, -2147483648
 

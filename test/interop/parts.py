@@ -5,9 +5,10 @@ from __future__ import annotations
 import struct
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from floats import agreed_exponent, codes_of, decode_code, exponent_of, narrow, widen
+from floats import (agreed_exponent, blocks_of, codes_of, decode_code, exponent_of, narrow,
+                    unblock, widen)
 from plans import Options, Request
-from wire import (AVG, BARRIER, BCAST, DATA, EMPTY, EXP16, FIRST, FIXED32, FLOAT32, LAST, MAX,
+from wire import (AVG, BARRIER, BCAST, BFLOAT16, BLOCK8, DATA, EMPTY, EXP16, FIRST, FIXED32, FLOAT32, LAST, MAX,
                   REDUCE, ROOT, SUMMED, WIRE_BYTES, Message)
 
 
@@ -19,7 +20,7 @@ class Part:
         size = WIRE_BYTES[request.dtype]
         data = request.data[begin * size:end * size]
         self.dtype, halves = request.dtype, request.op <= MAX and request.dtype == FLOAT32
-        if halves and o.wire != FLOAT32:
+        if halves and o.wire not in (FLOAT32, BLOCK8):
             self.dtype, data = o.wire, narrow(data, o.wire)
         self.data = data
         self.size = WIRE_BYTES[self.dtype]
@@ -64,6 +65,33 @@ class Part:
             return self.data
         data = b"".join(self.results[n] for n in range(self.frags))
         return data if self.dtype == self.request.dtype else widen(data, self.dtype)
+
+
+class BlockPart(Part):
+    """The same as BLOCK8, where the slots are QUAD's."""
+
+    def __init__(self, o: Options, request: Request, begin: int, end: int) -> None:
+        super().__init__(o, request, begin, end)
+        data = self.data if request.dtype == FLOAT32 else widen(self.data, request.dtype)
+        self.values = struct.unpack(f"<{self.count}f", data)
+        self.dtype, self.full = BLOCK8, o.payload - -(-o.payload // 33)
+        self.frags = self.left = max(1, -(-self.count // self.full))
+
+    @staticmethod
+    def carries(o: Options, r: Request) -> bool:
+        """As libfanin chooses."""
+        return o.wire == BLOCK8 and r.op <= AVG and r.dtype <= BFLOAT16 and r.count > 256
+
+    def contribution(self, n: int) -> Message:
+        begin, end = self.elements(n)
+        return Message(DATA, flags=self.flags(n), kind=self.request.op << 4 | BLOCK8,
+                       count=end - begin, exponent=self.mark(),
+                       body=blocks_of(self.values[begin:end]))
+
+    def result(self) -> bytes:
+        values = [x for n in range(self.frags) for x in unblock(self.results[n])]
+        data = struct.pack(f"<{len(values)}f", *values)
+        return data if self.request.dtype == FLOAT32 else narrow(data, self.request.dtype)
 
 
 class Groups:

@@ -74,7 +74,9 @@ def combinations(a: Member, b: Member) -> None:
     a.data(FLOAT_SUM, count=353)
     a.data(wire.MAX << 4 | wire.FIXED32, count=1)
     a.data(SUM << 4 | wire.UINT8, count=1)
-    a.data(SUM << 4 | 9, body=b"")
+    a.data(wire.MAX << 4 | wire.BLOCK8, count=1, body=bytes(2))
+    a.data(SUM << 4 | wire.BLOCK8, count=33, body=bytes(34))
+    a.data(SUM << 4 | 10, body=b"")
     a.data(6 << 4 | FLOAT32, body=b"")
     same(a.answers(), [], "answers")
     for m in (b, a):
@@ -87,6 +89,14 @@ def wide_slots(a: Member, b: Member) -> None:
     for m in (b, a):
         m.data(SUM << 4 | wire.FLOAT16, count=704)
     same(result_of(a, 0).count, 704, "elements")
+
+
+def quad_slots(a: Member, b: Member) -> None:
+    """Sections 6.2 and 6.7: BLOCK8 takes 4 bytes while it is summed, and a slot has 4P; 1 and 3 are 4."""
+    for m, q in ((b, b"\x7f\x40"), (a, b"\x80\x60")):
+        m.data(SUM << 4 | wire.BLOCK8, count=1366, body=bytes(1366 + 43))
+        m.data(SUM << 4 | wire.BLOCK8, count=1365, body=q + bytes(1364 + 42))
+    same(result_of(a, 0).body, b"\x81\x40" + bytes(1364 + 42), "payload")
 
 
 def tags(a: Member, b: Member) -> None:
@@ -388,11 +398,12 @@ def runs(a: Member, b: Member) -> None:
              "results")
 
 
-RULES = (barrier_types, exponents, flags, combinations, wide_slots, tags, reserved_types,
+RULES = (barrier_types, exponents, flags, combinations, wide_slots, quad_slots, tags,
+         reserved_types,
          ignored_bytes, root_is_told, reduce_results, roots, probes, states, strangers,
          joining_again, lost_numbers, blame, blame_nobody, giving_up_early, mismatch_elsewhere, leaving,
          unknown_error, damage, payload_checked, runs)
-OPTIONS = {lost_numbers: WIDE | NUMBERS, runs: WIDE | NUMBERS | wire.RUNS,
+OPTIONS = {quad_slots: wire.QUAD, lost_numbers: WIDE | NUMBERS, runs: WIDE | NUMBERS | wire.RUNS,
            payload_checked: WIDE | wire.SUMMED_JOB}
 
 

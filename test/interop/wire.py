@@ -42,18 +42,18 @@ SHARED_FLAGS = FIRST | LAST | REDUCE | EMPTY | SUMMED | ECN | COLLISION
 FLAGS = {DATA: SHARED_FLAGS | ROOT | DIRECT | ASK, RESULT: SHARED_FLAGS | REPLAY, PROBE: INSIST}
 
 # Options of JOIN (section 4.1), a flag of WELCOME (4.2), flags of BEAT (4.4)
-GROUP, SUMMED_JOB, WIDE, AHEAD, NUMBERS, RUNS = (1 << i for i in range(6))
-NUMBERED = 1
+GROUP, SUMMED_JOB, WIDE, AHEAD, NUMBERS, RUNS, QUAD = (1 << i for i in range(7))
+NUMBERED, QUADS = 1, 4
 RUN = 0x8000  # of a DATA or RESULT: protocol/runs.md
 HEARD, WAITING = 1, 2
 
 # Section 3.4
-FLOAT32, FLOAT16, BFLOAT16, INT32, INT64, FIXED32, EXP16, UINT8, FLOAT64 = range(9)
-WIRE_BYTES = (4, 2, 2, 4, 8, 4, 2, 1, 8)
+FLOAT32, FLOAT16, BFLOAT16, INT32, INT64, FIXED32, EXP16, UINT8, FLOAT64, BLOCK8 = range(10)
+WIRE_BYTES = (4, 2, 2, 4, 8, 4, 2, 1, 8, 1)  # of BLOCK8 without the exponents
 SUM, AVG, MIN, MAX, BCAST, BARRIER = range(6)
 PLAIN = {FLOAT32, FLOAT16, BFLOAT16, INT32, INT64, FLOAT64}
-DTYPES_OF = {SUM: PLAIN | {FIXED32}, AVG: PLAIN | {FIXED32}, MIN: PLAIN, MAX: PLAIN | {EXP16},
-             BCAST: PLAIN | {UINT8}, BARRIER: set(range(9))}
+DTYPES_OF = {SUM: PLAIN | {FIXED32, BLOCK8}, AVG: PLAIN | {FIXED32, BLOCK8}, MIN: PLAIN, MAX: PLAIN | {EXP16},
+             BCAST: PLAIN | {UINT8}, BARRIER: set(range(10))}
 
 
 def _crc_table() -> List[int]:
@@ -134,6 +134,10 @@ def decode(data: bytes) -> Optional[Message]:
     return m if _right_length(m) else None
 
 
+def bytes_of(dtype: int, count: int) -> int:
+    return count * WIRE_BYTES[dtype] + (-(-count // 32) if dtype == BLOCK8 else 0)
+
+
 def _right_length(m: Message) -> bool:
     """Sections 3.4 and 3.6."""
     if m.type >= JOIN:
@@ -142,7 +146,7 @@ def _right_length(m: Message) -> bool:
         op, dtype = m.kind >> 4, m.kind & 15
         if dtype not in DTYPES_OF.get(op, ()) or (op == BARRIER and m.count):
             return False
-        return len(m.body) == (0 if m.flags & EMPTY else m.count * WIRE_BYTES[dtype])
+        return len(m.body) == (0 if m.flags & EMPTY else bytes_of(dtype, m.count))
     return m.words <= 4 and len(m.body) == 8 * m.words
 
 

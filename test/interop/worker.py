@@ -21,12 +21,13 @@ import time
 from typing import Dict, List, Optional, Tuple
 
 from lossy import Lossy
-from parts import FixedPart, Part
+from parts import BlockPart, FixedPart, Part
 from plans import JobError, Options, Request, main, options_from
 from window import Window
-from wire import (AGGREGATOR, AVG, BEAT, FLOAT32, GROUP, HEARD, JOIN, LEAVE, MISS, NEED, NUMBERED,
-                  NUMBERS, REFUSE, RESULT, STATE, SUM, SUMMED_JOB, TO_WORKER, VERSION, WAITING,
-                  WELCOME, WHO, WIDE, ECN, Message, bitmap_of, decode, encode, ranks_of, sealed)
+from wire import (AGGREGATOR, AVG, BEAT, BLOCK8, FLOAT32, GROUP, HEARD, JOIN, LEAVE, MISS, NEED,
+                  NUMBERED, NUMBERS, QUAD, QUADS, REFUSE, RESULT, STATE, SUM, SUMMED_JOB,
+                  TO_WORKER, VERSION, WAITING, WELCOME, WHO, WIDE, ECN, Message, bitmap_of, decode,
+                  encode, ranks_of, sealed)
 
 # Section 4.6: what a worker finds by itself.
 UNREACHABLE, TIMEOUT, RANK_LEFT, STALLED, RESTARTED, BAD_VERSION = -5, -6, -8, -9, -16, -17
@@ -64,7 +65,7 @@ class Connection:
     def join(self) -> None:
         o, name = self.o, self.o.job.encode()
         options = (SUMMED_JOB if o.summed else 0) | (WIDE if o.wide else 0) | \
-            (NUMBERS if o.numbers else 0) | (GROUP if o.group else 0)
+            (QUAD if o.wire == BLOCK8 else 0) | (NUMBERS if o.numbers else 0) | (GROUP if o.group else 0)
         body = struct.pack("<HHHBIB", o.ranks, o.payload, o.window, options, o.alive_ms, len(name))
         self.transmit(Message(JOIN, nonce=self.nonce, body=body + name))
 
@@ -152,6 +153,8 @@ class Connection:
                 or not 1 <= beat_ms <= 600000 or not 100 <= alive_ms <= 600000 \
                 or family not in (0, 4, 6):
             return
+        if self.o.wire == BLOCK8 and not flags & QUADS:
+            raise JobError(BAD_VERSION, "an aggregator without BLOCK8")
         self.job, self.epoch, self.shards, self.cookie = m.job, m.epoch, shards, m.body[34:42]
         self.beat = max(min(beat_ms / 1000, self.o.timeout / 4), 0.001)
         self.alive = alive_ms / 1000
@@ -242,6 +245,8 @@ class Connection:
             self.progress = now
         if self.o.fixed and request.dtype == FLOAT32 and request.op in (SUM, AVG):
             part: Part = FixedPart(self.o, request, begin, end, self.window.groups)
+        elif BlockPart.carries(self.o, request):
+            part = BlockPart(self.o, request, begin, end)
         else:
             part = Part(self.o, request, begin, end)
         self.window.add(part)

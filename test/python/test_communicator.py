@@ -319,7 +319,7 @@ def test_a_rank_taken_is_refused(switch, job):
     "options, words",
     [
         ({"mode": "exact"}, "mode 'exact': expected native, fixed"),
-        ({"wire": "int8"}, "wire 'int8'"),
+        ({"wire": "int4"}, "wire 'int4'"),
         ({"timeout": 0}, "timeout 0: expected seconds"),
         ({"timeout": float("nan")}, "timeout nan"),
         ({"rank": -1}, "rank -1"),
@@ -329,6 +329,8 @@ def test_a_rank_taken_is_refused(switch, job):
         ({"switch": "nowhere"}, "nowhere"),
         ({"job": "x" * 64}, "job"),
         ({"mode": "fixed", "wire": "float16"}, "fixed"),
+        ({"mode": "fixed", "wire": "int8"}, "fixed"),
+        ({"narrow": True, "wire": "int8"}, "narrow"),
     ],
 )
 def test_bad_options(options, words):

@@ -76,6 +76,8 @@ static void draw_config(struct plan *p, struct host_job *j, struct fan_rng *r, u
 	c->window_max =
 		(uint16_t)(fan_rng_below(r, 4) ? rng_range(r, 2, 64) : rng_range(r, 64, 1024));
 	c->options = (uint8_t)fan_rng_below(r, 8);
+	if (c->window_max % 3 == 0)
+		c->options |= FAN_JOIN_QUAD;
 	c->alive_ms = 10000;
 	c->join_ms = 30000;
 	c->stall_ms = 30000;
@@ -131,6 +133,16 @@ static void draw_ops(const struct plan *p, struct host_job *j, struct fan_rng *r
 	}
 }
 
+/* Of the widest slots of a job, at least WIDE's. */
+static unsigned width_of(const struct plan *p)
+{
+	unsigned width = 2;
+	for (unsigned i = 0; i < p->jobs; i++)
+		if (p->job[i][0].cfg.options & FAN_JOIN_QUAD)
+			width = 4;
+	return width;
+}
+
 /* Room for all jobs of the plan and for one more, in slots, ranks and table. */
 static void draw_switch(struct plan *p, struct fan_rng *r)
 {
@@ -145,7 +157,7 @@ static void draw_switch(struct plan *p, struct fan_rng *r)
 	uint16_t quota =
 		(uint16_t)(fan_rng_below(r, 3) ? rng_range(r, 2, 32) : rng_range(r, 32, 1024));
 	p->sw = (struct fan_aggregator_config){
-		.slots = quota * 2u * (p->jobs * 2 + 1),
+		.slots = quota * width_of(p) * (p->jobs * 2 + 1),
 		.payload_bytes = payload,
 		.jobs_max = (uint16_t)(p->jobs * 3 + 1),
 		.members_max = (uint16_t)(ranks * 2 + 256),
@@ -299,7 +311,7 @@ static void draw_ahead(struct plan *p)
 	uint32_t most = MEMORY / (4u * p->jobs * 2u * p->sw.payload_bytes);
 	most = most > 1024 ? 1024 : most;
 	p->sw.ahead_max = (uint16_t)rng_range(&r, 2, most);
-	uint32_t slots = p->sw.ahead_max * 2u * (p->jobs * 2 + 1);
+	uint32_t slots = p->sw.ahead_max * width_of(p) * (p->jobs * 2 + 1);
 	p->sw.slots = slots > p->sw.slots ? slots : p->sw.slots;
 	for (unsigned i = 0; i < p->jobs; i++) {
 		const struct fan_worker_config *c = &p->job[i][0].cfg;

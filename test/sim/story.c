@@ -48,7 +48,7 @@ static void put_altered(struct fan_rng *r, struct fan_frag *f, uint8_t *packet)
 		type = (uint8_t)(fan_rng_below(r, 2) ? rng_range(r, 1, 8) : rng_range(r, 16, 25));
 		break;
 	case 5: f->op = (uint8_t)fan_rng_below(r, 7); break;
-	case 6: f->dtype = (uint8_t)fan_rng_below(r, 9); break;
+	case 6: f->dtype = (uint8_t)fan_rng_below(r, FAN_DTYPE_COUNT); break;
 	default: type = FAN_TYPE_PROBE; break;
 	}
 	fan_wire_put(packet, f);

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GUARD_BYTE 0xa5
-#define OUT_BYTE   0x5c /* what an output holds before the operation */
+#define GUARD_BYTE   0xa5
+#define BLOCK8_RANKS 127  /* whose sums of -1, 0 and 1 are exact */
+#define OUT_BYTE     0x5c /* what an output holds before the operation */
 
 static bool is_half(enum fan_dtype d)
 {
@@ -53,7 +54,12 @@ void tensor_draw(struct tensor_op *o, struct fan_rng *r, unsigned ranks, uint64_
 	}
 	if (o->op.op == FAN_BARRIER)
 		o->op.count = 0;
-	o->style = fan_rng_below(r, 3) == 0 ? TENSOR_SPECIALS : TENSOR_PLAIN;
+	bool floats = is_float(o->op.dtype) && o->op.dtype != FAN_FLOAT64;
+	bool blocks = o->op.op == FAN_SUM && o->op.mode == FAN_NATIVE && floats &&
+		      ranks <= BLOCK8_RANKS && o->seed % 3 == 0;
+	if (blocks)
+		o->op.wire = FAN_BLOCK8;
+	o->style = fan_rng_below(r, 3) == 0 && !blocks ? TENSOR_SPECIALS : TENSOR_PLAIN;
 	if (o->op.mode == FAN_FIXED && fan_rng_below(r, 2))
 		o->style = TENSOR_WILD;
 	o->in_place = fan_rng_below(r, 2);
@@ -96,6 +102,8 @@ static double number(const struct tensor_op *o, uint64_t key, uint64_t i)
 	if (o->style == TENSOR_WILD)
 		return (double)(float)wild(o, h, i);
 	int drawn = (int)(h >> 20 & 0xffff);
+	if (o->op.wire == FAN_BLOCK8)
+		return drawn % 3 - 1;
 	return is_half(o->op.wire) ? drawn % 8 - 3 : drawn % 2000 - 999;
 }
 

@@ -13,7 +13,7 @@
 static const char *const dtypes[] = {"float32", "float16", "bfloat16", "int32", "int64", NULL};
 static const char *const ops[] = {"sum", "avg", "min", "max", NULL};
 static const char *const modes[] = {"native", "fixed", NULL};
-static const char *const wires[] = {"float32", "float16", "bfloat16", NULL};
+static const char *const wires[] = {"float32", "float16", "bfloat16", "int8", NULL};
 static const char *const policies[] = {FAN_POLICY_NAMES, NULL};
 
 #define AT(field) offsetof(struct bench_options, field)
@@ -54,7 +54,7 @@ static const struct args_option options[] = {
 	{"mode", 0, ARGS_WORD, AT(mode), 0, 0, modes, "MODE",
 	 "native, or fixed: the same bits on every run (native)"},
 	{"wire", 0, ARGS_WORD, AT(wire), 0, 0, wires, "TYPE",
-	 "float32 tensors travel as float32, float16 or bfloat16 (float32)"},
+	 "float32 tensors travel as float32, float16, bfloat16 or int8 (float32)"},
 	{"window", 0, ARGS_NUMBER, AT(window), 2, FAN_WINDOW_MAX, NULL, "N",
 	 "fragments in flight per shard (as the switch grants)"},
 	{"timeout", 0, ARGS_NUMBER, AT(timeout_ms), 100, 86400000, NULL, "MS",
@@ -147,7 +147,7 @@ static const char *check_together(const struct bench_options *o)
 		return "--policy: expected with --local; otherwise the switch has one";
 	if (o->local && o->ahead > 0 && !o->policy)
 		return "--ahead: expected with --policy atp, esa or grid";
-	if (o->mode == FANIN_MODE_FIXED && o->wire != FANIN_FLOAT32)
+	if (o->mode == FANIN_MODE_FIXED && o->wire != FANIN_WIRE_FLOAT32)
 		return "--mode fixed: expected --wire float32";
 	if (o->seconds && o->compute_ms)
 		return "--seconds, --compute: expected only one of them";
@@ -168,7 +168,7 @@ int cmd_bench(int argc, char **argv)
 		.check = 1,
 		.mtu = 1500,
 		.mode = FANIN_MODE_NATIVE,
-		.wire = FANIN_FLOAT32,
+		.wire = FANIN_WIRE_FLOAT32,
 		.window = -1,
 		.priority = -1,
 		.ahead = -1,

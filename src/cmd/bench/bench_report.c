@@ -13,6 +13,8 @@ static const char *mode_name(const struct bench_options *o)
 
 static const char *wire_name(const struct bench_options *o)
 {
+	if (o->wire == FANIN_WIRE_INT8 && o->dtype <= FANIN_BFLOAT16)
+		return "int8";
 	return bench_dtype_name(o->dtype == FANIN_FLOAT32 && o->wire >= 0 ? o->wire : o->dtype);
 }
 
@@ -102,8 +104,11 @@ static json_t *rates_json(const struct bench_options *o, const struct fanin_stat
 			  const struct bench_result *r)
 {
 	enum { HEADERS = FAN_HEAD_BYTES + 28 + 14 };
+	bool blocks = o->wire == FANIN_WIRE_INT8 && o->dtype <= FANIN_BFLOAT16;
 	bool floats = o->dtype == FANIN_FLOAT32 && o->wire >= 0;
-	uint64_t bytes = r->count * bench_dtype_bytes(floats ? o->wire : o->dtype);
+	uint64_t bytes = blocks	  ? fan_wire_bytes(FAN_BLOCK8, r->count)
+			 : floats ? r->count * bench_dtype_bytes(o->wire)
+				  : r->count * bench_dtype_bytes(o->dtype);
 	uint64_t full = s->packet_bytes > FAN_HEAD_BYTES ? s->packet_bytes - FAN_HEAD_BYTES : 1;
 	uint64_t all = bytes + (bytes + full - 1) / full * HEADERS;
 	return json_pack("{s:f, s:f, s:i, s:I, s:I, s:f}", "gbps", (double)bytes * 8e-3 / r->p50_us,

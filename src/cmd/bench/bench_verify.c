@@ -11,6 +11,8 @@
 /* The largest n with all whole numbers up to n exact, where it travels. */
 static int exact_max(const struct bench_options *o)
 {
+	if (o->wire == FANIN_WIRE_INT8 && o->dtype <= FANIN_BFLOAT16)
+		return 127;
 	int wire = o->dtype == FANIN_FLOAT32 && o->wire >= 0 ? o->wire : o->dtype;
 	if (wire == FANIN_FLOAT16)
 		return 2048;

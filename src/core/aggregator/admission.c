@@ -155,7 +155,7 @@ static enum fan_err create(struct fan_jobs *t, const struct fan_join *m, uint16_
 	if (m->payload_bytes > t->slots.unit_bytes)
 		return refuse(no, FAN_E_PAYLOAD, FAN_RANK_NONE, t->slots.unit_bytes,
 			      m->payload_bytes);
-	unsigned width = m->options & FAN_JOIN_WIDE ? 2 : 1;
+	unsigned width = fan_join_width(m->options);
 	uint16_t burst = window_for(t, m), window = burst;
 	if (m->options & FAN_JOIN_AHEAD)
 		window = ahead_for(t, m);
@@ -214,7 +214,7 @@ static enum fan_err differ(struct fan_refuse *no, uint16_t rank, enum fan_refuse
 static enum fan_err fits(const struct fan_job *j, const struct fan_frag *head,
 			 const struct fan_join *m, struct fan_refuse *no)
 {
-	const uint8_t shared = FAN_JOIN_SUMMED | FAN_JOIN_WIDE | FAN_JOIN_AHEAD;
+	const uint8_t shared = FAN_JOIN_SUMMED | FAN_JOIN_WIDE | FAN_JOIN_AHEAD | FAN_JOIN_QUAD;
 	const uint16_t rank = head->sender;
 	if (!fan_route_number(head->job) != !fan_route_number(j->id)) /* plans may change */
 		return differ(no, rank, FAN_ABOUT_ROUTE, fan_route_number(j->id),

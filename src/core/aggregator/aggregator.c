@@ -141,7 +141,7 @@ static struct fan_frag put_result(struct fan_out_item *it, const struct fan_job 
 	if (reduce && !to_root)
 		h.flags |= FAN_F_EMPTY;
 	else
-		h.payload_bytes = (size_t)h.count * fan_dtype_bytes(h.dtype);
+		h.payload_bytes = fan_wire_bytes(h.dtype, h.count);
 	if (h.payload_bytes)
 		h.payload = fan_pool_acc(&j->pool, round);
 	if (j->options & FAN_JOIN_SUMMED)
@@ -183,8 +183,7 @@ static void note_operation(const struct fan_aggregator *ag, struct fan_job *j, i
 static void note_result(const struct fan_aggregator *ag, struct fan_job *j, fan_desc desc)
 {
 	if (FAN_DESC_DTYPE(desc) != FAN_EXP16)
-		j->work.bytes +=
-			(uint64_t)FAN_DESC_COUNT(desc) * fan_dtype_bytes(FAN_DESC_DTYPE(desc));
+		j->work.bytes += fan_wire_bytes(FAN_DESC_DTYPE(desc), FAN_DESC_COUNT(desc));
 	if (!FAN_DESC_LAST(desc))
 		return;
 	note_operation(ag, j, -1);

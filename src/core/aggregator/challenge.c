@@ -68,13 +68,14 @@ bool fan_strangers_may(struct fan_aggregator *ag, const fan_peer *from, const st
 }
 
 void fan_challenge_put(struct fan_aggregator *ag, const fan_peer *from, const struct fan_frag *join,
-		       struct fan_out *out)
+		       unsigned options, struct fan_out *out)
 {
 	const struct fan_welcome m = {
 		.window = WINDOW,
 		.shards = ag->cfg.shards,
 		.beat_ms = FAN_ALIVE_MS / FAN_BEATS_PER_ALIVE,
 		.alive_ms = FAN_ALIVE_MS,
+		.flags = options & FAN_JOIN_QUAD ? FAN_WELCOME_QUAD : 0,
 		.cookie = make(ag, CHALLENGE_SALT, when(ag), from, join),
 	};
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);

@@ -42,7 +42,7 @@ bool fan_strangers_may(struct fan_aggregator *ag, const fan_peer *from, const st
 
 /* Answer `join` of `from` with a challenge. */
 void fan_challenge_put(struct fan_aggregator *ag, const fan_peer *from, const struct fan_frag *join,
-		       struct fan_out *out);
+		       unsigned options, struct fan_out *out);
 
 /* Note the proof if `beat`, with this cookie, answers a challenge.  A life that is in a job leaves
  * none, which a JOIN of the past could use.  False: it answers none. */

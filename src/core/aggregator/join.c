@@ -21,7 +21,8 @@ static void welcome(const struct fan_aggregator *ag, const struct fan_job *j, co
 		.group_port = ag->cfg.group_port,
 		.burst = j->burst,
 		.flags = (j->members[join->sender].numbers ? FAN_WELCOME_NUMBERS : 0) |
-			 (fan_job_has_runs(j, join->sender) ? FAN_WELCOME_RUNS : 0),
+			 (fan_job_has_runs(j, join->sender) ? FAN_WELCOME_RUNS : 0) |
+			 (j->options & FAN_JOIN_QUAD ? FAN_WELCOME_QUAD : 0),
 		.cookie = fan_jobs_cookie(&ag->jobs, j, join->sender, join->path, to),
 	};
 	if (m.group_family)
@@ -193,7 +194,7 @@ enum fan_verdict fan_join_recv(struct fan_aggregator *ag, const fan_peer *from,
 	if (how != ADMITTED && !fan_strangers_may(ag, from, f))
 		return fan_aggregator_drop(ag, FAN_DROP_FULL);
 	if (how == CHALLENGED) {
-		fan_challenge_put(ag, from, f, out);
+		fan_challenge_put(ag, from, f, m.options, out);
 		return FAN_CTL;
 	}
 	if (how == REFUSED)

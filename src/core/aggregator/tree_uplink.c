@@ -28,7 +28,8 @@ static void join_parent(struct fan_aggregator *ag, struct fan_job *j)
 		.ranks = ag->cfg.siblings,
 		.payload_bytes = j->payload_bytes,
 		.window_max = j->asked,
-		.options = j->options & (FAN_JOIN_SUMMED | FAN_JOIN_WIDE | FAN_JOIN_AHEAD),
+		.options = j->options &
+			   (FAN_JOIN_SUMMED | FAN_JOIN_WIDE | FAN_JOIN_AHEAD | FAN_JOIN_QUAD),
 		.alive_ms = j->alive_ms,
 		.join_ms = PATIENCE_MS,
 		.stall_ms = PATIENCE_MS,

@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "block8.h"
+
 #define HALF_CHUNK 64 /* elements converted at a time where source and result overlap */
 
 /* One loop for each type and operation: acc[i] = EXPR of a = acc[i], b = p[i]. */
@@ -149,6 +151,8 @@ void fan_reduce_load(unsigned dtype, void *acc, const void *p, unsigned count)
 {
 	if (dtype == FAN_FLOAT16 || dtype == FAN_BFLOAT16)
 		fan_half_to_f32(dtype, acc, p, count);
+	else if (dtype == FAN_BLOCK8)
+		fan_block8_get(acc, p, count);
 	else
 		memcpy(acc, p, (size_t)count * fan_dtype_bytes(dtype));
 }
@@ -174,6 +178,7 @@ void fan_reduce_add(unsigned dtype, unsigned op, void *acc, const void *p, unsig
 	case FAN_FLOAT64: PICK(sum_f64, min_f64, max_f64); break;
 	case FAN_FIXED32: sum_fixed(acc, p, count); break;
 	case FAN_EXP16: max_i16(acc, p, count); break;
+	case FAN_BLOCK8: fan_block8_add(acc, p, count); break;
 	default: break; /* bytes are never added */
 	}
 }
@@ -203,12 +208,17 @@ void fan_reduce_finish(unsigned dtype, unsigned op, void *acc, unsigned count, u
 {
 	if (op == FAN_AVG)
 		divide(dtype, acc, count, ranks);
-	if (dtype != FAN_FLOAT16 && dtype != FAN_BFLOAT16)
+	if (dtype != FAN_FLOAT16 && dtype != FAN_BFLOAT16 && dtype != FAN_BLOCK8)
 		return;
-	uint16_t half[HALF_CHUNK];
+	uint16_t narrow[HALF_CHUNK]; /* BLOCK8 takes less */
 	for (unsigned at = 0; at < count; at += HALF_CHUNK) {
 		unsigned n = count - at < HALF_CHUNK ? count - at : HALF_CHUNK;
-		fan_half_from_f32(dtype, half, (const fan_f32 *)acc + at, n);
-		memcpy((uint8_t *)acc + at * sizeof *half, half, n * sizeof *half);
+		const fan_f32 *from = (const fan_f32 *)acc + at;
+		if (dtype == FAN_BLOCK8)
+			fan_block8_put((uint8_t *)narrow, from, n);
+		else
+			fan_half_from_f32(dtype, narrow, from, n);
+		memcpy((uint8_t *)acc + fan_wire_bytes(dtype, at), narrow,
+		       fan_wire_bytes(dtype, n));
 	}
 }

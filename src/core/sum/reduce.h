@@ -2,8 +2,8 @@
 /* reduce.h - the arithmetic of a slot: load the first contribution, add the others,
  * finish the sum.
  *
- * A slot accumulates in fan_dtype_acc_bytes(dtype) bytes an element: half types are
- * summed in float32, all others in their own type.  Integer sums wrap.  Payloads
+ * A slot accumulates in fan_dtype_acc_bytes(dtype) bytes an element: half types and
+ * BLOCK8 are summed in float32, all others in their own type.  Integer sums wrap.  Payloads
  * need no alignment; accumulators are aligned to 8.  The loops are plain C that
  * compilers vectorise, once for each width of vectors where possible. */
 #ifndef FAN_SUM_REDUCE_H
@@ -49,7 +49,7 @@ void fan_reduce_add(unsigned dtype, unsigned op, void *acc, const void *p, unsig
 
 /* Turn a full accumulator into the result as it goes on the wire, in place: divides
  * averages by `ranks` (integers truncate towards zero; FIXED32 is left to the
- * receivers, which divide exactly) and rounds half types to nearest even. */
+ * receivers, which divide exactly) and rounds half types and BLOCK8. */
 void fan_reduce_finish(unsigned dtype, unsigned op, void *acc, unsigned count, unsigned ranks);
 
 /* Conversions, round to nearest even; NaN stays NaN.  `dst` and `src` do not overlap. */

@@ -18,7 +18,14 @@ enum fan_join_option {
 	FAN_JOIN_AHEAD = 1 << 3,   /* run-ahead by up to the window, at most a burst in flight */
 	FAN_JOIN_NUMBERS = 1 << 4, /* the worker numbers its packets and obeys MISS */
 	FAN_JOIN_RUNS = 1 << 5,	   /* the worker reads runs: run.h */
+	FAN_JOIN_QUAD = 1 << 6,	   /* slots hold four times the payload: BLOCK8 at full size */
 };
+
+/* Payloads that a slot of a job with these options holds. */
+static inline unsigned fan_join_width(unsigned options)
+{
+	return options & FAN_JOIN_QUAD ? 4 : options & FAN_JOIN_WIDE ? 2 : 1;
+}
 
 /* JOIN.  header: sender = rank, nonce (random, one per life of a worker), path. */
 struct fan_join {
@@ -50,6 +57,7 @@ struct fan_welcome {
 enum fan_welcome_flag {
 	FAN_WELCOME_NUMBERS = 1 << 0, /* number your packets; request lost results by MISS */
 	FAN_WELCOME_RUNS = 1 << 1,    /* send runs where you like */
+	FAN_WELCOME_QUAD = 1 << 2,    /* the job has QUAD */
 };
 
 /* REFUSE.  header: nonce of the JOIN. */

@@ -5,9 +5,9 @@
  *
  *      header, bitmap of 1 to 4 words, elements
  *
- * Elements have the width in which they are summed, so that half types are rounded once, at the
- * aggregator; those of a broadcast keep their type.  A NEED to several ranks has a bitmap and no
- * elements.  doc/protocol/shared.md. */
+ * Elements have the width in which they are summed, so that half types and BLOCK8 are rounded once,
+ * at the aggregator; those of a broadcast keep their type.  A NEED to several ranks has a bitmap
+ * and no elements.  doc/protocol/shared.md. */
 #ifndef FAN_WIRE_PARTIAL_H
 #define FAN_WIRE_PARTIAL_H
 
@@ -22,8 +22,8 @@ static inline unsigned fan_partial_words(unsigned ranks)
 /* The element type of the sum in a slot. */
 static inline uint8_t fan_partial_dtype(const struct fan_frag *f)
 {
-	bool half = f->dtype == FAN_FLOAT16 || f->dtype == FAN_BFLOAT16;
-	return half && f->op != FAN_BCAST ? FAN_FLOAT32 : f->dtype;
+	bool narrow = f->dtype == FAN_FLOAT16 || f->dtype == FAN_BFLOAT16 || f->dtype == FAN_BLOCK8;
+	return narrow && f->op != FAN_BCAST ? FAN_FLOAT32 : f->dtype;
 }
 
 /* Bytes of the elements of `f` while they are summed. */

@@ -81,6 +81,7 @@ static inline bool kind_is_sane(const struct fan_frag *f)
 		[FAN_EXP16] = OP(MAX) | OP(BARRIER),
 		[FAN_UINT8] = OP(BCAST) | OP(BARRIER),
 		[FAN_FLOAT64] = SUMS | OP(MIN) | OP(MAX) | OP(BCAST) | OP(BARRIER),
+		[FAN_BLOCK8] = SUMS | OP(BARRIER),
 	};
 	return ops[f->dtype] >> f->op & 1 && (f->op != FAN_BARRIER || f->count == 0);
 }
@@ -109,7 +110,7 @@ static size_t promised_by_partial(struct fan_frag *f)
 static inline size_t promised_bytes(struct fan_frag *f)
 {
 	if (f->type == FAN_TYPE_DATA || f->type == FAN_TYPE_RESULT)
-		return elements_of(f) * fan_dtype_digit(FAN_DTYPE_DIGITS, f->dtype);
+		return fan_wire_bytes(f->dtype, elements_of(f));
 	if (f->type == FAN_TYPE_PARTIAL)
 		return promised_by_partial(f);
 	return f->words > FAN_RANK_WORDS ? SIZE_MAX : f->words * 8u; /* of a NEED, or none */

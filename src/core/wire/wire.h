@@ -125,6 +125,7 @@ enum fan_dtype {
 	FAN_EXP16 = 6,	 /* block exponents of the fixed mode, int16 */
 	FAN_UINT8 = 7,	 /* bytes; broadcast only */
 	FAN_FLOAT64 = 8, /* IEEE binary64 */
+	FAN_BLOCK8 = 9,	 /* of float32, eight bits in blocks: block8.h; summed in float32 */
 	FAN_DTYPE_COUNT
 };
 
@@ -191,8 +192,10 @@ struct fan_frag {
 
 /* Bytes of one element, one hexadecimal digit a type from FAN_FLOAT32 at the right: on the wire,
  * and while it is summed. */
-#define FAN_DTYPE_DIGITS     UINT64_C(0x812484224)
-#define FAN_DTYPE_ACC_DIGITS UINT64_C(0x812484444)
+#define FAN_DTYPE_DIGITS     UINT64_C(0x1812484224)
+#define FAN_DTYPE_ACC_DIGITS UINT64_C(0x4812484444)
+
+#define FAN_BLOCK8_ELEMENTS 32u /* of a block, which has a byte more than elements */
 
 /* The digit of `dtype`, which is less than FAN_DTYPE_COUNT. */
 static inline unsigned fan_dtype_digit(uint64_t digits, unsigned dtype)
@@ -200,7 +203,8 @@ static inline unsigned fan_dtype_digit(uint64_t digits, unsigned dtype)
 	return digits >> 4 * (dtype & 15) & 15;
 }
 
-/* Bytes of one element of `dtype` on the wire; 0 for an unknown type. */
+/* Bytes of one element of `dtype` on the wire, without the exponents of BLOCK8; 0 for an unknown
+ * type. */
 static inline unsigned fan_dtype_bytes(unsigned dtype)
 {
 	return dtype < FAN_DTYPE_COUNT ? fan_dtype_digit(FAN_DTYPE_DIGITS, dtype) : 0;
@@ -210,6 +214,14 @@ static inline unsigned fan_dtype_bytes(unsigned dtype)
 static inline unsigned fan_dtype_acc_bytes(unsigned dtype)
 {
 	return dtype < FAN_DTYPE_COUNT ? fan_dtype_digit(FAN_DTYPE_ACC_DIGITS, dtype) : 0;
+}
+
+/* Bytes of `count` elements of `dtype`, which is less than FAN_DTYPE_COUNT, on the wire. */
+static inline size_t fan_wire_bytes(unsigned dtype, size_t count)
+{
+	size_t exponents = (count + FAN_BLOCK8_ELEMENTS - 1) / FAN_BLOCK8_ELEMENTS;
+	return count * fan_dtype_digit(FAN_DTYPE_DIGITS, dtype) +
+	       (dtype == FAN_BLOCK8 ? exponents : 0);
 }
 
 /* Decode one datagram of `len` bytes at `p` into `*f`.  `p` needs no alignment and

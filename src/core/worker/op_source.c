@@ -5,6 +5,7 @@
 #include <assert.h>
 
 #include "core/base/copy.h"
+#include "core/sum/block8.h"
 #include "core/sum/quant.h"
 #include "core/sum/reduce.h"
 #include "worker_priv.h"
@@ -85,13 +86,33 @@ static bool is_large(const struct fan_stream_op *op)
 	return op->op.count >= FAN_COPY_LARGE / sizeof(float);
 }
 
+/* `count` elements of the caller's tensor from `at` on, as blocks; what that loses goes where the
+ * caller wants it. */
+static void put_blocks(const struct fan_op *op, uint64_t at, uint32_t count, uint8_t *to)
+{
+	const uint8_t *in = (const uint8_t *)op->in + at * fan_dtype_bytes(op->dtype);
+	float chunk[CHUNK];
+	_Static_assert(CHUNK % FAN_BLOCK8_ELEMENTS == 0, "a chunk is whole blocks");
+	for (uint32_t from = 0; from < count; from += CHUNK) {
+		uint32_t n = count - from < CHUNK ? count - from : CHUNK;
+		const void *x = in + from * sizeof *chunk;
+		if (op->dtype != FAN_FLOAT32) {
+			fan_half_to_f32(op->dtype, chunk, in + from * sizeof(uint16_t), n);
+			x = chunk;
+		}
+		fan_block8_put(to + fan_block8_at(from), x, n);
+		if (op->error)
+			fan_block8_error(op->error + at + from, x, to + fan_block8_at(from), n);
+	}
+}
+
 /* The payload of a contribution: where it lies, or converted into scratch. */
 static bool put_payload(struct fan_worker *w, const struct fan_stream_op *op,
 			const struct fan_stream_frag *p, struct fan_frag *f, struct fan_out *out)
 {
 	if (p->dtype == FAN_FIXED32) /* even where there are no elements: it is echoed */
 		f->exponent = group_at(w, op, p->group)->exponents[p->block];
-	f->payload_bytes = (size_t)p->count * fan_dtype_bytes(p->dtype);
+	f->payload_bytes = fan_wire_bytes(p->dtype, p->count);
 	if (f->flags & FAN_F_EMPTY)
 		f->payload_bytes = 0;
 	if (f->payload_bytes == 0)
@@ -104,8 +125,8 @@ static bool put_payload(struct fan_worker *w, const struct fan_stream_op *op,
 		return true;
 	}
 	if (is_large(op)) /* the fragment after this one, which likely comes next */
-		fan_copy_prefetch(in + (p->at + p->count) * sizeof(float),
-				  p->count * sizeof(float));
+		fan_copy_prefetch(in + (p->at + p->count) * fan_dtype_bytes(op->op.dtype),
+				  p->count * fan_dtype_bytes(op->op.dtype));
 	if (!fan_out_fits(out, 0, f->payload_bytes))
 		return false;
 	uint8_t *to = fan_out_scratch(out, f->payload_bytes);
@@ -115,6 +136,8 @@ static bool put_payload(struct fan_worker *w, const struct fan_stream_op *op,
 	} else if (p->dtype == FAN_FIXED32) {
 		fan_quant_encode(to, (const float *)op->op.in + p->at, p->count, f->exponent,
 				 w->workers);
+	} else if (p->dtype == FAN_BLOCK8) {
+		put_blocks(&op->op, p->at, p->count, to);
 	} else {
 		fan_half_from_f32(p->dtype, to, (const float *)op->op.in + p->at, p->count);
 	}
@@ -202,23 +225,36 @@ static bool finish_block(struct fan_worker *w, struct fan_stream_group *g)
 static void convert(const struct fan_worker *w, const struct fan_stream_op *op,
 		    const struct fan_frag *f, uint32_t at, uint32_t count, void *to)
 {
-	const uint8_t *from = f->payload + (size_t)at * fan_dtype_bytes(f->dtype);
-	if (f->dtype == FAN_FIXED32)
+	const uint8_t *from = f->payload + fan_wire_bytes(f->dtype, at);
+	if (f->dtype == FAN_BLOCK8)
+		fan_block8_get(to, from, count);
+	else if (f->dtype == FAN_FIXED32)
 		fan_quant_decode(to, from, count, f->exponent, w->workers,
 				 op->op.op == FAN_AVG ? w->workers : 1);
 	else
 		fan_half_to_f32(f->dtype, to, from, count);
 }
 
-/* Convert all elements, past the cache. */
-static void convert_past(const struct fan_worker *w, const struct fan_stream_op *op,
-			 const struct fan_frag *f, uint8_t *to)
+/* Convert all elements to the type of the tensor, past the cache if it is large. */
+static void convert_all(const struct fan_worker *w, const struct fan_stream_op *op,
+			const struct fan_frag *f, uint8_t *to)
 {
+	const unsigned bytes = fan_dtype_bytes(op->op.dtype);
+	const bool large = is_large(op);
 	float chunk[CHUNK];
+	uint16_t half[CHUNK];
 	for (uint32_t at = 0; at < f->count; at += CHUNK) {
 		uint32_t n = f->count - at < CHUNK ? f->count - at : CHUNK;
+		const void *from = chunk;
 		convert(w, op, f, at, n, chunk);
-		fan_copy_past(to + at * sizeof *chunk, chunk, n * sizeof *chunk);
+		if (op->op.dtype != FAN_FLOAT32) {
+			fan_half_from_f32(op->op.dtype, half, chunk, n);
+			from = half;
+		}
+		if (large)
+			fan_copy_past(to + at * bytes, from, n * bytes);
+		else
+			memcpy(to + at * bytes, from, n * bytes);
 	}
 }
 
@@ -236,10 +272,10 @@ static void take_elements(struct fan_worker *w, const struct fan_stream_op *op,
 		fan_copy_past(to, f->payload, f->payload_bytes);
 	else if (p->dtype == op->op.dtype)
 		memcpy(to, f->payload, f->payload_bytes);
-	else if (!large)
+	else if (!large && op->op.dtype == FAN_FLOAT32)
 		convert(w, op, f, 0, p->count, to);
 	else
-		convert_past(w, op, f, to);
+		convert_all(w, op, f, to);
 }
 
 static void finish_fragment(struct fan_worker *w, struct fan_stream_op *op)

@@ -3,28 +3,31 @@
 
 #include <assert.h>
 
-uint32_t fan_stream_per_frag(const struct fan_op *op, uint16_t payload_bytes, bool wide)
+uint32_t fan_stream_per_frag(const struct fan_op *op, uint16_t payload_bytes, unsigned width)
 {
 	unsigned wire = fan_dtype_bytes(op->wire);
 	if (op->op == FAN_BARRIER || wire == 0)
 		return 1;
-	/* half types grow while they are summed */
-	if (!wide && op->op != FAN_BCAST)
-		wire = fan_dtype_acc_bytes(op->wire);
-	return payload_bytes / wire;
+	uint32_t most = payload_bytes / wire;
+	if (op->wire == FAN_BLOCK8) /* with a byte for each block that has begun */
+		most -= (payload_bytes + FAN_BLOCK8_ELEMENTS) / (FAN_BLOCK8_ELEMENTS + 1);
+	/* half types and BLOCK8 grow while they are summed */
+	uint32_t held = width * payload_bytes / fan_dtype_acc_bytes(op->wire);
+	return op->op == FAN_BCAST || most < held ? most : held;
 }
 
 bool fan_stream_op_is_sane(const struct fan_op *op, uint16_t ranks)
 {
 	bool half = op->wire == FAN_FLOAT16 || op->wire == FAN_BFLOAT16;
+	bool sums = op->op == FAN_SUM || op->op == FAN_AVG;
+	bool blocks = op->wire == FAN_BLOCK8 && op->dtype <= FAN_BFLOAT16 && sums;
 	bool user = op->dtype == FAN_UINT8 || op->dtype == FAN_FLOAT64 || op->dtype <= FAN_INT64;
 	if (!user || op->op >= FAN_REDOP_COUNT || op->mode > FAN_FIXED)
 		return false;
-	if (op->wire != op->dtype && !(op->dtype == FAN_FLOAT32 && half))
+	if (op->wire != op->dtype && !(op->dtype == FAN_FLOAT32 && half) && !blocks)
 		return false;
 	if (op->dtype == FAN_UINT8 && op->op != FAN_BCAST && op->op != FAN_BARRIER)
 		return false;
-	bool sums = op->op == FAN_SUM || op->op == FAN_AVG;
 	if (op->mode == FAN_FIXED && (!sums || op->wire != FAN_FLOAT32))
 		return false;
 	if (op->reduce && op->op >= FAN_BCAST)
@@ -36,12 +39,12 @@ bool fan_stream_op_is_sane(const struct fan_op *op, uint16_t ranks)
 }
 
 void fan_stream_open(struct fan_stream_op *s, const struct fan_op *op, uint64_t first,
-		     uint64_t group_first, uint16_t payload_bytes, bool wide)
+		     uint64_t group_first, uint16_t payload_bytes, unsigned width)
 {
 	s->op = *op;
 	s->first = first;
 	s->group_first = group_first;
-	s->per_frag = fan_stream_per_frag(op, payload_bytes, wide);
+	s->per_frag = fan_stream_per_frag(op, payload_bytes, width);
 	s->per_group = payload_bytes / 2u;
 	assert(s->per_frag > 0);
 	s->blocks = op->count / s->per_frag + (op->count % s->per_frag != 0);

@@ -41,15 +41,16 @@ struct fan_stream_frag {
 	uint16_t flags; /* FIRST, LAST, REDUCE, ROOT, EMPTY as a contribution has them */
 };
 
-/* Elements of `op` in one fragment of a job with this payload; `wide` as in JOIN. */
-uint32_t fan_stream_per_frag(const struct fan_op *op, uint16_t payload_bytes, bool wide);
+/* Elements of `op` in one full fragment of a job with this payload, whose slots hold `width`
+ * payloads: fan_join_width. */
+uint32_t fan_stream_per_frag(const struct fan_op *op, uint16_t payload_bytes, unsigned width);
 
 /* Is every field of `op` in its range, for a job of `ranks`? */
 bool fan_stream_op_is_sane(const struct fan_op *op, uint16_t ranks);
 
 /* Lay out `op` from fragment number `first` on and group number `group_first`. */
 void fan_stream_open(struct fan_stream_op *s, const struct fan_op *op, uint64_t first,
-		     uint64_t group_first, uint16_t payload_bytes, bool wide);
+		     uint64_t group_first, uint16_t payload_bytes, unsigned width);
 
 /* Fill in the content of fragment `frag` as rank `rank` sends it. */
 void fan_stream_frag(const struct fan_stream_op *s, uint64_t frag, uint16_t rank,

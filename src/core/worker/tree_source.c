@@ -38,7 +38,7 @@ static bool fill(struct fan_worker *w, struct fan_wslot *s, struct fan_frag *f, 
 	fan_desc_put(f, round->desc);
 	if (f->flags & FAN_F_EMPTY)
 		return true;
-	f->payload_bytes = (size_t)f->count * fan_dtype_bytes(f->dtype);
+	f->payload_bytes = fan_wire_bytes(f->dtype, f->count);
 	if (f->payload_bytes)
 		f->payload = fan_pool_acc(w->cfg.relayed, round);
 	return true;

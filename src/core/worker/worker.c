@@ -420,7 +420,7 @@ int fan_worker_start(struct fan_worker *w, uint64_t now_ns, const struct fan_op 
 	}
 	struct fan_stream_op *s = &w->op[w->next_op % FAN_OPS_MAX];
 	fan_stream_open(s, op, w->next_frag, w->next_group, w->cfg.payload_bytes,
-			w->cfg.options & FAN_JOIN_WIDE);
+			fan_join_width(w->cfg.options));
 	s->id = *id = w->next_op++;
 	w->next_frag += s->frags;
 	w->next_group += s->groups;
@@ -537,7 +537,7 @@ const struct fan_welcome *fan_worker_welcome(const struct fan_worker *w)
 
 uint32_t fan_worker_frag_elems(const struct fan_worker *w, const struct fan_op *op)
 {
-	return fan_stream_per_frag(op, w->cfg.payload_bytes, w->cfg.options & FAN_JOIN_WIDE);
+	return fan_stream_per_frag(op, w->cfg.payload_bytes, fan_join_width(w->cfg.options));
 }
 
 void fan_worker_reroute(struct fan_worker *w, uint64_t now_ns, uint16_t route)

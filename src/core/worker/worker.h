@@ -59,7 +59,9 @@ enum fan_mode {
 struct fan_op {
 	enum fan_redop op;
 	enum fan_dtype dtype; /* of the tensors; FAN_FIXED32 and FAN_EXP16 are internal */
-	enum fan_dtype wire;  /* = dtype, or a half type for float32 tensors */
+	/* = dtype; or a half type for float32 tensors; or BLOCK8 for sums and averages of float32,
+	 * float16 and bfloat16 */
+	enum fan_dtype wire;
 	enum fan_mode mode;
 	/* of a broadcast, or with `reduce`.  FAN_RANK_NONE: a rank of another aggregator of the
 	 * tree */
@@ -72,6 +74,8 @@ struct fan_op {
 	const void *in;	  /* unused by non-roots of a broadcast */
 	/* may be `in`; unused by the root of a broadcast and by non-roots of a reduce */
 	void *out;
+	/* BLOCK8: `count` floats, or NULL: what rounding took from `in`, set where it is sent */
+	float *error;
 };
 
 #define FAN_FRAG_NONE UINT64_MAX /* not known */

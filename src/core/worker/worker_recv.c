@@ -32,6 +32,14 @@ static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 	if (fan_welcome_get(&m, f) != FAN_OK || m.window > w->cfg.window_max ||
 	    (m.burst && !(w->cfg.options & FAN_JOIN_AHEAD)))
 		return fan_worker_drop(w, FAN_DROP_FORMAT);
+	if (w->cfg.options & FAN_JOIN_QUAD && !(m.flags & FAN_WELCOME_QUAD)) {
+		/* of our version, but older: it would drop what is in BLOCK8 */
+		const struct fan_fault fault = {.err = FAN_E_VERSION,
+						.desc_a = FAN_WIRE_VERSION,
+						.desc_b = FAN_WIRE_VERSION};
+		fan_worker_fail(w, &fault);
+		return FAN_CTL;
+	}
 	w->welcome = m;
 	w->welcomed = true;
 	w->job = f->job;

@@ -244,6 +244,14 @@ int fanin_allreduce_start(fanin_comm *comm, const void *in, void *out, size_t co
 	return start(comm, &args, handle);
 }
 
+int fanin_allreduce_lossy_start(fanin_comm *comm, const void *in, void *out, float *lost,
+				size_t count, int dtype, int op, fanin_op **handle)
+{
+	struct fan_op_args args = allreduce_args(in, out, count, dtype, op);
+	args.error = lost;
+	return start(comm, &args, handle);
+}
+
 int fanin_broadcast_start(fanin_comm *comm, void *buf, size_t count, int dtype, int root,
 			  fanin_op **handle)
 {

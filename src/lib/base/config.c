@@ -33,7 +33,7 @@ struct key {
 };
 
 static const char *const mode_words[] = {"native", "fixed", NULL};
-static const char *const wire_words[] = {"float32", "float16", "bfloat16", NULL};
+static const char *const wire_words[] = {"float32", "float16", "bfloat16", "int8", NULL};
 
 #define AT(f)	  offsetof(struct fan_config, f)
 #define PLACES(f) #f, offsetof(struct fanin_options, f)
@@ -393,10 +393,13 @@ static int check_whole(const struct fan_config *c, char *why, size_t bytes)
 			 "switch %.100s and controller %.100s: expected one of them: a controller "
 			 "tells the switches",
 			 c->switch_addr, c->controller_addr);
-	else if (c->mode == FANIN_MODE_FIXED && c->wire != FANIN_FLOAT32)
+	else if (c->mode == FANIN_MODE_FIXED && c->wire != FANIN_WIRE_FLOAT32)
 		snprintf(why, bytes,
 			 "mode fixed with wire %s: expected wire float32, or mode native",
 			 wire_words[c->wire]);
+	else if (c->narrow && c->wire == FANIN_WIRE_INT8)
+		snprintf(why, bytes,
+			 "narrow 1 with wire int8, whose sums need wide slots: expected narrow 0");
 	else if (c->cache && !c->ahead)
 		snprintf(why, bytes,
 			 "cache %d without ahead: expected ahead as well, by how many fragments "

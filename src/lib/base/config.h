@@ -39,7 +39,7 @@ struct fan_config {
 	int window; /* fragments per shard; 0: as the switch grants */
 	int timeout_ms, alive_ms;
 	int mode;      /* enum fanin_mode */
-	int wire;      /* enum fanin_dtype */
+	int wire;      /* enum fanin_wire */
 	int multicast; /* 0, 1; -1: at one switch only */
 	int checksum, narrow, plain_udp;
 	char server_addr[FAN_CONFIG_SWITCH_MAX + 1];	 /* "": none */

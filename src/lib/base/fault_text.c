@@ -79,8 +79,9 @@ static const char *dtype_text(unsigned dtype)
 		"float32 in fixed point (exponents)",
 		"uint8",
 		"float64",
+		"float32 in 8 bits",
 	};
-	_Static_assert(sizeof text / sizeof *text == FAN_FLOAT64 + 1, "every type has a name");
+	_Static_assert(sizeof text / sizeof *text == FAN_BLOCK8 + 1, "every type has a name");
 	return dtype < FAN_DTYPE_COUNT ? text[dtype] : "unknown type";
 }
 
@@ -182,6 +183,11 @@ static void add_job_mismatch(struct text *t, const struct fan_fault *f,
 			    "on none",
 			    a->rank, want & FAN_JOIN_AHEAD ? "to" : "not to",
 			    want & FAN_JOIN_AHEAD ? "do not" : "do");
+		else if ((have ^ want) & FAN_JOIN_QUAD)
+			add(t,
+			    "rank %u has wire int8, others have not, or the reverse: wire must be the "
+			    "same on all",
+			    a->rank);
 		else
 			add(t, "the options checksum and narrow must be the same on all");
 		break;
@@ -297,7 +303,12 @@ static void add_ranks(struct text *t, const struct fan_fault *f, const struct fa
 
 static void add_version(struct text *t, const struct fan_fault *f, const struct fan_fault_about *a)
 {
-	if (f->desc_b)
+	if (f->desc_b && f->desc_a == f->desc_b)
+		add(t,
+		    "the switch %s is of a release that does not sum eight bits: expected a newer one "
+		    "there, or another wire than int8",
+		    a->switch_addr);
+	else if (f->desc_b)
 		add(t,
 		    "the switch %s speaks version %u of the protocol, rank %u version %u: both must "
 		    "be of releases that have one in common",

@@ -15,6 +15,9 @@ _Static_assert((int)FANIN_FLOAT32 == (int)FAN_FLOAT32 && (int)FANIN_FLOAT16 == (
 _Static_assert((int)FANIN_SUM == (int)FAN_SUM && (int)FANIN_AVG == (int)FAN_AVG &&
 		       (int)FANIN_MIN == (int)FAN_MIN && (int)FANIN_MAX == (int)FAN_MAX,
 	       "public and wire operations are the same numbers");
+_Static_assert((int)FANIN_WIRE_FLOAT16 == (int)FAN_FLOAT16 &&
+		       (int)FANIN_WIRE_BFLOAT16 == (int)FAN_BFLOAT16,
+	       "of half types on the wire the numbers are those of the types");
 
 static bool dtype_allowed(int dtype, enum fan_redop op)
 {
@@ -45,6 +48,21 @@ static bool buffers_given(const struct fan_op_args *args, bool root)
 	return args->in && (args->out || (args->reduce && !root));
 }
 
+/* How the elements travel.  What fits a packet anyway gains nothing from eight bits: counts, losses
+ * and the like stay as they are. */
+static enum fan_dtype wire_of(const struct fan_op_args *args, const struct fan_config *cfg)
+{
+	const bool sums = args->op == FAN_SUM || args->op == FAN_AVG;
+	const bool fits = sums && args->dtype <= FANIN_BFLOAT16;
+	bool blocks = cfg->wire == FANIN_WIRE_INT8 && args->count > FAN_OP_EXACT_MAX;
+	if (args->blocks)
+		blocks = args->blocks > 0;
+	if (fits && blocks)
+		return FAN_BLOCK8;
+	const bool floats = is_reduction(args->op) && args->dtype == FANIN_FLOAT32;
+	return (enum fan_dtype)(floats && cfg->wire != FANIN_WIRE_INT8 ? cfg->wire : args->dtype);
+}
+
 int fan_op_check(struct fan_op *op, const struct fan_op_args *args, const struct fan_config *cfg)
 {
 	bool rooted = args->op == FAN_BCAST || args->reduce;
@@ -66,7 +84,7 @@ int fan_op_check(struct fan_op *op, const struct fan_op_args *args, const struct
 	*op = (struct fan_op){
 		.op = args->op,
 		.dtype = (enum fan_dtype)args->dtype,
-		.wire = (enum fan_dtype)(floats ? cfg->wire : args->dtype),
+		.wire = wire_of(args, cfg),
 		.mode = fixed ? FAN_FIXED : FAN_NATIVE,
 		.root = (uint16_t)(rooted ? args->root : 0),
 		.reduce = args->reduce,
@@ -74,6 +92,7 @@ int fan_op_check(struct fan_op *op, const struct fan_op_args *args, const struct
 		.priority = (uint8_t)cfg->priority,
 		.count = args->count,
 		.in = args->in,
+		.error = args->error,
 		.out = args->reduce && !root ? NULL : args->out,
 	};
 	if (args->op == FAN_BCAST)
@@ -100,6 +119,8 @@ struct fan_op fan_op_part(const struct fan_op *op, const struct fan_cut *cut)
 		part.in = (const char *)op->in + at;
 	if (op->out)
 		part.out = (char *)op->out + at;
+	if (op->error)
+		part.error = op->error + cut->first + begin;
 	return part;
 }
 

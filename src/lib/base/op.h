@@ -16,7 +16,8 @@
 #include "plan_msg.h"
 #include "trace.h"
 
-#define FAN_OP_NOWHERE UINT64_MAX
+#define FAN_OP_NOWHERE	 UINT64_MAX
+#define FAN_OP_EXACT_MAX 256 /* elements that never travel in eight bits */
 
 /* Whose an operation is, and so what follows from its end. */
 enum fan_op_kind {
@@ -85,6 +86,10 @@ struct fan_op_args {
 	int root;      /* broadcast and reduce */
 	uint16_t mark; /* enum fan_mark; the communicator adds its own */
 	enum fan_op_kind kind;
+	/* Eight bits on the wire: 0: as the configuration has it; 1: yes, -1: no, since this is a
+	 * share of an operation for which that has been chosen. */
+	int8_t blocks;
+	float *error;  /* of the core's operation; NULL: not wanted */
 	bool attended; /* its caller does this rank's work until it has ended (host_comm.h) */
 
 	/* Called by the thread that ends the operation, after its end; may be NULL. */

@@ -73,6 +73,8 @@ static bool send_share(void *ctx, const struct fan_op *op)
 		.dtype = (int)op->dtype,
 		.root = op->root,
 		.mark = op->mark,
+		.blocks = op->wire == FAN_BLOCK8 ? 1 : -1,
+		.error = op->error,
 		.notify = ring_own,
 		.notify_arg = l,
 	};

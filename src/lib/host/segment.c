@@ -387,12 +387,15 @@ static bool start_share(struct fan_host_board *l, const struct slice *p, void *a
 	bool bcast = p->op->op == FAN_BCAST, here = root_is_here(l, p);
 	struct fan_op op = *p->op;
 	op.count = count;
+	if (op.error)
+		op.error += p->from + share_begin(l, p, l->me);
 	op.root = (uint16_t)p->root_host;
 	op.in = bcast && !here ? NULL : acc;
 	op.out = (bcast && here) || (op.reduce && !here) ? NULL : acc;
 	if (!bcast && fan_dtype_acc_bytes(op.dtype) != fan_dtype_bytes(op.dtype)) {
 		op.mark |= (uint16_t)(op.dtype << FAN_MARK_HALF_SHIFT);
-		op.dtype = op.wire = FAN_FLOAT32;
+		op.dtype = FAN_FLOAT32;
+		op.wire = op.wire == FAN_BLOCK8 ? FAN_BLOCK8 : FAN_FLOAT32;
 	}
 	if (op.op == FAN_AVG) {
 		op.mark |= FAN_MARK_AVG;

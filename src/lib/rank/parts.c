@@ -52,6 +52,7 @@ static struct fan_worker_config worker_config(const struct fan_rank *c,
 		.options = (uint8_t)((wants_group(c) ? FAN_JOIN_GROUP : 0) |
 				     (cfg->checksum ? FAN_JOIN_SUMMED : 0) |
 				     (cfg->narrow ? 0 : FAN_JOIN_WIDE) |
+				     (cfg->wire == FANIN_WIRE_INT8 ? FAN_JOIN_QUAD : 0) |
 				     (cfg->ahead ? FAN_JOIN_AHEAD : 0) |
 				     (cfg->keys.count ? 0 : FAN_JOIN_RUNS)),
 		.alive_ms = (uint32_t)cfg->alive_ms,

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "core/sum/block8.h"
 #include "core/sum/reduce.h"
 #include "sim/tensor.h"
 
@@ -264,6 +265,159 @@ static void reduce__odd_places_and_counts(void **state)
 	}
 }
 
+/* ---- BLOCK8 ---- */
+
+/* As base.md says it: by doubles, where block8.c has bits.  Writes e and the codes. */
+static void block_of(const float *x, unsigned n, uint8_t *to)
+{
+	double most = 0;
+	bool finite = true;
+	memset(to, 0, n + 1);
+	for (unsigned i = 0; i < n; i++) {
+		finite = finite && isfinite(x[i]);
+		most = fmax(most, fabs((double)x[i]));
+	}
+	int e = most > 0 && finite ? ilogb(most) + 127 : 0;
+	if (finite && most >= ldexp(127.5, e - 133))
+		e++;
+	if (!finite || e >= 255) {
+		to[0] = 255;
+	} else if (e >= 8) {
+		to[0] = (uint8_t)e;
+		for (unsigned i = 0; i < n; i++)
+			to[1 + i] = (uint8_t)(int)rint(ldexp((double)x[i], 133 - e));
+	}
+}
+
+static void check_block(const float *x, unsigned n)
+{
+	uint8_t want[33], got[34];
+	float back[33], lost[33];
+	memset(got, 0x77, sizeof got);
+	block_of(x, n, want);
+	fan_block8_put(got, x, n);
+	assert_memory_equal(got, want, n + 1);
+	assert_int_equal(got[n + 1], 0x77);
+	back[n] = lost[n] = 7;
+	fan_block8_get(back, got, n);
+	fan_block8_error(lost, x, got, n);
+	assert_true(back[n] == 7 && lost[n] == 7);
+	for (unsigned i = 0; i < n; i++) {
+		double v = ldexp((int8_t)got[1 + i], got[0] - 133);
+		if (got[0] == 255)
+			assert_true(isnan(back[i]) && lost[i] == 0);
+		else
+			assert_true((double)back[i] == v &&
+				    (double)lost[i] == (double)(float)((double)x[i] - v));
+	}
+}
+
+static void reduce__blocks_at_random(void **state)
+{
+	(void)state;
+	struct fan_rng r = test_rng();
+	for (unsigned k = 0; k < 200000; k++) {
+		float x[32];
+		unsigned n = 1 + (unsigned)fan_rng_below(&r, 32);
+		int base = (int)fan_rng_below(&r, 280) - 150; /* denormals to infinity */
+		bool any = fan_rng_below(&r, 8) == 0;
+		for (unsigned i = 0; i < n; i++) {
+			uint32_t bits = (uint32_t)fan_rng_next(&r);
+			x[i] = any ? float_of(bits)
+				   : ldexpf((float)(int32_t)bits * 0x1p-31f,
+					    base - (int)(bits % 3));
+		}
+		check_block(x, n);
+	}
+}
+
+static void reduce__blocks_at_their_limits(void **state)
+{
+	(void)state;
+	static const struct {
+		float v;
+		uint8_t e;
+		int8_t q;
+	} row[] = {
+		{0, 0, 0},
+		{-0.0f, 0, 0},
+		{1, 127, 64},
+		{-1, 127, -64},
+		{127, 133, 127},
+		{127.49f, 133, 127},
+		{127.5f, 134, 64},
+		{-127.5f, 134, -64},
+		{0x1p-119f, 8, 64},
+		{0x1.fdfp-120f, 0, 0},
+		{0x1p-149f, 0, 0},
+		{0x1.fdfffep127f, 254, 127},
+		{0x1.fep127f, 255, 0},
+		{3.4028235e38f, 255, 0},
+		{INFINITY, 255, 0},
+		{-INFINITY, 255, 0},
+		{NAN, 255, 0},
+		{0x1.fep-120f, 8, 64},
+	};
+	for (unsigned i = 0; i < sizeof row / sizeof *row; i++) {
+		uint8_t b[2];
+		fan_block8_put(b, &row[i].v, 1);
+		assert_int_equal(b[0], row[i].e);
+		assert_int_equal((int8_t)b[1], row[i].q);
+		check_block(&row[i].v, 1);
+	}
+	/* ties to even; a NaN far from the large ones */
+	float x[32] = {64, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f};
+	uint8_t b[33];
+	fan_block8_put(b, x, 32);
+	static const int8_t want[] = {64, 0, 2, 2, 0, -2, 0};
+	assert_memory_equal(b + 1, want, sizeof want);
+	x[31] = float_of(0xffffffff); /* the largest NaN */
+	check_block(x, 32);
+	/* what nobody writes is read all the same */
+	static const uint8_t odd[3][2] = {{3, 50}, {254, 0x80}, {255, 50}};
+	float v;
+	fan_block8_get(&v, odd[0], 1);
+	assert_true(v == 0);
+	fan_block8_get(&v, odd[1], 1);
+	assert_true(v == -INFINITY);
+	fan_block8_get(&v, odd[2], 1);
+	assert_true(isnan(v));
+}
+
+/* Sums of blocks, their last one short, finished in place: every count, averages, nothing beyond.
+ */
+static void reduce__blocks_are_summed_in_float32(void **state)
+{
+	(void)state;
+	enum { MOST = 203, WIRE = MOST + 7 };
+	struct fan_rng r = test_rng();
+	for (unsigned count = 0; count <= MOST; count++) {
+		float x[MOST], y[MOST], sum[MOST], acc[MOST + 1];
+		uint8_t a[WIRE + 1], b[WIRE + 1], want[WIRE + 1];
+		size_t bytes = fan_wire_bytes(FAN_BLOCK8, count);
+		for (unsigned i = 0; i < count; i++) {
+			x[i] = (float)((int)fan_rng_below(&r, 2001) - 1000) / 7;
+			y[i] = (float)((int)fan_rng_below(&r, 2001) - 1000) / 900;
+		}
+		fan_block8_put(a + 1, x, count);
+		fan_block8_put(b + 1, y, count);
+		acc[count] = 5;
+		fan_reduce_load(FAN_BLOCK8, acc, a + 1, count);
+		fan_reduce_add(FAN_BLOCK8, FAN_AVG, acc, b + 1, count);
+		fan_block8_get(x, a + 1, count);
+		fan_block8_get(y, b + 1, count);
+		for (unsigned i = 0; i < count; i++) {
+			sum[i] = (x[i] + y[i]) / 3;
+			assert_true(acc[i] == x[i] + y[i]);
+		}
+		fan_reduce_finish(FAN_BLOCK8, FAN_AVG, acc, count, 3);
+		for (unsigned at = 0; at < count; at += 32)
+			block_of(sum + at, count - at < 32 ? count - at : 32, want + at + at / 32);
+		assert_memory_equal(acc, want, bytes);
+		assert_true(acc[count] == 5);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -280,6 +434,9 @@ int main(void)
 		cmocka_unit_test(reduce__averages),
 		cmocka_unit_test(reduce__half_finish_in_place),
 		cmocka_unit_test(reduce__odd_places_and_counts),
+		cmocka_unit_test(reduce__blocks_at_random),
+		cmocka_unit_test(reduce__blocks_at_their_limits),
+		cmocka_unit_test(reduce__blocks_are_summed_in_float32),
 	};
 	return RUN(tests);
 }

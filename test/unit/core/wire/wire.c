@@ -279,6 +279,7 @@ static void wire__pairs_of_type_and_operation(void **state)
 			bool exists = dtype == FAN_UINT8     ? op == FAN_BCAST
 				      : dtype == FAN_EXP16   ? op == FAN_MAX
 				      : dtype == FAN_FIXED32 ? sums
+				      : dtype == FAN_BLOCK8  ? sums
 							     : true;
 			assert_int_equal(verdict_of(&f, FAN_HEAD_BYTES),
 					 exists ? -1 : FAN_DROP_FORMAT);
@@ -339,11 +340,14 @@ static void wire__whole_of_any_version(void **state)
 static void wire__element_sizes(void **state)
 {
 	(void)state;
-	static const unsigned wire[] = {4, 2, 2, 4, 8, 4, 2, 1, 8},
-			      acc[] = {4, 4, 4, 4, 8, 4, 2, 1, 8};
+	static const unsigned wire[] = {4, 2, 2, 4, 8, 4, 2, 1, 8, 1},
+			      acc[] = {4, 4, 4, 4, 8, 4, 2, 1, 8, 4};
 	for (unsigned i = 0; i < FAN_DTYPE_COUNT; i++) {
 		assert_int_equal(fan_dtype_bytes(i), wire[i]);
 		assert_int_equal(fan_dtype_acc_bytes(i), acc[i]);
+		for (unsigned n = 0; n < 100; n++)
+			assert_int_equal(fan_wire_bytes(i, n),
+					 n * wire[i] + (i == FAN_BLOCK8 ? (n + 31) / 32 : 0));
 	}
 	assert_int_equal(fan_dtype_bytes(FAN_DTYPE_COUNT), 0);
 	assert_int_equal(fan_dtype_acc_bytes(UINT32_MAX), 0);

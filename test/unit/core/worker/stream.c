@@ -70,13 +70,13 @@ static void expect_block(struct oracle *o, uint64_t block, uint16_t rank)
 	o->next++;
 }
 
-static void check_op(struct fan_rng *r, const struct fan_op *op, uint16_t payload, bool wide)
+static void check_op(struct fan_rng *r, const struct fan_op *op, uint16_t payload, unsigned width)
 {
 	struct fan_stream_op s;
 	uint64_t first = fan_rng_next(r) >> 8, group_first = fan_rng_next(r) >> 8;
 	uint16_t rank = (uint16_t)fan_rng_below(r, 4);
-	fan_stream_open(&s, op, first, group_first, payload, wide);
-	assert_true(s.per_frag >= 1 && s.per_frag * fan_dtype_bytes(op->wire) <= payload);
+	fan_stream_open(&s, op, first, group_first, payload, width);
+	assert_true(s.per_frag >= 1 && fan_wire_bytes(op->wire, s.per_frag) <= payload);
 	uint64_t blocks = op->count ? (op->count + s.per_frag - 1) / s.per_frag : 1;
 	uint64_t groups = op->mode == FAN_FIXED ? (blocks + s.per_group - 1) / s.per_group : 0;
 	assert_int_equal(s.frags, blocks + groups);
@@ -108,7 +108,7 @@ static void stream__each_element_once_and_in_order(void **state)
 	static const uint16_t payloads[] = {64, 64, 72, 128, 1408, 8832};
 	for (unsigned i = 0; i < 3000; i++) {
 		struct fan_op op = draw_op(&r, 4);
-		check_op(&r, &op, payloads[fan_rng_below(&r, 6)], fan_rng_below(&r, 2));
+		check_op(&r, &op, payloads[fan_rng_below(&r, 6)], 1u << fan_rng_below(&r, 3));
 	}
 }
 
@@ -116,14 +116,23 @@ static void stream__elements_in_a_fragment(void **state)
 {
 	(void)state;
 	struct fan_op op = {.op = FAN_SUM, .dtype = FAN_FLOAT32, .wire = FAN_BFLOAT16};
-	assert_int_equal(fan_stream_per_frag(&op, 1408, true), 704);
-	assert_int_equal(fan_stream_per_frag(&op, 1408, false), 352); /* they grow in the slot */
+	assert_int_equal(fan_stream_per_frag(&op, 1408, 2), 704);
+	assert_int_equal(fan_stream_per_frag(&op, 1408, 1), 352); /* they grow in the slot */
 	op.op = FAN_BCAST;
-	assert_int_equal(fan_stream_per_frag(&op, 1408, false), 704); /* these do not */
+	assert_int_equal(fan_stream_per_frag(&op, 1408, 1), 704); /* these do not */
 	op = (struct fan_op){.op = FAN_MAX, .dtype = FAN_INT64, .wire = FAN_INT64};
-	assert_int_equal(fan_stream_per_frag(&op, 1408, false), 176);
+	assert_int_equal(fan_stream_per_frag(&op, 1408, 1), 176);
 	op = (struct fan_op){.op = FAN_BCAST, .dtype = FAN_UINT8, .wire = FAN_UINT8};
-	assert_int_equal(fan_stream_per_frag(&op, 8832, false), 8832);
+	assert_int_equal(fan_stream_per_frag(&op, 8832, 1), 8832);
+	op = (struct fan_op){.op = FAN_SUM, .dtype = FAN_BFLOAT16, .wire = FAN_BLOCK8};
+	for (uint16_t payload = 64; payload <= 8832; payload += 8) {
+		uint32_t n = fan_stream_per_frag(&op, payload, 4); /* the most that fits */
+		assert_true(fan_wire_bytes(FAN_BLOCK8, n) <= payload);
+		assert_true(fan_wire_bytes(FAN_BLOCK8, n + 1) > payload);
+		assert_int_equal(fan_stream_per_frag(&op, payload, 1), payload / 4);
+		assert_int_equal(fan_stream_per_frag(&op, payload, 2), payload / 2);
+	}
+	assert_int_equal(fan_stream_per_frag(&op, 1408, 4), 1365);
 }
 
 static void stream__what_is_no_operation(void **state)

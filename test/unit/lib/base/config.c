@@ -252,9 +252,9 @@ static void config__field_errors(void **state)
 	assert_int_equal(load(&o), FAN_E_INVALID);
 	assert_why("options.mtu", "576 to 9000");
 	o = complete();
-	o.wire = FANIN_INT32;
+	o.wire = FANIN_INT64;
 	assert_int_equal(load(&o), FAN_E_INVALID);
-	assert_why("options.wire", "float32, float16 or bfloat16");
+	assert_why("options.wire", "float32, float16, bfloat16 or int8");
 	o = complete();
 	o.switch_addr = "";
 	assert_int_equal(load(&o), FAN_E_INVALID);
@@ -362,6 +362,12 @@ static void config__what_only_the_whole_shows(void **state)
 	o.wire = FANIN_FLOAT16;
 	assert_int_equal(load(&o), FAN_E_CONFIG);
 	assert_why("mode fixed with wire float16", "expected");
+	o.wire = FANIN_WIRE_INT8;
+	assert_int_equal(load(&o), FAN_E_CONFIG);
+	assert_why("mode fixed with wire int8", "expected");
+	o.mode = FANIN_MODE_NATIVE, o.narrow = 1;
+	assert_int_equal(load(&o), FAN_E_CONFIG);
+	assert_why("narrow 1 with wire int8", "expected narrow 0");
 	o = complete();
 	o.controller_addr = "10.0.0.2:7700";
 	assert_int_equal(load(&o), FAN_E_CONFIG);

@@ -2,6 +2,8 @@
 /* Ranks behind shared slots in real daemons on the loopback: every operation, exact. */
 #include "unit/lib/team.h"
 
+#include <math.h>
+
 #define COUNT  30000
 #define ROUNDS 3
 #define SLOTS  24 /* so few that fragments collide */
@@ -16,12 +18,12 @@ static void operations(struct member *m)
 		return;
 	for (int round = 0; round < ROUNDS; round++) {
 		for (int i = 0; i < COUNT; i++)
-			x[i] = (float)(i % 100 + m->rank + round);
+			x[i] = (float)(i % 20 + m->rank + round);
 		EXPECT(fanin_allreduce(m->comm, x, x, COUNT, FANIN_FLOAT32, FANIN_SUM) == 0);
 		float off = (float)(n * round + n * (n - 1) / 2);
 		int wrong = 0;
 		for (int i = 0; i < COUNT; i++)
-			wrong += x[i] != (float)(i % 100 * n) + off;
+			wrong += x[i] != (float)(i % 20 * n) + off;
 		EXPECT(wrong == 0);
 		for (int i = 0; i < COUNT; i++)
 			x[i] = (float)(m->rank == 1 ? i % 64 : 99);
@@ -101,6 +103,82 @@ static void switches__modes_and_wires(void **state)
 	aggregator_inside(FAN_POLICY_ATP, &o);
 	o.narrow = 1;
 	aggregator_inside(FAN_POLICY_ATP, &o);
+	o.narrow = -1;
+	o.wire = FANIN_WIRE_INT8;
+	aggregator_inside(FAN_POLICY_ATP, &o);
+	aggregator_inside(FAN_POLICY_ESA, &o);
+}
+
+#define BLOCK_COUNT 3001
+
+/* Element `i` of `rank`: no code; here and there, large. */
+static float real(int rank, size_t i)
+{
+	float v = (float)((int)((i * 7 + (size_t)rank * 5) % 61) - 30) / 7;
+	return v * (i % 900 < 32 ? 1000 : 1);
+}
+
+/* What all ranks' sums in eight bits are and what each has lost; reals are no codes. */
+static float block_out[TEAM_MAX][BLOCK_COUNT], block_sent[TEAM_MAX][BLOCK_COUNT];
+
+static void blocks_wire(struct member *m)
+{
+	float in[BLOCK_COUNT], lost[BLOCK_COUNT] = {0};
+	float *out = block_out[m->rank], *sent = block_sent[m->rank];
+	fanin_op *op;
+	size_t wrong = 0;
+	if (!team_joined(m))
+		return;
+	for (size_t i = 0; i < BLOCK_COUNT; i++)
+		in[i] = real(m->rank, i);
+	EXPECT(!fanin_allreduce_lossy_start(m->comm, in, out, lost, BLOCK_COUNT, FANIN_FLOAT32,
+					    FANIN_SUM, &op));
+	EXPECT(!fanin_op_wait(op, -1));
+	fanin_op_free(op);
+	for (size_t i = 0; i < BLOCK_COUNT; i++) {
+		sent[i] = in[i] - lost[i];
+		wrong += fabsf(lost[i]) > 8 * ((i + 32) % 900 < 96 ? 1000.0f : 1) / 128;
+	}
+	EXPECT(!wrong);
+	/* what fits a packet, least values, and parameters are not rounded */
+	float exact[256];
+	for (size_t i = 0; i < 256; i++)
+		exact[i] = in[i];
+	EXPECT(!fanin_allreduce(m->comm, exact, exact, 256, FANIN_FLOAT32, FANIN_MAX));
+	for (size_t i = 0; i < 256; i++)
+		exact[i] = m->rank ? 0 : in[i];
+	EXPECT(!fanin_allreduce(m->comm, exact, exact, 256, FANIN_FLOAT32, FANIN_SUM));
+	EXPECT(m->rank || !memcmp(exact, in, sizeof exact));
+	EXPECT(!fanin_broadcast(m->comm, exact, 256, FANIN_FLOAT32, 0));
+	EXPECT(!fanin_allreduce(m->comm, in, in, BLOCK_COUNT, FANIN_FLOAT32, FANIN_MIN));
+	for (size_t i = 0; i < BLOCK_COUNT; i++) {
+		float least = INFINITY;
+		for (int r = 0; r < m->team->ranks; r++)
+			least = fminf(least, real(r, i));
+		wrong += in[i] != least;
+	}
+	EXPECT(!wrong);
+}
+
+static void switches__eight_bits_on_the_wire(void **state)
+{
+	(void)state;
+	struct team t = team_new(4, blocks_wire);
+	t.options.wire = FANIN_WIRE_INT8;
+	team_run(&t);
+	team_free(&t);
+	size_t rounded = 0;
+	for (size_t i = 0; i < BLOCK_COUNT; i++) {
+		double sum = 0;
+		for (int r = 0; r < 4; r++) {
+			assert_memory_equal(&block_out[r][i], &block_out[0][i], sizeof(float));
+			sum += (double)block_sent[r][i];
+		}
+		double bound = 32 * ((i + 32) % 900 < 96 ? 1000.0 : 1) / 128;
+		assert_true(fabs((double)block_out[0][i] - sum) <= bound);
+		rounded += (double)block_out[0][i] != sum;
+	}
+	assert_true(rounded > BLOCK_COUNT / 4); /* it went in eight bits */
 }
 
 /* An aggregator, a switch in front of it, and another in front of that; what is passed on must stay
@@ -234,6 +312,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(switches__aggregator_inside),
 		cmocka_unit_test(switches__modes_and_wires),
+		cmocka_unit_test(switches__eight_bits_on_the_wire),
 		cmocka_unit_test(switches__rows),
 		cmocka_unit_test(switches__the_switch_dies_and_comes_back),
 		cmocka_unit_test(switches__the_switch_dies_while_ranks_run_ahead),

@@ -345,6 +345,8 @@ static bool network(unsigned i)
 		fan_reduce_finish(x->dtype, x->op, acc, (unsigned)x->count, HOSTS);
 	}
 	assert_true((x->out == NULL) == (x->op == FAN_BCAST ? x->root == 0 : x->reduce && x->root));
+	for (uint64_t k = 0; x->error && k < x->count; k++)
+		x->error[k]++, y->error[k]++;
 	if (x->out)
 		memcpy(x->out, acc, bytes);
 	if (y->out)
@@ -393,7 +395,7 @@ static void segment__several_hosts(void **state)
 {
 	(void)state;
 	enum { COUNT = 2 * CHUNK + 77 };
-	static float in[RANKS][COUNT], out[RANKS][COUNT];
+	static float in[RANKS][COUNT], out[RANKS][COUNT], lost[RANKS][COUNT];
 	static int32_t small[RANKS], reduced[RANKS];
 	static uint16_t half[RANKS];
 	static uint8_t bytes[RANKS][3000];
@@ -410,10 +412,11 @@ static void segment__several_hosts(void **state)
 		const struct fan_op ops[] = {
 			{.op = FAN_AVG,
 			 .dtype = FAN_FLOAT32,
-			 .wire = FAN_FLOAT32,
+			 .wire = FAN_BLOCK8,
 			 .count = COUNT,
 			 .in = in[r],
-			 .out = out[r]},
+			 .out = out[r],
+			 .error = lost[r]},
 			{.op = FAN_BARRIER, .dtype = FAN_UINT8},
 			{.op = FAN_AVG,
 			 .dtype = FAN_INT32,
@@ -446,8 +449,9 @@ static void segment__several_hosts(void **state)
 	}
 	run_hosts(&rng, 7);
 	for (unsigned r = 0; r < RANKS; r++) {
-		for (unsigned k = 0; k < COUNT; k++)
-			assert_true(out[r][k] == (float)(k % 500 + 2));
+		for (unsigned k = 0; k < COUNT; k++) /* one rank of a host sends it */
+			assert_true(out[r][k] == (float)(k % 500 + 2) && !lost[2][k] &&
+				    lost[r < 3 ? 0 : 3][k] + lost[r < 3 ? 1 : 4][k] == 1);
 		assert_int_equal(reduced[r], r == 3 ? 20 : -1);
 		assert_int_equal(half[r], 0x7800);
 		assert_int_equal(bytes[r][0], 3);
