@@ -9,8 +9,9 @@
 #include "ctl/ctl.h"
 #include "net/lines.h"
 
-#define CONTROLLER_ASKERS_MAX 32	 /* people who ask at a time */
-#define CONTROLLER_PLANNER    UINT32_MAX /* its tag in epoll */
+#define CONTROLLER_ASKERS_MAX 32			/* people who ask at a time */
+#define CONTROLLER_FILES_MAX  (FAN_CTL_CONNS_MAX + 128) /* descriptors that it asks for */
+#define CONTROLLER_PLANNER    UINT32_MAX		/* its tag in epoll */
 #define CONTROLLER_METRICS    (UINT32_MAX - 1)
 #define CONTROLLER_ASK_MS     2000 /* in which a question has to come */
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -78,10 +79,22 @@ static int listen_unix(const char *path)
 	return fd;
 }
 
+/* As many descriptors as may be of use, if there may be: 1,024 are usual, and allow fewer ranks. */
+static void want_descriptors(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur >= CONTROLLER_FILES_MAX)
+		return;
+	r.rlim_cur = r.rlim_max < CONTROLLER_FILES_MAX ? r.rlim_max : CONTROLLER_FILES_MAX;
+	(void)setrlimit(RLIMIT_NOFILE, &r);
+}
+
 int controller_open(struct controller_sockets *s, fan_peer *at, const char *path, const char **what)
 {
 	sigset_t signals;
 
+	want_descriptors();
 	s->planner.fd = -1;
 	*what = "epoll";
 	s->listen_fd = s->unix_fd = s->signal_fd = -1;

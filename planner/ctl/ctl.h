@@ -13,7 +13,7 @@
 #include "plan/algorithm.h"
 #include "plan/topo.h"
 
-#define FAN_CTL_CONNS_MAX	1024   /* connections of daemons and workers */
+#define FAN_CTL_CONNS_MAX	4096   /* connections of daemons and workers */
 #define FAN_CTL_ROUTES_MAX	4096   /* numbers in use at a time */
 #define FAN_CTL_BESIDE_MAX	256    /* neighbours of a daemon */
 #define FAN_CTL_EVENTS_MAX	64     /* events kept for status */
