@@ -164,12 +164,14 @@ step_build_gcc() {
 }
 
 # LLVM's linker takes half of the processor time of the other for a program with a sanitizer.
-# What clang makes of core's loops; all else, and the tests, it compiles in build-asan, which other runs than
-# the whole one lack.
+# What clang makes of core's loops, and what clang-tidy includes; all else, and the tests, it compiles in
+# build-asan, which other runs than the whole one lack.
 step_build_clang() {
         CC=clang CC_LD=lld configure build-clang $SOME_HOT || return
         if [ "${FAN_CHECK_KIND-}" = whole ]; then
-                ninja -C build-clang fanin
+                # shellcheck disable=SC2046  # words are wanted
+                ninja -C build-clang src/libfancore.a $(ninja -C build-clang -t targets all |
+                        sed -nE 's/^((src|xdp)\/[a-z.]*\.(inc|skel\.h)): .*/\1/p')
         else
                 ninja -C build-clang fanin fanin-planner
         fi
@@ -305,11 +307,18 @@ step_test_gcc() {
         need build-gcc && suites build gcc unit plan trace sim long
 }
 
-# What clang makes of the loops gives the same bytes as what gcc does.  What takes long (suite
-# "long") is run by gcc alone.
+# What clang makes of the loops gives the same bytes as what gcc does: a program of gcc's objects, but for core.
+# What takes long (suite "long") is run by gcc alone.
 step_test_clang() {
         need build-clang || return
-        (cd test/scenario && ./exact.sh ../../build-clang/fanin)
+        program=build-clang/fanin
+        if [ "${FAN_CHECK_KIND-}" = whole ]; then
+                need build-gcc || return
+                program=build/fanin-core-by-clang
+                (cd build && eval "$(ninja -t commands fanin | tail -n 1 |
+                        sed 's| -o fanin | -o fanin-core-by-clang |; s|src/libfancore\.a|../build-clang/&|g')") || return
+        fi
+        (cd test/scenario && ./exact.sh ../../$program)
 }
 
 # What was freed last is kept aside, not all of the last 256 MB, and of who allocated it the next
