@@ -117,11 +117,12 @@ def ip(namespace, lines):
 
 class Bridge(Network):
     """The same on a bridge alone, without the wires in between on which Network loses frames: each
-    costs a byte some processor time.  `mbps` 0: no shaper."""
+    costs a byte some processor time.  `mbps` 0: no shaper.  `second`, what a link is, as of `link`:
+    a second network, on a bridge of its own."""
 
-    def __init__(self, workers, mbps, mtu, burst=BURST, limit=LIMIT):
+    def __init__(self, workers, mbps, mtu, burst=BURST, limit=LIMIT, second=None):
         super().__init__(workers, mbps, burst, limit)
-        self.mtu, self.shaped = mtu, mbps > 0
+        self.mtu, self.shaped, self.second = mtu, mbps > 0, second
 
     def __enter__(self):
         try:
@@ -142,6 +143,12 @@ class Bridge(Network):
         subprocess.run(self.inside("sw", ["sh", "-c", BRIDGE_QUIET]), check=True, timeout=10)
         for worker in range(self.workers):
             self._add(middle, worker, "%s-w%d" % (self.prefix, worker))
+        if self.second:
+            ip(middle, ["link add br1 mtu %d type bridge mcast_snooping 0 stp_state 0 "
+                        "forward_delay 0" % self.mtu,
+                        "addr add %s/24 dev br1" % second_of(SWITCH_ADDRESS), "link set br1 up"])
+        for worker in range(self.workers) if self.second else ():
+            self._add_second(middle, worker, "%s-w%d" % (self.prefix, worker))
 
     def _add(self, middle, worker, namespace):
         port = "p%d" % worker
@@ -150,14 +157,31 @@ class Bridge(Network):
             port, self.mtu, self.mtu, namespace), "link set %s master br0 up" % port])
         ip(namespace, ["link set lo up", "addr add %s/24 dev eth0" % worker_address(worker),
                        "link set eth0 up", "route add 224.0.0.0/4 dev eth0"])
-        for where, device in ((namespace, "eth0"), (middle, port)) if self.shaped else ():
-            rate, burst, limit = self.link
+        if self.shaped:
+            self._shape(((namespace, "eth0"), (middle, port)), *self.link)
+
+    def _add_second(self, middle, worker, namespace):
+        port = "q%d" % worker
+        ip(middle, ["link add %s mtu %d type veth peer name eth1 mtu %d netns %s" % (
+            port, self.mtu, self.mtu, namespace), "link set %s master br1 up" % port])
+        ip(namespace, ["addr add %s/24 dev eth1" % second_of(worker_address(worker)),
+                       "link set eth1 up"])
+        self._shape(((namespace, "eth1"), (middle, port)), *self.second)
+
+    @staticmethod
+    def _shape(ends, rate, burst, limit):
+        for where, device in ends:
             subprocess.run(["tc", "-n", where, "qdisc", "add", "dev", device, "root", "tbf", "rate",
                             rate, "burst", burst, "limit", limit], check=True, timeout=10)
 
 
 def worker_address(worker):
     return "10.77.0.%d" % (worker + 1)
+
+
+def second_of(address):
+    """The address in the second network of who has `address` in the first."""
+    return address.replace("10.77.", "10.78.")
 
 
 class NetBench:
@@ -172,14 +196,15 @@ class NetBench:
         self.size = size
         self.runs = 0
 
-    def start_switch(self, net, where, flags=()):
-        """A switch in the namespace `where`: its process and its address."""
+    def start_switch(self, net, where, flags=(), everywhere=False):
+        """A switch in the namespace `where`: its process and its address; both of it, `everywhere`."""
         at = SWITCH_ADDRESS if where == "sw" else worker_address(int(where[1:]))
         address = "%s:%d" % (at, PORT)
+        listen = "0.0.0.0:%d" % PORT if everywhere else address
         process = self.procs.start(net.inside(
-            where, [self.programs["fanin"], "switch", "--listen", address] + list(flags)))
+            where, [self.programs["fanin"], "switch", "--listen", listen] + list(flags)))
         benchlib.wait_listening(process, PORT)
-        return process, address
+        return process, "%s,%s:%d" % (address, second_of(at), PORT) if everywhere else address
 
     def fanin(self, net, flags, hosts=None, per_host=1, switches=("sw",), env=None, watch=None,
               switch_flags=()):

@@ -168,6 +168,11 @@ fan_net_up "$prefix" $hosts 200mbit && second_network || exit 1
 sums "both networks carry parts" 6 10.77.0.1
 sums "by IPv6" 6 fd77::1
 sums "in fixed point" 6 10.77.0.1 --mode fixed
+"$fanin" key new --out "$dir/fabric" && "$fanin" key job rails --key "$dir/fabric" --out "$dir/tenant"
+FANIN_KEY_FILE=$dir/tenant
+export FANIN_KEY_FILE
+sums "in a sealed job" 6 10.77.0.1 --job rails/1
+unset FANIN_KEY_FILE
 FANIN_RAILS=0
 export FANIN_RAILS
 sums "FANIN_RAILS=0: one does" 3 10.77.0.1
