@@ -149,6 +149,38 @@ def test_a_profile_becomes_a_model_that_is_simulated(program, tmp_path):
     assert job["jct_s"] > sum(backward for _, _, backward in rows(done)) / 1e9
 
 
+def of_nccl(name, dtype, in_numel, out_numel, at):
+    """What NCCL's process group notes of a collective, by the names that PyTorch 2.9.1's profiler has."""
+    args = {"Collective name": name, "dtype": dtype, "Group size": 4}
+    args.update({"In msg nelems": in_numel, "Out msg nelems": out_numel})
+    return {"ph": "X", "name": "record_param_comms", "ts": at, "dur": 5, "args": args}
+
+
+def test_sizes_that_nccl_notes_count_and_once(tmp_path):
+    shapes = {"Input Dims": [[[999]]], "Input type": ["TensorList"]}  # would be float32
+    events = [
+        {"ph": "X", "name": "aten::mm", "ts": 100.0, "dur": 5, "args": {}},
+        {"ph": "X", "name": "c10d::allreduce_", "ts": 199.0, "dur": 9, "args": shapes},
+        of_nccl("allreduce", "BFloat16", 6000, 6000, 200.0),
+        of_nccl("_reduce_scatter_base", "Float", 8000, 2000, 300.0),
+        of_nccl("_allgather_base", "Half", 1000, 4000, 400.0),
+        of_nccl("wait", "Byte", 0, 0, 450.0),
+        of_nccl("barrier", "Byte", 1, 1, 460.0),
+    ]
+    path = tmp_path / "nccl.json"
+    path.write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
+    done = convert(str(path))
+    assert sorted(numel for numel, _, _ in rows(done)) == [2000, 3000, 8000]
+    assert "999" not in done.stdout and "1 barrier" in done.stderr, done
+    # an execution trace has them below the operation that counts
+    before = rows(convert(recorded(tmp_path, "execution")))
+    trace = json.loads((tmp_path / "execution.json").read_text(encoding="utf-8"))
+    for node in [one for one in trace["nodes"] if one["name"] == "c10d::allreduce_"]:
+        trace["nodes"].append(dict(node, id=node["id"] + 100000, name="record_param_comms"))
+    path.write_text(json.dumps(trace), encoding="utf-8")
+    assert rows(convert(str(path))) == before
+
+
 def test_an_execution_trace_has_no_times(tmp_path):
     layers = rows(convert("--compute-ms", "10", recorded(tmp_path, "execution")))
     assert [numel for numel, _, _ in layers] == [2000, 33280, 267786, 33280, 267786]
