@@ -52,7 +52,7 @@ bool fan_make_is(const char *text);
  * FAN_E_NOMEM */
 int fan_make(struct fan_topo *t, const struct fan_make *m, struct fan_why *why);
 
-/* The same without a job, not sealed; it may have no server. */
+/* Build without a job, and do not seal; there may be no server.  Errors are those of fan_make. */
 int fan_make_network(struct fan_topo *t, const struct fan_make *m, struct fan_why *why);
 
 /* Hosts for a network that has none, as those of the Topology Zoo: on switches in a random
@@ -73,7 +73,7 @@ int fan_attach_parse(struct fan_attach *a, const char *text, struct fan_why *why
  * FAN_E_NOMEM `*t` is to be freed by the caller in both cases. */
 int fan_attach(struct fan_topo *t, const struct fan_attach *a, struct fan_why *why);
 
-/* The same without a job, not sealed. */
+/* Add hosts without a job, and do not seal.  Errors are those of fan_attach. */
 int fan_attach_hosts(struct fan_topo *t, const struct fan_attach *a, struct fan_why *why);
 
 #endif
