@@ -12,7 +12,7 @@ from .data import FOLDER, TRAIN
 
 COMMS = ("fanin", "gloo", "none")
 MODES = ("native", "fixed")
-WIRES = ("float32", "float16", "bfloat16")
+WIRES = ("float32", "float16", "bfloat16", "int8")
 MODELS = ("cnn", "wide")
 DIGITS_MAX = 12
 

@@ -129,6 +129,10 @@ _PROTOTYPES: dict[str, tuple[type | None, list[type]]] = {
     "fanin_comm_part": (_INT, [_POINTER, ctypes.c_uint32, ctypes.POINTER(RawPart)]),
     "fanin_comm_mark": (_INT, [_POINTER, _INT]),
     "fanin_allreduce_start": (_INT, [_POINTER, _POINTER, _POINTER, _COUNT, _INT, _INT, _OUT]),
+    "fanin_allreduce_lossy_start": (
+        _INT,
+        [_POINTER, _POINTER, _POINTER, _POINTER, _COUNT, _INT, _INT, _OUT],
+    ),
     "fanin_broadcast_start": (_INT, [_POINTER, _POINTER, _COUNT, _INT, _INT, _OUT]),
     "fanin_reduce_start": (_INT, [_POINTER, _POINTER, _POINTER, _COUNT, _INT, _INT, _INT, _OUT]),
     "fanin_barrier_start": (_INT, [_POINTER, _OUT]),

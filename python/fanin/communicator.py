@@ -213,6 +213,8 @@ class Communicator:
         options.join_ms = 0 if join is None else _arguments.milliseconds("join", join)
         options.alive_ms = _arguments.milliseconds("alive", alive)
         options.mode = _arguments.choice("mode", mode, MODES)
+        #: how float32 tensors travel, as far as the argument or FANIN_WIRE says it
+        self.wire = wire or os.environ.get("FANIN_WIRE") or "float32"
         options.wire = _arguments.choice("wire", wire, WIRES)
         options.multicast = _arguments.number("multicast", multicast)
         options.checksum = _arguments.number("checksum", checksum)
@@ -357,10 +359,19 @@ class Communicator:
         return self.allreduce_start(tensor, op, out, within=WITHIN_S).wait()
 
     def allreduce_start(
-        self, tensor: T, op: str = "sum", out: T | None = None, *, within: float = 0.0
+        self,
+        tensor: T,
+        op: str = "sum",
+        out: T | None = None,
+        *,
+        lost: Any = None,
+        within: float = 0.0,
     ) -> Operation[T]:
         """Start an all-reduce and return at once.  BusyError: 4096 have not ended yet.
 
+        lost
+            float32, as many elements: where this rank sends in 8 bits, it gets what rounding took.
+            Not with `within`.
         within
             Seconds for which to wait for its end first, where that is what comes next: quicker than
             Operation.wait behind the start.  Raises what the operation has ended with by then.
@@ -368,6 +379,17 @@ class Communicator:
         code = _arguments.choice("op", op, OPS)
         into = tensor if out is None else out
         source, target = _pair(tensor, into)
+        if lost is not None and self._open is not None:
+            error = _buffers.memory(lost)
+            if (error.elems, error.dtype) != (source.elems, _buffers.FLOAT32):
+                raise ValueError(f"lost: expected {source.elems} elements of float32")
+            return self._start(
+                "allreduce_lossy",
+                (source.address, target.address, error.address, source.elems, source.dtype, code),
+                into,
+                (source, target, error),
+                0.0,
+            )
         return self._start(
             "allreduce",
             (source.address, target.address, source.elems, source.dtype, code),

@@ -94,6 +94,9 @@ class HookState:
         is made from `options`, which are Communicator's, with the group's rank and size.
     average
         Whether gradients are averaged, as DDP does without a hook, or summed.
+    feedback
+        Whether what rounding to 8 bits takes from a bucket is added to it in the next step; None: if
+        the communicator's `wire` is "int8".
     required
         True: FaninError on every rank if any of them could not join.  False: then all of them use
         the process group, `active` is False, `reason` says why, and rank 0 logs it as a warning.
@@ -105,6 +108,7 @@ class HookState:
         communicator: Communicator | None = None,
         *,
         average: bool = True,
+        feedback: bool | None = None,
         required: bool = True,
         **options: Any,
     ) -> None:
@@ -120,6 +124,9 @@ class HookState:
         self.fallbacks: dict[str, int] = {}  #: reason -> buckets that went to the process group
         self._owns = communicator is None
         self._join(required, options)
+        wire = self.communicator.wire if self.communicator is not None else ""
+        self._feedback = wire == "int8" if feedback is None else feedback
+        self._lost: dict[int, tuple[list[int], torch.Tensor]] = {}  # by bucket: of which, and what
         self._completer = Completer()
         owned = self.communicator if self._owns else None
         self._finalize = weakref.finalize(self, _end, self._completer, owned)
@@ -242,12 +249,30 @@ class HookState:
             self.error = error
             raise
 
-    def _start(self, tensor: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
+    def _refund(self, bucket: GradBucket) -> torch.Tensor | None:
+        """Add to a bucket what it lost in the last step; where what it loses in this one goes."""
+        if not self._feedback:
+            return None
+        tensor, index = bucket.buffer(), bucket.index()
+        gradients = [gradient.data_ptr() for gradient in bucket.parameters()]
+        kept, lost = self._lost.get(index, ([], tensor))
+        if kept == gradients and lost.numel() == tensor.numel():
+            tensor.add_(lost)
+            return lost.zero_()
+        lost = torch.zeros(tensor.numel(), dtype=torch.float32)
+        self._lost[index] = gradients, lost  # DDP has divided the gradients anew
+        return lost
+
+    def _start(
+        self, tensor: torch.Tensor, lost: torch.Tensor | None = None
+    ) -> torch.futures.Future[torch.Tensor]:
         assert self.communicator is not None
         if self.error is not None:
             raise self.error
         try:
-            op = self.communicator.allreduce_start(tensor, "avg" if self.average else "sum")
+            op = self.communicator.allreduce_start(
+                tensor, "avg" if self.average else "sum", lost=lost
+            )
         except FaninError as error:
             self.error = error
             raise
@@ -296,4 +321,6 @@ def allreduce_hook(state: HookState, bucket: GradBucket) -> torch.futures.Future
     """
     tensor = bucket.buffer()
     reason = state._why_not(tensor)
-    return state._fall_back(tensor, reason) if reason else state._start(tensor)
+    if reason:
+        return state._fall_back(tensor, reason)
+    return state._start(tensor, state._refund(bucket))

@@ -66,6 +66,12 @@ def test_half_types(switch, job):
         }
 
 
+def test_what_eight_bits_lose_comes_with_the_next_step(switch, job):
+    for answer in answers(Processes(2, "refunds", {"switch": switch, "job": job})):
+        assert answer["first"] == 4000
+        assert 3 <= answer["least"] <= answer["most"] <= 4.5  # without it 0: a step of them is 1
+
+
 def test_what_fanin_cannot_sum_goes_to_the_process_group(switch, job):
     outcome = Processes(2, "odd_tensors", {"switch": switch, "job": job}).wait()
     for _, answer, err in outcome:

@@ -130,6 +130,20 @@ def odd_tensors(**options):
     return {"values": values, "fallbacks": state.fallbacks, "buckets": state.buckets}
 
 
+def refunds(steps=40, **options):
+    """Forty times a gradient of which 8 bits hold only the first element: the sum of all means."""
+    state = fanin.torch.HookState(wire="int8", **options)
+    bucket = Bucket(torch.zeros(1001))
+    bucket.index, bucket.parameters = lambda: 0, lambda: [bucket.tensor]
+    total = torch.zeros(1001)
+    for _ in range(steps):
+        bucket.tensor.fill_(0.1)
+        bucket.tensor[::32] = 100
+        total += fanin.torch.allreduce_hook(state, bucket).wait()
+    state.close()
+    return {"first": float(total[0]), "least": float(total.min()), "most": float(total[1:32].max())}
+
+
 def half_tensors(**options):
     """The mean of half-precision buckets, which Gloo would refuse in part."""
     state = fanin.torch.HookState(**options)
