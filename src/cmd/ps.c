@@ -342,13 +342,18 @@ static void print_aggregator(FILE *f, const json_t *a)
 	for (size_t i = 0; i < json_array_size(jobs); i++) {
 		const json_t *j = json_array_get(jobs, i);
 		const json_t *missing = json_object_get(j, "missing");
-		char waits[CELL_BYTES] = "-";
+		char waits[CELL_BYTES] = "-", who[CELL_BYTES] = "-", age[CELL_BYTES] = "-";
 		put_text(job, text_of(j, "job"));
 		put_text(state, text_of(j, "state"));
 		if (json_array_size(missing))
 			put_ranks(waits, missing, json_is_true(json_object_get(j, "by_host")));
-		fprintf(f, "%-22s %-9s %-24s %-8s %5llu  %s\n", at, in, job, state,
-			count_of(j, "open"), waits);
+		if (json_array_size(json_object_get(j, "waits")) && json_array_size(missing))
+			put_ranks(who, json_object_get(j, "waits"),
+				  json_is_true(json_object_get(j, "by_host")));
+		if (json_object_get(j, "age_s"))
+			put_time(age, number_of(j, "age_s"));
+		fprintf(f, "%-22s %-9s %-24s %-8s %5llu %5llu %7s  %-24s  %s\n", at, in, job, state,
+			count_of(j, "operations"), count_of(j, "open"), age, waits, who);
 	}
 	if (!json_array_size(jobs))
 		fprintf(f, "%-22s %-9s %s\n", at, in,
@@ -359,8 +364,8 @@ static void print_aggregator(FILE *f, const json_t *a)
 static void print_aggregators(FILE *f, const json_t *all)
 {
 	if (json_array_size(all))
-		fprintf(f, "\n%-22s %-9s %-24s %-8s %5s  %s\n", "AGGREGATOR", "INSIDE", "JOB",
-			"STATE", "OPEN", "WAITS-FOR");
+		fprintf(f, "\n%-22s %-9s %-24s %-8s %5s %5s %7s  %-24s  %s\n", "AGGREGATOR",
+			"INSIDE", "JOB", "STATE", "OPS", "OPEN", "AGE", "WAITS-FOR", "WHO-WAITS");
 	for (size_t i = 0; i < json_array_size(all); i++)
 		print_aggregator(f, json_array_get(all, i));
 }

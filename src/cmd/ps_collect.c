@@ -278,8 +278,9 @@ static void ask_all(json_t *found, const struct ps_name *names, unsigned count)
 	for (unsigned i = 0; i < talks; i += most) {
 		const uint64_t now_ns = fan_clock_ns(),
 			       left_ns = by_ns > now_ns ? by_ns - now_ns : 0;
-		const unsigned turns = (talks - i + most - 1) / most;
-		ask_wave(talk + i, talks - i < most ? talks - i : most, now_ns + left_ns / turns);
+		const unsigned turns = 1 + (talks - i - 1) / most;
+		ask_wave(talk + i, talks - i < most ? talks - i : most,
+			 now_ns + left_ns / (turns ? turns : 1));
 	}
 	for (unsigned i = 0; i < talks; i++) {
 		if (!add_ranks(ranks, &talk[i]) && talk[i].pid)
@@ -333,12 +334,11 @@ static int ask_about(struct fan_report *r, const char *at, const char *job, uint
 }
 
 /* Ranks of a report, as the job of the rank calls them. */
-static json_t *named(const struct fan_report *r, const json_t *of)
+static json_t *named(const uint64_t *set, const json_t *of)
 {
 	json_t *ranks = json_array();
 
-	for (unsigned i = fan_ranks_first(r->missing); i < FAN_RANKS_MAX;
-	     i = fan_ranks_next(r->missing, i + 1)) {
+	for (unsigned i = fan_ranks_first(set); i < FAN_RANKS_MAX; i = fan_ranks_next(set, i + 1)) {
 		json_t *g = json_array_get(of, i);
 		json_array_append_new(ranks, g ? json_incref(g) : json_integer(i));
 	}
@@ -384,7 +384,7 @@ static json_t *ask_for(const json_t *r, json_t *asked, uint64_t by_ns)
 	json_t *known = json_object_get(asked, key);
 	if (known || json_object_size(asked) == QUESTIONS_MAX)
 		return known;
-	known = ask_about(&report, at, job, by_ns) ? named(&report, json_object_get(r, "of"))
+	known = ask_about(&report, at, job, by_ns) ? named(report.missing, json_object_get(r, "of"))
 						   : json_array();
 	json_object_set_new(asked, key, known);
 	return known;
@@ -427,10 +427,21 @@ static json_t *report_json(const struct fan_report *r, const json_t *of)
 {
 	const char *column = r->name_bytes ? strstr(r->name, "/c") : NULL;
 	const bool hosts = column && column[2] >= '0' && column[2] <= '9';
-	return json_pack("{s:s%, s:s, s:i, s:i, s:b, s:o}", "job", r->name, (int)r->name_bytes,
-			 "state", fan_job_state_text(r->state), "ranks", (int)r->ranks, "open",
-			 (int)r->waiting, "by_host", (int)hosts, "missing",
-			 named(r, hosts ? of : NULL));
+	uint64_t waits[FAN_RANK_WORDS] = {0};
+
+	/* those that have taken part in what it lacks of others */
+	for (unsigned i = 0; r->waiting && i < r->ranks && i < FAN_RANKS_MAX; i++)
+		if (!fan_ranks_has(r->missing, i))
+			fan_ranks_set(waits, i);
+	json_t *j = json_pack("{s:s%, s:s, s:i, s:i, s:b, s:o}", "job", r->name, (int)r->name_bytes,
+			      "state", fan_job_state_text(r->state), "ranks", (int)r->ranks, "open",
+			      (int)r->waiting, "by_host", (int)hosts, "missing",
+			      named(r->missing, hosts ? of : NULL));
+	json_object_set_new(j, "operations", json_integer(r->operations));
+	json_object_set_new(j, "waits", named(waits, hosts ? of : NULL));
+	if (r->waiting && r->age_ms != FAN_AGE_NOT_TOLD)
+		json_object_set_new(j, "age_s", json_real(r->age_ms / 1000.0));
+	return j;
 }
 
 static bool ask_twice(struct ask_talk *t, const struct ask_question *w)

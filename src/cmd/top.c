@@ -64,6 +64,8 @@ static const struct args_command command = {
 struct table {
 	const struct top_args *a;
 	bool begun;	  /* the first table's head has been printed */
+	bool head_told;	  /* it says that a stranger asks */
+	bool sees_less;	  /* a job in it does */
 	bool slots_begun; /* the second table's head has been printed */
 	json_t *jobs;
 	json_t *slots; /* of shared slots */
@@ -88,23 +90,26 @@ static void begin(struct table *t, const struct fan_report *r)
 	if (t->begun || is_silent(a))
 		return;
 	t->begun = true;
+	t->head_told = top_live_sees_less(r);
 	printf("switch %s%s\n", fan_peer_text(&a->sw[t->sw], at, sizeof at),
 	       top_live_sees_less(r) ? TOP_LIVE_STRANGER : "");
-	printf("%-5s %-20s %-8s %5s %6s %12s %9s %-9s %7s %12s  %s\n", "shard", "job", "state",
-	       "ranks", "window", "results", "replays", "by", "waiting", "oldest", "waits for");
+	printf("%-5s %-20s %-8s %5s %6s %12s %9s %-9s %7s %12s %8s  %s\n", "shard", "job", "state",
+	       "ranks", "window", "results", "replays", "by", "waiting", "oldest", "age",
+	       "waits for");
 }
 
 static void print_job(const struct fan_report *r, unsigned shard)
 {
 	struct fan_line name = {.used = 0};
-	char ranks[FAN_RANKS_BYTES], oldest[24] = "-";
+	char ranks[FAN_RANKS_BYTES], oldest[24] = "-", age[TOP_LIVE_AGE_BYTES];
 
 	fan_line_escaped(&name, r->name, r->name_bytes);
 	if (r->waiting && r->oldest != UINT64_MAX)
 		snprintf(oldest, sizeof oldest, "%" PRIu64, r->oldest);
-	printf("%-5u %-20s %-8s %5u %6u %12" PRIu64 " %9" PRIu64 " %-9s %7" PRIu32 " %12s  ", shard,
-	       name.text, fan_job_state_text(r->state), r->ranks, r->window, r->results, r->replays,
-	       r->multicast ? "multicast" : "unicast", r->waiting, oldest);
+	printf("%-5u %-20s %-8s %5u %6u %12" PRIu64 " %9" PRIu64 " %-9s %7" PRIu32 " %12s %8s  ",
+	       shard, name.text, fan_job_state_text(r->state), r->ranks, r->window, r->results,
+	       r->replays, r->multicast ? "multicast" : "unicast", r->waiting, oldest,
+	       top_live_age(r, age));
 	fan_ranks_text(r->missing, ranks, sizeof ranks);
 	if (r->state == FAN_JOB_FAILED)
 		printf("%s: blamed %s\n", fan_err_text(r->err), ranks);
@@ -132,6 +137,8 @@ static void add_json(const struct table *t, const struct fan_report *r, unsigned
 			  (int)r->multicast, "waiting", (json_int_t)r->waiting, "missing", missing);
 	if (r->waiting && r->oldest != UINT64_MAX)
 		json_object_set_new(j, "oldest", json_integer((json_int_t)r->oldest));
+	if (r->waiting && r->age_ms != FAN_AGE_NOT_TOLD)
+		json_object_set_new(j, "age_s", json_real(r->age_ms / 1000.0));
 	if (r->state == FAN_JOB_FAILED)
 		json_object_set_new(j, "cause", json_string(fan_err_name(r->err)));
 	if (t->a->sws > 1)
@@ -264,12 +271,16 @@ static int ask_shard(struct table *table, unsigned shard, unsigned *shards, char
 		begin(table, &r);
 		if (i >= r.jobs)
 			break;
+		table->sees_less |= top_live_sees_less(&r);
 		if (!is_silent(table->a))
 			print_job(&r, shard);
 		add_json(table, &r, shard);
 		top_shares_add(table->shares, table->sw, &r);
 		metrics_add_job(&table->metrics, shard, &r);
 	}
+	if (!e && table->sees_less && !table->head_told && !is_silent(table->a))
+		puts(TOP_LIVE_STRANGER + 3); /* the first job there has not shown it */
+	table->head_told |= table->sees_less;
 	if (!e)
 		ask_slots(table, &t, shard);
 	if (!e)
@@ -284,7 +295,7 @@ static int ask_switch(struct table *t, char *why)
 	unsigned shards = 1;
 	int e = 0;
 
-	t->begun = t->slots_begun = t->ranks_begun = false;
+	t->begun = t->slots_begun = t->ranks_begun = t->head_told = t->sees_less = false;
 	for (unsigned i = 0; i < shards && i < FAN_SHARDS_MAX && !e; i++) {
 		e = ask_shard(t, i, &shards, why);
 		if (a->shards)

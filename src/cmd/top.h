@@ -16,9 +16,14 @@
 
 /* On the head line of a switch that takes who asks for a stranger: it is on no host of the job. */
 #define TOP_LIVE_STRANGER                                                                          \
-	"   (as a stranger sees it: counts in steps of 1024, not which fragment is oldest)"
+	"   (as a stranger sees it: counts in steps of 1024, not which fragment is oldest, but its age)"
 
 struct top_live;
+
+/* Since when the job's fragments are open without a result, in `text`: "12 s"; "-": none is, or it
+ * is not told.  Returns `text`. */
+#define TOP_LIVE_AGE_BYTES 24
+const char *top_live_age(const struct fan_report *r, char *text);
 
 /* A report to a stranger; false also where it cannot be known, since no fragment is open. */
 bool top_live_sees_less(const struct fan_report *r);

@@ -20,17 +20,20 @@
 #define NS_PER_S    1e9
 #define NAME_WIDTH  24
 #define LINE_BYTES  1024
-#define SEQUENCE_MS 20 /* in which the rest of an arrow key arrives */
+#define STANDS_MS   1000 /* without a result, though fragments are open */
+#define SEQUENCE_MS 20	 /* in which the rest of an arrow key arrives */
 
 /* A job over all shards. */
 struct row {
 	char name[FAN_NAME_MAX * 4 + 1]; /* escaped */
-	bool stands;			 /* ready, with the same oldest fragments as last time */
+	/* ready, with the same oldest fragments as last time, or without a result for STANDS_MS */
+	bool stands;
 	unsigned state, shards, window;
 	unsigned ranks;
 	uint64_t open, results, replays, held, collisions, completions;
 	uint64_t oldest;	      /* the sum over shards that tell it; 0: none does */
 	uint64_t oldest_ns;	      /* since when that is so, as seen here */
+	uint32_t age_ms;	      /* the most that a shard tells */
 	double rate, again, collided; /* a second */
 	uint64_t missing[FAN_RANK_WORDS];
 };
@@ -94,6 +97,8 @@ static void add_job(struct top_live *l, const struct fan_report *j)
 	r->open += j->waiting;
 	if (j->waiting && j->oldest != UINT64_MAX)
 		r->oldest += j->oldest + 1;
+	if (j->waiting && j->age_ms != FAN_AGE_NOT_TOLD && j->age_ms > r->age_ms)
+		r->age_ms = j->age_ms;
 	r->results += j->results;
 	r->replays += j->replays;
 	for (unsigned w = 0; w < FAN_RANK_WORDS; w++)
@@ -170,14 +175,15 @@ void top_live_take(struct top_live *l, uint64_t now_ns, struct metrics_jobs *job
 	for (unsigned i = 0; i < l->rows; i++) {
 		struct row *r = &l->row[i];
 		r->oldest_ns = now_ns;
+		r->stands = r->state == FAN_JOB_READY && r->age_ms >= STANDS_MS;
 		for (unsigned k = 0; k < count; k++) {
 			const struct row *b = &before[k];
 			if (strcmp(b->name, r->name) != 0)
 				continue;
 			if (r->oldest && r->oldest == b->oldest)
 				r->oldest_ns = b->oldest_ns;
-			r->stands = r->state == FAN_JOB_READY && r->open && r->oldest &&
-				    r->oldest == b->oldest && r->results == b->results;
+			r->stands |= r->state == FAN_JOB_READY && r->open && r->oldest &&
+				     r->oldest == b->oldest && r->results == b->results;
 			r->rate = per_second(r->shards ? r->results : r->completions,
 					     b->shards ? b->results : b->completions, seconds);
 			r->again = per_second(r->replays, b->replays, seconds);
@@ -210,15 +216,28 @@ __attribute__((format(printf, 3, 4))) static void line(struct screen *s, bool ma
 		(int)s->columns, text, marked ? "\033[0m" : "");
 }
 
-/* For whom it waits, and for at least how long for the same fragments. */
+const char *top_live_age(const struct fan_report *r, char *text)
+{
+	if (!r->waiting || r->age_ms == FAN_AGE_NOT_TOLD)
+		snprintf(text, TOP_LIVE_AGE_BYTES, "-");
+	else if (r->age_ms < 1000)
+		snprintf(text, TOP_LIVE_AGE_BYTES, "%u ms", (unsigned)r->age_ms);
+	else
+		snprintf(text, TOP_LIVE_AGE_BYTES, "%.0f s", r->age_ms / 1000.0);
+	return text;
+}
+
+/* For whom it waits, and how long for the same fragments: as it tells, or for at least as long as
+ * is seen here. */
 static void waits_text(const struct top_live *l, const struct row *r, char *text, size_t bytes)
 {
 	char ranks[FAN_RANKS_BYTES], since[32] = "";
-	const double age_s = (double)(l->now_ns - r->oldest_ns) / NS_PER_S;
+	const double seen_s = r->oldest ? (double)(l->now_ns - r->oldest_ns) / NS_PER_S : 0;
+	const double age_s = seen_s > r->age_ms / 1000.0 ? seen_s : r->age_ms / 1000.0;
 	bool waits = r->state == FAN_JOB_FAILED || r->state == FAN_JOB_FORMING || r->open;
 
 	fan_ranks_text(r->missing, ranks, sizeof ranks);
-	if (r->open && r->oldest && age_s >= 1)
+	if (r->open && age_s >= 1)
 		snprintf(since, sizeof since, " for %.0f s", age_s);
 	snprintf(text, bytes, "%s%.200s%s", r->state == FAN_JOB_FAILED ? "blamed " : "",
 		 waits ? ranks : "nobody", since);
@@ -288,18 +307,18 @@ static const char *oldest_text(const struct fan_report *r, char *text, size_t by
 
 static void print_shards(const struct top_live *l, struct screen *s, const char *name)
 {
-	line(s, false, "%5s %-8s %6s %12s %9s %9s %8s %12s  %s", "shard", "state", "window",
-	     "results", "replays", "by", "open", "oldest", "waits for rank");
+	line(s, false, "%5s %-8s %6s %12s %9s %9s %8s %12s %8s  %s", "shard", "state", "window",
+	     "results", "replays", "by", "open", "oldest", "age", "waits for rank");
 	for (unsigned i = 0; i < l->jobs.jobs; i++) {
 		const struct fan_report *j = &l->jobs.job[i].report;
-		char ranks[FAN_RANKS_BYTES], oldest[24];
+		char ranks[FAN_RANKS_BYTES], oldest[24], age[TOP_LIVE_AGE_BYTES];
 		if (!is_named(j->name, j->name_bytes, name))
 			continue;
 		fan_ranks_text(j->missing, ranks, sizeof ranks);
-		line(s, false, "%5u %-8s %6u %12" PRIu64 " %9" PRIu64 " %9s %8u %12s  %s",
+		line(s, false, "%5u %-8s %6u %12" PRIu64 " %9" PRIu64 " %9s %8u %12s %8s  %s",
 		     l->jobs.job[i].shard, fan_job_state_text(j->state), j->window, j->results,
 		     j->replays, j->multicast ? "multicast" : "unicast", j->waiting,
-		     oldest_text(j, oldest, sizeof oldest),
+		     oldest_text(j, oldest, sizeof oldest), top_live_age(j, age),
 		     j->state == FAN_JOB_FAILED ? fan_err_text(j->err) : ranks);
 	}
 	for (unsigned i = 0; i < l->jobs.slot_jobs; i++) {

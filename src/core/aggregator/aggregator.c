@@ -177,6 +177,8 @@ static void note_operation(const struct fan_aggregator *ag, struct fan_job *j, i
 {
 	j->work.busy_ns += (uint64_t)j->operations_open * (ag->now_ns - j->work_ns);
 	j->work_ns = ag->now_ns;
+	if (more > 0 && j->operations_open <= 0)
+		j->still_ns = ag->now_ns;
 	j->operations_open += more;
 }
 
@@ -210,6 +212,7 @@ static void send_result(struct fan_aggregator *ag, struct fan_job *j, struct fan
 	uint32_t rounds = 2u * j->pool.window;
 	j->pool.rounds[j->results % rounds].numbered = (uint16_t)(round - j->pool.rounds);
 	j->results++;
+	j->still_ns = ag->now_ns;
 	ag->stats.results++;
 	note_result(ag, j, round->desc);
 	fan_job_group_health(ag, j, FAN_RANK_NONE);

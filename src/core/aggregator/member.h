@@ -90,6 +90,7 @@ struct fan_job {
 	uint64_t replays;      /* results sent again */
 	struct fan_job_work work; /* busy_ns up to `work_ns` */
 	uint64_t work_ns;
+	uint64_t still_ns; /* of its last result, or of the beginning of an operation after it */
 	int32_t operations_open;    /* begun and not finished; less than 0 while a first is late */
 	uint64_t runs_again;	    /* `results` from which on they may leave as runs */
 	bool all_read_runs;	    /* all members do: core/wire/run.h */

@@ -17,6 +17,19 @@ static const struct fan_job *find_job(const struct fan_aggregator *ag, uint16_t 
 	return found;
 }
 
+/* How long fragments have been open without a result. */
+static uint32_t age_ms(const struct fan_aggregator *ag, const struct fan_job *j)
+{
+	const uint64_t ms = (ag->now_ns - j->still_ns) / FAN_MS;
+	return ms < FAN_AGE_NOT_TOLD ? (uint32_t)ms : FAN_AGE_NOT_TOLD - 1;
+}
+
+static uint16_t operations(const struct fan_job *j)
+{
+	const int32_t open = j->operations_open;
+	return open < 0 ? 0 : open < UINT16_MAX ? (uint16_t)open : UINT16_MAX;
+}
+
 void fan_aggregator_report(const struct fan_aggregator *ag, struct fan_report *r)
 {
 	uint16_t index = r->index;
@@ -36,6 +49,8 @@ void fan_aggregator_report(const struct fan_aggregator *ag, struct fan_report *r
 	r->waiting = fan_job_open(j, &r->oldest);
 	fan_job_missing(j, r->oldest, r->waiting > 0, r->missing);
 	r->name_bytes = fan_name_copy(r->name, j->name);
+	r->age_ms = r->waiting ? age_ms(ag, j) : FAN_AGE_NOT_TOLD;
+	r->operations = operations(j);
 	r->work = j->work;
 	r->work.told = true;
 	r->work.busy_ns = (int64_t)j->work.busy_ns > 0 ? j->work.busy_ns : 0;

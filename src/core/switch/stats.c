@@ -112,6 +112,7 @@ static void tell_job(const void *self, struct fan_report *r)
 	r->window = j->window;
 	r->results = j->stats.results;
 	r->name_bytes = fan_name_copy(r->name, j->name);
+	r->age_ms = FAN_AGE_NOT_TOLD;
 }
 
 void fan_stats_prepare(struct fan_switch *sw)

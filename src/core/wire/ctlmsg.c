@@ -292,17 +292,24 @@ static const struct field report[] = {
 	NUM(report, multicast), NUM(report, ranks),   NUM(report, window), NUM(report, shards),
 	NUM(report, results),	NUM(report, replays), NUM(report, oldest), NUM(report, waiting),
 	NUMS(report, missing),	TEXT(report, name)};
+static const struct field report_age[] = {NUM(report, age_ms), NUM(report, operations)};
+#define AGE_BYTES 6 /* may be absent */
 
 enum fan_err fan_report_get(struct fan_report *m, const struct fan_frag *f)
 {
 	struct reader r = reader_of(f);
 	GET(&r, m, report);
+	m->age_ms = FAN_AGE_NOT_TOLD;
+	m->operations = 0;
+	if (r.left >= AGE_BYTES)
+		GET(&r, m, report_age);
 	return end(&r, m->state <= FAN_JOB_FAILED && m->ranks <= FAN_RANKS_MAX);
 }
 
 size_t fan_report_put(uint8_t *b, const struct fan_report *m)
 {
-	return (size_t)(PUT(b, m, report) - b);
+	uint8_t *p = PUT(b, m, report);
+	return (size_t)(PUT(p, m, report_age) - b);
 }
 
 static const struct field slot_stats[] = {

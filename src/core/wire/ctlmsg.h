@@ -191,8 +191,13 @@ struct fan_report {
 	uint64_t missing[FAN_RANK_WORDS]; /* ranks missing in `oldest`, or in the job */
 	uint8_t name_bytes;
 	char name[FAN_NAME_MAX + 1];
+	/* `waiting` not 0: since the last result, or the beginning of the operation if that is
+	 * later; FAN_AGE_NOT_TOLD */
+	uint32_t age_ms;
+	uint16_t operations;	  /* under way; 0 also where that is not told */
 	struct fan_job_work work; /* not on the wire */
 };
+#define FAN_AGE_NOT_TOLD UINT32_MAX
 #define FAN_REPORT_BYTES 160 /* largest body of a REPORT but ECHO's; leaves room for new fields */
 
 /* REPORT of topic SLOTS.  Counters are those of struct fan_switch_stats, of one job. */

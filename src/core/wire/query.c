@@ -76,6 +76,7 @@ static size_t tell(const struct fan_query_source *s, const void *self, unsigned 
 		if (stranger) {
 			blur(&job.results);
 			job.oldest = UINT64_MAX;
+			job.operations = 0;
 		}
 		return fan_report_put(body, &job);
 	case FAN_TOPIC_SLOTS:

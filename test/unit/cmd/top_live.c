@@ -184,14 +184,19 @@ static void shards__oldest_that_is_not_told(void **state)
 	struct fan_report r = job("alpha", 5);
 	r.waiting = 2;
 	r.oldest = UINT64_MAX;
+	r.age_ms = 12345;
 	metrics_add_job(&m, 0, &r);
 	r.oldest = 4711;
+	r.age_ms = FAN_AGE_NOT_TOLD;
 	metrics_add_job(&m, 1, &r);
 	top_live_take(l, 1, &m, NULL);
+	assert_non_null(strstr(screen(24, 200), "not which fragment is oldest, but its age"));
+	assert_non_null(strstr(text, "waits "));
+	assert_non_null(strstr(text, " for 12 s\033["));
 	top_live_heed(l, '\r');
 	assert_null(strstr(screen(24, 120), "18446744073709551615"));
-	assert_non_null(strstr(text, "2            -"));
-	assert_non_null(strstr(text, "2         4711"));
+	assert_non_null(strstr(text, "2            -     12 s  "));
+	assert_non_null(strstr(text, "2         4711        -  "));
 }
 
 /* The same fragment is the oldest at several looks: for so long, at least, it is waited for. */

@@ -96,18 +96,31 @@ static void stranger__query_tells_no_open_fragment(void **state)
 	struct fan_report m;
 	const fan_peer local = {.addr = {0, UINT64_C(1) << 56}, .port = 5}; /* ::1 */
 	form_victim();
-	for (uint64_t n = 0; n < 1030; n++) {
+	rig.now_ns += 7000 * FAN_MS; /* between operations */
+	rig_add(0, 0, 1);
+	rig.now_ns += 40 * FAN_MS;
+	query(local, &m);
+	assert_int_equal(m.age_ms, 40);
+	assert_int_equal(m.operations, 1);
+	rig_add(1, 0, 1);
+	query(local, &m);
+	assert_int_equal(m.operations, 0);
+	for (uint64_t n = 1; n < 1030; n++) {
 		rig_add(0, n, 1);
 		rig_add(1, n, 1);
 	}
 	rig_add(0, 1030, 1);
+	rig.now_ns += 2500 * FAN_MS;
 	query(elsewhere(0), &m);
 	assert_int_equal(m.waiting, 1);
 	assert_true(m.oldest == UINT64_MAX);
+	assert_int_equal(m.age_ms, 2500);
+	assert_int_equal(m.operations, 0);
 	assert_int_equal(m.results, 1024);
 	query((fan_peer){.addr = {1, 1}, .port = 1234}, &m); /* the host of rank 0 */
 	assert_int_equal(m.oldest, 1030);
 	assert_int_equal(m.results, 1030);
+	assert_int_equal(m.age_ms, 2500);
 	query(local, &m);
 	assert_int_equal(m.oldest, 1030);
 }

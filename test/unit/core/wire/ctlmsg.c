@@ -169,7 +169,9 @@ static void ctlmsg__round_trip_and_every_truncation(void **state)
 			struct fan_frag f = frag_of(n);
 			bool same = false;
 			int err = kinds[i].get(&f, &same);
-			assert_int_equal(err, n < bytes ? FAN_E_SHORT : FAN_OK);
+			/* of a REPORT age and operations may be absent */
+			const size_t least = kinds[i].put == put_report ? bytes - 6 : bytes;
+			assert_int_equal(err, n < least ? FAN_E_SHORT : FAN_OK);
 			assert_int_equal(same, n >= bytes);
 		}
 	}

@@ -161,12 +161,26 @@ static void ctlmsg_fields__of_reports_lie_where_the_page_says(void **state)
 	(void)state;
 	fan_query_put(body, &(struct fan_query){1, 3});
 	LIE({0, 2}, {2, 2});
-	fan_report_put(
-		body,
-		&(struct fan_report){
-			1, 3, 5, 6, 7, 8, 10, 12, 14, 22, 30, 38, {42, 50, 58, 66}, 1, "a", {0}});
+	fan_report_put(body, &(struct fan_report){1,
+						  3,
+						  5,
+						  6,
+						  7,
+						  8,
+						  10,
+						  12,
+						  14,
+						  22,
+						  30,
+						  38,
+						  {42, 50, 58, 66},
+						  1,
+						  "a",
+						  76,
+						  80,
+						  {0}});
 	LIE({0, 2}, {2, 2}, {4, 1}, {5, 1}, {6, 1}, {7, 2}, {9, 2}, {11, 2}, {13, 8}, {21, 8},
-	    {29, 8}, {37, 4}, {41, 8}, {49, 8}, {57, 8}, {65, 8});
+	    {29, 8}, {37, 4}, {41, 8}, {49, 8}, {57, 8}, {65, 8}, {75, 4}, {79, 2});
 	assert_memory_equal(body + 73, "\1a", 2);
 	fan_slot_stats_put(body, &(struct fan_slot_stats){1, 3, 5, 6, 10, 14, 18, 22, 30, 38, 46,
 							  54, 62, 70, 78, 86, 1, "b"});
