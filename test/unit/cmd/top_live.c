@@ -199,6 +199,28 @@ static void shards__oldest_that_is_not_told(void **state)
 	assert_non_null(strstr(text, "2         4711        -  "));
 }
 
+/* Each shard decides by itself: one whose group has gone deaf says unicast, the other one's does
+ * not change. */
+static void shards__by_what_each_sends(void **state)
+{
+	(void)state;
+	struct metrics_jobs m = {0};
+	struct fan_report r = job("alpha", 5);
+	for (unsigned shard = 0; shard < 2; shard++) {
+		r.multicast = shard == 0;
+		metrics_add_job(&m, shard, &r);
+	}
+	top_live_take(l, 1, &m, NULL);
+	assert_null(strstr(screen(24, 140), "cast")); /* all shards together say neither */
+	top_live_heed(l, '\r');
+	screen(24, 140);
+	const char *first = strstr(text, "    0 ready"), *second = strstr(text, "    1 ready");
+	const char *multi = strstr(text, "multicast"), *uni = strstr(text, "unicast");
+	assert_true(first && second && multi && uni);
+	assert_true(first < multi && multi < second && second < uni);
+	assert_null(strstr(uni, "multicast"));
+}
+
 /* The same fragment is the oldest at several looks: for so long, at least, it is waited for. */
 static void rows__age_of_the_oldest_fragment(void **state)
 {
@@ -248,6 +270,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(screen__is_never_left, begin, end),
 		cmocka_unit_test_setup_teardown(no_jobs__are_no_crash, begin, end),
 		cmocka_unit_test_setup_teardown(shards__oldest_that_is_not_told, begin, end),
+		cmocka_unit_test_setup_teardown(shards__by_what_each_sends, begin, end),
 		cmocka_unit_test_setup_teardown(rows__age_of_the_oldest_fragment, begin, end),
 		cmocka_unit_test_setup_teardown(rows__parts_of_a_job, begin, end),
 	};
