@@ -279,7 +279,7 @@ static int ask_shard(struct table *table, unsigned shard, unsigned *shards, char
 		metrics_add_job(&table->metrics, shard, &r);
 	}
 	if (!e && table->sees_less && !table->head_told && !is_silent(table->a))
-		puts(TOP_LIVE_STRANGER + 3); /* the first job there has not shown it */
+		puts(&TOP_LIVE_STRANGER[3]); /* the first job there has not shown it */
 	table->head_told |= table->sees_less;
 	if (!e)
 		ask_slots(table, &t, shard);
