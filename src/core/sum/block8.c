@@ -77,7 +77,7 @@ INLINE void error_block(fan_f32 *restrict lost, const fan_f32 *restrict x,
 
 /* Whole blocks, whose loops have a constant bound, then the one that is shorter. */
 
-FAN_CLONES static void put(uint8_t *to, const fan_f32 *x, unsigned count)
+FAN_CLONES static void put_blocks(uint8_t *to, const fan_f32 *x, unsigned count)
 {
 	for (; count >= N; count -= N, x += N, to += N + 1)
 		put_block(to, x, N);
@@ -85,7 +85,7 @@ FAN_CLONES static void put(uint8_t *to, const fan_f32 *x, unsigned count)
 		put_block(to, x, count);
 }
 
-FAN_CLONES static void get(fan_f32 *to, const uint8_t *from, unsigned count)
+FAN_CLONES static void get_blocks(fan_f32 *to, const uint8_t *from, unsigned count)
 {
 	for (; count >= N; count -= N, to += N, from += N + 1)
 		get_block(to, from, N);
@@ -93,7 +93,7 @@ FAN_CLONES static void get(fan_f32 *to, const uint8_t *from, unsigned count)
 		get_block(to, from, count);
 }
 
-FAN_CLONES static void add(fan_f32 *acc, const uint8_t *from, unsigned count)
+FAN_CLONES static void add_blocks(fan_f32 *acc, const uint8_t *from, unsigned count)
 {
 	for (; count >= N; count -= N, acc += N, from += N + 1)
 		add_block(acc, from, N);
@@ -101,8 +101,8 @@ FAN_CLONES static void add(fan_f32 *acc, const uint8_t *from, unsigned count)
 		add_block(acc, from, count);
 }
 
-FAN_CLONES static void find_error(fan_f32 *lost, const fan_f32 *x, const uint8_t *from,
-				  unsigned count)
+FAN_CLONES static void find_block_errors(fan_f32 *lost, const fan_f32 *x, const uint8_t *from,
+					 unsigned count)
 {
 	for (; count >= N; count -= N, lost += N, x += N, from += N + 1)
 		error_block(lost, x, from, N);
@@ -112,20 +112,20 @@ FAN_CLONES static void find_error(fan_f32 *lost, const fan_f32 *x, const uint8_t
 
 void fan_block8_put(uint8_t *to, const void *x, unsigned count)
 {
-	put(to, x, count);
+	put_blocks(to, x, count);
 }
 
 void fan_block8_get(void *to, const uint8_t *from, unsigned count)
 {
-	get(to, from, count);
+	get_blocks(to, from, count);
 }
 
 void fan_block8_add(void *acc, const uint8_t *from, unsigned count)
 {
-	add(acc, from, count);
+	add_blocks(acc, from, count);
 }
 
 void fan_block8_error(void *error, const void *x, const uint8_t *from, unsigned count)
 {
-	find_error(error, x, from, count);
+	find_block_errors(error, x, from, count);
 }

@@ -14,7 +14,8 @@
 #include "core/wire/wire.h"
 
 /* Compile a function for wider vectors as well, to be chosen when the program is loaded.  Not under
- * sanitizers, which are not set up by then. */
+ * sanitizers, which are not set up by then.  clang's linker symbol NAME.resolver is global even
+ * where the function is static: no two of one name in a program. */
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&      \
 	!defined(FAN_NO_CLONES)
 #if defined(__has_feature)
