@@ -95,9 +95,6 @@
 	(FAN_MS / 5) /* of the first time-out, where sequence numbers show losses */
 #define FAN_RTO_MAX_NS	     (100 * FAN_MS) /* before back-off */
 #define FAN_RTO_BACKOFF_MAX  5		    /* doublings of a time-out */
-#define FAN_RTO_VAIN_MAX     5		    /* doublings of a first one after others in vain */
-#define FAN_RTO_VAIN_NS	     (20 * FAN_MS)  /* their bound */
-#define FAN_RTO_CALM	     512	    /* results after a loss before one counts as in vain */
 #define FAN_RTO_LONG_NS	     (400 * FAN_MS) /* bound of doubling, if the first is no longer */
 #define FAN_TAIL_PROBES	     64		    /* fragments probed for after a time-out */
 #define FAN_TAIL_FEW	     8		    /* fragments probed for after a short first time-out */

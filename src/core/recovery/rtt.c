@@ -74,23 +74,14 @@ void fan_rtt_sample(struct fan_rtt *r, uint64_t sample_ns)
 	r->rto_ns = rto < r->min_ns ? r->min_ns : rto;
 }
 
-/* The first time-out, longer where others were in vain. */
-static uint64_t patient(const struct fan_rtt *r, uint64_t first_ns)
-{
-	const uint64_t longer_ns = first_ns << r->vain;
-	if (r->min_ns > FAN_RTO_MIN_NS || first_ns >= FAN_RTO_VAIN_NS)
-		return first_ns;
-	return longer_ns < FAN_RTO_VAIN_NS ? longer_ns : FAN_RTO_VAIN_NS;
-}
-
 uint64_t fan_rtt_timeout(const struct fan_rtt *r)
 {
 	uint64_t probe_ns = r->srtt_ns ? r->srtt_ns / 2 : r->rto_ns;
 	if (r->least_ns && 2 * r->least_ns < probe_ns)
 		probe_ns = 2 * r->least_ns;
 	if (r->first_ns && r->backoff == 0)
-		return patient(r, probe_ns < r->first_ns ? r->first_ns : probe_ns);
-	probe_ns = patient(r, probe_ns < r->min_ns ? r->min_ns : probe_ns);
+		return probe_ns < r->first_ns ? r->first_ns : probe_ns;
+	probe_ns = probe_ns < r->min_ns ? r->min_ns : probe_ns;
 	unsigned doublings = r->first_ns ? r->backoff - 1 : r->backoff;
 	doublings = doublings < FAN_RTO_BACKOFF_MAX ? doublings : FAN_RTO_BACKOFF_MAX;
 	const uint64_t most_ns = probe_ns > FAN_RTO_LONG_NS ? probe_ns : FAN_RTO_LONG_NS;
@@ -106,29 +97,4 @@ void fan_rtt_expired(struct fan_rtt *r)
 void fan_rtt_heard(struct fan_rtt *r)
 {
 	r->backoff = 0;
-}
-
-void fan_rtt_took(struct fan_rtt *r)
-{
-	if (r->backoff && r->calm >= FAN_RTO_CALM && r->vain < FAN_RTO_VAIN_MAX)
-		r->vain++;
-	if (r->calm < FAN_RTO_CALM)
-		r->calm++;
-}
-
-void fan_rtt_lost(struct fan_rtt *r)
-{
-	r->vain_before = r->vain;
-	r->calm_before = r->calm;
-	r->vain = 0;
-	r->calm = 0;
-}
-
-void fan_rtt_not_lost(struct fan_rtt *r)
-{
-	if (r->calm_before < FAN_RTO_CALM)
-		return;
-	r->vain = r->vain_before < FAN_RTO_VAIN_MAX ? r->vain_before + 1 : FAN_RTO_VAIN_MAX;
-	r->calm = r->calm_before;
-	r->calm_before = 0;
 }

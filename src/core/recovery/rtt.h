@@ -37,10 +37,6 @@ struct fan_rtt {
 	uint64_t min_ns;	       /* least time-out */
 	uint64_t first_ns;	       /* least first time-out; 0: min_ns */
 	unsigned backoff;	       /* time-outs since the last packet came */
-	uint16_t calm;		       /* results since the last loss, at most FAN_RTO_CALM */
-	uint16_t calm_before;	       /* and before it; 0: it was one, for sure */
-	uint8_t vain;		       /* doublings of the first time-out, 0 .. FAN_RTO_VAIN_MAX */
-	uint8_t vain_before;	       /* those before the last loss */
 	struct fan_rtt_histogram seen; /* all samples, waits for other ranks included */
 };
 
@@ -49,7 +45,6 @@ static inline void fan_rtt_check(const struct fan_rtt *r)
 {
 	assert(r->rto_ns >= r->min_ns && r->min_ns > 0);
 	assert(r->backoff <= FAN_RTO_BACKOFF_MAX + 1);
-	assert(r->vain <= FAN_RTO_VAIN_MAX && r->calm <= FAN_RTO_CALM);
 }
 
 /* Start without samples.  `min_ms` is the least time-out; 0: FAN_RTO_MIN_NS. */
@@ -65,18 +60,11 @@ void fan_rtt_sample(struct fan_rtt *r, uint64_t sample_ns);
 
 /* The time-out with its back-off.  The first one is half a round trip of silence, or twice
  * the smallest sample: it costs a few headers, and at the end of an operation, where no
- * later results show a loss, nothing else finds it.  Where processors are shared and nothing is
- * lost it is often in vain; then it grows. */
+ * later results show a loss, nothing else finds it. */
 uint64_t fan_rtt_timeout(const struct fan_rtt *r);
 
 /* The timer ran out; a packet came. */
 void fan_rtt_expired(struct fan_rtt *r);
 void fan_rtt_heard(struct fan_rtt *r);
-
-/* A result was taken that is no replay, before fan_rtt_heard; something was lost; it came after
- * all. */
-void fan_rtt_took(struct fan_rtt *r);
-void fan_rtt_lost(struct fan_rtt *r);
-void fan_rtt_not_lost(struct fan_rtt *r);
 
 #endif

@@ -143,7 +143,6 @@ enum fan_verdict fan_seq_missed(struct fan_worker *w, const struct fan_frag *f)
 	}
 	if (!any)
 		return fan_worker_drop(w, FAN_DROP_STALE);
-	fan_rtt_lost(&w->rtt);
 	fan_rtt_heard(&w->rtt);
 	return FAN_ASK;
 }

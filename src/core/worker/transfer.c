@@ -171,10 +171,6 @@ static void note_arrival(struct fan_worker *w, uint64_t now_ns, struct fan_wslot
 	/* Replays say that they are, so a probe does not make a sample ambiguous. */
 	if (!(s->flags & FAN_WSLOT_AGAIN) && !(f->flags & FAN_F_REPLAY))
 		fan_rtt_sample(&w->rtt, now_ns - s->data_ns);
-	if (f->flags & FAN_F_REPLAY)
-		fan_rtt_lost(&w->rtt);
-	else
-		fan_rtt_took(&w->rtt);
 	fan_rtt_heard(&w->rtt);
 	w->progress_ns = now_ns;
 	w->stats.results++;
@@ -198,11 +194,8 @@ static enum fan_verdict take_result(struct fan_worker *w, uint64_t now_ns, const
 	uint32_t i = (uint32_t)(f->frag % w->window.size);
 	struct fan_wslot *s = &w->window.slot[i];
 	bool freed = false;
-	if (f->frag != s->frag || s->state != FAN_WSLOT_SENT) {
-		if (f->frag < s->frag && !(f->flags & FAN_F_REPLAY))
-			fan_rtt_not_lost(&w->rtt); /* of it a replay was taken */
+	if (f->frag != s->frag || s->state != FAN_WSLOT_SENT)
 		return fan_worker_drop(w, f->frag < s->frag ? FAN_DROP_STALE : FAN_DROP_AHEAD);
-	}
 	if (w->cfg.options & FAN_JOIN_SUMMED && !(f->flags & FAN_F_SUMMED))
 		return fan_worker_drop(w, FAN_DROP_CHECK);
 	int why = w->source->take(w, now_ns, s, f, &freed);
@@ -282,7 +275,6 @@ enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const 
 	s->flags |= FAN_WSLOT_DIRECT;
 	if (!fan_window_need(&w->window, i))
 		return fan_worker_drop(w, FAN_DROP_DUPLICATE);
-	fan_rtt_lost(&w->rtt);
 	if (s->seq != s->data_seq) /* it answers a probe */
 		fan_rtt_answer(&w->rtt, now_ns - s->sent_ns);
 	if (!w->window.ahead) /* else slow links fill with questions faster than they empty */

@@ -120,48 +120,6 @@ static void rtt__least_timeout_is_settable(void **state)
 	assert_int_equal(r.rto_ns, 250 * FAN_MS);
 }
 
-/* `count` results, each after a time-out. */
-static void late(struct fan_rtt *r, unsigned count)
-{
-	while (count--) {
-		fan_rtt_expired(r);
-		fan_rtt_took(r);
-		fan_rtt_heard(r);
-	}
-}
-
-/* Where processors are shared and nothing is lost for long, what is late is only late; after a loss
- * time-outs are short again.  Where they are as somebody has asked, they stay. */
-static void rtt__first_timeout_grows_while_it_is_in_vain(void **state)
-{
-	(void)state;
-	struct fan_rtt r;
-	fan_rtt_init(&r, 0);
-	r.first_ns = FAN_RTO_FIRST_NS;
-	fan_rtt_sample(&r, FAN_MS / 20);
-	late(&r, FAN_RTO_CALM);
-	assert_int_equal(fan_rtt_timeout(&r), FAN_RTO_FIRST_NS);
-	late(&r, 1);
-	assert_int_equal(fan_rtt_timeout(&r), 2 * FAN_RTO_FIRST_NS);
-	late(&r, 100);
-	assert_int_equal(fan_rtt_timeout(&r), FAN_RTO_FIRST_NS << FAN_RTO_VAIN_MAX);
-	r.first_ns = 0;
-	assert_int_equal(fan_rtt_timeout(&r), FAN_RTO_VAIN_NS);
-	fan_rtt_expired(&r);
-	assert_int_equal(fan_rtt_timeout(&r), 2 * FAN_RTO_VAIN_NS);
-	fan_rtt_heard(&r);
-	fan_rtt_lost(&r);
-	assert_int_equal(fan_rtt_timeout(&r), FAN_RTO_MIN_NS);
-	fan_rtt_not_lost(&r);
-	assert_int_equal(fan_rtt_timeout(&r), FAN_RTO_VAIN_NS);
-	fan_rtt_lost(&r);
-	late(&r, FAN_RTO_CALM);
-	assert_int_equal(fan_rtt_timeout(&r), FAN_RTO_MIN_NS);
-	late(&r, 1);
-	fan_rtt_least(&r, 3);
-	assert_int_equal(fan_rtt_timeout(&r), 3 * FAN_MS);
-}
-
 /* Where losses show by numbers, the first one may be shorter; the others are as always. */
 static void rtt__a_short_first_timeout(void **state)
 {
@@ -374,7 +332,6 @@ int main(void)
 		cmocka_unit_test(rtt__bounds),
 		cmocka_unit_test(rtt__least_timeout_is_settable),
 		cmocka_unit_test(rtt__a_short_first_timeout),
-		cmocka_unit_test(rtt__first_timeout_grows_while_it_is_in_vain),
 		cmocka_unit_test(rtt__backs_off_until_something_is_heard),
 		cmocka_unit_test(rtt__backs_off_to_less_than_a_second),
 		cmocka_unit_test(rtt__samples_are_counted_by_length),

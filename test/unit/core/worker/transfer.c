@@ -288,32 +288,6 @@ static void transfer__no_sample_of_what_was_sent_twice(void **state)
 	rig_open(NULL);
 }
 
-/* The timer runs out, and the result comes: the next time-out is longer.  It is short again after a
- * replay, unless the result comes by itself then. */
-static void transfer__timeout_in_vain(void **state)
-{
-	(void)state;
-	int32_t in[16] = {1}, out[16] = {0}, sum[16] = {3};
-	enum { LATE, OVERTAKEN, REPLAYED, KINDS };
-	const unsigned vain[KINDS] = {1, 2, 0};
-	rig_ready();
-	rig.w->rtt.calm = FAN_RTO_CALM;
-	for (unsigned kind = LATE; kind < KINDS; kind++) {
-		struct fan_op op = rig_int_sum(in, out, 16);
-		rig_start(&op);
-		rig_tick();
-		const struct fan_frag r = result_of(&rig.got[rig.gots - 1], sum, 64);
-		struct fan_frag again = r;
-		again.flags |= FAN_F_REPLAY;
-		rig_pass(100 * FAN_MS);
-		assert_true(rig.w->rtt.backoff > 0);
-		assert_int_equal(rig_recv(kind == LATE ? &r : &again, false), FAN_DONE);
-		if (kind == OVERTAKEN)
-			assert_int_equal(rig_recv(&r, true), FAN_DROP);
-		assert_int_equal(rig.w->rtt.vain, vain[kind]);
-	}
-}
-
 /* Of a fragment that waits to be sent, and of one that belongs to no operation. */
 static void transfer__result_before_its_contribution(void **state)
 {
@@ -558,7 +532,6 @@ int main(void)
 		RIG_TEST(transfer__mark_halves_the_window),
 		RIG_TEST(transfer__result_without_its_checksum),
 		RIG_TEST(transfer__no_sample_of_what_was_sent_twice),
-		RIG_TEST(transfer__timeout_in_vain),
 		RIG_TEST(transfer__result_before_its_contribution),
 		RIG_TEST(transfer__groups_are_bounded),
 	};
