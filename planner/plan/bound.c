@@ -268,6 +268,7 @@ int fan_bound_flows(const struct fan_cands *c, bool levels, double *gbps)
 		free(all);
 		return FAN_E_BUSY;
 	}
+	fan_lp_init(&f.lp);
 	f.arc_row = calloc(2 * (size_t)t->links + 1, sizeof *f.arc_row);
 	f.cap_row = calloc(t->nodes + 1, sizeof *f.cap_row);
 	f.enter = calloc((size_t)c->groups * c->sums + 1, sizeof *f.enter);

@@ -268,6 +268,7 @@ static int solve(struct exact *x, const struct fan_plan_options *o, struct fan_p
 	const struct fan_cands *c = x->c;
 	int err = FAN_E_NOMEM;
 
+	fan_lp_init(&x->lp);
 	x->at.c = c;
 	x->at.servers = fan_relax_servers(x->t);
 	x->at.q0 = calloc((size_t)c->groups * x->at.servers * (c->sums + 1), sizeof(int));

@@ -1,27 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lp.h"
 
-#include <Cbc_C_Interface.h>
-#include <Clp_C_Interface.h>
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/err.h"
-#include "sizes.h"
+#include "lp_solver.h"
 
-#define MAXIMISE     (-1.0)
-#define NUMBER_BYTES 24
+static const struct fan_lp_solver *const solvers[] = {
+	&fan_lp_clp,
+#ifdef FAN_HAS_HIGHS
+	&fan_lp_highs,
+#endif
+};
+static const struct fan_lp_solver *chosen = &fan_lp_clp;
 
 /* The solvers' linear algebra, where it is OpenBLAS.  Its threads wait by spinning: beside
  * others that compute all took twice as long, and what is factorised here is small. */
 extern void openblas_set_num_threads(int threads) __attribute__((weak));
 
+int fan_lp_use(const char *name)
+{
+	for (size_t i = 0; i < sizeof solvers / sizeof solvers[0]; i++)
+		if (strcmp(solvers[i]->name, name) == 0) {
+			chosen = solvers[i];
+			return FAN_OK;
+		}
+	return FAN_E_INVALID;
+}
+
 void fan_lp_init(struct fan_lp *lp)
 {
 	memset(lp, 0, sizeof *lp);
+	lp->solver = chosen;
 	if (openblas_set_num_threads)
 		openblas_set_num_threads(1);
 }
@@ -29,7 +40,7 @@ void fan_lp_init(struct fan_lp *lp)
 void fan_lp_free(struct fan_lp *lp)
 {
 	if (lp->warm)
-		Clp_deleteModel(lp->warm);
+		lp->solver->drop(lp->warm);
 	free(lp->col_low);
 	free(lp->col_high);
 	free(lp->objective);
@@ -119,8 +130,7 @@ void fan_lp_put(struct fan_lp *lp, int row, double value)
 	lp->start[lp->cols] = lp->entries;
 }
 
-/* Room for what a solver finds. */
-static int make_room(struct fan_lp *lp)
+int fan_lp_make_room(struct fan_lp *lp)
 {
 	free(lp->x);
 	free(lp->price);
@@ -131,138 +141,22 @@ static int make_room(struct fan_lp *lp)
 	return lp->err;
 }
 
-static Clp_Simplex *load(const struct fan_lp *lp)
-{
-	Clp_Simplex *m = Clp_newModel();
-
-	if (!m)
-		return NULL;
-	Clp_setLogLevel(m, 0);
-	Clp_loadProblem(m, lp->cols, lp->rows, lp->start, lp->row, lp->value, lp->col_low,
-			lp->col_high, lp->objective, lp->row_low, lp->row_high);
-	Clp_setOptimizationDirection(m, MAXIMISE);
-	Clp_setMaximumIterations(m, FAN_LP_ITERATIONS);
-	return m;
-}
-
-static int take(struct fan_lp *lp, Clp_Simplex *m)
-{
-	int status = Clp_status(m);
-
-	if (status != 0)
-		return status == 3 ? FAN_E_STALLED : FAN_E_INVALID;
-	lp->best = lp->bound = Clp_objectiveValue(m);
-	memcpy(lp->x, Clp_primalColumnSolution(m), (size_t)lp->cols * sizeof *lp->x);
-	memcpy(lp->price, Clp_dualRowSolution(m), (size_t)lp->rows * sizeof *lp->price);
-	return FAN_OK;
-}
-
 int fan_lp_solve(struct fan_lp *lp)
 {
-	Clp_Simplex *m = lp->err || make_room(lp) ? NULL : load(lp);
-
-	if (!m)
-		return lp->err ? lp->err : FAN_E_NOMEM;
-	Clp_initialSolve(m);
-	int err = take(lp, m);
-	Clp_deleteModel(m);
-	return err;
+	return lp->solver->solve(lp);
 }
 
-/* The columns that the kept model does not have yet. */
-static int add_columns(struct fan_lp *lp)
+int fan_lp_solve_whole(struct fan_lp *lp, uint32_t nodes)
 {
-	int first = lp->warm_cols, count = lp->cols - first, base = lp->start[first];
-	int *start = calloc((size_t)count + 1, sizeof *start);
-
-	if (!start)
-		return FAN_E_NOMEM;
-	for (int i = 0; i <= count; i++)
-		start[i] = lp->start[first + i] - base;
-	Clp_addColumns(lp->warm, count, lp->col_low + first, lp->col_high + first,
-		       lp->objective + first, start, lp->row + base, lp->value + base);
-	free(start);
-	lp->warm_cols = lp->cols;
-	return FAN_OK;
-}
-
-/* What was changed since the model was kept. */
-static int update(struct fan_lp *lp)
-{
-	if (lp->warm_cols < lp->cols)
-		return add_columns(lp);
-	if (lp->warm_rows < lp->rows)
-		return FAN_OK;
-	Clp_chgObjCoefficients(lp->warm, lp->objective);
-	Clp_chgColumnLower(lp->warm, lp->col_low);
-	Clp_chgRowLower(lp->warm, lp->row_low);
-	Clp_chgRowUpper(lp->warm, lp->row_high);
-	return FAN_OK;
+	return lp->solver->solve_whole(lp, nodes);
 }
 
 int fan_lp_solve_warm(struct fan_lp *lp, uint64_t *steps)
 {
-	int err = lp->err ? lp->err : make_room(lp);
-
-	if (err)
-		return err;
-	if (!lp->warm) {
-		lp->warm = load(lp);
-		lp->warm_cols = lp->cols;
-		if (!lp->warm)
-			return FAN_E_NOMEM;
-		Clp_initialSolve(lp->warm);
-	} else {
-		err = update(lp);
-		if (err)
-			return err;
-		if (lp->warm_rows < lp->rows)
-			Clp_dual(lp->warm, 0); /* prices are still good, volumes are not */
-		else
-			Clp_primal(lp->warm, 0);
-	}
-	lp->warm_rows = lp->rows;
-	*steps += (uint64_t)Clp_numberIterations(lp->warm);
-	return take(lp, lp->warm);
+	return lp->solver->solve_warm(lp, steps);
 }
 
 int fan_lp_rows_warm(struct fan_lp *lp, const struct fan_lp_rows *rows)
 {
-	int first = lp->rows - rows->count;
-
-	if (!lp->err)
-		Clp_addRows(lp->warm, rows->count, lp->row_low + first, lp->row_high + first,
-			    rows->start, rows->col, rows->value);
-	return lp->err;
-}
-
-int fan_lp_solve_whole(struct fan_lp *lp, uint32_t node_limit)
-{
-	Cbc_Model *m = lp->err || make_room(lp) ? NULL : Cbc_newModel();
-	char nodes[NUMBER_BYTES];
-
-	if (!m)
-		return lp->err ? lp->err : FAN_E_NOMEM;
-	Cbc_loadProblem(m, lp->cols, lp->rows, lp->start, lp->row, lp->value, lp->col_low,
-			lp->col_high, lp->objective, lp->row_low, lp->row_high);
-	Cbc_setObjSense(m, MAXIMISE);
-	for (int c = 0; c < lp->cols; c++)
-		if (lp->whole[c])
-			Cbc_setInteger(m, c);
-	snprintf(nodes, sizeof nodes, "%" PRIu32, node_limit);
-	Cbc_setParameter(m, "log", "0");
-	Cbc_setParameter(m, "maxNodes", nodes);
-	Cbc_setParameter(m, "ratioGap", "0");
-	Cbc_setParameter(m, "allowableGap", "1e-9");
-	Cbc_solve(m);
-	int err = FAN_OK;
-	if (Cbc_isProvenInfeasible(m) || !Cbc_bestSolution(m)) {
-		err = Cbc_isProvenInfeasible(m) ? FAN_E_INVALID : FAN_E_STALLED;
-	} else {
-		lp->best = Cbc_getObjValue(m);
-		lp->bound = Cbc_isProvenOptimal(m) ? lp->best : Cbc_getBestPossibleObjValue(m);
-		memcpy(lp->x, Cbc_bestSolution(m), (size_t)lp->cols * sizeof *lp->x);
-	}
-	Cbc_deleteModel(m);
-	return err;
+	return lp->solver->rows_warm(lp, rows);
 }
