@@ -158,6 +158,7 @@ static int create(const struct handle *first, bool local, int ranks, int rank, f
 	const struct fan_comm_terms terms = {
 		.meeting_addr = first->named ? "" : addr,
 		.meeting_local = local && !first->named,
+		.one_card = true, /* that of the device: NCCL shares out among devices */
 		.join_ms = FAN_NCCL_JOIN_MS,
 	};
 	o.rank = rank;

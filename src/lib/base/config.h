@@ -58,6 +58,7 @@ struct fan_config {
 	 * fan_rendezvous_find says */
 	char meeting_addr[FAN_CONFIG_SWITCH_MAX + 1];
 	bool meeting_local;			      /* every rank is on rank 0's host */
+	bool one_card;				      /* no rails: the caller has them */
 	void (*waiting)(void *arg, const char *text); /* as in struct fanin_options */
 	void *waiting_arg;
 };

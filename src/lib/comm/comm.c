@@ -288,6 +288,7 @@ static void take_terms(struct fan_config *cfg, const struct fan_comm_terms *term
 	if (terms->meeting_addr)
 		snprintf(cfg->meeting_addr, sizeof cfg->meeting_addr, "%s", terms->meeting_addr);
 	cfg->meeting_local = terms->meeting_local;
+	cfg->one_card = terms->one_card;
 	if (!cfg->join_ms) /* which the user has not given */
 		cfg->join_ms = terms->join_ms;
 }

@@ -46,7 +46,7 @@ void fan_comm_destroy(struct fanin_comm *c);
 /* What a program around the library may ask for beyond its options. */
 struct fan_comm_terms {
 	const char *meeting_addr; /* as in struct fan_config */
-	bool meeting_local;
+	bool meeting_local, one_card;
 	int join_ms;
 };
 

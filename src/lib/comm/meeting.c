@@ -268,7 +268,7 @@ static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan
 			word[h * WORDS + PORT] = start_embedded(sw, &c->rank.cfg, at);
 		else if (!named)
 			word[h * WORDS + PORT] = (int32_t)at->port;
-		if (all)
+		if (all && !c->rank.cfg.one_card)
 			word[h * WORDS + PORT] |= (int32_t)find_rails(m, at, rails) << RAILS_BIT;
 		word[h * WORDS + MBPS] = fan_link_rate_to(at);
 		memcpy(word + h * WORDS + NONCE, &nonce, sizeof nonce);

@@ -41,7 +41,8 @@ static void draw_meeting(void)
 static void *meet_there(void *rank)
 {
 	struct fanin_options o = FANIN_OPTIONS_INIT;
-	const struct fan_comm_terms terms = {meeting, true, TEAM_PATIENT_MS};
+	const struct fan_comm_terms terms = {
+		.meeting_addr = meeting, .meeting_local = true, .join_ms = TEAM_PATIENT_MS};
 	fanin_comm *c;
 	int one = 1, sum = 0;
 	o.rank = *(int *)rank;
@@ -73,7 +74,8 @@ static void terms__end_a_join(void **state)
 {
 	(void)state;
 	struct fanin_options o = FANIN_OPTIONS_INIT;
-	const struct fan_comm_terms terms = {meeting, true, 300};
+	const struct fan_comm_terms terms = {
+		.meeting_addr = meeting, .meeting_local = true, .join_ms = 300};
 	fanin_comm *c;
 	draw_meeting();
 	o.rank = 0;
