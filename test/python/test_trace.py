@@ -161,7 +161,8 @@ def test_ps_tells_for_whom_ranks_wait(switch, job):
     assert [line[3] for line in lines] == ["STATE", "waits", "waits", "idle"]
     assert table.count("  rank 2  ") == 2
     last = everywhere.splitlines()[-1].split()
-    assert last[0] == switch and last[2:4] == [job, "ready"] and last[-4:] == ["rank", "2", "ranks", "0-1"]
+    assert last[0] == switch and last[2:4] == [job, "ready"]
+    assert last[-4:] == ["rank", "2", "ranks", "0-1"]
 
 
 def test_ps_believes_no_name_that_somebody_else_has_taken(job):
