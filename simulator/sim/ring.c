@@ -23,7 +23,7 @@ void fan_ring_free(struct fan_ring *r)
 /* Bytes of the part that this worker sends in a step. */
 static uint64_t part_bytes(const struct fan_ring *r, const struct fan_ring_seat *at, uint32_t step)
 {
-	assert(at->rank < at->ranks);
+	assert(at->ranks && at->rank < at->ranks);
 	uint64_t part = (at->rank + 2 * (uint64_t)at->ranks - step % at->ranks) % at->ranks;
 	return (r->elems / at->ranks + (part < r->elems % at->ranks)) * sizeof(float);
 }
