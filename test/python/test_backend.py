@@ -160,19 +160,26 @@ def refuse(text):
     raise RuntimeError(text)
 
 
+PORT_TRIES = 3
+
+
 def run(*command, **variables):
     """A program that starts ranks by itself: its output."""
     environment = dict(
         os.environ, PYTHONPATH=str(ROOT / "python"), OMP_NUM_THREADS="1", **variables
     )
-    done = subprocess.run(
-        command,
-        env=environment,
-        timeout=3 * WAIT_S,  # imports PyTorch several times, in turn
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    for _ in range(PORT_TRIES):
+        done = subprocess.run(
+            command,
+            env=environment,
+            timeout=3 * WAIT_S,  # imports PyTorch several times, in turn
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        # torchrun finds a port that is free and lets go of it; somebody else may be first.
+        if "The server socket has failed to bind" not in done.stderr:
+            break
     assert done.returncode == 0, done.stderr
     return done.stdout
 
