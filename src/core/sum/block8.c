@@ -12,33 +12,19 @@
 #define ROUNDER	  0x1.8p23f /* adding it rounds to an integer, which stands in the low bits */
 #define INLINE	  static inline __attribute__((always_inline))
 
-INLINE float float_of(uint32_t bits)
-{
-	float v;
-	memcpy(&v, &bits, sizeof v);
-	return v;
-}
-
-INLINE uint32_t bits_of(float v)
-{
-	uint32_t u;
-	memcpy(&u, &v, sizeof u);
-	return u;
-}
-
 /* What a code of 1 means: 0 and NaN where the block is. */
 INLINE float step_of(unsigned e)
 {
 	if (e < EXP_LEAST)
 		return 0;
-	return float_of(e == EXP_NAN ? 0x7fc00000 : (e - 6) << 23);
+	return fan_f32_of(e == EXP_NAN ? 0x7fc00000 : (e - 6) << 23);
 }
 
 INLINE void put_block(uint8_t *restrict to, const fan_f32 *restrict x, unsigned n)
 {
 	uint32_t most = 0;
 	for (unsigned i = 0; i < n; i++) {
-		uint32_t m = bits_of(x[i]) & 0x7fffffff;
+		uint32_t m = fan_f32_bits(x[i]) & 0x7fffffff;
 		most = m > most ? m : most;
 	}
 	uint32_t e = (most + HALF_STEP) >> 23;
@@ -47,10 +33,10 @@ INLINE void put_block(uint8_t *restrict to, const fan_f32 *restrict x, unsigned 
 		to[0] = e < EXP_LEAST ? 0 : EXP_NAN;
 		return;
 	}
-	const float scale = float_of((260 - e) << 23); /* 2^(133 - e) */
+	const float scale = fan_f32_of((260 - e) << 23); /* 2^(133 - e) */
 	to[0] = (uint8_t)e;
 	for (unsigned i = 0; i < n; i++)
-		to[1 + i] = (uint8_t)bits_of(x[i] * scale + ROUNDER);
+		to[1 + i] = (uint8_t)fan_f32_bits(x[i] * scale + ROUNDER);
 }
 
 INLINE void get_block(fan_f32 *restrict to, const uint8_t *restrict from, unsigned n)

@@ -48,28 +48,14 @@ static inline int32_t fixed_add(int32_t a, int32_t b)
 
 ADDER(sum_fixed, fan_i32, fixed_add(a, b))
 
-static inline uint32_t bits_of(float v)
-{
-	uint32_t u;
-	memcpy(&u, &v, sizeof u);
-	return u;
-}
-
-static inline float float_of(uint32_t u)
-{
-	float v;
-	memcpy(&v, &u, sizeof v);
-	return v;
-}
-
 static inline float bf16_to_f32(uint16_t h)
 {
-	return float_of((uint32_t)h << 16);
+	return fan_f32_of((uint32_t)h << 16);
 }
 
 static inline uint16_t bf16_from_f32(float v)
 {
-	uint32_t u = bits_of(v);
+	uint32_t u = fan_f32_bits(v);
 	uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
 	uint32_t nan = u >> 16 | 0x40;
 	return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? nan : rounded);
@@ -81,19 +67,19 @@ static inline float f16_to_f32(uint16_t h)
 	uint32_t magnitude = h & 0x7fffu;
 	uint32_t normal = (magnitude << 13) + rebias;
 	uint32_t special = normal + rebias;
-	uint32_t small = bits_of((float)(int32_t)magnitude * 0x1p-24f);
+	uint32_t small = fan_f32_bits((float)(int32_t)magnitude * 0x1p-24f);
 	uint32_t u = magnitude >= 0x7c00 ? special : normal;
 	u = magnitude < 0x400 ? small : u;
-	return float_of(u | (uint32_t)(h & 0x8000) << 16);
+	return fan_f32_of(u | (uint32_t)(h & 0x8000) << 16);
 }
 
 static inline uint16_t f16_from_f32(float v)
 {
-	uint32_t u = bits_of(v);
+	uint32_t u = fan_f32_bits(v);
 	uint32_t magnitude = u & 0x7fffffff;
 	uint32_t normal = (magnitude + 0xfff + (magnitude >> 13 & 1) - (112u << 23)) >> 13;
 	/* 0.5's last place is a half's smallest step: the addition rounds */
-	uint32_t small = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000;
+	uint32_t small = fan_f32_bits(fan_f32_of(magnitude) + 0.5f) - 0x3f000000;
 	uint32_t h = magnitude < 0x38800000 ? small : normal;
 	h = magnitude >= 0x477ff000 ? 0x7c00 : h;
 	h = magnitude > 0x7f800000 ? 0x7e00 : h;

@@ -10,6 +10,7 @@
 #define FAN_SUM_REDUCE_H
 
 #include <stdint.h>
+#include <string.h>
 
 #include "core/wire/wire.h"
 
@@ -30,6 +31,21 @@
 #else
 #define FAN_CLONES
 #endif
+
+/* A float as its bits, and the reverse. */
+static inline uint32_t fan_f32_bits(float v)
+{
+	uint32_t u;
+	memcpy(&u, &v, sizeof u);
+	return u;
+}
+
+static inline float fan_f32_of(uint32_t u)
+{
+	float v;
+	memcpy(&v, &u, sizeof v);
+	return v;
+}
 
 /* Elements in place: any alignment, any declared type. */
 typedef float fan_f32 __attribute__((aligned(1), may_alias));
