@@ -168,3 +168,31 @@ def torch_problem(tensor: Any) -> str:
     if tensor.dtype == sys.modules["torch"].uint8:
         return "tensor of torch.uint8: sums of it would wrap"
     return ""
+
+
+def shares(whole: Any, share: Any, size: int) -> tuple[Memory, Memory]:
+    """The memory of a tensor of all ranks and of one rank's share of it."""
+    all_of_them, one = memory(whole), memory(share)
+    if (all_of_them.elems, all_of_them.dtype) != (one.elems * size, one.dtype):
+        raise ValueError(
+            f"{all_of_them.elems} elements of {NAME_OF[all_of_them.dtype]} and {one.elems} "
+            f"of {NAME_OF[one.dtype]}: expected {size} times as many of one type"
+        )
+    return all_of_them, one
+
+
+def pair(tensor: Any, into: Any) -> tuple[Memory, Memory]:
+    """The memory of both, which must agree and not overlap in part."""
+    source = memory(tensor, writable=tensor is into)
+    if tensor is into:
+        return source, source
+    target = memory(into)
+    if (source.elems, source.dtype) != (target.elems, target.dtype):
+        raise ValueError(
+            f"out: has {target.elems} elements of {NAME_OF[target.dtype]}, the tensor "
+            f"{source.elems} of {NAME_OF[source.dtype]}: expected the same"
+        )
+    apart = abs(source.address - target.address)
+    if 0 < apart < source.elems * SIZES[source.dtype]:
+        raise ValueError("out: overlaps the tensor in part: expected the same memory, or other")
+    return source, target

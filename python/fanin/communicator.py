@@ -378,7 +378,7 @@ class Communicator:
         """
         code = _arguments.choice("op", op, OPS)
         into = tensor if out is None else out
-        source, target = _pair(tensor, into)
+        source, target = _buffers.pair(tensor, into)
         if lost is not None and self._open is not None:
             error = _buffers.memory(lost)
             if (error.elems, error.dtype) != (source.elems, _buffers.FLOAT32):
@@ -414,7 +414,7 @@ class Communicator:
         """Start a reduction to `root` and return at once, or as allreduce_start."""
         code = _arguments.choice("op", op, OPS)
         into = tensor if out is None else out
-        source, target = _pair(tensor, into)
+        source, target = _buffers.pair(tensor, into)
         return self._start(
             "reduce",
             (source.address, target.address, source.elems, source.dtype, code, root),
@@ -446,7 +446,7 @@ class Communicator:
     def reduce_scatter_start(self, tensor: T, out: T, op: str = "sum") -> Operation[T]:
         """Start a reduce-scatter and return at once."""
         code = _arguments.choice("op", op, OPS)
-        source, target = _shares(tensor, out, self.size)
+        source, target = _buffers.shares(tensor, out, self.size)
         return self._start(
             "reduce_scatter",
             (source.address, target.address, target.elems, target.dtype, code),
@@ -461,7 +461,7 @@ class Communicator:
 
     def allgather_start(self, tensor: T, out: T) -> Operation[T]:
         """Start an all-gather and return at once."""
-        target, source = _shares(out, tensor, self.size)
+        target, source = _buffers.shares(out, tensor, self.size)
         return self._start(
             "allgather",
             (source.address, target.address, source.elems, source.dtype),
@@ -585,31 +585,3 @@ class Communicator:
             if source != target:
                 ctypes.memmove(target, source, count * _buffers.SIZES[dtype])
         return Operation.ended(result)
-
-
-def _shares(whole: Any, share: Any, size: int) -> tuple[_buffers.Memory, _buffers.Memory]:
-    """The memory of a tensor of all ranks and of one rank's share of it."""
-    all_of_them, one = _buffers.memory(whole), _buffers.memory(share)
-    if (all_of_them.elems, all_of_them.dtype) != (one.elems * size, one.dtype):
-        raise ValueError(
-            f"{all_of_them.elems} elements of {_buffers.NAME_OF[all_of_them.dtype]} and {one.elems} "
-            f"of {_buffers.NAME_OF[one.dtype]}: expected {size} times as many of one type"
-        )
-    return all_of_them, one
-
-
-def _pair(tensor: Any, into: Any) -> tuple[_buffers.Memory, _buffers.Memory]:
-    """The memory of both, which must agree and not overlap in part."""
-    source = _buffers.memory(tensor, writable=tensor is into)
-    if tensor is into:
-        return source, source
-    target = _buffers.memory(into)
-    if (source.elems, source.dtype) != (target.elems, target.dtype):
-        raise ValueError(
-            f"out: has {target.elems} elements of {_buffers.NAME_OF[target.dtype]}, the tensor "
-            f"{source.elems} of {_buffers.NAME_OF[source.dtype]}: expected the same"
-        )
-    apart = abs(source.address - target.address)
-    if 0 < apart < source.elems * _buffers.SIZES[source.dtype]:
-        raise ValueError("out: overlaps the tensor in part: expected the same memory, or other")
-    return source, target
