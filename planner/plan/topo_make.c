@@ -571,9 +571,8 @@ int fan_attach(struct fan_topo *t, const struct fan_attach *a, struct fan_why *w
 int fan_attach_hosts(struct fan_topo *t, const struct fan_attach *a, struct fan_why *why)
 {
 	struct maker k = {.t = t, .m = &a->make, .rng = {a->make.seed}};
-	int err = FAN_OK;
+	int err = check_pieces(t, a->make.largest, why);
 
-	err = check_pieces(t, a->make.largest, why);
 	k.rack = calloc((size_t)t->nodes + 1, sizeof *k.rack);
 	if (!k.rack || err)
 		goto out;
