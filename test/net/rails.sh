@@ -17,7 +17,7 @@
 # had as many parts as it says; or when the ranks that are left say who is gone.
 #
 #     test/net/rails.sh [-a] [FANIN]     FANIN: the program (build/fanin); -a: also what happens when a
-#                                        network fails, in three minutes
+#                                        network fails, in four minutes
 #
 # Prints one line a case and a summary.  Exit code 0, 1, or 77 when namespaces cannot be made
 # here (SKIPPED says why).
@@ -149,13 +149,15 @@ rank_ends() { # NAME kill|cut
         ended "$1" $result
 }
 
-# A switch with an address in each network, by both names.
-at_switch() { # NAME SIDE LOST
+# A switch with an address in each network, by the first name or by both; HOSTS: they sum as well.
+at_switch() { # both|first HOSTS COMMAND...
         start_switch 0.0.0.0:7081
-        FANIN_SWITCH=10.77.0.254:7081,10.78.0.254:7081
+        FANIN_SWITCH=10.77.0.254:7081
+        [ "$1" = first ] || FANIN_SWITCH=$FANIN_SWITCH,10.78.0.254:7081
         export FANIN_SWITCH
-        sum=0
-        fails "$1" "$2" "" 200 "$3" "$4"
+        sum=$2
+        shift 2
+        "$@"
         unset FANIN_SWITCH
         sum=1
 }
@@ -180,6 +182,9 @@ unset FANIN_RAILS
 begins_cut "a host does not reach the others by the second one: the first does" 3
 ranks_of="0 0 1 2"
 sums "ranks of a host share memory" 6 10.77.0.1
+at_switch first 1 sums "hosts sum by both networks beside a switch in one" 7 10.77.0.1
+at_switch both 1 sums "hosts sum by both networks beside a switch in both" 8 10.77.0.1
+at_switch both 1 fails "hosts beside a switch, one is cut off the first network" p "" 400 8 4
 [ "$all" = 1 ] || { summary; exit; }
 
 fails "ranks share memory, a host is cut off the second network" q "" 400 6 3
@@ -189,6 +194,7 @@ fails "a host is cut off the first network" p "" 400 6 3
 fails "a host is cut off the second network, and comes back" q 14 1500 6 0
 rank_ends "a rank is killed" kill
 rank_ends "a host is cut off both networks" cut
-at_switch "at a switch in both networks, a host is cut off the second one" q 2 1
-at_switch "at a switch in both networks, a host is cut off the first one" p 2 1
+at_switch both 0 fails "at a switch in both networks, a host is cut off the second one" q "" 200 2 1
+at_switch both 0 fails "at a switch in both networks, a host is cut off the first one" p "" 200 2 1
+at_switch both 1 fails "hosts beside a switch, one is cut off the second network" q "" 400 8 4
 summary

@@ -158,13 +158,22 @@ static bool hosts_may_sum(const struct fan_config *cfg)
 	       fan_config_flag("FANIN_HOSTS", true);
 }
 
-/* Parts at hosts, beside named switches to which there are `connections`.  How many: none where
- * there would be too many parts or connections, which all ranks find alike. */
-static unsigned mix(struct fanin_comm *c, const struct fan_meeting *m, unsigned connections)
+static bool fits(unsigned named, unsigned parts, unsigned connections)
 {
-	bool fits = c->rank.parts.count + m->hosts <= FAN_COMM_MIXED_MAX &&
-		    connections + m->hosts * FAN_EMBEDDED_THREADS <= FAN_SHARDS_MAX;
-	return m->hosts > 1 && fits ? set_hosts(c, c->rank.parts.count, m) : 0;
+	return named + parts <= FAN_COMM_MIXED_MAX &&
+	       connections + parts * FAN_EMBEDDED_THREADS <= FAN_SHARDS_MAX;
+}
+
+/* Parts at hosts, beside named switches to which there are `connections`, by as many rails as there
+ * is room for.  How many: none where there would be too many parts or connections even by one,
+ * which all ranks find alike. */
+static unsigned mix(struct fanin_comm *c, struct fan_meeting *m, unsigned connections)
+{
+	unsigned parts = m->hosts * (1 + m->rails);
+	while (m->rails && !fits(c->rank.parts.count, parts, connections))
+		parts = m->hosts * (1 + --m->rails);
+	const bool room = m->hosts > 1 && fits(c->rank.parts.count, parts, connections);
+	return room ? set_hosts(c, c->rank.parts.count, m) : 0;
 }
 
 /* Find out whom to ask: switches, which are then a part each; or a controller, which tells the
@@ -193,7 +202,7 @@ static int fails_to_meet(struct fanin_comm *c, int e)
 /* Open `d`, whose ranks share memory, for the job of `c`. */
 static int open_shared(struct fanin_comm *d, const struct fanin_comm *c)
 {
-	const struct fan_meeting *m = &d->places.ranks;
+	struct fan_meeting *m = &d->places.ranks;
 	d->rank.cfg = c->rank.cfg;
 	d->rank.own = fan_embedded_switch_daemon(c->embedded);
 	d->places.ranks = c->places.ranks;

@@ -163,10 +163,14 @@ uint32_t fan_meeting_take_rate(int32_t word)
 
 /* ---- rails ---- */
 
-/* The further rails of this host, which may sum a part each; none where parts would be too many. */
-static unsigned find_rails(const struct fan_meeting *m, const fan_peer *at, struct fan_rail *rails)
+/* The further rails of this host, which may sum a part each beside `named` switches; none where
+ * parts would be too many. */
+static unsigned find_rails(const struct fan_meeting *m, const fan_peer *at, unsigned named,
+			   struct fan_rail *rails)
 {
-	const unsigned most = FAN_COMM_MIXED_MAX / m->hosts - 1;
+	const unsigned each =
+		named < FAN_COMM_MIXED_MAX ? (FAN_COMM_MIXED_MAX - named) / m->hosts : 0;
+	const unsigned most = each ? each - 1 : 0;
 	fan_peer local = {0};
 	if (m->hosts < 2 || !fan_config_flag("FANIN_RAILS", true))
 		return 0;
@@ -259,7 +263,7 @@ static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan
 	int32_t word[FAN_MEETING_HOSTS_MAX * WORDS] = {0};
 	struct fan_rail rails[FAN_MEETING_RAILS_MAX];
 	unsigned count[FAN_MEETING_HOSTS_MAX];
-	bool all = !named && sw && m->hosts > 1;
+	bool all = sw && m->hosts > 1;
 	uint64_t nonce = fan_clock_nonce();
 	for (unsigned h = 0; h < m->hosts; h++) {
 		if (m->host[h].first != c->rank.cfg.rank)
@@ -269,7 +273,9 @@ static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan
 		else if (!named)
 			word[h * WORDS + PORT] = (int32_t)at->port;
 		if (all && !c->rank.cfg.one_card)
-			word[h * WORDS + PORT] |= (int32_t)find_rails(m, at, rails) << RAILS_BIT;
+			word[h * WORDS + PORT] |=
+				(int32_t)find_rails(m, at, named ? c->rank.parts.count : 0, rails)
+				<< RAILS_BIT;
 		word[h * WORDS + MBPS] = fan_link_rate_to(at);
 		memcpy(word + h * WORDS + NONCE, &nonce, sizeof nonce);
 	}

@@ -352,7 +352,21 @@ bool fan_regroup_forgives(struct fan_rank *c, struct fan_connection *cn, uint64_
 	return true;
 }
 
-/* Who has not answered by now is lost, and with a host's aggregator its rank. */
+/* Does that rank's aggregator answer by another rail? */
+static bool answers_by_another(const struct fan_rank *c, const struct fan_connection *cn)
+{
+	bool answers = false;
+	for (unsigned i = 0; i < c->connections; i++) {
+		const struct fan_connection *other = &c->connection[i];
+		answers |= c->parts.inside[other->part] == c->parts.inside[cn->part] &&
+			   c->parts.rail[other->part] != c->parts.rail[cn->part] &&
+			   fan_worker_welcome(other->w);
+	}
+	return answers;
+}
+
+/* Who has not answered by now is lost, and with a host's aggregator its rank or, if that answers by
+ * another one, the rail: a named switch there may have been missed first. */
 static void check_answers(struct fan_rank *c, uint64_t now_ns)
 {
 	struct fan_regroup *g = c->regroup;
@@ -363,7 +377,7 @@ static void check_answers(struct fan_rank *c, uint64_t now_ns)
 		if (fan_worker_welcome(cn->w) || fan_worker_phase(cn->w) != FAN_W_JOINING ||
 		    now_ns < (back ? g->back_by_ns : g->silent_ns))
 			continue;
-		if (c->parts.inside[cn->part] >= 0 && !back) {
+		if (c->parts.inside[cn->part] >= 0 && !back && !answers_by_another(c, cn)) {
 			fan_rank_blame_for_silence(c, cn->part);
 			fail_for(c, cn, c->fate.blamed);
 		} else {
