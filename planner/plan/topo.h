@@ -98,6 +98,13 @@ uint32_t fan_job_name_bytes(const char *name, uint32_t groups);
  * FAN_E_NOMEM */
 int fan_topo_seal(struct fan_topo *t, struct fan_why *why);
 
+/* The network hangs together; or, with `largest`, only its largest piece stays.  No job is there
+ * yet, and nothing is sealed.
+ *
+ * FAN_E_CONFIG  there are several pieces; `why` names a node of two
+ * FAN_E_NOMEM */
+int fan_topo_whole(struct fan_topo *t, bool largest, struct fan_why *why);
+
 /* Derive `cap` again after a change of rates or background loads. */
 void fan_topo_refresh(struct fan_topo *t);
 

@@ -482,83 +482,6 @@ static int attach_hosts(struct maker *k, const char *word, uint32_t count, enum 
 	return err;
 }
 
-/* The pieces of a network: each has nodes from which no link leads to those of another. */
-struct pieces {
-	uint32_t *of;	       /* of a node: the first node of its piece */
-	uint32_t count, first; /* and the largest one */
-	uint32_t largest;
-};
-
-static bool find_pieces(const struct fan_topo *t, struct pieces *p)
-{
-	uint32_t *size = calloc((size_t)t->nodes + 1, sizeof *size);
-
-	*p = (struct pieces){.of = calloc((size_t)t->nodes + 1, sizeof *p->of)};
-	for (uint32_t i = 0; p->of && i < t->nodes; i++)
-		p->of[i] = i;
-	for (bool more = p->of != NULL; more;) { /* ends: each turn lowers a number */
-		more = false;
-		for (uint32_t i = 0; i < t->links; i++) {
-			uint32_t *a = &p->of[t->link[i].a], *b = &p->of[t->link[i].b];
-			more |= *a != *b;
-			*a = *b = *a < *b ? *a : *b;
-		}
-	}
-	for (uint32_t i = 0; size && p->of && i < t->nodes; i++) {
-		p->count += p->of[i] == i;
-		if (++size[p->of[i]] > p->largest) {
-			p->largest = size[p->of[i]];
-			p->first = p->of[i];
-		}
-	}
-	free(size);
-	return p->count > 0;
-}
-
-/* Drop the nodes that are not of the largest piece, and their links. */
-static void keep_largest(struct fan_topo *t, const struct pieces *p)
-{
-	uint32_t nodes = 0, links = 0, *now = p->of; /* a node's number from here on */
-
-	for (uint32_t i = 0; i < t->links; i++)
-		if (p->of[t->link[i].a] == p->first)
-			t->link[links++] = t->link[i];
-	for (uint32_t i = 0; i < t->nodes; i++) {
-		if (p->of[i] != p->first)
-			continue;
-		t->node[nodes] = t->node[i];
-		now[i] = nodes++;
-	}
-	for (uint32_t i = 0; i < links; i++) {
-		t->link[i].a = now[t->link[i].a];
-		t->link[i].b = now[t->link[i].b];
-	}
-	t->nodes = nodes;
-	t->links = links;
-}
-
-/* Hosts that are spread over a network have to reach each other. */
-static int check_pieces(struct fan_topo *t, bool largest, struct fan_why *why)
-{
-	struct pieces p;
-	uint32_t other = 0;
-	int err = find_pieces(t, &p) ? FAN_OK : FAN_E_NOMEM;
-
-	while (!err && other < t->nodes && p.of[other] == p.first)
-		other++;
-	if (!err && largest)
-		keep_largest(t, &p);
-	else if (!err && p.count > 1)
-		err = fan_why_set(why, FAN_E_CONFIG,
-				  "the network is in %u pieces: %u of its %u nodes hang together "
-				  "with \"%s\", but not \"%s\"; add links, or attach hosts with "
-				  "largest=1 and leave out the rest",
-				  p.count, p.largest, t->nodes, t->node[p.first].name,
-				  t->node[other].name);
-	free(p.of);
-	return err;
-}
-
 int fan_attach(struct fan_topo *t, const struct fan_attach *a, struct fan_why *why)
 {
 	int err = fan_attach_hosts(t, a, why);
@@ -571,7 +494,7 @@ int fan_attach(struct fan_topo *t, const struct fan_attach *a, struct fan_why *w
 int fan_attach_hosts(struct fan_topo *t, const struct fan_attach *a, struct fan_why *why)
 {
 	struct maker k = {.t = t, .m = &a->make, .rng = {a->make.seed}};
-	int err = check_pieces(t, a->make.largest, why);
+	int err = fan_topo_whole(t, a->make.largest, why);
 
 	k.rack = calloc((size_t)t->nodes + 1, sizeof *k.rack);
 	if (!k.rack || err)
