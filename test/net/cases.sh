@@ -9,7 +9,8 @@
 # then sets
 #
 #     prefix            of its namespaces' names; with $$ in it: scripts run side by side
-#     rank_timeout_s    if it uses start_rank
+#     rank_timeout_s    if it uses start_rank or start_ranks
+#     ranks_of          if it uses start_ranks: the host of each rank, by its INDEX
 #     other_namespaces  those that it makes beside PREFIX-sw and PREFIX-wINDEX, by what
 #                       comes behind "PREFIX-"; none unless told
 #
@@ -17,7 +18,7 @@
 #
 #     begin "$@"        first; from here on, whatever happens, what runs is stopped and
 #                       the namespaces and $dir are removed
-#     report            once a case
+#     ended, or report  once a case
 #     summary           last: its status is the script's
 #
 # It gets
@@ -108,6 +109,13 @@ report() { # NAME RESULT(0: ok) [FILE...]
         return "$result"
 }
 
+# The end of a case, as report, with what all have said; nothing of it is left to the next one.
+ended() { # NAME RESULT
+        stop
+        report "$1" "$2" "$dir"/agent* "$dir"/rank* "$dir"/switch* "$dir"/server
+        find "$dir" -mindepth 1 ! -type d -delete
+}
+
 summary() {
         echo "$passed passed, $failed failed, 0 skipped"
         [ $failed -eq 0 ]
@@ -155,6 +163,30 @@ start_rank() { # INDEX COMMAND...
         shift
         start "w$rank" "rank$rank" timeout -k 2 "$rank_timeout_s" "$@"
         ranks="$ranks $!"
+}
+
+# COMMAND as each rank of a job that meets at ADDRESS and PORT.
+start_ranks() { # ADDRESS PORT COMMAND...
+        meets="MASTER_ADDR=$1 MASTER_PORT=$2 WORLD_SIZE=$(echo "$ranks_of" | wc -w)"
+        shift 2
+        number=0
+        for host in $ranks_of; do
+                if own=$(own_of $number "$host"); then
+                        # shellcheck disable=SC2086  # words are wanted
+                        start "w$host" "rank$number" timeout -k 2 "$rank_timeout_s" \
+                                env $meets RANK=$number $own "$@"
+                        ranks="$ranks $!"
+                else
+                        ranks="$ranks -"
+                fi
+                number=$((number + 1))
+        done
+}
+
+# What `env` takes before COMMAND for this rank alone; 1: the rank never comes.  Scripts may define
+# their own.
+own_of() { # RANK HOST
+        :
 }
 
 # The process of rank N of the job.

@@ -41,8 +41,8 @@ rank_timeout_s=400 # many times what any drill may take
 MOMENT_MS=1500
 GAP_MS=300
 TRIES=3
-address=10.77.0.1:7081 spare=10.77.0.254:7081 second=10.77.0.254:7082 third=10.77.0.254:7083
-host_of="0 0 1 1"
+address=10.77.0.1 port=7081 spare=10.77.0.254:7081 second=10.77.0.254:7082 third=10.77.0.254:7083
+ranks_of="0 0 1 1"
 kinds="first other mixed spare one memory stopped"
 GO_ON_S=3 # of a job that goes on
 alive_ms=700 stall_ms=4000
@@ -67,18 +67,7 @@ draw() { # NTH BELOW
 }
 
 start_job() { # FLAGS...
-        start_ranks "$fanin" bench -b 1M --timeout "$stall_ms" --alive "$alive_ms" "$@"
-}
-
-start_ranks() { # COMMAND...
-        number=0
-        for host in $host_of; do
-                start "w$host" "rank$number" timeout -k 2 $rank_timeout_s \
-                        env MASTER_ADDR="${address%:*}" MASTER_PORT="${address#*:}" \
-                        RANK=$number WORLD_SIZE=4 "$@"
-                ranks="$ranks $!"
-                number=$((number + 1))
-        done
+        start_ranks "$address" $port "$fanin" bench -b 1M --timeout "$stall_ms" --alive "$alive_ms" "$@"
 }
 
 # The program of rank N, once there is one.
@@ -158,7 +147,7 @@ goes_on() { # KIND SIGNAL NTH
         [ "$kind" != stopped ] || alive_ms=60000 stall_ms=20000
         start_switches "$kind" || return 1
         if [ "$kind" = shares ]; then
-                start_ranks env FANIN_TIMEOUT_MS=4000 FANIN_ALIVE_MS=700 \
+                start_ranks "$address" $port env FANIN_TIMEOUT_MS=4000 FANIN_ALIVE_MS=700 \
                         "$stream" $GO_ON_S "$dir/json"
         else
                 start_job --seconds $GO_ON_S --json "$dir/json"

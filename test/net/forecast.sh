@@ -65,12 +65,6 @@ sums() {
         grep -q '"by_ring": [0-9.]*[1-9]' "$dir/json" && says links ok "Mb/s in the narrower direction"
 }
 
-ended() { # NAME RESULT
-        stop
-        report "$1" "$2" "$dir"/rank?
-        rm -f "$dir"/*
-}
-
 both=FANIN_SWITCH=10.77.0.4:$port,10.77.0.5:$port
 one=FANIN_SWITCH=10.77.0.4:$port
 

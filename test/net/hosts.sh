@@ -31,34 +31,22 @@ absent= # the rank that never comes; none: all do
 parts=3 # of a tensor: those of the hosts
 switch_flags=
 
-# Ranks 0 .. 3 of a job that meets at the first host, by its address ADDRESS.
+own_of() { # RANK HOST
+        [ "$1" != "$absent" ] || return 1
+        own=$ask rate=1000
+        [ "$1" != "$loner" ] || own=FANIN_LOCAL=0
+        [ "$2" != "$last" ] || rate=250
+        [ -z "$last" ] || own="$own FANIN_LINK_MBPS=$rate"
+        [ "$1" -ne 3 ] || [ -z "$files" ] || own="$own prlimit --nofile=$files:$files"
+        echo "$own"
+}
+
+# A job that meets at the first host, by its address ADDRESS.
 start_job() { # ADDRESS ITERATIONS FLAGS...
         address=$1 iters=$2
         shift 2
-        number=0
-        for host in $ranks_of; do
-                [ "$number" != "$absent" ] || { ranks="$ranks -"; number=$((number + 1)); continue; }
-                json='' own=$ask few=''
-                [ $number -gt 0 ] || json="--json $dir/json"
-                [ "$number" != "$loner" ] || own=FANIN_LOCAL=0
-                rate=1000
-                [ "$host" != "$last" ] || rate=250
-                [ -z "$last" ] || own="$own FANIN_LINK_MBPS=$rate"
-                [ $number -ne 3 ] || [ -z "$files" ] || few="prlimit --nofile=$files:$files"
-                # shellcheck disable=SC2086  # words are wanted
-                start "w$host" "rank$number" timeout -k 2 $rank_timeout_s \
-                        env MASTER_ADDR="$address" MASTER_PORT=$port RANK=$number WORLD_SIZE=4 \
-                        $own $few \
-                        "$fanin" bench -b $bytes -e $bytes -n "$iters" -w 0 $json "$@"
-                ranks="$ranks $!"
-                number=$((number + 1))
-        done
-}
-
-ended() { # NAME RESULT
-        stop
-        report "$1" "$2" "$dir"/rank?
-        rm -f "$dir"/*
+        start_ranks "$address" $port \
+                "$fanin" bench -b $bytes -e $bytes -n "$iters" -w 0 --json "$dir/json" "$@"
 }
 
 sums() { # NAME ADDRESS FLAGS...

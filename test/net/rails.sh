@@ -52,24 +52,8 @@ second_network() {
 start_job() { # ADDRESS ITERATIONS FLAGS...
         address=$1 iters=$2
         shift 2
-        number=0
-        for host in $ranks_of; do
-                json=''
-                [ $number -gt 0 ] || json="--json $dir/json"
-                # shellcheck disable=SC2086  # words are wanted
-                start "w$host" "rank$number" timeout -k 2 $rank_timeout_s \
-                        env MASTER_ADDR="$address" MASTER_PORT=$port RANK=$number \
-                        WORLD_SIZE="$(echo $ranks_of | wc -w)" FANIN_HOSTS=$sum \
-                        "$fanin" bench -b 1M -e 1M -n "$iters" -w 0 $json "$@"
-                ranks="$ranks $!"
-                number=$((number + 1))
-        done
-}
-
-ended() { # NAME RESULT
-        stop
-        report "$1" "$2" "$dir"/rank?
-        rm -f "$dir"/*
+        start_ranks "$address" $port env FANIN_HOSTS=$sum \
+                "$fanin" bench -b 1M -e 1M -n "$iters" -w 0 --json "$dir/json" "$@"
 }
 
 # All ranks have ended well, and what rank 0 says of the shares has PARTS parts, LOST of them lost.

@@ -83,12 +83,6 @@ counted() { # LOG KEY
         awk '{ n += $1 } END { print n + 0 }'
 }
 
-ended() { # NAME RESULT
-        stop
-        report "$1" "$2" "$dir"/rank* "$dir"/switch* "$dir/server"
-        rm -f "$dir"/*
-}
-
 # Few slots, so that fragments meet in them and collide.
 home_inside() { # POLICY FLAGS...
         policy=$1

@@ -36,12 +36,6 @@ launch() { # ARGUMENT...
         done
 }
 
-ended() { # NAME RESULT
-        stop
-        report "$1" "$2" "$dir"/rank?
-        rm -f "$dir"/*
-}
-
 begin "$@"
 unset FANIN_HOSTS # nothing is named
 trap 'rm -rf "/etc/netns/$prefix-w0" "/etc/netns/$prefix-w1"; finish' EXIT
