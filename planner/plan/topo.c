@@ -436,12 +436,18 @@ static void keep_largest(struct fan_topo *t, const struct pieces *p)
 	for (uint32_t i = 0; i < t->links; i++)
 		if (p->of[t->link[i].a] == p->first)
 			t->link[links++] = t->link[i];
+	for (uint32_t i = 0; i < t->nodes; i++)
+		if (t->node[i].parent != FAN_NODE_NONE && p->of[t->node[i].parent] != p->first)
+			t->node[i].parent = FAN_NODE_NONE;
 	for (uint32_t i = 0; i < t->nodes; i++) {
 		if (p->of[i] != p->first)
 			continue;
 		t->node[nodes] = t->node[i];
 		now[i] = nodes++;
 	}
+	for (uint32_t i = 0; i < nodes; i++)
+		if (t->node[i].parent != FAN_NODE_NONE)
+			t->node[i].parent = now[t->node[i].parent];
 	for (uint32_t i = 0; i < links; i++) {
 		t->link[i].a = now[t->link[i].a];
 		t->link[i].b = now[t->link[i].b];

@@ -378,6 +378,35 @@ static void attach__names_pieces(void **state)
 	fan_topo_free(&t);
 }
 
+/* A server's parent is the one of that name also where nodes before it are left out; one that is
+ * left out is nobody's. */
+static void attach__the_largest_piece_keeps_parents(void **state)
+{
+	(void)state;
+	static const char text[] =
+		"{\"nodes\": [{\"name\": \"A\", \"kind\": \"switch\"},"
+		" {\"name\": \"GONE\", \"kind\": \"server\"},"
+		" {\"name\": \"B\", \"kind\": \"switch\"}, {\"name\": \"ROOT\", \"kind\": \"server\"},"
+		" {\"name\": \"P\", \"kind\": \"server\", \"parent\": \"ROOT\"},"
+		" {\"name\": \"Q\", \"kind\": \"server\", \"parent\": \"GONE\"}],"
+		" \"links\": [{\"a\": \"A\", \"b\": \"GONE\", \"gbps\": 1},"
+		" {\"a\": \"ROOT\", \"b\": \"B\", \"gbps\": 1}, {\"a\": \"P\", \"b\": \"B\", \"gbps\": 1},"
+		" {\"a\": \"Q\", \"b\": \"B\", \"gbps\": 1}]}";
+	struct fan_topo t = {0};
+	struct fan_why why = {""};
+	struct fan_attach a;
+	json_t *root = json_loads(text, 0, NULL);
+	assert_int_equal(fan_attach_parse(&a, "workers=2,link=10,largest=1", &why), FAN_OK);
+	assert_int_equal(fan_topo_from_json_attach(&t, root, &a, &why), FAN_OK);
+	json_decref(root);
+	assert_string_equal(t.node[2].name, "P");
+	assert_int_equal(t.node[2].parent, 1);
+	assert_string_equal(t.node[1].name, "ROOT");
+	assert_string_equal(t.node[3].name, "Q");
+	assert_int_equal(t.node[3].parent, FAN_NODE_NONE);
+	fan_topo_free(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -394,6 +423,7 @@ int main(void)
 		cmocka_unit_test(attach__the_seed_decides_and_links_follow),
 		cmocka_unit_test(attach__refuses_with_a_cause),
 		cmocka_unit_test(attach__names_pieces),
+		cmocka_unit_test(attach__the_largest_piece_keeps_parents),
 	};
 	return RUN(tests);
 }
