@@ -370,6 +370,8 @@ static void add_refusal(struct text *t, const struct fan_fault *f, const struct 
 		break;
 	case FAN_E_VERSION: add_version(t, f, a); break;
 	case FAN_E_STOPPED:
+		if (a->server_addr)
+			add(t, "the server %s behind ", a->server_addr);
 		add(t, "the switch %s is being stopped%s", sw,
 		    a->joined ? "" : ", and takes no new jobs");
 		break;

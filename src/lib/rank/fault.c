@@ -5,6 +5,18 @@
 
 #include "rank.h"
 
+/* The aggregator behind the connection's switch, as far as it may be named for `err`; NULL. */
+static const fan_peer *server_of(const struct fan_rank *c, const struct fan_connection *cn, int err)
+{
+	const fan_peer *planned = &c->parts.job[cn->part].aggregator;
+	if (!fan_peer_is_none(&cn->server_addr))
+		return &cn->server_addr;
+	return c->client.on && (err == FAN_E_STOPPED || err == FAN_E_RESTARTED) &&
+			       !fan_peer_is_none(planned)
+		       ? planned
+		       : NULL;
+}
+
 void fan_rank_fault_text(const struct fan_rank *c, const struct fan_connection *cn,
 			 const struct fan_fault *f, char *text, size_t bytes)
 {
@@ -15,13 +27,12 @@ void fan_rank_fault_text(const struct fan_rank *c, const struct fan_connection *
 		snprintf(text, bytes, "%s", why);
 		return;
 	}
-	bool behind = !fan_peer_is_none(&cn->server_addr);
 	assert(cn->part < c->parts.count);
+	const fan_peer *behind = server_of(c, cn, f->err);
 	struct fan_fault_about about = {
 		.job = c->client.on ? c->parts.job[cn->part].name : c->cfg.job,
 		.switch_addr = fan_peer_text(&cn->switch_addr, addr, sizeof addr),
-		.server_addr =
-			behind ? fan_peer_text(&cn->server_addr, server, sizeof server) : NULL,
+		.server_addr = behind ? fan_peer_text(behind, server, sizeof server) : NULL,
 		.rank = (uint16_t)c->cfg.rank,
 		.ranks = (uint16_t)c->cfg.ranks,
 		.global = c->column.global,

@@ -63,6 +63,11 @@ static void fail_by_core(struct fan_rank *c, const struct fan_connection *cn)
 	if (f->err == FAN_E_UNREACHABLE && c->column.global && c->parts.inside[cn->part] >= 0)
 		c->fate.cause = FAN_CAUSE_LOST(0); /* in which that host's aggregator is */
 	fan_rank_fault_text(c, cn, f, text, sizeof text);
+	if (f->err == FAN_E_STOPPED && c->client.on) { /* which may have another server */
+		snprintf(text + strlen(text), sizeof text - strlen(text), "%s",
+			 "; a new communicator of the same job goes on elsewhere");
+		f->err = FAN_E_RESTARTED;
+	}
 	fan_rank_fail(c, f->err, text);
 }
 

@@ -319,7 +319,7 @@ bool fan_plan_client_forgives(struct fan_rank *c, struct fan_connection *cn, uin
 	if (!c->client.on || now_ns >= c->when.join_by_ns)
 		return false;
 	if (!route && f->err != FAN_E_ROUTE && f->err != FAN_E_RANK_TAKEN &&
-	    f->err != FAN_E_RESTARTED)
+	    f->err != FAN_E_RESTARTED && f->err != FAN_E_STOPPED)
 		return false;
 	if (!cn->again_ns)
 		cn->again_ns = now_ns + FAN_PLAN_CLIENT_AGAIN_MS * FAN_MS;

@@ -27,7 +27,8 @@ void fan_plan_client_work(struct fan_rank *c, uint64_t now_ns);
 uint64_t fan_plan_client_deadline(const struct fan_rank *c);
 
 /* Connection `cn` was refused while its job forms.  True: the cause may pass, as after a restart of
- * a switch or while an earlier life of the job ends, and the client will try again. */
+ * a switch, while an earlier life of the job ends, or until the controller has another server than
+ * the one that is being stopped; and the client will try again. */
 bool fan_plan_client_forgives(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns);
 
 /* Write what it waits for to `text`, `bytes` bytes. */

@@ -99,6 +99,10 @@ static void fault_text__stopped_and_other_versions(void **state)
 	assert_text(&f, &a, "the switch 10.0.0.1:5000 is being stopped");
 	a.joined = false;
 	assert_text(&f, &a, "the switch 10.0.0.1:5000 is being stopped, and takes no new jobs");
+	a.joined = true;
+	a.server_addr = "10.0.0.9:5000";
+	assert_text(&f, &a,
+		    "the server 10.0.0.9:5000 behind the switch 10.0.0.1:5000 is being stopped");
 	a.rank = 4;
 	f = (struct fan_fault){.err = FAN_E_VERSION, .desc_a = 3, .desc_b = 2};
 	assert_text(
