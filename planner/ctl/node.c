@@ -36,6 +36,15 @@ static void is_gone(struct fan_ctl *c, uint32_t node, const char *cause)
 		ctl_job_lost_aggregator(c, node, "is gone");
 }
 
+static void hang_up(struct fan_ctl *c, struct ctl_node *n)
+{
+	const uint32_t old = n->conn;
+
+	n->conn = CTL_NONE;
+	memset(&c->conn[old], 0, sizeof c->conn[old]);
+	c->o.close(c->o.ctx, old);
+}
+
 /* ---- hello ---- */
 
 struct hello {
@@ -135,12 +144,8 @@ void ctl_node_hello(struct fan_ctl *c, uint32_t conn, const json_t *line)
 	if (!may_be(c, conn, &h, node))
 		return;
 	struct ctl_node *n = &c->node[node];
-	if (n->conn != CTL_NONE) { /* silent: it is the same daemon, whose line broke */
-		uint32_t old = n->conn;
-		n->conn = CTL_NONE;
-		memset(&c->conn[old], 0, sizeof c->conn[old]);
-		c->o.close(c->o.ctx, old);
-	}
+	if (n->conn != CTL_NONE) /* silent: it is the same daemon, whose line broke */
+		hang_up(c, n);
 	was_here(c, node, &h);
 	bool moved = n->state != CTL_NEVER && strcmp(n->listen, h.listen) != 0;
 	c->conn[conn].kind = CTL_CONN_NODE;
@@ -204,8 +209,11 @@ void ctl_node_line(struct fan_ctl *c, uint32_t conn, const json_t *line)
 		ctl_route_answer(c, node, json_integer_value(ok), NULL);
 	} else if (json_is_integer(error)) {
 		ctl_route_answer(c, node, json_integer_value(error), why ? why : "for no reason");
+	} else if (json_is_true(json_object_get(line, "stopping"))) {
+		hang_up(c, n);
+		is_gone(c, node, "it is being stopped");
 	} else {
-		ctl_refuse(c, conn, "\"%s\": expected health, ok or error", n->name);
+		ctl_refuse(c, conn, "\"%s\": expected health, ok, error or stopping", n->name);
 	}
 }
 
@@ -240,10 +248,7 @@ void ctl_node_tick(struct fan_ctl *c)
 	for (uint32_t i = 0; i < c->nodes; i++) {
 		struct ctl_node *n = &c->node[i];
 		if (n->conn != CTL_NONE && c->now_ns - n->heard_ns >= FAN_CTL_SILENT_MS * CTL_MS) {
-			uint32_t old = n->conn;
-			n->conn = CTL_NONE;
-			memset(&c->conn[old], 0, sizeof c->conn[old]);
-			c->o.close(c->o.ctx, old);
+			hang_up(c, n);
 			is_gone(c, i, "it is silent");
 		} else if (n->cut_ns && c->now_ns - n->cut_ns >= FAN_CTL_BACK_MS * CTL_MS) {
 			is_gone(c, i, "its line was cut");

@@ -467,8 +467,11 @@ static void *run(void *arg)
 				      {.fd = a->udp.fd, .events = POLLIN}};
 		if (poll(p, 3, fan_clock_timeout_ms(deadline(a), -1)) < 0 && errno != EINTR)
 			return NULL;
-		if (p[0].revents)
+		if (p[0].revents) {
+			if (open && a->said_hello)
+				(void)send_json(a, json_pack("{sb}", "stopping", 1));
 			return NULL;
+		}
 		see_neighbours(a);
 		if (open)
 			turn(a, p[1].revents);

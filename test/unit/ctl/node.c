@@ -132,6 +132,20 @@ static void node__server_may_come_back(void **state)
 	assert_int_equal(rig.c->job[0].life, 0);
 }
 
+/* Nothing is waited for: its jobs begin again at once. */
+static void node__server_that_is_stopped_has_gone(void **state)
+{
+	(void)state;
+	rig_work();
+	rig_say(4, "{\"stopping\":true}");
+	assert_int_equal(rig.c->node[4].state, CTL_GONE);
+	assert_true(rig.closed[4]);
+	assert_int_equal(rig.c->job[0].life, 1);
+	assert_true(rig_noted("server PS is gone: it is being stopped"));
+	rig_hello(4, "server", "PS", 2, ""); /* by the connection's number, which is free */
+	assert_int_equal(rig.c->node[4].state, CTL_UP);
+}
+
 static void node__server_that_began_anew_has_lost_all(void **state)
 {
 	(void)state;
@@ -152,7 +166,7 @@ static void node__health_is_kept(void **state)
 	assert_int_equal(rig.c->node[0].drops, 0);
 	assert_int_equal(rig.c->node[0].passed, 0);
 	rig_say(0, "{\"what\":1}");
-	assert_true(rig_refused(0, "expected health, ok or error"));
+	assert_true(rig_refused(0, "expected health, ok, error or stopping"));
 	assert_int_equal(rig.c->node[0].state, CTL_GONE);
 }
 
@@ -432,6 +446,7 @@ int main(void)
 		RIG_TEST(node__a_pause_is_not_silence),
 		RIG_TEST(node__deadlines_are_told),
 		RIG_TEST(node__server_may_come_back),
+		RIG_TEST(node__server_that_is_stopped_has_gone),
 		RIG_TEST(node__server_that_began_anew_has_lost_all),
 		RIG_TEST(node__health_is_kept),
 		RIG_TEST(link__daemons_are_told_whom_to_ask),
