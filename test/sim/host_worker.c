@@ -356,6 +356,7 @@ void host_job_free(struct host_job *j)
 {
 	for (unsigned i = 0; i < j->ops; i++) {
 		free(j->op[i].expect);
+		free(j->op[i].near);
 		free(j->result[i]);
 	}
 }

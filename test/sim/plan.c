@@ -185,6 +185,9 @@ static void draw_mismatch(struct plan *p, struct fan_rng *r)
 	op->mode = FAN_NATIVE;
 	op->dtype = op->wire = FAN_INT32;
 	op->count = rng_range(r, 1, 3000);
+	j->op[p->other_at].style = TENSOR_PLAIN;
+	free(j->op[p->other_at].near);
+	j->op[p->other_at].near = NULL;
 	struct fan_op *other = &p->other.op;
 	p->other = j->op[p->other_at];
 	p->other.expect = NULL;

@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GUARD_BYTE   0xa5
-#define BLOCK8_RANKS 127  /* whose sums of -1, 0 and 1 are exact */
-#define OUT_BYTE     0x5c /* what an output holds before the operation */
+#define GUARD_BYTE	 0xa5
+#define BLOCK8_RANKS	 127	  /* whose sums of -1, 0 and 1 are exact */
+#define BLOCK8_ROUNDINGS 4	  /* of a rank, two aggregators, and what a sum of them grows by */
+#define BLOCK8_LEAST	 0x1p-110 /* below, blocks are zeros */
+#define OUT_BYTE	 0x5c	  /* what an output holds before the operation */
 
 static bool is_half(enum fan_dtype d)
 {
@@ -55,13 +57,16 @@ void tensor_draw(struct tensor_op *o, struct fan_rng *r, unsigned ranks, uint64_
 	if (o->op.op == FAN_BARRIER)
 		o->op.count = 0;
 	bool floats = is_float(o->op.dtype) && o->op.dtype != FAN_FLOAT64;
-	bool blocks = o->op.op == FAN_SUM && o->op.mode == FAN_NATIVE && floats &&
-		      ranks <= BLOCK8_RANKS && o->seed % 3 == 0;
+	bool sums = o->op.op == FAN_SUM || (o->op.op == FAN_AVG && o->seed % 2);
+	bool blocks = sums && o->op.mode == FAN_NATIVE && floats && ranks <= BLOCK8_RANKS &&
+		      o->seed % 3 == 0;
 	if (blocks)
 		o->op.wire = FAN_BLOCK8;
 	o->style = fan_rng_below(r, 3) == 0 && !blocks ? TENSOR_SPECIALS : TENSOR_PLAIN;
 	if (o->op.mode == FAN_FIXED && fan_rng_below(r, 2))
 		o->style = TENSOR_WILD;
+	if (blocks && o->seed % 2)
+		o->style = TENSOR_ROUNDED;
 	o->in_place = fan_rng_below(r, 2);
 }
 
@@ -91,6 +96,20 @@ static double wild(const struct tensor_op *o, uint64_t h, uint64_t i)
 	}
 }
 
+/* Stretches of 150 elements have a magnitude, which ranks differ in by up to 16. */
+static double around(const struct tensor_op *o, uint64_t h, uint64_t i)
+{
+	uint64_t character = hash(key_of(o, 999), i / 150);
+	double unit = (double)(int32_t)(h >> 32) * 0x1p-31;
+	int most = o->op.dtype == FAN_FLOAT16 ? 4 : 100;
+	int e = (int)(character % (2 * (unsigned)most + 1)) - most - (int)(h % 5);
+	if (h % 499 == 0)
+		return h / 499 % 2 ? (double)NAN : (double)INFINITY;
+	if (character % 7 == 0)
+		return character % 2 ? 0 : unit * 0x1p-140;
+	return (double)(float)ldexp(unit, e);
+}
+
 /* The element as a number; floating types only. */
 static double number(const struct tensor_op *o, uint64_t key, uint64_t i)
 {
@@ -101,6 +120,8 @@ static double number(const struct tensor_op *o, uint64_t key, uint64_t i)
 	}
 	if (o->style == TENSOR_WILD)
 		return (double)(float)wild(o, h, i);
+	if (o->style == TENSOR_ROUNDED)
+		return around(o, h, i);
 	int drawn = (int)(h >> 20 & 0xffff);
 	if (o->op.wire == FAN_BLOCK8)
 		return drawn % 3 - 1;
@@ -306,9 +327,95 @@ static void expect_fixed(const struct tensor_op *o, const struct tensor_job *job
 	free(block);
 }
 
+/* The element as it lies in the tensor. */
+static double stored(const struct tensor_op *o, uint64_t key, uint64_t i)
+{
+	double v = number(o, key, i);
+	return is_half(o->op.dtype) ? tensor_half_to(tensor_half_from(v, o->op.dtype), o->op.dtype)
+				    : v;
+}
+
+/* For each element the largest finite magnitude of every block that it may be in: of three rows of
+ * a block's length, since blocks begin where their fragment does. */
+static double *largest_near(const struct tensor_op *o, uint64_t key)
+{
+	uint64_t rows = o->op.count / FAN_BLOCK8_ELEMENTS + 1;
+	double *row = calloc(rows + 2, sizeof *row), *near = calloc(o->op.count + 1, sizeof *near);
+	for (uint64_t i = 0; i < o->op.count; i++) {
+		double *most = &row[i / FAN_BLOCK8_ELEMENTS + 1], x = fabs(stored(o, key, i));
+		*most = isfinite(x) && x > *most ? x : *most;
+	}
+	for (uint64_t i = 0; i < o->op.count; i++) {
+		const double *at = &row[i / FAN_BLOCK8_ELEMENTS];
+		near[i] = fmax(at[0], fmax(at[1], at[2]));
+	}
+	free(row);
+	return near;
+}
+
+static bool special_near(const struct tensor_op *o, uint64_t i)
+{
+	const double *sum = o->expect;
+	uint64_t end =
+		i + FAN_BLOCK8_ELEMENTS < o->op.count ? i + FAN_BLOCK8_ELEMENTS : o->op.count;
+	for (uint64_t k = i < FAN_BLOCK8_ELEMENTS ? 0 : i + 1 - FAN_BLOCK8_ELEMENTS; k < end; k++)
+		if (isnan(sum[k]))
+			return true;
+	return false;
+}
+
+/* Sums, NaN where a rank has a special, and what their roundings are measured by. */
+static void expect_rounded(struct tensor_op *o, unsigned ranks, const uint64_t *key)
+{
+	double *sum = o->expect, divisor = o->op.op == FAN_AVG ? ranks : 1;
+	o->near = calloc(o->op.count + 1, sizeof *o->near);
+	memset(sum, 0, o->op.count * sizeof *sum);
+	for (unsigned r = 0; r < ranks; r++) {
+		double *near = largest_near(o, key[r]);
+		for (uint64_t i = 0; i < o->op.count; i++) {
+			double x = stored(o, key[r], i);
+			sum[i] += (isfinite(x) ? x : (double)NAN) / divisor;
+			o->near[i] += near[i] / divisor;
+		}
+		free(near);
+	}
+}
+
+/* Has every element been rounded by no more than the blocks on its way allow? */
+static bool rounded_right(const struct tensor_op *o, const uint8_t *got)
+{
+	const double *sum = o->expect;
+	for (uint64_t i = 0; i < o->op.count; i++, got += fan_dtype_bytes(o->op.dtype)) {
+		float f;
+		memcpy(&f, got, is_half(o->op.dtype) ? 2 : sizeof f);
+		double v = is_half(o->op.dtype) ? tensor_half_to(fan_get16(got), o->op.dtype)
+						: (double)f;
+		double most = o->near[i] * BLOCK8_ROUNDINGS / 127 + BLOCK8_LEAST;
+		if (is_half(o->op.dtype))
+			most += fabs(sum[i]) / 128 + 0x1p-24;
+		if (isnan(v) ? !special_near(o, i) : !(fabs(v - sum[i]) <= most))
+			return false;
+	}
+	return true;
+}
+
+/* What rounding took from a rank's elements: they were whole when they were sent last. */
+static bool lost_right(const struct tensor *t, const struct tensor_op *o, uint16_t rank)
+{
+	double *near = largest_near(o, key_of(o, rank));
+	bool right = true;
+	for (uint64_t i = 0; i < o->op.count; i++) {
+		double most = near[i] / 127 + BLOCK8_LEAST;
+		right &= fabs((double)t->lost[i]) <= most; /* false if it has not been set */
+	}
+	free(near);
+	return right;
+}
+
 void tensor_expect(struct tensor_op *o, const struct tensor_job *job)
 {
-	o->expect = malloc(o->op.count * element_bytes(o) + 1);
+	bool is_rounded = o->style == TENSOR_ROUNDED;
+	o->expect = malloc(o->op.count * (is_rounded ? sizeof(double) : element_bytes(o)) + 1);
 	if (o->op.op == FAN_BCAST && !is_float(o->op.dtype)) {
 		fill(o, o->op.root, o->expect);
 		return;
@@ -316,9 +423,12 @@ void tensor_expect(struct tensor_op *o, const struct tensor_job *job)
 	uint64_t *key = malloc(sizeof *key * job->ranks);
 	for (unsigned r = 0; r < job->ranks; r++)
 		key[r] = key_of(o, (uint16_t)r);
+	if (is_rounded)
+		expect_rounded(o, job->ranks, key);
 	if (o->op.mode == FAN_FIXED)
 		expect_fixed(o, job, key);
-	for (uint64_t i = 0; i < o->op.count && o->op.mode != FAN_FIXED; i++) {
+	bool one_by_one = !is_rounded && o->op.mode != FAN_FIXED;
+	for (uint64_t i = 0; i < o->op.count && one_by_one; i++) {
 		if (o->op.op == FAN_BCAST)
 			put_float(o, i, number(o, key_of(o, o->op.root), i));
 		else if (is_float(o->op.dtype))
@@ -347,6 +457,11 @@ void tensor_open(struct tensor *t, const struct tensor_op *o, uint16_t rank, str
 	t->copy = malloc(t->bytes + 1);
 	memcpy(t->copy, t->in_mem + TENSOR_GUARD, t->bytes);
 	*op = o->op;
+	if (o->style == TENSOR_ROUNDED) {
+		t->lost = malloc(o->op.count * sizeof *t->lost + 1);
+		memset(t->lost, 0xff, o->op.count * sizeof *t->lost); /* NaN */
+		op->error = t->lost;
+	}
 	op->in = t->in_mem + TENSOR_GUARD;
 	op->out = t->out_mem + TENSOR_GUARD;
 	if (op->op == FAN_BCAST && rank != op->root && !o->in_place)
@@ -362,6 +477,7 @@ void tensor_close(struct tensor *t)
 		free(t->out_mem);
 	free(t->in_mem);
 	free(t->copy);
+	free(t->lost);
 	memset(t, 0, sizeof *t);
 }
 
@@ -423,6 +539,11 @@ const char *tensor_check(const struct tensor *t, const struct tensor_op *o, uint
 	bool kept = !o->in_place || !result;
 	if (kept && memcmp(t->copy, t->in_mem + TENSOR_GUARD, t->bytes) != 0)
 		return "changed its input";
+	if (o->style == TENSOR_ROUNDED) {
+		if (exact && result && !rounded_right(o, result))
+			return "a result that is rounded too far";
+		return lost_right(t, o, rank) ? NULL : "not what rounding took";
+	}
 	if (exact && result && !same_values(o, result))
 		return "wrong result";
 	return NULL;

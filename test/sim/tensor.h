@@ -3,7 +3,8 @@
  *
  * Inputs follow from (seed, rank, index).  The expected result is computed element by
  * element in doubles or wide integers from the definitions, not with the core's
- * loops.  Native float inputs are small integers, so that sums are exact in any order. */
+ * loops.  Native float inputs are small integers, so that sums are exact in any order, but for
+ * TENSOR_ROUNDED: all ranks' bits are the same there, whatever was lost and sent again. */
 #ifndef TEST_SIM_TENSOR_H
 #define TEST_SIM_TENSOR_H
 
@@ -20,6 +21,7 @@ enum tensor_style {
 	TENSOR_PLAIN,	 /* small integers; any bits for integer types */
 	TENSOR_SPECIALS, /* some NaN and infinities among them */
 	TENSOR_WILD,	 /* fixed mode: all magnitudes, denormals to FLT_MAX, by stretches */
+	TENSOR_ROUNDED,	 /* eight bits: likewise, with specials; within bounds, the same bits */
 };
 
 struct tensor_job { /* what a reference depends on beside the operation */
@@ -32,7 +34,8 @@ struct tensor_op {
 	uint64_t seed;
 	enum tensor_style style;
 	bool in_place;
-	void *expect; /* op.count elements; tensor_expect makes it */
+	void *expect; /* op.count elements; tensor_expect makes it; TENSOR_ROUNDED: as doubles */
+	double *near; /* TENSOR_ROUNDED: what the ranks' largest around each element add up to */
 };
 
 /* Draw an operation of at most `elements` elements. */
@@ -45,6 +48,7 @@ void tensor_expect(struct tensor_op *o, const struct tensor_job *job);
 struct tensor {
 	uint8_t *in_mem, *out_mem; /* with guards; the same when in place */
 	uint8_t *copy;		   /* of the input */
+	float *lost;		   /* TENSOR_ROUNDED: what rounding took from it */
 	size_t bytes;
 };
 
