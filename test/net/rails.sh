@@ -17,7 +17,7 @@
 # had as many parts as it says; or when the ranks that are left say who is gone.
 #
 #     test/net/rails.sh [-a] [FANIN]     FANIN: the program (build/fanin); -a: also what happens when a
-#                                        network fails, in four minutes
+#                                        network fails, in three minutes
 #
 # Prints one line a case and a summary.  Exit code 0, 1, or 77 when namespaces cannot be made
 # here (SKIPPED says why).
@@ -146,6 +146,50 @@ at_switch() { # both|first HOSTS COMMAND...
         sum=1
 }
 
+# A group that forms while host 1 is cut off, which nobody has noticed, and one that forms then of
+# the ranks MEMBERS: each has PARTS parts, half of which are lost.
+groups_form() { # NAME MEMBERS PARTS...
+        cat >"$dir/groups.py" <<EOF
+import array, os, sys, time
+import fanin
+
+members = [$2]
+comm = fanin.Communicator(alive=3, timeout=30)
+
+def sums(group, ranks):
+    for _ in range(3):
+        data = array.array("f", [comm.rank + 1.0]) * 300000
+        group.allreduce(data)
+        assert set(data) == {float(sum(ranks) + len(ranks))}, data[0]
+    return [part.lost for part in group.parts()]
+
+everybody = list(range(comm.size))
+assert not any(sums(comm, everybody))
+print("formed", flush=True)
+while not os.path.exists("$dir/cut"):
+    time.sleep(0.1)
+shown = [sums(comm.group("early", everybody), everybody)]
+if comm.rank in members:
+    shown.append(sums(comm.group("later", members), members))
+for lost in filter(None, shown):
+    print(len(lost), "parts,", sum(lost), "lost", flush=True)
+sums(comm, everybody)
+os._exit(0)
+EOF
+        start_ranks 10.77.0.1 $port env FANIN_HOSTS=$sum PYTHONPATH="$here/../../python" \
+                FANIN_LIBRARY="$(dirname "$fanin")/src/libfanin.so.0" python3 "$dir/groups.py"
+        wait_said formed
+        cut q 1
+        : >"$dir/cut"
+        name=$1
+        shift 2
+        result=0
+        wait_ranks || result=1
+        [ "$(cat "$dir"/rank? | grep 'parts,' | sort -u | tr -d '\n')" = "$*" ] || result=1
+        mend q 1
+        ended "$name" $result
+}
+
 all=0
 [ "${1:-}" != -a ] || { all=1; shift; }
 begin "$@"
@@ -166,11 +210,16 @@ unset FANIN_RAILS
 begins_cut "a host does not reach the others by the second one: the first does" 3
 ranks_of="0 0 1 2"
 sums "ranks of a host share memory" 6 10.77.0.1
+ranks_of="0 1 2"
 at_switch first 1 sums "hosts sum by both networks beside a switch in one" 7 10.77.0.1
 at_switch both 1 sums "hosts sum by both networks beside a switch in both" 8 10.77.0.1
 at_switch both 1 fails "hosts beside a switch, one is cut off the first network" p "" 400 8 4
+groups_form "groups form when a host has been cut off the second network" "0, 1" "4 parts, 2 lost6 parts, 3 lost"
+ranks_of="0 0 1 1"
+groups_form "and where ranks share memory" "1, 3" "4 parts, 2 lost"
 [ "$all" = 1 ] || { summary; exit; }
 
+ranks_of="0 0 1 2"
 fails "ranks share memory, a host is cut off the second network" q "" 400 6 3
 ranks_of="0 1 2"
 fails "a host is cut off the second network" q "" 400 6 3

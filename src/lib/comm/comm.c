@@ -274,10 +274,11 @@ static void trace_join(struct fanin_comm *c, uint64_t begin_ns)
 void fan_comm_complete(struct fanin_comm *c)
 {
 	atomic_store(&c->rank.met, true);
-	c->places.count = *c->rank.cfg.controller_addr
-				  ? 0
-				  : c->rank.parts.count; /* a controller's parts change */
-	for (unsigned k = 0; k < c->places.count; k++) {
+	const unsigned known = c->places.count; /* of a group, which may have lost some */
+	c->places.count = *c->rank.cfg.controller_addr ? 0 /* a controller's parts change */
+			  : known		       ? known
+						       : c->rank.parts.count;
+	for (unsigned k = known; k < c->places.count; k++) {
 		c->places.part[k] =
 			(struct fan_rank_part){c->rank.parts.job[k].at, c->rank.parts.inside[k],
 					       c->rank.parts.mbps[k], c->rank.parts.rail[k]};

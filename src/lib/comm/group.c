@@ -3,7 +3,8 @@
  *
  * A group is a job of its own at the aggregators that its ranks know already, so it needs no
  * meeting: ranks of one host exchange nothing but the segment that they share, and between hosts
- * there is one JOIN for each part.  Its window is small, so that many groups fit a switch. */
+ * there is one JOIN for each part, but for parts that its parent has lost.  Its window is small, so
+ * that many groups fit a switch. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -116,6 +117,8 @@ static void find_parts(struct fanin_comm *g, const struct fan_comm_places *p, co
 			continue;
 		if (part.inside >= 0)
 			part.inside = place_of(ranks, count, part.inside);
+		g->rank.parts.of[g->rank.parts.count] = (uint8_t)k;
+		g->places.part[g->places.count++] = part;
 		fan_rank_add_part(&g->rank, &part, "");
 	}
 }
@@ -137,6 +140,8 @@ static int open_group(struct fanin_comm *g, const struct fanin_comm *of,
 	find_hosts(&g->places.ranks, &places->ranks, ranks, count, g->rank.cfg.job);
 	find_parts(g, places, ranks, count);
 	g->rank.server_addr = of->rank.server_addr;
+	if (places == &of->places) /* else what is left of them */
+		g->rank.parent = &of->rank;
 	snprintf(g->switch_text, sizeof g->switch_text, "%s", of->switch_text);
 	if (shares_memory(g, of))
 		return fan_comm_share_memory(g, together);

@@ -162,6 +162,7 @@ static int open_net(struct fan_rank *c, const struct fan_meeting *m, unsigned co
 		.global = l->owner,
 		.host_first = l->first,
 		.rank_at = (const uint16_t(*)[FAN_HOST_RANKS_MAX])l->rank_at,
+		.gone = l->s ? &l->s->rank[me].gone : NULL,
 	};
 	return fan_rank_create_column(c, &cfg, &column, me, &l->net);
 }
@@ -229,6 +230,16 @@ static int net_not_open(struct fan_rank *c, int error)
 const struct fan_rank *fan_host_comm_net(const struct fan_host_comm *l)
 {
 	return l->net;
+}
+
+/* What any column of this host has lost, this rank's or not. */
+static uint64_t gone(const struct fan_rank *c)
+{
+	const struct fan_host_segment *s = c->host->s;
+	uint64_t all = 0;
+	for (unsigned i = 0; i < s->ranks; i++)
+		all |= atomic_load(&s->rank[i].gone);
+	return all;
 }
 
 static void release(struct fan_rank *c)
@@ -506,6 +517,7 @@ static const struct fan_rank_kind by_memory = {
 	.attend = attend,
 	.join_on = join_on,
 	.look = look,
+	.gone = gone,
 	.release = release,
 };
 

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -35,6 +36,8 @@ static int open_all(struct fan_rank *c)
 	int e = open_events(c);
 	if (!e && *c->cfg.controller_addr)
 		fan_plan_client_init(c);
+	if (!e)
+		fan_regroup_prepare(c);
 	return e;
 }
 
@@ -57,12 +60,18 @@ static void look(struct fan_rank *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
+static uint64_t gone(const struct fan_rank *c)
+{
+	return atomic_load(&c->gone);
+}
+
 static void release(struct fan_rank *c)
 {
 	for (unsigned i = 0; i < FAN_SHARDS_MAX; i++)
 		fan_connection_close(&c->connection[i]);
 	fan_plan_client_free(c);
 	fan_regroup_free(c->regroup);
+	fan_regroup_free(c->prepared);
 	if (c->thread.epoll_fd >= 0)
 		close(c->thread.epoll_fd);
 	if (c->thread.wake_fd >= 0)
@@ -76,6 +85,7 @@ const struct fan_rank_kind fan_rank_by_sockets = {
 	.run = fan_rank_loop,
 	.wake = wake,
 	.look = look,
+	.gone = gone,
 	.release = release,
 };
 
@@ -92,6 +102,8 @@ int fan_rank_create_column(const struct fan_rank *of, const struct fan_config *c
 	c->cfg = *cfg;
 	c->own = of->own;
 	c->trace = of->trace; /* which outlives it */
+	c->parent = of->parent;
+	memcpy(c->parts.of, of->parts.of, sizeof c->parts.of);
 	fan_rank_set_column(c, column);
 	c->idle.call = of->kind->join_on;
 	c->idle.arg = of->host;

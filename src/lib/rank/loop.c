@@ -373,6 +373,7 @@ static void work(struct fan_rank *c)
 		end_done(c); /* first: the news of a failure may have come with the last result */
 	fan_plan_client_work(c, now_ns);
 	fan_regroup_work(c, now_ns);
+	fan_regroup_follow(c, now_ns);
 	if (!c->fate.leaving) {
 		check_connections(c, now_ns);
 		start_ops(c, now_ns);

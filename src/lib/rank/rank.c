@@ -69,6 +69,11 @@ unsigned fan_rank_connections(const struct fan_rank *c)
 	return connections;
 }
 
+uint64_t fan_rank_gone(const struct fan_rank *c)
+{
+	return c->kind->gone ? c->kind->gone(c) : 0;
+}
+
 int fan_rank_refuse(struct fan_rank *c, int error, const char *why)
 {
 	assert(error != FAN_OK && error != FAN_E_PENDING);

@@ -59,7 +59,8 @@ struct fan_rank_kind {
 	/* The others are NULL where they do not apply.  The caller of `op`, which is queued, does
 	 * the rank's work until it has ended, or it is `until_ns`. */
 	void (*attend)(struct fan_rank *rank, struct fanin_op *op, uint64_t until_ns);
-	void (*join_on)(void *host); /* a rank of it is being joined, as `idle` */
+	void (*join_on)(void *host);		       /* a rank of it is being joined, as `idle` */
+	uint64_t (*gone)(const struct fan_rank *rank); /* fan_rank_gone */
 };
 
 /* A rank whose job is one of several, with a rank for each host; none: all zero. */
@@ -68,6 +69,7 @@ struct fan_rank_column {
 	const uint16_t *global;	    /* the ranks of the job, by rank of this one */
 	const uint16_t *host_first; /* the first rank of each host */
 	const uint16_t (*rank_at)[FAN_HOST_RANKS_MAX]; /* by host and number there */
+	_Atomic uint64_t *gone; /* where it tells its host which parts are lost */
 };
 
 /* The thread, and what it sleeps on. */
@@ -148,6 +150,7 @@ struct fan_rank_parts {
 	uint32_t mbps[FAN_PARTS_MAX];	/* rate of that host's link; 0: not known */
 	uint8_t rail[FAN_PARTS_MAX];	/* by which of that host's networks */
 	unsigned shards[FAN_PARTS_MAX]; /* of its switches; 0: not known yet */
+	uint8_t of[FAN_PARTS_MAX]; /* of a group, before any is lost: their numbers at `parent` */
 };
 
 struct fan_rank_ops {
@@ -180,6 +183,8 @@ struct fan_rank {
 	const struct fan_rank_kind *kind;
 	struct fan_host_comm *host;	 /* of a kind that shares memory; NULL: by sockets */
 	const struct fan_meeting *hosts; /* of the ranks, once `met`; NULL: not known */
+	const struct fan_rank
+		*parent; /* of a group that forms: what that has lost; NULL: nothing */
 	struct fan_rank_column column;
 	struct fan_daemon *own;	 /* the aggregator in this process, which outlives it; NULL: none */
 	struct fan_trace *trace; /* NULL: nobody traces */
@@ -200,7 +205,8 @@ struct fan_rank {
 
 	atomic_int error; /* 0, or its cause of failure: then `sentence` is constant */
 	char sentence[FAN_FAULT_TEXT_BYTES];
-	atomic_uint ops_open; /* operations started and not ended */
+	atomic_uint ops_open;  /* operations started and not ended */
+	_Atomic uint64_t gone; /* bit i: its part number i is lost */
 
 	/* Used by the thread alone. */
 	struct fan_rank_parts parts;
@@ -208,8 +214,9 @@ struct fan_rank {
 	struct fan_connection connection[FAN_SHARDS_MAX];
 	unsigned connections;
 	struct fan_share_meter meter;
-	struct fan_regroup *regroup; /* NULL: the job ends with any of its aggregators */
-	fan_peer server_addr;	     /* none: not given */
+	struct fan_regroup *regroup;  /* NULL: the job ends with any of its aggregators */
+	struct fan_regroup *prepared; /* of a group that forms, as `regroup` will be; NULL: none */
+	fan_peer server_addr;	      /* none: not given */
 	fan_peer controller_addr;
 	struct fan_plan_client client;
 	struct fan_connection_io *io;
@@ -263,6 +270,9 @@ struct fan_part_shown fan_rank_part_shown(const struct fan_rank *c, unsigned k, 
 
 /* Any thread: the connections with which it became ready. */
 unsigned fan_rank_connections(const struct fan_rank *c);
+
+/* Any thread: bit i: part number i is lost, and the others go on (regroup.h). */
+uint64_t fan_rank_gone(const struct fan_rank *c);
 
 /* In a child of fork(), to which the communicator does not belong. */
 bool fan_rank_is_forked(const struct fan_rank *c);

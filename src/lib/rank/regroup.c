@@ -37,13 +37,12 @@ static void keep_results(struct fan_rank *c)
 		fan_connection_keep(&c->connection[i]);
 }
 
-void fan_regroup_enable(struct fan_rank *c)
+/* What `c` was before any part is lost; NULL: no memory. */
+static struct fan_regroup *begin_with(const struct fan_rank *c)
 {
-	if (c->regroup || !may_regroup(c))
-		return;
-	struct fan_regroup *g = c->regroup = calloc(1, sizeof *g);
+	struct fan_regroup *g = calloc(1, sizeof *g);
 	if (!g)
-		return;
+		return NULL;
 	g->all = c->parts.count;
 	g->back = -1;
 	fan_hello_init(&g->hello);
@@ -52,6 +51,21 @@ void fan_regroup_enable(struct fan_rank *c)
 							c->parts.mbps[k], c->parts.rail[k]};
 		g->number[k] = (uint8_t)k;
 	}
+	return g;
+}
+
+void fan_regroup_enable(struct fan_rank *c)
+{
+	if (c->regroup)
+		return;
+	c->regroup = c->prepared;
+	c->prepared = NULL;
+	c->parent = NULL;
+	if (!c->regroup && may_regroup(c))
+		c->regroup = begin_with(c);
+	if (!c->regroup)
+		return;
+	c->meter.news = true; /* parts have their numbers */
 	keep_results(c);
 }
 
@@ -138,28 +152,38 @@ static void stop_connections(struct fan_rank *c, int number, uint64_t now_ns)
 	}
 }
 
-/* Close the connections that joined before another part was lost. */
-static void drop_connections(struct fan_rank *c, int number, uint64_t now_ns)
+/* Close the connections that joined before another part was lost; the others are told `cause`. */
+static void drop_connections(struct fan_rank *c, int cause, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < c->connections; i++) {
 		struct fan_connection *cn = &c->connection[i];
 		if (!cn->w)
 			continue;
-		fan_worker_leave(cn->w, now_ns, FAN_CAUSE_GONE(number), nobody);
+		fan_worker_leave(cn->w, now_ns, cause, nobody);
 		cn->news = true;
 		fan_connection_send(cn, c->io, now_ns);
 		fan_connection_close(cn);
 	}
 }
 
-/* The parts that are left, in jobs that tell which are not. */
-static void take_parts(struct fan_rank *c)
+static void forget_connections(struct fan_rank *c)
 {
-	struct fan_regroup *g = c->regroup;
-	char suffix[32];
-	snprintf(suffix, sizeof suffix, "!%llx", (unsigned long long)g->gone);
+	memset(c->connection, 0, sizeof c->connection);
+	memset(c->parts.shards, 0, sizeof c->parts.shards);
+	c->connections = 0;
+}
+
+/* The parts that are left, in jobs that tell which are not. */
+static void take_parts(struct fan_rank *c, struct fan_regroup *g)
+{
+	char suffix[32] = "";
+	if (g->turns)
+		snprintf(suffix, sizeof suffix, "!%llx", (unsigned long long)g->gone);
 	if (g->turns != (unsigned)__builtin_popcountll(g->gone)) /* this set may have been before */
 		snprintf(suffix, sizeof suffix, "!%llx.%x", (unsigned long long)g->gone, g->turns);
+	atomic_store(&c->gone, g->gone);
+	if (c->column.gone)
+		atomic_store(c->column.gone, g->gone);
 	c->parts.count = 0;
 	for (unsigned n = 0; n < g->all; n++) {
 		const struct fan_regroup_part *p = &g->first[n];
@@ -196,13 +220,11 @@ static void begin(struct fan_rank *c, int number, int err, const char *why, uint
 		stop_ops(c);
 		stop_connections(c, number, now_ns);
 	} else {
-		drop_connections(c, number, now_ns);
+		drop_connections(c, FAN_CAUSE_GONE(number), now_ns);
 	}
 	g->phase = FAN_REGROUP_JOINS;
-	memset(c->connection, 0, sizeof c->connection);
-	memset(c->parts.shards, 0, sizeof c->parts.shards);
-	c->connections = 0;
-	take_parts(c);
+	forget_connections(c);
+	take_parts(c, g);
 	g->look_ns = now_ns + LOOK_NS;
 	g->silent_ns = now_ns + alive_ns;
 	g->until_ns =
@@ -215,6 +237,45 @@ static void begin(struct fan_rank *c, int number, int err, const char *why, uint
 		fan_rank_open_parts(c, now_ns);
 	else
 		fan_rank_fail(c, err, g->why);
+}
+
+/* ---- groups that form ---- */
+
+/* Of the parts those that the parent has lost; none where that would be all. */
+static uint64_t gone_at_parent(const struct fan_rank *c)
+{
+	const uint64_t gone = fan_rank_gone(c->parent);
+	uint64_t mine = 0;
+	for (unsigned n = 0; n < c->prepared->all; n++)
+		mine |= (gone >> c->parts.of[n] & 1) << n;
+	return mine == (UINT64_C(1) << c->prepared->all) - 1 ? 0 : mine;
+}
+
+void fan_regroup_prepare(struct fan_rank *c)
+{
+	struct fan_regroup *g = c->parent && may_regroup(c) ? begin_with(c) : NULL;
+	c->prepared = g;
+	if (!g)
+		return;
+	g->gone = gone_at_parent(c);
+	g->turns = g->gone != 0;
+	take_parts(c, g);
+}
+
+void fan_regroup_follow(struct fan_rank *c, uint64_t now_ns)
+{
+	struct fan_regroup *g = c->prepared;
+	if (!g || c->ready || c->fate.leaving || atomic_load(&c->error))
+		return;
+	const uint64_t gone = gone_at_parent(c);
+	if (gone == g->gone)
+		return;
+	g->gone = gone;
+	g->turns = gone != 0;
+	drop_connections(c, FAN_OK, now_ns);
+	forget_connections(c);
+	take_parts(c, g);
+	fan_rank_open_parts(c, now_ns);
 }
 
 /* ---- losses ---- */

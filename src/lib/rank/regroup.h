@@ -43,6 +43,11 @@ struct fanin_op;
 /* From now on the communicator goes on without named switches that die, if it can: it has others,
  * and no plan, server or run-ahead. */
 void fan_regroup_enable(struct fan_rank *c);
+
+/* A group that forms joins at the aggregators that its parent has not lost: before the rank's
+ * thread begins, and in each round of it until all have joined. */
+void fan_regroup_prepare(struct fan_rank *c);
+void fan_regroup_follow(struct fan_rank *c, uint64_t now_ns);
 void fan_regroup_free(struct fan_regroup *g);
 
 /* Connection `cn` has failed.  True: that does not end the communicator, or this has done so. */
