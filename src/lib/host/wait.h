@@ -9,7 +9,7 @@
 /* All zero at first. */
 struct fan_host_wait {
 	unsigned sleeps;      /* waits to come that do without yields */
-	unsigned sleeps_next; /* after the last fast or slow yields */
+	unsigned sleeps_next; /* after the last yields that did not help */
 };
 
 /* Until FAN_HOST_WORK of `l` has rung, which it had `heard` times, for `ms` at most. */
