@@ -190,6 +190,25 @@ EOF
         ended "$name" $result
 }
 
+# The doctors of all ranks measure both networks, and the forecast has both.
+foreseen() { # NAME
+        start_ranks 10.77.0.1 $port env FANIN_HOSTS=$sum \
+                "$fanin" doctor --count 20 --bytes 4M --json "$dir/json"
+        wait_ranks && python3 - "$dir/json" <<EOF
+import json, sys
+
+found = {check["name"]: check.get("values") for check in json.load(open(sys.argv[1]))["checks"]}
+rates = [found["links"]["host_mbps"], *found["links"]["rail_mbps"]]
+least = sum(min(rail) for rail in rates)
+# by one network 2 (n - 1) / n times the tensor at half of that rate, by both at all of it
+most_ms = 2 * found["forecast"]["bytes"] * 8e-3 / least
+assert len(rates) == 2 and [len(rail) for rail in rates] == [3, 3], rates
+assert found["forecast"]["ms"] < most_ms or found["forecast"]["by_window"], found
+assert found["allreduce"]["wrong"] == 0
+EOF
+        ended "$1" $?
+}
+
 all=0
 [ "${1:-}" != -a ] || { all=1; shift; }
 begin "$@"
@@ -217,6 +236,8 @@ at_switch both 1 fails "hosts beside a switch, one is cut off the first network"
 groups_form "groups form when a host has been cut off the second network" "0, 1" "4 parts, 2 lost6 parts, 3 lost"
 ranks_of="0 0 1 1"
 groups_form "and where ranks share memory" "1, 3" "4 parts, 2 lost"
+ranks_of="0 1 2"
+foreseen "doctors measure both networks"
 [ "$all" = 1 ] || { summary; exit; }
 
 ranks_of="0 0 1 2"

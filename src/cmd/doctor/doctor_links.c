@@ -11,6 +11,8 @@
 #include "doctor.h"
 #include "net/clock.h"
 
+_Static_assert(FAN_FORECAST_RAILS_MAX == FAN_MEETING_RAILS_MAX, "all of them count");
+
 #define STREAM_NS   (200 * FAN_MS)
 #define WINDOW	    64
 #define WINDOWS_ALL 256 /* of all hosts together, at a switch */
@@ -50,13 +52,14 @@ static bool stream(struct doctor *d, const fan_peer *to, unsigned window, uint16
 	return doctor_group_add(d, per_s, g->meeting.hosts);
 }
 
-/* Rates in both directions of streams to the host `shift` places on. */
-static bool stream_on(struct doctor *d, unsigned shift, double *up, double *down)
+/* Rates in both directions of streams to the host `shift` places on, by network `rail`. */
+static bool stream_on(struct doctor *d, unsigned rail, unsigned shift, double *up, double *down)
 {
 	const struct fan_meeting *m = &d->group.meeting;
 	const unsigned n = m->hosts;
+	const struct fan_meeting_host *to = &m->host[(d->group.host + shift) % n];
 	int32_t per_s[FAN_MEETING_HOSTS_MAX];
-	if (!stream(d, &m->host[(d->group.host + shift) % n].aggregator, WINDOW, FAN_ECHO_MIN,
+	if (!stream(d, rail ? &to->rail[rail - 1].at : &to->aggregator, WINDOW, FAN_ECHO_MIN,
 		    per_s))
 		return false;
 	for (unsigned h = 0; h < n; h++) {
@@ -70,15 +73,26 @@ static bool stream_on(struct doctor *d, unsigned shift, double *up, double *down
 	return true;
 }
 
-static bool measure_hosts(struct doctor *d, double *up, double *down)
+static bool measure_hosts(struct doctor *d, unsigned rail, double *up, double *down)
 {
 	const unsigned n = d->group.meeting.hosts, shift[] = {1, n - 1, 2};
 	for (unsigned i = 0; i < sizeof shift / sizeof *shift && n > 1; i++) {
 		bool known = (i == 1 && n == 2) || (i == 2 && n < 4);
-		if (!known && !stream_on(d, shift[i], up, down))
+		if (!known && !stream_on(d, rail, shift[i], up, down))
 			return false;
 	}
 	return true;
+}
+
+/* By which of its networks this host reaches named switch `k`; 0: by the first one. */
+static uint8_t rail_to(const struct doctor *d, unsigned k)
+{
+	const struct fan_meeting *m = &d->group.meeting;
+	const unsigned by = fan_udp_interface_to(&d->named[k], NULL);
+	for (unsigned j = 0; j < m->rails && by; j++)
+		if (by == fan_udp_interface_to(&m->host[d->group.host].rail[j].at, NULL))
+			return (uint8_t)(j + 1);
+	return 0;
 }
 
 /* The rate of named switch `k`, whose link all hosts share. */
@@ -108,29 +122,46 @@ static bool measure_switch(struct doctor *d, unsigned k, double *up, double *dow
 }
 
 /* The rates of all hosts as text, "200, 200, 50", or the least and the most. */
-static void list_hosts(const struct fan_forecast_net *n, char *text, size_t bytes)
+static void list_hosts(const struct fan_forecast_net *n, const double *host_mbps, char *text,
+		       size_t bytes)
 {
-	double least = n->host_mbps[0], most = least;
+	double least = host_mbps[0], most = least;
 	size_t used = 0;
 	for (unsigned h = 1; h < n->hosts; h++) {
-		least = n->host_mbps[h] < least ? n->host_mbps[h] : least;
-		most = n->host_mbps[h] > most ? n->host_mbps[h] : most;
+		least = host_mbps[h] < least ? host_mbps[h] : least;
+		most = host_mbps[h] > most ? host_mbps[h] : most;
 	}
 	snprintf(text, bytes, "%.0f to %.0f", least, most);
 	for (unsigned h = 0; h < n->hosts && n->hosts <= SHOWN_MAX && used < bytes; h++)
 		used += (size_t)snprintf(text + used, bytes - used, "%s%.0f", h ? ", " : "",
-					 n->host_mbps[h]);
+					 host_mbps[h]);
+}
+
+static json_t *rates_json(const double *rate, unsigned count)
+{
+	json_t *all = json_array();
+	for (unsigned i = 0; i < count; i++)
+		json_array_append_new(all, json_real(rate[i]));
+	return all;
 }
 
 static void tell_links(struct doctor *d)
 {
 	struct fan_forecast_net *n = &d->net;
-	char hosts[LIST_BYTES], switches[LIST_BYTES] = "", at[DOCTOR_ADDRESS_BYTES];
+	char hosts[LIST_BYTES], rails[LIST_BYTES] = "", switches[LIST_BYTES] = "";
+	char at[DOCTOR_ADDRESS_BYTES];
 	size_t used = 0;
-	json_t *of_hosts = json_array(), *of_switches = json_array();
-	list_hosts(n, hosts, sizeof hosts);
-	for (unsigned h = 0; h < n->hosts; h++)
-		json_array_append_new(of_hosts, json_real(n->host_mbps[h]));
+	json_t *of_rails = json_array(), *of_switches = json_array();
+	list_hosts(n, n->host_mbps, hosts, sizeof hosts);
+	for (unsigned j = 0; j < n->rails; j++) {
+		char more[LIST_BYTES / 2];
+		list_hosts(n, n->rail_mbps[j], more, sizeof more);
+		if (used < sizeof rails)
+			used += (size_t)snprintf(rails + used, sizeof rails - used, "%s%s",
+						 j ? "; " : "; by further networks: ", more);
+		json_array_append_new(of_rails, rates_json(n->rail_mbps[j], n->hosts));
+	}
+	used = 0;
 	for (unsigned k = 0; k < n->switches && used < sizeof switches; k++) {
 		bool wide = n->switch_mbps[k] >= FAN_FORECAST_WIDE;
 		json_array_append_new(of_switches,
@@ -145,9 +176,10 @@ static void tell_links(struct doctor *d)
 	}
 	struct doctor_finding *f = doctor_find(
 		d, "links", DOCTOR_OK,
-		"Mb/s in the narrower direction, hosts in the order of their ranks: %s%s", hosts,
-		switches);
-	doctor_value(f, "host_mbps", of_hosts);
+		"Mb/s in the narrower direction, hosts in the order of their ranks: %s%s%s", hosts,
+		rails, switches);
+	doctor_value(f, "host_mbps", rates_json(n->host_mbps, n->hosts));
+	doctor_value(f, "rail_mbps", of_rails);
 	doctor_value(f, "switch_mbps", of_switches);
 }
 
@@ -170,27 +202,34 @@ static bool exchange_paths(struct doctor *d)
 	return true;
 }
 
-/* An unmeasured direction does not count, and a host without a measured one gets the usual rate; a
- * switch that takes what all hosts send counts as wide as they are. */
-static bool complete(struct fan_forecast_net *n, const double *up, const double *down)
+/* Of one network.  An unmeasured direction does not count, and a host without a measured one gets
+ * the usual rate.  False: no host has one. */
+static bool narrower(double *mbps, unsigned hosts, const double *up, const double *down)
 {
 	struct fan_forecast_net known = {.hosts = 0};
-	double all = 0;
-	for (unsigned h = 0; h < n->hosts; h++) {
+	for (unsigned h = 0; h < hosts; h++) {
 		bool narrow_up = down[h] <= 0 || (up[h] > 0 && up[h] < down[h]);
-		n->host_mbps[h] = narrow_up ? up[h] : down[h];
-		if (n->host_mbps[h] > 0)
-			known.host_mbps[known.hosts++] = n->host_mbps[h];
+		mbps[h] = narrow_up ? up[h] : down[h];
+		if (mbps[h] > 0)
+			known.host_mbps[known.hosts++] = mbps[h];
 	}
-	for (unsigned h = 0; h < n->hosts && known.hosts; h++) {
-		if (n->host_mbps[h] <= 0)
-			n->host_mbps[h] = fan_forecast_usual_mbps(&known);
-		all += n->host_mbps[h];
-	}
-	for (unsigned k = 0; k < n->switches; k++)
+	for (unsigned h = 0; h < hosts && known.hosts; h++)
+		if (mbps[h] <= 0)
+			mbps[h] = fan_forecast_usual_mbps(&known);
+	return known.hosts > 0;
+}
+
+/* A switch that takes what all hosts send there counts as wide as they are. */
+static void widen(struct fan_forecast_net *n)
+{
+	for (unsigned k = 0; k < n->switches; k++) {
+		const unsigned rail = n->switch_rail[k];
+		double all = 0;
+		for (unsigned h = 0; h < n->hosts; h++)
+			all += rail ? n->rail_mbps[rail - 1][h] : n->host_mbps[h];
 		if (n->switch_mbps[k] >= WIDE * all)
 			n->switch_mbps[k] = FAN_FORECAST_WIDE;
-	return known.hosts > 0;
+	}
 }
 
 /* Without other ranks, the rates to the named switches and back. */
@@ -228,7 +267,8 @@ void doctor_check_links(struct doctor *d)
 {
 	const struct fan_meeting *m = &d->group.meeting;
 	struct fan_forecast_net *n = &d->net;
-	double up[FAN_MEETING_HOSTS_MAX] = {0}, down[FAN_MEETING_HOSTS_MAX] = {0};
+	double up[1 + FAN_MEETING_RAILS_MAX][FAN_MEETING_HOSTS_MAX] = {{0}};
+	double down[1 + FAN_MEETING_RAILS_MAX][FAN_MEETING_HOSTS_MAX] = {{0}};
 	if (!d->group.wanted && d->named_count && !d->no_path && d->mtu &&
 	    fan_clock_ns() < d->deadline_ns)
 		check_alone(d);
@@ -238,12 +278,20 @@ void doctor_check_links(struct doctor *d)
 	n->switches = d->named_count;
 	for (unsigned h = 0; h < m->hosts; h++)
 		n->ranks[h] = m->host[h].ranks;
-	if (!measure_hosts(d, up, down))
-		return;
-	for (unsigned k = 0; k < n->switches; k++)
-		if (!measure_switch(d, k, up, down))
+	for (unsigned j = 0; j <= m->rails; j++)
+		if (!measure_hosts(d, j, up[j], down[j]))
 			return;
-	d->links_known = complete(n, up, down) && !d->silent_switch;
+	for (unsigned k = 0; k < n->switches; k++) {
+		n->switch_rail[k] = rail_to(d, k);
+		if (!measure_switch(d, k, up[n->switch_rail[k]], down[n->switch_rail[k]]))
+			return;
+	}
+	bool known = narrower(n->host_mbps, m->hosts, up[0], down[0]);
+	n->rails = m->rails;
+	for (unsigned j = 0; j < n->rails; j++)
+		known &= narrower(n->rail_mbps[j], m->hosts, up[j + 1], down[j + 1]);
+	widen(n);
+	d->links_known = known && !d->silent_switch;
 	if (d->links_known)
 		tell_links(d);
 	else if (m->hosts > 1 && !d->silent_switch)

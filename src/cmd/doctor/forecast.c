@@ -173,6 +173,57 @@ static double ring_ns(const struct fan_forecast_net *n, uint64_t bytes)
 	       (ranks - 1) * n->rtt_ns;
 }
 
+/* ---- several networks ---- */
+
+/* Number `rail` alone. */
+static void take_rail(struct fan_forecast_net *one, const struct fan_forecast_net *n, unsigned rail)
+{
+	*one = *n;
+	one->rails = one->switches = 0;
+	if (rail)
+		memcpy(one->host_mbps, n->rail_mbps[rail - 1], sizeof one->host_mbps);
+	for (unsigned k = 0; k < n->switches; k++)
+		if (n->switch_rail[k] == rail)
+			one->switch_mbps[one->switches++] = n->switch_mbps[k];
+}
+
+/* Network `rail`, whose forecast is `of`, has share `share` of the tensor. */
+static void add_shares(struct fan_forecast *f, const struct fan_forecast_net *n, unsigned rail,
+		       const struct fan_forecast *of, double share)
+{
+	for (unsigned h = 0; h < n->hosts; h++)
+		f->host_share[h] += share * of->host_share[h];
+	for (unsigned k = 0, i = 0; k < n->switches; k++)
+		if (n->switch_rail[k] == rail)
+			f->switch_share[k] = share * of->switch_share[i++];
+}
+
+/* Of all networks, one of which may have nobody who sums. */
+static double by_links(struct fan_forecast *f, const struct fan_forecast_net *n, double wire_bytes)
+{
+	struct fan_forecast of[1 + FAN_FORECAST_RAILS_MAX] = {{0}};
+	double ns[1 + FAN_FORECAST_RAILS_MAX], weight[1 + FAN_FORECAST_RAILS_MAX], all = 0;
+	double longest = 0;
+	assert(n->rails <= FAN_FORECAST_RAILS_MAX);
+	for (unsigned j = 0; j <= n->rails; j++) {
+		struct fan_forecast_net one;
+		take_rail(&one, n, j);
+		const unsigned parts = one.switches + hosts_that_sum(&one);
+		ns[j] = weight[j] = 0;
+		if (!parts)
+			continue;
+		ns[j] = n->even_shares ? by_even_shares(&of[j], &one, wire_bytes)
+				       : by_best_shares(&of[j], &one, wire_bytes);
+		weight[j] = n->even_shares ? parts : 1 / ns[j];
+		all += weight[j];
+	}
+	for (unsigned j = 0; j <= n->rails; j++) {
+		add_shares(f, n, j, &of[j], weight[j] / all);
+		longest = fmax(longest, ns[j] * weight[j] / all);
+	}
+	return longest;
+}
+
 void fan_forecast(struct fan_forecast *f, const struct fan_forecast_net *n, uint64_t bytes)
 {
 	memset(f, 0, sizeof *f);
@@ -182,8 +233,7 @@ void fan_forecast(struct fan_forecast *f, const struct fan_forecast_net *n, uint
 	if (n->hosts == 1 && (n->shares_memory || !n->switches))
 		return;
 	const double wire_bytes = framed(n, bytes);
-	const double links = n->even_shares ? by_even_shares(f, n, wire_bytes)
-					    : by_best_shares(f, n, wire_bytes);
+	const double links = by_links(f, n, wire_bytes);
 	const double windows = by_windows(f, n, bytes);
 	f->by_window = windows > links;
 	f->ns = fmax(links, windows) + n->rtt_ns;
@@ -237,8 +287,11 @@ static bool change(struct fan_forecast_net *n, struct fan_gain *g)
 		return g->mbps < FAN_FORECAST_NARROW * usual;
 	case FAN_GAIN_HOST_LINKS:
 		g->mbps = 2 * n->host_mbps[host];
-		for (unsigned h = 0; h < n->hosts; h++)
+		for (unsigned h = 0; h < n->hosts; h++) {
 			n->host_mbps[h] *= 2;
+			for (unsigned j = 0; j < n->rails; j++)
+				n->rail_mbps[j][h] *= 2;
+		}
 		return true;
 	case FAN_GAIN_SWITCH_LINK:
 		if (!n->switches)
@@ -249,12 +302,16 @@ static bool change(struct fan_forecast_net *n, struct fan_gain *g)
 	case FAN_GAIN_SPARE:
 		if (n->switches == FAN_FORECAST_SWITCHES_MAX)
 			return false;
+		n->switch_rail[n->switches] = 0;
 		g->mbps = n->switch_mbps[n->switches++] = usual;
 		return true;
 	case FAN_GAIN_BOX:
 		g->mbps = usual;
-		n->switches = 1;
-		n->switch_mbps[0] = FAN_FORECAST_WIDE;
+		n->switches = 1 + n->rails;
+		for (unsigned k = 0; k < n->switches; k++) {
+			n->switch_mbps[k] = FAN_FORECAST_WIDE;
+			n->switch_rail[k] = (uint8_t)k;
+		}
 		return true;
 	case FAN_GAIN_KINDS: break;
 	}

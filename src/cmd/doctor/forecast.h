@@ -7,6 +7,9 @@
  * (n - m) g S as results; it gets as much.  A ring over N ranks, neighbours on one host, sends 2 (N
  * - 1) / N S over each host's link.
  *
+ * Where all hosts have further networks (net/rails.h), each carries a share of the tensor, so that
+ * all are done at the same time, or with even shares one for each part.
+ *
  * Pure: rates, round trips and windows are the caller's, and nothing is measured here. */
 #ifndef FAN_CMD_DOCTOR_FORECAST_H
 #define FAN_CMD_DOCTOR_FORECAST_H
@@ -18,6 +21,7 @@
 
 #define FAN_FORECAST_HOSTS_MAX	  FAN_SHARDS_MAX /* as hosts that have aggregators */
 #define FAN_FORECAST_SWITCHES_MAX FAN_SHARDS_MAX
+#define FAN_FORECAST_RAILS_MAX	  3
 #define FAN_FORECAST_GAIN	  1.02 /* least gain that is reported */
 #define FAN_FORECAST_NARROW	  0.9  /* of the usual rate: below, a link is narrow */
 #define FAN_FORECAST_WIDE	  1e9  /* Mb/s: a link that never decides */
@@ -29,11 +33,14 @@ struct fan_forecast_net {
 	/* rate of its link in the narrower direction, with all headers, above 0 */
 	double host_mbps[FAN_FORECAST_HOSTS_MAX];
 	double switch_mbps[FAN_FORECAST_SWITCHES_MAX];
-	bool sums[FAN_FORECAST_HOSTS_MAX]; /* it has an aggregator, for a share */
-	bool shares_memory;		   /* the ranks of a host send one stream */
-	bool even_shares;		   /* shares do not follow the network */
-	unsigned payload;		   /* bytes of a tensor in a full frame */
-	double rtt_ns;			   /* while the network is idle */
+	unsigned rails; /* further networks of all hosts */
+	double rail_mbps[FAN_FORECAST_RAILS_MAX][FAN_FORECAST_HOSTS_MAX]; /* as host_mbps, there */
+	uint8_t switch_rail[FAN_FORECAST_SWITCHES_MAX]; /* its network; 0: the first one */
+	bool sums[FAN_FORECAST_HOSTS_MAX];		/* it has an aggregator, for a share */
+	bool shares_memory;				/* the ranks of a host send one stream */
+	bool even_shares;				/* shares do not follow the network */
+	unsigned payload;				/* bytes of a tensor in a full frame */
+	double rtt_ns;					/* while the network is idle */
 	double window_bytes; /* of tensors, that a stream may have in flight; 0: not known */
 };
 

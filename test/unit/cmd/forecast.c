@@ -179,6 +179,61 @@ static void forecast__even_shares_wait_for_the_slowest(void **state)
 	is(tensors(&n), 2.8);
 }
 
+/* The gain of this kind, or fail. */
+static struct fan_gain gain_of(const struct fan_forecast_net *n, enum fan_gain_kind kind, double *x)
+{
+	struct fan_gain gain[FAN_GAIN_KINDS];
+	struct fan_forecast f;
+	fan_forecast(&f, n, BYTES);
+	unsigned count = fan_forecast_gains(gain, &f, n, BYTES);
+	*x = 0;
+	for (unsigned i = 0; i < count; i++) {
+		assert_true(!i || gain[i].ns >= gain[i - 1].ns);
+		assert_true(f.ns >= FAN_FORECAST_GAIN * gain[i].ns);
+		if (gain[i].kind == kind) {
+			*x = f.ns / gain[i].ns;
+			return gain[i];
+		}
+	}
+	return (struct fan_gain){0};
+}
+
+static void add_rail(struct fan_forecast_net *n, double mbps)
+{
+	for (unsigned h = 0; h < n->hosts; h++)
+		n->rail_mbps[n->rails][h] = mbps;
+	n->rails++;
+}
+
+static void forecast__rails_carry_shares(void **state)
+{
+	(void)state;
+	struct fan_forecast_net n = net(4, 1, 0);
+	double x;
+	add_rail(&n, MBPS);
+	is(tensors(&n), 0.75);
+	is(ring(&n), 1.5); /* by the first one */
+	add_rail(&n, MBPS / 2);
+	is(tensors(&n), 0.6);
+	n.even_shares = true;
+	is(tensors(&n), 1); /* a third by the slow one */
+	n = net(4, 1, 1);
+	n.switch_mbps[0] = FAN_FORECAST_WIDE;
+	add_rail(&n, MBPS); /* in which it has no port */
+	is(tensors(&n), 0.6);
+	gain_of(&n, FAN_GAIN_BOX, &x);
+	is(x, 0.6 / 0.5);
+	hosts_sum(&n, false);
+	is(tensors(&n), 1);
+	n = net(4, 1, 2);
+	n.switch_mbps[0] = n.switch_mbps[1] = FAN_FORECAST_WIDE;
+	n.switch_rail[1] = 1;
+	add_rail(&n, MBPS);
+	is(tensors(&n), 0.5);
+	n.switch_mbps[1] = MBPS; /* 1 + 1 / (4 / 3) */
+	is(tensors(&n), 1 / 1.75);
+}
+
 static void forecast__one_host_has_no_link(void **state)
 {
 	(void)state;
@@ -205,25 +260,6 @@ static void forecast__round_trips_count(void **state)
 	fan_forecast(&far, &n, 1024);
 	assert_true(far.by_window);
 	is(far.ns, 4e6);
-}
-
-/* The gain of this kind, or fail. */
-static struct fan_gain gain_of(const struct fan_forecast_net *n, enum fan_gain_kind kind, double *x)
-{
-	struct fan_gain gain[FAN_GAIN_KINDS];
-	struct fan_forecast f;
-	fan_forecast(&f, n, BYTES);
-	unsigned count = fan_forecast_gains(gain, &f, n, BYTES);
-	*x = 0;
-	for (unsigned i = 0; i < count; i++) {
-		assert_true(!i || gain[i].ns >= gain[i - 1].ns);
-		assert_true(f.ns >= FAN_FORECAST_GAIN * gain[i].ns);
-		if (gain[i].kind == kind) {
-			*x = f.ns / gain[i].ns;
-			return gain[i];
-		}
-	}
-	return (struct fan_gain){0};
 }
 
 static void forecast__gains(void **state)
@@ -268,6 +304,7 @@ int main(void)
 		cmocka_unit_test(forecast__host_without_an_aggregator_sums_nothing),
 		cmocka_unit_test(forecast__narrow_link_decides),
 		cmocka_unit_test(forecast__even_shares_wait_for_the_slowest),
+		cmocka_unit_test(forecast__rails_carry_shares),
 		cmocka_unit_test(forecast__one_host_has_no_link),
 		cmocka_unit_test(forecast__round_trips_count),
 		cmocka_unit_test(forecast__gains),
