@@ -150,8 +150,8 @@ struct ctl_job {
 	uint32_t *worker; /* by rank: node */
 	struct ctl_rank *rank;
 	uint32_t servers;
-	uint32_t *server;
-	uint32_t life; /* times that it has begun again */
+	uint32_t *server; /* of a group: one below each parent, of which it uses one at a time */
+	uint32_t life;	  /* times that it has begun again */
 	enum ctl_job_state state;
 	bool announced;	   /* that its routes are there has been noted */
 	uint32_t restores; /* how many route numbers wait in `restore` for its parts */
@@ -250,6 +250,9 @@ uint32_t ctl_job_named(const struct fan_ctl *c, const char *name);
 
 /* Is it called so, or a group of the job that is? */
 bool ctl_job_is_of(const struct ctl_job *j, const char *name);
+
+/* Are they groups of one job? */
+bool ctl_job_is_beside(const struct ctl_job *a, const struct ctl_job *b);
 
 /* node.c: daemons */
 
@@ -365,6 +368,10 @@ static inline bool ctl_is_used(const struct ctl_node *n)
 {
 	return n->state == CTL_UP && !n->drained;
 }
+
+/* The parent whose servers sum for the job's groups: that of those that have begun; or, if none
+ * has, the first that may be used with all of its servers; CTL_NONE: there is none. */
+uint32_t ctl_group_parent(const struct fan_ctl *c, const struct ctl_job *j);
 
 /* Take a switch or server out of use, or back.  FAN_E_CONFIG with `why`. */
 int ctl_drain_set(struct fan_ctl *c, const char *name, bool drained, struct fan_why *why);

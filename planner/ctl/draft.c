@@ -59,29 +59,42 @@ static json_t *links_json(const struct ctl_draft *d)
 	return list;
 }
 
-/* Is the server there, and who adds up what it sums? */
-static bool serves(const struct ctl_draft *d, uint32_t server)
+/* The parent of its servers that are planned with; CTL_NONE: none, or it is whole. */
+static uint32_t parent_of(const struct ctl_draft *d, const struct ctl_job *j)
 {
-	const uint32_t parent = d->c->node[server].parent;
+	const uint32_t parent = j->groups ? ctl_group_parent(d->c, j) : CTL_NONE;
 
-	return is_up(d, server) && (parent == CTL_NONE || is_up(d, parent));
+	return j->groups && d->all_up && parent == CTL_NONE ? d->c->node[j->server[0]].parent
+							    : parent;
+}
+
+static int nobody_serves(struct ctl_draft *d, const struct ctl_job *j)
+{
+	if (j->groups)
+		return fan_why_set(&d->why, FAN_E_CONFIG,
+				   "no parent of its %u servers is there with all who sum below it",
+				   j->servers);
+	return fan_why_set(&d->why, FAN_E_CONFIG, "none of its %u servers is there", j->servers);
 }
 
 static int add_job(struct ctl_draft *d, json_t *list, uint32_t job)
 {
 	const struct ctl_job *j = &d->c->job[job];
+	const uint32_t parent = parent_of(d, j);
 	json_t *said = json_copy(j->said), *servers = json_array();
 
-	for (uint32_t i = 0; i < j->servers; i++)
-		if (serves(d, j->server[i]))
-			json_array_append_new(servers, json_string(d->c->node[j->server[i]].name));
+	for (uint32_t i = 0; i < j->servers; i++) {
+		const struct ctl_node *n = &d->c->node[j->server[i]];
+		if (is_up(d, j->server[i]) && n->parent == parent &&
+		    (parent == CTL_NONE ? !j->groups : is_up(d, parent)))
+			json_array_append_new(servers, json_string(n->name));
+	}
 	bool any = json_array_size(servers) > 0;
 	json_object_set_new(said, "servers", servers);
+	json_object_del(said, "spares");
 	d->job_of[json_array_size(list)] = job;
 	json_array_append_new(list, said);
-	return any ? FAN_OK
-		   : fan_why_set(&d->why, FAN_E_CONFIG, "none of its %u servers is there",
-				 j->servers);
+	return any ? FAN_OK : nobody_serves(d, j);
 }
 
 static int make_topo(struct ctl_draft *d)

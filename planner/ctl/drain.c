@@ -12,10 +12,49 @@
 
 #include "ctl_priv.h"
 
-/* Can the job begin again without this server?  Of a group's, and their parent, none is spare. */
+/* ---- parents of groups ---- */
+
+/* Can it add up what all servers below it sum, without `node`? */
+static bool adds_up(const struct fan_ctl *c, uint32_t parent, uint32_t node)
+{
+	for (uint32_t i = 0; i < c->nodes; i++)
+		if ((i == parent || c->node[i].parent == parent) &&
+		    (i == node || !ctl_is_used(&c->node[i])))
+			return false;
+	return true;
+}
+
+static uint32_t parent_without(const struct fan_ctl *c, const struct ctl_job *j, uint32_t node)
+{
+	for (uint32_t i = 0; i < j->servers; i++)
+		if (adds_up(c, c->node[j->server[i]].parent, node))
+			return c->node[j->server[i]].parent;
+	return CTL_NONE;
+}
+
+uint32_t ctl_group_parent(const struct fan_ctl *c, const struct ctl_job *j)
+{
+	for (uint32_t i = 0; i < c->jobs; i++) {
+		const struct ctl_job *k = &c->job[i];
+		const json_t *tree = json_array_get(k->trees, 0);
+		if (k->state == CTL_JOB_FREE || !tree || !ctl_job_is_beside(j, k))
+			continue;
+		const uint32_t server =
+			ctl_node_named(c, json_string_value(json_object_get(tree, "server")));
+		if (server != CTL_NONE)
+			return c->node[server].parent;
+	}
+	return parent_without(c, j, CTL_NONE);
+}
+
+/* ---- who is taken out ---- */
+
+/* Can the job begin again without this server? */
 static bool has_other(const struct fan_ctl *c, const struct ctl_job *j, uint32_t node)
 {
-	for (uint32_t i = 0; i < j->servers && !j->groups; i++)
+	if (j->groups)
+		return parent_without(c, j, node) != CTL_NONE;
+	for (uint32_t i = 0; i < j->servers; i++)
 		if (j->server[i] != node && ctl_is_used(&c->node[j->server[i]]))
 			return true;
 	return false;

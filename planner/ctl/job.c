@@ -419,7 +419,7 @@ static bool needs(const struct fan_ctl *c, const struct ctl_job *j, uint32_t nod
 }
 
 /* All groups of a job are in the same life. */
-static bool is_group_beside(const struct ctl_job *a, const struct ctl_job *b)
+bool ctl_job_is_beside(const struct ctl_job *a, const struct ctl_job *b)
 {
 	const size_t bytes = fan_job_name_bytes(a->name, a->groups);
 
@@ -439,7 +439,7 @@ void ctl_job_lost_aggregator(struct fan_ctl *c, uint32_t node, const char *what)
 			continue;
 		lost[i] = true;
 		for (uint32_t k = 0; k < c->jobs; k++)
-			lost[k] |= is_group_beside(&c->job[i], &c->job[k]);
+			lost[k] |= ctl_job_is_beside(&c->job[i], &c->job[k]);
 	}
 	for (uint32_t i = 0; i < c->jobs; i++)
 		if (lost[i])
@@ -501,7 +501,7 @@ int ctl_job_admit(struct fan_ctl *c, const struct fan_topo *t, uint32_t job, str
 	j->group = from->group;
 	j->groups = from->groups;
 	j->ranks = from->workers;
-	j->servers = from->servers;
+	j->servers = from->servers + from->spares;
 	j->worker = calloc(j->ranks, sizeof *j->worker);
 	j->rank = calloc(j->ranks, sizeof *j->rank);
 	j->server = calloc(j->servers + 1, sizeof *j->server);

@@ -135,24 +135,56 @@ uint32_t fan_job_name_bytes(const char *name, uint32_t groups)
 	return (uint32_t)(at ? (size_t)(at - name) : strlen(name));
 }
 
+/* Server `i` of those of the job that have this parent; FAN_NODE_NONE: there are fewer. */
+static uint32_t below(const struct fan_topo *t, const struct fan_job *job, uint32_t parent,
+		      uint32_t i)
+{
+	for (uint32_t s = 0; s < job->servers; s++)
+		if (t->node[job->server[s]].parent == parent && i-- == 0)
+			return job->server[s];
+	return FAN_NODE_NONE;
+}
+
+/* Has each parent of the job's servers `groups` of them, and no other? */
+static int check_parents(const struct fan_topo *t, uint32_t j, uint32_t groups, struct fan_why *why)
+{
+	const struct fan_job *job = &t->job[j];
+
+	for (uint32_t s = 0; s < job->servers; s++)
+		if (t->node[job->server[s]].parent == FAN_NODE_NONE)
+			return fan_why_set(why, FAN_E_CONFIG,
+					   "jobs[%u].servers[%u]: \"%s\" has no parent, as others "
+					   "have",
+					   j, s, t->node[job->server[s]].name);
+	for (uint32_t s = 0; s < job->servers; s++) {
+		const uint32_t parent = t->node[job->server[s]].parent;
+		const uint32_t all = fan_topo_children(t, parent);
+		uint32_t count = 0;
+		while (below(t, job, parent, count) != FAN_NODE_NONE)
+			count++;
+		if (count != all)
+			return fan_why_set(why, FAN_E_CONFIG,
+					   "jobs[%u].servers: %u of the %u whose parent is \"%s\": "
+					   "expected all, which it adds up",
+					   j, count, all, t->node[parent].name);
+		if (count != groups)
+			return fan_why_set(why, FAN_E_CONFIG,
+					   "jobs[%u].servers: %u have the parent \"%s\", others "
+					   "%u: expected as many",
+					   j, count, t->node[parent].name, groups);
+	}
+	return FAN_OK;
+}
+
 /* Can the job be split into `groups`, those who sum below `parent`? */
 static int check_groups(const struct fan_topo *t, uint32_t j, uint32_t parent, uint32_t groups,
 			struct fan_why *why)
 {
 	const struct fan_job *job = &t->job[j];
+	int err = check_parents(t, j, groups, why);
 
-	for (uint32_t s = 0; s < job->servers; s++)
-		if (t->node[job->server[s]].parent != parent)
-			return fan_why_set(
-				why, FAN_E_CONFIG,
-				"jobs[%u].servers[%u]: \"%s\" has not the parent \"%s\", "
-				"as others have",
-				j, s, t->node[job->server[s]].name, t->node[parent].name);
-	if (job->servers != groups)
-		return fan_why_set(why, FAN_E_CONFIG,
-				   "jobs[%u].servers: %u of the %u whose parent is \"%s\": "
-				   "expected all, which it adds up",
-				   j, job->servers, groups, t->node[parent].name);
+	if (err)
+		return err;
 	if (groups < 2 || job->workers % groups || job->workers / groups < 2 ||
 	    job->workers / groups > FAN_RANKS_MAX)
 		return fan_why_set(why, FAN_E_CONFIG,
@@ -167,10 +199,11 @@ static int check_groups(const struct fan_topo *t, uint32_t j, uint32_t parent, u
 }
 
 /* Group `g` of job `j`, which is still whole: a job of its own. */
-static int add_group(struct fan_topo *t, uint32_t j, uint32_t g, struct fan_why *why)
+static int add_group(struct fan_topo *t, uint32_t j, uint32_t g, uint32_t groups,
+		     struct fan_why *why)
 {
 	const struct fan_job from = t->job[j];
-	const uint32_t groups = from.servers, each = from.workers / groups;
+	const uint32_t each = from.workers / groups;
 	char name[FAN_TOPO_NAME_MAX + 1];
 
 	snprintf(name, sizeof name, "%.*s@%u", FAN_TOPO_NAME_MAX - FAN_GROUP_NAME_BYTES, from.name,
@@ -181,7 +214,7 @@ static int add_group(struct fan_topo *t, uint32_t j, uint32_t g, struct fan_why 
 					   "jobs[%u].name: \"%s\" is the name of a group of "
 					   "\"%s\"",
 					   i, name, from.name);
-	int err = fan_topo_add_job(t, name, each, 1);
+	int err = fan_topo_add_job(t, name, each, from.servers / groups);
 	if (err)
 		return err == FAN_E_INVALID ? fan_why_set(why, FAN_E_CONFIG,
 							  "jobs: more than %d, groups counted",
@@ -190,8 +223,13 @@ static int add_group(struct fan_topo *t, uint32_t j, uint32_t g, struct fan_why 
 	struct fan_job *to = &t->job[t->jobs - 1];
 	memcpy(to->worker, from.worker + g * each, each * sizeof *to->worker);
 	to->workers = each;
-	to->server[0] = from.server[g];
+	for (uint32_t s = 0; s < from.servers; s++) {
+		const uint32_t parent = t->node[from.server[s]].parent;
+		if (below(t, &from, parent, 0) == from.server[s])
+			to->server[to->spares++] = below(t, &from, parent, g);
+	}
 	to->servers = 1;
+	to->spares--;
 	to->weight = from.weight;
 	to->demand_gbps = from.demand_gbps;
 	to->group = g;
@@ -221,7 +259,7 @@ int fan_topo_split(struct fan_topo *t, struct fan_why *why)
 		const uint32_t groups = fan_topo_children(t, parent);
 		err = check_groups(t, j, parent, groups, why);
 		for (uint32_t g = 1; g <= groups && !err; g++)
-			err = add_group(t, j, g % groups, why);
+			err = add_group(t, j, g % groups, groups, why);
 		if (!err)
 			replace_job(t, j);
 	}
@@ -317,7 +355,7 @@ static int check_job(const struct fan_topo *t, uint32_t j, uint32_t *hops, uint3
 		return fan_why_set(why, FAN_E_CONFIG, "jobs[%u].workers: no worker", j);
 	if (job->servers == 0)
 		return fan_why_set(why, FAN_E_CONFIG, "jobs[%u].servers: no server", j);
-	for (uint32_t s = 0; s < job->servers && !err; s++) {
+	for (uint32_t s = 0; s < job->servers + job->spares && !err; s++) {
 		reach(t, job->server[s], hops, queue);
 		for (uint32_t w = 0; w < job->workers && !err; w++)
 			err = check_path(t, j, job->worker[w], job->server[s], hops[job->worker[w]],

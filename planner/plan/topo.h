@@ -37,7 +37,8 @@ struct fan_link {
 };
 
 /* Workers that need one another's sums.  Its model is split over its servers; or its workers are,
- * where these have a parent: into a group for each server, and each group is a job here. */
+ * where these have a parent: into a group for each server below it, and each group is a job here.
+ * Servers below further parents, as many below each, are spare. */
 struct fan_job {
 	char name[FAN_TOPO_NAME_MAX + 1];
 	uint32_t *worker, workers;
@@ -45,6 +46,7 @@ struct fan_job {
 	double weight;		/* its rate, relative to that of other jobs */
 	double demand_gbps;	/* what it must get; 0: whatever there is */
 	uint32_t group, groups; /* which of how many groups; groups 0: it is whole */
+	uint32_t spares;	/* of a group: servers behind that in `server`, a parent each */
 };
 
 struct fan_topo {
@@ -81,8 +83,8 @@ int fan_topo_add_job(struct fan_topo *t, const char *name, uint32_t workers, uin
 /* One job of all workers and all servers, in the order of the nodes. */
 int fan_topo_add_all(struct fan_topo *t, const char *name);
 
-/* Split each job whose servers have a parent into groups, NAME@0, NAME@1, ...: server i sums the
- * i-th of equal runs of its workers.  FAN_E_CONFIG with `why`; FAN_E_NOMEM. */
+/* Split each job whose servers have a parent into groups, NAME@0, NAME@1, ...: server i below
+ * each parent sums the i-th of equal runs of its workers.  FAN_E_CONFIG with `why`; FAN_E_NOMEM. */
 int fan_topo_split(struct fan_topo *t, struct fan_why *why);
 
 /* How many servers have this one as parent. */

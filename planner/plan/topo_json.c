@@ -349,7 +349,7 @@ static int read_members(struct reader *r, const json_t *from, const char *key,
 	return FAN_OK;
 }
 
-/* "group": [NUMBER, OF HOW MANY], of jobs that were split before. */
+/* "group": [NUMBER, OF HOW MANY], and "spares", of jobs that were split before. */
 static int read_group(struct reader *r, const json_t *from, struct fan_job *j)
 {
 	const json_t *group = json_object_get(from, "group");
@@ -357,19 +357,25 @@ static int read_group(struct reader *r, const json_t *from, struct fan_job *j)
 	json_int_t groups = json_integer_value(json_array_get(group, 1));
 
 	if (!group)
-		return FAN_OK;
+		return json_object_get(from, "spares") ? bad(r, "spares", "not of a group")
+						       : FAN_OK;
 	if (json_array_size(group) != 2 || number < 0 || number >= groups ||
 	    groups > FAN_TOPO_JOBS_MAX || j->servers > 1 || !strchr(j->name, '@'))
 		return bad(r, "group", "expected as fanin plan --topology writes it");
 	j->group = (uint32_t)number;
 	j->groups = (uint32_t)groups;
-	return FAN_OK;
+	if (!json_object_get(from, "spares"))
+		return FAN_OK;
+	uint32_t count = j->servers;
+	int err = read_members(r, from, "spares", FAN_NODE_SERVER, j->server, &count);
+	j->spares = count - j->servers;
+	return err;
 }
 
 static int read_job(struct reader *r, const json_t *from)
 {
-	static const char *const keys[] = {"name",   "workers",	    "servers", "group",
-					   "weight", "demand_gbps", NULL};
+	static const char *const keys[] = {"name",   "workers", "servers",     "group",
+					   "spares", "weight",	"demand_gbps", NULL};
 	const char *name;
 	double weight = 1, demand = 0;
 	int err = known_keys(r, from, keys);
@@ -556,6 +562,8 @@ static json_t *job_json(const struct fan_topo *t, const struct fan_job *j)
 
 	if (j->groups)
 		json_object_set_new(o, "group", json_pack("[ii]", (int)j->group, (int)j->groups));
+	if (j->spares)
+		json_object_set_new(o, "spares", names_json(t, j->server + j->servers, j->spares));
 	return o;
 }
 

@@ -284,6 +284,232 @@ static void plan__best_counts_results(void **state)
 
 #define APART_TEST(name) cmocka_unit_test_setup_teardown(name, open_apart, rig_close)
 
+/* ---- groups ---- */
+
+/* W1 .. W4 on A; P sums for W1 and W2, Q for W3 and W4, and R adds up; `nodes`, `links`: more. */
+#define GROUPS_TOPOLOGY(nodes, links)                                                               \
+	"{\"nodes\":[{\"name\":\"A\",\"kind\":\"switch\",\"gbps\":10},"                             \
+	"{\"name\":\"P\",\"kind\":\"server\",\"parent\":\"R\"},"                                    \
+	"{\"name\":\"Q\",\"kind\":\"server\",\"parent\":\"R\"},"                                    \
+	"{\"name\":\"R\",\"kind\":\"server\"},"                                                     \
+	"{\"name\":\"W1\",\"kind\":\"worker\"},{\"name\":\"W2\",\"kind\":\"worker\"},"              \
+	"{\"name\":\"W3\",\"kind\":\"worker\"},{\"name\":\"W4\",\"kind\":\"worker\"}" nodes "],"    \
+	"\"links\":[{\"a\":\"W1\",\"b\":\"A\",\"gbps\":10},{\"a\":\"W2\",\"b\":\"A\",\"gbps\":10}," \
+	"{\"a\":\"W3\",\"b\":\"A\",\"gbps\":10},{\"a\":\"W4\",\"b\":\"A\",\"gbps\":10},"            \
+	"{\"a\":\"P\",\"b\":\"A\",\"gbps\":10},{\"a\":\"Q\",\"b\":\"A\",\"gbps\":10},"              \
+	"{\"a\":\"R\",\"b\":\"A\",\"gbps\":10}" links "],"                                          \
+	"\"jobs\":[{\"name\":\"j\"}]}"
+
+static const char groups_topology[] = GROUPS_TOPOLOGY("", "");
+
+/* T and U are spare for P and Q, V for R. */
+static const char spare_topology[] =
+	GROUPS_TOPOLOGY(",{\"name\":\"T\",\"kind\":\"server\",\"parent\":\"V\"},"
+			"{\"name\":\"U\",\"kind\":\"server\",\"parent\":\"V\"},"
+			"{\"name\":\"V\",\"kind\":\"server\"}",
+			",{\"a\":\"T\",\"b\":\"A\",\"gbps\":10},{\"a\":\"U\",\"b\":\"A\","
+			"\"gbps\":10},{\"a\":\"V\",\"b\":\"A\",\"gbps\":10}");
+
+enum { CONN_A, CONN_P, CONN_Q, CONN_R, DAEMONS, CONN_T = DAEMONS, CONN_U, CONN_V, ALL_DAEMONS };
+
+static void hello_below(unsigned conn, const char *name, unsigned started, const char *above)
+{
+	fan_ctl_opened(rig.c, rig.now_ns, conn);
+	rig_say(conn,
+		"{\"hello\":\"server\",\"name\":\"%s\",\"listen\":\"%s:7\",\"shards\":1,"
+		"\"slots\":64,\"started\":%u,\"routes\":[]%s}",
+		name, name, started, above);
+}
+
+#define ABOVE(i) ",\"above\":{\"at\":\"R:7\",\"index\":" #i ",\"siblings\":2}"
+
+static int groups_open(void **state)
+{
+	struct fan_why why;
+	(void)state;
+	assert_int_equal(rig_new(groups_topology, NULL, &why), FAN_OK);
+	rig_hello(CONN_A, "switch", "A", 1, "");
+	rig_hello(CONN_R, "server", "R", 1, "");
+	return 0;
+}
+
+/* Rank `rank` of group `group` joins on connection 10 + 2 group + rank. */
+static void join_group(unsigned group, unsigned rank)
+{
+	const unsigned conn = 10 + 2 * group + rank;
+	fan_ctl_opened(rig.c, rig.now_ns, conn);
+	rig_say(conn, "{\"join\":{\"job\":\"j@%u\",\"rank\":%u,\"ranks\":2}}", group, rank);
+}
+
+/* What is the part called that `conn` has been sent, by a line with `key`?  Where is it summed? */
+static void sent_part(unsigned conn, const char *key, const char *name, const char *aggregator)
+{
+	json_t *o = rig_take(conn, key);
+	assert_non_null(o);
+	const json_t *parts = json_object_get(json_object_get(o, key), "parts");
+	assert_int_equal(json_array_size(parts), 1);
+	assert_string_equal(rig_text(json_array_get(parts, 0), "name"), name);
+	assert_string_equal(rig_text(json_array_get(parts, 0), "aggregator"), aggregator);
+	json_decref(o);
+}
+
+static void work_in_groups(void)
+{
+	hello_below(CONN_P, "P", 1, ABOVE(0));
+	hello_below(CONN_Q, "Q", 1, ABOVE(1));
+	rig_wait(200, DAEMONS);
+	rig_answer_all();
+	for (unsigned i = 0; i < 4; i++) {
+		join_group(i / 2, i % 2);
+		sent_part(10 + i, "job", "j/0", i < 2 ? "P:7" : "Q:7");
+	}
+}
+
+/* All ranks of both groups begin again, in the same life, once `name` is back. */
+static void begins_again(unsigned conn, const char *name, const char *above)
+{
+	rig_closes(conn);
+	rig_wait(600, DAEMONS); /* FAN_CTL_BACK_MS */
+	assert_int_equal(rig.c->job[0].life, 1);
+	assert_int_equal(rig.c->job[1].life, 1);
+	rig_wait(200, DAEMONS);
+	rig_answer_all();
+	for (unsigned i = 0; i < 4 && conn == CONN_R; i++) /* nobody sums without it */
+		assert_null(rig_take(10 + i, "again"));
+	hello_below(conn, name, 2, above);
+	rig_wait(200, DAEMONS);
+	rig_answer_all();
+	for (unsigned i = 0; i < 4; i++)
+		sent_part(10 + i, "again", "j/0~1", i < 2 ? "P:7" : "Q:7");
+}
+
+static void plan__groups_begin_again_together(void **state)
+{
+	(void)state;
+	work_in_groups();
+	assert_true(rig_says("drain R", "job \"j@0\" has no other server"));
+	begins_again(CONN_R, "R", "");
+}
+
+static void plan__groups_begin_again_when_a_server_of_one_is_lost(void **state)
+{
+	(void)state;
+	work_in_groups();
+	begins_again(CONN_Q, "Q", ABOVE(1));
+}
+
+static void spares_hello(void)
+{
+	rig_hello(CONN_A, "switch", "A", 1, "");
+	rig_hello(CONN_R, "server", "R", 1, "");
+	rig_hello(CONN_V, "server", "V", 1, "");
+	hello_below(CONN_P, "P", 1, ABOVE(0));
+	hello_below(CONN_Q, "Q", 1, ABOVE(1));
+	hello_below(CONN_T, "T", 1, ",\"above\":{\"at\":\"V:7\",\"index\":0,\"siblings\":2}");
+	hello_below(CONN_U, "U", 1, ",\"above\":{\"at\":\"V:7\",\"index\":1,\"siblings\":2}");
+	rig_wait(200, ALL_DAEMONS);
+	rig_answer_all();
+}
+
+static void all_go_to(const char *key, const char *name, const char *first, const char *second)
+{
+	rig_wait(200, ALL_DAEMONS);
+	rig_answer_all();
+	for (unsigned i = 0; i < 4; i++)
+		sent_part(10 + i, key, name, i < 2 ? first : second);
+}
+
+/* A server of one group, then a parent is taken out, and a server is lost: all go together. */
+static void plan__groups_begin_again_below_another_parent(void **state)
+{
+	struct fan_why why;
+	(void)state;
+	rig_close(NULL);
+	assert_int_equal(rig_new(spare_topology, NULL, &why), FAN_OK);
+	spares_hello();
+	for (unsigned i = 0; i < 4; i++)
+		join_group(i / 2, i % 2);
+	all_go_to("job", "j/0", "P:7", "Q:7");
+	assert_true(rig_says("drain Q", "ok"));
+	all_go_to("again", "j/0~1", "T:7", "U:7");
+	assert_true(rig_says("drain T", "job \"j@0\" has no other server"));
+	assert_true(rig_says("undrain Q", "ok"));
+	rig_wait(300, ALL_DAEMONS);
+	assert_null(rig_take(10, "again")); /* who has begun below V stays there */
+	assert_true(rig_says("drain V", "ok"));
+	all_go_to("again", "j/0~2", "P:7", "Q:7");
+	assert_true(rig_says("undrain V", "ok"));
+	rig_say(CONN_P, "{\"stopping\":true}");
+	all_go_to("again", "j/0~3", "T:7", "U:7");
+	rig_closes(CONN_V);
+	rig_wait(600, 1);
+	assert_true(rig_says("why j", "no parent of its 2 servers is there with all who sum"));
+}
+
+/* The next controller leaves groups below the parent at which they have begun. */
+static void plan__groups_stay_below_their_parent_under_the_next_controller(void **state)
+{
+	struct fan_why why;
+	(void)state;
+	rig_close(NULL);
+	assert_int_equal(rig_new(spare_topology, NULL, &why), FAN_OK);
+	spares_hello();
+	assert_true(rig_says("drain R", "ok"));
+	for (unsigned i = 0; i < 4; i++)
+		join_group(i / 2, i % 2);
+	all_go_to("job", "j/0~1", "T:7", "U:7");
+	assert_true(rig_says("undrain R", "ok"));
+	json_t *kept = fan_ctl_state(rig.c);
+	rig_close(NULL);
+	assert_int_equal(rig_begin(spare_topology, NULL, kept, &why), FAN_OK);
+	json_decref(kept);
+	spares_hello();
+	for (unsigned i = 0; i < 2; i++)
+		assert_string_equal(rig.c->node[rig.c->job[i].part[0].server].name, i ? "U" : "T");
+}
+
+/* What is added up twice, or elsewhere, would be wrong, or never whole. */
+static void plan__groups_need_servers_with_their_parent(void **state)
+{
+	static const char *const above[] = {
+		"", ABOVE(1), ",\"above\":{\"at\":\"X:7\",\"index\":0,\"siblings\":2}",
+		",\"above\":{\"at\":\"R:7\",\"index\":0,\"siblings\":3}"};
+	(void)state;
+	hello_below(CONN_Q, "Q", 1, ABOVE(1));
+	for (unsigned i = 0; i < sizeof above / sizeof *above; i++) {
+		hello_below(CONN_P, "P", 1 + i, above[i]);
+		rig_wait(200, DAEMONS);
+		assert_int_equal(rig.c->job[0].parts, 0);
+		assert_true(rig_says("why j", "start it with --parent R:7 --siblings 2 --index 0"));
+		rig_closes(CONN_P);
+		rig_wait(600, DAEMONS);
+	}
+	hello_below(CONN_P, "P", 9, ABOVE(0));
+	rig_wait(200, DAEMONS);
+	assert_int_equal(rig.c->job[0].parts, 1);
+	hello_below(CONN_P + 20, "P", 10, ",\"above\":{\"at\":\"R:7\",\"index\":2,\"siblings\":2}");
+	assert_true(rig_refused(CONN_P + 20, "expected above with at, index, siblings"));
+}
+
+static void plan__groups_are_admitted_and_ended_together(void **state)
+{
+	static const char again[] = "admit {\"name\":\"k\"}";
+	(void)state;
+	work_in_groups();
+	assert_true(rig_says(again, "ok"));
+	assert_true(rig_says(again, "job \"k\" is there already"));
+	assert_true(rig_says("admit {\"name\":\"k@1\"}", "job \"k@1\" is there already"));
+	assert_true(ctl_job_named(rig.c, "k@0") != CTL_NONE);
+	assert_true(ctl_job_named(rig.c, "k@1") != CTL_NONE);
+	assert_true(rig_says("end k", "ok"));
+	assert_int_equal(ctl_job_named(rig.c, "k@0"), CTL_NONE);
+	assert_int_equal(ctl_job_named(rig.c, "k@1"), CTL_NONE);
+	assert_true(rig_says("end k", "no job \"k\""));
+	assert_true(rig_says("why j", "part 0: 100.00 % to Q"));
+}
+
+#define GROUPS_TEST(name) cmocka_unit_test_setup_teardown(name, groups_open, rig_close)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -297,6 +523,12 @@ int main(void)
 		APART_TEST(plan__never_changes_parts_that_workers_know),
 		cmocka_unit_test(plan__best_counts_results),
 		cmocka_unit_test(plan__sums_again_where_that_is_asked_for),
+		GROUPS_TEST(plan__groups_begin_again_together),
+		GROUPS_TEST(plan__groups_begin_again_when_a_server_of_one_is_lost),
+		GROUPS_TEST(plan__groups_begin_again_below_another_parent),
+		GROUPS_TEST(plan__groups_stay_below_their_parent_under_the_next_controller),
+		GROUPS_TEST(plan__groups_need_servers_with_their_parent),
+		GROUPS_TEST(plan__groups_are_admitted_and_ended_together),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,13 +101,18 @@ static const struct {
 	{GROUPS(PQR, PQR_LINKS, "{\"name\":\"j\",\"servers\":[\"P\"]}"),
 	 "jobs[0].servers: 1 of the 2 whose parent is \"R\""},
 	{GROUPS(PQR, PQR_LINKS, "{\"name\":\"j\",\"servers\":[\"P\",\"R\"]}"),
-	 "jobs[0].servers[1]: \"R\" has not the parent \"R\""},
+	 "jobs[0].servers[1]: \"R\" has no parent, as others have"},
 	{GROUPS(PQR, PQR_LINKS, "{\"name\":\"j\",\"workers\":[\"W1\",\"W2\",\"W3\"]}"),
 	 "jobs[0].workers: 3 for 2 servers below \"R\""},
 	{GROUPS(PQR, PQR_LINKS, "{\"name\":\"j\",\"workers\":[\"W1\",\"W2\"]}"),
 	 "jobs[0].workers: 2 for 2 servers below \"R\""},
 	{GROUPS(PQR, PQR_LINKS, "{\"name\":\"j\"},{\"name\":\"j@1\",\"servers\":[\"R\"]}"),
 	 "jobs[1].name: \"j@1\" is the name of a group of \"j\""},
+	{GROUPS(PQR SERVER("X", BELOW("Y")) SERVER("Y", ""),
+		PQR_LINKS "," LINK("X", "S") "," LINK("Y", "S"), "{\"name\":\"j\"}"),
+	 "jobs[0].servers: 1 have the parent \"Y\", others 2: expected as many"},
+	{GROUPS(PQR, PQR_LINKS, "{\"name\":\"j\",\"servers\":[\"R\"],\"spares\":[\"Q\"]}"),
+	 "jobs[0].spares: not of a group"},
 	{GROUPS(PQR, PQR_LINKS, "{\"name\":\"j@0\",\"servers\":[\"P\"],\"group\":[2,2]}"),
 	 "jobs[0].group: expected as fanin plan --topology writes it"},
 };
@@ -130,9 +135,12 @@ static void topo_json__groups_that_cannot_be_are_refused(void **state)
  * round trip. */
 static void topo_json__a_job_whose_servers_have_a_parent_is_split(void **state)
 {
-	static const char text[] = GROUPS(PQR, PQR_LINKS,
-					  "{\"name\":\"j\",\"weight\":2,\"servers\":[\"Q\",\"P\"]},"
-					  "{\"name\":\"k\",\"servers\":[\"R\"]}");
+	/* T, U below V are spare, in whatever order they are named. */
+	static const char text[] =
+		GROUPS(PQR SERVER("T", BELOW("V")) SERVER("U", BELOW("V")) SERVER("V", ""),
+		       PQR_LINKS "," LINK("T", "S") "," LINK("U", "S") "," LINK("V", "S"),
+		       "{\"name\":\"j\",\"weight\":2,\"servers\":[\"Q\",\"U\",\"T\",\"P\"]},"
+		       "{\"name\":\"k\",\"servers\":[\"R\"]}");
 	struct fan_topo t;
 	struct fan_why why;
 	(void)state;
@@ -151,6 +159,9 @@ static void topo_json__a_job_whose_servers_have_a_parent_is_split(void **state)
 			assert_int_equal(job->server[0], rig_node(&t, j == 0   ? "Q"
 								      : j == 1 ? "R"
 									       : "P"));
+			assert_int_equal(job->spares, j != 1);
+			if (j != 1)
+				assert_int_equal(job->server[1], rig_node(&t, j ? "T" : "U"));
 			assert_near(job->weight, j == 1 ? 1 : 2, 0);
 		}
 		assert_int_equal(t.node[rig_node(&t, "P")].parent, rig_node(&t, "R"));
