@@ -12,6 +12,7 @@ operation has.
 """
 
 import collections
+import datetime
 import functools
 import hashlib
 import threading
@@ -21,6 +22,7 @@ from typing import Any, Callable, Sequence
 import torch
 
 from ._carried import bytes_of
+from ._gloo import leave
 from ._marks import GATHER, STATEMENT, in_words
 from ._membership import Membership
 from .communicator import Communicator, Operation
@@ -30,6 +32,8 @@ MISMATCH = -10  # FANIN_E_MISMATCH
 HEAD_WORDS = 2  # before the elements of a rank: how many, and their type
 FEW_BYTES = 16384  # of one rank, and...
 FEW_TOTAL_BYTES = 1 << 18  # ...of all: so much at most is gathered as one sum
+NOT_YET = "Operation timed out"  # what a wait of PyTorch's raises whose time is over
+LOOK_S = 0.2  # of a wait for Gloo, between looks at whether others may still come
 WORDS = 16  # of a record: balance, number, text, its digest
 TEXT_BYTES = 8 * (WORDS - 3)
 
@@ -254,7 +258,20 @@ class _Turn:
         if self._error is not None:
             raise self._error
         for work in self._works:
-            work.wait()
+            self._turns.end(work)
+
+
+def _has_ended(work: Any) -> bool:
+    """Whether it does within LOOK_S; what it ended with.  That may be raised only once: the process does
+    not survive the second time where it is an exception of Python's, as those of a store are."""
+    if work.is_completed():
+        return bool(work.wait())
+    try:
+        return bool(work.wait(datetime.timedelta(seconds=LOOK_S)))
+    except RuntimeError as error:
+        if work.is_completed() and NOT_YET not in str(error):
+            raise
+        return False
 
 
 class Turns:
@@ -319,6 +336,16 @@ class Turns:
                 if not turn.begun:
                     self._waiting[0].begin()
                     self._waiting.popleft()
+
+    def end(self, work: Any) -> None:
+        """Wait for an operation of Gloo's.  A rank that has given up as the others heard its word does not
+        begin it, and Gloo alone waits for it until the group's timeout."""
+        while not _has_ended(work):
+            try:
+                self._membership.check()
+            except FaninError:
+                leave(self._gloo())
+                raise
 
     def _by_fanin(self, statement: Statement) -> Callable[[], None]:
         op = self._membership.start(statement.start)

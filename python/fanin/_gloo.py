@@ -8,6 +8,7 @@ alone: there the default group's is made while all ranks are in `init_process_gr
 Where ranks do not get connected they try again, all of them or none, until the time to join is over.
 """
 
+import ctypes
 import datetime
 import os
 import threading
@@ -51,17 +52,20 @@ class _Try(PatientStore):
         return super().check(keys)
 
 
-def made(make: Make, store: Any, rank: int, size: int, seconds: float) -> Any:
+def made(
+    make: Make, store: Any, rank: int, size: int, seconds: float, look: Callable[[], None]
+) -> Any:
     """What `make` makes on all ranks, which begin within moments; a FaninError if it cannot be made on
-    all of them within `seconds`.  Gloo alone waits for a lost rank until the group's timeout, half an
-    hour."""
+    all of them within `seconds`, or what `look` raises while it waits.  Gloo alone waits for a lost rank
+    until the group's timeout, half an hour."""
     until, number, why = time.monotonic() + seconds, 0, ""
     while True:
         left = until - time.monotonic()
         if left <= 0:
             break
         keys = c10d.PrefixStore(f"gloo/{number}", store)
-        group, why = _tried(make, keys, rank, size, min(left, TRY_S) if number == 0 else left)
+        limit = min(left, TRY_S) if number == 0 else left
+        group, why = _tried(make, keys, rank, size, limit, look)
         if not why:
             return group
         number += 1
@@ -72,10 +76,12 @@ def made(make: Make, store: Any, rank: int, size: int, seconds: float) -> Any:
     )
 
 
-def _tried(make: Make, keys: Any, rank: int, size: int, seconds: float) -> tuple[Any, str]:
+def _tried(
+    make: Make, keys: Any, rank: int, size: int, seconds: float, look: Callable[[], None]
+) -> tuple[Any, str]:
     """One try: the group, and why not all ranks have it.  The first to say how it has ended says so for
     all."""
-    told, trying = PatientStore(keys), _Try(c10d.PrefixStore("keys", keys))
+    told, trying = PatientStore(keys, look), _Try(c10d.PrefixStore("keys", keys))
     found: list[Any] = []
 
     def say(how: str) -> None:
@@ -94,12 +100,23 @@ def _tried(make: Make, keys: Any, rank: int, size: int, seconds: float) -> tuple
     thread.start()
     try:
         told.wait([ENDED], datetime.timedelta(seconds=seconds))
+    except FaninError as error:
+        say(f"rank {rank}: {error}")
+        trying.end()
+        thread.join(PAUSE_S)  # a process that ends now does not survive it in the store
+        raise
     except RuntimeError:
         say(f"not all ranks have connected within {seconds:g} s")
         told.wait([ENDED], datetime.timedelta(seconds=TELL_S))
     how = told.get(ENDED).decode()
     trying.end()
     return (found[0], "") if how == MADE else (None, how)
+
+
+def leave(group: Any) -> None:
+    """Keep it until the process ends: its destructor waits for operations under way until the group's
+    timeout, and nothing else ends them."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
 
 
 def connect(store: Any, rank: int, size: int, address: str, timeout: datetime.timedelta) -> Any:

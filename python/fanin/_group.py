@@ -565,10 +565,10 @@ def _make_gloo(store: Any, membership: Membership, timeout: Any) -> Any:
         return _gloo.connect(keys, rank, size, address, timeout)
 
     if _gloo.LAZY:
-        keys = PatientStore(c10d.PrefixStore("gloo", store))
+        keys = PatientStore(c10d.PrefixStore("gloo", store), membership.check)
         membership.kept.append(keys)  # C++ code alone does not keep an object of Python's class
         return make(keys)
-    return _gloo.made(make, store, rank, size, AGREE_S)
+    return _gloo.made(make, store, rank, size, AGREE_S, membership.check)
 
 
 def _open_level(

@@ -20,13 +20,14 @@ from ._elastic import Place
 from ._marks import in_words
 from ._store import PatientStore
 from .communicator import Communicator, Operation
-from .errors import BusyError, FaninError, InvalidError, RankLostError, StalledError
+from .errors import BusyError, ClosedError, FaninError, InvalidError, RankLostError, StalledError
 
 logger = logging.getLogger("fanin")
 
 Start = Callable[[Communicator], Operation[Any]]
 
 AGREE_S = 60.0  # beyond a join: the longest wait for what other ranks say about theirs
+GRACE_S = 1.0  # for what goes through Gloo to end, once the communicator has
 ROOM_S = 0.001  # between looks for room for one more operation
 JOINED = "joined"
 RANK_LOST = -7  # FANIN_E_RANK_LOST
@@ -107,6 +108,7 @@ class Membership:
         self._token = ""  # in the names of its groups' jobs, of this life of the job
         self._lock = threading.Lock()
         self._tried = False
+        self._ended_s: float | None = None  # when `check` first saw that the communicator has ended
 
     def is_wanted(self) -> bool:
         """Whether operations go through fanin: the first call joins, on all ranks.  The same on all
@@ -152,6 +154,17 @@ class Membership:
         """Keep the first error."""
         if self.error is None:
             self.error = error
+
+    def check(self) -> None:
+        """What a rank calls that waits for others by Gloo, to which those never come that have given up.
+        FaninError: what has ended the communicator, GRACE_S ago."""
+        with contextlib.suppress(ClosedError):
+            if self.communicator is None or not self.communicator.error:
+                return
+            now = time.monotonic()
+            self._ended_s = self._ended_s or now
+            if now - self._ended_s >= GRACE_S:
+                self.start(lambda comm: comm.barrier_start())  # ends as all do now
 
     def own_address(self) -> str:
         """This host's address as the other ranks' hosts see it; "": not known.  All have joined."""

@@ -8,7 +8,7 @@ each other.  This one looks again and again, by a counter beside each key.
 
 import datetime
 import time
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 from torch._C._distributed_c10d import Store
 
@@ -22,11 +22,13 @@ def seconds_of(limit: datetime.timedelta | float) -> float:
 
 
 class PatientStore(Store):
-    """What only this class has written can be waited for in `store`."""
+    """What only this class has written can be waited for in `store`.  `look` raises what makes that
+    hopeless."""
 
-    def __init__(self, store: Any) -> None:
+    def __init__(self, store: Any, look: Callable[[], None] = lambda: None) -> None:
         super().__init__()
         self._store = store
+        self._look = look
 
     def set(self, key: str, value: Any) -> None:
         self._store.set(key, value)
@@ -54,5 +56,6 @@ class PatientStore(Store):
         while not self.check(keys):
             if time.monotonic() > until:
                 raise RuntimeError(f"{', '.join(keys)}: not told by any rank within {limit}")
+            self._look()
             time.sleep(pause)
             pause = min(pause * 1.5, LAST_S)

@@ -67,6 +67,14 @@ def test_fanins_own_timeout_wins():
         assert {text.partition(":")[0] for _, text in answer.values()} == {"no progress for 2 s"}
 
 
+@pytest.mark.parametrize("local", ["1", "0"])
+def test_who_waits_in_gloo_for_a_rank_that_gives_up_hears_of_it(local):
+    for answer in answers(3, "gives_up", environment={"FANIN_LOCAL": local}):
+        for name in ("made", "not made"):
+            error, text = answer[name]
+            assert error == "MismatchError" and "barrier" in text, (name, answer)
+
+
 def test_ranks_come_late_to_a_group():
     *others, last = answers(3, "late")
     text = "rank 2 of 3 has not come to the group within its timeout of 1 s"

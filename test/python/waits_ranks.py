@@ -77,6 +77,34 @@ def late():
     return answer
 
 
+def gives_up():
+    """All ranks say that they do what goes through Gloo, and the last one gives up as the others begin: in a
+    group whose Gloo group is made already, and in one whose is not."""
+    answer = {}
+    for name in ("made", "not made"):
+        group = dist.new_group(timeout=PATIENT)
+        if name == "made":
+            dist.all_reduce(torch.ones(3, dtype=torch.int8), group=group)
+        total(group)
+        if dist.get_rank() == dist.get_world_size() - 1:
+            group.membership.wait = lambda op, of=group, key=name: goes(op, of, key)
+        else:
+            turns = group._here().turns
+            turns._gloo = lambda key=name, gloo=turns._gloo: (tell(key), gloo())[1]
+        work = dist.all_reduce(torch.eye(3).to_sparse(), group=group, async_op=True)
+        if dist.get_rank() < dist.get_world_size() - 1:
+            failure(lambda of=group: total(of))  # what the last rank does not do
+        answer[name] = failure(work.wait)
+    return answer
+
+
+def goes(op, group, key):
+    """A rank's wait for its word: it goes on once the others have begun what that was about."""
+    op.wait()
+    wait_for(key, range(dist.get_world_size() - 1))
+    group.membership.communicator.barrier()
+
+
 def beside_gloo():
     """The last rank comes late to a group in a job whose default group is Gloo's."""
     if dist.get_rank() == dist.get_world_size() - 1:
