@@ -15,11 +15,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define FAN_BACKGROUND_ANSWER  16	  /* calls from the offer to the answers */
-#define FAN_BACKGROUND_LEAD    16	  /* calls from the agreement to the change */
-#define FAN_BACKGROUND_SAMPLES 6	  /* calls of a class that are timed with the MPI */
-#define FAN_BACKGROUND_TIMES   4	  /* and with fanin, where the first does not count */
-#define FAN_BACKGROUND_BYTES   (16 << 20) /* of memory for the timed calls */
+/* The rules, which test/mpi/started.c runs; no figure sets them. */
+
+/* Calls from the offer to the answers, and from the agreement to the change. */
+#define FAN_BACKGROUND_ANSWER 16
+#define FAN_BACKGROUND_LEAD   16
+/* Calls of a class that are timed with the MPI, and with fanin, where the first does not count. */
+#define FAN_BACKGROUND_SAMPLES 6
+#define FAN_BACKGROUND_TIMES   4
+/* Of memory for the timed calls. */
+#define FAN_BACKGROUND_BYTES (16 << 20)
 
 struct fan_mpi_group;
 struct fan_mpi_background;

@@ -4,16 +4,7 @@
  * Calls of up to 64 KiB are the MPI's.  For each kind of call and each class of size above it times
  * three calls of each, then takes the faster one until the next trial.  All ranks decide alike: by
  * the number of calls so far, which MPI makes equal on all ranks of a communicator, and by times on
- * which they have agreed.
- *
- * The rules, and the figures of bench/results/mpi-*.json that set them:
- *
- * - LEAST_BYTES: with trials of smaller calls 0.99 to 1.14 of the MPI's speed, where the MPI
- *   against itself has 0.91 to 1.14.
- * - MARGIN: from 1 MiB on fanin takes 0.39 to 0.85 of the MPI's time.
- * - SHARE: 0.97 of the MPI's speed is asked of each size.
- * - HOPELESS: half the speed costs four calls, not eight, which is arithmetic.
- * - PRACTICE: none; shares are learnt from fanin's calls, and trials are too few for that. */
+ * which they have agreed. */
 #ifndef FAN_MPI_LEARNER_H
 #define FAN_MPI_LEARNER_H
 
@@ -21,18 +12,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The rules: what for, what sets the threshold, the threshold.  B is a row of bench/mpi, C the case
+ * of test/unit/mpi/learner.c. */
+
+/* Smaller calls are the MPI's.  B: with trials of them 0.99 to 1.14 of the MPI's speed, where the
+ * MPI against itself has 0.91 to 1.14. */
 #define FAN_LEARNER_LEAST_BYTES (64 * 1024 + 1)
-#define FAN_LEARNER_CLASSES	40 /* class n: up to 2^n bytes; the last class has all larger calls */
-#define FAN_LEARNER_TIMES	3 /* timed calls of each of the two in a trial, after one that is not */
-#define FAN_LEARNER_STEPS	(2 + 2 * FAN_LEARNER_TIMES) /* of a trial */
-#define FAN_LEARNER_REST_MIN	256			    /* calls between trials */
-#define FAN_LEARNER_REST_MAX	1000000
-#define FAN_LEARNER_SHARE	0.01 /* share of the calls' time that trials may waste */
-#define FAN_LEARNER_MARGIN	0.97 /* fanin is taken below this part of the MPI's time */
-#define FAN_LEARNER_HOPELESS                                                                       \
-	2.0 /* times the MPI's time: the trial ends, and nothing is practised */
-#define FAN_LEARNER_PRACTICE  16 /* calls to learn shares in, before a trial is repeated */
-#define FAN_LEARNER_PRACTICES 3	 /* such repetitions at most */
+/* Class n has calls of up to 2^n bytes, the last class all larger ones. */
+#define FAN_LEARNER_CLASSES 40
+/* Timed calls of each of the two in a trial, and all calls of a trial: the first of each is
+ * untimed. C: a_slow_call_does_not_count. */
+#define FAN_LEARNER_TIMES 3
+#define FAN_LEARNER_STEPS (2 + 2 * FAN_LEARNER_TIMES)
+/* The share of the calls' time that trials may waste, and so the calls between them; their bounds.
+ * B: 0.97 of the MPI's speed is asked of each size; C: trials_cost_a_small_share. */
+#define FAN_LEARNER_SHARE    0.01
+#define FAN_LEARNER_REST_MIN 256
+#define FAN_LEARNER_REST_MAX 1000000
+/* fanin is taken below this part of the MPI's time.  B: from 1 MiB on it takes 0.39 to 0.85. */
+#define FAN_LEARNER_MARGIN 0.97
+/* So many times the MPI's time end a trial after four calls of eight, and nothing is practised.
+ * C: gives_up_what_is_hopeless. */
+#define FAN_LEARNER_HOPELESS 2.0
+/* Calls to learn shares in before a trial is repeated, as a trial has too few for that, and such
+ * repetitions at most.  C: practises_while_shares_are_learnt. */
+#define FAN_LEARNER_PRACTICE  16
+#define FAN_LEARNER_PRACTICES 3
 
 enum fan_learner_kind {
 	FAN_LEARNER_ALLREDUCE,
