@@ -15,21 +15,35 @@
 #include "core/worker/in_step.h"
 #include "shares.h"
 
+/* The rules of measuring and of keeping in step: what for, what sets the threshold, the threshold.
+ * B is a row of bench/README.md, A a figure of doc/adr, C the case of
+ * test/unit/lib/rank/share_meter.c. */
+
+/* Bytes of tensors from one measurement to the next; once the shares stay, QUIET times as many,
+ * which no figure sets.  B: a host's link drops, 0.997 of the best time 20 operations later. */
 #define FAN_SHARE_METER_BYTES (4 << 20)
-#define FAN_SHARE_METER_QUIET 2 /* times as many bytes, once the shares stay */
-#define FAN_SHARE_METER_AHEAD                                                                      \
-	(512 << 10) /* bytes of tensors that do not wait for a measurement                         \
-		     */
-#define FAN_SHARE_METER_COUNTED                                                                    \
-	5 /* connections, at least, for which FAN_IN_STEP_FRAGS count together */
-#define FAN_SHARE_METER_FILL_MS 10 /* as many connections count as bring results for this long */
-#define FAN_SHARE_METER_FAST_GBPS                                                                  \
-	1.0			       /* of a host's link, up to which parts stay close together; \
-					*/
-#define FAN_SHARE_METER_CROWDED	   0.5 /* times as much while no processor has time to spare: */
-#define FAN_SHARE_METER_SPARE	   8   /* less than 1 / SPARE of them was idle, */
-#define FAN_SHARE_METER_SPARE_MS   100 /* for so long at least */
-#define FAN_SHARE_METER_SET_STEP   64 /* in place of FAN_IN_STEP_FRAGS while sets are in progress */
+#define FAN_SHARE_METER_QUIET 2
+/* Bytes of tensors that do not wait for a measurement, so that the operations of columns, of 64 KiB
+ * each, go on (ADR 20).  C: small_operations_go_on_during_a_measurement. */
+#define FAN_SHARE_METER_AHEAD (512 << 10)
+/* FAN_IN_STEP_FRAGS count for as many connections as bring their results in FILL_MS, for COUNTED at
+ * least.  A: for each of eight, 1.18 of the best time (ADR 22);
+ * C: a_slow_link_has_no_longer_queue_for_more_connections. */
+#define FAN_SHARE_METER_COUNTED 5
+#define FAN_SHARE_METER_FILL_MS 10
+/* The rate of a host's link up to which parts stay close together.  A: 4 x 1 at 1 Gb/s, 865 ms, 907
+ * if they may be apart there (ADR 40); C: parts_may_be_further_apart_only_on_a_fast_link. */
+#define FAN_SHARE_METER_FAST_GBPS 1.0
+/* It is CROWDED times that while less than 1 / SPARE of the processors was idle in the last
+ * SPARE_MS.  A: Gloo's processor time by fanin's, 8 x 1: 1.05 without, 1.36 with; 2 x 4: 1.08, 1.30
+ * (ADR 40); C: processors_are_crowded_while_hardly_one_is_idle. */
+#define FAN_SHARE_METER_CROWDED	 0.5
+#define FAN_SHARE_METER_SPARE	 8
+#define FAN_SHARE_METER_SPARE_MS 100
+/* In place of FAN_IN_STEP_FRAGS while sets are in progress.  B: reduce-scatter, 1.52
+ * of Gloo's speed. */
+#define FAN_SHARE_METER_SET_STEP 64
+/* A bound: the round trips of 256 ranks, added, are less than 2^31. */
 #define FAN_SHARE_METER_RTT_MAX_US (1 << 22)
 
 struct fan_rank;

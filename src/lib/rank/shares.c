@@ -4,41 +4,45 @@
 #include <assert.h>
 #include <string.h>
 
-/* The rules by which shares are learnt, each with what it is for: a figure of bench/placement (B),
- * of doc/adr/0022 (A), or the case of test/unit/lib/rank/shares.c that fails without it (C).
- *
- * - ALIKE, 33 %: round trips that differ by less move nothing.  A: 16.8 ms beside 0.5.
- * - STEP, 50 % at first, half each time that the direction changes, to 2 %.  C: a_slow_spare.
- * - BETTER, 3 %: a move may cost no more, and all of them together have to gain it.  A: DDP's steps
- *   took 4 % longer; C: equal_links_keep_them.
- * - GAIN, 1.6 %: a try has to gain it.  C: a_wide_box_gets_everything_soon.
- * - TRY_NONE: the second try leaves hosts nothing.  B: 1.77 with a box; C: the same case.
- * - SMALL, 12 % of an even share: less is none, and twice that is given to parts without one.
- *   C: a_link_that_becomes_slow_at_first.
- * - WORSE, 12 %, three times in a row, then up to PATIENCE_MAX times: another network.
- * - MUCH_WORSE, 50 %, of the same shares while they are learnt: likewise.  C: misleading_ones.
- * - NARROW, 100 %, or NARROW_LATE, 17 %, where tensors take twice as long: round trips by which one
- *   link is the slow one; its share is what the times say, or none if it is a host's.  B: 0.997 of
- *   the best after a host's link drops, 1.12 without; C: loses_what_it_should_at_once, and
- *   split_slow__* of share_meter.c.
- * - BACK: former shares are tried again after 16, 64, ... measurements.  A: four hosts stayed at
- *   1.11 of the best time; C: what_passes. */
-#define STEP_WHOLE   1024u
-#define STEP_FIRST   512u
-#define STEP_KNOWN   128u /* the first one where it is known which link has changed, and how */
-#define STEP_MIN     24u  /* of a move that is worth it */
-#define ALIKE	     3u
-#define SMALL	     8u
-#define BETTER	     32u
-#define GAIN	     64u
+/* The rules by which shares are learnt: what for, what sets the threshold, the threshold.  B is a
+ * row of bench/placement, A a figure of doc/adr/0022, C the case of test/unit/lib/rank that fails
+ * without the rule. */
+
+/* Round trips that differ by less than a third move nothing.  A: 16.8 ms beside 0.5. */
+#define ALIKE 3u
+/* The first move, half of a share; half of that each time that the direction changes; and the least
+ * one, 2 %.  C: split__a_slow_spare_gets_little. */
+#define STEP_WHOLE 1024u
+#define STEP_FIRST 512u
+#define STEP_MIN   24u
+/* A move may cost 3 %, and all of them together have to gain it.  A: DDP's steps took 4 % longer;
+ * C: split__equal_links_keep_them_whatever_round_trips_say. */
+#define BETTER 32u
+/* A try has to gain 1.6 %.  C: split__a_wide_box_gets_everything_soon. */
+#define GAIN 64u
+/* The try that leaves hosts nothing is the second.  B: 1.77 with a box of eight links; C: the case
+ * of GAIN. */
+#define TRY_NONE 2u
+/* Less than 12 % of an even share is none; twice that is given to parts without one.
+ * C: split__a_link_that_becomes_slow_at_first. */
+#define SMALL 8u
+/* Tensors that take 12 % longer FAN_SPLIT_WORSE times in a row tell another network; each time that
+ * they did, twice as many are asked for, up to PATIENCE_MAX.  C: split__a_load_that_comes_and_goes.
+ */
 #define WORSE	     8u
-#define MUCH_WORSE   2u
-#define NARROW	     12u /* in sixths of any other's round trips */
-#define NARROW_LATE  7u
 #define PATIENCE_MAX 12u
-#define BACK	     16u
-#define BACK_MAX     1024u
-#define TRY_NONE     2u /* the number of the try */
+/* While shares are learnt, 50 % with the same shares.
+ * C: split__a_link_that_becomes_slow_among_misleading_ones. */
+#define MUCH_WORSE 2u
+/* Round trips twice as long as any other's name the slow link; where tensors take twice as long, a
+ * sixth longer do.  In sixths.  B: 0.997 of the best time after a host's link drops, 1.12 without;
+ * C: split__a_link_that_becomes_slow_loses_what_it_should_at_once, split_slow__*. */
+#define NARROW	    12u
+#define NARROW_LATE 7u
+/* Former shares are tried again after 16, 64, ... measurements.  A: four hosts stayed at 1.11 of
+ * the best time; C: split__what_passes_leaves_the_shares_as_they_were. */
+#define BACK	 16u
+#define BACK_MAX 1024u
 
 /* ---- cuts ---- */
 
@@ -154,16 +158,16 @@ static void normalise(struct fan_split_learner *l)
 /* Both stores in one loop are right as well, but gcc 12.2 drops the calls then at -O1 alone: ivopts
  * makes one of them a store without a base, by which the function seems to have no effect
  * (doc/testing.md). */
-static void begin_moves(struct fan_split_learner *l, uint32_t step)
+static void begin_moves(struct fan_split_learner *l)
 {
 	for (unsigned k = 0; k < l->parts; k++)
-		l->step[k] = step;
+		l->step[k] = STEP_FIRST;
 	memset(l->towards, 0, sizeof l->towards);
 }
 
-static void begin(struct fan_split_learner *l, uint32_t step)
+static void begin(struct fan_split_learner *l)
 {
-	begin_moves(l, step);
+	begin_moves(l);
 	l->best_cost = l->usual_cost = 0;
 	l->rounds = l->worse = l->tries = 0;
 	l->phase = FAN_SPLIT_TRIES;
@@ -252,12 +256,10 @@ static void set_by_rates(struct fan_split_learner *l, const struct rates *r, con
 	normalise(l);
 }
 
-/* Keep the shares that give way, as what slows tensors down may pass; or those that are kept
- * already and were not tried yet once others have come to stay. */
+/* Keep the shares that give way, as what slows tensors down may pass. */
 static void keep_former(struct fan_split_learner *l)
 {
-	if (!l->has_former || l->look_back > BACK)
-		memcpy(l->former, l->share, sizeof l->former);
+	memcpy(l->former, l->share, sizeof l->former);
 	l->has_former = true;
 	l->look_back = BACK, l->stayed = 0;
 }
@@ -273,7 +275,7 @@ void fan_split_learner_init(struct fan_split_learner *l, unsigned parts, const b
 	l->patience = FAN_SPLIT_WORSE;
 	set_equal_links(l);
 	keep_former(l);
-	begin(l, STEP_FIRST);
+	begin(l);
 	if (!mbps || !read_rates(&rates, l, mbps))
 		return;
 	set_by_rates(l, &rates, mbps);
@@ -402,7 +404,7 @@ static void begin_again(struct fan_split_learner *l, const uint32_t *rtt_us, uin
 	if (slow >= 0 && l->is_host[slow] && l->share[slow] < FAN_SPLIT_WHOLE)
 		l->share[slow] = 0; /* what its ranks send and get takes longer than that already */
 	normalise(l);
-	begin(l, slow >= 0 ? STEP_KNOWN : STEP_FIRST);
+	begin(l);
 	l->gave = any;
 }
 

@@ -188,6 +188,38 @@ static void share_meter__a_measurement_of_too_little_tells_nothing(void **state)
 	rig_end(&r);
 }
 
+/* While a measurement is under way, tensors of FAN_SHARE_METER_AHEAD bytes go on; the next one
+ * waits for it if shares are learnt. */
+static void share_meter__small_operations_go_on_during_a_measurement(void **state)
+{
+	const unsigned ahead = 8, each = FAN_SHARE_METER_AHEAD / ahead;
+	struct rig r;
+	(void)state;
+	rig_init(&r, 0);
+	rig_adds(&r, OP_BYTES, FAN_OP_CALLERS, 0);
+	rig_starts(&r, 1000);
+	rig_ends(&r, 400000000);
+	rig_adds(&r, each, FAN_OP_CALLERS, 0);
+	assert_int_equal(1, fan_share_meter_permits(r.c));
+	struct fanin_op *m = fan_op_queue_take(&r.c->ops.waiting);
+	assert_int_equal(m->kind, FAN_OP_MEASUREMENT);
+	for (unsigned i = 0; i < ahead; i++) {
+		assert_int_equal(1, fan_share_meter_permits(r.c));
+		rig_starts(&r, 1000);
+		rig_ends(&r, 1000);
+		rig_adds(&r, each, FAN_OP_CALLERS, 0);
+	}
+	assert_int_equal(0, fan_share_meter_permits(r.c));
+	assert_true(fan_share_meter_holds(r.c));
+	assert_false(fan_share_meter_waited(r.c));
+	fan_op_end(m, FAN_OK);
+	fanin_op_free(m);
+	fan_share_meter_arrived(r.c);
+	assert_true(fan_share_meter_waited(r.c));
+	assert_int_equal(1, fan_share_meter_permits(r.c));
+	rig_end(&r);
+}
+
 /* What found no room on its first connection is tried again, and nothing comes before it any more:
  * other ranks may have started it. */
 static void share_meter__an_operation_is_counted_once(void **state)
@@ -457,6 +489,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(share_meter__a_measurement_is_of_operations_that_have_ended),
 		cmocka_unit_test(share_meter__a_measurement_of_too_little_tells_nothing),
+		cmocka_unit_test(share_meter__small_operations_go_on_during_a_measurement),
 		cmocka_unit_test(share_meter__an_operation_is_counted_once),
 		cmocka_unit_test(share_meter__a_set_is_not_measured),
 		cmocka_unit_test(share_meter__a_set_waits_for_no_measurement),

@@ -319,6 +319,31 @@ static void split__what_passes_leaves_the_shares_as_they_were(void **state)
 		fail_msg("worse in %u of %u", worse, all);
 }
 
+/* A host whose processor is away for a quarter of the time, now and then: shares that followed it
+ * each time would make tensors take 1.14 times as long as the best shares do. */
+static void split__a_load_that_comes_and_goes(void **state)
+{
+	struct fan_rng rng = test_rng();
+	double time = 0, best = 0;
+	(void)state;
+	for (unsigned others = 0; others <= 4; others += 2)
+		for (unsigned run = 0; run < 40; run++) {
+			struct net n = equal_links(run % 2 ? 4 : 8, others, 1);
+			struct fan_split_learner l;
+			begin(&l, &n);
+			for (int i = 0; i < 30; i++)
+				learn(&n, &l, &rng);
+			for (int i = 0; i < 400; i++) {
+				n.host[0] = i % 20 < 5 ? 0.5 : 1;
+				learn(&n, &l, &rng);
+				time += time_of(&n, &l);
+				best += best_time(&n);
+			}
+		}
+	if (time > 1.13 * best)
+		fail_msg("%.3f of the best time", time / best);
+}
+
 /* Round trips tell which link it is, and times how much slower it has become. */
 static void split__a_link_that_becomes_slow_loses_what_it_should_at_once(void **state)
 {
@@ -537,6 +562,7 @@ int main(void)
 		cmocka_unit_test(split__a_slow_host_sums_nothing),
 		cmocka_unit_test(split__a_link_that_becomes_slow_is_noticed),
 		cmocka_unit_test(split__what_passes_leaves_the_shares_as_they_were),
+		cmocka_unit_test(split__a_load_that_comes_and_goes),
 		cmocka_unit_test(split__a_link_that_becomes_slow_loses_what_it_should_at_once),
 		cmocka_unit_test(split__a_link_that_becomes_slow_at_first),
 		cmocka_unit_test(split__a_link_that_becomes_slow_among_misleading_ones),
