@@ -121,6 +121,77 @@ static float real(int rank, size_t i)
 /* What all ranks' sums in eight bits are and what each has lost; reals are no codes. */
 static float block_out[TEAM_MAX][BLOCK_COUNT], block_sent[TEAM_MAX][BLOCK_COUNT];
 
+/* What fits a packet, least values, parameters and integers are not rounded. */
+static void not_in_blocks(struct member *m, float *in)
+{
+	static int32_t whole[TEAM_MAX][BLOCK_COUNT];
+	int32_t *x = whole[m->rank];
+	float exact[256];
+	size_t wrong = 0;
+	memcpy(exact, in, sizeof exact);
+	EXPECT(!fanin_allreduce(m->comm, exact, exact, 256, FANIN_FLOAT32, FANIN_MAX));
+	for (size_t i = 0; i < 256; i++)
+		exact[i] = m->rank ? 0 : in[i];
+	EXPECT(!fanin_allreduce(m->comm, exact, exact, 256, FANIN_FLOAT32, FANIN_SUM));
+	EXPECT(m->rank || !memcmp(exact, in, sizeof exact));
+	EXPECT(!fanin_broadcast(m->comm, exact, 256, FANIN_FLOAT32, 0));
+	EXPECT(!fanin_allreduce(m->comm, in, in, BLOCK_COUNT, FANIN_FLOAT32, FANIN_MIN));
+	for (size_t i = 0; i < BLOCK_COUNT; i++) {
+		float least = INFINITY;
+		for (int r = 0; r < m->team->ranks; r++)
+			least = fminf(least, real(r, i));
+		wrong += in[i] != least;
+		x[i] = (int32_t)i * 1001 + m->rank;
+	}
+	EXPECT(!fanin_allreduce(m->comm, x, x, BLOCK_COUNT, FANIN_INT32, FANIN_SUM));
+	for (size_t i = 0; i < BLOCK_COUNT; i++)
+		wrong += x[i] != (int32_t)i * 1001 * m->team->ranks + 6;
+	EXPECT(!wrong);
+}
+
+/* A NaN, an infinity, and what is too small for eight bits, each in a block of its own or in one
+ * that rounds to zeros; averages, and bfloat16. */
+static void odd_blocks(struct member *m)
+{
+	enum { COUNT_OF = 640 }; /* fits a packet in eight bits: blocks begin at multiples of 32 */
+	float x[COUNT_OF];
+	uint16_t half[COUNT_OF];
+	size_t wrong = 0;
+	for (size_t i = 0; i < COUNT_OF; i++)
+		x[i] = i < 320 ? 64 : i < 384 ? 0x1p-140f : 0;
+	x[5] = m->rank == 1 ? NAN : 1;
+	x[40] = m->rank == 2 ? INFINITY : 1;
+	x[70] = 3.0e38f; /* so the sum of four is beyond the largest */
+	EXPECT(!fanin_allreduce(m->comm, x, x, COUNT_OF, FANIN_FLOAT32, FANIN_SUM));
+	for (size_t i = 0; i < COUNT_OF; i++)
+		wrong += i < 96 ? !isnan(x[i]) : x[i] != (i < 320 ? 256 : 0);
+	for (size_t i = 0; i < COUNT_OF; i++)
+		half[i] = i % 2 ? 0x3f80 : 0xc040; /* 1, -3 */
+	EXPECT(!fanin_allreduce(m->comm, half, half, COUNT_OF, FANIN_BFLOAT16, FANIN_AVG));
+	for (size_t i = 0; i < COUNT_OF; i++)
+		wrong += half[i] != (i % 2 ? 0x3f80 : 0xc040);
+	EXPECT(!wrong);
+}
+
+/* A group of a job in eight bits has them too. */
+static void blocks_of_a_group(struct member *m)
+{
+	static const int two[] = {1, 3};
+	float x[BLOCK_COUNT];
+	fanin_comm *group = NULL;
+	size_t rounded = 0;
+	if (m->rank % 2 == 0)
+		return;
+	for (size_t i = 0; i < BLOCK_COUNT; i++)
+		x[i] = real(1, i);
+	EXPECT(!fanin_comm_group(m->comm, "odd", two, 2, &group));
+	EXPECT(!fanin_allreduce(group, x, x, BLOCK_COUNT, FANIN_FLOAT32, FANIN_AVG));
+	for (size_t i = 0; i < BLOCK_COUNT; i++)
+		rounded += x[i] != real(1, i);
+	EXPECT(rounded > BLOCK_COUNT / 4);
+	fanin_comm_destroy(group);
+}
+
 static void blocks_wire(struct member *m)
 {
 	float in[BLOCK_COUNT], lost[BLOCK_COUNT] = {0};
@@ -140,33 +211,23 @@ static void blocks_wire(struct member *m)
 		wrong += fabsf(lost[i]) > 8 * ((i + 32) % 900 < 96 ? 1000.0f : 1) / 128;
 	}
 	EXPECT(!wrong);
-	/* what fits a packet, least values, and parameters are not rounded */
-	float exact[256];
-	for (size_t i = 0; i < 256; i++)
-		exact[i] = in[i];
-	EXPECT(!fanin_allreduce(m->comm, exact, exact, 256, FANIN_FLOAT32, FANIN_MAX));
-	for (size_t i = 0; i < 256; i++)
-		exact[i] = m->rank ? 0 : in[i];
-	EXPECT(!fanin_allreduce(m->comm, exact, exact, 256, FANIN_FLOAT32, FANIN_SUM));
-	EXPECT(m->rank || !memcmp(exact, in, sizeof exact));
-	EXPECT(!fanin_broadcast(m->comm, exact, 256, FANIN_FLOAT32, 0));
-	EXPECT(!fanin_allreduce(m->comm, in, in, BLOCK_COUNT, FANIN_FLOAT32, FANIN_MIN));
-	for (size_t i = 0; i < BLOCK_COUNT; i++) {
-		float least = INFINITY;
-		for (int r = 0; r < m->team->ranks; r++)
-			least = fminf(least, real(r, i));
-		wrong += in[i] != least;
-	}
-	EXPECT(!wrong);
+	not_in_blocks(m, in);
+	odd_blocks(m);
+	blocks_of_a_group(m);
 }
 
-static void switches__eight_bits_on_the_wire(void **state)
+/* All of it at `address`; the same bits everywhere, rounded where they are summed. */
+static void run_in_blocks(const char *address, const char *key_file)
 {
-	(void)state;
-	struct team t = team_new(4, blocks_wire);
-	t.options.wire = FANIN_WIRE_INT8;
+	struct team t = {.ranks = 4, .body = blocks_wire};
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	o.wire = FANIN_WIRE_INT8;
+	o.key_file = key_file;
+	o.timeout_ms = TEAM_PATIENT_MS;
+	o.alive_ms = 60000;
+	t.options = o;
+	snprintf(t.address, sizeof t.address, "%s", address);
 	team_run(&t);
-	team_free(&t);
 	size_t rounded = 0;
 	for (size_t i = 0; i < BLOCK_COUNT; i++) {
 		double sum = 0;
@@ -179,6 +240,49 @@ static void switches__eight_bits_on_the_wire(void **state)
 		rounded += (double)block_out[0][i] != sum;
 	}
 	assert_true(rounded > BLOCK_COUNT / 4); /* it went in eight bits */
+}
+
+/* At an aggregator, and at slots in front of it. */
+static void switches__eight_bits_on_the_wire(void **state)
+{
+	(void)state;
+	struct fan_daemon_options o;
+	char address[80];
+	fan_daemon_defaults(&o);
+	struct fan_daemon *aggregator = start(&o, address, sizeof address);
+	run_in_blocks(address, NULL);
+	for (enum fan_policy p = FAN_POLICY_ATP; fan_policy_shares((int)p); p++) {
+		struct fan_daemon *slots = start_slots(p, aggregator, address, sizeof address);
+		run_in_blocks(address, NULL);
+		fan_daemon_stop(slots);
+	}
+	fan_daemon_stop(aggregator);
+}
+
+static void switches__eight_bits_sealed(void **state)
+{
+	(void)state;
+	struct fan_daemon_options o;
+	char address[80], path[] = "/tmp/fanin-key-XXXXXX", text[FAN_KEY_TEXT_BYTES];
+	fan_daemon_defaults(&o);
+	o.keys.count = 1;
+	o.of_tenant = true;
+	memset(o.keys.key[0], 7, FAN_KEY_BYTES);
+	fan_key_text(text, o.keys.key[0]);
+	int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	close(fd);
+	struct fan_daemon *d = start(&o, address, sizeof address);
+	run_in_blocks(address, path);
+	fan_daemon_stop(d);
+	o.has_slots = true;
+	o.slots.policy = FAN_POLICY_ATP;
+	o.slots.slots = SLOTS;
+	d = start(&o, address, sizeof address);
+	run_in_blocks(address, path);
+	fan_daemon_stop(d);
+	unlink(path);
 }
 
 /* An aggregator, a switch in front of it, and another in front of that; what is passed on must stay
@@ -313,6 +417,7 @@ int main(void)
 		cmocka_unit_test(switches__aggregator_inside),
 		cmocka_unit_test(switches__modes_and_wires),
 		cmocka_unit_test(switches__eight_bits_on_the_wire),
+		cmocka_unit_test(switches__eight_bits_sealed),
 		cmocka_unit_test(switches__rows),
 		cmocka_unit_test(switches__the_switch_dies_and_comes_back),
 		cmocka_unit_test(switches__the_switch_dies_while_ranks_run_ahead),
