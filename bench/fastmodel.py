@@ -3,7 +3,9 @@
 
 Cachegrind runs a rank, and then a switch, of a job of two and counts what user space executes and
 what misses the caches of a core; two lengths of a run differ by all-reduces alone.  The kernel's part,
-most of the time, is in the record: medians of all rounds."""
+most of the time, is in the record: medians of all rounds.
+
+Then two hosts, each with its rank's thread and its aggregator's, run on one core together and on two."""
 
 import json
 import os
@@ -21,6 +23,7 @@ CACHES = ["--D1=49152,12,64", "--LL=2097152,16,64"]  # of one core
 LINE = 64
 RATES = (25, 100)  # Gb/s
 TIMEOUT_S = 280
+TURNS = 7  # of one core and of two
 MTUS = (1500, 9000)
 ROW = "4 x 1, 16 MiB, no shaper, MTU %d, %s: fanin"
 
@@ -114,6 +117,28 @@ def roles(median, mtu, rank, switch):
         yield "box, each thread", median(box, "switch_us") / (4 * tensor / 1e3), switch
 
 
+def spread(procs, programs):
+    """All threads of two hosts on one core, and on two, in turns: Gb/s of a host's link, in each
+    direction, in the best turn of each: others' work is none of theirs."""
+    bench = NetBench(procs, programs, 5, 2)
+    mine = os.sched_getaffinity(0)
+    times = {1: [], 2: []}
+    with Bridge(2, 0, MTUS[0]) as net:
+        for turn in range(TURNS * len(times)):
+            cores = 1 + turn % 2
+            os.sched_setaffinity(0, sorted(mine)[:cores])  # programs that are started have it, too
+            try:
+                result = bench.fanin(net, [], switches=())
+            finally:
+                os.sched_setaffinity(0, mine)
+            times[cores].append(result["time_us_p50"])
+    one, two = [min(times[cores]) for cores in (1, 2)]
+    print(
+        "two hosts, MTU %d, on one core: %.1f Gb/s each; on two: %.1f; by %.2f"
+        % (MTUS[0], bench.size * 8e-3 / one, bench.size * 8e-3 / two, one / two)
+    )
+
+
 def run(procs, programs, path):
     """Prints the table.  Returns the command's exit code."""
     if not shutil.which("valgrind"):
@@ -152,4 +177,6 @@ def run(procs, programs, path):
                 ),
                 flush=True,
             )
+    if len(os.sched_getaffinity(0)) > 1:
+        spread(procs, programs)
     return 0
