@@ -53,6 +53,12 @@ static bool same_target(const struct fan_out_item *a, const struct fan_out_item 
 static void run_add(struct run *r, const struct fan_out_item *it)
 {
 	assert(r->count < FAN_UDP_BURST_MAX);
+	if (it->whole) {
+		r->of_item[r->count++] = 1;
+		r->iov[r->vectors++] = (struct iovec){(void *)(it->payload - sizeof it->head),
+						      fan_out_item_bytes(it)};
+		return;
+	}
 	r->of_item[r->count++] = it->payload_bytes ? 2 : 1;
 	r->iov[r->vectors++] = (struct iovec){(void *)it->head, sizeof it->head};
 	if (it->payload_bytes)
@@ -182,15 +188,31 @@ static unsigned send_messages(struct fan_udp *u, struct mmsghdr *m, unsigned cou
 	return left;
 }
 
+/* Join vectors that lie one behind the other: for the kernel one is cheaper than several.  Returns
+ * how many are left. */
+static unsigned join_vectors(struct iovec *to, const struct run *r)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < r->vectors; i++) {
+		if (n && (uint8_t *)to[n - 1].iov_base + to[n - 1].iov_len == r->iov[i].iov_base)
+			to[n - 1].iov_len += r->iov[i].iov_len;
+		else
+			to[n++] = r->iov[i];
+	}
+	return n;
+}
+
 static unsigned send_segmented(struct fan_udp *u, struct run *r, const struct target *to,
 			       unsigned *waits)
 {
 	struct mmsghdr m;
 	union control space;
+	struct iovec iov[2 * FAN_UDP_BURST_MAX];
 
 	address(&m.msg_hdr, &space, to, r->count > 1 ? r->segment : 0);
-	m.msg_hdr.msg_iov = r->iov;
-	m.msg_hdr.msg_iovlen = r->vectors;
+	m.msg_hdr.msg_iov = iov;
+	m.msg_hdr.msg_iovlen = join_vectors(iov, r);
 	return send_messages(u, &m, 1, waits) ? r->count : 0;
 }
 

@@ -38,7 +38,7 @@ struct fan_gate *fan_gate_new(const struct fan_gate_config *cfg)
 		return NULL;
 	g->cfg = *cfg;
 	fan_gate_extract(g);
-	g->stride = (bytes + FAN_BITMAP_MAX + 2 * FAN_SEAL_MORE + STRIDE_STEP - 1) / STRIDE_STEP *
+	g->stride = (bytes + FAN_BITMAP_MAX + FAN_SEAL_ROOM + STRIDE_STEP - 1) / STRIDE_STEP *
 		    STRIDE_STEP;
 	g->space = malloc(cfg->items * g->stride);
 	if (!make_tables(g) || !g->space || !cfg->cipher->random(&test, sizeof test)) {
@@ -264,7 +264,7 @@ static bool close_item(struct fan_gate *g, struct fan_out_item *it, uint8_t *to,
 		return false;
 	if ((in.at ? in.type : h.type) == FAN_TYPE_REFUSE && !answers)
 		return true; /* in clear, to who has no key, or of one who has none */
-	if (it->payload_bytes + 2 * FAN_SEAL_MORE > g->stride)
+	if (it->payload_bytes + FAN_SEAL_ROOM > g->stride)
 		return false;
 	if (it->dest == FAN_TO_PEER && is_parent(g, &it->peer))
 		return fan_gate_close_upwards(g, &h, it, to);
@@ -284,10 +284,13 @@ static void close_items(struct fan_gate *g, struct fan_out *out, bool answers)
 
 	for (unsigned i = g->done; i < out->count; i++) {
 		struct fan_out_item *it = &out->item[i];
-		if (!close_item(g, it, g->space + kept * g->stride, answers)) {
+		uint8_t *to = g->space + g->used + FAN_HEAD_BYTES;
+		if (!close_item(g, it, to, answers)) {
 			g->stats.unsent++;
 			continue;
 		}
+		if (it->payload == to)
+			g->used += fan_out_item_lay(it, to);
 		if (kept < i)
 			out->item[kept] = *it;
 		kept++;
@@ -308,4 +311,5 @@ void fan_gate_send(struct fan_gate *g, uint64_t now_ns, struct fan_out *out)
 	g->now_ns = now_ns;
 	close_items(g, out, false);
 	g->done = 0;
+	g->used = 0;
 }

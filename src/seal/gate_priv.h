@@ -82,7 +82,8 @@ struct fan_gate {
 	uint64_t now_ns;
 	size_t stride;
 	unsigned done;	/* items of `out` that are as they are sent */
-	uint8_t *space; /* cfg.items places of `stride` bytes */
+	uint8_t *space; /* `stride` bytes for each of cfg.items: of sealed ones, side by side */
+	size_t used;	/* bytes of `space` */
 };
 
 /* gate_life.c */

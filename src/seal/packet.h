@@ -14,6 +14,9 @@
 
 #define FAN_SEAL_MORE FAN_TAG_BYTES /* bytes by which a packet grows, but for a WELCOME */
 
+/* What one needs beside its payload before it was sealed: its header, and by what any grows. */
+#define FAN_SEAL_ROOM (FAN_HEAD_BYTES + 2 * FAN_SEAL_MORE)
+
 /* Fields of a header, for whoever decides what a packet is before it is opened. */
 struct fan_seal_head {
 	uint8_t type;

@@ -214,11 +214,13 @@ void fan_seal_rank_send(struct fan_seal_rank *s, uint64_t now_ns, struct fan_out
 {
 	unsigned kept = 0;
 
+	to += FAN_HEAD_BYTES;
 	for (unsigned i = 0; i < out->count; i++) {
 		struct fan_out_item *it = &out->item[i];
-		if (it->payload_bytes + 2 * FAN_SEAL_MORE > stride ||
-		    !fan_seal_rank_item(s, now_ns, it, to + kept * stride))
+		if (it->payload_bytes + FAN_SEAL_ROOM > stride ||
+		    !fan_seal_rank_item(s, now_ns, it, to))
 			continue;
+		to += fan_out_item_lay(it, to);
 		if (kept < i)
 			out->item[kept] = *it;
 		kept++;

@@ -57,8 +57,8 @@ size_t fan_seal_rank_recv(struct fan_seal_rank *s, uint64_t now_ns, uint8_t *pkt
 bool fan_seal_rank_item(struct fan_seal_rank *s, uint64_t now_ns, struct fan_out_item *it,
 			uint8_t *to);
 
-/* Seal all items of `out`, in places of `stride` bytes each at `to`.  Those that cannot be are
- * removed. */
+/* Seal all items of `out`, one behind the other at `to`, which has `stride` bytes for each.  Those
+ * that cannot be are removed. */
 void fan_seal_rank_send(struct fan_seal_rank *s, uint64_t now_ns, struct fan_out *out, uint8_t *to,
 			size_t stride);
 

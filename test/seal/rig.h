@@ -151,12 +151,31 @@ static inline void rig_deliver(unsigned r, const struct fan_out_item *it)
 		rig_to_rank(r, bytes, len, false);
 }
 
+/* Sealed items lie in one piece, one behind the other. */
+static inline void rig_are_laid(const struct fan_out *out)
+{
+	const uint8_t *end = NULL;
+	for (unsigned i = 0; i < out->count; i++) {
+		const struct fan_out_item *it = &out->item[i];
+		const uint8_t *begin = it->payload - sizeof it->head;
+		struct fan_seal_head h;
+		assert_true(fan_seal_head(&h, it->head, sizeof it->head));
+		assert_int_equal(it->whole, h.sealed);
+		if (!it->whole)
+			continue;
+		assert_memory_equal(begin, it->head, sizeof it->head);
+		assert_true(!end || begin == end);
+		end = begin + fan_out_item_bytes(it);
+	}
+}
+
 /* Send what the switch has written.  Returns how many datagrams, and their bytes. */
 static inline unsigned rig_flush(struct fan_out *out, size_t *bytes)
 {
 	unsigned n = 0;
 	if (rig.gate)
 		fan_gate_send(rig.gate, rig.now_ns, out);
+	rig_are_laid(out);
 	for (unsigned i = 0; i < out->count; i++) {
 		const struct fan_out_item *it = &out->item[i];
 		for (unsigned r = 0; r < RIG_RANKS; r++) {
@@ -206,8 +225,10 @@ static inline void rig_tick_rank(unsigned r)
 	RIG_OUT(out);
 	for (unsigned i = 0; k->w && more && i < 64; i++) {
 		more = fan_worker_tick(k->w, rig.now_ns, &out);
-		if (k->sealed)
+		if (k->sealed) {
 			fan_seal_rank_send(&k->seal, rig.now_ns, &out, sealed, RIG_BYTES);
+			rig_are_laid(&out);
+		}
 		struct rig_packet burst[64];
 		unsigned n = 0;
 		for (; n < out.count; n++)

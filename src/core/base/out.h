@@ -73,6 +73,7 @@ struct fan_out_item {
 	/* of what ranks send, FAN_TO_PEER: to a helper, and so not to a next hop, though the peer
 	 * may be one as well: sealing asks */
 	bool down;
+	bool whole; /* the header lies before the payload as well: fan_out_item_lay */
 	uint8_t head[FAN_HEAD_BYTES];
 };
 
@@ -124,7 +125,7 @@ static inline struct fan_out_item *fan_out_add(struct fan_out *o, enum fan_dest 
 	struct fan_out_item *it = &o->item[o->count++];
 	it->dest = dest;
 	it->first = 0;
-	it->down = false;
+	it->down = it->whole = false;
 	it->group = NULL;
 	it->payload = NULL;
 	it->payload_bytes = 0;
@@ -143,6 +144,17 @@ static inline size_t fan_out_item_copy(const struct fan_out_item *it, uint8_t *t
 	memcpy(to, it->head, FAN_HEAD_BYTES);
 	if (it->payload_bytes)
 		memcpy(to + FAN_HEAD_BYTES, it->payload, it->payload_bytes);
+	return fan_out_item_bytes(it);
+}
+
+/* Lay the header before the payload, which is at `payload` with room before it: so a sender finds
+ * the datagram in one piece.  The header must not change any more.  Returns the datagram's bytes.
+ */
+static inline size_t fan_out_item_lay(struct fan_out_item *it, uint8_t *payload)
+{
+	assert(it->payload == payload);
+	memcpy(payload - FAN_HEAD_BYTES, it->head, FAN_HEAD_BYTES);
+	it->whole = true;
 	return fan_out_item_bytes(it);
 }
 

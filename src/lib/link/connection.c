@@ -34,7 +34,7 @@ struct fan_connection_io *fan_connection_io_new(uint16_t payload_bytes, bool sea
 	io->scratch_bytes = all < FAN_CONNECTION_SCRATCH_MAX ? all : FAN_CONNECTION_SCRATCH_MAX;
 	io->scratch = aligned_alloc(ALIGN, io->scratch_bytes);
 	size_t most = payload_bytes > FAN_CTL_BYTES_MAX ? payload_bytes : FAN_CTL_BYTES_MAX;
-	io->stride = sealed ? round_up(most + FAN_BITMAP_MAX + 2 * FAN_SEAL_MORE) : 0;
+	io->stride = sealed ? round_up(most + FAN_BITMAP_MAX + FAN_SEAL_ROOM) : 0;
 	io->sealed = sealed ? aligned_alloc(ALIGN, FAN_CONNECTION_OUT_MAX * io->stride) : NULL;
 	if (!io->scratch || (sealed && !io->sealed)) {
 		fan_connection_io_free(io);

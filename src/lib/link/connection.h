@@ -31,7 +31,7 @@ struct fan_connection_io {
 	struct fan_out_item item[FAN_CONNECTION_OUT_MAX];
 	uint8_t *scratch; /* scratch_bytes; 64-byte aligned */
 	size_t scratch_bytes;
-	uint8_t *sealed; /* FAN_CONNECTION_OUT_MAX places of `stride` bytes; NULL: jobs are open */
+	uint8_t *sealed; /* `stride` bytes for each item; NULL: jobs are open */
 	size_t stride;
 	struct fan_out out;
 };

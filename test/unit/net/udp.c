@@ -7,7 +7,7 @@
 
 #include "udp_rig.h"
 
-static void run_arrives(const char *at, bool plain_sender, bool plain_receiver, unsigned count)
+static void runs(bool laid, const char *at, bool plain_sender, bool plain_receiver, unsigned count)
 {
 	struct fan_udp a, b;
 	struct fan_out out;
@@ -17,6 +17,7 @@ static void run_arrives(const char *at, bool plain_sender, bool plain_receiver, 
 	start(&out);
 	for (unsigned i = 0; i < count; i++)
 		add(&out, FAN_TO_PEER, PAYLOAD)->peer = fan_udp_local(&b);
+	lay(&out, laid ? count : 0);
 	fan_udp_send(&a, &out, false);
 	assert_int_equal(out.count, 0);
 	unsigned calls = drain(&b, count);
@@ -31,6 +32,12 @@ static void run_arrives(const char *at, bool plain_sender, bool plain_receiver, 
 		assert_int_equal(calls, (count + 44) / 45);
 	fan_udp_close(&a);
 	fan_udp_close(&b);
+}
+
+static void run_arrives(const char *at, bool plain_sender, bool plain_receiver, unsigned count)
+{
+	runs(false, at, plain_sender, plain_receiver, count);
+	runs(true, at, plain_sender, plain_receiver, count);
 }
 
 static void run__arrives_split(void **state)
