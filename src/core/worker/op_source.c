@@ -120,8 +120,6 @@ static bool put_payload(struct fan_worker *w, const struct fan_stream_op *op,
 	const uint8_t *in = op->op.in;
 	if (p->dtype == op->op.dtype) {
 		f->payload = in + p->at * fan_dtype_bytes(p->dtype);
-		if (is_large(op))
-			fan_copy_prefetch(f->payload, f->payload_bytes);
 		return true;
 	}
 	if (is_large(op)) /* the fragment after this one, which likely comes next */
