@@ -121,16 +121,25 @@ static bool is_text(const struct key *k)
 	return k->o.kind == FAN_OPTION_PRINTABLE;
 }
 
+/* FAN_E_CONFIG: `text` is none of what the option takes. */
+static int refuse(const struct fan_option *o, const char *text, const char *where, char *why,
+		  size_t bytes)
+{
+	static const char more[] = "; more are in groups: give each its FANIN_RANK and FANIN_RANKS "
+				   "there, and by a controller FANIN_JOB=NAME@GROUP";
+	char want[128];
+	fan_option_expected(o, want, sizeof want);
+	snprintf(why, bytes, "%s: \"%.64s\": expected %s%s", where, text, want,
+		 strncmp(o->name, "rank", 4) ? "" : more);
+	return FAN_E_CONFIG;
+}
+
 /* Check `text` for keys[i]; take it unless a stronger place already gave a value. */
 static int take(struct load *l, unsigned i, const char *text, const char *where)
 {
 	struct fan_config taken = *l->c;
-	if (!fan_option_set(&keys[i].o, &taken, text)) {
-		char want[128];
-		fan_option_expected(&keys[i].o, want, sizeof want);
-		snprintf(l->why, l->why_bytes, "%s: \"%.64s\": expected %s", where, text, want);
-		return FAN_E_CONFIG;
-	}
+	if (!fan_option_set(&keys[i].o, &taken, text))
+		return refuse(&keys[i].o, text, where, l->why, l->why_bytes);
 	if (l->set & 1u << i)
 		return FAN_OK;
 	l->set |= 1u << i;
@@ -305,13 +314,8 @@ static void all_names(char *text, size_t bytes)
 static bool check_flag(const struct fan_option *o, const char *text, const char *where, char *why,
 		       size_t bytes)
 {
-	char want[128];
 	int value;
-	if (fan_option_set(o, &value, text))
-		return true;
-	fan_option_expected(o, want, sizeof want);
-	snprintf(why, bytes, "%s: \"%.64s\": expected %s", where, text, want);
-	return false;
+	return fan_option_set(o, &value, text) || !refuse(o, text, where, why, bytes);
 }
 
 static bool take_line(void *arg, unsigned line, const char *section, const char *name,

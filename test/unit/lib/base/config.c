@@ -400,6 +400,21 @@ static void tell__without_a_rank(void **state)
 	assert_why("switch", "HOST:PORT");
 }
 
+/* A launcher's rank of more than a switch or server takes: what to do. */
+static void load__more_ranks_than_are_in_a_group(void **state)
+{
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	(void)state;
+	o.controller_addr = "c:1";
+	setenv("RANK", "300", 1);
+	setenv("WORLD_SIZE", "512", 1);
+	assert_int_equal(load(&o), FAN_E_CONFIG);
+	assert_why("RANK: \"300\"", "more are in groups: give each its FANIN_RANK and FANIN_RANKS");
+	setenv("FANIN_RANK", "44", 1);
+	setenv("FANIN_RANKS", "256", 1);
+	assert_int_equal(load(&o), FAN_OK);
+}
+
 static void tell__value_and_where_it_is_from(void **state)
 {
 	(void)state;
@@ -570,6 +585,7 @@ int main(void)
 		cmocka_unit_test_setup(config__the_time_of_a_join, clean),
 		cmocka_unit_test_setup(config__what_only_the_whole_shows, clean),
 		cmocka_unit_test_setup(tell__without_a_rank, clean),
+		cmocka_unit_test_setup(load__more_ranks_than_are_in_a_group, clean),
 		cmocka_unit_test_setup(tell__value_and_where_it_is_from, clean),
 		cmocka_unit_test_setup(tell__all_rows_after_an_error, clean),
 		cmocka_unit_test_setup(config__launchers, clean),
