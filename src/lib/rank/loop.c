@@ -64,8 +64,9 @@ static void fail_by_core(struct fan_rank *c, const struct fan_connection *cn)
 		c->fate.cause = FAN_CAUSE_LOST(0); /* in which that host's aggregator is */
 	fan_rank_fault_text(c, cn, f, text, sizeof text);
 	if (f->err == FAN_E_STOPPED && c->client.on) { /* which may have another server */
-		snprintf(text + strlen(text), sizeof text - strlen(text), "%s",
-			 "; a new communicator of the same job goes on elsewhere");
+		snprintf(
+			text + strlen(text), sizeof text - strlen(text), "%s",
+			"; a new communicator of the same job goes on where the controller has another");
 		f->err = FAN_E_RESTARTED;
 	}
 	fan_rank_fail(c, f->err, text);
