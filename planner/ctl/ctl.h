@@ -47,8 +47,8 @@ struct fan_ctl_options {
 	uint32_t wait_ms;    /* longest wait for all daemons before the first plan */
 	bool (*is_address)(const char *text);
 
-	/* Does a connection come from this host, ADDR; do two come from the same?  Both NULL: they
-	 * do. */
+	/* Is a connection from this host, ADDR; are two from one host?  Where both are NULL the
+	 * answer is yes. */
 	bool (*is_from)(void *ctx, unsigned conn, const char *host);
 	bool (*is_beside)(void *ctx, unsigned conn, unsigned other);
 

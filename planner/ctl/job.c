@@ -15,9 +15,9 @@
 
 /* ---- lines out ---- */
 
-/* What the part is called at its aggregator.  Later lives must not meet members of earlier ones,
- * and have the same tenant: the name begins with the job's and '/'.  Parts of groups have one name,
- * since their servers add up what is called alike. */
+/* The part's name at its aggregator.  It begins with the job's name and '/', since its tenant is
+ * the job's, and differs by life, since later lives must not meet members of earlier ones.  Parts
+ * of groups have one name, by which their parent adds them. */
 static void part_name(const struct ctl_job *j, uint32_t part, char *text)
 {
 	const int bytes = (int)fan_job_name_bytes(j->name, j->groups);
@@ -354,8 +354,8 @@ void ctl_job_slept(struct fan_ctl *c, uint64_t late_ns)
 		}
 }
 
-/* Ranks that have been away for long are gone: the old routes do not wait for them, and when
- * all are, the job may be planned anew. */
+/* Ranks that have been disconnected too long count as gone: the old routes do not wait for them,
+ * and once all are gone the job may be planned again. */
 void ctl_job_tick(struct fan_ctl *c)
 {
 	for (uint32_t i = 0; i < c->jobs; i++) {

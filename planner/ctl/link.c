@@ -3,8 +3,8 @@
  * silent.
  *
  * A link goes down as soon as either end says so while both are up, and is used again once
- * both have heard each other for a while, which is longer the more often it went down: whoever
- * plans each time that a loose plug is touched moves jobs for nothing. */
+ * both have heard each other for a while, which grows with the number of failures: to plan for each
+ * failure of a faulty cable would move jobs in vain. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>

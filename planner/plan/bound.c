@@ -48,12 +48,13 @@ struct flows {
 	struct fan_lp lp;
 	int *arc_row; /* by arc */
 	int *cap_row; /* by node that sums or serves */
-	int *enter;   /* by group and sum, for the present job and server */
-	int *into;    /* by sum and the sum that it enters, the same; with levels */
-	int *whole;   /* by group: what is summed of it reaches the server in sums; the same */
 	bool levels;
-	int *in_group; /* by group: results that reach its place; for the present job and server */
-	int *in_sum;   /* by sum: the same */
+	/* for the present job and server */
+	int *enter;    /* by group and sum */
+	int *into;     /* by sum and the sum that it enters; with levels */
+	int *whole;    /* by group: what is summed of it reaches the server in sums */
+	int *in_group; /* by group: results that reach its place */
+	int *in_sum;   /* by sum: results that reach its place */
 	int *out_sum;  /* by group and sum: results that leave the sum's switch for the group */
 	int *keep;     /* by target and node: the rows of conservation */
 };

@@ -19,7 +19,7 @@
 #include "steps.h"
 
 #define YES	   0.5	/* a whole number above this is 1 */
-#define MANY_SLACK 1e-6 /* relative: the same of the rates of a program with many columns */
+#define MANY_SLACK 1e-6 /* relative: by which a proven plan may miss its bound */
 #define FIT_SLACK  1e-9 /* relative: what a proven plan may lose where it had to be fitted */
 
 struct exact {

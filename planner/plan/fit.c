@@ -19,7 +19,7 @@ struct fan_fit_step {
 
 /* What a switch must know; install.h. */
 struct fan_fit_entry {
-	uint32_t from, to, depth, next; /* nodes; the next of the same switch */
+	uint32_t from, to, depth, next; /* nodes; the next entry of its switch */
 	bool sums;
 };
 

@@ -56,7 +56,7 @@ struct fan_topo {
 	uint32_t nodes, links, jobs;
 	uint32_t node_room, link_room, job_room;
 	uint32_t *out; /* arcs by the node they leave; from fan_topo_seal */
-	double *cap;   /* by resource, Gb/s, INFINITY where there is no limit; the same */
+	double *cap;   /* by resource, Gb/s, INFINITY where there is no limit; also from it */
 	bool results;  /* plans are judged with the results that come back; see eval.h */
 };
 

@@ -112,7 +112,7 @@ static uint32_t cheapest(const struct grow *k, const double *price, struct fan_s
 	return best;
 }
 
-/* What it costs to reach each switch; the same for all servers. */
+/* The price of reaching each switch, which does not depend on the server. */
 static void price_switches(struct grow *k, const double *price)
 {
 	const struct fan_cands *c = k->c;

@@ -21,7 +21,7 @@ struct flow {
 	const struct fan_scenario_job *job;
 	struct load *load;
 	uint32_t loads, buckets;
-	double window;	   /* bytes that may be on their way */
+	double window;	   /* bytes that may be in flight */
 	double pace;	   /* bytes a nanosecond that the job asks for at most */
 	double most;	   /* bytes a nanosecond of this bucket that window and pace allow */
 	double latency_ns; /* there and back, of the longest path */
@@ -70,8 +70,8 @@ static double link_ns(const struct fan_sim_link *l, double bytes)
 	return (double)l->delay_ns + (bytes + l->cfg.overhead_bytes) * 8e9 / (double)l->cfg.bps;
 }
 
-/* One more contribution from node `a` to `b`, and its result back; `times` of each.  The time of
- * both ways for a packet. */
+/* Add `times` contributions from node `a` to `b`, and with `back` their results.  Returns a
+ * packet's time there and back. */
 static double add_path(struct flows *f, const struct flow *w, uint32_t a, uint32_t b, double times,
 		       bool back)
 {

@@ -17,7 +17,7 @@ void fan_ring_free(struct fan_ring *r)
 	r->came = NULL;
 }
 
-#define DOWN  UINT32_C(0x80000000) /* in a packet: it is a sum, on its way down */
+#define DOWN  UINT32_C(0x80000000) /* in a packet: it is a sum, going down */
 #define AMONG UINT32_C(0x40000000) /* in one of two levels: it is between racks */
 
 /* Bytes of the part that this worker sends in a step. */

@@ -40,7 +40,7 @@ struct fan_ring {
 	bool tree;		/* in place of a ring: */
 	uint32_t up, down[2];	/* parent, unless it is rank 0, and children */
 	uint32_t children;
-	uint32_t window; /* packets on their way up and down again, of a rank without children */
+	uint32_t window; /* packets going up and down again, of a rank without children */
 	uint32_t sent;	 /* by such a rank, of the bucket */
 	uint32_t *came;	 /* by packet of the bucket: children whose part is there */
 	bool levels;	 /* two of rings, in place of one: */

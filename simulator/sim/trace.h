@@ -32,8 +32,8 @@ void fan_trace_begin(struct fan_trace *t, struct fan_experiment *e, FILE *lines,
 
 /* ---- timeline.c ---- */
 
-/* What the ranks of a run do over time, in Chrome's trace format, as the library
- * writes it of real ranks (lib/trace.h): the same names, nested likewise, a line for each event.
+/* The operations of a run's ranks over time, in Chrome's trace format, with the names and the
+ * nesting that the library's trace has (lib/base/trace.h), a line for each event.
  *
  * An all-reduce is a bucket of gradients, from when its last gradient is there.  Times begin at 0,
  * or at the first operation of a measured trace that this one is laid over. */

@@ -71,7 +71,7 @@ static bool join(struct fan_trainer *t)
 	}
 	size_t bytes = fan_worker_bytes(&w);
 	struct fan_trainer_shared *sh = t->shared;
-	/* an odd number of lines: the same fields of all workers are not in the same sets */
+	/* an odd number of cache lines, so that workers' fields fall into different sets */
 	size_t each = fan_trainer_rounded(bytes) | FAN_TRAINER_ALIGN;
 	if (bytes && !sh->room)
 		sh->room = fan_pages_alloc(each * c->ranks);

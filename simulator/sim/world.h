@@ -140,8 +140,9 @@ bool fan_sim_index(struct fan_sim *s);
  * of several the one added first.  FAN_SIM_NONE: there is no path. */
 uint32_t fan_sim_next(struct fan_sim *s, uint32_t at, uint32_t to);
 
-/* The same for a packet from actor `from` to actor `to`: with `ecmp` each node takes, of all links
- * that lead nearer, one by a hash of both and of itself, so that a flow keeps to one path. */
+/* The link on which a packet from actor `from` to actor `to` leaves node `at`: as fan_sim_next, or
+ * with `ecmp`, of all links that lead nearer, the one that a hash of both actors and the node
+ * selects, so that a flow keeps to one path. */
 uint32_t fan_sim_hop(struct fan_sim *s, uint32_t at, uint32_t from, uint32_t to);
 
 /* Links of a shortest path between two nodes; FAN_SIM_NONE: there is none. */

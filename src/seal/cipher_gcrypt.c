@@ -11,7 +11,7 @@
 
 #define NONCE_BYTES 12
 
-/* Keys lie in memory that core dumps may have: secure memory of libgcrypt's would have to be
+/* Keys lie in ordinary memory, which core dumps contain: libgcrypt's secure memory has to be
  * locked, and few bytes may be. */
 static void begin(void)
 {
@@ -71,9 +71,9 @@ static bool unseal(void *key, const struct fan_cipher_text *t, uint8_t *text,
 	return !gcry_cipher_checktag(key, tag, FAN_CIPHER_TAG_BYTES);
 }
 
-/* MACs under keys that come again.  To make a digest ready for a key takes longer than a MAC, so
- * that is done for a key that has come lately and comes again; the least recently used of a
- * thread's is replaced.  Keys of whoever invents tenants displace none. */
+/* MACs under keys that are used again.  To prepare a digest for a key takes longer than a MAC, so a
+ * thread keeps the digests of keys that were used twice lately, and replaces the least recently
+ * used one.  Keys of invented tenants, which are used once, displace none. */
 #define MACS	    8
 #define LATELY	    8
 #define BLOCK_BYTES 64 /* of SHA-256 */
@@ -132,7 +132,7 @@ static bool seen_lately(struct macs *m, const uint8_t *key, size_t key_bytes)
 	return false;
 }
 
-/* The digest under that key; NULL: do without. */
+/* The prepared digest of that key; NULL: there is none. */
 static gcry_md_hd_t keyed(const uint8_t *key, size_t key_bytes)
 {
 	struct macs *m = own_macs();

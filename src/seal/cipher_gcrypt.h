@@ -5,8 +5,8 @@
 
 #include "cipher.h"
 
-/* The table.  The first call makes libgcrypt ready, unless the process has done so; from any
- * thread. */
+/* The table.  The first call initialises libgcrypt, unless the process has done so.  Any thread may
+ * call. */
 const struct fan_cipher *fan_cipher_gcrypt(void);
 
 #endif

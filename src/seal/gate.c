@@ -10,7 +10,7 @@
 #define STRIDE_STEP 64
 #define RANKS_AT    18 /* of a RELAY: 0, it tells of no job */
 
-/* What a gate needs for the parent, and for the next hop, that its shard has. */
+/* Allocate what the gate needs for its shard's parent and next hop. */
 static bool make_tables(struct fan_gate *g)
 {
 	const struct fan_gate_config *cfg = &g->cfg;
@@ -77,7 +77,7 @@ const struct fan_gate_stats *fan_gate_stats(const struct fan_gate *g)
 	return &g->stats;
 }
 
-/* In. */
+/* ---- in ---- */
 
 static bool is_parent(const struct fan_gate *g, const fan_peer *p)
 {
@@ -112,7 +112,7 @@ bool fan_seal_refuse(const uint8_t *pkt, size_t len, const fan_peer *to, bool ha
 	return true;
 }
 
-/* Does the next hop say that it has no key?  Whom it is for weighs that. */
+/* Does the next hop say that it has no key?  The rank that it is for decides whether that is so. */
 static bool is_open_above(const struct fan_gate *g, const uint8_t *pkt, size_t len)
 {
 	struct fan_seal_inner in;
@@ -128,7 +128,7 @@ static bool is_open_above(const struct fan_gate *g, const uint8_t *pkt, size_t l
 
 static void close_items(struct fan_gate *g, struct fan_out *out, bool answers);
 
-/* What is not sealed: questions that anybody may ask, and JOINs, which are refused. */
+/* Packets in clear: queries, which anybody may send, and JOINs, which are refused. */
 static size_t recv_clear(struct fan_gate *g, const struct fan_seal_head *h, const fan_peer *from,
 			 const uint8_t *pkt, size_t len, struct fan_out *out)
 {
@@ -192,7 +192,7 @@ size_t fan_gate_recv(struct fan_gate *g, uint64_t now_ns, const fan_peer *from, 
 	enum fan_seal_verdict v = is_signed ? fan_gate_open_signed(g, from, &h, pkt, &len)
 					    : open_sealed(g, from, &h, pkt, &len);
 	g->stats.drops[v] += v != FAN_SEAL_GOOD;
-	if (g->join.is_open) { /* what was written before it is no answer to it */
+	if (g->join.is_open) { /* earlier items of `out` do not answer it */
 		close_items(g, out, false);
 		g->done = out->count;
 	}
@@ -214,10 +214,9 @@ static bool seal(struct fan_gate *g, const struct fan_seal_head *h, struct fan_o
 	return l && fan_seal_item(g->cfg.cipher, l->down, ++l->sent, it, to);
 }
 
-/* Does a message without a RELAY, in the item, go up, if to a next hop?  A neighbour may be below,
- * too, on a route: what goes to it as such has the key of those below.  The key that it had as a
- * next hop may be one that it has lost when it began again, and nothing goes up there any more that
- * would bring another. */
+/* Does the item, which is no RELAY, go up if it goes to a next hop?  On a route, a neighbour may be
+ * below as well, and gets what it gets as such under the key of those below: it may have lost its
+ * key as a next hop in a restart, and nothing that goes up would bring it another one. */
 static bool goes_up(const struct fan_seal_head *h, const struct fan_out_item *it)
 {
 	switch (h->type) {
@@ -230,8 +229,8 @@ static bool goes_up(const struct fan_seal_head *h, const struct fan_out_item *it
 	}
 }
 
-/* Seal what goes to a switch, or to the aggregator of one.  A RELAY up bears the job that the
- * message in it is about, so that who gets it knows the key. */
+/* Seal an item to a switch, or to a switch's aggregator.  A RELAY up carries the job of its inner
+ * message, so that its receiver finds the key. */
 static bool seal_to_peer(struct fan_gate *g, struct fan_seal_head *h, struct fan_out_item *it,
 			 const struct fan_seal_inner *in, uint8_t *to)
 {

@@ -60,7 +60,7 @@ static enum fan_seal_verdict open_join(struct fan_gate *g, const struct fan_seal
 	return FAN_SEAL_TAG;
 }
 
-/* What `c` has been sent with: its answer is to that, and so not of the past. */
+/* The fresh bytes that `c` was forwarded with.  An answer to them is not a repeated one. */
 static void put_question(const struct fan_gate *g, const struct fan_gate_child *c,
 			 uint8_t to[FAN_RELAY_MORE])
 {
@@ -68,7 +68,7 @@ static void put_question(const struct fan_gate *g, const struct fan_gate_child *
 	fan_put64(to + FAN_INSTANCE_BYTES, c->fresh);
 }
 
-/* The next hop tells of a job.  False: it does not, or that is another tenant's. */
+/* The next hop's answer names a job.  False: it does not, or the job is another tenant's. */
 static bool hear_welcome(struct fan_gate *g, const fan_peer *from, const struct fan_seal_inner *in,
 			 const struct fan_gate_child *c, const uint8_t *salt)
 {
@@ -81,7 +81,7 @@ static bool hear_welcome(struct fan_gate *g, const fan_peer *from, const struct 
 	return fan_hops_above(g->hops, from, c->join.tenant, &t);
 }
 
-/* What answers a JOIN that has been sent on. */
+/* The answer to a JOIN that was forwarded. */
 static enum fan_seal_verdict open_answer(struct fan_gate *g, const fan_peer *from,
 					 const struct fan_seal_inner *in, uint8_t *pkt, size_t *len)
 {

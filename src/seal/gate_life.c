@@ -47,7 +47,7 @@ void fan_gate_heard(const struct fan_gate *g, struct fan_gate_life *l)
 	l->proved = true;
 }
 
-/* The row of the table in which lives of the job are. */
+/* The row of the table that has the job's lives. */
 static struct fan_gate_life *row_of(const struct fan_gate *g, uint32_t job, uint32_t epoch)
 {
 	const uint64_t all = (uint64_t)(job & 0xffff) << 32 | epoch;
@@ -68,8 +68,8 @@ struct fan_gate_life *fan_gate_find_life(struct fan_gate *g, uint32_t job, uint3
 	return NULL;
 }
 
-/* Is life `l` to be replaced before `than`?  First a life whose place another has taken, else the
- * one that was silent for longer. */
+/* Is life `l` to be replaced before `than`?  A life that another one has superseded is, else the
+ * one that has been silent longer. */
 static bool yields_before(const struct fan_gate_life *l, bool former,
 			  const struct fan_gate_life *than, bool former_too)
 {
@@ -78,8 +78,8 @@ static bool yields_before(const struct fan_gate_life *l, bool former,
 	return l->used_at < than->used_at;
 }
 
-/* A place of a switch's row for one more: a free one, or that of a life of which nobody has proved
- * anything, or of which nothing came for longest. */
+/* A place of a switch's row for one more life: a free one, that of an unproved life, or that of the
+ * life silent for longest. */
 static struct fan_gate_life *free_one(struct fan_gate *g, struct fan_gate_life *row)
 {
 	struct fan_gate_life *first = &row[0];
@@ -93,7 +93,7 @@ static struct fan_gate_life *free_one(struct fan_gate *g, struct fan_gate_life *
 	return first;
 }
 
-/* A place of an aggregator's row: the first, whose life is the former one from now on. */
+/* A place of an aggregator's row: the first; its life becomes the previous one. */
 static struct fan_gate_life *follow(struct fan_gate *g, struct fan_gate_life *row)
 {
 	free_life(g, &row[FAN_GATE_LIVES - 1]);
@@ -129,7 +129,7 @@ static void make_room(struct fan_gate *g, const struct fan_gate_life *keep)
 		free_life(g, first);
 }
 
-/* A life that begins.  NULL: not now. */
+/* Begin a life.  NULL: there is no room. */
 static struct fan_gate_life *begin_life(struct fan_gate *g, uint32_t job, uint32_t epoch)
 {
 	struct fan_gate_life *row = row_of(g, job, epoch),
@@ -149,7 +149,7 @@ static struct fan_gate_life *begin_life(struct fan_gate *g, uint32_t job, uint32
 	return l;
 }
 
-/* Keys for the rank that is welcome; those that it has already, if it is the same life of it. */
+/* Make keys for the rank that is welcomed, unless this life of it has them. */
 static bool admit(struct fan_gate *g, struct fan_gate_life *l)
 {
 	const struct fan_gate_join *j = &g->join;

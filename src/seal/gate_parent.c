@@ -24,8 +24,8 @@ static struct fan_gate_uplink *find_uplink(struct fan_gate *g, const struct fan_
 	return NULL;
 }
 
-/* A JOIN of another life: in place of the uplink that is silent for longest, since there are as
- * many as jobs at a time, and those that live send BEATs. */
+/* A JOIN of another life replaces the uplink that has been silent for longest: there are as many
+ * uplinks as jobs at a time, and those of live jobs send BEATs. */
 static struct fan_gate_uplink *begin_uplink(struct fan_gate *g, const struct fan_out_item *join)
 {
 	uint8_t pkt[FAN_HEAD_BYTES + FAN_CTL_BYTES_MAX];

@@ -11,7 +11,7 @@
 
 #define FAN_GATE_PLACES FAN_GROUPS_MAX /* of jobs: places of the table of their lives */
 
-/* One life of a rank, whose key is not that of another. */
+/* One life of a rank.  Each life has a key of its own. */
 struct fan_gate_peer {
 	uint64_t nonce;
 	void *up;
@@ -24,30 +24,30 @@ struct fan_gate_life {
 	uint8_t tenant[FAN_KEY_BYTES];
 	void *down;
 	uint64_t sent;	  /* counter of the last packet */
-	uint64_t used_at; /* packet of the gate that was opened last for it */
-	bool proved;	  /* there was one that was sealed */
+	uint64_t used_at; /* number of the last packet that the gate opened for it */
+	bool proved;	  /* a sealed packet has been opened for it */
 	unsigned ranks;	  /* in `peer` */
 	struct fan_gate_peer *peer[FAN_RANKS_MAX];
 };
 
-/* A JOIN that has been opened, or the answer to one that a switch has sent on, until what the node
- * makes of it is written. */
+/* An opened JOIN, or the answer to one that a switch has forwarded, until the node's answer to it
+ * is written. */
 struct fan_gate_join {
 	bool is_open;
-	bool relayed; /* it has come, or its answer goes, in a RELAY */
-	/* what stood behind that RELAY: the switch's instance and fresh bytes */
+	bool relayed; /* it arrived, or its answer leaves, in a RELAY */
+	/* the end of that RELAY: the switch's instance and fresh bytes */
 	uint8_t to[FAN_RELAY_MORE];
 	uint64_t nonce;
 	uint16_t rank;
 	uint8_t tenant[FAN_KEY_BYTES];
 };
 
-/* At a switch: the last JOIN that it has sent on with a token. */
+/* At a switch: the last JOIN that it has forwarded with a token. */
 struct fan_gate_child {
 	struct fan_gate_join join;
 	fan_peer next;	/* where to */
 	uint64_t fresh; /* sent with it; 0: there was none */
-	bool answered;	/* the next one is another question */
+	bool answered;	/* the next JOIN needs fresh bytes of its own */
 };
 
 struct fan_gate_tenant {
@@ -66,14 +66,14 @@ struct fan_gate {
 	struct fan_gate_config cfg;
 	uint8_t extracted[FAN_KEYS_MAX][FAN_MAC_BYTES]; /* from cfg.keys, for those of tenants */
 	struct fan_gate_stats stats;
-	/* FAN_GATE_PLACES rows.  An aggregator has numbered its jobs itself: the low byte is the
-	 * row, and the later life is first.  What passes a switch may be of several aggregators,
-	 * which number alike: a row has as many jobs as it has room for, found by all of the number
-	 * and the epoch. */
+	/* FAN_GATE_PLACES rows.  An aggregator numbers its jobs itself: the low byte is the row,
+	 * and the later life is first.  Packets at a switch may belong to several aggregators,
+	 * whose numbers may be equal: its rows have `lives` jobs, found by the whole number and the
+	 * epoch. */
 	struct fan_gate_life *life;
 	unsigned lives; /* in a row: FAN_GATE_LIVES or FAN_GATE_WAYS */
 	struct fan_gate_join join;
-	struct fan_gate_tenant tenant[FAN_GATE_TENANTS]; /* whose JOINs were good, in a ring */
+	struct fan_gate_tenant tenant[FAN_GATE_TENANTS]; /* whose JOINs were verified, in a ring */
 	unsigned next_tenant;
 	struct fan_gate_uplink *uplink; /* FAN_GATE_PLACES of them; NULL: there is no parent */
 	struct fan_hops *hops;		/* neighbours that are switches */
@@ -92,14 +92,14 @@ struct fan_gate {
 bool fan_gate_make_lives(struct fan_gate *g);
 void fan_gate_free_lives(struct fan_gate *g);
 
-/* Something sealed has been opened for the life. */
+/* A sealed packet has been opened for the life. */
 void fan_gate_heard(const struct fan_gate *g, struct fan_gate_life *l);
 
-/* The life that is called so; NULL: none, or no more. */
+/* The life of this job and epoch; NULL: there is none, or it has been replaced. */
 struct fan_gate_life *fan_gate_find_life(struct fan_gate *g, uint32_t job, uint32_t epoch);
 
-/* The life that the answer to g->join tells of, with keys for whoever has sent that: a rank, or the
- * switch at `at`.  NULL: not now, or it is another tenant's. */
+/* The life that the answer to g->join names, with keys for the sender of that JOIN: a rank, or the
+ * switch at `at`.  NULL: there is no room, or the life is another tenant's. */
 struct fan_gate_life *fan_gate_tell(struct fan_gate *g, uint32_t job, uint32_t epoch,
 				    const fan_peer *at);
 
@@ -112,13 +112,14 @@ const struct fan_gate_tenant *fan_gate_tenant_of(struct fan_gate *g, const uint8
 						 size_t len, unsigned of,
 						 struct fan_gate_tenant *made);
 
-/* Open a JOIN, in a RELAY or not, or, of a switch, a RELAY that answers one; note it as g->join. */
+/* Open a JOIN, in a RELAY or not, or, at a switch, a RELAY that answers one, and keep it as
+ * g->join. */
 enum fan_seal_verdict fan_gate_open_signed(struct fan_gate *g, const fan_peer *from,
 					   const struct fan_seal_head *h, uint8_t *pkt,
 					   size_t *len);
 
-/* Does the item, of inner message `in` if it is a RELAY, answer g->join?  Then sign it.  False: it
- * must not be sent. */
+/* Does the item, with inner message `in` if it is a RELAY, answer g->join?  fan_gate_sign signs
+ * such an item; false: it must not be sent. */
 bool fan_gate_is_answer(const struct fan_gate *g, const struct fan_seal_head *h,
 			const struct fan_out_item *it, const struct fan_seal_inner *in);
 bool fan_gate_sign(struct fan_gate *g, const struct fan_seal_head *h, struct fan_out_item *it,

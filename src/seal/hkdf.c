@@ -79,7 +79,7 @@ static uint8_t *put(uint8_t *to, uint64_t v, unsigned bytes)
 	return to + bytes;
 }
 
-/* "up" or "down", salt, job, epoch, and of the former rank and nonce. */
+/* "up" or "down", salt, job and epoch; for "up" also rank and nonce. */
 static void traffic(const struct fan_cipher *c, uint8_t to[FAN_CIPHER_KEY_BYTES],
 		    const uint8_t tenant[FAN_KEY_BYTES], const struct fan_traffic *t,
 		    const char *what, const uint8_t *more, size_t more_bytes)

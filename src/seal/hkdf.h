@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hkdf.h - keys from keys: HKDF with SHA-256 (RFC 5869), and which keys fanin makes by it. */
+/* hkdf.h - key derivation: HKDF with SHA-256 (RFC 5869), and the keys that fanin derives by it. */
 #ifndef FAN_SEAL_HKDF_H
 #define FAN_SEAL_HKDF_H
 
@@ -10,20 +10,21 @@
 #define FAN_TENANT_MAX	    63	/* bytes of a tenant's name, as of a job's */
 #define FAN_SEAL_SALT_BYTES 16
 
-/* Write `bytes` bytes, at most FAN_MAC_BYTES, of a key made from `key` for the purpose `info`. */
+/* Write `bytes` bytes, at most FAN_MAC_BYTES, of a key derived from `key` for the purpose `info`.
+ */
 void fan_hkdf(const struct fan_cipher *c, uint8_t *to, size_t bytes, const uint8_t *salt,
 	      size_t salt_bytes, const uint8_t *key, size_t key_bytes, const uint8_t *info,
 	      size_t info_bytes);
 
-/* What ends the name of a tenant in that of a job: its own '/', and what libfanin puts behind a
- * job's name for the jobs that it adds. */
+/* Characters that end a tenant's name in a job's name: '/', and those that libfanin appends to the
+ * names of jobs that it adds. */
 #define FAN_TENANT_ENDS "/#!"
 
 /* The bytes of `job` that name its tenant: all up to the first of FAN_TENANT_ENDS. */
 size_t fan_tenant_bytes(const char *job, size_t job_bytes);
 
-/* What the keys of all tenants are expanded from; and the key of tenant `name`, of `bytes` bytes,
- * from that. */
+/* Extract from the fabric's key what all tenants' keys are expanded from; expand from that the key
+ * of tenant `name`, of `bytes` bytes. */
 void fan_tenant_extract(const struct fan_cipher *c, uint8_t prk[FAN_MAC_BYTES],
 			const uint8_t fabric[FAN_KEY_BYTES]);
 void fan_tenant_expand(const struct fan_cipher *c, uint8_t to[FAN_KEY_BYTES],
@@ -34,7 +35,7 @@ void fan_tenant_expand(const struct fan_cipher *c, uint8_t to[FAN_KEY_BYTES],
 void fan_tenant_key(const struct fan_cipher *c, uint8_t to[FAN_KEY_BYTES],
 		    const uint8_t fabric[FAN_KEY_BYTES], const char *name, size_t bytes);
 
-/* What makes the keys of one life of a job: in WELCOME, but for the nonce. */
+/* The input of the keys of one life of a job.  WELCOME has all of it but the nonce. */
 struct fan_traffic {
 	uint32_t job, epoch;
 	uint8_t salt[FAN_SEAL_SALT_BYTES]; /* random, drawn by the aggregator */

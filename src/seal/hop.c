@@ -78,8 +78,8 @@ static bool is_at(const struct fan_hop *h, const fan_peer *at, uint32_t job, uin
 	       fan_peer_equal(&h->at, at);
 }
 
-/* A place in the set for one more: a free one, that of who has proved nothing, or that of who was
- * heard least lately. */
+/* A place in the set for one more entry: a free one, that of an unproved one, or that of the one
+ * heard longest ago. */
 static struct fan_hop *make_place(struct fan_hops *t, struct fan_hop *set)
 {
 	struct fan_hop *place = &set[0];
@@ -93,7 +93,7 @@ static struct fan_hop *make_place(struct fan_hops *t, struct fan_hop *set)
 	return place;
 }
 
-/* A key made ready; NULL: no memory. */
+/* Open a key; NULL: no memory. */
 static void *open_key(const struct fan_hops *t, uint8_t key[FAN_CIPHER_KEY_BYTES])
 {
 	void *k = t->cipher->open(key);
@@ -206,7 +206,7 @@ bool fan_hops_open(struct fan_hops *t, const fan_peer *from, const struct fan_se
 	uint8_t kept[FAN_PACKET_MAX + FAN_SEAL_MORE];
 	const size_t bytes = *len;
 
-	/* a key that is not the right one spoils the packet */
+	/* a wrong key overwrites the packet */
 	const bool doubt = n > 1 || (n == 1 && !found[0]->proved);
 	*v = FAN_SEAL_TAG;
 	if (doubt && bytes > sizeof kept)

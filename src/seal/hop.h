@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hop.h - the keys of neighbours that are switches: doc/protocol/sealed.md, section 4.
  *
- * A switch has one key up for each job and next hop, whatever ranks speak through it.  So a gate
- * knows a switch below by its address and job, and by the nonce of its instance, which a key that
- * is used again after a restart would lack; and a next hop by its address and job.
+ * A switch has one key up for each job and next hop, whatever ranks use it.  So a gate finds a
+ * switch below by its address, job and instance, since a restarted switch must not use a key again;
+ * and a next hop by its address and job.
  *
- * Who repeats a RELAY of an instance of the past draws an entry for it.  Such an entry is unproved
- * until something sealed has come from it, is replaced first, and takes no place of a proved
- * one. */
+ * A repeated RELAY of a past instance makes an entry.  An entry is unproved until a sealed packet
+ * has arrived from it; it is replaced first, and displaces no proved one. */
 #ifndef FAN_SEAL_HOP_H
 #define FAN_SEAL_HOP_H
 
@@ -17,7 +16,7 @@
 #define FAN_HOP_WAYS 8	  /* places of a set */
 
 #define FAN_INSTANCE_BYTES 8 /* of a switch's nonce */
-#define FAN_FRESH_BYTES	   8 /* of what its answers must be to */
+#define FAN_FRESH_BYTES	   8 /* that answers must be made for */
 #define FAN_RELAY_MORE	   (FAN_INSTANCE_BYTES + FAN_FRESH_BYTES) /* behind a signed RELAY up */
 
 /* A message inside a RELAY. */
@@ -60,12 +59,12 @@ struct fan_hops {
 struct fan_hops *fan_hops_new(const struct fan_cipher *c);
 void fan_hops_free(struct fan_hops *t); /* NULL is allowed */
 
-/* The instance `instance` of a switch at `at` is told of the life `life` of a job of `tenant`.
- * What it has had stays.  False: no memory. */
+/* Instance `instance` of the switch at `at` learns of the life `life` of a job of `tenant`, and
+ * keeps its other entries.  False: no memory. */
 bool fan_hops_below(struct fan_hops *t, const fan_peer *at, const uint8_t tenant[FAN_KEY_BYTES],
 		    const struct fan_traffic *life, uint64_t instance);
 
-/* The next hop at `at` has told of the life `life`. */
+/* The next hop at `at` has named the life `life`.  False: no memory. */
 bool fan_hops_above(struct fan_hops *t, const fan_peer *at, const uint8_t tenant[FAN_KEY_BYTES],
 		    const struct fan_traffic *life);
 
@@ -73,14 +72,13 @@ bool fan_hops_above(struct fan_hops *t, const fan_peer *at, const uint8_t tenant
 struct fan_hop *fan_hops_find_above(struct fan_hops *t, const fan_peer *at, uint32_t job,
 				    uint32_t epoch);
 
-/* Open the sealed packet `pkt` of `*len` bytes in place, as fan_seal_open does, with `*v` for the
- * verdict.  False: it does not, as far as is known, come from a switch or next hop, and is as it
- * was. */
+/* Open the sealed packet `pkt` of `*len` bytes in place, as fan_seal_open does, with the verdict in
+ * `*v`.  False: no known switch or next hop has sent it, and it is unchanged. */
 bool fan_hops_open(struct fan_hops *t, const fan_peer *from, const struct fan_seal_head *h,
 		   uint8_t *pkt, size_t *len, enum fan_seal_verdict *v);
 
-/* Does a RELAY that has been opened speak of the job that it was sealed for?  True of all other
- * types.  Whoever has the keys of one job must not speak of others. */
+/* Is an opened RELAY about the job that it was sealed for?  True of all other types.  The keys of
+ * one job must not allow messages about others. */
 bool fan_seal_is_of_one_job(const struct fan_seal_head *h, const uint8_t *pkt, size_t len);
 
 /* Seal `it`, of the job of `to`. */

@@ -3,7 +3,7 @@
  *
  * A file has one key, or two while keys are changed: the first is used, the second is still valid.
  * A key is a line of 64 hexadecimal digits or 44 characters of base64.  Empty lines and those that
- * begin with '#' say nothing.  Only its owner, who is the user of this process or root, may have
+ * begin with '#' are ignored.  Only its owner, who is the user of this process or root, may have
  * access to the file. */
 #ifndef FAN_SEAL_KEY_FILE_H
 #define FAN_SEAL_KEY_FILE_H
@@ -23,8 +23,8 @@ struct fan_keys {
 	uint8_t key[FAN_KEYS_MAX][FAN_KEY_BYTES];
 };
 
-/* Read the file.  0; or -1, and `why`, `bytes` bytes, says what is wrong, with the file's name and
- * never with what is in it. */
+/* Read the file.  Returns 0; or -1 with the cause in `why`, of `bytes` bytes, which has the file's
+ * name and nothing of its content. */
 int fan_key_file_read(struct fan_keys *k, const char *path, char *why, size_t bytes);
 
 /* As fan_key_file_read, from `text` of `length` bytes; `path` is for `why`. */

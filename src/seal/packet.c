@@ -118,7 +118,7 @@ bool fan_signed_is_by(const struct fan_cipher *c, const uint8_t tenant[FAN_KEY_B
 		text = t.byte;
 	}
 	c->mac(whole, tenant, FAN_KEY_BYTES, text, len + known_bytes);
-	for (unsigned i = 0; i < FAN_SEAL_MORE; i++) /* in the same time for all */
+	for (unsigned i = 0; i < FAN_SEAL_MORE; i++) /* in constant time */
 		differs |= whole[i] ^ pkt[len + i];
 	return !differs;
 }

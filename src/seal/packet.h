@@ -32,7 +32,7 @@ bool fan_seal_head(struct fan_seal_head *h, const uint8_t *pkt, size_t len);
 enum fan_seal_verdict {
 	FAN_SEAL_GOOD,
 	FAN_SEAL_TAG,	 /* forged, damaged, or of another key */
-	FAN_SEAL_REPLAY, /* it has come before, or is too old to know */
+	FAN_SEAL_REPLAY, /* it has arrived before, or is older than the window */
 	FAN_SEAL_CLEAR,	 /* not sealed, though it should be */
 	FAN_SEAL_COUNT
 };
@@ -47,11 +47,11 @@ bool fan_seal_item(const struct fan_cipher *c, void *key, uint64_t counter, stru
 enum fan_seal_verdict fan_seal_open(const struct fan_cipher *c, void *key, struct fan_replay *r,
 				    uint64_t window, uint8_t *pkt, size_t *len);
 
-/* What a signature is about beside the message itself. */
+/* What a signature covers beside the message. */
 struct fan_signed_with {
 	const uint8_t *more; /* goes behind the message */
 	size_t more_bytes;
-	const uint8_t *known; /* does not travel: who checks it has it already */
+	const uint8_t *known; /* is not sent: the receiver has it already */
 	size_t known_bytes;
 };
 
@@ -60,13 +60,13 @@ struct fan_signed_with {
 void fan_sign_item(const struct fan_cipher *c, const uint8_t tenant[FAN_KEY_BYTES],
 		   struct fan_out_item *it, uint8_t *to, const struct fan_signed_with *w);
 
-/* Is this the signature of the packet, and of `known_bytes` bytes that have not come with it, by
- * that tenant's key? */
+/* Does the packet end with that tenant's signature of itself and of the `known_bytes` bytes at
+ * `known`? */
 bool fan_signed_is_by(const struct fan_cipher *c, const uint8_t tenant[FAN_KEY_BYTES],
 		      const uint8_t *pkt, size_t len, const uint8_t *known, size_t known_bytes);
 
-/* Make it what it was before it was signed, and take off `more_bytes` bytes that were put behind
- * it. Returns its length. */
+/* Restore the packet as it was before it was signed, without the `more_bytes` bytes appended to it.
+ * Returns its length. */
 size_t fan_signed_open(uint8_t *pkt, size_t len, size_t more_bytes);
 
 #endif

@@ -43,7 +43,7 @@ static bool is_same(const struct fan_traffic *a, const struct fan_traffic *b)
 	       !memcmp(a->salt, b->salt, sizeof a->salt);
 }
 
-/* Keep the window of the key *down*, and take out that of `next`, if there is one. */
+/* Keep the window of the present key *down*, and restore that of `next`, if there is one. */
 static void change_window(struct fan_seal_rank *s, const struct fan_traffic *next)
 {
 	struct fan_seal_former *f = s->former;
@@ -61,7 +61,7 @@ static void change_window(struct fan_seal_rank *s, const struct fan_traffic *nex
 	s->heard = heard;
 }
 
-/* Make keys of what the last WELCOME has offered. */
+/* Derive the keys that the last WELCOME has offered. */
 static bool take_offer(struct fan_seal_rank *s)
 {
 	uint8_t key[FAN_CIPHER_KEY_BYTES];
@@ -97,8 +97,8 @@ bool fan_seal_rank_is_in(const struct fan_seal_rank *s, uint32_t job, uint32_t e
 	return is_named(&s->at, job, epoch);
 }
 
-/* Is an aggregator's REFUSE that of ours?  Who repeats a JOIN at another one, which has the same
- * key, can have it say so; but cannot keep ours from saying WELCOME. */
+/* Is a signed REFUSE from this rank's aggregator?  An attacker can repeat the JOIN at another one
+ * with that key and obtain a REFUSE, but cannot prevent the WELCOME of the rank's own. */
 static enum fan_seal_verdict weigh_refuse(struct fan_seal_rank *s)
 {
 	if (!s->refused)
@@ -106,9 +106,9 @@ static enum fan_seal_verdict weigh_refuse(struct fan_seal_rank *s)
 	return s->refused > FAN_SEAL_REFUSED_JOINS ? FAN_SEAL_GOOD : FAN_SEAL_REPLAY;
 }
 
-/* A WELCOME to the last JOIN.  Of the job that the keys are of, it may be of a next hop that has
- * begun again, or of another one, which have another salt: only in answer to a JOIN by a later path
- * than the one before, so that who repeats it cannot have the rank use keys of the past. */
+/* A WELCOME to the last JOIN.  For the present job it may be from a restarted next hop, or from
+ * another one, with another salt.  Such a WELCOME counts only in answer to a JOIN by a later path
+ * than the previous one, so that a repeated one cannot bring back past keys. */
 static void take_welcome(struct fan_seal_rank *s, const struct fan_traffic *t, uint8_t path)
 {
 	const bool again = is_named(&s->at, t->job, t->epoch);
@@ -145,7 +145,8 @@ static enum fan_seal_verdict open_signed(struct fan_seal_rank *s, const struct f
 	return FAN_SEAL_GOOD;
 }
 
-/* The switch says, and cannot prove, that it has no key.  One that has would have answered. */
+/* The switch claims, without proof, that it has no key.  A switch with the key would have
+ * answered. */
 static bool is_believed(const struct fan_seal_rank *s, uint64_t now_ns,
 			const struct fan_seal_head *h, const uint8_t *pkt, size_t len)
 {

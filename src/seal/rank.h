@@ -2,9 +2,9 @@
 /* rank.h - a rank's end of a sealed job, on one shard.
  *
  * It stands between a worker (or the uplink of an aggregator, which is one) and its socket: the
- * worker's datagrams are sealed as they leave and opened as they arrive.  Keys follow from WELCOME,
- * and are used from when the worker speaks of the job that it names.  The counter of what is sent
- * never goes back, whatever keys there are. */
+ * worker's datagrams are sealed as they leave and opened as they arrive.  WELCOME
+ * gives the keys, which are used once the worker sends for the job that it names.  The counter of
+ * sent packets never decreases, whatever the keys are. */
 #ifndef FAN_SEAL_RANK_H
 #define FAN_SEAL_RANK_H
 
@@ -14,8 +14,8 @@
 #define FAN_SEAL_REFUSED_JOINS 8	       /* without a WELCOME, before a REFUSE is believed */
 #define FAN_SEAL_FORMER	       8	       /* keys *down* whose windows are kept */
 
-/* What has come under a key *down* that was in use before.  A rank that moves from route to route
- * may come back to a next hop, whose key is the same then. */
+/* The window of a key *down* that was in use before.  A rank that moves between routes may return
+ * to a next hop, whose key has not changed. */
 struct fan_seal_former {
 	struct fan_traffic of; /* job 0: none */
 	struct fan_replay heard;
@@ -49,7 +49,8 @@ void fan_seal_rank_free(struct fan_seal_rank *s);
 /* Are its keys those of this job and epoch? */
 bool fan_seal_rank_is_in(const struct fan_seal_rank *s, uint32_t job, uint32_t epoch);
 
-/* Open the datagram `pkt` of `len` bytes in place.  Returns its length then; 0: drop it. */
+/* Open the datagram `pkt` of `len` bytes in place.  Returns the length of the opened packet; 0:
+ * drop it. */
 size_t fan_seal_rank_recv(struct fan_seal_rank *s, uint64_t now_ns, uint8_t *pkt, size_t len);
 
 /* Seal one item; `to` has room for its payload and 2 * FAN_SEAL_MORE bytes.  False: it cannot be
