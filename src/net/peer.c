@@ -165,8 +165,27 @@ static bool is_number(const char *host)
 	return host[strspn(host, "0123456789.")] == '\0';
 }
 
+/* The first `max` addresses of the family of `first`, each once.  How many. */
+static unsigned take_family(fan_peer *p, unsigned max, const struct addrinfo *first, uint32_t port)
+{
+	unsigned count = 0;
+
+	for (const struct addrinfo *a = first; a && count < max; a = a->ai_next) {
+		unsigned same = 0;
+		if (a->ai_family != first->ai_family)
+			continue;
+		p[count] = fan_peer_from_sockaddr(a->ai_addr, a->ai_addrlen);
+		p[count].port = port;
+		while (!fan_peer_equal(&p[same], &p[count]))
+			same++;
+		count += same == count;
+	}
+	return count;
+}
+
 /* `numeric`: names are none. */
-static int parse(fan_peer *p, const char *text, bool numeric, char *why, size_t bytes)
+static int parse(fan_peer *p, unsigned max, unsigned *count, const char *text, bool numeric,
+		 char *why, size_t bytes)
 {
 	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM}, *list = NULL;
 	char host[HOST_BYTES];
@@ -193,23 +212,30 @@ static int parse(fan_peer *p, const char *text, bool numeric, char *why, size_t 
 			 host, gai_strerror(e));
 		return hints.ai_flags & AI_NUMERICHOST || is_number(host) ? -1 : FAN_PEER_UNKNOWN;
 	}
-	const struct addrinfo *a = choose(list);
-	*p = fan_peer_from_sockaddr(a->ai_addr, a->ai_addrlen);
-	p->port = port;
+	*count = take_family(p, max, choose(list), port);
 	freeaddrinfo(list);
 	return 0;
 }
 
 int fan_peer_parse(fan_peer *p, const char *text, char *why, size_t bytes)
 {
-	return parse(p, text, false, why, bytes);
+	unsigned one;
+
+	return parse(p, 1, &one, text, false, why, bytes);
+}
+
+int fan_peer_parse_all(fan_peer *p, unsigned max, unsigned *count, const char *text, char *why,
+		       size_t bytes)
+{
+	return parse(p, max, count, text, false, why, bytes);
 }
 
 bool fan_peer_read(fan_peer *p, const char *text)
 {
 	char why[HOST_BYTES];
+	unsigned one;
 
-	return parse(p, text, true, why, sizeof why) == 0;
+	return parse(p, 1, &one, text, true, why, sizeof why) == 0;
 }
 
 const char *fan_peer_text(const fan_peer *p, char *text, size_t bytes)

@@ -49,6 +49,11 @@ bool fan_peer_is_public(const fan_peer *p);
 #define FAN_PEER_UNKNOWN (-2)
 int fan_peer_parse(fan_peer *p, const char *text, char *why, size_t bytes);
 
+/* As fan_peer_parse, with all addresses of the name that are of the first one's family: `*count`
+ * of them, at most `max`. */
+int fan_peer_parse_all(fan_peer *p, unsigned max, unsigned *count, const char *text, char *why,
+		       size_t bytes);
+
 /* Whether that is the form of `text`, with a port from 1 on; names are not looked up.  0, or -1
  * with the error in `why`. */
 int fan_peer_check(const char *text, char *why, size_t bytes);

@@ -48,6 +48,18 @@ second_network() {
         done
 }
 
+# Host 2 has the addresses of a name in another order.
+names() {
+        for i in 0 1 2; do
+                two="10.77.0.254 10.78.0.254"
+                [ $i != 2 ] || two="10.78.0.254 10.77.0.254"
+                mkdir -p "/etc/netns/$prefix-w$i" || return
+                for at in $two; do
+                        echo "$at switch.both"
+                done >"/etc/netns/$prefix-w$i/hosts"
+        done
+}
+
 # A job that meets at the first host, by its address ADDRESS.
 start_job() { # ADDRESS ITERATIONS FLAGS...
         address=$1 iters=$2
@@ -56,7 +68,8 @@ start_job() { # ADDRESS ITERATIONS FLAGS...
                 "$fanin" bench -b 1M -e 1M -n "$iters" -w 0 --json "$dir/json" "$@"
 }
 
-# All ranks have ended well, and what rank 0 says of the shares has PARTS parts, LOST of them lost.
+# All ranks have ended well, and what rank 0 says of the shares has PARTS parts, LOST of them lost;
+# of a single part it says nothing: 0.
 went() { # PARTS LOST
         wait_ranks && none_wrong || return
         shares=$(sed -n 's/^# shares[^:]*: //p' "$dir/rank0" | tr , '\n')
@@ -82,7 +95,7 @@ mend() { # p|q INDEX
         ip -n "$prefix-sw" link set "$1$2" master $bridge
 }
 
-# Host 1 is cut off a network before the job begins: the other one has all parts.
+# Host 1 is cut off the second network before the job begins: the other one has all parts.
 begins_cut() { # NAME PARTS FLAGS...
         name=$1 parts=$2
         shift 2
@@ -133,11 +146,15 @@ rank_ends() { # NAME kill|cut
         ended "$1" $result
 }
 
-# A switch with an address in each network, by the first name or by both; HOSTS: they sum as well.
-at_switch() { # both|first HOSTS COMMAND...
+# A switch with an address in each network, by the first one, by both, or by a name that has both;
+# HOSTS: they sum as well.
+at_switch() { # first|both|name HOSTS COMMAND...
         start_switch 0.0.0.0:7081
-        FANIN_SWITCH=10.77.0.254:7081
-        [ "$1" = first ] || FANIN_SWITCH=$FANIN_SWITCH,10.78.0.254:7081
+        case $1 in
+        first) FANIN_SWITCH=10.77.0.254:7081 ;;
+        both) FANIN_SWITCH=10.77.0.254:7081,10.78.0.254:7081 ;;
+        name) FANIN_SWITCH=switch.both:7081 ;;
+        esac
         export FANIN_SWITCH
         sum=$2
         shift 2
@@ -212,7 +229,8 @@ EOF
 all=0
 [ "${1:-}" != -a ] || { all=1; shift; }
 begin "$@"
-fan_net_up "$prefix" $hosts 200mbit && second_network || exit 1
+trap 'rm -rf /etc/netns/$prefix-w?; finish' EXIT
+fan_net_up "$prefix" $hosts 200mbit && second_network && names || exit 1
 
 sums "both networks carry parts" 6 10.77.0.1
 sums "by IPv6" 6 fd77::1
@@ -233,6 +251,10 @@ ranks_of="0 1 2"
 at_switch first 1 sums "hosts sum by both networks beside a switch in one" 7 10.77.0.1
 at_switch both 1 sums "hosts sum by both networks beside a switch in both" 8 10.77.0.1
 at_switch both 1 fails "hosts beside a switch, one is cut off the first network" p "" 400 8 4
+at_switch name 0 sums "a switch by a name with both addresses" 2 10.77.0.1
+at_switch name 1 sums "and hosts beside it" 8 10.77.0.1
+at_switch name 0 begins_cut "a host does not reach the second address: all sum by the first" 0
+at_switch name 0 fails "a host is cut off the second address" q "" 200 2 1
 groups_form "groups form when a host has been cut off the second network" "0, 1" "4 parts, 2 lost6 parts, 3 lost"
 ranks_of="0 0 1 1"
 groups_form "and where ranks share memory" "1, 3" "4 parts, 2 lost"

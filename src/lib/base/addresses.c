@@ -89,11 +89,18 @@ static void tell(const struct fan_config *cfg, const char *name, uint64_t left_n
 int fan_resolve(fan_peer *to, const char *text, const struct fan_config *cfg, char *why,
 		size_t bytes)
 {
+	unsigned one;
+	return fan_resolve_all(to, 1, &one, text, cfg, why, bytes);
+}
+
+int fan_resolve_all(fan_peer *to, unsigned max, unsigned *count, const char *text,
+		    const struct fan_config *cfg, char *why, size_t bytes)
+{
 	const uint64_t begin_ns = fan_clock_ns();
 	const uint64_t until_ns = begin_ns + (uint64_t)fan_config_join_ms(cfg) * FAN_MS;
 	uint64_t tell_ns = begin_ns + FAN_CONFIG_NOTE_FIRST_MS * FAN_MS;
 	int e;
-	while ((e = fan_peer_parse(to, text, why, bytes)) == FAN_PEER_UNKNOWN) {
+	while ((e = fan_peer_parse_all(to, max, count, text, why, bytes)) == FAN_PEER_UNKNOWN) {
 		const uint64_t now_ns = fan_clock_ns();
 		if (now_ns + PAUSE_MS * FAN_MS >= until_ns)
 			break;

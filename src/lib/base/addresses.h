@@ -18,4 +18,8 @@ int fan_switch_list_check(const struct fan_config *c, char *why, size_t bytes);
 int fan_resolve(fan_peer *to, const char *text, const struct fan_config *cfg, char *why,
 		size_t bytes);
 
+/* As fan_resolve, with all addresses that the name has, at most `max`. */
+int fan_resolve_all(fan_peer *to, unsigned max, unsigned *count, const char *text,
+		    const struct fan_config *cfg, char *why, size_t bytes);
+
 #endif

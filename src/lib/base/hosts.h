@@ -42,6 +42,7 @@ struct fan_meeting {
 	struct fan_meeting_host host[FAN_MEETING_HOSTS_MAX];
 	uint16_t host_of[FAN_RANKS_MAX]; /* of each rank; FAN_MEETING_HOSTS_MAX: a further one */
 	unsigned rails; /* of each host's `rail`: by which all ranks reach all aggregators */
+	bool further;	/* the first rank of each host knows further addresses of switches */
 	bool sums;	/* hosts have aggregators, unless they could start none */
 	unsigned may_share, ask_to_share; /* ranks that may share memory; that ask for it */
 };

@@ -11,6 +11,7 @@
 #include "lib/base/addresses.h"
 #include "lib/host/host_comm.h"
 #include "lib/host/rules.h"
+#include "lib/link/echo_test.h"
 #include "lib/rank/by_sockets.h"
 #include "meeting.h"
 #include "net/clock.h"
@@ -53,13 +54,20 @@ const struct fan_rank *fan_comm_net(const struct fanin_comm *c)
 	return c->rank.host ? fan_host_comm_net(c->rank.host) : &c->rank;
 }
 
-static int resolve(struct fanin_comm *c, const char *what, const char *text, fan_peer *to)
+static int resolve_all(struct fanin_comm *c, const char *what, const char *text, fan_peer *to,
+		       unsigned max, unsigned *count)
 {
 	char why[FAN_CONFIG_WHY_BYTES], sentence[FAN_FAULT_TEXT_BYTES];
-	if (!fan_resolve(to, text, &c->rank.cfg, why, sizeof why))
+	if (!fan_resolve_all(to, max, count, text, &c->rank.cfg, why, sizeof why))
 		return FAN_OK;
 	snprintf(sentence, sizeof sentence, "%s: %.400s", what, why);
 	return fan_rank_refuse(&c->rank, FAN_E_CONFIG, sentence);
+}
+
+static int resolve(struct fanin_comm *c, const char *what, const char *text, fan_peer *to)
+{
+	unsigned one;
+	return resolve_all(c, what, text, to, 1, &one);
 }
 
 /* Parts from `first` on: one at each host whose first rank runs an aggregator, and for each further
@@ -127,6 +135,50 @@ static int meet(struct fanin_comm *c)
 	return FAN_OK;
 }
 
+/* By address, whatever the order in which a name server tells them. */
+static int by_address(const void *a, const void *b)
+{
+	return memcmp(((const fan_peer *)a)->addr, ((const fan_peer *)b)->addr,
+		      sizeof((const fan_peer *)a)->addr);
+}
+
+/* A name has `count` addresses, of one switch or several: move that at which all ranks should join
+ * to the front, the lowest that answers; none does yet: the first one. */
+static void order_addresses(fan_peer *at, unsigned count)
+{
+	const fan_peer first = at[0];
+	bool answers[FAN_COMM_MIXED_MAX];
+	unsigned lowest = 0;
+	qsort(at, count, sizeof *at, by_address);
+	fan_echo_test(at, count, answers);
+	while (lowest < count && !answers[lowest])
+		lowest++;
+	for (unsigned i = 0; i < count && lowest == count; i++)
+		if (fan_peer_equal(&at[i], &first))
+			lowest = i;
+	const fan_peer chosen = at[lowest];
+	memmove(at + 1, at, lowest * sizeof *at);
+	at[0] = chosen;
+}
+
+/* The address at which to join switch `one` of a list.  If its name has others, these are further
+ * ones, but for jobs of one switch. */
+static int take_switch(struct fanin_comm *c, const char *one, fan_peer *at)
+{
+	fan_peer all[FAN_COMM_MIXED_MAX];
+	const bool several = !*c->rank.cfg.server_addr && !c->rank.cfg.ahead;
+	unsigned count = 0;
+	int e = resolve_all(c, "switch", one, all, several ? FAN_COMM_MIXED_MAX : 1, &count);
+	if (e)
+		return e;
+	if (count > 1)
+		order_addresses(all, count);
+	*at = all[0];
+	for (unsigned i = 1; i < count && c->further_count < FAN_COMM_MIXED_MAX; i++)
+		c->further[c->further_count++] = all[i];
+	return FAN_OK;
+}
+
 /* The switches of a list, a part each. */
 static int take_list(struct fanin_comm *c)
 {
@@ -138,7 +190,7 @@ static int take_list(struct fanin_comm *c)
 		if (rest)
 			*rest++ = '\0';
 		fan_peer at;
-		int e = resolve(c, "switch", one, &at);
+		int e = take_switch(c, one, &at);
 		if (e)
 			return e;
 		snprintf(sentence, sizeof sentence,
@@ -164,16 +216,37 @@ static bool fits(unsigned named, unsigned parts, unsigned connections)
 	       connections + parts * FAN_EMBEDDED_THREADS <= FAN_SHARDS_MAX;
 }
 
-/* Parts at hosts, beside named switches to which there are `connections`, by as many rails as there
- * is room for.  How many: none where there would be too many parts or connections even by one,
- * which all ranks find alike. */
+/* Parts at further addresses of named switches, to which there are `connections`, as long as there
+ * is room if each has as many threads as any.  How many. */
+static unsigned add_further(struct fanin_comm *c, unsigned *connections)
+{
+	unsigned named = c->rank.parts.count;
+	const unsigned threads = *connections - named + 1;
+	for (unsigned i = 0; i < c->further_count && named < FAN_COMM_MIXED_MAX; i++) {
+		bool known = *connections + threads > FAN_SHARDS_MAX;
+		for (unsigned k = 0; k < named; k++)
+			known |= fan_peer_equal(&c->rank.parts.job[k].at, &c->further[i]);
+		if (known)
+			continue;
+		fan_rank_set_part(&c->rank, named++,
+				  &(struct fan_rank_part){.at = c->further[i], .inside = -1}, "");
+		*connections += threads;
+	}
+	return named - c->rank.parts.count;
+}
+
+/* Parts at further addresses, and at hosts by as many rails as there is room for; none of these
+ * where there would be too many parts or connections even by one.  How many: all ranks find the
+ * same. */
 static unsigned mix(struct fanin_comm *c, struct fan_meeting *m, unsigned connections)
 {
+	const unsigned further = add_further(c, &connections);
+	const unsigned named = c->rank.parts.count + further;
 	unsigned parts = m->hosts * (1 + m->rails);
-	while (m->rails && !fits(c->rank.parts.count, parts, connections))
+	while (m->rails && !fits(named, parts, connections))
 		parts = m->hosts * (1 + --m->rails);
-	const bool room = m->hosts > 1 && fits(c->rank.parts.count, parts, connections);
-	return room ? set_hosts(c, c->rank.parts.count, m) : 0;
+	const bool room = m->hosts > 1 && fits(named, parts, connections);
+	return further + (room ? set_hosts(c, named, m) : 0);
 }
 
 /* Find out whom to ask: switches, which are then a part each; or a controller, which tells the
@@ -207,6 +280,8 @@ static int open_shared(struct fanin_comm *d, const struct fanin_comm *c)
 	d->rank.own = fan_embedded_switch_daemon(c->embedded);
 	d->places.ranks = c->places.ranks;
 	d->rank.trace = c->rank.trace;
+	d->further_count = c->further_count;
+	memcpy(d->further, c->further, sizeof d->further);
 	d->rank.parts.count = c->rank.parts.count;
 	memcpy(d->rank.parts.job, c->rank.parts.job, sizeof d->rank.parts.job);
 	d->rank.parts.count += mix(d, m, fan_rank_connections(&c->rank));
@@ -242,9 +317,13 @@ static int join_hosts(struct fanin_comm **comm)
 	struct fan_meeting *m = &c->places.ranks;
 	bool hosts = hosts_may_sum(&c->rank.cfg);
 	if (c->rank.host || !*c->rank.cfg.switch_addr ||
-	    (!hosts && !fan_host_sharing_is_asked_for(&c->rank.cfg)))
+	    (!hosts && !c->further_count && !fan_host_sharing_is_asked_for(&c->rank.cfg)))
 		return FAN_OK;
 	int e = fan_meeting_join(m, c, &c->rank.parts.job[0].at, true, hosts ? &c->embedded : NULL);
+	if (!m->further)
+		c->further_count = 0;
+	if (!e && m->further)
+		e = fan_meeting_agree(c, c->further, &c->further_count);
 	if (e)
 		return fails_to_meet(c, e);
 	if (fan_host_sharing_is_agreed(m, (unsigned)c->rank.cfg.ranks, true))

@@ -259,7 +259,7 @@ static bool leaves_by(const struct fan_meeting *m, unsigned own, unsigned h, uns
 static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at,
 			  bool named, struct fan_embedded_switch **sw)
 {
-	enum { PORT, MBPS, NONCE, WORDS = NONCE + 2, RAILS_BIT = 16 };
+	enum { PORT, MBPS, NONCE, WORDS = NONCE + 2, RAILS_BIT = 16, RAILS = 15, FURTHER_BIT = 20 };
 	int32_t word[FAN_MEETING_HOSTS_MAX * WORDS] = {0};
 	struct fan_rail rails[FAN_MEETING_RAILS_MAX];
 	unsigned count[FAN_MEETING_HOSTS_MAX];
@@ -276,13 +276,16 @@ static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan
 			word[h * WORDS + PORT] |=
 				(int32_t)find_rails(m, at, named ? c->rank.parts.count : 0, rails)
 				<< RAILS_BIT;
+		word[h * WORDS + PORT] |= (c->further_count != 0) << FURTHER_BIT;
 		word[h * WORDS + MBPS] = fan_link_rate_to(at);
 		memcpy(word + h * WORDS + NONCE, &nonce, sizeof nonce);
 	}
 	int e = fan_meeting_add_up(c, word, m->hosts * WORDS);
+	m->further = named;
 	for (unsigned h = 0; h < m->hosts; h++) {
 		m->host[h].aggregator.port = (uint16_t)word[h * WORDS + PORT];
-		count[h] = (unsigned)word[h * WORDS + PORT] >> RAILS_BIT;
+		count[h] = (unsigned)word[h * WORDS + PORT] >> RAILS_BIT & RAILS;
+		m->further &= word[h * WORDS + PORT] >> FURTHER_BIT & 1;
 		all &= count[h] && count[h] <= FAN_MEETING_RAILS_MAX && m->host[h].aggregator.port;
 		m->host[h].aggregator.scope = at->scope;
 		m->host[h].mbps = fan_meeting_take_rate(word[h * WORDS + MBPS]);
@@ -336,6 +339,32 @@ static int drop_unreachable(struct fan_meeting *m, struct fanin_comm *c, bool na
 			m->host[h].misses = (uint16_t)silent[h];
 		}
 	keep_rails(m, silent);
+	return e;
+}
+
+int fan_meeting_agree(struct fanin_comm *c, fan_peer *at, unsigned *count)
+{
+	enum { HASH = 0xfffff }; /* of all ranks together less than 31 bits */
+	bool answers[FAN_COMM_MIXED_MAX];
+	int32_t silent[FAN_COMM_MIXED_MAX], all, mine = 0;
+	unsigned kept = 0;
+	assert(*count <= FAN_COMM_MIXED_MAX);
+	for (unsigned i = 0; i < *count; i++) {
+		char text[80];
+		fan_peer_text(&at[i], text, sizeof text);
+		mine = (int32_t)(hash(HASH_START ^ (uint64_t)mine, text, strlen(text)) & HASH);
+	}
+	all = mine;
+	int e = fan_meeting_add_up(c, &all, 1);
+	fan_echo_test(at, *count, answers);
+	for (unsigned i = 0; i < FAN_COMM_MIXED_MAX; i++)
+		silent[i] = all != mine * c->rank.cfg.ranks || i >= *count || !answers[i];
+	if (!e)
+		e = fan_meeting_add_up(c, silent, FAN_COMM_MIXED_MAX);
+	for (unsigned i = 0; i < *count; i++)
+		if (!silent[i])
+			at[kept++] = at[i];
+	*count = e ? 0 : kept;
 	return e;
 }
 

@@ -35,6 +35,10 @@ int fan_meeting_hold(struct fan_meeting *m, const struct fan_config *cfg, const 
 int fan_meeting_join(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at, bool named,
 		     struct fan_embedded_switch **sw);
 
+/* Of the `*count` addresses `at` of switches, at most FAN_COMM_MIXED_MAX, keep those that answer
+ * all ranks of `c`; none unless all ranks have the same.  FAN_OK, or its error. */
+int fan_meeting_agree(struct fanin_comm *c, fan_peer *at, unsigned *count);
+
 /* Have the words of all ranks of `c` added up, in place.  FAN_OK, or its error. */
 int fan_meeting_add_up(struct fanin_comm *c, int32_t *words, unsigned count);
 
