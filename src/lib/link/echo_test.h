@@ -9,7 +9,7 @@
 #include "core/base/out.h"
 
 #define FAN_ECHO_TEST_MAX   64	/* aggregators */
-#define FAN_ECHO_TEST_TRIES 5	/* echoes sent to one that does not answer */
+#define FAN_ECHO_TEST_TRIES 12	/* echoes to one that does not answer: ARP asks again after 1 s */
 #define FAN_ECHO_TEST_MS    100 /* between two echoes */
 
 struct fan_udp;
