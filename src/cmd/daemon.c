@@ -136,6 +136,7 @@ int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_ar
 	if (strlen(a->name) > FAN_NAME_MAX)
 		return daemon_wrong(name, "--name: expected at most 63 bytes");
 	fan_daemon_defaults(o);
+	o->inlets = a->name[0]; /* for the controller */
 	o->listen = a->listen;
 	o->threads = (unsigned)a->threads;
 	o->no_multicast = a->no_multicast;

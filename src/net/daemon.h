@@ -48,6 +48,7 @@ struct fan_daemon_options {
 	bool of_tenant;	      /* the keys are those of one tenant, and good for all job names */
 	bool no_multicast;
 	bool plain;				/* no UDP_SEGMENT, no UDP_GRO */
+	bool inlets;				/* count what comes by each interface */
 	fan_plane_open *open_plane;		/* opens a plane beside the sockets; NULL: none */
 	char interfaces[FAN_PLANE_NAMES_BYTES]; /* for open_plane */
 	bool plane_optional;			/* without the plane: log a warning and go on */

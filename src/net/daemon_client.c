@@ -16,11 +16,14 @@
 #include "logline.h"
 #include "neighbours.h"
 #include "order.h"
+#include "others.h"
+#include "path.h"
 #include "shard.h"
 
 #define ADDRESS_BYTES	 80
 #define ECHO_BUFFER	 (256 * 1024) /* of the socket: a turn's answers */
 #define ECHOES_PER_ROUND 1024	      /* datagrams received before the line has its turn */
+#define TURNS_PER_ROUTE	 8 /* until the interface towards a neighbour is looked up again */
 
 /* Counters of one job, over all shards. */
 struct sum {
@@ -44,7 +47,8 @@ struct fan_daemon_client {
 	uint16_t route[FAN_ROUTES_MAX];
 	struct fan_order order;
 	struct fan_neighbours neighbours;
-	struct fan_udp udp; /* to them; fd -1: none */
+	struct fan_others others; /* on the interfaces towards them */
+	struct fan_udp udp;	  /* to them; fd -1: none */
 	struct fan_out_item item[FAN_NEIGHBOURS_MAX];
 	uint8_t in[FAN_UDP_RECV_BYTES];
 	struct fan_shard_health health[FAN_SHARDS_MAX];
@@ -171,19 +175,61 @@ static json_t *silent_json(const struct fan_daemon_client *a)
 	return list;
 }
 
-/* The silent neighbours of the controller's list, for the report. */
+/* Gb/s that others receive by the interfaces towards neighbours, of those where it is known. */
+static json_t *others_json(const struct fan_daemon_client *a)
+{
+	json_t *all = json_object();
+
+	for (unsigned i = 0; i < a->neighbours.count; i++) {
+		const struct fan_heard *h = &a->neighbours.of[i];
+		double gbps = fan_others_gbps(&a->others, h->interface);
+		if (gbps >= 0)
+			json_object_set_new(all, h->who.name, json_real(gbps));
+	}
+	return all;
+}
+
+static void begin_others(struct fan_daemon_client *a)
+{
+	unsigned index[FAN_NEIGHBOURS_MAX];
+
+	for (unsigned i = 0; i < a->neighbours.count; i++)
+		index[i] = a->neighbours.of[i].interface;
+	fan_others_begin(&a->others, index, a->neighbours.count);
+}
+
+/* Frames that a plane takes are counted by driver and daemon each in its own way: with one, nothing
+ * is known. */
+static void end_others(struct fan_daemon_client *a)
+{
+	struct fan_inlets own = {.full = false};
+	uint64_t overflows = 0;
+
+	for (unsigned s = 0; s < a->o.shards; s++) {
+		const struct fan_shard_traffic *t = &a->health[s].traffic;
+		for (unsigned i = 0; i < FAN_INLETS_MAX && t->inlets.of[i].index; i++)
+			fan_inlets_add(&own, &t->inlets.of[i]);
+		own.full |= t->inlets.full || t->by_plane;
+		overflows += t->overflows;
+	}
+	fan_others_end(&a->others, fan_clock_ns(), &own, overflows);
+}
+
+/* Of the controller's list, for the report. */
 static void add_neighbours(const struct fan_daemon_client *a, json_t *health)
 {
 	if (!a->neighbours.number)
 		return;
 	json_object_set_new(health, "neighbours", json_integer(a->neighbours.number));
 	json_object_set_new(health, "silent", silent_json(a));
+	json_object_set_new(health, "others", others_json(a));
 }
 
 static int say_health(struct fan_daemon_client *a)
 {
 	uint64_t packets = 0, hits = 0, passed = 0, collisions = 0, results = 0, drops = 0;
 
+	begin_others(a);
 	for (unsigned s = 0; s < a->o.shards; s++) {
 		const struct fan_shard_health *h = &a->health[s];
 		fan_daemon_health(a->o.daemon, s, &a->health[s]);
@@ -194,6 +240,7 @@ static int say_health(struct fan_daemon_client *a)
 		results += h->aggregator.results;
 		drops += fan_shard_health_drops(h);
 	}
+	end_others(a);
 	a->health_ns = fan_clock_ns() + FAN_DAEMON_CLIENT_HEALTH_MS * FAN_MS;
 	json_t *health = json_pack("{sI sI sI sI sI sI so}", "packets", (json_int_t)packets, "hits",
 				   (json_int_t)hits, "passed", (json_int_t)passed, "collisions",
@@ -322,6 +369,14 @@ static void tell_silence(struct fan_daemon_client *a)
 	}
 }
 
+static unsigned interface_to(const fan_peer *at)
+{
+	struct fan_path path;
+
+	fan_path_read(&path, at);
+	return path.interface;
+}
+
 /* Judge, ask all again, and report changes to the controller at once. */
 static void turn_neighbours(struct fan_daemon_client *a, uint64_t now_ns)
 {
@@ -332,8 +387,12 @@ static void turn_neighbours(struct fan_daemon_client *a, uint64_t now_ns)
 		a->health_ns = now_ns;
 	}
 	fan_out_init(&out, a->item, FAN_NEIGHBOURS_MAX, NULL, 0);
-	for (unsigned i = 0; i < a->neighbours.count; i++)
+	for (unsigned i = 0; i < a->neighbours.count; i++) {
+		struct fan_heard *h = &a->neighbours.of[i];
+		if (!h->interface || (a->neighbours.turn + i) % TURNS_PER_ROUTE == 0)
+			h->interface = interface_to(&h->who.at);
 		fan_neighbours_ask(&a->neighbours, i, fan_clock_nonce(), &out);
+	}
 	fan_udp_send(&a->udp, &out, false);
 }
 

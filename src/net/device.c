@@ -7,6 +7,7 @@
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
 #include <linux/sockios.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -25,16 +26,24 @@
 #define NETDEV_IFINDEX	    1
 #define NETDEV_XDP_FEATURES 3
 
+/* The attributes of a link; NULL: there is none. */
+static const char *ask_link(struct fan_netlink *t, unsigned index, size_t *bytes)
+{
+	const struct ifinfomsg link = {.ifi_family = AF_UNSPEC, .ifi_index = (int)index};
+
+	fan_netlink_begin(t, RTM_GETLINK, &link, sizeof link);
+	return fan_netlink_ask(t, NETLINK_ROUTE) ? fan_netlink_attributes(t, sizeof link, bytes)
+						 : NULL;
+}
+
 static void read_program(struct fan_device *d, struct fan_netlink *t)
 {
-	const struct ifinfomsg link = {.ifi_family = AF_UNSPEC, .ifi_index = (int)d->index};
 	char xdp[XDP_BYTES];
 	size_t bytes;
 
-	fan_netlink_begin(t, RTM_GETLINK, &link, sizeof link);
-	if (!fan_netlink_ask(t, NETLINK_ROUTE))
+	const char *at = ask_link(t, d->index, &bytes);
+	if (!at)
 		return;
-	const char *at = fan_netlink_attributes(t, sizeof link, &bytes);
 	bytes = fan_netlink_find(at, bytes, IFLA_XDP, xdp, sizeof xdp);
 	fan_netlink_find(xdp, bytes, IFLA_XDP_PROG_ID, &d->program, sizeof d->program);
 }
@@ -82,6 +91,26 @@ static void read_basics(struct fan_device *d, const char *name)
 	if (!ioctl(fd, SIOCETHTOOL, &r))
 		snprintf(d->driver, sizeof d->driver, "%s", driver.driver);
 	close(fd);
+}
+
+bool fan_device_received(unsigned index, uint64_t *received)
+{
+	struct rtnl_link_stats64 stats;
+	struct fan_netlink t;
+	struct ifinfomsg link;
+	size_t bytes;
+
+	const char *at = ask_link(&t, index, &bytes);
+	if (!at)
+		return false;
+	memcpy(&link, NLMSG_DATA(&t.answer.head), sizeof link);
+	/* younger kernels have more of them, older ones fewer */
+	if (link.ifi_flags & IFF_LOOPBACK ||
+	    fan_netlink_find(at, bytes, IFLA_STATS64, &stats, sizeof stats) <
+		    offsetof(struct rtnl_link_stats64, tx_bytes))
+		return false;
+	*received = stats.rx_bytes;
+	return true;
 }
 
 bool fan_device_kernel_is(unsigned major, unsigned minor)

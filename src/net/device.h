@@ -27,6 +27,10 @@ struct fan_device {
 
 void fan_device_read(struct fan_device *d, const char *name);
 
+/* What the interface of this index has received, bytes.  False: it is not known, or it is the
+ * loopback's. */
+bool fan_device_received(unsigned index, uint64_t *bytes);
+
 /* Is the running kernel this one, or a newer one? */
 bool fan_device_kernel_is(unsigned major, unsigned minor);
 

@@ -37,6 +37,7 @@ struct fan_neighbours {
 		bool answered;			    /* since the last turn */
 		bool silent, changed;		    /* state and change in the last turn */
 		unsigned run;			    /* turns in a row that contradict `silent` */
+		unsigned interface; /* index of the one towards it; 0: not known; for the caller */
 	} of[FAN_NEIGHBOURS_MAX], next[FAN_NEIGHBOURS_MAX]; /* next: scratch of _set */
 };
 

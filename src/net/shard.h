@@ -45,10 +45,12 @@ enum fan_shard_wish {
 struct fan_shard_traffic {
 	uint64_t datagrams_in, bytes_in, receives;
 	uint64_t datagrams_out, bytes_out, sends;
-	uint64_t send_drops; /* datagrams that could not be sent */
-	uint64_t marked;     /* datagrams that came with a congestion mark, or got one */
-	uint64_t lost;	     /* between switch and aggregator of the node, for lack of room */
-	uint64_t by_plane;   /* datagrams that came by the plane, not by a socket */
+	uint64_t send_drops;	  /* datagrams that could not be sent */
+	uint64_t marked;	  /* datagrams that came with a congestion mark, or got one */
+	uint64_t lost;		  /* between switch and aggregator of the node, for lack of room */
+	uint64_t overflows;	  /* of the sockets' receive queues */
+	struct fan_inlets inlets; /* of all sockets, if they count it */
+	uint64_t by_plane;	  /* datagrams that came by the plane, not by a socket */
 	struct fan_plane_stats plane;
 	uint64_t cpu_ns;   /* processor time of the thread */
 	bool sealed;	   /* jobs here are */

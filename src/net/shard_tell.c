@@ -31,6 +31,13 @@ void fan_shard_tell_events(struct fan_shard *s)
 	}
 }
 
+static void add_inlets(struct fan_inlets *to, const struct fan_inlets *from)
+{
+	for (unsigned i = 0; i < FAN_INLETS_MAX && from->of[i].index; i++)
+		fan_inlets_add(to, &from->of[i]);
+	to->full |= from->full;
+}
+
 static void fill_plane(const struct fan_shard *s, struct fan_shard_traffic *t)
 {
 	struct fan_plane_stats one;
@@ -59,6 +66,8 @@ static void fill_traffic(const struct fan_shard *s, struct fan_shard_traffic *t)
 		t->datagrams_in += s->udp[i].datagrams_in;
 		t->bytes_in += s->udp[i].bytes_in;
 		t->receives += s->udp[i].recvs;
+		t->overflows += fan_udp_overflows(&s->udp[i]);
+		add_inlets(&t->inlets, &s->udp[i].inlets);
 	}
 	fill_plane(s, t);
 	t->datagrams_out = s->udp[0].datagrams_out;

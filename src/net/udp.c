@@ -76,14 +76,17 @@ static void set_ecn(const struct fan_udp *u)
 	}
 }
 
-/* On every interface: learn to which address a datagram came. */
+/* Learn to which address, and by which interface, a datagram came. */
+static int set_info(const struct fan_udp *u)
+{
+	return u->family == AF_INET ? set_int(u->fd, IPPROTO_IP, IP_PKTINFO, 1)
+				    : set_int(u->fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+}
+
 static int set_everywhere(struct fan_udp *u)
 {
 	u->locals = calloc(1, sizeof *u->locals);
-	if (!u->locals)
-		return -ENOMEM;
-	return u->family == AF_INET ? set_int(u->fd, IPPROTO_IP, IP_PKTINFO, 1)
-				    : set_int(u->fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+	return u->locals ? set_info(u) : -ENOMEM;
 }
 
 static void set_offloads(struct fan_udp *u, bool plain)
@@ -164,7 +167,7 @@ int fan_udp_open(struct fan_udp *u, const struct fan_udp_options *o)
 	set_offloads(u, o->plain);
 	u->sndbuf = set_buffer(u->fd, SO_SNDBUFFORCE, SO_SNDBUF, o->buffer_bytes);
 	u->rcvbuf = set_buffer(u->fd, SO_RCVBUFFORCE, SO_RCVBUF, o->buffer_bytes);
-	int e = everywhere ? set_everywhere(u) : 0;
+	int e = everywhere ? set_everywhere(u) : o->inlets ? set_info(u) : 0;
 	if (!e)
 		e = bind_and_connect(u, o);
 	if (e)
@@ -256,6 +259,7 @@ struct notes {
 	bool local;	   /* `addr` is the address that it was sent to */
 	uint64_t addr[2];  /* as in fan_peer */
 	unsigned ip_field; /* TOS or traffic class */
+	unsigned index;	   /* of the interface that it came by; 0: not known */
 };
 
 static void note_v4_address(struct notes *n, const struct cmsghdr *c)
@@ -265,6 +269,7 @@ static void note_v4_address(struct notes *n, const struct cmsghdr *c)
 
 	memcpy(&i, CMSG_DATA(c), sizeof i);
 	in.sin_addr = i.ipi_spec_dst;
+	n->index = (unsigned)i.ipi_ifindex;
 	fan_peer p = fan_peer_from_sockaddr((struct sockaddr *)&in, sizeof in);
 	memcpy(n->addr, p.addr, sizeof n->addr);
 	n->local = true;
@@ -276,6 +281,7 @@ static void note_v6_address(struct notes *n, const struct cmsghdr *c)
 
 	memcpy(&i, CMSG_DATA(c), sizeof i);
 	memcpy(n->addr, &i.ipi6_addr, sizeof n->addr);
+	n->index = i.ipi6_ifindex;
 	n->local = true;
 }
 
@@ -298,14 +304,47 @@ static void note(struct notes *n, const struct cmsghdr *c)
 	}
 }
 
+/* Zeros: it is not known. */
+static void read_memory(const struct fan_udp *u, uint32_t info[SK_MEMINFO_VARS])
+{
+	socklen_t len = SK_MEMINFO_VARS * sizeof *info;
+
+	memset(info, 0, len);
+	if (getsockopt(u->fd, SOL_SOCKET, SO_MEMINFO, info, &len))
+		memset(info, 0, SK_MEMINFO_VARS * sizeof *info);
+}
+
 unsigned fan_udp_backlog_percent(const struct fan_udp *u)
 {
-	uint32_t info[SK_MEMINFO_VARS] = {0};
-	socklen_t len = sizeof info;
+	uint32_t info[SK_MEMINFO_VARS];
 
-	if (getsockopt(u->fd, SOL_SOCKET, SO_MEMINFO, info, &len) || !info[SK_MEMINFO_RCVBUF])
+	read_memory(u, info);
+	if (!info[SK_MEMINFO_RCVBUF])
 		return 0;
 	return (unsigned)((uint64_t)info[SK_MEMINFO_RMEM_ALLOC] * 100 / info[SK_MEMINFO_RCVBUF]);
+}
+
+uint32_t fan_udp_overflows(const struct fan_udp *u)
+{
+	uint32_t info[SK_MEMINFO_VARS];
+
+	read_memory(u, info);
+	return info[SK_MEMINFO_DROPS];
+}
+
+void fan_inlets_add(struct fan_inlets *i, const struct fan_inlet *more)
+{
+	unsigned k = 0;
+
+	while (k < FAN_INLETS_MAX && i->of[k].index && i->of[k].index != more->index)
+		k++;
+	if (k == FAN_INLETS_MAX) {
+		i->full = true;
+		return;
+	}
+	i->of[k].index = more->index;
+	i->of[k].datagrams += more->datagrams;
+	i->of[k].bytes += more->bytes;
 }
 
 int fan_udp_recv(struct fan_udp *u, uint8_t *buf, struct fan_udp_batch *b)
@@ -335,7 +374,14 @@ int fan_udp_recv(struct fan_udp *u, uint8_t *buf, struct fan_udp_batch *b)
 	b->segment = notes.segment;
 	if (b->segment == 0 || b->segment > b->bytes)
 		b->segment = b->bytes ? b->bytes : 1;
-	u->bytes_in += b->bytes;
-	u->datagrams_in += b->bytes ? (b->bytes + b->segment - 1) / b->segment : 1;
+	const struct fan_inlet in = {
+		.index = notes.index,
+		.datagrams = b->bytes ? (b->bytes + b->segment - 1) / b->segment : 1,
+		.bytes = b->bytes,
+	};
+	u->bytes_in += in.bytes;
+	u->datagrams_in += in.datagrams;
+	if (in.index)
+		fan_inlets_add(&u->inlets, &in);
 	return 1;
 }

@@ -22,6 +22,7 @@
 #define FAN_UDP_SEND_BYTES 65000 /* most bytes of one send, without lower headers */
 #define FAN_UDP_BURST_MAX  64	 /* segments of one send; the kernel's bound is 64 or 128 */
 #define FAN_UDP_ROUTES_MAX 8	 /* multicast interfaces cached by a socket */
+#define FAN_INLETS_MAX	   8	 /* interfaces by which a socket counts what comes */
 #define FAN_UDP_HOPS	   8	 /* routers that a multicast result may cross */
 #define FAN_UDP_WAIT_MS	   1	 /* of one wait for a full send queue */
 #define FAN_UDP_WAITS_MAX  20	 /* such waits in one fan_udp_send */
@@ -71,6 +72,17 @@ struct fan_udp_route {
 	fan_peer local; /* the local address on it */
 };
 
+/* What has come by each interface. */
+struct fan_inlets {
+	struct fan_inlet {
+		unsigned index;		   /* 0: none */
+		uint64_t datagrams, bytes; /* without the headers of UDP and IP */
+	} of[FAN_INLETS_MAX];
+	bool full; /* there was no room for one */
+};
+
+void fan_inlets_add(struct fan_inlets *i, const struct fan_inlet *more);
+
 /* A socket.  Users only read the fields. */
 struct fan_udp {
 	int fd;
@@ -87,9 +99,10 @@ struct fan_udp {
 	int last_errno; /* of the last refused send; EMSGSIZE: beyond an interface's MTU */
 	struct fan_udp_route route[FAN_UDP_ROUTES_MAX];
 	unsigned route_next; /* the entry to overwrite next */
-	bool dual;	     /* AF_INET6, and IPv4 too */
-	bool segment;	     /* UDP_SEGMENT works */
-	bool gro;	     /* UDP_GRO works */
+	struct fan_inlets inlets;
+	bool dual;    /* AF_INET6, and IPv4 too */
+	bool segment; /* UDP_SEGMENT works */
+	bool gro;     /* UDP_GRO works */
 };
 
 struct fan_udp_options {
@@ -97,6 +110,7 @@ struct fan_udp_options {
 	fan_peer connect; /* of workers: the switch, the only sender then */
 	int buffer_bytes; /* of SO_SNDBUF and SO_RCVBUF; *FORCE is tried first */
 	bool plain;	  /* do not try UDP_SEGMENT and UDP_GRO (also: FANIN_PLAIN_UDP=1) */
+	bool inlets;	  /* count what comes by each interface */
 	bool beside; /* `bind` is the address of a socket that fan_udp_share has opened to others */
 	/* `bind` is a multicast group: join it on `interface`, with SO_REUSEADDR and without
 	 * IP_MULTICAST_ALL */
@@ -144,6 +158,9 @@ unsigned fan_udp_interface_to(const fan_peer *to, fan_peer *local);
 
 /* Fill of the receive queue in percent, by the kernel's count with its overhead; 0: not known. */
 unsigned fan_udp_backlog_percent(const struct fan_udp *u);
+
+/* What the kernel has dropped because the receive queue was full, among others; 0: not known. */
+uint32_t fan_udp_overflows(const struct fan_udp *u);
 
 /* The data of one receive: `bytes` bytes from `from`, in datagrams of `segment` >= 1
  * bytes, the last one perhaps shorter. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rates that interfaces tell: folders as sysfs has them; and how idle processors are, as /proc
- * does. */
+/* Rates that interfaces tell: folders as sysfs has them; what others than this process receive by
+ * them; and how idle processors are, as /proc does. */
 #include "unit/unit.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,9 @@
 #include <unistd.h>
 
 #include "net/clock.h"
+#include "net/device.h"
 #include "net/link_rate.h"
+#include "net/others.h"
 #include "net/udp.h"
 
 static char folder[] = "/tmp/fanin-link-XXXXXX";
@@ -81,6 +84,111 @@ static void link_rate__texts(void **state)
 	assert_int_equal(fan_link_rate_parse("10 Mb/s"), -1);
 }
 
+/* ---- others.h ---- */
+
+#define MS	UINT64_C(1000000)
+#define SECOND	UINT64_C(1000000000)
+#define GBPS(n) ((uint64_t)((n)*125e6))
+
+static struct fan_others others;
+static struct fan_inlets own;
+static uint64_t now_ns;
+
+/* Turns each 250 ms, in which the interface has received so many bytes and the sockets so many. */
+static void receive(unsigned turns, uint64_t bytes, uint64_t own_bytes, uint64_t overflows)
+{
+	for (unsigned i = 0; i < turns; i++) {
+		const struct fan_inlet in = {.index = 7, .bytes = own_bytes, .datagrams = 10};
+		now_ns += 250 * MS;
+		fan_inlets_add(&own, &in);
+		others.of[0].received += bytes + own_bytes + UINT64_C(10) * 42;
+		others.of[0].told = true;
+		fan_others_end(&others, now_ns, &own, overflows);
+	}
+}
+
+static void begin_others(void)
+{
+	memset(&others, 0, sizeof others);
+	memset(&own, 0, sizeof own);
+	now_ns = SECOND;
+	others.count = 1;
+	others.of[0].index = 7;
+}
+
+static void others__are_what_sockets_do_not_count(void **state)
+{
+	(void)state;
+	begin_others();
+	receive(FAN_OTHERS_KNOWN, GBPS(1) / 4, GBPS(5) / 4, 0);
+	assert_true(fan_others_gbps(&others, 7) < 0); /* not yet */
+	receive(1, GBPS(1) / 4, GBPS(5) / 4, 0);
+	assert_true(fabs(fan_others_gbps(&others, 7) - 1) < 1e-6);
+	receive(FAN_OTHERS_SAMPLES, 0, GBPS(5) / 4, 0);
+	assert_true(fan_others_gbps(&others, 7) <= 0);
+	receive(FAN_OTHERS_SAMPLES / 2, GBPS(4) / 4, 0, 0);
+	assert_true(fabs(fan_others_gbps(&others, 7) - 2) < 1e-6); /* half of the mean's time */
+	assert_true(fan_others_gbps(&others, 8) < 0);
+	fan_others_end(&others, now_ns + MS, &own, 0); /* reports may be in a row */
+	assert_true(fabs(fan_others_gbps(&others, 7) - 2) < 1e-6);
+}
+
+/* It has come, and not yet to the sockets: not more than that. */
+static void others__what_waits_is_none(void **state)
+{
+	(void)state;
+	begin_others();
+	receive(9, 0, GBPS(1) / 4, 0);
+	receive(1, 1 << 20, 0, 0);
+	assert_true(fan_others_gbps(&others, 7) < 0.005);
+	receive(1, 0, 1 << 20, 0);
+	others.of[0].received -= 1 << 20;
+	receive(1, 0, 1 << 20, 0);
+	assert_true(fan_others_gbps(&others, 7) <= 0); /* never below 0 */
+}
+
+static void others__are_not_known(void **state)
+{
+	const unsigned none[1] = {0};
+	(void)state;
+	begin_others();
+	receive(6, GBPS(1) / 4, 0, 0);
+	assert_true(fan_others_gbps(&others, 7) > 0);
+	receive(1, GBPS(1) / 4, 0, 1); /* sockets have lost something */
+	assert_true(fan_others_gbps(&others, 7) < 0);
+	receive(5, GBPS(1) / 4, 0, 1);
+	assert_true(fan_others_gbps(&others, 7) > 0);
+	own.full = true; /* some came by an interface that is not counted */
+	receive(1, GBPS(1) / 4, 0, 1);
+	assert_true(fan_others_gbps(&others, 7) < 0);
+	fan_others_begin(&others, none, 1); /* no neighbour is there any more */
+	assert_int_equal(others.count, 0);
+}
+
+static void others__interfaces_have_a_bound(void **state)
+{
+	unsigned index[FAN_INLETS_MAX + 2];
+	uint64_t bytes;
+	(void)state;
+	begin_others();
+	for (unsigned i = 0; i < FAN_INLETS_MAX + 2; i++)
+		index[i] = 1000000 + i / 2 * 2; /* two neighbours on each */
+	fan_others_begin(&others, index, FAN_INLETS_MAX + 2);
+	assert_int_equal(others.count, FAN_INLETS_MAX / 2 + 1);
+	for (unsigned i = 0; i < FAN_INLETS_MAX + 2; i++)
+		index[i] = 1000000 + i;
+	fan_others_begin(&others, index, FAN_INLETS_MAX + 2);
+	assert_int_equal(others.count, FAN_INLETS_MAX);
+	assert_false(others.of[0].told);	      /* there is none */
+	assert_false(fan_device_received(1, &bytes)); /* the loopback's */
+	for (unsigned i = 1; i < FAN_INLETS_MAX + 2; i++)
+		fan_inlets_add(&own, &(struct fan_inlet){.index = i, .bytes = i});
+	assert_int_equal(own.of[FAN_INLETS_MAX - 1].bytes, FAN_INLETS_MAX);
+	assert_true(own.full);
+}
+
+/* ---- clock.h ---- */
+
 /* UINT64_MAX: `uptime` tells nothing. */
 static uint64_t idle_of(const char *uptime)
 {
@@ -116,6 +224,10 @@ int main(void)
 		cmocka_unit_test(link_rate__what_is_no_card_does_not),
 		cmocka_unit_test(link_rate__the_declared_one_counts),
 		cmocka_unit_test(link_rate__texts),
+		cmocka_unit_test(others__are_what_sockets_do_not_count),
+		cmocka_unit_test(others__what_waits_is_none),
+		cmocka_unit_test(others__are_not_known),
+		cmocka_unit_test(others__interfaces_have_a_bound),
 		cmocka_unit_test(clock__idle_processors),
 	};
 	unsetenv("FANIN_LINK_MBPS");

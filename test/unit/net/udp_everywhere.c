@@ -2,6 +2,7 @@
 /* Sockets that are bound to every interface: as whom they answer; several on one address; and
  * one that sends to several. */
 #include <errno.h>
+#include <net/if.h>
 
 #include "udp_rig.h"
 
@@ -50,6 +51,34 @@ static void everywhere__ipv6_serves_ipv4_too(void **state)
 		answer_from("[::]:0", "[::1]:0", plain);
 		answer_from("[::]:0", "127.0.0.1:0", plain);
 		answer_from("[::]:0", "127.0.1.1:0", plain);
+	}
+}
+
+/* As many bytes as came by the loopback, on a socket that is told to count them. */
+static void inlets__are_counted_where_wanted(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		struct fan_udp a, b;
+		struct fan_udp_options o = {.bind = peer(i < 2 ? "127.0.0.1:0" : "[::1]:0"),
+					    .inlets = i % 2,
+					    .buffer_bytes = BUFFER_BYTES};
+		struct fan_udp_batch batch;
+		struct fan_out out;
+		assert_int_equal(fan_udp_open(&a, &o), 0);
+		o = (struct fan_udp_options){.connect = fan_udp_local(&a),
+					     .buffer_bytes = BUFFER_BYTES};
+		assert_int_equal(fan_udp_open(&b, &o), 0);
+		start(&out);
+		add(&out, FAN_TO_PEER, PAYLOAD);
+		fan_udp_send(&b, &out, true);
+		assert_int_equal(recv_next(&a, &batch), 1);
+		assert_int_equal(a.inlets.of[0].index, i % 2 ? if_nametoindex("lo") : 0);
+		assert_int_equal(a.inlets.of[0].bytes, i % 2 ? FAN_HEAD_BYTES + PAYLOAD : 0);
+		assert_int_equal(a.inlets.of[0].datagrams, i % 2);
+		assert_int_equal(fan_udp_overflows(&a), 0);
+		fan_udp_close(&a);
+		fan_udp_close(&b);
 	}
 }
 
@@ -286,6 +315,7 @@ int main(void)
 		cmocka_unit_test(everywhere__answers_from_where_it_was_asked),
 		cmocka_unit_test(everywhere__ipv6_serves_ipv4_too),
 		cmocka_unit_test(everywhere__a_single_address_remembers_nobody),
+		cmocka_unit_test(inlets__are_counted_where_wanted),
 		cmocka_unit_test(everywhere__an_address_that_has_gone),
 		cmocka_unit_test(everywhere__multicasts_from_where_it_was_asked),
 		cmocka_unit_test(everywhere__no_group_of_the_other_family),

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "others.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "device.h"
+
+#define ROOM	   (FAN_OTHERS_SAMPLES + 1)
+#define HEAD_BYTES 42 /* of Ethernet, IPv4 and UDP, which interfaces count and sockets do not */
+#define MS	   UINT64_C(1000000)
+
+static struct fan_other *find(struct fan_others *o, unsigned index)
+{
+	for (unsigned i = 0; i < o->count; i++)
+		if (o->of[i].index == index)
+			return &o->of[i];
+	return NULL;
+}
+
+static void want(struct fan_others *o, unsigned index)
+{
+	struct fan_other *i = index ? find(o, index) : NULL;
+
+	if (index && !i && o->count < FAN_INLETS_MAX) {
+		i = &o->of[o->count++];
+		*i = (struct fan_other){.index = index};
+	}
+	if (i)
+		i->wanted = true;
+}
+
+void fan_others_begin(struct fan_others *o, const unsigned *index, unsigned count)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < o->count; i++)
+		o->of[i].wanted = false;
+	for (unsigned i = 0; i < count; i++)
+		want(o, index[i]);
+	for (unsigned i = 0; i < o->count; i++)
+		if (o->of[i].wanted)
+			o->of[kept++] = o->of[i];
+	o->count = kept;
+	for (unsigned i = 0; i < o->count; i++)
+		o->of[i].told = fan_device_received(o->of[i].index, &o->of[i].received);
+}
+
+/* As interfaces count it. */
+static uint64_t own_bytes(const struct fan_inlets *own, unsigned index)
+{
+	for (unsigned i = 0; i < FAN_INLETS_MAX; i++)
+		if (own->of[i].index == index)
+			return own->of[i].bytes + HEAD_BYTES * own->of[i].datagrams;
+	return 0;
+}
+
+static void note(struct fan_other *i, uint64_t now_ns, uint64_t bytes)
+{
+	if (i->samples && now_ns - i->sample[(i->samples - 1) % ROOM].at_ns < FAN_OTHERS_MS * MS)
+		return;
+	i->sample[i->samples % ROOM].at_ns = now_ns;
+	i->sample[i->samples++ % ROOM].bytes = bytes;
+}
+
+void fan_others_end(struct fan_others *o, uint64_t now_ns, const struct fan_inlets *own,
+		    uint64_t overflows)
+{
+	const bool lost = overflows != o->overflows || own->full;
+
+	o->overflows = overflows;
+	for (unsigned i = 0; i < o->count; i++) {
+		struct fan_other *one = &o->of[i];
+		if (lost || !one->told)
+			one->samples = 0;
+		else
+			note(one, now_ns, one->received - own_bytes(own, one->index));
+	}
+}
+
+double fan_others_gbps(const struct fan_others *o, unsigned index)
+{
+	const struct fan_other *i = find((struct fan_others *)o, index);
+
+	if (!i || i->samples <= FAN_OTHERS_KNOWN)
+		return -1;
+	const unsigned last = i->samples - 1,
+		       back = last < FAN_OTHERS_SAMPLES ? last : FAN_OTHERS_SAMPLES;
+	const unsigned a = (last - back) % ROOM, b = last % ROOM;
+	const int64_t bytes = (int64_t)(i->sample[b].bytes - i->sample[a].bytes);
+	const uint64_t ns = i->sample[b].at_ns - i->sample[a].at_ns;
+
+	assert(ns > 0);
+	return bytes > 0 ? 8 * (double)bytes / (double)ns : 0;
+}
