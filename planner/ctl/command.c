@@ -193,8 +193,12 @@ static void say_lacks(struct text *t, const struct fan_ctl *c)
 			say(t, "; used again in %.1f s", ctl_link_back_s(c, l));
 		if (l->state == CTL_LINK_DOWN)
 			say(t, "\n");
-		if (l->load_gbps > 0)
-			say(t, "link %s-%s: others use %.4g Gb/s\n", a, b, l->load_gbps);
+		if (ctl_load_of(l) > 0)
+			say(t, "link %s-%s: others use %.4g Gb/s", a, b, ctl_load_of(l));
+		if (ctl_load_measured(l) > 0)
+			say(t, ", of which its ends measure %.4g", ctl_load_measured(l));
+		if (ctl_load_of(l) > 0)
+			say(t, "\n");
 	}
 	for (uint32_t i = 0; i < c->nodes; i++)
 		if (c->node[i].load_gbps > 0)

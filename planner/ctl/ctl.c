@@ -321,6 +321,7 @@ void fan_ctl_tick(struct fan_ctl *c, uint64_t now_ns)
 	end_nameless(c);
 	ctl_node_tick(c);
 	ctl_link_tick(c);
+	ctl_load_tick(c);
 	ctl_job_tick(c);
 	ctl_drain_tick(c);
 	if (c->phase == CTL_GATHERING &&

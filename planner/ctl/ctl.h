@@ -36,6 +36,14 @@
 #define FAN_CTL_OVERTAKEN_MAX	3      /* outdated plans in a row before one is made in-process */
 #define FAN_CTL_STRAY_MS	30000  /* life of an earlier controller's routes without a worker */
 
+/* What daemons measure of others on a link, as a share of its rate. */
+#define FAN_CTL_OTHERS_STEP	 0.1   /* a smaller change of it is none */
+#define FAN_CTL_OTHERS_MOST	 0.9   /* whatever they say */
+#define FAN_CTL_OTHERS_OLD_MS	 2000  /* life of a report */
+#define FAN_CTL_OTHERS_RISE_MS	 1000  /* for which it has to be more before that counts */
+#define FAN_CTL_OTHERS_FALL_MS	 10000 /* less; doubled each time that it rose again of late */
+#define FAN_CTL_OTHERS_DOUBLINGS 6     /* of that */
+
 struct fan_ctl;
 
 struct fan_ctl_options {

@@ -69,6 +69,17 @@ struct ctl_link {
 	uint32_t flaps;	   /* times that it went down; forgotten after a calm */
 	double gbps;	   /* as the topology has it, less what it says is in use */
 	double load_gbps;  /* used by others in each direction, as `load` says */
+	struct ctl_others {
+		struct {
+			double share;	   /* of the link's whole rate, 0 .. FAN_CTL_OTHERS_MOST */
+			uint64_t heard_ns; /* when it was said; 0: never */
+		} said[2];		   /* by each end, of what it receives */
+		double whole_gbps; /* rate of the link, with what the topology says is in use */
+		double share;	   /* that counts */
+		uint64_t more_ns, less_ns; /* since when more, or less, is said; 0: it is not */
+		uint64_t rose_ns;
+		uint32_t rises; /* forgotten after a calm */
+	} others;		/* used by others, as daemons measure it */
 };
 
 /* ---- routes: what is or was installed under a number ---- */
@@ -284,6 +295,9 @@ uint64_t ctl_link_deadline(const struct fan_ctl *c);
 /* All of them, for `status json`. */
 json_t *ctl_links_json(const struct fan_ctl *c);
 
+/* Which end of it `node` is; 2: none. */
+unsigned ctl_link_end(const struct ctl_link *l, uint32_t node);
+
 /* The link between these, or CTL_NONE. */
 uint32_t ctl_link_between(const struct fan_ctl *c, const char *a, const char *b);
 
@@ -351,6 +365,16 @@ void ctl_job_end(struct fan_ctl *c, uint32_t job, const char *why);
 void ctl_job_free(struct fan_ctl *c, struct ctl_job *j);
 
 /* load.c: what others use of links and nodes */
+
+/* What they use of it, as people say or its ends measure: the larger. */
+double ctl_load_of(const struct ctl_link *l);
+
+/* What a daemon's report says that others use of its links; what follows, when time has passed. */
+void ctl_load_health(struct fan_ctl *c, uint32_t node, const json_t *health);
+void ctl_load_tick(struct fan_ctl *c);
+
+/* What counts of it, beside what the topology says, Gb/s. */
+double ctl_load_measured(const struct ctl_link *l);
 
 /* Take `load` as people say it.  FAN_E_CONFIG with `why`. */
 int ctl_load_set(struct fan_ctl *c, const json_t *load, struct fan_why *why);

@@ -54,7 +54,7 @@ static json_t *links_json(const struct ctl_draft *d)
 			json_array_append(list, link);
 		else if (l->state != CTL_LINK_DOWN && end_is_up(d, link, "a") &&
 			 end_is_up(d, link, "b"))
-			json_array_append_new(list, ctl_load_on(link, l->load_gbps));
+			json_array_append_new(list, ctl_load_on(link, ctl_load_of(l)));
 	}
 	return list;
 }

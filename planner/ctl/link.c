@@ -28,13 +28,13 @@ int ctl_link_load(struct fan_ctl *c, const struct fan_topo *t)
 			.state = watched ? CTL_LINK_UP : CTL_LINK_UNWATCHED,
 			.since_ns = c->now_ns,
 			.gbps = l->gbps - l->background_gbps,
+			.others = {.whole_gbps = l->gbps},
 		};
 	}
 	return FAN_OK;
 }
 
-/* Which end of it `node` is; 2: none. */
-static unsigned end_of(const struct ctl_link *l, uint32_t node)
+unsigned ctl_link_end(const struct ctl_link *l, uint32_t node)
 {
 	return l->end[0] == node ? 0 : l->end[1] == node ? 1 : 2;
 }
@@ -44,7 +44,7 @@ uint32_t ctl_link_between(const struct fan_ctl *c, const char *a, const char *b)
 	uint32_t ends[2] = {ctl_node_named(c, a), ctl_node_named(c, b)};
 
 	for (uint32_t i = 0; i < c->links; i++)
-		if (end_of(&c->link[i], ends[0]) + end_of(&c->link[i], ends[1]) == 1)
+		if (ctl_link_end(&c->link[i], ends[0]) + ctl_link_end(&c->link[i], ends[1]) == 1)
 			return i;
 	return CTL_NONE;
 }
@@ -62,7 +62,7 @@ static void age_lists(struct fan_ctl *c, uint32_t node)
 {
 	for (uint32_t i = 0; i < c->links; i++) {
 		const struct ctl_link *l = &c->link[i];
-		unsigned end = end_of(l, node);
+		unsigned end = ctl_link_end(l, node);
 		if (l->state != CTL_LINK_UNWATCHED && end < 2)
 			age_list(&c->node[l->end[!end]]);
 	}
@@ -82,7 +82,7 @@ void ctl_link_gone(struct fan_ctl *c, uint32_t node)
 	age_lists(c, node);
 	for (uint32_t i = 0; i < c->links; i++) {
 		struct ctl_link *l = &c->link[i];
-		if (end_of(l, node) == 2)
+		if (ctl_link_end(l, node) == 2)
 			continue;
 		l->silent[0] = l->silent[1] = false;
 		if (l->state != CTL_LINK_DOWN ||
@@ -101,7 +101,7 @@ static json_t *list_json(const struct fan_ctl *c, uint32_t node)
 
 	for (uint32_t i = 0; i < c->links && json_array_size(list) < FAN_CTL_BESIDE_MAX; i++) {
 		const struct ctl_link *l = &c->link[i];
-		unsigned end = end_of(l, node);
+		unsigned end = ctl_link_end(l, node);
 		if (l->state == CTL_LINK_UNWATCHED || end == 2 ||
 		    c->node[l->end[!end]].state != CTL_UP)
 			continue;
@@ -150,7 +150,7 @@ void ctl_link_health(struct fan_ctl *c, uint32_t node, const json_t *health)
 		return;
 	for (uint32_t i = 0; i < c->links; i++) {
 		struct ctl_link *l = &c->link[i];
-		unsigned end = end_of(l, node);
+		unsigned end = ctl_link_end(l, node);
 		if (l->state != CTL_LINK_UNWATCHED && end < 2)
 			l->silent[end] = c->node[l->end[!end]].state == CTL_UP &&
 					 names(silent, c->node[l->end[!end]].name);
@@ -248,10 +248,11 @@ json_t *ctl_links_json(const struct fan_ctl *c)
 
 	for (uint32_t i = 0; i < c->links; i++) {
 		const struct ctl_link *l = &c->link[i];
-		json_t *o = json_pack("{ss ss ss sf sI sf}", "a", c->node[l->end[0]].name, "b",
+		json_t *o = json_pack("{ss ss ss sf sI sf sf}", "a", c->node[l->end[0]].name, "b",
 				      c->node[l->end[1]].name, "state", states[l->state], "since_s",
 				      (double)(c->now_ns - l->since_ns) / 1e9, "flaps",
-				      (json_int_t)l->flaps, "load_gbps", l->load_gbps);
+				      (json_int_t)l->flaps, "load_gbps", ctl_load_of(l),
+				      "measured_gbps", ctl_load_measured(l));
 		if (o && l->state == CTL_LINK_DOWN && l->heard_ns)
 			json_object_set_new(o, "back_in_s", json_real(ctl_link_back_s(c, l)));
 		json_array_append_new(list, o);

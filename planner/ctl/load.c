@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* load.c - what others use of links, of what switches can sum and of what servers take in.
  *
- * People, or what watches the network for them, say it; plans are made on what is left.  Ways of
- * running jobs are looked at again when it changes, though not at once each time. */
+ * People, or what watches the network for them, say it, and of links their ends measure it; plans
+ * are made on what is left.  Ways of running jobs are looked at again when it changes, though not
+ * at once each time.
+ *
+ * Of what ends measure, more counts once it has lasted, and less later, the later the more often it
+ * rose: whoever plans each time that others begin or stop moves jobs for nothing, and others that
+ * give way to a job are there still. */
+#include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "ctl_priv.h"
@@ -17,19 +24,23 @@ static int wrong(struct fan_why *why)
 			   "expected {\"link\":[A,B],\"gbps\":N} or {\"node\":A,\"gbps\":N}");
 }
 
-/* Set `*load`; the next plan looks at all paths, if it is another. */
-static void set(struct fan_ctl *c, double *load, double gbps, const char *what)
+/* The next plan looks at all paths. */
+static void look(struct fan_ctl *c, double gbps, const char *what)
 {
-	bool same = fabs(*load - gbps) <= 0;
 	uint64_t in_ms = c->look_ns > c->now_ns ? (c->look_ns - c->now_ns) / CTL_MS + 1 : 0;
 
-	if (same)
-		return;
-	*load = gbps;
 	if (c->wanted == CTL_MEND)
 		c->wanted = CTL_LOOK;
 	ctl_note(c, "load on %s: %.4g Gb/s", what, gbps);
 	ctl_plan_in(c, (uint32_t)in_ms, "load on %s is %.4g Gb/s", what, gbps);
+}
+
+static void set(struct fan_ctl *c, double *load, double gbps, const char *what)
+{
+	if (fabs(*load - gbps) <= 0)
+		return;
+	*load = gbps;
+	look(c, gbps, what);
 }
 
 /* There is a rate of which it is a part. */
@@ -115,4 +126,110 @@ json_t *ctl_load_on(json_t *said, double load_gbps)
 	json_t *copy = json_copy(said);
 	json_object_set_new(copy, "background_gbps", json_real(fmin(used, gbps * (1 - LEFT_MIN))));
 	return copy;
+}
+
+/* ---- what ends of links measure ---- */
+
+double ctl_load_measured(const struct ctl_link *l)
+{
+	const double known = l->others.whole_gbps - l->gbps;
+
+	return fmax(l->others.share * l->others.whole_gbps - known, 0);
+}
+
+double ctl_load_of(const struct ctl_link *l)
+{
+	return fmax(l->load_gbps, ctl_load_measured(l));
+}
+
+/* What other daemons and workers of its host receive is no load, and it cannot tell. */
+static bool is_alone(const struct fan_ctl *c, uint32_t node)
+{
+	const uint32_t conn = c->node[node].conn;
+
+	for (uint32_t i = 0; i < FAN_CTL_CONNS_MAX && c->o.is_beside; i++)
+		if (i != conn && fan_ctl_is_named(c, i) && c->o.is_beside(c->o.ctx, conn, i))
+			return false;
+	return true;
+}
+
+void ctl_load_health(struct fan_ctl *c, uint32_t node, const json_t *health)
+{
+	assert(node < c->nodes);
+	const json_t *others = json_object_get(health, "others");
+
+	if (!json_object_size(others) || !is_alone(c, node))
+		return;
+	for (uint32_t i = 0; i < c->links; i++) {
+		struct ctl_link *l = &c->link[i];
+		const unsigned end = ctl_link_end(l, node);
+		if (l->state == CTL_LINK_UNWATCHED || end > 1)
+			continue;
+		const json_t *gbps = json_object_get(others, c->node[l->end[!end]].name);
+		if (!json_is_number(gbps))
+			continue;
+		const double share = json_number_value(gbps) / l->others.whole_gbps;
+		l->others.said[end].share = fmin(fmax(share, 0), FAN_CTL_OTHERS_MOST);
+		l->others.said[end].heard_ns = c->now_ns;
+	}
+}
+
+/* The larger of what its ends say; of those who are silent nothing is known. */
+static double share_said(const struct fan_ctl *c, const struct ctl_others *o)
+{
+	double share = 0;
+
+	for (unsigned i = 0; i < 2; i++)
+		if (o->said[i].heard_ns &&
+		    c->now_ns - o->said[i].heard_ns < FAN_CTL_OTHERS_OLD_MS * CTL_MS)
+			share = fmax(share, o->said[i].share);
+	return share;
+}
+
+/* Since when it is so; 0: it is not. */
+static void time_it(const struct fan_ctl *c, bool so, uint64_t *since_ns)
+{
+	*since_ns = !so ? 0 : *since_ns ? *since_ns : c->now_ns;
+}
+
+static bool lasts(const struct fan_ctl *c, uint64_t since_ns, uint64_t ms)
+{
+	return since_ns && c->now_ns - since_ns >= ms * CTL_MS;
+}
+
+/* Take what is said for what counts, if that is due. */
+static bool judge(const struct fan_ctl *c, struct ctl_others *o)
+{
+	const double said = share_said(c, o);
+	uint64_t fall_ms = FAN_CTL_OTHERS_FALL_MS;
+
+	for (uint32_t i = 1; i < o->rises && i <= FAN_CTL_OTHERS_DOUBLINGS; i++)
+		fall_ms *= 2;
+	if (o->rises && c->now_ns - o->rose_ns >= FAN_CTL_CALM_MS * CTL_MS)
+		o->rises = 0;
+	time_it(c, said >= o->share + FAN_CTL_OTHERS_STEP, &o->more_ns);
+	time_it(c, said <= o->share - FAN_CTL_OTHERS_STEP, &o->less_ns);
+	const bool rises = lasts(c, o->more_ns, FAN_CTL_OTHERS_RISE_MS);
+	if (!rises && !lasts(c, o->less_ns, fall_ms))
+		return false;
+	if (rises) {
+		o->rises += o->rises < UINT32_MAX;
+		o->rose_ns = c->now_ns;
+	}
+	o->share = said < FAN_CTL_OTHERS_STEP ? 0 : said;
+	o->more_ns = o->less_ns = 0;
+	return true;
+}
+
+void ctl_load_tick(struct fan_ctl *c)
+{
+	for (uint32_t i = 0; i < c->links; i++) {
+		struct ctl_link *l = &c->link[i];
+		char what[2 * FAN_TOPO_NAME_MAX + 32];
+		if (l->state == CTL_LINK_UNWATCHED || !judge(c, &l->others))
+			continue;
+		snprintf(what, sizeof what, "link %s-%s, as measured", c->node[l->end[0]].name,
+			 c->node[l->end[1]].name);
+		look(c, ctl_load_measured(l), what);
+	}
 }

@@ -205,6 +205,7 @@ void ctl_node_line(struct fan_ctl *c, uint32_t conn, const json_t *line)
 	if (json_is_object(health)) {
 		take_health(n, health);
 		ctl_link_health(c, node, health);
+		ctl_load_health(c, node, health);
 	} else if (json_is_integer(ok)) {
 		ctl_route_answer(c, node, json_integer_value(ok), NULL);
 	} else if (json_is_integer(error)) {

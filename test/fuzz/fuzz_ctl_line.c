@@ -101,10 +101,16 @@ static void look(const struct state *s)
 {
 	json_t *status = fan_ctl_status(s->c, s->now_ns);
 	json_t *nodes = json_object_get(status, "nodes"), *jobs = json_object_get(status, "jobs");
+	json_t *links = json_object_get(status, "links");
 	const uint64_t events = fan_ctl_events(s->c);
 
 	FUZZ_CHECK(json_array_size(nodes) ==
 		   json_array_size(json_object_get(s->topology, "nodes")));
+	for (size_t i = 0; i < json_array_size(links); i++) {
+		const json_t *l = json_array_get(links, i);
+		const double gbps = json_number_value(json_object_get(l, "measured_gbps"));
+		FUZZ_CHECK(gbps >= 0 && gbps < 8.11); /* of 9 at most */
+	}
 	for (size_t i = 0; i < json_array_size(jobs); i++)
 		FUZZ_CHECK(json_is_string(json_object_get(json_array_get(jobs, i), "why")));
 	FUZZ_CHECK(json_array_size(json_object_get(status, "events")) ==

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
 #include "rig.h"
 
 static void load__paths_move_where_it_is_worth_it(void **state)
@@ -211,6 +213,145 @@ static void load__something_is_always_left(void **state)
 	json_decref(said);
 }
 
+/* ---- as daemons measure it ---- */
+
+static unsigned list_of(unsigned conn)
+{
+	return rig.c->node[conn].list;
+}
+
+/* A report of A, which is on connection 0, each 100 ms; `others` is a JSON object. */
+static void measures(const char *others, unsigned ms)
+{
+	for (unsigned i = 0; i < ms; i += 100) {
+		rig_say(0, "{\"health\":{\"neighbours\":%u,\"silent\":[],\"others\":%s}}",
+			list_of(0), others);
+		rig_wait(90, 6);
+	}
+}
+
+static struct ctl_link *link_of(const char *a, const char *b)
+{
+	return &rig.c->link[ctl_link_between(rig.c, a, b)];
+}
+
+static void measured__the_next_path_leaves_it_out(void **state)
+{
+	(void)state;
+	rig_work();
+	assert_true(rig_stops_at(rig_route(), "M1"));
+	measures("{\"M1\":18,\"M2\":0.1}", FAN_CTL_OTHERS_RISE_MS - 100);
+	assert_true(ctl_load_of(link_of("A", "M1")) <= 0); /* it may be a burst */
+	measures("{\"M1\":18,\"M2\":0.1}", FAN_CTL_LOOK_MS + 200);
+	assert_true(rig_stops_at(rig_route(), "M2") && !rig_stops_at(rig_route(), "M1"));
+	assert_true(ctl_load_of(link_of("A", "M1")) >= 17.99);
+	assert_true(ctl_load_of(link_of("A", "M2")) <= 0); /* a fortieth is none */
+	assert_true(
+		rig_says("status", "link A-M1: others use 18 Gb/s, of which its ends measure 18"));
+	assert_true(rig_says("status json", "\"measured_gbps\": 18"));
+	assert_true(rig_noted("load on link A-M1, as measured: 18 Gb/s"));
+	assert_true(rig_says("load {\"link\":[\"A\",\"M1\"],\"gbps\":19}", "ok"));
+	assert_true(ctl_load_of(link_of("A", "M1")) >= 18.99); /* the larger counts */
+}
+
+/* Later each time that it rose, however often others come and go. */
+static void measured__it_falls_slowly(void **state)
+{
+	(void)state;
+	rig_work();
+	struct ctl_link *l = link_of("A", "M1");
+	for (unsigned i = 0; i < 3; i++) {
+		measures("{\"M1\":18}", FAN_CTL_OTHERS_RISE_MS + 200);
+		assert_int_equal(l->others.rises, i + 1);
+		measures("{\"M1\":0}", (FAN_CTL_OTHERS_FALL_MS << i) - 200);
+		assert_true(ctl_load_of(l) >= 17.99);
+		measures("{\"M1\":0}", 400);
+		assert_true(ctl_load_of(l) <= 0);
+	}
+	uint64_t plans = rig.c->plans;
+	for (unsigned i = 0; i < 40; i++) /* 88 s of that */
+		measures(i % 2 ? "{\"M1\":18}" : "{\"M1\":0}", 2200);
+	assert_true(rig.c->plans <= plans + 2);
+	measures("{\"M1\":0}", FAN_CTL_CALM_MS);
+	assert_int_equal(l->others.rises, 0);
+	assert_true(ctl_load_of(l) <= 0);
+}
+
+static void measured__it_grows_old(void **state)
+{
+	(void)state;
+	rig_work();
+	struct ctl_link *l = link_of("A", "M1");
+	measures("{\"M1\":10}", FAN_CTL_OTHERS_RISE_MS + 200);
+	assert_true(ctl_load_of(l) >= 9.99);
+	rig_wait(FAN_CTL_OTHERS_OLD_MS + FAN_CTL_OTHERS_FALL_MS + 200,
+		 6); /* A reports without it */
+	assert_true(ctl_load_of(l) <= 0);
+	json_t *left = fan_ctl_state(rig.c);
+	assert_int_equal(json_array_size(json_object_get(left, "loads")), 0);
+	json_decref(left);
+}
+
+/* Whatever it says, a tenth of its own links is left, and other links are none of its business. */
+static void measured__lies_are_bounded(void **state)
+{
+	static const char *const lies[] = {"{\"M1\":1e300,\"M2\":-1e300}",
+					   "{\"M1\":21,\"B\":5,\"A\":7,\"W1\":10}",
+					   "{\"M1\":20.0,\"M2\":\"4\",\"X\":{}}"};
+	static const char *const nonsense[] = {
+		"7", "[20]", "\"M1\"", "{\"M1\":[18]}", "{\"M1\":true}", "null"};
+	(void)state;
+	rig_work();
+	for (unsigned i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++)
+		measures(nonsense[i], FAN_CTL_OTHERS_RISE_MS + 200);
+	assert_true(ctl_load_of(link_of("A", "M1")) <= 0);
+	for (unsigned i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+		measures(lies[i], FAN_CTL_LOOK_MS);
+		assert_true(fabs(ctl_load_of(link_of("A", "M1")) - 18) < 1e-9);
+		for (unsigned k = 0; k < rig.c->links; k++)
+			if (&rig.c->link[k] != link_of("A", "M1"))
+				assert_true(ctl_load_of(&rig.c->link[k]) <= 0);
+	}
+	assert_int_equal(link_of("A", "M1")->others.rises, 1);
+}
+
+/* What the topology says is in use is measured as well, and counts once. */
+static void measured__beside_what_the_topology_says(void **state)
+{
+	struct fan_why why;
+	char topology[sizeof rig_topology + 32];
+	(void)state;
+	rig_close(NULL);
+	const char *at = strstr(rig_topology, "\"b\":\"M1\",");
+	snprintf(topology, sizeof topology, "%.*s\"background_gbps\":5,%s",
+		 (int)(at + 9 - rig_topology), rig_topology, at + 9);
+	assert_int_equal(rig_new(topology, NULL, &why), FAN_OK);
+	rig_work();
+	measures("{\"M1\":5}", 3000);
+	assert_true(ctl_load_of(link_of("A", "M1")) <= 0);
+	measures("{\"M1\":12}", 3000);
+	assert_true(fabs(ctl_load_of(link_of("A", "M1")) - 7) < 1e-9);
+}
+
+static bool all_beside(void *ctx, unsigned conn, unsigned other)
+{
+	(void)ctx;
+	return conn <= other;
+}
+
+/* Of what comes to a host of several daemons, or of ranks, one cannot tell what is others'. */
+static void measured__only_where_a_daemon_is_alone(void **state)
+{
+	(void)state;
+	rig_work();
+	rig.c->o.is_beside = all_beside;
+	measures("{\"M1\":18}", 3000);
+	assert_true(ctl_load_of(link_of("A", "M1")) <= 0);
+	rig.c->o.is_beside = NULL;
+	measures("{\"M1\":18}", 3000);
+	assert_true(ctl_load_of(link_of("A", "M1")) > 0);
+}
+
 /* ---- drained, and come ---- */
 
 /* All ranks say that they go by the first part's route now, and switches what they are asked. */
@@ -351,6 +492,12 @@ int main(void)
 		RIG_TEST(load__nonsense_is_refused),
 		RIG_TEST(load__the_next_controller_knows_it),
 		RIG_TEST(load__something_is_always_left),
+		RIG_TEST(measured__the_next_path_leaves_it_out),
+		RIG_TEST(measured__it_falls_slowly),
+		RIG_TEST(measured__it_grows_old),
+		RIG_TEST(measured__lies_are_bounded),
+		RIG_TEST(measured__beside_what_the_topology_says),
+		RIG_TEST(measured__only_where_a_daemon_is_alone),
 		RIG_TEST(drain__jobs_leave_a_switch_that_lives),
 		RIG_TEST(drain__survives_the_controller),
 		RIG_TEST(drain__what_cannot_be),
