@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,23 +15,6 @@ uint64_t fan_clock_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
-}
-
-bool fan_clock_idle_ns(const char *file, uint64_t *ns)
-{
-	char text[64]; /* seconds, each with two digits behind a point: since the start, idle */
-	unsigned long long s, cs;
-	int fd = open(file, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return false;
-	ssize_t bytes = read(fd, text, sizeof text - 1);
-	close(fd);
-	text[bytes > 0 ? bytes : 0] = '\0';
-	if (sscanf(text, "%*[0-9.] %15llu.%2llu", &s, &cs) != 2)
-		return false;
-	*ns = s * UINT64_C(1000000000) + cs * UINT64_C(10000000);
-	return true;
 }
 
 /* For filters of system calls that refuse getrandom. */

@@ -9,11 +9,6 @@
 /* CLOCK_MONOTONIC in nanoseconds. */
 uint64_t fan_clock_ns(void);
 
-/* The time, in nanoseconds, that all processors of this machine have been idle, together, to 10 ms
- * for each; by `file`, which has what /proc/uptime has.  False: it cannot be read. */
-#define FAN_CLOCK_IDLE_FILE "/proc/uptime"
-bool fan_clock_idle_ns(const char *file, uint64_t *ns);
-
 /* A random number that is not 0, from the kernel: others cannot guess it.  0: the kernel gives
  * none; the caller must then do without what needs a secret. */
 uint64_t fan_clock_nonce(void);

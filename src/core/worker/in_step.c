@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "in_step.h"
 
+#include <assert.h>
+
 static double at_least(double value, double least)
 {
 	return value > least ? value : least;
@@ -30,4 +32,14 @@ void fan_in_step_bound(struct fan_in_step_part *part, unsigned parts, double fra
 			room = window;
 		p->allow = (uint32_t)(room < window ? room : window);
 	}
+}
+
+uint32_t fan_in_step_block(uint32_t allow, uint32_t block, uint64_t done, uint32_t waiting)
+{
+	assert(block > 0);
+	uint64_t end = done + allow + block / 2;
+	end -= end % block;
+	if (end > done)
+		return (uint32_t)(end - done);
+	return waiting ? 0 : block - (uint32_t)(done % block);
 }

@@ -28,4 +28,11 @@ struct fan_in_step_part {
  * of the whole tensor.  A part that has all of it is in step with nothing, and has its window. */
 void fan_in_step_bound(struct fan_in_step_part *part, unsigned parts, double frags);
 
+/* The bound `allow` of a part of which `done` fragments have their results and `waiting` do not, so
+ * that what is sent ends where a block of `block` fragments does.  As all ranks number fragments
+ * alike, they send the same blocks: an aggregator has all of one at about the same time, its
+ * results leave together, and what they make room for does.  Otherwise the ends of each rank's
+ * sends cut the results of all others, and batches become shorter with every round trip. */
+uint32_t fan_in_step_block(uint32_t allow, uint32_t block, uint64_t done, uint32_t waiting);
+
 #endif

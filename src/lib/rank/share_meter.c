@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "hello.h"
 #include "net/clock.h"
@@ -360,32 +359,8 @@ static double at_least(double value, double least)
 	return value > least ? value : least;
 }
 
-void fan_share_meter_idle(struct fan_rank *c, uint64_t now_ns, uint64_t idle_ns,
-			  unsigned processors)
-{
-	struct fan_share_meter *s = &c->meter;
-	const uint64_t all_ns = (now_ns - s->idle_at_ns) * processors;
-	if (s->idle_at_ns)
-		s->crowded = (idle_ns - s->idle_ns) * FAN_SHARE_METER_SPARE < all_ns;
-	s->idle_ns = idle_ns;
-	s->idle_at_ns = now_ns;
-}
-
-/* Now and then, see whether processors are idle. */
-static void look_at_processors(struct fan_rank *c, uint64_t now_ns)
-{
-	struct fan_share_meter *s = &c->meter;
-	uint64_t idle_ns;
-	if (now_ns < s->idle_at_ns + FAN_SHARE_METER_SPARE_MS * FAN_MS)
-		return;
-	if (!s->processors) /* a file is read for it */
-		s->processors = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
-	if (s->processors < UINT16_MAX && fan_clock_idle_ns(FAN_CLOCK_IDLE_FILE, &idle_ns))
-		fan_share_meter_idle(c, now_ns, idle_ns, s->processors);
-}
-
 /* The results that come in FAN_SHARE_METER_FILL_MS, smoothed. */
-static void note_fill(struct fan_rank *c, uint64_t now_ns, uint64_t spent_ns)
+static void note_fill(struct fan_rank *c, uint64_t spent_ns)
 {
 	struct fan_share_meter *s = &c->meter;
 	const uint64_t period_ns = FAN_SHARE_METER_FILL_MS * FAN_MS;
@@ -402,7 +377,6 @@ static void note_fill(struct fan_rank *c, uint64_t now_ns, uint64_t spent_ns)
 			2;
 	s->results = results;
 	s->fill_ns = 0;
-	look_at_processors(c, now_ns);
 }
 
 void fan_share_meter_spent(struct fan_rank *c, uint64_t spent_ns)
@@ -423,7 +397,7 @@ static void note_round_trips(struct fan_rank *c, uint64_t now_ns, struct in_prog
 	uint64_t spent_ns = s->busy ? now_ns - s->looked_ns : 0;
 	s->looked_ns = now_ns;
 	s->busy = c->ops.running_count > 0;
-	note_fill(c, now_ns, spent_ns);
+	note_fill(c, spent_ns);
 	if (s->learns && is.others && !s->blocked)
 		fan_share_meter_spent(c, spent_ns);
 }
@@ -448,12 +422,29 @@ double fan_share_meter_gbps(double fill, unsigned bytes, unsigned columns, unsig
 	return fill * bytes * 8 / (FAN_SHARE_METER_FILL_MS * 1e6) * columns * times;
 }
 
-double fan_share_meter_step(double count, double gbps, bool crowded, bool sets)
+double fan_share_meter_step(double count, double gbps, bool sets)
 {
 	const double slow = (sets ? FAN_SHARE_METER_SET_STEP : FAN_IN_STEP_FRAGS) * count;
-	const double from = FAN_SHARE_METER_FAST_GBPS * (crowded ? FAN_SHARE_METER_CROWDED : 1);
-	const double fast = at_least(gbps / from, 1);
+	const double fast = at_least(gbps / FAN_SHARE_METER_FAST_GBPS, 1);
 	return slow * fast * fast;
+}
+
+uint32_t fan_share_meter_block(unsigned packet_bytes)
+{
+	const uint32_t block = FAN_UDP_SEND_BYTES / packet_bytes;
+	return block < 1 ? 1 : block > FAN_UDP_BURST_MAX ? FAN_UDP_BURST_MAX : block;
+}
+
+/* What a connection may have in flight: on a fast link whole blocks, while there is more to send
+ * than that. */
+static uint32_t in_blocks(const struct fan_connection *cn, const struct fan_in_step_part *p,
+			  double gbps)
+{
+	const uint32_t block = fan_share_meter_block(cn->packet_bytes);
+	const struct fan_worker_stats *s = fan_worker_stats(cn->w);
+	if (gbps <= FAN_SHARE_METER_FAST_GBPS || p->left <= p->allow || p->left <= block)
+		return p->allow;
+	return fan_in_step_block(p->allow, block, s->results, s->waiting);
 }
 
 void fan_share_meter_keep_in_step(struct fan_rank *c, uint64_t now_ns)
@@ -483,11 +474,10 @@ void fan_share_meter_keep_in_step(struct fan_rank *c, uint64_t now_ns)
 	const double gbps = fan_share_meter_gbps(c->meter.fill, c->cfg.payload_bytes,
 						 c->column.columns ? c->column.columns : 1,
 						 hosts == used ? parts : 0);
-	fan_in_step_bound(lane, connections,
-			  fan_share_meter_step(count, gbps, c->meter.crowded, is.sets));
+	fan_in_step_bound(lane, connections, fan_share_meter_step(count, gbps, is.sets));
 	for (unsigned i = 0; i < connections; i++) {
 		struct fan_worker *w = c->connection[i].w;
 		fan_worker_least_timeout(w, fan_share_meter_rto_min_ms(c, parts));
-		fan_worker_allow(w, lane[i].allow);
+		fan_worker_allow(w, in_blocks(&c->connection[i], &lane[i], gbps));
 	}
 }

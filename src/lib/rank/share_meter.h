@@ -31,15 +31,10 @@
  * C: a_slow_link_has_no_longer_queue_for_more_connections. */
 #define FAN_SHARE_METER_COUNTED 5
 #define FAN_SHARE_METER_FILL_MS 10
-/* The rate of a host's link up to which parts stay close together.  A: 4 x 1 at 1 Gb/s, 865 ms, 907
- * if they may be apart there (ADR 40); C: parts_may_be_further_apart_only_on_a_fast_link. */
-#define FAN_SHARE_METER_FAST_GBPS 1.0
-/* It is CROWDED times that while less than 1 / SPARE of the processors was idle in the last
- * SPARE_MS.  A: Gloo's processor time by fanin's, 8 x 1: 1.05 without, 1.36 with; 2 x 4: 1.08, 1.30
- * (ADR 40); C: processors_are_crowded_while_hardly_one_is_idle. */
-#define FAN_SHARE_METER_CROWDED	 0.5
-#define FAN_SHARE_METER_SPARE	 8
-#define FAN_SHARE_METER_SPARE_MS 100
+/* The rate of a host's link up to which parts stay close together.  A: 4 x 1 at 1 Gb/s, processor
+ * time by Gloo's, 1.35 from 1.0 on, 1.05 from here (ADR 40);
+ * C: parts_may_be_further_apart_only_on_a_fast_link. */
+#define FAN_SHARE_METER_FAST_GBPS 0.5
 /* In place of FAN_IN_STEP_FRAGS while sets are in progress.  B: reduce-scatter, 1.52
  * of Gloo's speed. */
 #define FAN_SHARE_METER_SET_STEP 64
@@ -99,15 +94,13 @@ double fan_share_meter_gbps(double fill, unsigned bytes, unsigned columns, unsig
 
 /* Fragments of the whole tensor by which a part may be ahead of the last one, if `count`
  * connections count: FAN_IN_STEP_FRAGS each, or of sets FAN_SHARE_METER_SET_STEP.  Beyond
- * FAN_SHARE_METER_FAST_GBPS, or where processors are `crowded` a fraction of that, it grows by the
- * square of the rate: there processors are the limit, and what comes and goes in long batches takes
- * them less time.  Where links are, parts that are further apart wait for each other. */
-double fan_share_meter_step(double count, double gbps, bool crowded, bool sets);
+ * FAN_SHARE_METER_FAST_GBPS it grows by the square of the rate: what comes and goes in long batches
+ * takes processors less time. */
+double fan_share_meter_step(double count, double gbps, bool sets);
 
-/* Processors were idle for `idle_ns` together until `now_ns`, since they came to be `processors`.
- */
-void fan_share_meter_idle(struct fan_rank *c, uint64_t now_ns, uint64_t idle_ns,
-			  unsigned processors);
+/* Fragments, each in a packet of so many bytes, that leave in one system call: beyond
+ * FAN_SHARE_METER_FAST_GBPS ranks send blocks of so many (fan_in_step_block). */
+uint32_t fan_share_meter_block(unsigned packet_bytes);
 
 /* The least time-out of a result while so many parts have a share.  Results of one part queue
  * behind contributions to others on the same links, and those of one column behind other columns:

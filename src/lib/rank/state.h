@@ -59,9 +59,6 @@ struct fan_share_meter {
 	uint64_t busy_ns;    /* with operations in progress, in that period */
 	uint64_t looked_ns;
 	bool busy;		       /* something was in progress then */
-	bool crowded;		       /* no processor of this machine had time to spare */
-	uint32_t processors;	       /* of this machine; 0: not counted yet */
-	uint64_t idle_ns, idle_at_ns;  /* of all processors, and when that was read; 0: never */
 	double fill;		       /* results in FAN_SHARE_METER_FILL_MS, smoothed */
 	uint64_t fill_ns;	       /* with operations in progress, since `fill` was set */
 	uint64_t results;	       /* of all connections when `fill` was set */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rates that interfaces tell: folders as sysfs has them; what others than this process receive by
- * them; and how idle processors are, as /proc does. */
+/* Rates that interfaces tell: folders as sysfs has them; and what others than this process
+ * receive by them. */
 #include "unit/unit.h"
 
 #include <math.h>
@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "net/clock.h"
 #include "net/device.h"
 #include "net/link_rate.h"
 #include "net/others.h"
@@ -189,34 +188,6 @@ static void others__interfaces_have_a_bound(void **state)
 
 /* ---- clock.h ---- */
 
-/* UINT64_MAX: `uptime` tells nothing. */
-static uint64_t idle_of(const char *uptime)
-{
-	char path[64];
-	uint64_t ns = 0;
-	snprintf(path, sizeof path, "%s/uptime", folder);
-	FILE *f = fopen(path, "w");
-	assert_non_null(f);
-	fputs(uptime, f);
-	fclose(f);
-	const bool told = fan_clock_idle_ns(path, &ns);
-	unlink(path);
-	return told ? ns : UINT64_MAX;
-}
-
-static void clock__idle_processors(void **state)
-{
-	uint64_t ns;
-	(void)state;
-	assert_int_equal(idle_of("68512.35 100.07\n"), UINT64_C(100070000000));
-	assert_int_equal(idle_of("0.00 0.00\n"), 0);
-	assert_int_equal(idle_of("68512.35\n"), UINT64_MAX);
-	assert_int_equal(idle_of("68512.35 many\n"), UINT64_MAX);
-	assert_int_equal(idle_of(""), UINT64_MAX);
-	assert_false(fan_clock_idle_ns("/nowhere", &ns));
-	assert_true(fan_clock_idle_ns(FAN_CLOCK_IDLE_FILE, &ns));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -228,7 +199,6 @@ int main(void)
 		cmocka_unit_test(others__what_waits_is_none),
 		cmocka_unit_test(others__are_not_known),
 		cmocka_unit_test(others__interfaces_have_a_bound),
-		cmocka_unit_test(clock__idle_processors),
 	};
 	unsetenv("FANIN_LINK_MBPS");
 	if (!mkdtemp(folder))

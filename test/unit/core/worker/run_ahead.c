@@ -339,6 +339,33 @@ static void in_step__without_others_a_window(void **state)
 	assert_int_equal(part[1].allow, FAN_IN_STEP_LEAST);
 }
 
+/* Whatever each rank may have in flight, and wherever it is. */
+static void in_step__sends_end_where_blocks_do(void **state)
+{
+	const uint32_t block = 45;
+	(void)state;
+	for (uint64_t done = 1; done < 3 * block; done++)
+		for (uint32_t allow = 0; allow < 3 * block; allow++) {
+			const uint32_t now = fan_in_step_block(allow, block, done, 1);
+			assert_true(!now || (done + now) % block == 0);
+			assert_in_range(now + block / 2, allow < block / 2 ? 0 : allow - block / 2,
+					allow + block);
+		}
+	assert_int_equal(fan_in_step_block(24, block, 0, 0), block);
+	assert_int_equal(fan_in_step_block(24, block, 22, block - 22), block - 22);
+	assert_int_equal(fan_in_step_block(24, block, 44, 1), 1 + block);
+}
+
+/* Nothing is in flight: a bound below a block may not cut it. */
+static void in_step__who_waits_for_nothing_sends_to_the_end_of_a_block(void **state)
+{
+	(void)state;
+	assert_int_equal(fan_in_step_block(0, 45, 90, 1), 0);
+	assert_int_equal(fan_in_step_block(0, 45, 90, 0), 45);
+	assert_int_equal(fan_in_step_block(0, 45, 100, 0), 35);
+	assert_int_equal(fan_in_step_block(0, 1, 7, 0), 1);
+}
+
 /* ---- priority ---- */
 
 static uint8_t of(uint64_t left, uint64_t busy, uint64_t idle, uint32_t layer)
@@ -389,6 +416,8 @@ int main(void)
 		cmocka_unit_test(in_step__one_window_for_all),
 		cmocka_unit_test(in_step__a_small_share_has_the_least_bound),
 		cmocka_unit_test(in_step__without_others_a_window),
+		cmocka_unit_test(in_step__sends_end_where_blocks_do),
+		cmocka_unit_test(in_step__who_waits_for_nothing_sends_to_the_end_of_a_block),
 		cmocka_unit_test(priority__a_doubling_is_eight),
 		cmocka_unit_test(priority__order),
 		cmocka_unit_test(priority__range),

@@ -308,6 +308,17 @@ static void share_meter__columns_measure_as_often_as_one_stream(void **state)
 	}
 }
 
+/* Connections of two parts, one of each. */
+static void rig_opens(struct rig *r)
+{
+	assert_int_equal(r->c->kind->open(r->c), FAN_OK);
+	fan_rank_open_parts(r->c, 1);
+	assert_int_equal(r->c->connections, 2);
+	for (unsigned k = 0; k < 2; k++)
+		fan_rank_set_shards(r->c, k, 1);
+	fan_rank_publish_ready(r->c);
+}
+
 /* A named switch is the only part when ranks join it; hosts come later. */
 static void share_meter__results_are_asked_for_later_beside_other_parts(void **state)
 {
@@ -315,12 +326,7 @@ static void share_meter__results_are_asked_for_later_beside_other_parts(void **s
 	struct rig r;
 	(void)state;
 	rig_init(&r, 0);
-	assert_int_equal(r.c->kind->open(r.c), FAN_OK);
-	fan_rank_open_parts(r.c, 1);
-	assert_int_equal(r.c->connections, 2);
-	for (unsigned k = 0; k < 2; k++)
-		fan_rank_set_shards(r.c, k, 1);
-	fan_rank_publish_ready(r.c);
+	rig_opens(&r);
 	fan_share_meter_keep_in_step(r.c, FAN_MS);
 	assert_int_equal(r.c->connection[0].w->rtt.min_ns, FAN_IN_STEP_RTO_MS * FAN_MS);
 	fan_split_from_shares(&r.c->meter.shares.now, &first_has_all);
@@ -404,13 +410,10 @@ static void split_slow__parts_may_be_further_apart_only_on_a_fast_link(void **st
 {
 	const double slow = FAN_IN_STEP_FRAGS * HOSTS, fast = FAN_SHARE_METER_FAST_GBPS;
 	(void)state;
-	assert_true(fan_share_meter_step(HOSTS, 0, false, false) == slow);
-	assert_true(fan_share_meter_step(HOSTS, fast, false, false) == slow);
-	assert_true(fan_share_meter_step(HOSTS, 2 * fast, false, false) == 4 * slow);
-	assert_true(fan_share_meter_step(HOSTS, fast / 4, true, false) == slow);
-	assert_true(fan_share_meter_step(HOSTS, fast, true, false) == 4 * slow);
-	assert_true(fan_share_meter_step(HOSTS, fast, false, true) ==
-		    FAN_SHARE_METER_SET_STEP * HOSTS);
+	assert_true(fan_share_meter_step(HOSTS, 0, false) == slow);
+	assert_true(fan_share_meter_step(HOSTS, fast, false) == slow);
+	assert_true(fan_share_meter_step(HOSTS, 2 * fast, false) == 4 * slow);
+	assert_true(fan_share_meter_step(HOSTS, fast, true) == FAN_SHARE_METER_SET_STEP * HOSTS);
 }
 
 /* Results of 1,250 bytes, 100 in each 10 ms: 0.1 Gb/s. */
@@ -423,18 +426,37 @@ static void split_slow__a_link_carries_what_all_ranks_of_its_host_take_in(void *
 	assert_float_equal(fan_share_meter_gbps(100, 1250, 2, 4), 0.3, 1e-9);
 }
 
-static void split_slow__processors_are_crowded_while_hardly_one_is_idle(void **state)
+static uint32_t allowed(struct rig *r, double fill, uint64_t left)
 {
-	const uint64_t period = 100 * FAN_MS;
+	for (unsigned i = 0; i < 2; i++) {
+		struct fan_worker *w = r->c->connection[i].w;
+		w->stats.window = 512;
+		w->stats.results = 100;
+		w->stats.waiting = w->window.in_flight = 1;
+		w->next_frag = w->window.low + left;
+	}
+	r->c->meter.fill = fill;
+	fan_share_meter_keep_in_step(r->c, 0);
+	for (unsigned i = 0; i < 2; i++) /* which the worker would find wanting */
+		r->c->connection[i].w->window.in_flight = 0;
+	return r->c->connection[0].w->allowed;
+}
+
+static void split_slow__a_long_stream_on_a_fast_link_goes_in_blocks(void **state)
+{
 	struct rig r;
 	(void)state;
+	assert_int_equal(fan_share_meter_block(1444), 45);
+	assert_int_equal(fan_share_meter_block(8996), 7);
+	assert_int_equal(fan_share_meter_block(100), FAN_UDP_BURST_MAX);
 	rig_init(&r, 0);
-	fan_share_meter_idle(r.c, period, 7 * period, 2);
-	assert_false(r.c->meter.crowded); /* since when? */
-	fan_share_meter_idle(r.c, 2 * period, 7 * period + 2 * period / 8 - 1, 2);
-	assert_true(r.c->meter.crowded);
-	fan_share_meter_idle(r.c, 3 * period, 7 * period + 4 * period / 8 - 1, 2);
-	assert_false(r.c->meter.crowded);
+	rig_opens(&r);
+	const double fill = FAN_SHARE_METER_FAST_GBPS * 1e7 / 8 / r.c->cfg.payload_bytes;
+	const uint32_t block = fan_share_meter_block(r.c->connection[0].packet_bytes);
+	assert_in_range(block, FAN_IN_STEP_FRAGS + 1, FAN_UDP_BURST_MAX);
+	assert_int_equal(allowed(&r, fill * 0.9, 10000), FAN_IN_STEP_FRAGS);
+	assert_int_equal((100 + allowed(&r, fill * 1.1, 10000)) % block, 0);
+	assert_int_equal(allowed(&r, fill * 1.1, 20), 29); /* 24, by the square of 1.1 */
 	rig_end(&r);
 }
 
@@ -501,8 +523,8 @@ int main(void)
 		cmocka_unit_test(split_slow__which_host_it_is_must_be_clear),
 		cmocka_unit_test(split_slow__a_slow_link_has_no_longer_queue_for_more_connections),
 		cmocka_unit_test(split_slow__parts_may_be_further_apart_only_on_a_fast_link),
+		cmocka_unit_test(split_slow__a_long_stream_on_a_fast_link_goes_in_blocks),
 		cmocka_unit_test(split_slow__a_link_carries_what_all_ranks_of_its_host_take_in),
-		cmocka_unit_test(split_slow__processors_are_crowded_while_hardly_one_is_idle),
 		cmocka_unit_test(share_meter__time_without_operations_does_not_count),
 		cmocka_unit_test(share_meter__a_rail_is_as_wide_as_its_narrowest_link),
 	};
