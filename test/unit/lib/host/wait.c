@@ -39,7 +39,7 @@ int sched_yield(void)
 	return 0;
 }
 
-int getrusage(int who, struct rusage *u)
+int getrusage(__rusage_who_t who, struct rusage *u)
 {
 	assert_int_equal(who, RUSAGE_THREAD);
 	memset(u, 0, sizeof *u);
