@@ -100,7 +100,7 @@ def gloo_of(makes, seconds=WAIT_S):
 
     def one(rank):
         try:
-            got[rank] = _gloo.made(makes[rank], store, rank, len(makes), seconds)
+            got[rank] = _gloo.made(makes[rank], store, rank, len(makes), seconds, lambda: None)
         except fanin.FaninError as error:
             got[rank] = str(error)
 
@@ -109,6 +109,7 @@ def gloo_of(makes, seconds=WAIT_S):
         thread.start()
     for thread in threads:
         thread.join(WAIT_S)
+    assert len(got) == len(makes)
     return got
 
 
