@@ -78,7 +78,8 @@ struct ctl_link {
 		double share;	   /* that counts */
 		uint64_t more_ns, less_ns; /* since when more, or less, is said; 0: it is not */
 		uint64_t rose_ns;
-		uint32_t rises; /* forgotten after a calm */
+		uint32_t rises; /* in turns with falls; forgotten after a calm */
+		bool rose;	/* when `share` last changed */
 	} others;		/* used by others, as daemons measure it */
 };
 
@@ -232,6 +233,7 @@ struct fan_ctl {
 	enum ctl_phase phase;
 	enum ctl_goal wanted; /* of the next plan, once it may be */
 	enum ctl_goal goal;   /* of the plan being made */
+	bool loaded;	      /* loads have changed since the plan in progress began */
 	bool given;	      /* a plan was given: jobs that no worker has joined keep it as well */
 };
 

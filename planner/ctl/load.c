@@ -24,7 +24,8 @@ static int wrong(struct fan_why *why)
 			   "expected {\"link\":[A,B],\"gbps\":N} or {\"node\":A,\"gbps\":N}");
 }
 
-/* The next plan looks at all paths. */
+/* The next plan looks at all paths.  The one in progress is of use all the same, above all where
+ * something has failed: what is measured changes too often to begin anew each time. */
 static void look(struct fan_ctl *c, double gbps, const char *what)
 {
 	uint64_t in_ms = c->look_ns > c->now_ns ? (c->look_ns - c->now_ns) / CTL_MS + 1 : 0;
@@ -32,7 +33,9 @@ static void look(struct fan_ctl *c, double gbps, const char *what)
 	if (c->wanted == CTL_MEND)
 		c->wanted = CTL_LOOK;
 	ctl_note(c, "load on %s: %.4g Gb/s", what, gbps);
-	ctl_plan_in(c, (uint32_t)in_ms, "load on %s is %.4g Gb/s", what, gbps);
+	c->loaded = c->phase == CTL_DRAFTING;
+	if (!c->loaded)
+		ctl_plan_in(c, (uint32_t)in_ms, "load on %s is %.4g Gb/s", what, gbps);
 }
 
 static void set(struct fan_ctl *c, double *load, double gbps, const char *what)
@@ -205,17 +208,18 @@ static bool judge(const struct fan_ctl *c, struct ctl_others *o)
 
 	for (uint32_t i = 1; i < o->rises && i <= FAN_CTL_OTHERS_DOUBLINGS; i++)
 		fall_ms *= 2;
-	if (o->rises && c->now_ns - o->rose_ns >= FAN_CTL_CALM_MS * CTL_MS)
+	if (o->rises && !o->less_ns && c->now_ns - o->rose_ns >= FAN_CTL_CALM_MS * CTL_MS)
 		o->rises = 0;
 	time_it(c, said >= o->share + FAN_CTL_OTHERS_STEP, &o->more_ns);
 	time_it(c, said <= o->share - FAN_CTL_OTHERS_STEP, &o->less_ns);
 	const bool rises = lasts(c, o->more_ns, FAN_CTL_OTHERS_RISE_MS);
 	if (!rises && !lasts(c, o->less_ns, fall_ms))
 		return false;
-	if (rises) {
-		o->rises += o->rises < UINT32_MAX;
+	if (rises) { /* a mean that grows from report to report has risen once */
+		o->rises += !o->rose && o->rises < UINT32_MAX;
 		o->rose_ns = c->now_ns;
 	}
+	o->rose = rises;
 	o->share = said < FAN_CTL_OTHERS_STEP ? 0 : said;
 	o->more_ns = o->less_ns = 0;
 	return true;

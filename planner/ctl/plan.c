@@ -289,9 +289,11 @@ static void give_up(struct fan_ctl *c)
 static void finish(struct fan_ctl *c)
 {
 	if (c->goal != CTL_MEND) {
-		c->wanted = CTL_MEND;
+		c->wanted = c->loaded ? CTL_LOOK : CTL_MEND;
 		c->look_ns = c->now_ns + FAN_CTL_LOOK_MS * CTL_MS;
 	}
+	if (c->loaded)
+		ctl_print(c->cause, sizeof c->cause, "loads have changed");
 	if (c->wanted == CTL_LOOK && c->look_ns < c->plan_ns)
 		c->plan_ns = c->look_ns;
 	c->goal = CTL_MEND;
@@ -318,6 +320,7 @@ void ctl_plan(struct fan_ctl *c)
 	give_up(c);
 	c->plan_ns = UINT64_MAX;
 	c->planned_changes = c->changes;
+	c->loaded = false;
 	c->goal = c->wanted == CTL_LOOK && c->now_ns < c->look_ns ? CTL_MEND : c->wanted;
 	if (c->o.apart && c->overtaken < FAN_CTL_OVERTAKEN_MAX && c->o.apart(c->o.ctx))
 		c->phase = CTL_DRAFTING;

@@ -277,6 +277,32 @@ static void measured__it_falls_slowly(void **state)
 	assert_true(ctl_load_of(l) <= 0);
 }
 
+/* A mean that grows from report to report is one rise; and after a long time without others that
+ * have come and gone, all are waited for as long as the last time. */
+static void measured__a_ramp_rises_once(void **state)
+{
+	(void)state;
+	rig_work();
+	struct ctl_link *l = link_of("A", "M1");
+	for (unsigned i = 0; i < 4; i++) {
+		measures("{\"M1\":6}", FAN_CTL_OTHERS_RISE_MS + 200);
+		measures("{\"M1\":18}", FAN_CTL_OTHERS_RISE_MS + 200);
+		assert_int_equal(l->others.rises, i + 1);
+		measures("{\"M1\":0}", (FAN_CTL_OTHERS_FALL_MS << i) + 200);
+		assert_true(ctl_load_of(l) <= 0);
+	}
+	for (unsigned i = 0; i < 3; i++) { /* it would fall after 640 s */
+		measures("{\"M1\":18}", FAN_CTL_OTHERS_RISE_MS + 200);
+		l->others.rises = FAN_CTL_OTHERS_DOUBLINGS + 1;
+		measures("{\"M1\":0}", (FAN_CTL_OTHERS_FALL_MS << FAN_CTL_OTHERS_DOUBLINGS) - 500);
+		assert_true(ctl_load_of(l) >= 17.99);
+		measures("{\"M1\":0}", 1000);
+		assert_true(ctl_load_of(l) <= 0);
+	}
+	measures("{\"M1\":0}", 200);
+	assert_int_equal(l->others.rises, 0);
+}
+
 static void measured__it_grows_old(void **state)
 {
 	(void)state;
@@ -494,6 +520,7 @@ int main(void)
 		RIG_TEST(load__something_is_always_left),
 		RIG_TEST(measured__the_next_path_leaves_it_out),
 		RIG_TEST(measured__it_falls_slowly),
+		RIG_TEST(measured__a_ramp_rises_once),
 		RIG_TEST(measured__it_grows_old),
 		RIG_TEST(measured__lies_are_bounded),
 		RIG_TEST(measured__beside_what_the_topology_says),

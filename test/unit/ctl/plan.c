@@ -117,6 +117,42 @@ static void plan__under_way_is_stopped_for_the_next(void **state)
 	assert_int_equal(job()->parts, 1);
 }
 
+/* It is of use all the same, above all where it mends. */
+static void plan__under_way_goes_on_when_a_load_changes(void **state)
+{
+	(void)state;
+	rig_daemons();
+	json_t *made = fan_ctl_draft(rig.c);
+	assert_true(rig_says("load {\"link\":[\"A\",\"M1\"],\"gbps\":5}", "ok"));
+	rig_wait(100, 6);
+	assert_true(waits() && begun == 1 && !stopped);
+	answer(made);
+	assert_int_equal(job()->parts, 1);
+	rig_answer_all();
+	rig_wait(10, 6); /* and then it is looked at */
+	assert_true(waits() && begun == 2 && rig.c->goal == CTL_LOOK);
+	made = fan_ctl_draft(rig.c);
+	assert_true(rig_says("load {\"link\":[\"A\",\"M1\"],\"gbps\":6}", "ok"));
+	answer(made);
+	rig_wait(FAN_CTL_LOOK_MS - 200, 6);
+	assert_true(!waits() && begun == 2 && !stopped);
+	rig_wait(200, 6); /* not at once each time */
+	assert_true(waits() && begun == 3 && rig.c->goal == CTL_LOOK);
+	answer(fan_ctl_draft(rig.c));
+	assert_int_equal(rig.c->wanted, CTL_MEND);
+	rig_closes(1);
+	rig_wait(100, 6);
+	assert_true(waits() && begun == 4 && rig.c->goal == CTL_MEND);
+	made = fan_ctl_draft(rig.c);
+	assert_true(rig_says("load {\"link\":[\"A\",\"M1\"],\"gbps\":7}", "ok"));
+	answer(made);
+	assert_int_equal(rig.c->plans, 4);
+	assert_int_equal(rig.c->overtaken, 0);
+	assert_int_equal(rig.c->wanted, CTL_LOOK);
+	rig_wait(FAN_CTL_LOOK_MS, 6);
+	assert_true(waits() && begun == 5 && rig.c->goal == CTL_LOOK);
+}
+
 /* Things change faster than plans are made: one is made all the same. */
 static void plan__is_made_here_in_the_end(void **state)
 {
@@ -517,6 +553,7 @@ int main(void)
 		APART_TEST(plan__is_the_same_apart_and_here),
 		APART_TEST(plan__that_was_overtaken_is_dropped),
 		APART_TEST(plan__under_way_is_stopped_for_the_next),
+		APART_TEST(plan__under_way_goes_on_when_a_load_changes),
 		APART_TEST(plan__is_made_here_in_the_end),
 		APART_TEST(plan__without_an_answer_is_made_here),
 		APART_TEST(plan__nonsense_is_not_taken),
