@@ -32,7 +32,9 @@ def readme():
     yield "%.1f times Gloo's" % (1 / found[row_of % (at, "processor time") + ", ranks"])
     yield "eight hosts take %.2f of Gloo's time and %.2f of its processor time" % (
         1 / found[row_of % (without, "time")], 1 / found[row_of % (without, "processor time") + ", ranks"])  # fmt: skip
-    yield "four hosts of four ranks %.2f of its time" % (1 / found[row_of % ("4 x 4, 16 MiB, no shaper", "time")])
+    yield "four hosts of four ranks %.2f of its time" % (
+        1 / found[row_of % ("4 x 4, 16 MiB, no shaper", "time")]
+    )
     yield "a sealed job's four ranks %.2f" % (
         1 / found["4 x 1, 16 MiB, no shaper, MTU 1500, nothing named, sealed: Gloo's time by fanin's"])  # fmt: skip
 
