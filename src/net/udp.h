@@ -96,13 +96,13 @@ struct fan_udp {
 	/* What is sent to these ranks goes there, if it has room; a connected socket has one, for
 	 * all that it sends.  They are closed with the socket.  NULL: none. */
 	struct fan_hatch *hatch[FAN_UDP_HATCHES];
+	struct fan_inlets inlets;
 	int last_errno; /* of the last refused send; EMSGSIZE: beyond an interface's MTU */
 	struct fan_udp_route route[FAN_UDP_ROUTES_MAX];
 	unsigned route_next; /* the entry to overwrite next */
-	struct fan_inlets inlets;
-	bool dual;    /* AF_INET6, and IPv4 too */
-	bool segment; /* UDP_SEGMENT works */
-	bool gro;     /* UDP_GRO works */
+	bool dual;	     /* AF_INET6, and IPv4 too */
+	bool segment;	     /* UDP_SEGMENT works */
+	bool gro;	     /* UDP_GRO works */
 };
 
 struct fan_udp_options {
