@@ -326,6 +326,7 @@ static void reduce_everything(uint64_t seed, uint32_t trouble)
 			tensor_close(&tensor[k][i]);
 		}
 		free(op[k].expect);
+		free(op[k].near);
 	}
 	leave_all(FAN_OK);
 	run_until(FAN_W_LEFT);
