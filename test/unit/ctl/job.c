@@ -257,7 +257,6 @@ static void rejoin(unsigned rank, unsigned number)
 static void job__goes_on_under_the_next_controller(void **state)
 {
 	static const char *const names[] = {"A", "M1", "M2", "B", "PS", "PT"};
-	struct fan_why why;
 	char routes[16];
 	(void)state;
 	rig_work();
@@ -268,10 +267,7 @@ static void job__goes_on_under_the_next_controller(void **state)
 		moves(r);
 	unsigned number = rig_route()->number;
 	assert_true(rig_stops_at(rig_route(), "M2"));
-	json_t *left = fan_ctl_state(rig.c);
-	rig_close(NULL);
-	assert_int_equal(rig_begin(rig_topology, NULL, left, &why), FAN_OK);
-	json_decref(left);
+	rig_restart(rig_topology);
 	rejoin(0, number); /* before any daemon */
 	snprintf(routes, sizeof routes, "%u", number);
 	for (unsigned i = 0; i < 6; i++)
@@ -301,14 +297,10 @@ static void job__goes_on_under_the_next_controller(void **state)
  * of the earlier controller is not taken for one of these parts. */
 static void job__restored_is_not_for_ever(void **state)
 {
-	struct fan_why why;
 	(void)state;
 	rig_work();
 	unsigned number = rig_route()->number;
-	json_t *left = fan_ctl_state(rig.c);
-	rig_close(NULL);
-	assert_int_equal(rig_begin(rig_topology, NULL, left, &why), FAN_OK);
-	json_decref(left);
+	rig_restart(rig_topology);
 	assert_int_equal(rig.c->job[0].state, CTL_JOB_RESTORED);
 	rig_daemons();
 	rig_answer_all();

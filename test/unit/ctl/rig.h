@@ -121,6 +121,17 @@ static inline int rig_close(void **state)
 	return 0;
 }
 
+/* The next controller, with what this one has written. */
+static inline void rig_restart(const char *topology)
+{
+	struct fan_why why;
+	json_t *left = fan_ctl_state(rig.c);
+
+	rig_close(NULL);
+	assert_int_equal(rig_begin(topology, NULL, left, &why), FAN_OK);
+	json_decref(left);
+}
+
 static inline void rig_say(unsigned conn, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 static inline void rig_say(unsigned conn, const char *format, ...)
