@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "addresses.h"
@@ -130,7 +131,7 @@ static int refuse(const struct fan_option *o, const char *text, const char *wher
 	char want[128];
 	fan_option_expected(o, want, sizeof want);
 	snprintf(why, bytes, "%s: \"%.64s\": expected %s%s", where, text, want,
-		 strncmp(o->name, "rank", 4) ? "" : more);
+		 strncmp(o->name, "rank", 4) || atol(text) <= o->max ? "" : more);
 	return FAN_E_CONFIG;
 }
 
@@ -207,17 +208,15 @@ static void variable_of(char *name, const char *key)
 /* The variable of every option that is still unset. */
 static int take_variables(struct load *l)
 {
-	for (unsigned i = 0; i < KEYS; i++) {
+	int e = FAN_OK;
+	for (unsigned i = 0; i < KEYS && !e; i++) {
 		char name[NAME_BYTES];
 		variable_of(name, keys[i].o.name);
 		const char *text = fan_option_variable(name);
-		if (!text || l->set & 1u << i)
-			continue;
-		int e = take(l, i, text, name);
-		if (e)
-			return e;
+		if (text && !(l->set & 1u << i))
+			e = take(l, i, text, name);
 	}
-	return FAN_OK;
+	return e;
 }
 
 /* The row that fills in the field `at` bytes into struct fan_config. */

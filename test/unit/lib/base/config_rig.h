@@ -89,6 +89,12 @@ static void assert_why(const char *place, const char *want)
 		fail_msg("\"%s\" does not tell \"%s\" and \"%s\"", why, place, want);
 }
 
+static void assert_refused(const struct fanin_options *o, const char *place, const char *want)
+{
+	assert_int_equal(load(o), FAN_E_CONFIG);
+	assert_why(place, want);
+}
+
 static char file[] = "/tmp/fanin-config-XXXXXX";
 
 static struct fanin_options complete(void)
