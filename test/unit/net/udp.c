@@ -7,6 +7,12 @@
 
 #include "udp_rig.h"
 
+static void close_both(struct fan_udp *a, struct fan_udp *b)
+{
+	fan_udp_close(a);
+	fan_udp_close(b);
+}
+
 static void runs(bool laid, const char *at, bool plain_sender, bool plain_receiver, unsigned count)
 {
 	struct fan_udp a, b;
@@ -30,8 +36,7 @@ static void runs(bool laid, const char *at, bool plain_sender, bool plain_receiv
 		assert_int_equal(a.sends, (count + 44) / 45);
 	if (a.segment && b.gro)
 		assert_int_equal(calls, (count + 44) / 45);
-	fan_udp_close(&a);
-	fan_udp_close(&b);
+	close_both(&a, &b);
 }
 
 static void run_arrives(const char *at, bool plain_sender, bool plain_receiver, unsigned count)
@@ -100,8 +105,7 @@ static void run__sizes_change_within(void **state)
 		/* 1408 1408 700 | 700 | 1408 0 | 0 | 64 0 | 1408 8 */
 		if (a.segment)
 			assert_int_equal(a.sends, 6);
-		fan_udp_close(&a);
-		fan_udp_close(&b);
+		close_both(&a, &b);
 	}
 }
 
@@ -120,8 +124,7 @@ static void run__connected_ignores_peers(void **state)
 	fan_udp_send(&a, &out, true);
 	drain(&b, 50);
 	assert_got(50, 0, FAN_HEAD_BYTES + PAYLOAD);
-	fan_udp_close(&a);
-	fan_udp_close(&b);
+	close_both(&a, &b);
 }
 
 /* Nor what goes to nobody. */
@@ -143,8 +146,7 @@ static void run__connected_passes_over_nobody(void **state)
 	assert_int_equal(got.number[1], 25);
 	if (a.segment)
 		assert_int_equal(a.sends, 1);
-	fan_udp_close(&a);
-	fan_udp_close(&b);
+	close_both(&a, &b);
 }
 
 static void run__largest_payload_fits_the_loopback(void **state)
@@ -161,8 +163,7 @@ static void run__largest_payload_fits_the_loopback(void **state)
 	fan_udp_send(&a, &out, false);
 	drain(&b, 30);
 	assert_got(30, 0, FAN_HEAD_BYTES + FAN_PAYLOAD_MAX);
-	fan_udp_close(&a);
-	fan_udp_close(&b);
+	close_both(&a, &b);
 }
 
 static void to_members(const char *at, bool plain)
@@ -285,8 +286,7 @@ static void group__others_on_the_port_are_not_heard(void **state)
 	fan_udp_send(&a, &out, false);
 	drain(&b, 0);
 	assert_int_equal(got.count, 0);
-	fan_udp_close(&a);
-	fan_udp_close(&b);
+	close_both(&a, &b);
 }
 
 /* A sender may make the receiver split a batch into single bytes. */
@@ -314,8 +314,7 @@ static void recv__hostile_segment_of_one_byte(void **state)
 	}
 	assert_int_equal(datagrams, 60);
 	assert_int_equal(b.datagrams_in, 60);
-	fan_udp_close(&a);
-	fan_udp_close(&b);
+	close_both(&a, &b);
 }
 
 /* What the sender's IP header says about congestion arrives, over either family and on a
@@ -343,8 +342,7 @@ static void marked_between(const char *at, const char *to, const char *from, int
 			assert_int_equal(batch.marked, i);
 		assert_int_equal(setsockopt(b.fd, level, name, &ce, sizeof ce), 0);
 	}
-	fan_udp_close(&a);
-	fan_udp_close(&b);
+	close_both(&a, &b);
 }
 
 static void recv__marks(void **state)
@@ -397,8 +395,7 @@ static void backlog__tells_how_full_the_queue_is(void **state)
 	while (fan_udp_recv(&a, buffer, &batch) == 1)
 		;
 	assert_in_range(fan_udp_backlog_percent(&a), 0, 50); /* the kernel counts down in steps */
-	fan_udp_close(&a);
-	fan_udp_close(&b);
+	close_both(&a, &b);
 }
 
 static void recv__empty_datagram_is_a_batch(void **state)
@@ -418,8 +415,7 @@ static void recv__empty_datagram_is_a_batch(void **state)
 	assert_int_equal(batch.segment, 1);
 	assert_true(fan_peer_equal(&batch.from, &from));
 	assert_int_equal(fan_udp_recv(&b, buffer, &batch), 0);
-	fan_udp_close(&a);
-	fan_udp_close(&b);
+	close_both(&a, &b);
 }
 
 static void recv__refused_is_told_once(void **state)
@@ -462,8 +458,7 @@ static void send__goes_on_after_refused(void **state)
 	drain(&b, 1);
 	assert_int_equal(got.count, 1);
 	assert_int_equal(a.send_drops, 0);
-	fan_udp_close(&a);
-	fan_udp_close(&b);
+	close_both(&a, &b);
 }
 
 /* Too long for the path: told, dropped, and segmenting goes on. */
@@ -488,8 +483,7 @@ static void send__beyond_the_mtu_is_dropped_and_told(void **state)
 		assert_int_equal(a.send_drops, 1);
 		assert_int_equal(a.last_errno, EMSGSIZE);
 		assert_int_equal(a.segment, !plain);
-		fan_udp_close(&a);
-		fan_udp_close(&b);
+		close_both(&a, &b);
 	}
 }
 
