@@ -13,24 +13,11 @@
 
 #define FILE_BYTES_MAX (256u << 20)
 
-static bool takes_argument(const struct args_command *c, const char *flag)
-{
-	if (strchr(flag, '='))
-		return false;
-	for (unsigned i = 0; i < c->count; i++) {
-		bool same = flag[1] == '-' ? strcmp(flag + 2, c->options[i].name) == 0
-					   : flag[1] == c->options[i].letter && !flag[2];
-		if (same)
-			return c->options[i].kind != ARGS_FLAG;
-	}
-	return strcmp(flag, "--config") == 0;
-}
-
 const char *plan_take_topology(const struct args_command *c, int *argc, char **argv)
 {
 	for (int i = 1; i < *argc; i++) {
 		if (argv[i][0] == '-' && argv[i][1]) {
-			i += takes_argument(c, argv[i]);
+			i += args_takes_next(c, argv[i]) > 0;
 			continue;
 		}
 		const char *found = argv[i];

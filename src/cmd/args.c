@@ -178,26 +178,30 @@ static bool letters_take_next(const struct args_command *c, const char *letters)
 	return false;
 }
 
+int args_takes_next(const struct args_command *c, const char *arg)
+{
+	const char *names[FLAGS_MAX + 1];
+
+	if (arg[0] != '-' || arg[1] != '-')
+		return arg[0] == '-' && letters_take_next(c, arg + 1);
+	flag_names(c, names);
+	return takes_next(c, names, arg + 2, strcspn(arg + 2, "="));
+}
+
 /* A flag that there is not: -1 and the nearest one.  argp would name none. */
 static int refuse_unknown(const struct args_command *c, int argc, char **argv, char *why)
 {
 	const char *names[FLAGS_MAX + 1];
+	char word[ARGS_NAME_MAX + 1];
 
-	flag_names(c, names);
 	for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
-		char word[ARGS_NAME_MAX + 1];
-		if (argv[i][0] != '-' || argv[i][1] != '-') {
-			i += argv[i][0] == '-' && letters_take_next(c, argv[i] + 1);
-			continue;
-		}
-		const char *name = argv[i] + 2;
-		size_t bytes = strcspn(name, "=");
-		int takes = takes_next(c, names, name, bytes);
+		int takes = args_takes_next(c, argv[i]);
 		if (takes >= 0) {
 			i += takes;
 			continue;
 		}
-		snprintf(word, sizeof word, "%.*s", (int)bytes, name);
+		flag_names(c, names);
+		snprintf(word, sizeof word, "%.*s", (int)strcspn(argv[i] + 2, "="), argv[i] + 2);
 		const char *near = fan_word_nearest(word, names);
 		snprintf(why, ARGS_WHY_BYTES, "fanin %s: unknown option --%s%s%s", c->name, word,
 			 near ? "; nearest: --" : "", near ? near : "");
