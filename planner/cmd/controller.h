@@ -13,7 +13,7 @@
 #define CONTROLLER_FILES_MAX  (FAN_CTL_CONNS_MAX + 128) /* descriptors that it asks for */
 #define CONTROLLER_PLANNER    UINT32_MAX		/* its tag in epoll */
 #define CONTROLLER_METRICS    (UINT32_MAX - 1)
-#define CONTROLLER_ASK_MS     2000 /* in which a question has to come */
+#define CONTROLLER_ASK_MS     2000 /* in which a question comes, or some of its answer is read */
 
 /* Of connections that have not said yet who they are. */
 #define CONTROLLER_NAMELESS_MAX	  64   /* of one host */

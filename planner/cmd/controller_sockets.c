@@ -379,6 +379,8 @@ static void hear_asker(struct controller_sockets *s, unsigned i, short revents)
 	char *line = a->done ? NULL : fan_lines_next(&a->lines, &bytes);
 	if (line)
 		reply(s, a, line);
+	if (line || (a->done && revents & EPOLLOUT))
+		a->since_ns = fan_clock_ns();
 	bool sent = a->done && !(fan_lines_events(&a->lines) & EPOLLOUT);
 	if (sent || (e && !line)) {
 		fan_lines_close(&a->lines);

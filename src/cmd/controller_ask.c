@@ -33,10 +33,12 @@ static char *read_all(int fd)
 		n = read(fd, text + used, room - used - 1);
 		used += n > 0 ? (size_t)n : 0;
 	}
-	if (n == 0 && used) {
+	if (n == 0 && used && text[used - 1] == '\n') {
 		text[used] = '\0';
 		return text;
 	}
+	if (n == 0 && used)
+		errno = ECONNRESET; /* a part of an answer */
 	free(text);
 	return NULL;
 }
