@@ -327,6 +327,7 @@ void fan_ctl_tick(struct fan_ctl *c, uint64_t now_ns)
 	if (c->phase == CTL_GATHERING &&
 	    (ctl_all_up(c) || now_ns >= c->start_ns + c->o.wait_ms * CTL_MS)) {
 		c->phase = CTL_WATCHING;
+		ctl_job_lost_absent(c);
 		ctl_plan_in(c, 0, "%s",
 			    ctl_all_up(c) ? "all daemons are there"
 					  : "enough was waited for daemons");

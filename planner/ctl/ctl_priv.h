@@ -352,9 +352,19 @@ void ctl_job_settle(struct fan_ctl *c, uint32_t job);
 /* Tell ranks that stay on the part's route at which rate it is planned now. */
 void ctl_job_pace(struct fan_ctl *c, const struct ctl_job *j, uint32_t part);
 
+/* The server that a plan's tree goes up to, CTL_NONE: it is not there. */
+uint32_t ctl_tree_server(const struct fan_ctl *c, const json_t *tree);
+
+/* Is it summed there, or goes it up to there?  An earlier controller's job, which is not planned
+ * again yet, has trees alone. */
+bool ctl_job_needs(const struct fan_ctl *c, const struct ctl_job *j, uint32_t node);
+
 /* A server is gone for good, or is to be left, as `what` says: jobs that have an aggregator there
  * begin again. */
 void ctl_job_lost_aggregator(struct fan_ctl *c, uint32_t node, const char *what);
+
+/* Enough was waited for daemons: the same of servers that have not come to this controller. */
+void ctl_job_lost_absent(struct fan_ctl *c);
 void ctl_job_tick(struct fan_ctl *c);
 void ctl_job_slept(struct fan_ctl *c, uint64_t late_ns); /* nobody was away in that time */
 

@@ -39,8 +39,7 @@ uint32_t ctl_group_parent(const struct fan_ctl *c, const struct ctl_job *j)
 		const json_t *tree = json_array_get(k->trees, 0);
 		if (k->state == CTL_JOB_FREE || !tree || !ctl_job_is_beside(j, k))
 			continue;
-		const uint32_t server =
-			ctl_node_named(c, json_string_value(json_object_get(tree, "server")));
+		const uint32_t server = ctl_tree_server(c, tree);
 		if (server != CTL_NONE)
 			return c->node[server].parent;
 	}
@@ -64,11 +63,7 @@ static int check_server(const struct fan_ctl *c, uint32_t node, struct fan_why *
 {
 	for (uint32_t i = 0; i < c->jobs; i++) {
 		const struct ctl_job *j = &c->job[i];
-		bool is_here = false;
-		for (uint32_t p = 0; p < j->parts && j->state != CTL_JOB_FREE; p++)
-			is_here |= j->part[p].server == node ||
-				   (j->groups && c->node[j->part[p].server].parent == node);
-		if (is_here && !has_other(c, j, node))
+		if (j->state != CTL_JOB_FREE && ctl_job_needs(c, j, node) && !has_other(c, j, node))
 			return fan_why_set(why, FAN_E_CONFIG,
 					   "job \"%s\" has no other server that is there: end it, "
 					   "or start one",

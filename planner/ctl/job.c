@@ -407,14 +407,33 @@ static void begin_again(struct fan_ctl *c, struct ctl_job *j, const char *why)
 			j->rank[r].parts_state = CTL_PARTS_AGAIN;
 }
 
-/* Has the job a part that is summed there, or that goes up to there? */
-static bool needs(const struct fan_ctl *c, const struct ctl_job *j, uint32_t node)
+uint32_t ctl_tree_server(const struct fan_ctl *c, const json_t *tree)
 {
-	for (uint32_t p = 0; p < j->parts; p++) {
-		const uint32_t server = j->part[p].server;
-		if (server == node || (j->groups && c->node[server].parent == node))
+	return ctl_node_named(c, json_string_value(json_object_get(tree, "server")));
+}
+
+/* Does what is summed at `server` need `node`?  That of groups needs their parent, and all servers
+ * below it. */
+static bool is_at(const struct fan_ctl *c, const struct ctl_job *j, uint32_t server, uint32_t node)
+{
+	if (!j->groups || server == CTL_NONE)
+		return server == node;
+	const uint32_t parent = c->node[server].parent;
+	return parent == node || c->node[node].parent == parent;
+}
+
+bool ctl_job_needs(const struct fan_ctl *c, const struct ctl_job *j, uint32_t node)
+{
+	const json_t *tree;
+	size_t i;
+
+	for (uint32_t p = 0; p < j->parts; p++)
+		if (is_at(c, j, j->part[p].server, node))
 			return true;
-	}
+	if (j->state == CTL_JOB_RESTORED && !j->parts)
+		json_array_foreach (j->trees, i, tree)
+			if (is_at(c, j, ctl_tree_server(c, tree), node))
+				return true;
 	return false;
 }
 
@@ -435,7 +454,7 @@ void ctl_job_lost_aggregator(struct fan_ctl *c, uint32_t node, const char *what)
 
 	ctl_print(why, sizeof why, "server %s %s", c->node[node].name, what);
 	for (uint32_t i = 0; i < c->jobs; i++) {
-		if (!needs(c, &c->job[i], node))
+		if (!ctl_job_needs(c, &c->job[i], node))
 			continue;
 		lost[i] = true;
 		for (uint32_t k = 0; k < c->jobs; k++)
@@ -444,6 +463,13 @@ void ctl_job_lost_aggregator(struct fan_ctl *c, uint32_t node, const char *what)
 	for (uint32_t i = 0; i < c->jobs; i++)
 		if (lost[i])
 			begin_again(c, &c->job[i], why);
+}
+
+void ctl_job_lost_absent(struct fan_ctl *c)
+{
+	for (uint32_t i = 0; i < c->nodes; i++)
+		if (c->node[i].kind == FAN_NODE_SERVER && c->node[i].state == CTL_NEVER)
+			ctl_job_lost_aggregator(c, i, "has not come");
 }
 
 static struct ctl_job *place_for(struct fan_ctl *c)

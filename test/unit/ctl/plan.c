@@ -434,17 +434,24 @@ static void plan__groups_begin_again_when_a_server_of_one_is_lost(void **state)
 	begins_again(CONN_Q, "Q", ABOVE(1));
 }
 
-static void spares_hello(void)
+static void spares_come_but(unsigned conn)
 {
 	rig_hello(CONN_A, "switch", "A", 1, "");
-	rig_hello(CONN_R, "server", "R", 1, "");
+	if (conn != CONN_R)
+		rig_hello(CONN_R, "server", "R", 1, "");
 	rig_hello(CONN_V, "server", "V", 1, "");
 	hello_below(CONN_P, "P", 1, ABOVE(0));
-	hello_below(CONN_Q, "Q", 1, ABOVE(1));
+	if (conn != CONN_Q)
+		hello_below(CONN_Q, "Q", 1, ABOVE(1));
 	hello_below(CONN_T, "T", 1, ",\"above\":{\"at\":\"V:7\",\"index\":0,\"siblings\":2}");
 	hello_below(CONN_U, "U", 1, ",\"above\":{\"at\":\"V:7\",\"index\":1,\"siblings\":2}");
 	rig_wait(200, ALL_DAEMONS);
 	rig_answer_all();
+}
+
+static void spares_hello(void)
+{
+	spares_come_but(CONN_A + ALL_DAEMONS); /* nobody's */
 }
 
 static void all_go_to(const char *key, const char *name, const char *first, const char *second)
@@ -501,6 +508,27 @@ static void plan__groups_stay_below_their_parent_under_the_next_controller(void 
 	spares_hello();
 	for (unsigned i = 0; i < 2; i++)
 		assert_string_equal(rig.c->node[rig.c->job[i].part[0].server].name, i ? "U" : "T");
+}
+
+/* Their parent, or a server below it, has gone while there was no controller. */
+static void plan__groups_go_to_the_spare_where_the_next_controller_misses_one(void **state)
+{
+	static const unsigned gone[] = {CONN_R, CONN_Q};
+	(void)state;
+	for (unsigned k = 0; k < 2; k++) {
+		spares_begin();
+		for (unsigned i = 0; i < 4; i++)
+			join_group(i / 2, i % 2);
+		all_go_to("job", "j/0", "P:7", "Q:7");
+		rig_restart(spare_topology);
+		spares_come_but(gone[k]);
+		for (unsigned i = 0; i < 2; i++)
+			assert_int_equal(rig.c->job[i].parts, 0);
+		rig_wait(5000, ALL_DAEMONS); /* enough was waited */
+		for (unsigned i = 0; i < 4; i++)
+			join_group(i / 2, i % 2);
+		all_go_to("job", "j/0~1", "T:7", "U:7");
+	}
 }
 
 /* What is added up twice, or elsewhere, would be wrong, or never whole. */
@@ -562,6 +590,7 @@ int main(void)
 		GROUPS_TEST(plan__groups_begin_again_together),
 		GROUPS_TEST(plan__groups_begin_again_when_a_server_of_one_is_lost),
 		GROUPS_TEST(plan__groups_begin_again_below_another_parent),
+		GROUPS_TEST(plan__groups_go_to_the_spare_where_the_next_controller_misses_one),
 		GROUPS_TEST(plan__groups_stay_below_their_parent_under_the_next_controller),
 		GROUPS_TEST(plan__groups_need_servers_with_their_parent),
 		GROUPS_TEST(plan__groups_are_admitted_and_ended_together),
