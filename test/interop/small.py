@@ -5,8 +5,8 @@
     small.py PLAN IN OUT        as worker.py
 
 It has neither fixed mode nor half types on the wire; tensors of half types it carries as bytes.  A worker
-like it interoperates with libfanin's ranks if those have FANIN_HOSTS=0; else they begin with operations
-of their own.  Its checklist:
+like it interoperates with libfanin's ranks if those have FANIN_HOSTS=0 and the switch's
+address, not its name; else they begin with operations of their own.  Its checklist:
 
 1. One UDP socket, as section 5.1 says.  CRC-32C.  Header codec, all other bytes and flags 0.
 2. JOIN every 50 ms until WELCOME or REFUSE, with WIDE, and SUMMED if the others have it, window 0, path 0,

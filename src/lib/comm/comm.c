@@ -171,6 +171,7 @@ static int take_switch(struct fanin_comm *c, const char *one, fan_peer *at)
 	int e = resolve_all(c, "switch", one, all, several ? FAN_COMM_MIXED_MAX : 1, &count);
 	if (e)
 		return e;
+	c->has_names |= several && !fan_peer_read(at, one);
 	if (count > 1)
 		order_addresses(all, count);
 	*at = all[0];
@@ -310,14 +311,15 @@ static int share_memory(struct fanin_comm **comm)
 }
 
 /* The ranks have joined at the named switches: they tell each other their hosts there.  Those of a
- * host share memory, and hosts join as well. */
+ * host share memory, and hosts join as well.  Whether they do so follows from the options alone,
+ * since what one rank has looked up the others may not find. */
 static int join_hosts(struct fanin_comm **comm)
 {
 	struct fanin_comm *c = *comm;
 	struct fan_meeting *m = &c->places.ranks;
 	bool hosts = hosts_may_sum(&c->rank.cfg);
 	if (c->rank.host || !*c->rank.cfg.switch_addr ||
-	    (!hosts && !c->further_count && !fan_host_sharing_is_asked_for(&c->rank.cfg)))
+	    (!hosts && !c->has_names && !fan_host_sharing_is_asked_for(&c->rank.cfg)))
 		return FAN_OK;
 	int e = fan_meeting_join(m, c, &c->rank.parts.job[0].at, true, hosts ? &c->embedded : NULL);
 	if (!m->further)

@@ -41,6 +41,7 @@ struct fanin_comm {
 	 * met the others, those that all ranks have, and reach. */
 	fan_peer further[FAN_COMM_MIXED_MAX];
 	unsigned further_count;
+	bool has_names; /* among the switches: of one, ranks may find different addresses */
 };
 
 /* For callers; errors as in fanin.h. */

@@ -27,8 +27,8 @@ bool fan_host_sharing_pays(const struct fan_meeting *m)
 
 bool fan_host_sharing_is_agreed(const struct fan_meeting *m, unsigned ranks, bool named)
 {
-	bool measures_switch = named && m->hosts == 1;
-	return (measures_switch ? m->ask_to_share : m->may_share) == ranks &&
+	bool left_to_switches = named && !m->sums;
+	return (left_to_switches ? m->ask_to_share : m->may_share) == ranks &&
 	       fan_host_sharing_pays(m);
 }
 

@@ -20,7 +20,7 @@ bool fan_host_sharing_is_wanted(const struct fan_config *cfg);
 bool fan_host_sharing_is_asked_for(const struct fan_config *cfg);
 
 /* Shall the `ranks` ranks that have met do so?  All have the same answer.  `named`: at named
- * switches. */
+ * switches, where they must have asked if no host sums beside these. */
 bool fan_host_sharing_is_agreed(const struct fan_meeting *m, unsigned ranks, bool named);
 
 /* Does any host have more than one rank, and none too many? */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "lib/comm/meeting.h"
+#include "lib/host/rules.h"
 #include "net/link_rate.h"
 #include "net/rails.h"
 #include "net/udp.h"
@@ -113,6 +114,21 @@ static void meeting__rates_that_are_none(void **state)
 	assert_int_equal(fan_meeting_take_rate(FAN_LINK_MBPS_MAX), FAN_LINK_MBPS_MAX);
 }
 
+/* At named switches ranks that have not asked share memory only where hosts sum as well. */
+static void meeting__ranks_share_memory_where_hosts_sum(void **state)
+{
+	struct fan_meeting m = {.hosts = 2, .may_share = 3, .sums = true};
+	(void)state;
+	m.host[0].ranks = 2;
+	m.host[1].ranks = 1;
+	assert_true(fan_host_sharing_is_agreed(&m, 3, true));
+	m.sums = false;
+	assert_false(fan_host_sharing_is_agreed(&m, 3, true));
+	assert_true(fan_host_sharing_is_agreed(&m, 3, false));
+	m.ask_to_share = 3;
+	assert_true(fan_host_sharing_is_agreed(&m, 3, true));
+}
+
 /* What hosts tell of their further networks: "10.1.0.1/24 10.2.0.1/24" of each. */
 static struct fan_meeting paired(unsigned hosts, const char *const *told)
 {
@@ -189,6 +205,7 @@ int main(void)
 		cmocka_unit_test(meeting__rails_are_paired_by_network),
 		cmocka_unit_test(meeting__a_rail_that_one_host_lacks_is_none),
 		cmocka_unit_test(meeting__an_address_that_two_hosts_have_is_no_rail),
+		cmocka_unit_test(meeting__ranks_share_memory_where_hosts_sum),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A communicator on several switches: a part of each tensor at each. */
+/* A communicator on several switches, or at several addresses of one: a part of each tensor at
+ * each.
+ */
 #include "unit/lib/team.h"
+
+#include <dlfcn.h>
+#include <netdb.h>
 
 #define SWITCHES 3
 #define ELEMS	 100003
@@ -122,6 +127,77 @@ static void several__names_the_one_that_is_silent(void **state)
 	team_free(&t);
 }
 
+/* ---- names ---- */
+
+#define NAME "switch.several"
+
+static _Thread_local unsigned found; /* addresses that this rank finds of the name */
+static atomic_uint ranks_that_find_two;
+
+typedef int look_up(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+
+/* In the place of the C library's: the name's addresses are 127.0.0.1 and 127.0.0.2. */
+int getaddrinfo(const char *restrict name, const char *restrict service,
+		const struct addrinfo *restrict hints, struct addrinfo **restrict to)
+{
+	look_up *next;
+	void *symbol = dlsym(RTLD_NEXT, "getaddrinfo");
+	memcpy(&next, &symbol, sizeof next);
+	if (strcmp(name, NAME) || hints->ai_flags & AI_NUMERICHOST)
+		return next(name, service, hints, to);
+	int e = next("127.0.0.1", service, hints, to);
+	return e || found < 2 ? e : next("127.0.0.2", service, hints, &(*to)->ai_next);
+}
+
+static void find(struct fanin_options *o, int rank)
+{
+	(void)o;
+	found = (unsigned)rank < atomic_load(&ranks_that_find_two) ? 2 : 1;
+}
+
+static void sums_by_name(struct member *m)
+{
+	const uint32_t parts = (int)atomic_load(&ranks_that_find_two) == m->team->ranks ? 2 : 1;
+	struct fanin_stats s = {.size = sizeof s};
+	float values[3000];
+	bool right = true;
+	if (!team_joined(m))
+		return;
+	for (int i = 0; i < 3000; i++)
+		values[i] = (float)(i + m->rank);
+	EXPECT(fanin_allreduce(m->comm, values, values, 3000, FANIN_FLOAT32, FANIN_SUM) == 0);
+	for (int i = 0; i < 3000; i++)
+		right &= values[i] == (float)(3 * i + 3);
+	EXPECT(right);
+	EXPECT(fanin_comm_stats(m->comm, &s) == 0);
+	EXPECT(s.parts == parts);
+}
+
+/* Whatever each rank finds, all of them meet, with and without hosts that may sum. */
+static void several__ranks_that_find_different_addresses_meet(void **state)
+{
+	struct team t = team_new(3, sums_by_name);
+	char all[] = "0.0.0.0:0", why[256];
+	struct fan_daemon_options o;
+	struct fan_daemon *d;
+	(void)state;
+	fan_daemon_defaults(&o);
+	assert_int_equal(fan_peer_parse(&o.listen, all, why, sizeof why), 0);
+	assert_int_equal(fan_daemon_start(&d, &o, why, sizeof why), 0);
+	const fan_peer at = fan_daemon_address(d);
+	snprintf(list, sizeof list, NAME ":%u", (unsigned)at.port);
+	t.list = list;
+	t.adjust = find;
+	for (unsigned i = 0; i < 8; i++) {
+		setenv("FANIN_HOSTS", i % 2 ? "1" : "0", 1);
+		atomic_store(&ranks_that_find_two, i / 2);
+		team_run(&t);
+	}
+	unsetenv("FANIN_HOSTS");
+	fan_daemon_stop(d);
+	team_free(&t);
+}
+
 /* ---- op_set: reduce-scatter and all-gather: operations of several members. ---- */
 
 /* Chunk i of a reduce-scatter is rank i's; an all-gather brings them together again. */
@@ -194,6 +270,7 @@ int main(void)
 		cmocka_unit_test(several__sums_by_parts),
 		cmocka_unit_test(several__wrong_lists),
 		cmocka_unit_test(several__names_the_one_that_is_silent),
+		cmocka_unit_test(several__ranks_that_find_different_addresses_meet),
 		cmocka_unit_test(op_set__scatter_and_gather),
 		cmocka_unit_test(op_set__fill_the_room),
 	};
