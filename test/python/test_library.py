@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python/fanin/_library.py mirrors include/fanin.h: the same fields of the same types, in that order."""
+"""What is beside libfanin: python/fanin/_library.py has the fields of include/fanin.h, and programs take
+the variables that it takes."""
 
 import ctypes
+import json
 import os
 import re
 import shutil
@@ -109,3 +111,51 @@ def test_a_plugin_is_named_alone(tmp_path):
         )  # fmt: skip
         assert (done.returncode, done.stdout) == (status, out), done.stderr
         assert done.stderr.startswith(err), done.stderr
+
+
+@pytest.mark.parametrize(
+    "variables, flags, shown",
+    [
+        ({"WIRE": "bfloat16", "MTU": "2000"}, [], {"wire": "bfloat16", "mtu": 2000}),
+        ({"WIRE": "int8"}, ["--wire", "float16"], {"wire": "float16", "mtu": 1500}),
+        ({"MODE": "fixed", "WINDOW": "7"}, [], {"mode": "fixed", "window": 7}),
+        ({"PLAIN_UDP": "1", "MULTICAST": "0"}, [], {"plain": True, "no_multicast": True}),
+        ({"CONFIG": "wire = int8\nmode = native"}, [], {"wire": "int8", "mode": "native"}),
+        ({"AHEAD": "8"}, ["--policy", "esa"], {"wire": "float32", "window": -1}),
+    ],
+)
+def test_a_bench_takes_variables(tmp_path, variables, flags, shown):
+    done, env = bench(tmp_path, variables, [*flags, "--json", str(tmp_path / "json")])
+    assert done.returncode == 0, done.stderr
+    document = json.loads((tmp_path / "json").read_text())
+    found = {**document["settings"], **document["results"][0]}
+    assert {name: found[name] for name in shown} == shown, env
+    assert found["wrong"] == 0 and found["ahead_frags"] == int(variables.get("AHEAD", 0))
+
+
+@pytest.mark.parametrize(
+    "variables, flags, why",
+    [
+        ({"WIRE": "int7"}, [], 'FANIN_WIRE: "int7": expected '),
+        ({"WIRE": "float16"}, ["--mode", "fixed"], "mode fixed: expected wire float32"),
+        ({"AHEAD": "8"}, [], "ahead: expected with --policy"),
+        ({"CONFIG": "wire = int7"}, [], '2: wire: "int7": expected '),
+    ],
+)
+def test_a_bench_says_what_is_wrong_with_variables(tmp_path, variables, flags, why):
+    done, _ = bench(tmp_path, variables, flags)
+    assert done.returncode == 2 and why in done.stderr, done.stderr
+
+
+def bench(tmp_path, variables, flags):
+    """A short one of two ranks here; CONFIG is what the INI file has in [worker]."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("FANIN_")}
+    if "CONFIG" in variables:
+        (tmp_path / "ini").write_text(f"[worker]\n{variables['CONFIG']}\n")
+        variables = {**variables, "CONFIG": str(tmp_path / "ini")}
+    env |= {f"FANIN_{name}": value for name, value in variables.items()}
+    command = [str(BUILD / "fanin"), "bench", "--local", "2", "-b", "64K", "-n", "1", "-w", "0"]
+    done = subprocess.run(
+        [*command, *flags], env=env, capture_output=True, text=True, timeout=600, check=False
+    )
+    return done, env

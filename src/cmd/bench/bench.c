@@ -132,6 +132,33 @@ static bool is_addressed(const struct bench_options *o)
 	return addressed || fan_rendezvous_find(&at, why, sizeof why) == FAN_OK;
 }
 
+static void prefer(int *given, int found)
+{
+	if (*given < 0)
+		*given = found;
+}
+
+/* What no option has given, as the library takes it: from variables, the INI file or a default.  0;
+ * or an error, and `why`. */
+static int take_settings(struct bench_options *o, char *why, size_t bytes)
+{
+	struct fanin_options any_rank = FANIN_OPTIONS_INIT;
+	struct fan_config c;
+	any_rank.rank = 0; /* each rank's own are taken later */
+	any_rank.ranks = 2;
+	int e = fan_config_load_part(&c, &any_rank, why, bytes);
+	if (e)
+		return e;
+	prefer(&o->mtu, c.mtu);
+	prefer(&o->mode, c.mode);
+	prefer(&o->wire, c.wire);
+	prefer(&o->window, c.window ? c.window : -1);
+	prefer(&o->ahead, c.ahead);
+	o->plain |= c.plain_udp;
+	o->no_multicast |= c.multicast == 0;
+	return 0;
+}
+
 /* Check options against each other; NULL: valid. */
 static const char *check_together(const struct bench_options *o)
 {
@@ -146,9 +173,9 @@ static const char *check_together(const struct bench_options *o)
 	if (!o->local && o->policy)
 		return "--policy: expected with --local; otherwise the switch has one";
 	if (o->local && o->ahead > 0 && !o->policy)
-		return "--ahead: expected with --policy atp, esa or grid";
+		return "ahead: expected with --policy atp, esa or grid";
 	if (o->mode == FANIN_MODE_FIXED && o->wire != FANIN_WIRE_FLOAT32)
-		return "--mode fixed: expected --wire float32";
+		return "mode fixed: expected wire float32";
 	if (o->seconds && o->compute_ms)
 		return "--seconds, --compute: expected only one of them";
 	if (o->end_bytes < o->begin_bytes)
@@ -166,9 +193,9 @@ int cmd_bench(int argc, char **argv)
 		.iters = 20,
 		.warmup = 5,
 		.check = 1,
-		.mtu = 1500,
-		.mode = FANIN_MODE_NATIVE,
-		.wire = FANIN_WIRE_FLOAT32,
+		.mtu = -1,
+		.mode = -1,
+		.wire = -1,
 		.window = -1,
 		.priority = -1,
 		.ahead = -1,
@@ -178,10 +205,11 @@ int cmd_bench(int argc, char **argv)
 		.alive_ms = -1,
 		.threads = 1,
 	};
+	char why[FAN_CONFIG_WHY_BYTES];
 	args_parse(&command, &o, argc, argv);
 	if (!o.end_bytes)
 		o.end_bytes = o.begin_bytes;
-	const char *wrong = check_together(&o);
+	const char *wrong = take_settings(&o, why, sizeof why) ? why : check_together(&o);
 	if (wrong) {
 		fprintf(stderr, "%s: %s\n", argv[0], wrong);
 		return 2;

@@ -36,13 +36,12 @@ struct bench_options {
 	uint64_t elems; /* 0: by bytes */
 	int factor;
 	int iters, warmup;
-	int seconds;					   /* instead of iters; 0: iters */
-	int dtype, op;					   /* enum fanin_dtype, enum fanin_redop */
-	int check;					   /* every element */
-	int mtu, mode, wire, window, timeout_ms, alive_ms; /* -1: the library's default */
+	int seconds;   /* instead of iters; 0: iters */
+	int dtype, op; /* enum fanin_dtype, enum fanin_redop */
+	int check;     /* every element */
+	int mtu, mode, wire, ahead;
+	int window, timeout_ms, alive_ms, priority, pace, cache; /* -1: as the library finds them */
 	bool no_multicast, plain;
-	int priority, pace;	/* -1: the library's default */
-	int ahead, cache;	/* -1: the library's default */
 	int compute_ms, jitter; /* before each all-reduce, +- percent of it */
 	int workers, first;	/* of all the tree, and of those before this switch's; 0: no tree */
 	int threads, slots;	/* of the local switch; slots 0: its default */

@@ -15,7 +15,7 @@ static const char *wire_name(const struct bench_options *o)
 {
 	if (o->wire == FANIN_WIRE_INT8 && o->dtype <= FANIN_BFLOAT16)
 		return "int8";
-	return bench_dtype_name(o->dtype == FANIN_FLOAT32 && o->wire >= 0 ? o->wire : o->dtype);
+	return bench_dtype_name(o->dtype == FANIN_FLOAT32 ? o->wire : o->dtype);
 }
 
 /* Bandwidths in GB/s of 1e9 bytes, as nccl-tests has them; link: what every link carries
@@ -105,7 +105,7 @@ static json_t *rates_json(const struct bench_options *o, const struct fanin_stat
 {
 	enum { HEADERS = FAN_HEAD_BYTES + 28 + 14 };
 	bool blocks = o->wire == FANIN_WIRE_INT8 && o->dtype <= FANIN_BFLOAT16;
-	bool floats = o->dtype == FANIN_FLOAT32 && o->wire >= 0;
+	bool floats = o->dtype == FANIN_FLOAT32;
 	uint64_t bytes = blocks	  ? fan_wire_bytes(FAN_BLOCK8, r->count)
 			 : floats ? r->count * bench_dtype_bytes(o->wire)
 				  : r->count * bench_dtype_bytes(o->dtype);
@@ -164,9 +164,8 @@ static json_t *conditions_json(const struct bench_options *o, const struct fanin
 			 (json_int_t)s->packet_bytes, "tensor_bytes", (json_int_t)tensor_bytes,
 			 "multicast", s->multicast, "segment_offload", s->segment_offload,
 			 "receive_offload", s->receive_offload, "shards", (json_int_t)s->shards,
-			 "parts", (json_int_t)s->parts, "mtu", o->mtu < 0 ? 1500 : o->mtu, "mode",
-			 mode_name(o), "wire", wire_name(o), "rss_peak_bytes",
-			 (json_int_t)usage.ru_maxrss * 1024);
+			 "parts", (json_int_t)s->parts, "mtu", o->mtu, "mode", mode_name(o), "wire",
+			 wire_name(o), "rss_peak_bytes", (json_int_t)usage.ru_maxrss * 1024);
 }
 
 static json_t *settings_json(const struct bench_options *o)

@@ -13,7 +13,7 @@ static int exact_max(const struct bench_options *o)
 {
 	if (o->wire == FANIN_WIRE_INT8 && o->dtype <= FANIN_BFLOAT16)
 		return 127;
-	int wire = o->dtype == FANIN_FLOAT32 && o->wire >= 0 ? o->wire : o->dtype;
+	int wire = o->dtype == FANIN_FLOAT32 ? o->wire : o->dtype;
 	if (wire == FANIN_FLOAT16)
 		return 2048;
 	return wire == FANIN_BFLOAT16 ? 256 : 1 << 24;
