@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import configparser
+import os
+
 
 def choice(name: str, value: str | None, choices: dict[str, int]) -> int:
     """The number of a word; -1: none is given.  ValueError: there is no such word."""
@@ -29,3 +32,16 @@ def number(name: str, value: int | bool | None) -> int:
     if not 0 <= int(value) < 2**31:
         raise ValueError(f"{name} {value!r}: expected a number from 0")
     return int(value)
+
+
+def told(name: str) -> str:
+    """What the variable or the INI file has; the library says what is wrong with it."""
+    text = os.environ.get(f"FANIN_{name.upper()}")
+    if text:
+        return text
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    try:
+        parser.read(os.environ.get("FANIN_CONFIG", ""))
+        return parser.get("worker", name, fallback="")
+    except (configparser.Error, UnicodeDecodeError, OSError):
+        return ""

@@ -9,7 +9,6 @@ a time.  Once they are there, joining takes moments, so a switch that cannot be 
 
 from __future__ import annotations
 
-import configparser
 import dataclasses
 import datetime
 import functools
@@ -18,7 +17,7 @@ import re
 import time
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
-from . import _waiting
+from . import _arguments, _waiting
 from ._store import FIRST_S, LAST_S, PatientStore, seconds_of
 from .errors import JoinTimeoutError
 
@@ -54,22 +53,12 @@ class Patience:
         return {name: value for name, value in found.items() if value is not None}
 
 
-def _of_file(name: str) -> str:
-    """What the INI file has; the library says what is wrong with it."""
-    parser = configparser.ConfigParser(interpolation=None, strict=False)
-    try:
-        parser.read(os.environ.get("FANIN_CONFIG", ""))
-        return parser.get("worker", name, fallback="")
-    except (configparser.Error, UnicodeDecodeError, OSError):
-        return ""
-
-
 def _told(given: Mapping[str, Any], name: str) -> float | None:
     """Seconds that somebody has told fanin."""
     value = given.get(name)
     if value is not None:  # the library says what is wrong with it
         return value if isinstance(value, (int, float)) and 0 <= value <= MOST_S else JOIN_S
-    text = os.environ.get(f"FANIN_{name.upper()}_MS") or _of_file(f"{name}_ms")
+    text = _arguments.told(f"{name}_ms")
     return int(text) / 1000 if text.isdecimal() else None
 
 

@@ -15,7 +15,7 @@ from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from torch._C._distributed_c10d import Store
 
-from . import _gathering, _meeting
+from . import _arguments, _gathering, _meeting
 from ._elastic import Place
 from ._marks import in_words
 from ._store import PatientStore
@@ -51,8 +51,8 @@ class Options:
     communicator: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def given(self, *names: str) -> bool:
-        """Whether one of the arguments is given here or by the environment."""
-        return any(self.communicator.get(n) or os.environ.get(f"FANIN_{n.upper()}") for n in names)
+        """Whether one of the arguments is given here, by the environment or in the INI file."""
+        return any(self.communicator.get(name) or _arguments.told(name) for name in names)
 
 
 @contextlib.contextmanager
@@ -301,7 +301,7 @@ class Membership:
             if named or meeting is None:
                 return arguments, {}
             arguments["switch"] = meeting.address
-            local = os.environ.get("FANIN_LOCAL") or "1"
+            local = _arguments.told("local") or "1"
             return arguments, {"FANIN_LOCAL": local}
         if self.size == 1:
             return arguments, {}
@@ -328,7 +328,7 @@ class Membership:
         return arguments, {**self.meeting.variables, **at.variables}
 
     def _name_of_job(self) -> str:
-        job = self.options.communicator.get("job") or os.environ.get("FANIN_JOB") or "torch"
+        job = self.options.communicator.get("job") or _arguments.told("job") or "torch"
         return str(job)[:JOB_BYTES]
 
     def _name_of_group(self) -> str:

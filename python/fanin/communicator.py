@@ -213,8 +213,8 @@ class Communicator:
         options.join_ms = 0 if join is None else _arguments.milliseconds("join", join)
         options.alive_ms = _arguments.milliseconds("alive", alive)
         options.mode = _arguments.choice("mode", mode, MODES)
-        #: how float32 tensors travel, as far as the argument or FANIN_WIRE says it
-        self.wire = wire or os.environ.get("FANIN_WIRE") or "float32"
+        #: how float32 tensors travel
+        self.wire = wire or _arguments.told("wire") or "float32"
         options.wire = _arguments.choice("wire", wire, WIRES)
         options.multicast = _arguments.number("multicast", multicast)
         options.checksum = _arguments.number("checksum", checksum)

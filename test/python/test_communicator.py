@@ -457,6 +457,12 @@ def test_a_child_of_fork_gets_an_error(switch, job):
     everyone(ranks(2, work, switch=switch, job=job), 2.0)
 
 
+def test_the_file_says_how_tensors_travel(switch, job, monkeypatch, tmp_path):
+    (tmp_path / "fanin.ini").write_text("[worker]\nwire = int8\n")
+    monkeypatch.setenv("FANIN_CONFIG", str(tmp_path / "fanin.ini"))
+    everyone(ranks(2, lambda comm: comm.wire, switch=switch, job=job), "int8")
+
+
 def test_a_job_of_one_rank_needs_no_switch(monkeypatch):
     with fanin.Communicator(rank=0, ranks=1) as comm:
         tensor = torch.arange(10.0)

@@ -9,7 +9,7 @@ import sys
 import pytest
 from conftest import Processes
 
-from fanin import _gathering
+from fanin import _gathering, _membership
 
 
 def answers(size, name, arguments=None, environment=None, dead=()):
@@ -49,6 +49,18 @@ def test_what_fanin_is_told_wins(monkeypatch, tmp_path):
     monkeypatch.setenv("FANIN_CONFIG", str(tmp_path))
     monkeypatch.setenv("FANIN_JOIN_MS", "900")
     assert _gathering.patience({}, minutes(30)) == _gathering.Patience(1800, 1800)
+
+
+def test_a_switch_or_a_controller_in_the_file_is_named(monkeypatch, tmp_path):
+    file = tmp_path / "fanin.ini"
+    file.write_text("[worker]\nswitch = 127.0.0.1:5000\n")
+    monkeypatch.setenv("FANIN_CONFIG", str(file))
+    options = _membership.Options()
+    assert options.given("switch", "controller") and not options.given("controller")
+    file.write_text("[worker]\ncontroller = 127.0.0.1:5000\n")
+    assert options.given("controller")
+    monkeypatch.delenv("FANIN_CONFIG")
+    assert not options.given("switch", "controller")
 
 
 def test_a_rank_that_does_not_take_part_is_named_after_the_groups_timeout():
