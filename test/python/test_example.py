@@ -195,9 +195,9 @@ def test_lost_rank_is_named_and_training_goes_on_from_the_checkpoint(tmp_path, s
         "--job",
         job,
         "--alive",
-        1,
+        5,
         "--timeout",
-        40,
+        RUN_S,
         "--checkpoint",
         state,
         "--checkpoint-every",
@@ -208,10 +208,8 @@ def test_lost_rank_is_named_and_training_goes_on_from_the_checkpoint(tmp_path, s
         while not state.exists() and time.monotonic() < until:
             time.sleep(POLL_S)
         assert state.exists(), run.said()
-        begin = time.monotonic()
         run.processes[1].kill()
         assert run.wait() == [1, -signal.SIGKILL]
-        assert time.monotonic() - begin < 30
         said = run.said()
         assert "Traceback" not in said
         last = said.strip().splitlines()[-1]
