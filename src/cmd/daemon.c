@@ -148,7 +148,6 @@ int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_ar
 	o->core.jobs_max = (uint16_t)a->jobs;
 	o->core.window_max = (uint16_t)a->window;
 	o->core.group_port = (uint16_t)a->group_port;
-	o->core.no_reminders = a->no_reminders;
 	o->core.shares = (struct fan_shares){shares, weights};
 	if (args_need_key(name, "key", a->key, "FANIN_KEY_FILE") ||
 	    (a->name[0] &&

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* switch.c - `fanin switch`: the daemon around src/net/daemon. */
+/* switch.c - `fanin switch` and `fanin server`, which completes the partial sums of switches: the
+ * daemon around src/net/daemon. */
+#include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cmd.h"
 #include "daemon.h"
@@ -9,40 +12,84 @@ static const char *const policies[] = {FAN_POLICY_NAMES, "none", NULL};
 enum { POLICY_NONE = FAN_POLICY_COUNT };
 #define ROUTES_DEFAULT 64
 
+#define AT(field) offsetof(struct daemon_args, field)
 static const struct args_option options[] = {
-	DAEMON_OPTIONS(
-		"fragments that can be summed at a time, over all threads (8192; atp, esa, grid: "
-		"4096; none: 16384)"),
-	{"policy", 'p', ARGS_WORD, DAEMON_AT(policy), 0, 0, policies, "NAME",
+	{"listen", 'l', ARGS_PEER, AT(listen), 0, 0, NULL, "ADDR:PORT",
+	 "where to listen; 0.0.0.0 or [::]: on every interface"},
+	{"slots", 's', ARGS_NUMBER, AT(slots), 1, FAN_SLOTS_MAX, NULL, "N",
+	 "fragments that can be summed at a time, over all threads (server, none: 16384; "
+	 "switchml: 8192; others: 4096)"},
+	{"threads", 't', ARGS_NUMBER, AT(threads), 1, FAN_SHARDS_MAX, NULL, "T",
+	 "shards; number i listens on PORT + i (1)"},
+	{"mtu", 'm', ARGS_NUMBER, AT(mtu), 576, 9000, NULL, "BYTES",
+	 "the path MTU that slots are made for (1500)"},
+	{"payload", 0, ARGS_NUMBER, AT(payload), FAN_PAYLOAD_MIN, FAN_PAYLOAD_MAX, NULL, "BYTES",
+	 "bytes of a slot, instead of --mtu (1408)"},
+	{"jobs", 'j', ARGS_NUMBER, AT(jobs), 1, FAN_JOBS_MAX, NULL, "N", "jobs at a time (64)"},
+	{"window", 'w', ARGS_NUMBER, AT(window), 2, FAN_WINDOW_MAX, NULL, "N",
+	 "the most fragments in flight that a job gets from each thread (512)"},
+	{"ahead", 0, ARGS_NUMBER, AT(ahead), 0, FAN_AHEAD_MAX, NULL, "N",
+	 "where a job is completed: fragments by which its ranks may run ahead of the slowest, on "
+	 "each thread, if they want to (an eighth of the slots; switchml: 0); 0: never"},
+	{"weights", 0, ARGS_TEXT, AT(weights), 0, 0, NULL, "JOB=W,...",
+	 "these jobs may have W times --window, and W times --quota"},
+	{"key", 'k', ARGS_TEXT, AT(key), 0, 0, NULL, "FILE",
+	 "the key of the fabric (fanin key new): only sealed jobs run here (none: only open ones)"},
+	{"mark", 0, ARGS_NUMBER, AT(mark), 0, 100, NULL, "PERCENT",
+	 "mark packets as congested when a receive queue is fuller than this; 0: never (50; "
+	 "switchml, none: 0)"},
+	{"controller", 0, ARGS_PEER, AT(controller), 0, 0, NULL, "ADDR:PORT",
+	 "the fanin controller that installs the routes of parts"},
+	{"name", 0, ARGS_TEXT, AT(name), 0, 0, NULL, "NODE",
+	 "with --controller: this node's name in its topology"},
+	{"controller-key", 0, ARGS_TEXT, AT(controller_key), 0, 0, NULL, "FILE",
+	 "with --controller: the key of its lines (none: they are not signed)"},
+	{"metrics", 0, ARGS_PEER, AT(metrics), 0, 0, NULL, "ADDR:PORT",
+	 "serve metrics there by HTTP, for Prometheus; a management network (nowhere)"},
+	{"buffer", 0, ARGS_SIZE, AT(buffer), 65536, 1 << 30, NULL, "BYTES",
+	 "size of socket buffers, as far as the system grants it (4M)"},
+	{"no-multicast", 0, ARGS_FLAG, AT(no_multicast), 0, 0, NULL, NULL,
+	 "send each worker its own results, even where all could hear a group"},
+	{"group-port", 0, ARGS_NUMBER, AT(group_port), 1, 65535, NULL, "PORT",
+	 "UDP port of multicast results (23846)"},
+	{"plane", 0, ARGS_WORD, AT(plane), 0, 0, daemon_planes, "NAME",
+	 "how datagrams are received: sockets; xdp, which takes them at --interface before the "
+	 "kernel's network layers; auto, xdp where possible (sockets)"},
+	{"interface", 0, ARGS_TEXT, AT(interface), 0, 0, NULL, "IF,...",
+	 "with --plane xdp or auto: the interfaces towards the workers"},
+	{"plain", 0, ARGS_FLAG, AT(plain), 0, 0, NULL, NULL, "no UDP_SEGMENT, no UDP_GRO"},
+	{"quiet", 'q', ARGS_FLAG, AT(quiet), 0, 0, NULL, NULL, "log failures and warnings only"},
+	{"parent", 0, ARGS_PEER, AT(parent), 0, 0, NULL, "ADDR:PORT",
+	 "the switch that sums the sums of this one and its siblings, under any policy"},
+	{"siblings", 0, ARGS_NUMBER, AT(siblings), 2, FAN_RANKS_MAX, NULL, "N",
+	 "with --parent: switches below it, this one included"},
+	{"index", 0, ARGS_NUMBER, AT(index), 0, FAN_RANKS_MAX - 1, NULL, "I",
+	 "with --parent: which of them this one is"},
+	/* SWITCH_OPTIONS rows of a switch alone */
+	{"policy", 'p', ARGS_WORD, AT(policy), 0, 0, policies, "NAME",
 	 "the slot policy: switchml, atp, esa, grid or none (switchml; with --controller: atp)"},
-	{"routes", 0, ARGS_NUMBER, DAEMON_AT(routes), 1, FAN_ROUTES_MAX, NULL, "N",
+	{"routes", 0, ARGS_NUMBER, AT(routes), 1, FAN_ROUTES_MAX, NULL, "N",
 	 "with --controller: the most routes through this switch at a time (64)"},
-	{"server", 0, ARGS_PEER, DAEMON_AT(server), 0, 0, NULL, "ADDR:PORT",
+	{"server", 0, ARGS_PEER, AT(server), 0, 0, NULL, "ADDR:PORT",
 	 "atp, esa, grid: where sums are completed, or the next switch on the path (this process)"},
-	{"aggregator-slots", 0, ARGS_NUMBER, DAEMON_AT(aggregator_slots), 2, FAN_SLOTS_MAX, NULL,
-	 "N", "atp, esa, grid: slots of this process's aggregator (16384)"},
-	{"quota", 0, ARGS_NUMBER, DAEMON_AT(quota), 1, FAN_SLOTS_MAX, NULL, "N",
+	{"aggregator-slots", 0, ARGS_NUMBER, AT(aggregator_slots), 2, FAN_SLOTS_MAX, NULL, "N",
+	 "atp, esa, grid: slots of this process's aggregator (16384)"},
+	{"quota", 0, ARGS_NUMBER, AT(quota), 1, FAN_SLOTS_MAX, NULL, "N",
 	 "atp, esa, grid: the most slots that one job holds, over all threads (all)"},
-	{"free-early", 0, ARGS_FLAG, DAEMON_AT(free_early), 0, 0, NULL, NULL,
+	{"free-early", 0, ARGS_FLAG, AT(free_early), 0, 0, NULL, NULL,
 	 "atp, esa, grid: free a slot when its sum has left, not when the result arrives"},
-	{"no-preemption", 0, ARGS_FLAG, DAEMON_AT(no_preemption), 0, 0, NULL, NULL,
-	 "esa: higher priorities take no slots"},
-	{"no-ageing", 0, ARGS_FLAG, DAEMON_AT(no_ageing), 0, 0, NULL, NULL,
-	 "esa: slots keep their priority"},
-	{"no-priorities", 0, ARGS_FLAG, DAEMON_AT(no_priorities), 0, 0, NULL, NULL,
-	 "esa: all priorities are the same"},
-	DAEMON_PARENT_OPTIONS,
-	{"drain", 0, ARGS_FLAG, DAEMON_AT(drain), 0, 0, NULL, NULL,
+	{"drain", 0, ARGS_FLAG, AT(drain), 0, 0, NULL, NULL,
 	 "start nothing: stop the switch or server that listens at --listen on this host, as "
 	 "SIGTERM does, and wait for its end"},
 };
+#define OPTIONS	       (sizeof options / sizeof options[0])
+#define SWITCH_OPTIONS 7
 
 static const char *const needed[] = {"listen",	 "drain",	   "policy", "server",	   "parent",
 				     "siblings", "index",	   "key",    "controller", "name",
 				     "config",	 "controller-key", NULL};
-static const char *const experiments[] = {
-	"free-early", "no-preemption", "no-ageing", "no-priorities", "no-reminders", "no-multicast",
-	"plain",      "plane",	       "interface", "group-port",    "mark",	     NULL};
+static const char *const experiments[] = {"free-early", "no-multicast", "plain", "plane",
+					  "interface",	"group-port",	"mark",	 NULL};
 
 static const struct args_command command = {
 	"switch",
@@ -50,9 +97,34 @@ static const struct args_command command = {
 	"Logs to stderr, one line an event.  SIGUSR1: what each job waits for, and the counters.  "
 	"SIGINT, SIGTERM: stop.",
 	options,
-	sizeof options / sizeof options[0],
+	OPTIONS,
 	needed,
 	experiments,
+};
+
+static const struct args_command server_command = {
+	"server",
+	"Complete the partial sums of switches (fanin switch --policy atp|esa|grid --server).\v"
+	"Workers may also use it as their switch; then it sums everything itself.  Logs to stderr, "
+	"one line an event.  SIGUSR1: what each job waits for, and the counters.  SIGINT, SIGTERM: "
+	"stop.",
+	options,
+	OPTIONS - SWITCH_OPTIONS,
+	needed,
+	experiments,
+};
+
+/* Values before any option is read. */
+static const struct daemon_args defaults = {
+	.threads = 1,
+	.mtu = 1500,
+	.jobs = FAN_JOBS_MAX,
+	.window = FAN_WINDOW_QUOTA,
+	.buffer = 4 << 20,
+	.mark = -1,
+	.index = -1,
+	.ahead = -1,
+	.policy = -1,
 };
 
 /* Refuse options that the policy does not use. */
@@ -63,16 +135,12 @@ static const char *check_policy(const struct daemon_args *a)
 
 	if (away && !has_slots)
 		return "--server: expected with --policy atp, esa or grid; with none, give workers "
-		       "the "
-		       "server's address";
+		       "the server's address";
 	if ((a->quota || a->free_early || a->aggregator_slots) && !has_slots)
 		return "--quota, --free-early, --aggregator-slots: expected with --policy atp, "
 		       "esa or grid; with others, --window is the quota";
-	if ((a->aggregator_slots || a->no_reminders || a->ahead >= 0) && away)
-		return "--aggregator-slots, --no-reminders, --ahead: expected at the server, not "
-		       "with --server";
-	if ((a->no_preemption || a->no_ageing || a->no_priorities) && a->policy != FAN_POLICY_ESA)
-		return "--no-preemption, --no-ageing, --no-priorities: expected with --policy esa";
+	if ((a->aggregator_slots || a->ahead >= 0) && away)
+		return "--aggregator-slots, --ahead: expected at the server, not with --server";
 	if (away && !fan_peer_is_none(&a->parent))
 		return "--parent: expected at the server, where jobs are completed, not with "
 		       "--server";
@@ -86,10 +154,9 @@ static const char *check_routes(const struct daemon_args *a)
 		return a->routes ? "--routes: expected with --controller" : NULL;
 	if (!fan_policy_shares(a->policy))
 		return "--controller: expected with --policy atp, esa or grid";
-	if (a->aggregator_slots || a->no_reminders || a->ahead >= 0 ||
-	    !fan_peer_is_none(&a->parent))
-		return "--aggregator-slots, --no-reminders, --ahead, --parent: expected at the "
-		       "server, not with --controller";
+	if (a->aggregator_slots || a->ahead >= 0 || !fan_peer_is_none(&a->parent))
+		return "--aggregator-slots, --ahead, --parent: expected at the server, not with "
+		       "--controller";
 	return NULL;
 }
 
@@ -108,15 +175,12 @@ static void fill_slots(struct fan_daemon_options *o, const struct daemon_args *a
 	o->slots.quota = each(a->quota, a);
 	o->routed = a->name[0];
 	o->slots.routes = (uint16_t)(!a->name[0] ? 0 : a->routes ? a->routes : ROUTES_DEFAULT);
-	o->slots.options = (uint8_t)((a->free_early ? FAN_SWITCH_FREE_EARLY : 0) |
-				     (a->no_preemption ? FAN_SWITCH_NO_PREEMPTION : 0) |
-				     (a->no_ageing ? FAN_SWITCH_NO_AGEING : 0) |
-				     (a->no_priorities ? FAN_SWITCH_NO_PRIORITIES : 0));
+	o->slots.options = a->free_early ? FAN_SWITCH_FREE_EARLY : 0;
 }
 
 int cmd_switch(int argc, char **argv)
 {
-	struct daemon_args a = DAEMON_DEFAULTS;
+	struct daemon_args a = defaults;
 	struct fan_daemon_options o;
 
 	args_parse(&command, &a, argc, argv);
@@ -150,4 +214,25 @@ int cmd_switch(int argc, char **argv)
 	daemon_set_parent(&o, &a);
 	o.mark_percent = a.mark >= 0 ? (unsigned)a.mark : has_slots ? FAN_DAEMON_MARK_PERCENT : 0;
 	return daemon_run("switch", &o, &a, policies[a.policy]);
+}
+
+int cmd_server(int argc, char **argv)
+{
+	struct daemon_args a = defaults;
+	struct fan_daemon_options o;
+
+	assert(!strcmp(options[OPTIONS - SWITCH_OPTIONS].name, "policy"));
+	args_parse(&server_command, &a, argc, argv);
+	const char *why = daemon_check_parent(&a);
+	if (why)
+		return daemon_wrong("server", why);
+	unsigned slots = a.slots ? (unsigned)a.slots : daemon_aggregator_slots(&a);
+	int e = daemon_fill("server", &o, &a, slots);
+	if (!e)
+		e = daemon_run_ahead("server", &o, &a);
+	if (e)
+		return e;
+	daemon_set_parent(&o, &a);
+	o.mark_percent = a.mark >= 0 ? (unsigned)a.mark : FAN_DAEMON_MARK_PERCENT;
+	return daemon_run("server", &o, &a, "none");
 }

@@ -278,7 +278,7 @@ for policy in atp esa; do
 done
 home_inside grid
 levels grid
-home_inside esa --no-preemption --no-ageing --no-priorities --free-early
+home_inside esa --free-early
 tree "switchml" "" "" ""
 tree "atp below switchml" "--policy atp --slots 32" "" ""
 tree "switchml below esa" "" "--policy esa --slots 32" ""
