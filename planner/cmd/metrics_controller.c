@@ -3,24 +3,11 @@
  * down alone, so that labels are bounded by what is wrong. */
 #include <string.h>
 
+#include "cmd/cmd.h"
 #include "cmd/metrics/metrics.h"
 
 #define BYTES_PER_GBIT 125e6
 #define NODES_MAX      4096 /* samples of nodes */
-
-static const char *text_of(const json_t *o, const char *key)
-{
-	const char *text = json_string_value(json_object_get(o, key));
-
-	return text ? text : "";
-}
-
-static double number_of(const json_t *o, const char *key)
-{
-	const json_t *v = json_object_get(o, key);
-
-	return json_is_boolean(v) ? json_is_true(v) : json_number_value(v);
-}
 
 static void add(struct fan_labels *l, const char *name, const char *value)
 {
@@ -29,7 +16,7 @@ static void add(struct fan_labels *l, const char *name, const char *value)
 
 static bool is_worker(const json_t *node)
 {
-	return strcmp(text_of(node, "kind"), "worker") == 0;
+	return strcmp(cmd_text_of(node, "kind"), "worker") == 0;
 }
 
 static void put_nodes(struct fan_expose *x, const json_t *nodes)
@@ -51,11 +38,11 @@ static void put_nodes(struct fan_expose *x, const json_t *nodes)
 			struct fan_labels l = {.used = 0};
 			if (is_worker(n))
 				continue;
-			add(&l, "node", text_of(n, "name"));
-			add(&l, "kind", text_of(n, "kind"));
+			add(&l, "node", cmd_text_of(n, "name"));
+			add(&l, "kind", cmd_text_of(n, "kind"));
 			fan_expose_value(x, family[k].name, &l,
-					 *family[k].key ? number_of(n, family[k].key)
-							: !strcmp(text_of(n, "state"), "up"));
+					 *family[k].key ? cmd_number_of(n, family[k].key)
+							: !strcmp(cmd_text_of(n, "state"), "up"));
 		}
 	}
 }
@@ -67,10 +54,10 @@ static void put_links(struct fan_expose *x, const json_t *links)
 	for (size_t i = 0; i < json_array_size(links) && i < NODES_MAX; i++) {
 		const json_t *o = json_array_get(links, i);
 		struct fan_labels l = {.used = 0};
-		if (strcmp(text_of(o, "state"), "down") != 0)
+		if (strcmp(cmd_text_of(o, "state"), "down") != 0)
 			continue;
-		add(&l, "a", text_of(o, "a"));
-		add(&l, "b", text_of(o, "b"));
+		add(&l, "a", cmd_text_of(o, "a"));
+		add(&l, "b", cmd_text_of(o, "b"));
 		fan_expose_count(x, "fanin_controller_link_down", &l, 1);
 	}
 }
@@ -82,7 +69,7 @@ static double ranks_of_parts(const json_t *job, const char *key)
 	double all = 0;
 
 	for (size_t i = 0; i < json_array_size(parts); i++)
-		all += number_of(json_array_get(parts, i), key);
+		all += cmd_number_of(json_array_get(parts, i), key);
 	return all;
 }
 
@@ -91,12 +78,12 @@ enum { READY, RANKS, JOINED, PARTS, OFF_ROUTE, RATE, JOB_VALUES };
 static double job_value(const json_t *job, unsigned which)
 {
 	switch (which) {
-	case READY: return number_of(job, "ready");
-	case RANKS: return number_of(job, "ranks");
-	case JOINED: return number_of(job, "joined");
+	case READY: return cmd_number_of(job, "ready");
+	case RANKS: return cmd_number_of(job, "ranks");
+	case JOINED: return cmd_number_of(job, "joined");
 	case PARTS: return (double)json_array_size(json_object_get(job, "parts"));
 	case OFF_ROUTE: return ranks_of_parts(job, "ranks") - ranks_of_parts(job, "moved");
-	default: return number_of(job, "planned_gbps") * BYTES_PER_GBIT;
+	default: return cmd_number_of(job, "planned_gbps") * BYTES_PER_GBIT;
 	}
 }
 
@@ -119,7 +106,7 @@ static void put_jobs(struct fan_expose *x, const json_t *jobs)
 		for (size_t i = 0; i < json_array_size(jobs); i++) {
 			const json_t *j = json_array_get(jobs, i);
 			struct fan_labels l = {.used = 0};
-			add(&l, "fanin_job", text_of(j, "name"));
+			add(&l, "fanin_job", cmd_text_of(j, "name"));
 			fan_expose_value(x, family[k].name, &l, job_value(j, k));
 		}
 	}
@@ -129,7 +116,7 @@ void metrics_put_controller(struct fan_expose *x, const json_t *status)
 {
 	metrics_put_process(x, "controller");
 	fan_expose_family(x, "fanin_controller_plans_total", FAN_COUNTER, "Plans made so far.");
-	fan_expose_value(x, "fanin_controller_plans_total", NULL, number_of(status, "epoch"));
+	fan_expose_value(x, "fanin_controller_plans_total", NULL, cmd_number_of(status, "epoch"));
 	put_nodes(x, json_object_get(status, "nodes"));
 	put_links(x, json_object_get(status, "links"));
 	put_jobs(x, json_object_get(status, "jobs"));

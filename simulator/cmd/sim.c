@@ -32,6 +32,7 @@ struct flags {
 	bool quiet;
 };
 
+#define JSON	  (JSON_INDENT(1) | JSON_REAL_PRECISION(15))
 #define AT(field) offsetof(struct flags, field)
 static const struct args_option options[] = {
 	{"scenario", 0, ARGS_OPERAND, AT(file), 0, 0, NULL, "SCENARIO.json|TOPOLOGY",
@@ -258,16 +259,6 @@ static void print_sweep(const json_t *root)
 	free(g);
 }
 
-static int write_json(const char *file, const json_t *result)
-{
-	size_t flags = JSON_INDENT(1) | JSON_REAL_PRECISION(15);
-	FILE *f = cmd_output("sim", "json", file);
-	int bad = !f || json_dumpf(result, f, flags) || fputc('\n', f) == EOF;
-	if (f)
-		bad |= cmd_output_done(f, "sim", "json", file);
-	return bad ? FAILED : 0;
-}
-
 static int print_layers(const char *name)
 {
 	struct fan_model m;
@@ -296,9 +287,7 @@ static int print_calibrated(const char *file)
 		fprintf(stderr, "fanin sim: --calibrate: %s\n", *why ? why : "out of memory");
 		return WRONG;
 	}
-	int status = write_json("-", scenario);
-	json_decref(scenario);
-	return status;
+	return cmd_write_json("sim", "-", scenario, JSON) ? FAILED : 0;
 }
 
 /* Did some job of some run fail? */
@@ -346,7 +335,7 @@ int cmd_sim(int argc, char **argv)
 		else
 			print_jobs(result);
 	}
-	if (a.json && write_json(a.json, result))
+	if (a.json && cmd_write_json("sim", a.json, json_incref(result), JSON))
 		status = FAILED;
 	if (a.report && fan_page_make("sim", "report", a.report, "sim", result))
 		status = FAILED;

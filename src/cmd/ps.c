@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "args.h"
@@ -49,18 +48,6 @@ static const struct args_command command = {
 
 /* ---- a rank's values; another process has written them ---- */
 
-static const char *text_of(const json_t *r, const char *key)
-{
-	const char *text = json_string_value(json_object_get(r, key));
-	return text ? text : "";
-}
-
-static double number_of(const json_t *r, const char *key)
-{
-	const double x = json_number_value(json_object_get(r, key));
-	return isfinite(x) ? x : 0;
-}
-
 static unsigned long long count_of(const json_t *r, const char *key)
 {
 	const json_int_t n = json_integer_value(json_object_get(r, key));
@@ -70,7 +57,7 @@ static unsigned long long count_of(const json_t *r, const char *key)
 static bool is_shown(const json_t *r, const char *job, int pid)
 {
 	return json_is_object(r) && !json_is_true(json_object_get(r, "column")) &&
-	       (!*job || !strcmp(text_of(r, "job"), job)) &&
+	       (!*job || !strcmp(cmd_text_of(r, "job"), job)) &&
 	       (!pid || json_integer_value(json_object_get(r, "pid")) == pid);
 }
 
@@ -78,7 +65,7 @@ static bool is_shown(const json_t *r, const char *job, int pid)
 static unsigned place_of(const json_t *r)
 {
 	static const char *const states[] = {"waits", "joins", "failed", "works", "idle"};
-	const char *state = text_of(r, "state");
+	const char *state = cmd_text_of(r, "state");
 	unsigned i = 0;
 
 	while (i < sizeof states / sizeof *states && strcmp(states[i], state))
@@ -89,14 +76,14 @@ static unsigned place_of(const json_t *r)
 static int compare(const void *a, const void *b)
 {
 	const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
-	const double waits = number_of(y, "waited_s") - number_of(x, "waited_s");
+	const double waits = cmd_number_of(y, "waited_s") - cmd_number_of(x, "waited_s");
 	const unsigned i = place_of(x), k = place_of(y);
 	int order = i < k ? -1 : i > k;
 
 	if (!order && fabs(waits) >= 1) /* those that began to wait together are sorted as others */
 		order = waits > 0 ? 1 : -1;
 	if (!order)
-		order = strcmp(text_of(x, "job"), text_of(y, "job"));
+		order = strcmp(cmd_text_of(x, "job"), cmd_text_of(y, "job"));
 	if (!order)
 		order = (int)count_of(x, "rank") - (int)count_of(y, "rank");
 	return order ? order : (int)count_of(x, "pid") - (int)count_of(y, "pid");
@@ -149,14 +136,14 @@ static void put_text(char *cell, const char *text)
 static void put_waits(char *cell, const json_t *r)
 {
 	const json_t *missing = json_object_get(r, "missing");
-	const char *waits = text_of(r, "waits"), *error = text_of(r, "error");
+	const char *waits = cmd_text_of(r, "waits"), *error = cmd_text_of(r, "error");
 	static const char begins[] = "waits for ";
 
 	if (*error)
 		put_text(cell, error);
-	else if (json_array_size(missing) && strcmp(text_of(r, "state"), "works"))
+	else if (json_array_size(missing) && strcmp(cmd_text_of(r, "state"), "works"))
 		put_ranks(cell, missing, json_is_true(json_object_get(r, "by_host")));
-	else if (!strcmp(text_of(r, "state"), "works") || !*waits)
+	else if (!strcmp(cmd_text_of(r, "state"), "works") || !*waits)
 		put_text(cell, "-");
 	else
 		put_text(cell,
@@ -171,7 +158,7 @@ static void put_shares(char *cell, const json_t *parts)
 	snprintf(cell, CELL_BYTES, "-");
 	for (size_t i = 0; count > 1 && i < count && i < SHARES_MAX; i++)
 		used += (size_t)snprintf(cell + used, CELL_BYTES - used, "%s%.0f", i ? "/" : "",
-					 100 * number_of(json_array_get(parts, i), "share"));
+					 100 * cmd_number_of(json_array_get(parts, i), "share"));
 	if (count > SHARES_MAX)
 		snprintf(cell + used, CELL_BYTES - used, "/...");
 }
@@ -191,31 +178,31 @@ static void fill(struct row *row, const json_t *r)
 	const json_t *op = json_array_get(json_object_get(r, "under_way"), 0);
 	const json_t *stats = json_object_get(r, "stats"), *net = json_object_get(r, "stats_net");
 	const unsigned long long open = count_of(r, "open");
-	const double waited = number_of(r, "waited_s"), age = number_of(op, "age_s");
+	const double waited = cmd_number_of(r, "waited_s"), age = cmd_number_of(op, "age_s");
 	char rate[CELL_BYTES];
 
 	for (unsigned i = 0; i < CELLS; i++)
 		snprintf(row->cell[i], CELL_BYTES, "-");
-	put_text(row->cell[HOST], text_of(r, "host"));
-	put_text(row->cell[JOB], text_of(r, "job"));
+	put_text(row->cell[HOST], cmd_text_of(r, "host"));
+	put_text(row->cell[JOB], cmd_text_of(r, "job"));
 	snprintf(row->cell[RANK], CELL_BYTES, "%llu/%llu", count_of(r, "rank"),
 		 count_of(r, "ranks"));
 	snprintf(row->cell[PID], CELL_BYTES, "%llu", count_of(r, "pid"));
-	put_text(row->cell[STATE], text_of(r, "state"));
+	put_text(row->cell[STATE], cmd_text_of(r, "state"));
 	put_waits(row->cell[WAITS], r);
 	put_shares(row->cell[SHARE], json_object_get(r, "parts"));
-	put_bytes(rate, number_of(r, "rate"));
+	put_bytes(rate, cmd_number_of(r, "rate"));
 	snprintf(row->cell[RATE], CELL_BYTES, "%.280s/s", rate);
 	snprintf(row->cell[RETRANS], CELL_BYTES, "%llu",
 		 count_of(net ? net : stats, "retransmits"));
 	if (!op)
 		return;
 	char more[32] = "", name[CELL_BYTES];
-	put_text(name, text_of(op, "kind"));
+	put_text(name, cmd_text_of(op, "kind"));
 	if (open > 1)
 		snprintf(more, sizeof more, " +%llu", open - 1);
 	snprintf(row->cell[OPERATION], CELL_BYTES, "%.200s%s", name, more);
-	put_bytes(row->cell[BYTES], number_of(op, "bytes"));
+	put_bytes(row->cell[BYTES], cmd_number_of(op, "bytes"));
 	put_time(row->cell[AGE], waited > age ? waited : age);
 }
 
@@ -292,7 +279,7 @@ static bool merge_line(json_t *found, const char *line)
 		json_t *r = json_array_get(ranks, i);
 		if (!json_is_object(r))
 			continue;
-		json_object_set_new(r, "host", json_string(text_of(one, "host")));
+		json_object_set_new(r, "host", json_string(cmd_text_of(one, "host")));
 		json_array_append(json_object_get(found, "ranks"), r);
 	}
 	json_array_extend(json_object_get(found, "silent"), json_object_get(one, "silent"));
@@ -335,7 +322,7 @@ static void print_aggregator(FILE *f, const json_t *a)
 	const json_t *jobs = json_object_get(a, "jobs"), *inside = json_object_get(a, "inside");
 	char at[CELL_BYTES], in[CELL_BYTES] = "-", job[CELL_BYTES], state[CELL_BYTES];
 
-	put_text(at, text_of(a, "at"));
+	put_text(at, cmd_text_of(a, "at"));
 	if (json_is_integer(inside) && json_integer_value(inside) >= 0)
 		snprintf(in, sizeof in, "rank %llu",
 			 (unsigned long long)json_integer_value(inside));
@@ -343,15 +330,15 @@ static void print_aggregator(FILE *f, const json_t *a)
 		const json_t *j = json_array_get(jobs, i);
 		const json_t *missing = json_object_get(j, "missing");
 		char waits[CELL_BYTES] = "-", who[CELL_BYTES] = "-", age[CELL_BYTES] = "-";
-		put_text(job, text_of(j, "job"));
-		put_text(state, text_of(j, "state"));
+		put_text(job, cmd_text_of(j, "job"));
+		put_text(state, cmd_text_of(j, "state"));
 		if (json_array_size(missing))
 			put_ranks(waits, missing, json_is_true(json_object_get(j, "by_host")));
 		if (json_array_size(json_object_get(j, "waits")) && json_array_size(missing))
 			put_ranks(who, json_object_get(j, "waits"),
 				  json_is_true(json_object_get(j, "by_host")));
 		if (json_object_get(j, "age_s"))
-			put_time(age, number_of(j, "age_s"));
+			put_time(age, cmd_number_of(j, "age_s"));
 		fprintf(f, "%-22s %-9s %-24s %-8s %5llu %5llu %7s  %-24s  %s\n", at, in, job, state,
 			count_of(j, "operations"), count_of(j, "open"), age, waits, who);
 	}
@@ -375,11 +362,9 @@ static void print_aggregators(FILE *f, const json_t *all)
 /* At the top of the terminal, as much as it has room for. */
 static void draw(const char *text)
 {
-	struct winsize w = {.ws_row = 24, .ws_col = 80};
+	const struct winsize w = top_live_size();
 	unsigned row = 0;
 
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) || !w.ws_row || !w.ws_col)
-		w = (struct winsize){.ws_row = 24, .ws_col = 80};
 	printf("\033[H");
 	for (const char *end; (end = strchr(text, '\n')) && row < w.ws_row; text = end + 1)
 		printf("%s%.*s\033[K", row++ ? "\r\n" : "",
@@ -412,16 +397,6 @@ static int print_once(struct top_live *live, const json_t *found)
 	return fflush(stdout) ? -1 : 0;
 }
 
-static int write_found(const json_t *found, const char *file)
-{
-	FILE *f = cmd_output("top", "json", file);
-
-	if (!f)
-		return -1;
-	const int e = json_dumpf(found, f, JSON_INDENT(2)) || fputc('\n', f) == EOF;
-	return cmd_output_done(f, "top", "json", file) || e ? -1 : 0;
-}
-
 int ps_top(int interval_s, bool once, const char *json)
 {
 	const bool out = !strcmp(json, "-");
@@ -436,7 +411,7 @@ int ps_top(int interval_s, bool once, const char *json)
 		if (found)
 			ps_complete(found);
 		if (found && *json)
-			e = write_found(found, json);
+			e = cmd_write_json("top", json, json_incref(found), JSON_INDENT(2));
 		if (found && !e && !out)
 			e = print_once(live, found);
 		json_decref(found);
@@ -480,7 +455,7 @@ static void keep(json_t *found, const struct ps_args *a)
 	for (size_t i = json_array_size(ranks); i > 0; i--) {
 		const json_t *r = json_array_get(ranks, i - 1);
 		const bool wanted =
-			(!*a->job || !strcmp(text_of(r, "job"), a->job)) &&
+			(!*a->job || !strcmp(cmd_text_of(r, "job"), a->job)) &&
 			(!a->pid || json_integer_value(json_object_get(r, "pid")) == a->pid);
 		if (!wanted)
 			json_array_remove(ranks, i - 1);

@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 
 #include "cmd/metrics/metrics_jobs.h"
 #include "core/wire/ctlmsg.h"
@@ -42,6 +43,9 @@ void top_live_close(struct top_live *l);
  */
 void top_live_take(struct top_live *l, uint64_t now_ns, struct metrics_jobs *jobs,
 		   const json_t *ranks);
+
+/* The size of the terminal; 24 lines of 80 columns if it is not known. */
+struct winsize top_live_size(void);
 
 /* Draw it. */
 void top_live_draw(struct top_live *l);

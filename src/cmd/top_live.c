@@ -393,12 +393,19 @@ void top_live_print(const struct top_live *l, FILE *f, unsigned lines, unsigned 
 	fprintf(f, "\033[J");
 }
 
-void top_live_draw(struct top_live *l)
+struct winsize top_live_size(void)
 {
-	struct winsize w = {.ws_row = 24, .ws_col = 80};
+	struct winsize w;
 
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) || !w.ws_row || !w.ws_col)
 		w = (struct winsize){.ws_row = 24, .ws_col = 80};
+	return w;
+}
+
+void top_live_draw(struct top_live *l)
+{
+	const struct winsize w = top_live_size();
+
 	top_live_print(l, stdout, w.ws_row, w.ws_col);
 	fflush(stdout);
 }

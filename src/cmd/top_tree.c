@@ -15,21 +15,9 @@
 
 #define INDENT 2
 
-static const char *text_of(const json_t *o, const char *key)
-{
-	const char *text = json_string_value(json_object_get(o, key));
-
-	return text ? text : "";
-}
-
 static long long number_of(const json_t *o, const char *key)
 {
 	return (long long)json_integer_value(json_object_get(o, key));
-}
-
-static double real_of(const json_t *o, const char *key)
-{
-	return json_number_value(json_object_get(o, key));
 }
 
 static void print_nodes(const json_t *nodes)
@@ -38,13 +26,13 @@ static void print_nodes(const json_t *nodes)
 	       "since_s", "at", "routes", "packets", "hits", "passed", "drops");
 	for (size_t i = 0; i < json_array_size(nodes); i++) {
 		const json_t *n = json_array_get(nodes, i), *h = json_object_get(n, "health");
-		if (strcmp(text_of(n, "kind"), "worker") == 0)
+		if (strcmp(cmd_text_of(n, "kind"), "worker") == 0)
 			continue;
 		printf("%-7s %-16s %-6s %9.1f %-22s %6lld %12lld %12lld %10lld %10lld\n",
-		       text_of(n, "kind"), text_of(n, "name"), text_of(n, "state"),
-		       real_of(n, "since_s"), text_of(n, "listen"), number_of(n, "routes"),
-		       number_of(h, "packets"), number_of(h, "hits"), number_of(h, "passed"),
-		       number_of(h, "drops"));
+		       cmd_text_of(n, "kind"), cmd_text_of(n, "name"), cmd_text_of(n, "state"),
+		       cmd_number_of(n, "since_s"), cmd_text_of(n, "listen"),
+		       number_of(n, "routes"), number_of(h, "packets"), number_of(h, "hits"),
+		       number_of(h, "passed"), number_of(h, "drops"));
 	}
 }
 
@@ -53,18 +41,18 @@ static void print_links(const json_t *links)
 {
 	for (size_t i = 0; i < json_array_size(links); i++) {
 		const json_t *l = json_array_get(links, i);
-		bool down = strcmp(text_of(l, "state"), "down") == 0;
+		bool down = strcmp(cmd_text_of(l, "state"), "down") == 0;
 		if (down)
 			printf("link    %s-%s is down for %.1f s, %lld times of late",
-			       text_of(l, "a"), text_of(l, "b"), real_of(l, "since_s"),
-			       number_of(l, "flaps"));
+			       cmd_text_of(l, "a"), cmd_text_of(l, "b"),
+			       cmd_number_of(l, "since_s"), number_of(l, "flaps"));
 		if (down && json_object_get(l, "back_in_s"))
-			printf("; used again in %.1f s", real_of(l, "back_in_s"));
+			printf("; used again in %.1f s", cmd_number_of(l, "back_in_s"));
 		if (down)
 			printf("\n");
-		if (real_of(l, "load_gbps") > 0)
-			printf("link    %s-%s: others use %.4g Gb/s\n", text_of(l, "a"),
-			       text_of(l, "b"), real_of(l, "load_gbps"));
+		if (cmd_number_of(l, "load_gbps") > 0)
+			printf("link    %s-%s: others use %.4g Gb/s\n", cmd_text_of(l, "a"),
+			       cmd_text_of(l, "b"), cmd_number_of(l, "load_gbps"));
 	}
 }
 
@@ -80,8 +68,8 @@ static struct branch branch_of(const json_t *entries, const char *at, const char
 
 	for (size_t i = 0; i < json_array_size(entries); i++) {
 		const json_t *e = json_array_get(entries, i);
-		if (strcmp(text_of(e, "at"), at) != 0 || strcmp(text_of(e, "next"), next) != 0 ||
-		    number_of(e, "depth") != depth)
+		if (strcmp(cmd_text_of(e, "at"), at) != 0 ||
+		    strcmp(cmd_text_of(e, "next"), next) != 0 || number_of(e, "depth") != depth)
 			continue;
 		long long ranks = number_of(e, "ranks");
 		b.ranks += ranks;
@@ -98,8 +86,8 @@ static bool is_first(const json_t *entries, size_t index)
 
 	for (size_t i = 0; i < index; i++) {
 		const json_t *o = json_array_get(entries, i);
-		if (strcmp(text_of(o, "at"), text_of(e, "at")) == 0 &&
-		    strcmp(text_of(o, "next"), text_of(e, "next")) == 0 &&
+		if (strcmp(cmd_text_of(o, "at"), cmd_text_of(e, "at")) == 0 &&
+		    strcmp(cmd_text_of(o, "next"), cmd_text_of(e, "next")) == 0 &&
 		    number_of(o, "depth") == number_of(e, "depth"))
 			return false;
 	}
@@ -113,9 +101,9 @@ static void print_below(const json_t *entries, const char *next, long long depth
 		return;
 	for (size_t i = 0; i < json_array_size(entries); i++) {
 		const json_t *e = json_array_get(entries, i);
-		const char *at = text_of(e, "at");
-		if (strcmp(text_of(e, "next"), next) != 0 || number_of(e, "depth") != depth + 1 ||
-		    !is_first(entries, i))
+		const char *at = cmd_text_of(e, "at");
+		if (strcmp(cmd_text_of(e, "next"), next) != 0 ||
+		    number_of(e, "depth") != depth + 1 || !is_first(entries, i))
 			continue;
 		struct branch b = branch_of(entries, at, next, depth + 1);
 		printf("%*s%s", (int)(depth + 2) * INDENT, "", at);
@@ -133,10 +121,10 @@ static void print_below(const json_t *entries, const char *next, long long depth
 static void print_part(const json_t *p)
 {
 	printf("  part %lld: %.2f %%, route %lld (%s), %lld of %lld ranks on it\n",
-	       number_of(p, "number"), 100 * real_of(p, "share"), number_of(p, "route"),
-	       text_of(p, "state"), number_of(p, "moved"), number_of(p, "ranks"));
-	printf("%*s%s\n", INDENT, "", text_of(p, "server"));
-	print_below(json_object_get(p, "entries"), text_of(p, "server"), 0);
+	       number_of(p, "number"), 100 * cmd_number_of(p, "share"), number_of(p, "route"),
+	       cmd_text_of(p, "state"), number_of(p, "moved"), number_of(p, "ranks"));
+	printf("%*s%s\n", INDENT, "", cmd_text_of(p, "server"));
+	print_below(json_object_get(p, "entries"), cmd_text_of(p, "server"), 0);
 }
 
 static void print_jobs(const json_t *jobs)
@@ -144,22 +132,12 @@ static void print_jobs(const json_t *jobs)
 	for (size_t i = 0; i < json_array_size(jobs); i++) {
 		const json_t *j = json_array_get(jobs, i), *parts = json_object_get(j, "parts");
 		printf("\njob %s: %lld of %lld ranks, %s, %.4g Gb/s planned\n  %s\n",
-		       text_of(j, "name"), number_of(j, "joined"), number_of(j, "ranks"),
+		       cmd_text_of(j, "name"), number_of(j, "joined"), number_of(j, "ranks"),
 		       json_is_true(json_object_get(j, "ready")) ? "ready" : "not ready",
-		       real_of(j, "planned_gbps"), text_of(j, "why"));
+		       cmd_number_of(j, "planned_gbps"), cmd_text_of(j, "why"));
 		for (size_t k = 0; k < json_array_size(parts); k++)
 			print_part(json_array_get(parts, k));
 	}
-}
-
-static int write_status(const json_t *status, const char *path)
-{
-	FILE *f = cmd_output("top", "json", path);
-	int e = f ? json_dumpf(status, f, JSON_INDENT(1)) : -1;
-
-	if (f && cmd_output_done(f, "top", "json", path))
-		e = -1;
-	return e ? 1 : 0;
 }
 
 static int show(const struct top_tree_args *a)
@@ -179,17 +157,17 @@ static int show(const struct top_tree_args *a)
 		if (isatty(STDOUT_FILENO) && !a->once)
 			printf("\033[H\033[J");
 		printf("controller of %s: %s, %lld plans made, up for %.1f s\n",
-		       text_of(status, "topology"), text_of(status, "algorithm"),
-		       number_of(status, "epoch"), real_of(status, "up_s"));
+		       cmd_text_of(status, "topology"), cmd_text_of(status, "algorithm"),
+		       number_of(status, "epoch"), cmd_number_of(status, "up_s"));
 		print_nodes(json_object_get(status, "nodes"));
 		print_links(json_object_get(status, "links"));
 		print_jobs(json_object_get(status, "jobs"));
 		fflush(stdout);
 	}
 	if (a->json[0])
-		e = write_status(status, a->json);
+		e = cmd_write_json("top", a->json, json_incref(status), JSON_INDENT(1));
 	json_decref(status);
-	return e;
+	return e ? 1 : 0;
 }
 
 int top_tree(const struct top_tree_args *a)

@@ -258,10 +258,5 @@ int bench_write_json(const struct bench_options *o, const struct fanin_stats *s,
 	json_t *root =
 		json_pack("{s:s, s:o, s:o, s:O, s:o}", "version", fanin_version(), "settings",
 			  settings_json(o), "results", rows, "ranks", rank_stats, "parts", parts);
-	FILE *f = cmd_output("bench", "json", o->json);
-	int e = f && root ? json_dumpf(root, f, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : -1;
-	if (f && cmd_output_done(f, "bench", "json", o->json))
-		e = -1;
-	json_decref(root);
-	return e;
+	return cmd_write_json("bench", o->json, root, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
 }

@@ -297,6 +297,7 @@ static json_t *finding_json(const struct doctor_finding *f)
 	return j;
 }
 
+/* The exit status. */
 static int write_json(const struct doctor *d, const char *verdict, bool bad)
 {
 	json_t *checks = json_array();
@@ -305,13 +306,7 @@ static int write_json(const struct doctor *d, const char *verdict, bool bad)
 		json_array_append_new(checks, finding_json(&d->finding[i]));
 	json_t *root = json_pack("{s:s, s:b, s:o, s:o}", "verdict", verdict, "fails", bad, "switch",
 				 d->resolved ? json_string(d->at) : json_null(), "checks", checks);
-	FILE *f = cmd_output("doctor", "json", d->args.json);
-	int e = !f || json_dumpf(root, f, JSON_INDENT(2)) || fputc('\n', f) == EOF ? -1 : 0;
-
-	if (f && cmd_output_done(f, "doctor", "json", d->args.json))
-		e = -1;
-	json_decref(root);
-	return e;
+	return cmd_write_json("doctor", d->args.json, root, JSON_INDENT(2));
 }
 
 /* Rank 0 prints everything; the first rank of each other host, once known, what is wrong there; the

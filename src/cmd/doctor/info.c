@@ -287,16 +287,6 @@ static void tell_sums(struct info *t, const struct fan_config *c)
 	json_object_set_new(t->root, "sums", sums);
 }
 
-static int write_json(const struct info *t)
-{
-	FILE *f = cmd_output("info", "json", t->a->json);
-	int e = !f || json_dumpf(t->root, f, JSON_INDENT(1)) || fputc('\n', f) == EOF ? -1 : 0;
-
-	if (f && cmd_output_done(f, "info", "json", t->a->json))
-		e = -1;
-	return e;
-}
-
 int cmd_info(int argc, char **argv)
 {
 	static struct info t;
@@ -313,7 +303,10 @@ int cmd_info(int argc, char **argv)
 	tell_sums(&t, &c);
 	json_object_set_new(t.root, "options", t.options);
 	json_object_set_new(t.root, "good", json_boolean(t.good));
-	int e = a.json[0] ? write_json(&t) : 0;
-	json_decref(t.root);
+	int e = 0;
+	if (a.json[0])
+		e = cmd_write_json("info", a.json, t.root, JSON_INDENT(1));
+	else
+		json_decref(t.root);
 	return e || !t.good;
 }
