@@ -131,11 +131,7 @@ static int allow_all(struct port *t)
 	if (getifaddrs(&all))
 		return -errno;
 	for (struct ifaddrs *a = all; a && !e; a = a->ifa_next) {
-		if (!a->ifa_addr)
-			continue;
-		socklen_t len = a->ifa_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-								   : sizeof(struct sockaddr_in);
-		fan_peer p = fan_peer_from_sockaddr(a->ifa_addr, len);
+		const fan_peer p = fan_peer_of_interface(a);
 		if (p.addr[0] | p.addr[1])
 			e = allow(t, p.addr);
 	}

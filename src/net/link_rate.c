@@ -48,15 +48,8 @@ int32_t fan_link_rate_of(const char *folder)
 
 static bool is_at(const struct ifaddrs *i, const fan_peer *local)
 {
-	if (!i->ifa_addr || (i->ifa_flags & IFF_LOOPBACK))
-		return false;
-	int family = i->ifa_addr->sa_family;
-	if (family != AF_INET && family != AF_INET6)
-		return false;
-	socklen_t bytes =
-		family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-	fan_peer own = fan_peer_from_sockaddr(i->ifa_addr, bytes);
-	return !memcmp(own.addr, local->addr, sizeof own.addr);
+	const fan_peer own = fan_peer_of_interface(i);
+	return !(i->ifa_flags & IFF_LOOPBACK) && !memcmp(own.addr, local->addr, sizeof own.addr);
 }
 
 /* The interface that has the address by which `at` is reached: of an address of this host it is not

@@ -37,6 +37,17 @@ fan_peer fan_peer_from_sockaddr(const struct sockaddr *sa, socklen_t len)
 	return p;
 }
 
+fan_peer fan_peer_of_interface(const struct ifaddrs *i)
+{
+	static const fan_peer none;
+
+	if (!i->ifa_addr)
+		return none;
+	return fan_peer_from_sockaddr(i->ifa_addr, i->ifa_addr->sa_family == AF_INET
+							   ? sizeof(struct sockaddr_in)
+							   : sizeof(struct sockaddr_in6));
+}
+
 int fan_peer_family(const fan_peer *p)
 {
 	return memcmp(p->addr, mapped, sizeof mapped) == 0 ? AF_INET : AF_INET6;
@@ -265,14 +276,8 @@ static unsigned interface_of(const fan_peer *local)
 	if (getifaddrs(&list))
 		return 0;
 	for (const struct ifaddrs *i = list; i && !index; i = i->ifa_next) {
-		if (!i->ifa_addr ||
-		    (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6))
-			continue;
-		socklen_t len = i->ifa_addr->sa_family == AF_INET ? sizeof(struct sockaddr_in)
-								  : sizeof(struct sockaddr_in6);
-		fan_peer p = fan_peer_from_sockaddr(i->ifa_addr, len);
-		if (memcmp(p.addr, local->addr, sizeof p.addr) == 0 &&
-		    (!local->scope || local->scope == p.scope))
+		fan_peer p = fan_peer_of_interface(i);
+		if (fan_peer_same_host(&p, local) && (!local->scope || local->scope == p.scope))
 			index = if_nametoindex(i->ifa_name);
 	}
 	freeifaddrs(list);

@@ -17,11 +17,6 @@
 #define MAPPED_BITS  96 /* before an IPv4 address */
 #define ALL_BITS     128
 
-static socklen_t bytes_of(const struct sockaddr *at)
-{
-	return at->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-}
-
 /* An address that other hosts may reach: none that holds for one link only. */
 static bool is_usable(const struct ifaddrs *i, int family)
 {
@@ -65,15 +60,17 @@ static int32_t rate_of(const char *name)
 	return fan_link_rate_of(folder);
 }
 
-static unsigned prefix_of(const struct ifaddrs *i)
+unsigned fan_rails_prefix(const struct ifaddrs *i)
 {
-	unsigned bits = i->ifa_addr->sa_family == AF_INET ? MAPPED_BITS : 0;
+	const bool four = i->ifa_addr->sa_family == AF_INET;
+	const socklen_t bytes = four ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+	unsigned bits = four ? MAPPED_BITS : 0;
 	struct sockaddr_storage ss = {0};
 	if (!i->ifa_netmask)
 		return ALL_BITS;
-	memcpy(&ss, i->ifa_netmask, bytes_of(i->ifa_addr));
+	memcpy(&ss, i->ifa_netmask, bytes);
 	ss.ss_family = i->ifa_addr->sa_family; /* which some leave out */
-	const fan_peer mask = fan_peer_from_sockaddr((struct sockaddr *)&ss, bytes_of(i->ifa_addr));
+	const fan_peer mask = fan_peer_from_sockaddr((struct sockaddr *)&ss, bytes);
 	const uint8_t *at = (const uint8_t *)mask.addr;
 	while (bits < ALL_BITS && at[bits / 8] << bits % 8 & 0x80)
 		bits++;
@@ -84,9 +81,7 @@ static unsigned prefix_of(const struct ifaddrs *i)
 static const struct ifaddrs *owner(const struct ifaddrs *all, const fan_peer *at)
 {
 	for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
-		if (!i->ifa_addr || i->ifa_addr->sa_family != fan_peer_family(at))
-			continue;
-		const fan_peer own = fan_peer_from_sockaddr(i->ifa_addr, bytes_of(i->ifa_addr));
+		const fan_peer own = fan_peer_of_interface(i);
 		if (fan_peer_same_host(&own, at))
 			return i;
 	}
@@ -117,9 +112,8 @@ unsigned fan_rails_beside(const fan_peer *first, struct fan_rail *rails, unsigne
 			continue;
 		const int32_t mbps = rate_of(i->ifa_name);
 		if (!mbps || mbps >= least)
-			rails[count++] = (struct fan_rail){
-				fan_peer_from_sockaddr(i->ifa_addr, bytes_of(i->ifa_addr)),
-				prefix_of(i), mbps};
+			rails[count++] = (struct fan_rail){fan_peer_of_interface(i),
+							   fan_rails_prefix(i), mbps};
 	}
 	freeifaddrs(all);
 	return count;

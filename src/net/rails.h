@@ -9,6 +9,8 @@
 
 #include "core/base/out.h"
 
+struct ifaddrs;
+
 struct fan_rail {
 	fan_peer at;	      /* its address, without a port */
 	unsigned prefix_bits; /* of these 128: what all of its network share */
@@ -19,6 +21,10 @@ struct fan_rail {
  * many, at most `max`.  Cards of less than 1 / FAN_RAILS_SLOW of its rate are left out. */
 #define FAN_RAILS_SLOW 8
 unsigned fan_rails_beside(const fan_peer *first, struct fan_rail *rails, unsigned max);
+
+/* The bits of the interface's address that all of its network share, of the 128 of a fan_peer; 128
+ * where that is not known. */
+unsigned fan_rails_prefix(const struct ifaddrs *i);
 
 /* Are `a` and `b` in one network of `prefix_bits`? */
 bool fan_rails_are_near(const fan_peer *a, const fan_peer *b, unsigned prefix_bits);

@@ -34,6 +34,10 @@
 fan_peer fan_peer_from_sockaddr(const struct sockaddr *sa, socklen_t len);
 socklen_t fan_peer_to_sockaddr(const fan_peer *p, int family, struct sockaddr_storage *ss);
 
+/* The address of an interface, as getifaddrs(3) tells it; none if it is of another family. */
+struct ifaddrs;
+fan_peer fan_peer_of_interface(const struct ifaddrs *i);
+
 /* As fan_peer_to_sockaddr, for an IPv6 socket that also serves IPv4: any address. */
 socklen_t fan_peer_to_mapped(const fan_peer *p, struct sockaddr_storage *ss);
 

@@ -4,7 +4,6 @@
  * It also shows whether multicast results arrive here, which the switch tests for each job. */
 #include <fanin.h>
 #include <ifaddrs.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include "doctor.h"
 #include "lib/base/rendezvous.h"
 #include "net/clock.h"
+#include "net/rails.h"
 
 #define RANKS	   2
 #define COUNT	   65536 /* float32 elements */
@@ -98,18 +98,9 @@ static bool is_near(const struct doctor *d)
 	if (getifaddrs(&list))
 		return true; /* not known: give no advice about routers */
 	for (const struct ifaddrs *i = list; i && !near; i = i->ifa_next) {
-		if (!i->ifa_addr || !i->ifa_netmask ||
-		    i->ifa_addr->sa_family != fan_peer_family(&d->sw))
-			continue;
-		bool v4 = i->ifa_addr->sa_family == AF_INET;
-		socklen_t len = v4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-		fan_peer here = fan_peer_from_sockaddr(i->ifa_addr, len);
-		struct sockaddr_storage ss = {0};
-		memcpy(&ss, i->ifa_netmask, len);
-		ss.ss_family = i->ifa_addr->sa_family; /* some masks have none */
-		fan_peer mask = fan_peer_from_sockaddr((struct sockaddr *)&ss, len);
-		near = ((here.addr[0] ^ d->sw.addr[0]) & mask.addr[0]) == 0 &&
-		       ((here.addr[1] ^ d->sw.addr[1]) & mask.addr[1]) == 0;
+		const fan_peer here = fan_peer_of_interface(i);
+		near = !fan_peer_is_none(&here) &&
+		       fan_rails_are_near(&here, &d->sw, fan_rails_prefix(i));
 	}
 	freeifaddrs(list);
 	return near;
