@@ -48,22 +48,23 @@ typedef void (*fan_nccl_logger)(int level, unsigned long about, const char *wher
 
 /* ---- what a device is ---- */
 
+#define FAN_NCCL_PROPS_SPEED                                                                       \
+	int speed, port; /* speed in Mb/s */                                                       \
+	float latency;	 /* 0: NCCL takes its own */                                               \
+	int comms_max, recvs_max;
+
 struct fan_nccl_props_v6 {
 	char *name, *pci_path;
 	uint64_t guid;
 	int ptr_support;
-	int speed, port; /* speed in Mb/s */
-	float latency;	 /* 0: NCCL takes its own */
-	int comms_max, recvs_max;
+	FAN_NCCL_PROPS_SPEED
 };
 
 struct fan_nccl_props_v7 {
 	char *name, *pci_path;
 	uint64_t guid;
 	int ptr_support;
-	int speed, port;
-	float latency;
-	int comms_max, recvs_max;
+	FAN_NCCL_PROPS_SPEED
 	int device_type, device_version; /* 0: no offload */
 };
 
@@ -71,55 +72,32 @@ struct fan_nccl_props_v8 {
 	char *name, *pci_path;
 	uint64_t guid;
 	int ptr_support, reg_is_global;
-	int speed, port;
-	float latency;
-	int comms_max, recvs_max;
+	FAN_NCCL_PROPS_SPEED
 	int device_type, device_version;
 };
 
-struct fan_nccl_vdevice_v9 {
-	int count, device[4];
-};
+#define FAN_NCCL_PROPS_V9(devices)                                                                 \
+	char *name, *pci_path;                                                                     \
+	uint64_t guid;                                                                             \
+	int ptr_support, reg_is_global, force_flush;                                               \
+	FAN_NCCL_PROPS_SPEED                                                                       \
+	int device_type, device_version;                                                           \
+	struct {                                                                                   \
+		int count, device[devices];                                                        \
+	} virtual;                                                                                 \
+	size_t p2p_bytes_max, coll_bytes_max;
 
 struct fan_nccl_props_v9 { /* and v10 */
-	char *name, *pci_path;
-	uint64_t guid;
-	int ptr_support, reg_is_global, force_flush;
-	int speed, port;
-	float latency;
-	int comms_max, recvs_max;
-	int device_type, device_version;
-	struct fan_nccl_vdevice_v9 virtual;
-	size_t p2p_bytes_max, coll_bytes_max;
+	FAN_NCCL_PROPS_V9(4)
 };
 
 struct fan_nccl_props_v11 {
-	char *name, *pci_path;
-	uint64_t guid;
-	int ptr_support, reg_is_global, force_flush;
-	int speed, port;
-	float latency;
-	int comms_max, recvs_max;
-	int device_type, device_version;
-	struct fan_nccl_vdevice_v9 virtual;
-	size_t p2p_bytes_max, coll_bytes_max;
+	FAN_NCCL_PROPS_V9(4)
 	int multi_request_max;
 };
 
-struct fan_nccl_vdevice_v12 {
-	int count, device[8];
-};
-
 struct fan_nccl_props_v12 {
-	char *name, *pci_path;
-	uint64_t guid;
-	int ptr_support, reg_is_global, force_flush;
-	int speed, port;
-	float latency;
-	int comms_max, recvs_max;
-	int device_type, device_version;
-	struct fan_nccl_vdevice_v12 virtual;
-	size_t p2p_bytes_max, coll_bytes_max;
+	FAN_NCCL_PROPS_V9(8)
 	int multi_request_max;
 	int16_t rail, plane; /* -1: not told */
 };

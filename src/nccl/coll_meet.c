@@ -44,7 +44,6 @@ _Static_assert(sizeof(struct handle) <= FAN_NCCL_HANDLE_BYTES, "a handle fits");
 struct listener {
 	int fd; /* keeps the port for the switch; -1: it has gone */
 	struct handle handle;
-	struct listener *next;
 };
 
 static atomic_int joined; /* communicators of this process */
@@ -92,8 +91,8 @@ int fan_nccl_coll_listen(int dev, void *handle, void **listening)
 	struct handle *h = &l->handle;
 	h->magic = MAGIC;
 	h->named = is_named();
-	if (rail->addr.ss_family == AF_INET)
-		h->addr = ((const struct sockaddr_in *)(const void *)&rail->addr)->sin_addr.s_addr;
+	if (fan_peer_family(&rail->at) == AF_INET)
+		memcpy(&h->addr, (const char *)rail->at.addr + 12, sizeof h->addr);
 	fan_meeting_record(h->host, &nowhere);
 	h->port = keep_port(&l->fd);
 	if (!h->port || getrandom(h->nonce, sizeof h->nonce, 0) != sizeof h->nonce) {

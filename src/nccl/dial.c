@@ -2,8 +2,6 @@
 #include "dial.h"
 
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -17,19 +15,19 @@
 #include "link.h"
 #include "net.h"
 #include "net/clock.h"
+#include "net/udp.h"
 #include "rails.h"
 
-#define MAGIC	    0x314e6166u /* "faN1" */
+#define MAGIC	    0x324e6166u /* "faN2" */
 #define NONCE_BYTES 16
-#define HOST_BYTES  16
 #define BACKLOG	    64
 #define MS	    1000000ull
 
 /* What a handle has. */
 struct handle {
-	uint32_t magic;
-	uint16_t family, port; /* port in network order */
-	uint8_t addr[16], nonce[NONCE_BYTES];
+	uint32_t magic, zero;
+	fan_peer at;
+	uint8_t nonce[NONCE_BYTES];
 	uint64_t attempt; /* of the connecting side; 0: none yet */
 };
 
@@ -53,8 +51,7 @@ struct guest {
 	uint64_t deadline_ns;
 	size_t got;
 	struct hello hello;
-	uint8_t host[HOST_BYTES]; /* its address, without the port */
-	char peer[FAN_NCCL_PEER_BYTES];
+	fan_peer peer;
 };
 
 struct listener {
@@ -66,40 +63,13 @@ struct listener {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of `attempts` */
 static struct attempt attempts[FAN_NCCL_ATTEMPTS_MAX];
 
-static void address_text(char text[FAN_NCCL_PEER_BYTES], const struct sockaddr_storage *at,
-			 socklen_t bytes)
-{
-	char host[INET6_ADDRSTRLEN] = "?", port[8] = "?";
-	getnameinfo((const struct sockaddr *)at, bytes, host, sizeof host, port, sizeof port,
-		    NI_NUMERICHOST | NI_NUMERICSERV);
-	snprintf(text, FAN_NCCL_PEER_BYTES, at->ss_family == AF_INET ? "%s:%s" : "[%s]:%s", host,
-		 port);
-}
-
 /* ---- the side that is connected to ---- */
-
-static void write_handle(void *to, const struct listener *l, const struct sockaddr_storage *at)
-{
-	struct handle h = {.magic = MAGIC, .family = at->ss_family};
-	const struct sockaddr_in *four = (const void *)at;
-	const struct sockaddr_in6 *six = (const void *)at;
-	memcpy(h.nonce, l->nonce, sizeof h.nonce);
-	if (at->ss_family == AF_INET) {
-		h.port = four->sin_port;
-		memcpy(h.addr, &four->sin_addr, sizeof four->sin_addr);
-	} else {
-		h.port = six->sin6_port;
-		memcpy(h.addr, &six->sin6_addr, sizeof six->sin6_addr);
-	}
-	memset(to, 0, FAN_NCCL_HANDLE_BYTES);
-	memcpy(to, &h, sizeof h);
-}
 
 int fan_nccl_listen(int dev, void *handle, void **listening)
 {
 	const struct fan_nccl_rail *rail = fan_nccl_rail(dev);
-	struct sockaddr_storage at = {0};
-	socklen_t bytes = sizeof at;
+	struct sockaddr_storage at;
+	struct handle h = {.magic = MAGIC};
 	*listening = NULL;
 	if (!rail)
 		return fan_nccl_warn(FAN_NCCL_INVALID_ARGUMENT, "there is no device %d", dev);
@@ -108,8 +78,9 @@ int fan_nccl_listen(int dev, void *handle, void **listening)
 		return FAN_NCCL_SYSTEM_ERROR;
 	for (unsigned i = 0; i < FAN_NCCL_GUESTS_MAX; i++)
 		l->guest[i].fd = -1;
-	l->fd = socket(rail->addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (l->fd < 0 || bind(l->fd, (const struct sockaddr *)&rail->addr, rail->addr_bytes) ||
+	socklen_t bytes = fan_peer_to_sockaddr(&rail->at, AF_UNSPEC, &at);
+	l->fd = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (l->fd < 0 || bind(l->fd, (const struct sockaddr *)&at, bytes) ||
 	    listen(l->fd, BACKLOG) || getsockname(l->fd, (struct sockaddr *)&at, &bytes) ||
 	    getrandom(l->nonce, sizeof l->nonce, 0) != sizeof l->nonce) {
 		int e = errno;
@@ -119,7 +90,10 @@ int fan_nccl_listen(int dev, void *handle, void **listening)
 		return fan_nccl_warn(FAN_NCCL_SYSTEM_ERROR, "cannot listen on %s: %s", rail->name,
 				     strerror(e));
 	}
-	write_handle(handle, l, &at);
+	h.at = fan_peer_from_sockaddr((const struct sockaddr *)&at, bytes);
+	memcpy(h.nonce, l->nonce, sizeof h.nonce);
+	memset(handle, 0, FAN_NCCL_HANDLE_BYTES);
+	memcpy(handle, &h, sizeof h);
 	*listening = l;
 	return FAN_NCCL_SUCCESS;
 }
@@ -140,7 +114,7 @@ static struct guest *who_gives_way(struct listener *l)
 		struct guest *g = &l->guest[i];
 		unsigned same = 0;
 		for (unsigned k = 0; k < FAN_NCCL_GUESTS_MAX; k++)
-			same += !memcmp(g->host, l->guest[k].host, sizeof g->host);
+			same += fan_peer_same_host(&g->peer, &l->guest[k].peer);
 		if (same > most || (same == most && g->deadline_ns < found->deadline_ns)) {
 			most = same;
 			found = g;
@@ -159,16 +133,6 @@ static struct guest *place_in(struct listener *l)
 	return g;
 }
 
-static void write_host(uint8_t host[HOST_BYTES], const struct sockaddr_storage *from)
-{
-	const struct sockaddr_in *four = (const void *)from;
-	const struct sockaddr_in6 *six = (const void *)from;
-	if (from->ss_family == AF_INET)
-		memcpy(host, &four->sin_addr, sizeof four->sin_addr);
-	else
-		memcpy(host, &six->sin6_addr, HOST_BYTES);
-}
-
 /* Let in who has come. */
 static void let_in(struct listener *l)
 {
@@ -183,14 +147,14 @@ static void let_in(struct listener *l)
 		memset(place, 0, sizeof *place);
 		place->fd = fd;
 		place->deadline_ns = fan_clock_ns() + FAN_NCCL_HELLO_MS * MS;
-		write_host(place->host, &from);
-		address_text(place->peer, &from, bytes);
+		place->peer = fan_peer_from_sockaddr((const struct sockaddr *)&from, bytes);
 	}
 }
 
 /* Read what a guest says.  True: the nonce. */
 static bool is_known(const struct listener *l, struct guest *g)
 {
+	char peer[FAN_NCCL_PEER_BYTES];
 	ssize_t n = recv(g->fd, (uint8_t *)&g->hello + g->got, sizeof g->hello - g->got, 0);
 	if (n > 0)
 		g->got += (size_t)n;
@@ -208,7 +172,8 @@ static bool is_known(const struct listener *l, struct guest *g)
 		differs |= (uint8_t)(g->hello.nonce[i] ^ l->nonce[i]);
 	if (g->hello.magic == MAGIC && !g->hello.zero && !differs)
 		return true;
-	fan_nccl_info("%s is not of this program: closed", g->peer);
+	fan_nccl_info("%s is not of this program: closed",
+		      fan_peer_text(&g->peer, peer, sizeof peer));
 	dismiss(g);
 	return false;
 }
@@ -222,7 +187,7 @@ int fan_nccl_accept(void *listening, void **link)
 		struct guest *g = &l->guest[i];
 		if (g->fd < 0 || !is_known(l, g))
 			continue;
-		*link = fan_nccl_link_new(g->fd, false, g->peer);
+		*link = fan_nccl_link_new(g->fd, false, &g->peer);
 		g->fd = -1;
 		return *link ? FAN_NCCL_SUCCESS : FAN_NCCL_SYSTEM_ERROR;
 	}
@@ -242,26 +207,6 @@ int fan_nccl_close_listen(void *listening)
 
 /* ---- the side that connects ---- */
 
-static bool read_handle(struct sockaddr_storage *at, socklen_t *bytes, const struct handle *h)
-{
-	struct sockaddr_in *four = (void *)at;
-	struct sockaddr_in6 *six = (void *)at;
-	memset(at, 0, sizeof *at);
-	at->ss_family = h->family;
-	if (h->magic != MAGIC || !h->port)
-		return false;
-	if (h->family == AF_INET) {
-		four->sin_port = h->port;
-		memcpy(&four->sin_addr, h->addr, sizeof four->sin_addr);
-		*bytes = sizeof *four;
-		return true;
-	}
-	six->sin6_port = h->port;
-	memcpy(&six->sin6_addr, h->addr, sizeof six->sin6_addr);
-	*bytes = sizeof *six;
-	return h->family == AF_INET6;
-}
-
 /* A place for one more attempt; one that nobody has asked about in time gives way.  NULL: none. */
 static struct attempt *place(void)
 {
@@ -279,22 +224,24 @@ static struct attempt *place(void)
 }
 
 /* Begin an attempt.  NULL: errno says why it cannot be. */
-static struct attempt *begin(const struct fan_nccl_rail *rail, const struct sockaddr_storage *to,
-			     socklen_t bytes)
+static struct attempt *begin(const struct fan_nccl_rail *rail, const fan_peer *to)
 {
+	struct sockaddr_storage there, here;
+	const socklen_t bytes = fan_peer_to_sockaddr(to, AF_UNSPEC, &there);
+	const socklen_t own = fan_peer_to_sockaddr(&rail->at, there.ss_family, &here);
 	struct attempt *a = place();
 	uint64_t id = fan_clock_nonce();
 	if (!a || !id) {
 		errno = EMFILE;
 		return NULL;
 	}
-	int fd = socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = socket(there.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return NULL;
 	/* From the rail's own address, so that what comes back takes it as well. */
-	if (rail->addr.ss_family == to->ss_family && !fan_nccl_rail_is_beside(rail, to))
-		(void)!bind(fd, (const struct sockaddr *)&rail->addr, rail->addr_bytes);
-	if (connect(fd, (const struct sockaddr *)to, bytes) && errno != EINPROGRESS) {
+	if (own && !fan_nccl_rail_is_beside(rail, to))
+		(void)!bind(fd, (const struct sockaddr *)&here, own);
+	if (connect(fd, (const struct sockaddr *)&there, bytes) && errno != EINPROGRESS) {
 		int e = errno;
 		close(fd);
 		errno = e;
@@ -335,17 +282,14 @@ static int outcome(const struct attempt *a, const struct handle *h)
 /* With the lock held. */
 static int go_on(const struct fan_nccl_rail *rail, struct handle *h, void **link)
 {
-	struct sockaddr_storage to = {0};
-	socklen_t bytes = 0;
 	char peer[FAN_NCCL_PEER_BYTES];
-	if (!read_handle(&to, &bytes, h))
+	if (h->magic != MAGIC || !h->at.port || h->at.port > UINT16_MAX)
 		return fan_nccl_warn(FAN_NCCL_INVALID_ARGUMENT,
 				     "the handle to connect to is none of this plug-in: the other "
 				     "side may have loaded another one");
-	address_text(peer, &to, bytes);
 	struct attempt *a = find(h->attempt);
 	if (!a)
-		a = begin(rail, &to, bytes);
+		a = begin(rail, &h->at);
 	int done = a ? outcome(a, h) : -1, e = errno;
 	h->attempt = a && !done ? a->id : 0;
 	if (!done)
@@ -354,13 +298,14 @@ static int go_on(const struct fan_nccl_rail *rail, struct handle *h, void **link
 		if (a)
 			close(a->fd);
 	} else {
-		*link = fan_nccl_link_new(a->fd, true, peer);
+		*link = fan_nccl_link_new(a->fd, true, &h->at);
 	}
 	if (a)
 		a->id = 0;
 	if (done < 0)
 		return fan_nccl_warn(FAN_NCCL_REMOTE_ERROR, "cannot connect to %s over %s: %s",
-				     peer, rail->name, strerror(e));
+				     fan_peer_text(&h->at, peer, sizeof peer), rail->name,
+				     strerror(e));
 	return *link ? FAN_NCCL_SUCCESS : FAN_NCCL_SYSTEM_ERROR;
 }
 

@@ -2,10 +2,7 @@
 #include "link.h"
 
 #include <assert.h>
-#include <endian.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +11,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "core/wire/wire.h"
 #include "net.h"
+#include "net/lines.h"
+#include "net/udp.h"
 
 #define MAGIC_READY   0x526e6166u /* "fanR" */
 #define MAGIC_MESSAGE 0x4d6e6166u /* "fanM" */
@@ -81,63 +81,26 @@ struct fan_nccl_link {
 	uint8_t out[REQUESTS * READY_MAX]; /* receives to tell */
 };
 
-static void put32(uint8_t *to, uint32_t v)
-{
-	v = htole32(v);
-	memcpy(to, &v, sizeof v);
-}
-
-static void put64(uint8_t *to, uint64_t v)
-{
-	v = htole64(v);
-	memcpy(to, &v, sizeof v);
-}
-
-static uint32_t get32(const uint8_t *from)
-{
-	uint32_t v;
-	memcpy(&v, from, sizeof v);
-	return le32toh(v);
-}
-
-static uint64_t get64(const uint8_t *from)
-{
-	uint64_t v;
-	memcpy(&v, from, sizeof v);
-	return le64toh(v);
-}
-
-int fan_nccl_alive_ms(void)
+static int alive_ms(void)
 {
 	const char *text = secure_getenv("FANIN_ALIVE_MS");
-	char *end;
-	long ms = text && *text ? strtol(text, &end, 10) : 0;
+	long ms = text ? strtol(text, NULL, 10) : 0;
 	return ms > 0 && ms <= ALIVE_MS_MAX ? (int)ms : FAN_NCCL_ALIVE_MS_DEFAULT;
 }
 
-static void set(int fd, int level, int name, int value)
-{
-	(void)setsockopt(fd, level, name, &value, sizeof value);
-}
-
-struct fan_nccl_link *fan_nccl_link_new(int fd, bool sends, const char *peer)
+struct fan_nccl_link *fan_nccl_link_new(int fd, bool sends, const fan_peer *peer)
 {
 	struct fan_nccl_link *l = calloc(1, sizeof *l);
 	if (!l) {
 		close(fd);
 		return NULL;
 	}
-	int alive_ms = fan_nccl_alive_ms(), third_s = alive_ms / 3000 ? alive_ms / 3000 : 1;
+	const int ms = alive_ms(), third_s = ms / 3000 ? ms / 3000 : 1;
 	pthread_mutex_init(&l->lock, NULL);
 	l->fd = fd;
 	l->sends = sends;
-	snprintf(l->peer, sizeof l->peer, "%s", peer);
-	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, third_s);
-	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, third_s);
-	set(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
-	set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, alive_ms);
+	fan_peer_text(peer, l->peer, sizeof l->peer);
+	fan_lines_notice_loss(fd, third_s, third_s, 3, ms);
 	return l;
 }
 
@@ -195,9 +158,9 @@ static bool take_offer(struct fan_nccl_link *l)
 	size_t here = l->stage_end - l->stage_at;
 	if (here < READY_BYTES)
 		return false;
-	uint32_t number = get32(p + 4), pieces = get32(p + 8);
-	if (get32(p) != MAGIC_READY || !pieces || pieces > FAN_NCCL_PIECES_MAX || get32(p + 12) ||
-	    l->offer[number % REQUESTS].left) {
+	uint32_t number = fan_get32(p + 4), pieces = fan_get32(p + 8);
+	if (fan_get32(p) != MAGIC_READY || !pieces || pieces > FAN_NCCL_PIECES_MAX ||
+	    fan_get32(p + 12) || l->offer[number % REQUESTS].left) {
 		stranger(l);
 		return false;
 	}
@@ -209,8 +172,8 @@ static bool take_offer(struct fan_nccl_link *l)
 	o->pieces = o->left = pieces;
 	p += READY_BYTES;
 	for (unsigned i = 0; i < pieces; i++, p += PIECE_BYTES) {
-		o->piece[i].tag = (int)get32(p);
-		o->piece[i].room = get64(p + 8);
+		o->piece[i].tag = (int)fan_get32(p);
+		o->piece[i].room = fan_get64(p + 8);
 	}
 	l->stage_at += READY_BYTES + pieces * PIECE_BYTES;
 	l->offered[l->offer_count++] = (uint8_t)(number % REQUESTS);
@@ -340,11 +303,12 @@ static bool begin_message(struct fan_nccl_link *l)
 	const uint8_t *p = l->stage + l->stage_at;
 	if (l->stage_end - l->stage_at < HEAD_BYTES)
 		return false;
-	struct request *r = &l->request[get32(p + 4) % REQUESTS];
-	uint32_t piece = get32(p + 8);
-	uint64_t bytes = get64(p + 16);
-	if (get32(p) != MAGIC_MESSAGE || get32(p + 12) || !r->link || r->number != get32(p + 4) ||
-	    piece >= r->pieces || r->piece[piece].taken || bytes > r->piece[piece].room) {
+	struct request *r = &l->request[fan_get32(p + 4) % REQUESTS];
+	uint32_t piece = fan_get32(p + 8);
+	uint64_t bytes = fan_get64(p + 16);
+	if (fan_get32(p) != MAGIC_MESSAGE || fan_get32(p + 12) || !r->link ||
+	    r->number != fan_get32(p + 4) || piece >= r->pieces || r->piece[piece].taken ||
+	    bytes > r->piece[piece].room) {
 		stranger(l);
 		return false;
 	}
@@ -439,10 +403,10 @@ static int send_locked(struct fan_nccl_link *l, const void *data, size_t bytes, 
 	r->pieces = r->left = 1;
 	r->piece[0].data = (uint8_t *)(uintptr_t)data;
 	r->piece[0].bytes = bytes;
-	put32(r->head, MAGIC_MESSAGE);
-	put32(r->head + 4, o->number);
-	put32(r->head + 8, (uint32_t)(p - o->piece));
-	put64(r->head + 16, bytes);
+	fan_put32(r->head, MAGIC_MESSAGE);
+	fan_put32(r->head + 4, o->number);
+	fan_put32(r->head + 8, (uint32_t)(p - o->piece));
+	fan_put64(r->head + 16, bytes);
 	use_piece(l, o, p);
 	l->queue[l->queue_count++] = (uint8_t)(r - l->request);
 	push(l);
@@ -478,14 +442,14 @@ static int recv_locked(struct fan_nccl_link *l, int pieces, void *const *data, c
 	r->pieces = r->left = (unsigned)pieces;
 	uint8_t *p = l->out + l->out_end;
 	memset(p, 0, bytes);
-	put32(p, MAGIC_READY);
-	put32(p + 4, r->number);
-	put32(p + 8, r->pieces);
+	fan_put32(p, MAGIC_READY);
+	fan_put32(p + 4, r->number);
+	fan_put32(p + 8, r->pieces);
 	p += READY_BYTES;
 	for (int i = 0; i < pieces; i++, p += PIECE_BYTES) {
 		r->piece[i] = (struct piece){.data = data[i], .room = room[i]};
-		put32(p, (uint32_t)tag[i]);
-		put64(p + 8, room[i]);
+		fan_put32(p, (uint32_t)tag[i]);
+		fan_put64(p + 8, room[i]);
 	}
 	l->out_end += bytes;
 	l->waiting++;

@@ -24,17 +24,18 @@
 #include <stddef.h>
 
 #include "abi.h"
+#include "core/base/out.h"
 
 #define FAN_NCCL_PIECES_MAX	  8	     /* of one receive */
 #define FAN_NCCL_MESSAGE_MAX	  (1u << 30) /* bytes of a message */
-#define FAN_NCCL_PEER_BYTES	  64	     /* of an address as text */
+#define FAN_NCCL_PEER_BYTES	  80	     /* of an address as text */
 #define FAN_NCCL_ALIVE_MS_DEFAULT 10000
 
 struct fan_nccl_link;
 
 /* A link of the connected socket `fd`, which it owns from here on, to `peer`; it `sends`, or
  * receives.  NULL: no memory; `fd` is closed. */
-struct fan_nccl_link *fan_nccl_link_new(int fd, bool sends, const char *peer);
+struct fan_nccl_link *fan_nccl_link_new(int fd, bool sends, const fan_peer *peer);
 
 /* Start to send, or to receive in `pieces` pieces.  The memory stays the caller's, and in use until
  * the request has ended.  `*request` NULL: not now, ask again.  An enum fan_nccl_result. */
@@ -49,8 +50,5 @@ int fan_nccl_link_test(void *request, int *done, int *sizes);
 
 /* Close it.  Requests that are open end with it: their memory is the caller's again. */
 void fan_nccl_link_close(struct fan_nccl_link *l);
-
-/* FANIN_ALIVE_MS. */
-int fan_nccl_alive_ms(void);
 
 #endif

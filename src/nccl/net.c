@@ -109,11 +109,6 @@ static int reg(int type, void **memory)
 	return type == FAN_NCCL_PTR_HOST ? FAN_NCCL_SUCCESS : FAN_NCCL_INTERNAL_ERROR;
 }
 
-int fan_nccl_init_v6(fan_nccl_logger log)
-{
-	return fan_nccl_start(log);
-}
-
 /* What all versions have, in the members' own names. */
 #define COPY(to, from)                                                                             \
 	do {                                                                                       \
@@ -136,52 +131,27 @@ int fan_nccl_init_v6(fan_nccl_logger log)
 		(to)->coll_bytes_max = (from).coll_bytes_max;                                      \
 	} while (0)
 
-int fan_nccl_properties_v6(int dev, struct fan_nccl_props_v6 *props)
-{
-	struct fan_nccl_props_v12 p = {0};
-	int result = fan_nccl_properties(dev, &p);
-	if (!result)
-		COPY(props, p);
-	return result;
-}
+#define COPY_V11(to, from)                                                                         \
+	do {                                                                                       \
+		COPY_V9(to, from);                                                                 \
+		(to)->multi_request_max = (from).multi_request_max;                                \
+	} while (0)
 
-int fan_nccl_properties_v7(int dev, struct fan_nccl_props_v7 *props)
-{
-	struct fan_nccl_props_v12 p = {0};
-	int result = fan_nccl_properties(dev, &p);
-	if (!result)
-		COPY(props, p);
-	return result;
-}
-
-int fan_nccl_properties_v8(int dev, struct fan_nccl_props_v8 *props)
-{
-	struct fan_nccl_props_v12 p = {0};
-	int result = fan_nccl_properties(dev, &p);
-	if (!result)
-		COPY(props, p);
-	return result;
-}
-
-int fan_nccl_properties_v9(int dev, struct fan_nccl_props_v9 *props)
-{
-	struct fan_nccl_props_v12 p = {0};
-	int result = fan_nccl_properties(dev, &p);
-	if (!result)
-		COPY_V9(props, p);
-	return result;
-}
-
-int fan_nccl_properties_v11(int dev, struct fan_nccl_props_v11 *props)
-{
-	struct fan_nccl_props_v12 p = {0};
-	int result = fan_nccl_properties(dev, &p);
-	if (!result) {
-		COPY_V9(props, p);
-		props->multi_request_max = p.multi_request_max;
+#define PROPERTIES(version, copy)                                                                  \
+	int fan_nccl_properties_v##version(int dev, struct fan_nccl_props_v##version *props)       \
+	{                                                                                          \
+		struct fan_nccl_props_v12 p = {0};                                                 \
+		int result = fan_nccl_properties(dev, &p);                                         \
+		if (!result)                                                                       \
+			copy(props, p);                                                            \
+		return result;                                                                     \
 	}
-	return result;
-}
+
+PROPERTIES(6, COPY)
+PROPERTIES(7, COPY)
+PROPERTIES(8, COPY)
+PROPERTIES(9, COPY_V9)
+PROPERTIES(11, COPY_V11)
 
 int fan_nccl_reg_mr_v6(void *comm, void *data, int size, int type, void **memory)
 {

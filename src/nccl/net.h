@@ -19,8 +19,6 @@ int fan_nccl_devices(int *count);
 /* What device `dev` is, in the newest version. */
 int fan_nccl_properties(int dev, struct fan_nccl_props_v12 *props);
 
-int fan_nccl_init_v6(fan_nccl_logger log);
-
 /* What device `dev` is, as each version has it; v10's is v9's. */
 int fan_nccl_properties_v6(int dev, struct fan_nccl_props_v6 *props);
 int fan_nccl_properties_v7(int dev, struct fan_nccl_props_v7 *props);

@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "net/link_rate.h"
+#include "net/rails.h"
+#include "net/udp.h"
 
 /* Passes over the interfaces where NCCL_SOCKET_IFNAME is not set, as NCCL's sockets make them: each
  * is taken only if those before have found none. */
@@ -80,45 +82,19 @@ static void describe(struct fan_nccl_rail *r, const char *name)
 		memcpy(r->pci_path, path, strlen(path) + 1);
 }
 
-/* The bytes of an address; how many there are. */
-static const uint8_t *address_of(const struct sockaddr_storage *at, unsigned *bytes)
-{
-	const bool four = at->ss_family == AF_INET;
-	*bytes = four ? sizeof(struct in_addr) : sizeof(struct in6_addr);
-	if (four)
-		return (const void *)&((const struct sockaddr_in *)(const void *)at)->sin_addr;
-	return (const void *)&((const struct sockaddr_in6 *)(const void *)at)->sin6_addr;
-}
-
-static unsigned prefix_of(const struct ifaddrs *i, unsigned addr_bytes)
-{
-	struct sockaddr_storage mask = {0};
-	unsigned bytes, bits = 0;
-	if (!i->ifa_netmask)
-		return 0;
-	memcpy(&mask, i->ifa_netmask, addr_bytes);
-	mask.ss_family = i->ifa_addr->sa_family;
-	const uint8_t *at = address_of(&mask, &bytes);
-	while (bits < 8 * bytes && (at[bits / 8] << bits % 8 & 0x80))
-		bits++;
-	return bits;
-}
-
 static void add(const struct ifaddrs *i)
 {
-	bool four = i->ifa_addr->sa_family == AF_INET;
 	struct fan_nccl_rail *r = find(i->ifa_name);
 	if (!r) {
 		if (count == FAN_NCCL_RAILS_MAX)
 			return;
 		r = &rails[count++];
 		describe(r, i->ifa_name);
-	} else if (!four || r->addr.ss_family == AF_INET) {
+	} else if (i->ifa_addr->sa_family != AF_INET || fan_peer_family(&r->at) == AF_INET) {
 		return;
 	}
-	r->addr_bytes = four ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-	memcpy(&r->addr, i->ifa_addr, r->addr_bytes);
-	r->prefix_bits = prefix_of(i, r->addr_bytes);
+	r->at = fan_peer_of_interface(i);
+	r->prefix_bits = fan_rails_prefix(i);
 }
 
 static void look(void)
@@ -144,16 +120,12 @@ const struct fan_nccl_rail *fan_nccl_rail(int dev)
 	return dev >= 0 && dev < fan_nccl_rails() ? &rails[dev] : NULL;
 }
 
-static bool has(const struct fan_nccl_rail *r, const struct sockaddr_storage *to)
+static bool has(const struct fan_nccl_rail *r, const fan_peer *to)
 {
-	unsigned bytes, whole = r->prefix_bits / 8, rest = r->prefix_bits % 8;
-	if (r->addr.ss_family != to->ss_family || !r->prefix_bits)
-		return false;
-	const uint8_t *a = address_of(&r->addr, &bytes), *b = address_of(to, &bytes);
-	return !memcmp(a, b, whole) && (!rest || !((a[whole] ^ b[whole]) >> (8 - rest)));
+	return fan_rails_are_near(&r->at, to, r->prefix_bits);
 }
 
-bool fan_nccl_rail_is_beside(const struct fan_nccl_rail *rail, const struct sockaddr_storage *to)
+bool fan_nccl_rail_is_beside(const struct fan_nccl_rail *rail, const fan_peer *to)
 {
 	bool others = false;
 	for (int i = 0; i < fan_nccl_rails(); i++)

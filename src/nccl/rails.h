@@ -12,7 +12,8 @@
 #include <net/if.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/socket.h>
+
+#include "core/base/out.h"
 
 #define FAN_NCCL_RAILS_MAX	 16
 #define FAN_NCCL_PATH_BYTES	 256
@@ -22,9 +23,8 @@ struct fan_nccl_rail {
 	char name[IF_NAMESIZE];
 	char pci_path[FAN_NCCL_PATH_BYTES]; /* in /sys; "": it is no card */
 	uint64_t guid;
-	struct sockaddr_storage addr; /* IPv4, or IPv6 if it has no other; port 0 */
-	socklen_t addr_bytes;
-	unsigned prefix_bits; /* of `addr`: those that all of its network share */
+	fan_peer at;	      /* IPv4, or IPv6 if it has no other; port 0 */
+	unsigned prefix_bits; /* of `at`: those that all of its network share */
 	int speed_mbps;
 };
 
@@ -37,6 +37,6 @@ const struct fan_nccl_rail *fan_nccl_rail(int dev);
 /* Is `to` in the network of another rail, and not in that of `rail`?  Then the kernel's routes say
  * how it is reached: what came from this rail's address would enter the peer where it does not
  * expect it, and strict reverse-path filters drop that. */
-bool fan_nccl_rail_is_beside(const struct fan_nccl_rail *rail, const struct sockaddr_storage *to);
+bool fan_nccl_rail_is_beside(const struct fan_nccl_rail *rail, const fan_peer *to);
 
 #endif

@@ -151,13 +151,13 @@ static int close_link(void *comm)
 		.irecv = (recv_function),                                                          \
 		__VA_ARGS__};
 
-NET_TABLE(6, fan_nccl_init_v6, fan_nccl_properties_v6, fan_nccl_listen, fan_nccl_connect,
+NET_TABLE(6, fan_nccl_start, fan_nccl_properties_v6, fan_nccl_listen, fan_nccl_connect,
 	  fan_nccl_accept, fan_nccl_reg_mr_v6, isend_v6, irecv_v6)
-NET_TABLE(7, fan_nccl_init_v6, fan_nccl_properties_v7, fan_nccl_listen, connect_v7, accept_v7,
+NET_TABLE(7, fan_nccl_start, fan_nccl_properties_v7, fan_nccl_listen, connect_v7, accept_v7,
 	  fan_nccl_reg_mr_v6, isend_v6, irecv_v6)
-NET_TABLE(8, fan_nccl_init_v6, fan_nccl_properties_v8, fan_nccl_listen, connect_v7, accept_v7,
+NET_TABLE(8, fan_nccl_start, fan_nccl_properties_v8, fan_nccl_listen, connect_v7, accept_v7,
 	  fan_nccl_reg_mr, isend_v6, irecv_v6)
-NET_TABLE(9, fan_nccl_init_v6, fan_nccl_properties_v9, fan_nccl_listen, connect_v7, accept_v7,
+NET_TABLE(9, fan_nccl_start, fan_nccl_properties_v9, fan_nccl_listen, connect_v7, accept_v7,
 	  fan_nccl_reg_mr, isend_v9, irecv_v9)
 NET_TABLE(10, init_v10, fan_nccl_properties_v9, fan_nccl_listen, connect_v10, accept_v7,
 	  fan_nccl_reg_mr, isend_v10, irecv_v10)
@@ -267,15 +267,15 @@ static int coll_iflush(void *comm, void *data, int size, void *memory, void **re
 		.iallreduce = (allreduce),                                                         \
 		__VA_ARGS__};
 
-COLL_TABLE(6, 6, fan_nccl_init_v6, fan_nccl_properties_v6, fan_nccl_coll_listen, fan_nccl_reg_mr_v6,
+COLL_TABLE(6, 6, fan_nccl_start, fan_nccl_properties_v6, fan_nccl_coll_listen, fan_nccl_reg_mr_v6,
 	   allreduce_v6)
-COLL_TABLE(7, 7, fan_nccl_init_v6, fan_nccl_properties_v7, fan_nccl_coll_listen, fan_nccl_reg_mr_v6,
+COLL_TABLE(7, 7, fan_nccl_start, fan_nccl_properties_v7, fan_nccl_coll_listen, fan_nccl_reg_mr_v6,
 	   allreduce_v6)
-COLL_TABLE(8, 8, fan_nccl_init_v6, fan_nccl_properties_v8, fan_nccl_coll_listen, fan_nccl_reg_mr,
+COLL_TABLE(8, 8, fan_nccl_start, fan_nccl_properties_v8, fan_nccl_coll_listen, fan_nccl_reg_mr,
 	   allreduce_v6, .iallgather = allgather_v8, .ireducescatter = reducescatter_v8)
-COLL_TABLE(9, 9, fan_nccl_init_v6, fan_nccl_properties_v9, fan_nccl_coll_listen, fan_nccl_reg_mr,
+COLL_TABLE(9, 9, fan_nccl_start, fan_nccl_properties_v9, fan_nccl_coll_listen, fan_nccl_reg_mr,
 	   allreduce_v9, .iallgather = allgather_v9, .ireducescatter = reducescatter_v9)
-COLL_TABLE(10, 9, fan_nccl_init_v6, fan_nccl_properties_v9, fan_nccl_coll_listen, fan_nccl_reg_mr,
+COLL_TABLE(10, 9, fan_nccl_start, fan_nccl_properties_v9, fan_nccl_coll_listen, fan_nccl_reg_mr,
 	   allreduce_v9, .iallgather = allgather_v9, .ireducescatter = reducescatter_v9)
 COLL_TABLE(11, 11, coll_init_v11, fan_nccl_properties_v11, coll_listen_v11, fan_nccl_reg_mr,
 	   allreduce_v9, .iallgather = allgather_v9, .ireducescatter = reducescatter_v9,

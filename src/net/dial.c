@@ -3,8 +3,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -62,19 +60,6 @@ static bool watch(const struct fan_dial *d, int operation)
 	return epoll_ctl(d->epoll_fd, operation, d->lines.fd, &ev) == 0;
 }
 
-/* Small lines at once; and a machine that is gone is noticed. */
-static void set_options(int fd)
-{
-	const int on = 1, idle_s = FAN_DIAL_SILENT_S - 2, each_s = 1, probes = 2;
-	const unsigned unacked_ms = FAN_DIAL_SILENT_S * 1000;
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &each_s, sizeof each_s);
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacked_ms, sizeof unacked_ms);
-}
-
 static void begin(struct fan_dial *d, uint64_t now_ns)
 {
 	assert(!d->up);
@@ -85,7 +70,7 @@ static void begin(struct fan_dial *d, uint64_t now_ns)
 		fan_dial_drop(d, now_ns, strerror(-e));
 		return;
 	}
-	set_options(d->lines.fd);
+	fan_lines_notice_loss(d->lines.fd, FAN_DIAL_SILENT_S - 2, 1, 2, FAN_DIAL_SILENT_S * 1000);
 	d->at_ns = now_ns + FAN_DIAL_OPEN_MS * FAN_MS;
 	if (!watch(d, EPOLL_CTL_ADD))
 		fan_dial_drop(d, now_ns, strerror(errno));

@@ -17,16 +17,12 @@
 #define IDLE_S	    5  /* of silence before TCP probes the other host */
 #define READS_MAX   16 /* receives of one turn, so that others get theirs */
 
-/* Notice soon that a host has vanished, whether or not there is output. */
-static void notice_loss(int fd)
+void fan_lines_notice_loss(int fd, int idle_s, int each_s, int probes, int unacked_ms)
 {
-	static const int values[][3] = {
-		{SOL_SOCKET, SO_KEEPALIVE, 1},
-		{IPPROTO_TCP, TCP_NODELAY, 1},
-		{IPPROTO_TCP, TCP_KEEPIDLE, IDLE_S},
-		{IPPROTO_TCP, TCP_KEEPINTVL, 1},
-		{IPPROTO_TCP, TCP_KEEPCNT, IDLE_S},
-		{IPPROTO_TCP, TCP_USER_TIMEOUT, 2 * IDLE_S * 1000},
+	const int values[][3] = {
+		{SOL_SOCKET, SO_KEEPALIVE, 1},	     {IPPROTO_TCP, TCP_NODELAY, 1},
+		{IPPROTO_TCP, TCP_KEEPIDLE, idle_s}, {IPPROTO_TCP, TCP_KEEPINTVL, each_s},
+		{IPPROTO_TCP, TCP_KEEPCNT, probes},  {IPPROTO_TCP, TCP_USER_TIMEOUT, unacked_ms},
 	};
 
 	/* They fail for a Unix socket, which needs none. */
@@ -40,7 +36,7 @@ void fan_lines_open(struct fan_lines *l, int fd)
 	memset(l, 0, sizeof *l);
 	l->fd = fd;
 	l->in_max = FAN_LINE_IN_MAX;
-	notice_loss(fd);
+	fan_lines_notice_loss(fd, IDLE_S, 1, IDLE_S, 2 * IDLE_S * 1000);
 }
 
 int fan_lines_dial(struct fan_lines *l, const fan_peer *to)

@@ -315,8 +315,10 @@ static int stranger_at(const uint8_t *handle, uint32_t host)
 		perror("bind");
 		exit(1);
 	}
-	memcpy(&at.sin_port, handle + 6, sizeof at.sin_port);
-	memcpy(&at.sin_addr, handle + 8, sizeof at.sin_addr);
+	uint32_t port;
+	memcpy(&port, handle + 24, sizeof port);
+	at.sin_port = htons((uint16_t)port);
+	memcpy(&at.sin_addr, handle + 20, sizeof at.sin_addr); /* mapped to IPv6 */
 	if (fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof at)) {
 		perror("connect");
 		exit(1);
@@ -345,7 +347,7 @@ static int slow_beside_many(struct seat *s, const struct api *a)
 			FAIL("accept");
 	}
 	memcpy(hello, handle, 4);
-	memcpy(hello + 8, handle + 24, 16);
+	memcpy(hello + 8, handle + 32, 16);
 	if (write(fd, hello, sizeof hello) != sizeof hello)
 		FAIL("write");
 	while (!in && seat_has_time(s, "a slow peer"))
@@ -382,7 +384,7 @@ static int known_but_wrong(struct seat *s, const struct api *a, uint64_t *state)
 		FAIL("listen");
 	int fd = stranger(handle);
 	memcpy(hello, handle, 4);
-	memcpy(hello + 8, handle + 24, 16);
+	memcpy(hello + 8, handle + 32, 16);
 	if (write(fd, hello, sizeof hello) != sizeof hello)
 		FAIL("write");
 	while (!in && seat_has_time(s, "a wrong peer"))
@@ -450,7 +452,7 @@ int links_hostile(struct seat *s, const struct api *a)
 	if (api_connect(a, 0, broken, &out) != FAN_NCCL_INVALID_ARGUMENT || out)
 		FAIL("a handle of another plug-in");
 	memcpy(broken, handle, sizeof broken);
-	memset(broken + 40, 0x5a, 8);	    /* an attempt that is none of this process */
+	memset(broken + 48, 0x5a, 8);	    /* an attempt that is none of this process */
 	for (unsigned i = 0; i < 40; i++) { /* some are silent, some speak, some are gone */
 		fd[i] = stranger(handle);
 		if (i % 3 && write(fd[i], "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 28) != 28)
