@@ -432,10 +432,9 @@ static void asked(struct fan_switch *sw, struct fan_switch_job *j, const struct 
 }
 
 /* For stragglers. */
-static bool waits(const struct fan_switch *sw, const struct fan_switch_job *j,
-		  const struct fan_sslot *slot, const struct fan_contribution *p)
+static bool waits(const struct fan_switch_job *j, const struct fan_sslot *slot,
+		  const struct fan_contribution *p)
 {
-	(void)sw;
 	return !insists(p) && yields(j, slot);
 }
 
@@ -517,7 +516,6 @@ static const struct fan_slot_policy sa_atp = {
 };
 
 static const struct fan_run_ahead_ops run_ahead = {
-	.has_helpers = true,
 	.recv = recv,
 	.wants = wants,
 	.yields = yields,

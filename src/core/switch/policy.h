@@ -53,11 +53,9 @@ struct fan_slot_policy {
 				     const struct fan_contribution *p, struct fan_out *out);
 };
 
-/* What a switch does for ranks that are at different fragments: nothing (fan_in_step), or what
- * SA-ATP does (core/helper). */
+/* What a switch does for ranks that are at different fragments, as SA-ATP does (core/helper):
+ * helpers may send for others.  NULL in jobs whose ranks go in step. */
 struct fan_run_ahead_ops {
-	bool has_helpers; /* helpers may send for other ranks */
-
 	/* Handle a contribution, in the end by fan_switch_add. */
 	enum fan_verdict (*recv)(struct fan_switch *sw, struct fan_switch_job *j,
 				 const struct fan_contribution *p, struct fan_out *out);
@@ -83,8 +81,8 @@ struct fan_run_ahead_ops {
 	 * probe if no slot has the fragment. */
 	void (*asked)(struct fan_switch *sw, struct fan_switch_job *j,
 		      const struct fan_contribution *p, struct fan_out *out);
-	bool (*waits)(const struct fan_switch *sw, const struct fan_switch_job *j,
-		      const struct fan_sslot *slot, const struct fan_contribution *p);
+	bool (*waits)(const struct fan_switch_job *j, const struct fan_sslot *slot,
+		      const struct fan_contribution *p);
 	struct fan_goal (*asks)(const struct fan_switch *sw, const struct fan_switch_job *j,
 				const struct fan_contribution *p);
 
@@ -105,9 +103,6 @@ FAN_SHARED_POLICIES(FAN_X)
 
 /* The policy by its number, one that fan_policy_shares. */
 const struct fan_slot_policy *fan_slot_policy(enum fan_policy number);
-
-/* Of jobs whose ranks go in step. */
-extern const struct fan_run_ahead_ops fan_in_step;
 
 struct fan_sslot *fan_plain_place(const struct fan_switch *sw, const struct fan_switch_job *j,
 				  const struct fan_frag *f);

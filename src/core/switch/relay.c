@@ -255,7 +255,6 @@ static void install(struct fan_switch *sw, const struct fan_frag *f, const struc
 		j->sa = sa;
 		j->used = true;
 		j->policy = sw->policy;
-		j->ahead = &fan_in_step;
 		j->id = f->job;
 		j->epoch = f->epoch;
 		j->ranks = v->ranks;

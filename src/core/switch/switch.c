@@ -152,6 +152,17 @@ void fan_switch_send_up(struct fan_switch *sw, struct fan_switch_job *j, struct 
 	slot->touched_ns = sw->now_ns;
 }
 
+/* Where the contributions of `ranks` to fragment `frag` go now, unaggregated. */
+static struct fan_goal send_off(struct fan_switch *sw, struct fan_switch_job *j, uint64_t frag,
+				const uint64_t *ranks)
+{
+	if (!j->ahead)
+		return fan_goal_up(&j->up);
+	const struct fan_goal goal = j->ahead->goal(sw, j, frag);
+	j->ahead->lend(sw, j, &goal, frag, ranks);
+	return goal;
+}
+
 /* The slot's place is wanted: what it holds leaves to where it may wait, if it has not yet. */
 static void evict(struct fan_switch *sw, const struct fan_sslot *slot, struct fan_out *out)
 {
@@ -160,8 +171,7 @@ static void evict(struct fan_switch *sw, const struct fan_sslot *slot, struct fa
 	struct fan_switch_job *j = fan_switch_job_of(sw, slot->job, slot->epoch);
 	assert(j);
 	FAN_COUNT(sw, j, evictions);
-	const struct fan_goal goal = j->ahead->goal(sw, j, slot->frag);
-	j->ahead->lend(sw, j, &goal, slot->frag, slot->seen);
+	const struct fan_goal goal = send_off(sw, j, slot->frag, slot->seen);
 	send_slot(sw, j, slot, &goal, 0, out);
 }
 
@@ -212,8 +222,7 @@ enum fan_verdict fan_switch_pass_unaggregated(struct fan_switch *sw, struct fan_
 					      const struct fan_contribution *p, uint16_t met,
 					      struct fan_out *out)
 {
-	const struct fan_goal goal = j->ahead->goal(sw, j, p->f->frag);
-	j->ahead->lend(sw, j, &goal, p->f->frag, p->ranks);
+	const struct fan_goal goal = send_off(sw, j, p->f->frag, p->ranks);
 	return pass_on(sw, j, p->f, met, &goal, out);
 }
 
@@ -246,7 +255,7 @@ static enum fan_verdict added(struct fan_switch *sw, struct fan_switch_job *j,
 	slot->touched_ns = sw->now_ns;
 	assert(slot->state == FAN_SSLOT_OPEN);
 	bool full = fan_sslot_is_full(slot, j->below);
-	if (!full && j->ahead->is_over(j, slot)) { /* the others have passed */
+	if (!full && j->ahead && j->ahead->is_over(j, slot)) { /* the others have passed */
 		evict(sw, slot, out);
 		release(sw, slot);
 		fan_sslot_release(&sw->slots, slot);
@@ -293,7 +302,7 @@ static enum fan_contest meet(struct fan_switch *sw, const struct fan_switch_job 
 			     struct fan_sslot *slot, const struct fan_contribution *p)
 {
 	const struct fan_switch_job *owner = fan_switch_job_of(sw, slot->job, slot->epoch);
-	if (owner != j && owner->ahead->yields(owner, slot))
+	if (owner != j && owner->ahead && owner->ahead->yields(owner, slot))
 		return FAN_CONTEST_YIELDS;
 	enum fan_contest c = j->policy->contest(sw, j, slot, p);
 	return c == FAN_CONTEST_LOST && is_idle(sw, slot) ? FAN_CONTEST_WON : c;
@@ -346,8 +355,7 @@ static int find_part(const struct fan_switch *sw, const struct fan_switch_job *j
 		return why;
 	if (!fan_speaks_for_others(f))
 		return fan_path_contribution(sw, j, from, p);
-	return j->ahead->has_helpers ? fan_path_rank(sw, j, from, fan_tag_rank(f->helper), p)
-				     : FAN_DROP_SENDER;
+	return j->ahead ? fan_path_rank(sw, j, from, fan_tag_rank(f->helper), p) : FAN_DROP_SENDER;
 }
 
 enum fan_verdict fan_switch_add(struct fan_switch *sw, struct fan_switch_job *j,
@@ -368,18 +376,23 @@ enum fan_verdict fan_switch_add(struct fan_switch *sw, struct fan_switch_job *j,
 		return fan_switch_pass_up(sw, j, p, 0, out);
 	if (own)
 		return join_slot(sw, j, slot, p, out);
-	if (!j->ahead->wants(j, p))
+	if (j->ahead && !j->ahead->wants(j, p))
 		return pass_late(sw, j, p, out);
 	return take_slot(sw, j, slot, p, out);
 }
 
 /* Is the sender's contribution in a sum that waits for others, and rightly so?  Then nothing is
- * lost, and it need not be asked about. */
+ * lost, and it need not be asked about.  It does not wait for long: contributions and sums are in
+ * flight.  Who insists has nothing else to wait for, and slots that fill late because he does must
+ * not make him wait longer. */
 static bool waits_here(const struct fan_switch *sw, const struct fan_switch_job *j,
 		       const struct fan_sslot *slot, const struct fan_contribution *p)
 {
-	return slot->state == FAN_SSLOT_OPEN && fan_ranks_has(slot->seen, p->first) &&
-	       j->ahead->waits(sw, j, slot, p);
+	const uint64_t usual_ns = p->f->flags & FAN_F_INSIST ? 0 : j->fill_ns;
+	if (slot->state != FAN_SSLOT_OPEN || !fan_ranks_has(slot->seen, p->first))
+		return false;
+	return j->ahead ? j->ahead->waits(j, slot, p)
+			: fan_switch_is_young(sw->now_ns - slot->since_ns, usual_ns);
 }
 
 /* A rank misses a result.  What is here goes up before the question, so that the aggregator's
@@ -391,12 +404,13 @@ static enum fan_verdict recv_probe(struct fan_switch *sw, struct fan_switch_job 
 	struct fan_sslot *slot = j->policy->place(sw, j, f);
 	struct fan_goal goal = fan_goal_up(p->next);
 	bool own = p->sums && fan_sslot_is_of(slot, f);
-	j->ahead->asked(sw, j, p, out);
+	if (j->ahead)
+		j->ahead->asked(sw, j, p, out);
 	if (own && waits_here(sw, j, slot, p))
 		return FAN_EARLY;
 	if (own)
 		flush(sw, j, slot, out);
-	else
+	else if (j->ahead)
 		goal = j->ahead->asks(sw, j, p);
 	return pass_on(sw, j, f, 0, &goal, out);
 }
@@ -430,7 +444,8 @@ static enum fan_verdict recv_fragment(struct fan_switch *sw, const fan_peer *fro
 			       : fan_relay_ask_who(sw, from, f, 0, FAN_DROP_JOB, out);
 	assert(!j->quota || j->held <= j->quota);
 	if (f->type == FAN_TYPE_PROGRESS)
-		return j->ahead->progress(sw, j, from, f, out);
+		return j->ahead ? j->ahead->progress(sw, j, from, f, out)
+				: fan_switch_drop(sw, FAN_DROP_SENDER);
 	if (f->type == FAN_TYPE_MISS)
 		return recv_miss(sw, j, from, f, out);
 	int why = find_part(sw, j, from, f, &p);
@@ -443,7 +458,7 @@ static enum fan_verdict recv_fragment(struct fan_switch *sw, const fan_peer *fro
 			       fan_speaks_for_others(f) ? fan_tag_rank(f->helper) : p.first, out);
 	if (f->type == FAN_TYPE_PROBE)
 		return recv_probe(sw, j, &p, out);
-	return j->ahead->recv(sw, j, &p, out);
+	return j->ahead ? j->ahead->recv(sw, j, &p, out) : fan_switch_add(sw, j, &p, out);
 }
 
 /* The result of `f` has arrived: free its slot, and ignore later contributions. */
@@ -466,7 +481,8 @@ static void recv_flush(struct fan_switch *sw, struct fan_switch_job *j, const st
 	struct fan_sslot *slot = j->policy->place(sw, j, f);
 	if (fan_sslot_is_of(slot, f))
 		flush(sw, j, slot, out);
-	j->ahead->reminded(sw, j, f, out);
+	if (j->ahead)
+		j->ahead->reminded(sw, j, f, out);
 }
 
 static enum fan_verdict recv_from_above(struct fan_switch *sw, const fan_peer *from,
@@ -486,7 +502,10 @@ static enum fan_verdict recv_from_above(struct fan_switch *sw, const fan_peer *f
 	switch (f->type) {
 	case FAN_TYPE_RESULT: finish(sw, j, f); break;
 	case FAN_TYPE_FLUSH: recv_flush(sw, j, f, out); break;
-	case FAN_TYPE_PROGRESS: j->ahead->heard(sw, j, &g); break;
+	case FAN_TYPE_PROGRESS:
+		if (j->ahead)
+			j->ahead->heard(sw, j, &g);
+		break;
 	case FAN_TYPE_NEED: break;
 	case FAN_TYPE_MISS: return fan_sent_missed(sw, j, from, f, out);
 	case FAN_TYPE_DATA:

@@ -54,8 +54,8 @@ struct fan_switch_job {
 	struct fan_switch_job_stats stats;
 	char name[FAN_NAME_MAX + 1]; /* empty: not known; JOINs have it */
 	const struct fan_slot_policy *policy;
-	const struct fan_run_ahead_ops *ahead;
-	struct fan_sa_atp *sa; /* state of run_ahead.h; the place keeps it */
+	const struct fan_run_ahead_ops *ahead; /* NULL: its ranks go in step */
+	struct fan_sa_atp *sa;		       /* state of run_ahead.h; the place keeps it */
 	struct fan_group group;
 	struct fan_route *route;		       /* NULL: it has none */
 	struct fan_seq_gap gap[FAN_ROUTE_ENTRIES_MAX]; /* by route->all, as in struct fan_child */
@@ -99,7 +99,7 @@ enum fan_verdict fan_switch_drop(struct fan_switch *sw, enum fan_drop why);
 /* Assert the invariants of a job. */
 static inline void fan_switch_job_check(const struct fan_switch_job *j)
 {
-	assert(j->used && j->policy && j->ahead && j->window >= 1);
+	assert(j->used && j->policy && j->window >= 1);
 	assert(j->ranks >= 1 && j->ranks <= FAN_RANKS_MAX && j->children <= j->ranks);
 	assert(!j->quota || j->held <= j->quota);
 	assert(!j->own.count || j->route);
