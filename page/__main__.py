@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generator of pages as a program, which `fanin sim --report` and `fanin plan --html` start:
+"""The generator of pages as a program, which `fanin sim --report`, `fanin plan --html` and `--dot` start:
 
 python3 PAGE sim <RESULT.json >PAGE.html       the result that `fanin sim --json` writes
+python3 PAGE plan <PLAN.json >PAGE.html        {"sub", "topology", "plan"}: a plan (picture.py)
+python3 PAGE dot <PLAN.json >PLAN.dot          that plan for graphviz
 python3 PAGE page <PAGE.json >PAGE.html        the description of a page (doc/reports.md)
 """
 
@@ -9,10 +11,21 @@ import json
 import signal
 import sys
 
+import picture
 import report
 import sim
 
-KINDS = {"sim": sim.page, "page": lambda page: page}
+
+def whole(describe):
+    return lambda given: report.whole(describe(given))
+
+
+KINDS = {
+    "sim": whole(sim.page),
+    "plan": whole(picture.page),
+    "dot": picture.dot,
+    "page": report.whole,
+}
 
 
 def main():
@@ -20,7 +33,7 @@ def main():
         sys.exit(__doc__)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads has seen enough
     given = json.loads(sys.stdin.buffer.read())
-    sys.stdout.buffer.write(report.whole(KINDS[sys.argv[1]](given)).encode())
+    sys.stdout.buffer.write(KINDS[sys.argv[1]](given).encode())
 
 
 main()

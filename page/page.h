@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* page.h - a page of results, made by the generator in Python that is beside the program.
  *
- * __main__.py says what it takes: a result of the simulator, or the description of a page, whose
- * blocks are in doc/reports.md.  The page holds the description as JSON, share/report.css and
+ * __main__.py says what it takes: a result of the simulator, a plan, or the description of a page,
+ * whose blocks are in doc/reports.md.  The page holds the description as JSON, share/report.css and
  * share/report.js, which draws it, and loads nothing. */
 #ifndef FAN_PAGE_PAGE_H
 #define FAN_PAGE_PAGE_H

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page about a result of `fanin sim`: one run, or a sweep of them (sweep.py)."""
 
+import picture
 import report
 import sweep
 
@@ -10,6 +11,7 @@ PLOTS_MAX = 6  # switches whose slots are drawn over time, jobs whose ranks are
 LINK_ROWS = 24
 RANK_LINES = 8
 MAP_SIDE = 32  # ranks on a side of the map
+NODES_MAX = 160  # of a picture; more could not be told apart
 LAG_FRAGS = 64  # FAN_LAG_FRAGS of src/core/base/limits.h
 
 JOB_COLUMNS = (("name", "job"), ("model", "model"), ("at", "summed at"), ("workers", "workers"),
@@ -145,23 +147,7 @@ def links(run):
     yield made
 
 
-# ---- the network: workers below, what they lead to in rows above, and how full each link is
-
-
-NODES_MAX, NAMED_MAX = 160, 40  # of a picture; more could not be told apart, or named
-WIDE, FULL_WIDE, ROW_PIXELS = 1180, 5, 130
-
-
-def rows_of(kinds, near):
-    """Nodes by how many links they are away from the nearest worker, each row in the order of what is below it."""
-    rows, seen = [[name for name in kinds if kinds[name] == "worker"]], set()
-    seen.update(rows[0])
-    while rows[-1]:
-        above = dict.fromkeys(far for name in rows[-1] for far in near[name] if far not in seen)
-        seen.update(above)
-        rows.append(list(above))
-    rest = [name for name in kinds if name not in seen]
-    return [row for row in rows + [rest] if row]
+# ---- the network
 
 
 def network(run):
@@ -170,29 +156,22 @@ def network(run):
     names = dict.fromkeys(name for row in links for name in (row["from"], row["to"]))
     if not names or len(names) > NODES_MAX or not end > 0:
         return
-    near = {name: [row["to"] for row in links if row["from"] == name] for name in names}
-    special = {row["name"]: kind for kind in ("switch", "server") for row in run.get(kind + ("es" if kind == "switch" else "s")) or []}  # fmt: skip
-    kinds = {
-        name: special.get(name, "worker" if len(near[name]) == 1 else "switch") for name in names
-    }
+    special = {row["name"]: kind for key, kind in (("switches", "switch"), ("servers", "server")) for row in run.get(key) or []}  # fmt: skip
     sums = {row["name"] for row in run.get("switches") or [] if row.get("contributions")}
-    rows, at, nodes = rows_of(kinds, near), {}, []
-    for level, row in enumerate(rows):
-        for i, name in enumerate(row):
-            at[name] = len(nodes)
-            nodes.append({"name": name, "kind": kinds[name], "x": round(WIDE * (i + 0.5) / len(row)),
-                          "y": 40 + ROW_PIXELS * (len(rows) - 1 - level), "size": 7 if kinds[name] == "worker" else 15,
-                          "named": len(row) <= NAMED_MAX, "full": 0, "gbps": 0, "sums": name in sums,
-                          "passes": name not in sums and kinds[name] == "switch"})  # fmt: skip
+    ends = [row["from"] for row in links]
+    nodes = {}
+    for name in names:
+        kind = special.get(name, "worker" if ends.count(name) == 1 else "switch")
+        nodes[name] = {"kind": kind, "full": 0, "gbps": 0, "sums": name in sums,
+                       "passes": name not in sums and kind == "switch"}  # fmt: skip
     drawn, fullest = {}, max(report.real(row, "use") for row in links) or 1
     for row in links:
-        a, b = at[row["from"]], at[row["to"]]
-        link = drawn.setdefault((min(a, b), max(a, b)), [min(a, b), max(a, b), 0, 0, 0, 0, 0])
-        use, gbps = report.real(row, "use") / fullest, report.real(row, "bytes") * 8e-9 / end
-        first = 3 if a < b else 5
-        link[first : first + 2] = [use, gbps]
-    yield {"kind": "network", "title": "How full links were, of the whole time: the darkest is the fullest", "width": WIDE, "alone": True, "fullest": fullest,
-           "height": 80 + ROW_PIXELS * (len(rows) - 1), "wide": FULL_WIDE, "nodes": nodes, "links": list(drawn.values())}  # fmt: skip
+        ways = (row["from"], row["to"]), (row["to"], row["from"])
+        pair, first = (ways[1], 2) if ways[1] in drawn else (ways[0], 0)
+        loads = drawn.setdefault(pair, [0, 0, 0, 0])
+        loads[first : first + 2] = report.real(row, "use") / fullest, report.real(row, "bytes") * 8e-9 / end  # fmt: skip
+    yield picture.block("How full links were, of the whole time: the darkest is the fullest", nodes, drawn,
+                        alone=True, fullest=fullest)  # fmt: skip
 
 
 # ---- ranks that run ahead of each other: who was behind when, who kept how much, and for whom

@@ -258,54 +258,22 @@ static json_t *result_json(const struct fan_topo *t, const struct plan_args *a,
 	return o;
 }
 
-static int write_text(const char *path, struct fan_text *x, const char *flag)
-{
-	FILE *f = cmd_output("plan", flag, path);
-	bool bad = f && (x->failed || fwrite(x->text, 1, x->bytes, f) != x->bytes);
-
-	fan_text_free(x);
-	return end_file(f, bad, path, flag);
-}
-
-static int write_page(const char *path, json_t *page)
-{
-	int e = fan_page_make("plan", "html", path, "page", page);
-
-	json_decref(page);
-	return e ? EXIT_FAILED : 0;
-}
-
-/* The finding: "best: 3 Gb/s for every worker, all that is possible". */
-static void page_title(char *title, size_t bytes, const struct plan_result *r)
-{
-	double gap = fan_report_gap(r->eval.gbps, r->bound_gbps);
-	int n = snprintf(title, bytes, "%s: %.4g Gb/s for every worker", r->algorithm->name,
-			 r->eval.gbps);
-
-	if (n > 0 && (size_t)n < bytes && r->bound_gbps > 0 && !(gap > 0))
-		snprintf(title + n, bytes - (size_t)n, ", and no plan gives more");
-	else if (n > 0 && (size_t)n < bytes && r->bound_gbps > 0)
-		snprintf(title + n, bytes - (size_t)n, ", %.3g %% of the bound", 100 * (1 - gap));
-}
-
 /* --dot and --html, of the last plan. */
 static int draw(const struct fan_topo *t, const char *from, const struct plan_args *a,
 		const struct plan_result *r)
 {
-	struct fan_text x = {0};
-	char title[TEXT_BYTES], sub[TEXT_BYTES];
-	int status = 0;
+	char sub[TEXT_BYTES];
 
-	if (a->dot[0]) {
-		fan_picture_dot(&x, t, &r->plan, &r->eval);
-		status = write_text(a->dot, &x, "dot");
-	}
-	if (a->html[0] && !status) {
-		page_title(title, sizeof title, r);
-		snprintf(sub, sizeof sub, "fanin plan %s, seed %d", from, a->seed);
-		status = write_page(a->html, fan_picture_page(t, &r->plan, &r->eval, title, sub));
-	}
-	return status;
+	if (!a->dot[0] && !a->html[0])
+		return 0;
+	snprintf(sub, sizeof sub, "fanin plan %s, seed %d", from, a->seed);
+	json_t *shown = json_pack("{ss so so}", "sub", sub, "topology", fan_topo_to_json(t), "plan",
+				  result_json(t, a, r));
+	int bad = a->dot[0] && fan_page_make("plan", "dot", a->dot, "dot", shown);
+	if (!bad && a->html[0])
+		bad = fan_page_make("plan", "html", a->html, "plan", shown);
+	json_decref(shown);
+	return bad ? EXIT_FAILED : 0;
 }
 
 /* Does every job get something, and what it asked for? */
