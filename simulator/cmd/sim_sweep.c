@@ -12,7 +12,6 @@
 #include "file/file.h"
 #include "sim.h"
 #include "sim/experiment.h"
-#include "sim/flow.h"
 #include "sim/trace.h"
 
 #define TELL_NS 500000000 /* between two lines of progress */

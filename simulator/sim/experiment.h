@@ -119,6 +119,20 @@ bool fan_weather_begin(struct fan_weather *w);
 /* A link changes its rate: of a host that is slow now, by as much as that says. */
 void fan_weather_set_rate(struct fan_weather *w, uint32_t link, uint64_t bps);
 
+/* ---- flow.c: a scenario by flows in place of packets, for networks of thousands of hosts ----
+ *
+ * A job reduces bucket after bucket, at one rate on all links that its gradients pass: sums are
+ * passed on as they come.  Rates are max-min fair: those of all jobs grow together until a link is
+ * full or a window limits them, and what is left goes to the others.  A bucket takes its bytes by
+ * the rate, and the latency of the longest path there and back.  Nothing is lost, and slots
+ * suffice. */
+
+/* Does the scenario ask for nothing that flows do not have?  0, or -1 with r->why. */
+int fan_flow_check(const struct fan_scenario *s, struct fan_reader *r);
+
+/* What came of it, by the keys of fan_experiment_result; NULL: out of memory. */
+json_t *fan_flow_run(const struct fan_scenario *s);
+
 /* ---- the experiment ---- */
 
 /* Applies the scenario's changes when they are due. */

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "flow.h"
-
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>

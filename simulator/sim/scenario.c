@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "flow.h"
+#include "experiment.h"
 #include "model.h"
 #include "tensor.h"
 

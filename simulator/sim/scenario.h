@@ -121,7 +121,7 @@ struct fan_scenario_route {
 	struct fan_scenario_entry *entry;
 };
 
-/* What is simulated: each packet, or what jobs reduce as flows (flow.h). */
+/* What is simulated: each packet, or what jobs reduce as flows (flow.c). */
 enum fan_level { FAN_LEVEL_PACKETS, FAN_LEVEL_FLOWS };
 
 struct fan_scenario {
