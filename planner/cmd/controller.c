@@ -35,7 +35,7 @@ struct controller_args {
 };
 
 static const char *const readings[] = {"nearest", "rack", "two-level", NULL}; /* fan_sums_at */
-#define FAN_X(name, run, mend, help) #name,
+#define FAN_X(name, run, mend) #name,
 static const char *const algorithms[] = {FAN_ALGORITHMS(FAN_X) NULL};
 #undef FAN_X
 
@@ -178,11 +178,8 @@ static bool is_address(const char *text)
 static json_t *load_json(const char *file)
 {
 	struct fan_why why = {""};
-	size_t bytes;
-	char *text = plan_read_file(file, &bytes, &why);
-	json_t *value = text ? plan_parse_json(text, bytes, &why) : NULL;
+	json_t *value = plan_read_json(file, &why);
 
-	free(text);
 	if (!value)
 		fprintf(stderr, "%s: %s\n", file, why.text);
 	return value;

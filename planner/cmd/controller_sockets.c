@@ -336,19 +336,16 @@ static char *with_file(const char *line, struct fan_why *why)
 	const char *space = strchr(line, ' ');
 	bool takes =
 		space && (strncmp(line, "install ", 8) == 0 || strncmp(line, "admit ", 6) == 0);
-	size_t bytes;
 
 	if (!takes || strchr(line, '{'))
 		return strdup(line);
-	char *text = plan_read_file(space + 1, &bytes, why);
-	json_t *root = text ? plan_parse_json(text, bytes, why) : NULL;
+	json_t *root = plan_read_json(space + 1, why);
 	char *packed = root ? json_dumps(root, JSON_COMPACT) : NULL;
 	char *whole = NULL;
 	if (packed && asprintf(&whole, "%.*s %s", (int)(space - line), line, packed) < 0)
 		whole = NULL;
 	free(packed);
 	json_decref(root);
-	free(text);
 	return whole;
 }
 

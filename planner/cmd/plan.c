@@ -40,7 +40,7 @@ struct plan_args {
 	int slots, first_route;
 };
 
-#define FAN_X(name, run, mend, help) #name,
+#define FAN_X(name, run, mend) #name,
 static const char *const algorithms[] = {FAN_ALGORITHMS(FAN_X) "all", NULL};
 #undef FAN_X
 static const struct fan_algorithm given = {.name = "given"};		      /* by --plan */
@@ -119,8 +119,6 @@ static const struct args_command command = {
 static int load_plan(struct fan_plan *old, const struct fan_topo *t, const struct plan_args *a,
 		     struct fan_why *why)
 {
-	size_t bytes;
-
 	const char *from = a->plan[0] ? a->plan : a->from;
 	struct fan_eval e;
 
@@ -135,8 +133,7 @@ static int load_plan(struct fan_plan *old, const struct fan_topo *t, const struc
 					  "a plan\n");
 		return EXIT_BAD;
 	}
-	char *text = plan_read_file(from, &bytes, why);
-	json_t *root = text ? plan_parse_json(text, bytes, why) : NULL;
+	json_t *root = plan_read_json(from, why);
 	int err = root ? fan_plan_from_json(old, t, root, !a->plan[0], why) : FAN_E_CONFIG;
 	if (!err && a->plan[0]) {
 		err = fan_eval(&e, t, old, why);
@@ -145,7 +142,6 @@ static int load_plan(struct fan_plan *old, const struct fan_topo *t, const struc
 	if (err)
 		fprintf(stderr, "%s: %s\n", from, why->text[0] ? why->text : fan_err_text(err));
 	json_decref(root);
-	free(text);
 	return err ? EXIT_BAD : 0;
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/base/err.h"
 #include "file/file.h"
+#include "plan/network.h"
 #include "plan/topo_json.h"
 #include "plan/topo_make.h"
 
@@ -28,7 +29,8 @@ const char *plan_take_topology(const struct args_command *c, int *argc, char **a
 	return NULL;
 }
 
-char *plan_read_file(const char *path, size_t *bytes, struct fan_why *why)
+/* All of a file, to be freed; NULL, with `why`. */
+static char *read_file(const char *path, size_t *bytes, struct fan_why *why)
 {
 	char what[256];
 	FILE *f = fan_file_stream(path, FAN_FILE_INPUT, what, sizeof what);
@@ -60,14 +62,13 @@ char *plan_read_file(const char *path, size_t *bytes, struct fan_why *why)
 	return text;
 }
 
-json_t *plan_parse_json(const char *text, size_t bytes, struct fan_why *why)
+json_t *plan_read_json(const char *path, struct fan_why *why)
 {
-	json_error_t e;
-	json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &e);
+	size_t bytes;
+	char *text = read_file(path, &bytes, why);
+	json_t *root = text ? fan_json_parse(text, bytes, why) : NULL;
 
-	if (!root)
-		fan_why_set(why, FAN_E_CONFIG, "line %d, column %d: not JSON: %s", e.line, e.column,
-			    e.text);
+	free(text);
 	return root;
 }
 
@@ -77,18 +78,17 @@ int plan_load(struct fan_topo *t, const char *from, const struct fan_attach *att
 	struct fan_make m;
 	size_t bytes;
 
-	if (fan_make_is(from)) {
+	if (fan_network_is_made(from)) {
 		if (attach)
 			return fan_why_set(why, FAN_E_CONFIG,
 					   "--attach: it is made with hosts already");
 		int err = fan_make_parse(&m, from, why);
 		return err ? err : fan_make(t, &m, why);
 	}
-	char *text = plan_read_file(from, &bytes, why);
+	char *text = read_file(from, &bytes, why);
 	if (!text)
 		return FAN_E_SYSTEM;
-	json_t *root = fan_graphml_is(text, bytes) ? fan_graphml_to_json(text, bytes, why)
-						   : plan_parse_json(text, bytes, why);
+	json_t *root = fan_topo_text(text, bytes, why);
 	int err = root ? fan_topo_from_json_attach(t, root, attach, why) : FAN_E_CONFIG;
 	json_decref(root);
 	free(text);

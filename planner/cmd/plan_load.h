@@ -12,11 +12,8 @@
 /* Take the one argument that is no option out of argv; NULL: there is none. */
 const char *plan_take_topology(const struct args_command *c, int *argc, char **argv);
 
-/* All of a file, to be freed; NULL, with `why`. */
-char *plan_read_file(const char *path, size_t *bytes, struct fan_why *why);
-
-/* A new reference; NULL, with `why`. */
-json_t *plan_parse_json(const char *text, size_t bytes, struct fan_why *why);
+/* The JSON that is in a file: a new reference; NULL, with `why`. */
+json_t *plan_read_json(const char *path, struct fan_why *why);
 
 /* The topology that `from` names: JSON, GraphML or one made from numbers.  As
  * fan_topo_from_json_attach, or FAN_E_SYSTEM. */

@@ -167,13 +167,8 @@ static int take_trees(struct ctl_draft *d, const struct fan_plan *from, uint32_t
 {
 	for (uint32_t i = 0; i < from->trees; i++) {
 		const struct fan_tree *f = &from->tree[i];
-		if (f->job != job)
-			continue;
-		struct fan_tree *to = fan_plan_add(&d->p, &d->t, job, f->server, f->share);
-		if (!to)
+		if (f->job == job && !fan_plan_add_like(&d->p, &d->t, f))
 			return FAN_E_NOMEM;
-		to->sums = f->sums;
-		memcpy(to->flow, f->flow, 2 * (size_t)f->workers * sizeof *to->flow);
 	}
 	return FAN_OK;
 }

@@ -4,14 +4,12 @@
  * A number is given out once, until all have been; what is installed under it never changes.  A
  * switch that comes back gets them again, with the same numbers. */
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ctl_priv.h"
 
-#define STOP_BITS  20u /* of an id: stops of a route */
-#define RANKS_TEXT 1024
+#define STOP_BITS 20u /* of an id: stops of a route */
 
 static bool is_ours(const struct fan_ctl *c, uint16_t number)
 {
@@ -186,26 +184,6 @@ bool ctl_route_is(const struct ctl_route *r, const struct fan_install *in,
 
 /* ---- lines out ---- */
 
-/* "0-3,7" */
-static json_t *ranks_json(const uint64_t *set)
-{
-	char text[RANKS_TEXT] = "";
-	size_t at = 0;
-
-	for (uint32_t r = 0; r < FAN_RANKS_MAX; r++) {
-		uint32_t end = r;
-		while (end < FAN_RANKS_MAX && fan_ranks_has(set, end))
-			end++;
-		if (end == r)
-			continue;
-		at += (size_t)snprintf(text + at, sizeof text - at, at ? ",%u" : "%u", r);
-		if (end - r > 1)
-			at += (size_t)snprintf(text + at, sizeof text - at, "-%u", end - 1);
-		r = end;
-	}
-	return json_string(text);
-}
-
 static json_t *install_json(const struct fan_ctl *c, const struct ctl_route *r, uint32_t stop)
 {
 	assert(stop < r->stops);
@@ -216,7 +194,7 @@ static json_t *install_json(const struct fan_ctl *c, const struct ctl_route *r, 
 		const struct ctl_entry *e = &s->entry[i];
 		const char *from = e->from == CTL_NONE ? NULL : c->node[e->from].listen;
 		json_array_append_new(entries, json_pack("{ss? so ss si sb}", "from", from, "ranks",
-							 ranks_json(e->ranks), "next",
+							 fan_ranks_json(e->ranks), "next",
 							 c->node[e->next].listen, "depth",
 							 (int)e->depth, "sums", e->sums));
 	}

@@ -20,7 +20,7 @@ int fan_best_mend(const struct fan_topo *t, const struct fan_plan_options *o, st
 }
 
 const struct fan_algorithm fan_algorithms[] = {
-#define FAN_X(name, run, mend, help) {#name, help, run, mend},
+#define FAN_X(name, run, mend) {#name, run, mend},
 	FAN_ALGORITHMS(FAN_X)
 #undef FAN_X
 };

@@ -64,7 +64,6 @@ struct fan_planned {
 
 struct fan_algorithm {
 	const char *name;
-	const char *help;
 	/* FAN_E_BUSY    too large for this algorithm
 	 * FAN_E_STALLED no plan within its bounds
 	 * FAN_E_INVALID a worker is too far from its server
@@ -76,19 +75,25 @@ struct fan_algorithm {
 		    struct fan_planned *how);
 };
 
-/* All of them: name, the function that plans, the one that mends or NULL, and what people read. */
+/* All of them: name, the function that plans, and the one that mends, or NULL.
+ *
+ * geryon    no aggregation; equal split
+ * lbmm      no aggregation; split by what servers can take in
+ * switchml  the switch near the worker sums, whatever it can
+ * atp       that while it can, then that near the server, then the server
+ * grid      linear program, randomized rounding; equal split
+ * inart     split by linear program, then place and route by another
+ * exact     column generation to its end; with one tree, branch and bound; small instances
+ * best      all of these, consolidation, local search, and several trees */
 #define FAN_ALGORITHMS(X)                                                                          \
-	X(geryon, fan_geryon, NULL, "no aggregation; equal split")                                 \
-	X(lbmm, fan_lbmm, NULL, "no aggregation; split by what servers can take in")               \
-	X(switchml, fan_round_outcome, NULL, "the switch near the worker sums, whatever it can")   \
-	X(atp, fan_atp, NULL, "that while it can, then that near the server, then the server")     \
-	X(grid, fan_grid, fan_grid_mend, "linear program, randomized rounding; equal split")       \
-	X(inart, fan_inart, fan_inart_mend,                                                        \
-	  "split by linear program, then place and route by another")                              \
-	X(exact, fan_exact, NULL,                                                                  \
-	  "column generation to its end; with one tree, branch and bound; small instances")        \
-	X(best, fan_best, fan_best_mend,                                                           \
-	  "all of these, consolidation, local search, and several trees")
+	X(geryon, fan_geryon, NULL)                                                                \
+	X(lbmm, fan_lbmm, NULL)                                                                    \
+	X(switchml, fan_round_outcome, NULL)                                                       \
+	X(atp, fan_atp, NULL)                                                                      \
+	X(grid, fan_grid, fan_grid_mend)                                                           \
+	X(inart, fan_inart, fan_inart_mend)                                                        \
+	X(exact, fan_exact, NULL)                                                                  \
+	X(best, fan_best, fan_best_mend)
 
 /* In this order. */
 extern const struct fan_algorithm fan_algorithms[];
@@ -100,7 +105,7 @@ const struct fan_algorithm *fan_algorithm_find(const char *name);
 /* The algorithms, one file each or two. */
 typedef int fan_algorithm_run(const struct fan_topo *t, const struct fan_plan_options *o,
 			      struct fan_plan *p, struct fan_planned *how);
-#define FAN_X(name, run, mend, help) fan_algorithm_run run;
+#define FAN_X(name, run, mend) fan_algorithm_run run;
 FAN_ALGORITHMS(FAN_X)
 #undef FAN_X
 fan_algorithm_run fan_grid_mend, fan_inart_mend, fan_best_mend;

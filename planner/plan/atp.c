@@ -80,7 +80,7 @@ static double all_below(const struct atp *a, uint32_t j, double gbps, double lev
 		uint32_t own = near_worker(a, j, w);
 		bool summed = own != FAN_NODE_NONE && own != near_server(a, j, 0);
 		double alone = summed ? fmax(0, level - a->share[own]) : level;
-		if (summed && a->leads[a->r.first[j] + w]) /* the sum of them all */
+		if (summed && a->leads[a->r.c.first[j] + w]) /* the sum of them all */
 			alone += fmin(level, a->share[own]);
 		sum += gbps * job->weight * alone;
 	}
@@ -335,7 +335,7 @@ static int find_leads(struct atp *a)
 			if (own == FAN_NODE_NONE || seen[own] == j + 1)
 				continue;
 			seen[own] = j + 1;
-			a->leads[a->r.first[j] + w] = true;
+			a->leads[a->r.c.first[j] + w] = true;
 		}
 	free(seen);
 	return seen && a->leads ? FAN_OK : FAN_E_NOMEM;
@@ -431,7 +431,7 @@ int fan_atp(const struct fan_topo *t, const struct fan_plan_options *o, struct f
 		workers = workers || t->job[j].servers > 1;
 	if (!err)
 		err = a.load && a.share && a.rest && a.cut
-			      ? search(&a, workers, fan_bound_closed(&a.r.c, true), p)
+			      ? search(&a, workers, fan_bound_closed(&a.r.c), p)
 			      : FAN_E_NOMEM;
 	fan_fit_close(&a.fit);
 	fan_rules_close(&a.r);

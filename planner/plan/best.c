@@ -60,37 +60,16 @@ struct best {
 	uint32_t *open; /* of one set; by candidate */
 };
 
-/* Candidates of this instance: all switches, and as many routes as memory and time allow. */
-static int open_cands(struct best *b)
-{
-	struct fan_cands_options few = {.paths = 1, .sums_max = 1};
-	double pairs = 0, sums = 0;
-	int err = fan_cands_open(&b->c, b->t, &few);
-
-	if (err)
-		return err;
-	for (uint32_t i = 0; i < b->t->nodes; i++)
-		sums += fan_node_sums(b->t, i);
-	pairs = (b->c.groups + sums) * (b->c.targets - b->c.sums) + b->c.groups * sums;
-	fan_cands_close(&b->c);
-	few = (struct fan_cands_options){.paths = b->o->paths};
-	while (few.paths > 1 && few.paths * pairs > ROUTES_MAX)
-		few.paths--;
-	return fan_cands_open(&b->c, b->t, &few);
-}
-
 /* Keep a copy of each tree, for the program of all. */
 static int remember(struct best *b, const struct fan_plan *p)
 {
 	if (b->o->trees <= 1 || p->trees + b->all.trees > FAN_TREES_MAX / 2)
 		return FAN_OK;
 	for (uint32_t i = 0; i < p->trees; i++) {
-		const struct fan_tree *from = &p->tree[i];
-		struct fan_tree *to = fan_plan_add(&b->all, b->t, from->job, from->server, 0);
+		struct fan_tree *to = fan_plan_add_like(&b->all, b->t, &p->tree[i]);
 		if (!to)
 			return FAN_E_NOMEM;
-		to->sums = from->sums;
-		memcpy(to->flow, from->flow, (from->workers + from->sums) * sizeof *from->flow);
+		to->share = 0;
 	}
 	return FAN_OK;
 }
@@ -474,7 +453,7 @@ static int end_with_exact(struct best *b)
 
 static int find(struct best *b)
 {
-	double bound = fan_bound_closed(&b->c, true);
+	double bound = fan_bound_closed(&b->c);
 	int err = start_from_given(b);
 
 	if (!err)
@@ -497,7 +476,7 @@ int fan_best(const struct fan_topo *t, const struct fan_plan_options *o, struct 
 {
 	struct best b = {.t = t, .o = o, .rng = {o->seed}, .p = p, .gbps = -1};
 	struct fan_plan_options one = *o;
-	int err = open_cands(&b);
+	int err = fan_cands_open_bounded(&b.c, t, o->paths, ROUTES_MAX);
 
 	(void)how;
 	fan_plan_init(p);
@@ -518,8 +497,7 @@ int fan_best(const struct fan_topo *t, const struct fan_plan_options *o, struct 
 		fan_plan_free(p);
 	fan_plan_free(&b.all);
 	fan_cands_close(&b.c);
-	if (b.rules.first)
-		fan_rules_close(&b.rules);
+	fan_rules_close(&b.rules);
 	free(b.open);
 	return err;
 }

@@ -9,29 +9,19 @@
 
 #define NO_ROW (-1)
 
-/* What a node can take, by itself or through its links. */
-static double intake(const struct fan_topo *t, uint32_t node, bool links)
-{
-	double sum = 0, cap = t->cap[fan_node_resource(t, node)];
-
-	for (uint32_t i = 0; i < t->node[node].degree; i++)
-		sum += t->cap[t->out[t->node[node].first + i] ^ 1];
-	return links && sum < cap ? sum : cap;
-}
-
-double fan_bound_closed(const struct fan_cands *c, bool links)
+double fan_bound_closed(const struct fan_cands *c)
 {
 	const struct fan_topo *t = c->t;
 	double least = c->access_gbps, able = 0;
 
 	for (uint32_t v = 0; v < t->nodes; v++)
 		if (fan_node_sums(t, v))
-			able += intake(t, v, links);
+			able += fan_topo_intake(t, v);
 	for (uint32_t j = 0; j < t->jobs; j++) {
 		const struct fan_job *job = &t->job[j];
 		double into = 0, n = job->workers;
 		for (uint32_t s = 0; s < job->servers; s++)
-			into += intake(t, job->server[s], links);
+			into += fan_topo_intake(t, job->server[s]);
 		if (!isfinite(into))
 			continue;
 		double summed = able / n < into ? able / n : into;
@@ -301,7 +291,7 @@ int fan_bound_flows(const struct fan_cands *c, bool levels, double *gbps)
 
 double fan_bound(const struct fan_cands *c, bool levels)
 {
-	double closed = fan_bound_closed(c, true), flows;
+	double closed = fan_bound_closed(c), flows;
 
 	return fan_bound_flows(c, levels, &flows) == FAN_OK && flows < closed ? flows : closed;
 }

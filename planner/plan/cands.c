@@ -62,13 +62,16 @@ static int find_groups(struct fan_cands *c, bool apart)
 		all += t->job[j].workers;
 	c->group = calloc(all + 1, sizeof *c->group);
 	c->member = calloc(all + 1, sizeof *c->member);
-	if (!c->group || !c->member || !group_at) {
+	c->first = calloc(t->jobs + 1, sizeof *c->first);
+	c->group_of = calloc(all + 1, sizeof *c->group_of);
+	if (!c->group || !c->member || !c->first || !c->group_of || !group_at) {
 		free(group_at);
 		return FAN_E_NOMEM;
 	}
 	for (uint32_t j = 0, members = 0; j < t->jobs; j++) {
 		const struct fan_job *job = &t->job[j];
 		uint32_t before = c->groups;
+		c->first[j] = members;
 		memset(group_at, 0xff, t->nodes * sizeof *group_at);
 		for (uint32_t w = 0; w < job->workers; w++) {
 			uint32_t at = place_of(t, job->worker[w]);
@@ -88,20 +91,11 @@ static int find_groups(struct fan_cands *c, bool apart)
 			if (apart)
 				g = &c->group[next++];
 			c->member[g->first + g->count++] = w;
+			c->group_of[c->first[j] + w] = (uint32_t)(g - c->group);
 		}
 	}
 	free(group_at);
 	return FAN_OK;
-}
-
-/* What a switch can sum, and what its links can bring. */
-static double ability(const struct fan_topo *t, uint32_t node)
-{
-	double links = 0, cap = t->cap[fan_node_resource(t, node)];
-
-	for (uint32_t i = 0; i < t->node[node].degree; i++)
-		links += t->cap[t->out[t->node[node].first + i] ^ 1];
-	return cap < links ? cap : links;
 }
 
 static int find_sums(struct fan_cands *c, uint32_t max)
@@ -114,9 +108,9 @@ static int find_sums(struct fan_cands *c, uint32_t max)
 	for (uint32_t i = 0; i < t->nodes; i++) {
 		if (!fan_node_sums(t, i) || !(t->cap[fan_node_resource(t, i)] > 0))
 			continue;
-		double able = ability(t, i);
+		double able = fan_topo_intake(t, i);
 		uint32_t at = c->sums++;
-		for (; at > 0 && ability(t, c->sum[at - 1]) < able; at--)
+		for (; at > 0 && fan_topo_intake(t, c->sum[at - 1]) < able; at--)
 			c->sum[at] = c->sum[at - 1];
 		c->sum[at] = i;
 	}
@@ -227,10 +221,31 @@ int fan_cands_open(struct fan_cands *c, const struct fan_topo *t, const struct f
 	return err;
 }
 
+int fan_cands_open_bounded(struct fan_cands *c, const struct fan_topo *t, uint32_t paths,
+			   double routes_max)
+{
+	struct fan_cands_options few = {.paths = 1, .sums_max = 1};
+	double sums = 0;
+	int err = fan_cands_open(c, t, &few);
+
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < t->nodes; i++)
+		sums += fan_node_sums(t, i);
+	double pairs = (c->groups + sums) * (c->targets - c->sums) + c->groups * sums;
+	fan_cands_close(c);
+	few = (struct fan_cands_options){.paths = paths};
+	while (few.paths > 1 && few.paths * pairs > routes_max)
+		few.paths--;
+	return fan_cands_open(c, t, &few);
+}
+
 void fan_cands_close(struct fan_cands *c)
 {
 	free(c->group);
 	free(c->member);
+	free(c->first);
+	free(c->group_of);
 	free(c->sum);
 	free(c->target_of);
 	free(c->span);

@@ -24,8 +24,10 @@ struct fan_cands {
 	const struct fan_topo *t;
 	struct fan_group *group;
 	uint32_t groups;
-	uint32_t *member; /* index of a worker in its job */
-	uint32_t *sum;	  /* nodes that may sum, the most able first */
+	uint32_t *member;   /* index of a worker in its job */
+	uint32_t *first;    /* by job: its first worker in `group_of` */
+	uint32_t *group_of; /* by job and worker (jobs one after the other) */
+	uint32_t *sum;	    /* nodes that may sum, the most able first */
 	uint32_t sums;
 	double access_gbps; /* the rate, by weight, that the workers' own links allow */
 
@@ -54,6 +56,17 @@ struct fan_cands_options {
 int fan_cands_open(struct fan_cands *c, const struct fan_topo *t,
 		   const struct fan_cands_options *o);
 void fan_cands_close(struct fan_cands *c);
+
+/* As fan_cands_open, with all switches that may sum, and up to `paths` routes between a place and a
+ * target: fewer where all of them together would be more than `routes_max`. */
+int fan_cands_open_bounded(struct fan_cands *c, const struct fan_topo *t, uint32_t paths,
+			   double routes_max);
+
+/* The group of worker `w` of a job. */
+static inline uint32_t fan_cands_group(const struct fan_cands *c, uint32_t job, uint32_t w)
+{
+	return c->group_of[c->first[job] + w];
+}
 
 /* Routes of group `g`, or of the candidate sum number `v`, to candidate `v` or to a
  * server's node. */

@@ -274,7 +274,7 @@ static int solve(struct exact *x, const struct fan_plan_options *o, struct fan_p
 	x->at.q0 = calloc((size_t)c->groups * x->at.servers * (c->sums + 1), sizeof(int));
 	x->at.z0 = calloc((size_t)x->t->jobs * x->at.servers * c->sums + 1, sizeof(int));
 	x->row = calloc(fan_topo_resources(x->t), sizeof *x->row);
-	x->most = fan_bound_closed(c, true);
+	x->most = fan_bound_closed(c);
 	double heaviest = 0;
 	for (uint32_t j = 0; j < x->t->jobs; j++)
 		heaviest = fmax(heaviest, x->t->job[j].weight);

@@ -288,9 +288,7 @@ static bool is_twin(struct fan_fit *f, const struct fan_tree *tree, uint32_t w)
 	uint32_t *last = &f->last[fan_arc_to(f->t, a->route.arc[0])];
 	b = *last ? &tree->flow[*last - 1] : NULL;
 	*last = w + 1;
-	return b && a->to == b->to && a->route.hops == b->route.hops &&
-	       memcmp(a->route.arc + 1, b->route.arc + 1,
-		      (a->route.hops - 1) * sizeof a->route.arc[0]) == 0;
+	return b && fan_flows_are_twins(a, b);
 }
 
 static bool is_fit(struct fan_fit *f, const struct fan_tree *tree, bool *memory)

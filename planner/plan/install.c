@@ -440,8 +440,3 @@ void fan_install_free(struct fan_install *in)
 	free(in->entry);
 	memset(in, 0, sizeof *in);
 }
-
-uint32_t fan_install_count(const struct fan_install_entry *e)
-{
-	return fan_ranks_count(e->ranks);
-}

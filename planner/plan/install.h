@@ -69,8 +69,8 @@ int fan_install_make(struct fan_install *in, const struct fan_topo *t, const str
 		     const struct fan_install_options *o, struct fan_why *why);
 void fan_install_free(struct fan_install *in);
 
-/* Ranks of the entry. */
-uint32_t fan_install_count(const struct fan_install_entry *e);
+/* A set of ranks as text, "0-3,7": a new reference. */
+json_t *fan_ranks_json(const uint64_t *ranks);
 
 /* A new reference, or NULL without memory:
  *

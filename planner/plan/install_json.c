@@ -8,25 +8,21 @@
 #define RANKS_BYTES 1024 /* every second of 256 ranks takes 512 or less */
 #define NAME_BYTES  (FAN_TOPO_NAME_MAX + 16)
 
-/* "0-3,7". */
-static json_t *ranks_json(const struct fan_install_entry *e)
+json_t *fan_ranks_json(const uint64_t *ranks)
 {
-	char text[RANKS_BYTES];
+	char text[RANKS_BYTES] = "";
 	size_t at = 0;
 
-	text[0] = '\0';
 	for (uint32_t r = 0; r < FAN_RANKS_MAX; r++) {
-		uint32_t last = r;
-		while (last < FAN_RANKS_MAX && fan_ranks_has(e->ranks, last))
-			last++;
-		if (last == r)
+		uint32_t end = r;
+		while (end < FAN_RANKS_MAX && fan_ranks_has(ranks, end))
+			end++;
+		if (end == r)
 			continue;
-		const char *comma = at ? "," : "";
-		at += (size_t)(last - r == 1
-				       ? snprintf(text + at, sizeof text - at, "%s%u", comma, r)
-				       : snprintf(text + at, sizeof text - at, "%s%u-%u", comma, r,
-						  last - 1));
-		r = last;
+		at += (size_t)snprintf(text + at, sizeof text - at, at ? ",%u" : "%u", r);
+		if (end - r > 1)
+			at += (size_t)snprintf(text + at, sizeof text - at, "-%u", end - 1);
+		r = end;
 	}
 	return json_string(text);
 }
@@ -35,9 +31,9 @@ static json_t *entry_json(const struct fan_install *in, const struct fan_install
 {
 	const char *from = e->from == FAN_NODE_NONE ? NULL : in->t->node[e->from].name;
 
-	return json_pack("{ss? so ss si so}", "from", from, "ranks", ranks_json(e), "next",
-			 in->t->node[e->next].name, "depth", (int)e->depth, "sums",
-			 e->sums ? json_integer(fan_install_count(e)) : json_false());
+	return json_pack("{ss? so ss si so}", "from", from, "ranks", fan_ranks_json(e->ranks),
+			 "next", in->t->node[e->next].name, "depth", (int)e->depth, "sums",
+			 e->sums ? json_integer(fan_ranks_count(e->ranks)) : json_false());
 }
 
 static json_t *stop_json(const struct fan_install *in, uint16_t route,

@@ -9,11 +9,6 @@
 #include "topo_json.h"
 #include "topo_make.h"
 
-bool fan_network_is_made(const char *from)
-{
-	return fan_make_is(from);
-}
-
 static int make(struct fan_topo *t, const char *from, struct fan_why *why)
 {
 	struct fan_make m;
@@ -27,14 +22,10 @@ static int make(struct fan_topo *t, const char *from, struct fan_why *why)
 static int read(struct fan_topo *t, const char *text, size_t bytes, const struct fan_attach *a,
 		struct fan_why *why)
 {
-	json_error_t e = {0};
-	json_t *root = fan_graphml_is(text, bytes)
-			       ? fan_graphml_to_json(text, bytes, why)
-			       : json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &e);
+	json_t *root = fan_topo_text(text, bytes, why);
 
 	if (!root)
-		return fan_why_set(why, FAN_E_CONFIG, "line %d, column %d: not JSON: %s", e.line,
-				   e.column, e.text);
+		return FAN_E_CONFIG;
 	int err = fan_topo_network(t, root, a, why);
 	json_decref(root);
 	return err;

@@ -9,7 +9,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* Is it made from numbers, and no file's name? */
+/* Is it of the form that is made from numbers (topo_make.h), and no file's name? */
 bool fan_network_is_made(const char *from);
 
 /* The network that `from` says, or that the text of a file is (GraphML or JSON; then `from` is not

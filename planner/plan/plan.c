@@ -47,6 +47,18 @@ struct fan_tree *fan_plan_add(struct fan_plan *p, const struct fan_topo *t, uint
 	return tree;
 }
 
+struct fan_tree *fan_plan_add_like(struct fan_plan *p, const struct fan_topo *t,
+				   const struct fan_tree *like)
+{
+	struct fan_tree *tree = fan_plan_add(p, t, like->job, like->server, like->share);
+
+	if (!tree)
+		return NULL;
+	tree->sums = like->sums;
+	memcpy(tree->flow, like->flow, (like->workers + like->sums) * sizeof *like->flow);
+	return tree;
+}
+
 int fan_plan_copy(struct fan_plan *to, const struct fan_plan *from)
 {
 	fan_plan_init(to);
@@ -74,6 +86,13 @@ void fan_plan_move(struct fan_plan *to, struct fan_plan *from)
 	fan_plan_free(to);
 	*to = *from;
 	fan_plan_init(from);
+}
+
+bool fan_flows_are_twins(const struct fan_flow *a, const struct fan_flow *b)
+{
+	return a->to == b->to && a->route.hops == b->route.hops && a->route.hops > 0 &&
+	       memcmp(a->route.arc + 1, b->route.arc + 1,
+		      (a->route.hops - 1) * sizeof a->route.arc[0]) == 0;
 }
 
 struct fan_flow *fan_tree_sum(const struct fan_tree *tree, uint32_t node)

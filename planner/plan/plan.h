@@ -41,11 +41,18 @@ void fan_plan_free(struct fan_plan *p);
 struct fan_tree *fan_plan_add(struct fan_plan *p, const struct fan_topo *t, uint32_t job,
 			      uint32_t server, double share);
 
+/* A further tree as `like`, of a plan for `t`.  As fan_plan_add. */
+struct fan_tree *fan_plan_add_like(struct fan_plan *p, const struct fan_topo *t,
+				   const struct fan_tree *like);
+
 /* FAN_E_NOMEM: `*to` is empty. */
 int fan_plan_copy(struct fan_plan *to, const struct fan_plan *from);
 
 /* Take over `*from`, which is empty afterwards. */
 void fan_plan_move(struct fan_plan *to, struct fan_plan *from);
+
+/* Do flows of two workers take one path, but for the workers' own links? */
+bool fan_flows_are_twins(const struct fan_flow *a, const struct fan_flow *b);
 
 /* The sum flow from `node`, or NULL if the tree has none. */
 struct fan_flow *fan_tree_sum(const struct fan_tree *tree, uint32_t node);

@@ -64,25 +64,6 @@ static int add_missing(const struct fan_topo *t, struct fan_plan *p)
 	return FAN_OK;
 }
 
-static int open_cands(struct fan_cands *c, const struct fan_topo *t,
-		      const struct fan_plan_options *o)
-{
-	struct fan_cands_options few = {.paths = 1, .sums_max = 1};
-	double sums = 0;
-	int err = fan_cands_open(c, t, &few);
-
-	if (err)
-		return err;
-	for (uint32_t i = 0; i < t->nodes; i++)
-		sums += fan_node_sums(t, i);
-	double pairs = (c->groups + sums) * (c->targets - c->sums) + c->groups * sums;
-	fan_cands_close(c);
-	few = (struct fan_cands_options){.paths = o->paths};
-	while (few.paths > 1 && few.paths * pairs > ROUTES_MAX)
-		few.paths--;
-	return fan_cands_open(c, t, &few);
-}
-
 /* With one tree on each server no other can take over its share: flows must move. */
 static int search_again(const struct fan_topo *t, const struct fan_cands *c,
 			const struct fan_plan_options *o, struct fan_plan *p)
@@ -113,7 +94,7 @@ int fan_replan(const struct fan_topo *t, const struct fan_plan_options *o, struc
 	for (uint32_t i = 0; i < p->trees; i++)
 		cut_dead(t, &p->tree[i]);
 	if (!err)
-		err = open_cands(&c, t, o);
+		err = fan_cands_open_bounded(&c, t, o->paths, ROUTES_MAX);
 	if (!err)
 		err = fan_search_mend(&c, p);
 	if (!err)
@@ -202,28 +183,21 @@ static bool is_cut(const struct fan_tree *tree)
 	return false;
 }
 
-static bool has_dead(const struct fan_plan *p)
-{
-	for (uint32_t i = 0; i < p->trees; i++)
-		if (is_cut(&p->tree[i]))
-			return true;
-	return false;
-}
-
 int fan_replan_paths(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
 		     double worth, bool look)
 {
 	struct fan_cands c = {0};
-	bool lost[FAN_TREES_MAX] = {false};
+	bool lost[FAN_TREES_MAX] = {false}, any = look;
 	int err = FAN_OK;
 
 	for (uint32_t i = 0; i < p->trees; i++) {
 		cut_dead(t, &p->tree[i]);
 		lost[i] = is_cut(&p->tree[i]);
+		any |= lost[i];
 	}
-	if (!p->trees || (!has_dead(p) && !look))
+	if (!p->trees || !any)
 		return FAN_OK;
-	err = open_cands(&c, t, o);
+	err = fan_cands_open_bounded(&c, t, o->paths, ROUTES_MAX);
 	if (!err)
 		err = fan_search_mend(&c, p);
 	if (!err)

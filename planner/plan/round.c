@@ -88,20 +88,6 @@ int fan_round(struct fan_plan *p, const struct fan_relax *r, const double *split
 
 /* ---- all of them ---- */
 
-/* Trees of another plan, which is emptied. */
-static int take_trees(struct fan_plan *to, const struct fan_topo *t, struct fan_plan *from)
-{
-	for (uint32_t i = 0; i < from->trees; i++) {
-		const struct fan_tree *f = &from->tree[i];
-		struct fan_tree *tree = fan_plan_add(to, t, f->job, f->server, f->share);
-		if (!tree)
-			return FAN_E_NOMEM;
-		tree->sums = f->sums;
-		memcpy(tree->flow, f->flow, (f->workers + f->sums) * sizeof *f->flow);
-	}
-	return FAN_OK;
-}
-
 static void note_rate(struct fan_planned *how, double gbps)
 {
 	how->least_gbps = how->drawings ? fmin(how->least_gbps, gbps) : gbps;
@@ -153,7 +139,9 @@ int fan_round_all(struct fan_plan *p, const struct fan_relax *r, const double *s
 		double gbps = err ? err : fan_eval_gbps(r->c->t, &next);
 		if (!err && o->rounding == FAN_ROUND_COLUMNS &&
 		    p->trees + next.trees <= FAN_TREES_MAX) {
-			err = take_trees(p, r->c->t, &next);
+			for (uint32_t k = 0; k < next.trees && !err; k++)
+				if (!fan_plan_add_like(p, r->c->t, &next.tree[k]))
+					err = FAN_E_NOMEM;
 			best = 0;
 		} else if (gbps > best) {
 			best = gbps;

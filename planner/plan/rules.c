@@ -64,36 +64,20 @@ static int find_places(struct fan_rules *r, enum fan_sums_at sums_at)
 int fan_rules_open(struct fan_rules *r, const struct fan_topo *t, const struct fan_plan_options *o)
 {
 	struct fan_cands_options few = {.paths = o->paths, .levels = fan_plan_levels(o)};
-	uint32_t all = 0;
 
 	memset(r, 0, sizeof *r);
 	r->seed = o->seed;
 	int err = fan_cands_open(&r->c, t, &few);
+	if (!err)
+		err = find_places(r, o->sums_at);
 	if (err)
-		return err;
-	r->first = calloc(t->jobs + 1, sizeof *r->first);
-	for (uint32_t j = 0; j < t->jobs; j++)
-		all += t->job[j].workers;
-	r->group_of = calloc(all + 1, sizeof *r->group_of);
-	if (!r->first || !r->group_of || find_places(r, o->sums_at)) {
 		fan_rules_close(r);
-		return FAN_E_NOMEM;
-	}
-	for (uint32_t j = 1; j < t->jobs; j++)
-		r->first[j] = r->first[j - 1] + t->job[j - 1].workers;
-	for (uint32_t g = 0; g < r->c.groups; g++) {
-		const struct fan_group *group = &r->c.group[g];
-		for (uint32_t i = 0; i < group->count; i++)
-			r->group_of[r->first[group->job] + r->c.member[group->first + i]] = g;
-	}
-	return FAN_OK;
+	return err;
 }
 
 void fan_rules_close(struct fan_rules *r)
 {
 	fan_cands_close(&r->c);
-	free(r->group_of);
-	free(r->first);
 	free(r->sums_at);
 	memset(r, 0, sizeof *r);
 }
@@ -113,7 +97,7 @@ static uint32_t shortest(const struct fan_rules *r, struct fan_span span, uint32
 
 void fan_rules_send(const struct fan_rules *r, struct fan_tree *tree, uint32_t w, uint32_t node)
 {
-	uint32_t g = r->group_of[r->first[tree->job] + w], to = tree->server;
+	uint32_t g = fan_cands_group(&r->c, tree->job, w), to = tree->server;
 	struct fan_span span = fan_cands_to_server(&r->c, g, tree->server);
 
 	if (node != tree->server && node != FAN_NODE_NONE) {
@@ -153,16 +137,6 @@ void fan_rules_stack_all(const struct fan_rules *r, struct fan_tree *tree, uint3
 		fan_rules_stack(r, tree, tree->flow[tree->workers + i].from, to);
 }
 
-/* What a server takes in, itself and by its links. */
-static double intake(const struct fan_topo *t, uint32_t server)
-{
-	double sum = 0, cap = t->cap[fan_node_resource(t, server)];
-
-	for (uint32_t i = 0; i < t->node[server].degree; i++)
-		sum += t->cap[t->out[t->node[server].first + i] ^ 1];
-	return sum < cap ? sum : cap;
-}
-
 /* Routes on which flows that nobody sums share the fewest links. */
 static int spread(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p)
 {
@@ -192,10 +166,10 @@ static int plan_by_rule(const struct fan_topo *t, const struct fan_plan_options 
 		const struct fan_job *job = &t->job[j];
 		double sum = 0;
 		for (uint32_t s = 0; s < job->servers; s++)
-			sum += by_intake ? intake(t, job->server[s]) : 1;
+			sum += by_intake ? fan_topo_intake(t, job->server[s]) : 1;
 		for (uint32_t s = 0; s < job->servers && !err; s++) {
 			uint32_t server = job->server[s];
-			double share = (by_intake ? intake(t, server) : 1) / sum;
+			double share = (by_intake ? fan_topo_intake(t, server) : 1) / sum;
 			struct fan_tree *tree = fan_plan_add(p, t, j, server, share);
 			err = tree ? FAN_OK : FAN_E_NOMEM;
 			for (uint32_t w = 0; w < job->workers && tree; w++)
@@ -205,8 +179,7 @@ static int plan_by_rule(const struct fan_topo *t, const struct fan_plan_options 
 				fan_rules_stack_all(&r, tree, r.sums_at[server]);
 		}
 	}
-	if (r.first)
-		fan_rules_close(&r);
+	fan_rules_close(&r);
 	if (!err && !racks)
 		err = spread(t, o, p);
 	if (!err)

@@ -12,10 +12,8 @@
  * of nodes has one of them by a hash, as switches spread flows. */
 struct fan_rules {
 	struct fan_cands c;
-	uint64_t seed;	    /* of the hash */
-	uint32_t *group_of; /* by job and worker (jobs one after the other) */
-	uint32_t *first;    /* by job: its first worker in `group_of` */
-	uint32_t *sums_at;  /* by node: the switch that sums for this host; FAN_NODE_NONE */
+	uint64_t seed;	   /* of the hash */
+	uint32_t *sums_at; /* by node: the switch that sums for this host; FAN_NODE_NONE */
 };
 
 /* With o->paths equally short routes to choose from at most, and hosts' switches as o->sums_at

@@ -15,15 +15,14 @@ struct search {
 	const struct fan_cands *c;
 	const struct fan_topo *t;
 	struct fan_plan *p;
-	double *load;		    /* by resource, per Gb/s of the common rate */
-	double *per;		    /* by resource: 1 / capacity */
-	double *scaled, *base;	    /* by resource: per / unit, and the power of load * that */
-	double *more;		    /* by resource: what one more flow of the present tree costs */
-	double flow;		    /* load of a flow of the present tree */
-	double unit;		    /* fullest load / capacity; keeps powers small */
-	uint32_t *group_of, *first; /* by job and worker; by job */
-	uint16_t *uses;		    /* by tree and arc: its flows, whose results come back; NULL */
-	uint16_t *now;		    /* as `uses`, of the tree that is looked at; NULL */
+	double *load;	       /* by resource, per Gb/s of the common rate */
+	double *per;	       /* by resource: 1 / capacity */
+	double *scaled, *base; /* by resource: per / unit, and the power of load * that */
+	double *more;	       /* by resource: what one more flow of the present tree costs */
+	double flow;	       /* load of a flow of the present tree */
+	double unit;	       /* fullest load / capacity; keeps powers small */
+	uint16_t *uses;	       /* by tree and arc: its flows, whose results come back; NULL */
+	uint16_t *now;	       /* as `uses`, of the tree that is looked at; NULL */
 };
 
 static double power(double x)
@@ -114,7 +113,7 @@ static uint32_t cheapest(const struct search *s, struct fan_span span, uint32_t 
 
 static uint32_t group_of(const struct search *s, const struct fan_tree *tree, uint32_t w)
 {
-	return s->group_of[s->first[tree->job] + w];
+	return fan_cands_group(s->c, tree->job, w);
 }
 
 /* Where a worker may go, and what it costs, its sum included. */
@@ -210,14 +209,6 @@ static double cost_now(const struct search *s, const struct fan_tree *tree, uint
 	return cost_of(s, arc, was->route.arc + was->route.hops, was->to, INFINITY);
 }
 
-/* Do two workers of a group take one path, but for their own links? */
-static bool are_twins(const struct fan_flow *a, const struct fan_flow *b)
-{
-	return a->to == b->to && a->route.hops == b->route.hops && a->route.hops > 0 &&
-	       memcmp(a->route.arc + 1, b->route.arc + 1,
-		      (a->route.hops - 1) * sizeof a->route.arc[0]) == 0;
-}
-
 /* True if the worker moved. */
 static bool move_worker(struct search *s, struct fan_tree *tree, uint32_t w, enum fan_moves moves)
 {
@@ -262,7 +253,7 @@ static bool move_workers(struct search *s, struct fan_tree *tree, enum fan_moves
 		const struct fan_flow *stays = NULL;
 		for (uint32_t i = 0; i < group->count && group->job == tree->job; i++) {
 			uint32_t w = s->c->member[group->first + i];
-			if (stays && are_twins(stays, &tree->flow[w]))
+			if (stays && fan_flows_are_twins(stays, &tree->flow[w]))
 				continue;
 			bool goes = move_worker(s, tree, w, moves);
 			stays = goes ? NULL : &tree->flow[w];
@@ -311,39 +302,26 @@ static void close_search(struct search *s)
 	free(s->scaled);
 	free(s->base);
 	free(s->more);
-	free(s->group_of);
-	free(s->first);
 	free(s->uses);
 }
 
 static int open_search(struct search *s, const struct fan_cands *c, struct fan_plan *p)
 {
 	const struct fan_topo *t = c->t;
-	uint32_t resources = fan_topo_resources(t), workers = 0;
+	uint32_t resources = fan_topo_resources(t);
 
 	*s = (struct search){.c = c, .t = t, .p = p};
-	for (uint32_t j = 0; j < t->jobs; j++)
-		workers += t->job[j].workers;
 	s->load = calloc(resources + 1, sizeof *s->load);
 	s->per = calloc(resources + 1, sizeof *s->per);
 	s->scaled = calloc(resources + 1, sizeof *s->scaled);
 	s->base = calloc(resources + 1, sizeof *s->base);
 	s->more = calloc(resources + 1, sizeof *s->more);
-	s->group_of = calloc(workers + 1, sizeof *s->group_of);
-	s->first = calloc(t->jobs + 1, sizeof *s->first);
 	if (t->results)
 		s->uses = calloc((size_t)p->trees * 2 * t->links + 1, sizeof *s->uses);
-	if (!s->load || !s->per || !s->scaled || !s->base || !s->more || !s->group_of ||
-	    !s->first || (t->results && !s->uses)) {
+	if (!s->load || !s->per || !s->scaled || !s->base || !s->more || (t->results && !s->uses)) {
 		close_search(s);
 		return FAN_E_NOMEM;
 	}
-	for (uint32_t j = 1; j < t->jobs; j++)
-		s->first[j] = s->first[j - 1] + t->job[j - 1].workers;
-	for (uint32_t g = 0; g < c->groups; g++)
-		for (uint32_t i = 0; i < c->group[g].count; i++)
-			s->group_of[s->first[c->group[g].job] + c->member[c->group[g].first + i]] =
-				g;
 	for (uint32_t r = 0; r < resources; r++)
 		s->per[r] = 1 / fmax(fmin(t->cap[r], NO_CAP), CAP_MIN);
 	for (uint32_t i = 0; i < p->trees; i++) {

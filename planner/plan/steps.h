@@ -17,8 +17,8 @@
 /* Without regard to routes: what all servers of a job take in together, what all switches
  * can sum (or their links bring), and what a worker sends.  Closed form: with N workers,
  * Y = min(B, sum C / N), f = min(T, Y + (B - Y) / N).  Least over the jobs, each as if it
- * was alone; by weight.  `links`: a switch, and a server, has no more than its links. */
-double fan_bound_closed(const struct fan_cands *c, bool links);
+ * was alone; by weight. */
+double fan_bound_closed(const struct fan_cands *c);
 
 /* The relaxed program over all routes that there are: flows by target, conserved at every
  * node.  No candidate routes enter; those of `c` are not looked at.  `levels`: sums may be

@@ -10,6 +10,8 @@
 #include "core/base/err.h"
 #include "core/base/limits.h"
 
+const char *const fan_node_kinds[] = {"worker", "switch", "server"};
+
 int fan_why_set(struct fan_why *why, int err, const char *format, ...)
 {
 	va_list args;
@@ -418,17 +420,24 @@ uint32_t fan_topo_rack(const struct fan_topo *t, uint32_t host)
 	return FAN_NODE_NONE;
 }
 
+double fan_topo_intake(const struct fan_topo *t, uint32_t node)
+{
+	double sum = 0, cap = t->cap[fan_node_resource(t, node)];
+
+	for (uint32_t i = 0; i < t->node[node].degree; i++)
+		sum += t->cap[t->out[t->node[node].first + i] ^ 1];
+	return sum < cap ? sum : cap;
+}
+
 void fan_resource_text(const struct fan_topo *t, uint32_t resource, char *text, unsigned bytes)
 {
-	static const char *const kinds[] = {"worker", "switch", "server"};
-
 	if (resource < 2 * t->links) {
 		snprintf(text, bytes, "link %s-%s", t->node[fan_arc_from(t, resource)].name,
 			 t->node[fan_arc_to(t, resource)].name);
 		return;
 	}
 	const struct fan_node *n = &t->node[resource - 2 * t->links];
-	snprintf(text, bytes, "%s %s", kinds[n->kind], n->name);
+	snprintf(text, bytes, "%s %s", fan_node_kinds[n->kind], n->name);
 }
 
 /* ---- pieces ---- */

@@ -19,6 +19,8 @@
 
 enum fan_node_kind { FAN_NODE_WORKER, FAN_NODE_SWITCH, FAN_NODE_SERVER };
 
+extern const char *const fan_node_kinds[]; /* "worker", "switch", "server" */
+
 struct fan_node {
 	char name[FAN_TOPO_NAME_MAX + 1];
 	enum fan_node_kind kind;
@@ -142,6 +144,9 @@ void fan_topo_lift_limits(struct fan_topo *t);
 
 /* The switch at the other end of a host's first link; FAN_NODE_NONE if it has none. */
 uint32_t fan_topo_rack(const struct fan_topo *t, uint32_t host);
+
+/* What a switch can sum or a server takes in, by itself and through its links. */
+double fan_topo_intake(const struct fan_topo *t, uint32_t node);
 
 /* "link S1-S3", "switch S1", "server PS" and "worker W1", for people. */
 void fan_resource_text(const struct fan_topo *t, uint32_t resource, char *text, unsigned bytes);

@@ -12,8 +12,6 @@
 
 #define PLACE_BYTES 64
 
-static const char *const kinds[] = {"worker", "switch", "server"};
-
 /* What goes over a link from its `a` to its `b`, and back. */
 struct ways {
 	double gbps[2], background_gbps[2];
@@ -124,7 +122,8 @@ static int kind_of(struct reader *r, const json_t *from, enum fan_node_kind *kin
 	char text[PLACE_BYTES];
 
 	for (int k = 0; k < 3; k++) {
-		if (json_is_string(value) && strcmp(json_string_value(value), kinds[k]) == 0) {
+		if (json_is_string(value) &&
+		    strcmp(json_string_value(value), fan_node_kinds[k]) == 0) {
 			*kind = (enum fan_node_kind)k;
 			return FAN_OK;
 		}
@@ -339,7 +338,7 @@ static int read_members(struct reader *r, const json_t *from, const char *key,
 			return err;
 		if (r->t->node[node].kind != kind)
 			return bad(r, place, "\"%s\" is a %s, not a %s", r->t->node[node].name,
-				   kinds[r->t->node[node].kind], kinds[kind]);
+				   fan_node_kinds[r->t->node[node].kind], fan_node_kinds[kind]);
 		for (uint32_t k = 0; k < *count; k++)
 			if (at[k] == node)
 				return bad(r, place, "\"%s\" is %s[%u] already",
@@ -514,17 +513,23 @@ int fan_topo_network(struct fan_topo *t, const json_t *root, const struct fan_at
 	return read_end(&r, err || !a ? err : fan_attach_hosts(t, a, why));
 }
 
-int fan_topo_parse(struct fan_topo *t, const char *text, size_t bytes, struct fan_why *why)
+json_t *fan_json_parse(const char *text, size_t bytes, struct fan_why *why)
 {
 	json_error_t e;
 	json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &e);
 
+	if (!root)
+		fan_why_set(why, FAN_E_CONFIG, "line %d, column %d: not JSON: %s", e.line, e.column,
+			    e.text);
+	return root;
+}
+
+int fan_topo_parse(struct fan_topo *t, const char *text, size_t bytes, struct fan_why *why)
+{
 	fan_topo_init(t);
 	why->text[0] = '\0';
-	if (!root)
-		return fan_why_set(why, FAN_E_CONFIG, "line %d, column %d: not JSON: %s", e.line,
-				   e.column, e.text);
-	int err = fan_topo_from_json(t, root, why);
+	json_t *root = fan_json_parse(text, bytes, why);
+	int err = root ? fan_topo_from_json(t, root, why) : FAN_E_CONFIG;
 	json_decref(root);
 	return err;
 }
@@ -540,7 +545,7 @@ static json_t *names_json(const struct fan_topo *t, const uint32_t *at, uint32_t
 
 static json_t *node_json(const struct fan_topo *t, const struct fan_node *n)
 {
-	json_t *o = json_pack("{ss ss}", "name", n->name, "kind", kinds[n->kind]);
+	json_t *o = json_pack("{ss ss}", "name", n->name, "kind", fan_node_kinds[n->kind]);
 
 	if (n->gbps > 0)
 		json_object_set_new(o, "gbps", json_real(n->gbps));

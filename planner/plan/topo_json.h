@@ -19,6 +19,9 @@
 #include "topo.h"
 #include "topo_make.h"
 
+/* The JSON that a text is: a new reference, or NULL with line, column and cause. */
+json_t *fan_json_parse(const char *text, size_t bytes, struct fan_why *why);
+
 /* Read and seal.  On error `*t` is empty, and `why` holds JSON path (or line) and cause.
  *
  * FAN_E_CONFIG  it is not what stands above, or makes no sense
@@ -53,5 +56,12 @@ json_t *fan_graphml_to_json(const char *text, size_t bytes, struct fan_why *why)
 
 /* Does it look like XML and not like JSON? */
 bool fan_graphml_is(const char *text, size_t bytes);
+
+/* The JSON of a text that is GraphML or JSON: a new reference, or NULL with `why`. */
+static inline json_t *fan_topo_text(const char *text, size_t bytes, struct fan_why *why)
+{
+	return fan_graphml_is(text, bytes) ? fan_graphml_to_json(text, bytes, why)
+					   : fan_json_parse(text, bytes, why);
+}
 
 #endif

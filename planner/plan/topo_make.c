@@ -10,6 +10,7 @@
 
 #include "core/base/err.h"
 #include "core/base/rng.h"
+#include "network.h"
 
 #define WORD_BYTES 32
 
@@ -71,9 +72,9 @@ static int shape_of(const char *text, size_t bytes)
 	return -1;
 }
 
-bool fan_make_is(const char *text)
+bool fan_network_is_made(const char *from)
 {
-	return shape_of(text, strcspn(text, ":")) >= 0;
+	return shape_of(from, strcspn(from, ":")) >= 0;
 }
 
 static int take_number(struct fan_make *m, const char *name, size_t bytes, const char *value,

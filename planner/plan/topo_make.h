@@ -41,9 +41,6 @@ struct fan_make {
  * FAN_E_CONFIG  with the reason */
 int fan_make_parse(struct fan_make *m, const char *text, struct fan_why *why);
 
-/* Is `text` of that form, and no file's name? */
-bool fan_make_is(const char *text);
-
 /* Build and seal.  Workers are W1, W2, ..., servers PS1, ..., switches S1, S2, ...; in a
  * fat-tree racks are R1, ..., aggregation switches A1, ..., and cores C1, ...; routers of a
  * dragonfly are D1, ..., and switches that rails lead to T1, ...

@@ -154,7 +154,7 @@ static void install__the_plan_of_the_grid_paper(void **state)
 	assert_true(e->next == s3 && e->sums && e->depth == 2 && e->ranks[0] == 0x8);
 	e = entry_of(&in, &in.part[0], s3, s2, 3);
 	assert_true(e->next == in.part[0].server && !e->sums && e->ranks[0] == 0x38);
-	assert_int_equal(fan_install_count(e), 3);
+	assert_int_equal(fan_ranks_count(e->ranks), 3);
 	json_t *root = fan_install_json(&in);
 	assert_int_equal(json_array_size(json_object_get(root, "switches")), 3);
 	assert_int_equal(json_array_size(json_object_get(root, "workers")), 8);

@@ -223,7 +223,7 @@ static void bound__closed_form_without_links(void **state)
 		open_cands(&c, &t, 8);
 		double want = closed_form(workers, access, server, 5 * cap), flows;
 		assert_int_equal(fan_bound_flows(&c, false, &flows), 0);
-		assert_near(fan_bound_closed(&c, false), want, 1e-9);
+		assert_near(fan_bound_closed(&c), want, 1e-9);
 		assert_near(relaxed(&c), want, 1e-6);
 		assert_near(flows, want, 1e-6);
 		fan_cands_close(&c);
@@ -253,7 +253,7 @@ static void bound__flows_and_routes_agree(void **state)
 		assert_int_equal(fan_bound_flows(&c, false, &flows), 0);
 		if (fabs(relaxed(&c) - flows) > 1e-6 * flows)
 			fail_msg("%s: routes %.9g, flows %.9g", make, relaxed(&c), flows);
-		assert_true(flows <= fan_bound_closed(&c, true) * (1 + 1e-9));
+		assert_true(flows <= fan_bound_closed(&c) * (1 + 1e-9));
 		fan_cands_close(&c);
 		fan_topo_free(&t);
 	}

@@ -6,6 +6,7 @@
 
 #include "plan/algorithm.h"
 #include "plan/cands.h"
+#include "plan/network.h"
 #include "rig.h"
 
 /* ---- topo ---- */
@@ -243,9 +244,9 @@ static void make__refuses(void **state)
 		if (err != FAN_E_CONFIG || !strstr(why.text, bad[i][1]))
 			fail_msg("%s: %d \"%s\"", bad[i][0], err, why.text);
 	}
-	assert_true(fan_make_is("fat-tree:k=4"));
-	assert_true(fan_make_is("star"));
-	assert_false(fan_make_is("fat-tree.json"));
+	assert_true(fan_network_is_made("fat-tree:k=4"));
+	assert_true(fan_network_is_made("star"));
+	assert_false(fan_network_is_made("fat-tree.json"));
 }
 
 /* ---- attach ---- */
