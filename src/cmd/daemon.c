@@ -51,10 +51,10 @@ static void print_line(void *ctx, const char *line)
 		cmd_log(line);
 }
 
-int daemon_wrong(const char *name, const char *text)
+void daemon_check(const char *name, const char *wrong)
 {
-	fprintf(stderr, "fanin %s: %s\nTry `fanin %s --help`.\n", name, text, name);
-	return 2;
+	if (wrong)
+		args_wrong(name, "%s", wrong);
 }
 
 /* Read one "JOB=W" of `bytes` bytes. */
@@ -75,21 +75,21 @@ static bool read_share(struct fan_share *s, const char *text, size_t bytes)
 	return true;
 }
 
-/* "a=2,b=3" into `shares`.  False: `why` says what is wrong. */
-static bool read_weights(const char *text, uint16_t *count, char *why)
+/* "a=2,b=3" into `shares`; how many. */
+static uint16_t read_weights(const char *name, const char *text)
 {
-	for (*count = 0; *text; ++*count) {
+	uint16_t count = 0;
+
+	for (; *text; count++) {
 		size_t bytes = strcspn(text, ",");
-		if (*count == FAN_SHARES_MAX || !read_share(&shares[*count], text, bytes)) {
-			snprintf(why, ARGS_WHY_BYTES,
-				 "--weights: expected up to %d of JOB=W with W from 1 to %d, got "
-				 "\"%.*s\"",
-				 FAN_SHARES_MAX, FAN_WEIGHT_MAX, (int)bytes, text);
-			return false;
-		}
+		if (count == FAN_SHARES_MAX || !read_share(&shares[count], text, bytes))
+			args_wrong(name,
+				   "--weights: expected up to %d of JOB=W with W from 1 to %d, got "
+				   "\"%.*s\"",
+				   FAN_SHARES_MAX, FAN_WEIGHT_MAX, (int)bytes, text);
 		text += bytes + (text[bytes] == ',');
 	}
-	return true;
+	return count;
 }
 
 const char *const daemon_planes[] = {"sockets", "xdp", "auto", NULL};
@@ -115,26 +115,18 @@ int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_ar
 		unsigned slots)
 {
 	char why[ARGS_WHY_BYTES];
-	uint16_t weights;
 
-	if (fan_peer_is_none(&a->listen)) {
-		snprintf(why, sizeof why,
-			 "--listen: expected ADDR:PORT, for instance --listen 0.0.0.0:5000");
-		return daemon_wrong(name, why);
-	}
-	if (slots < 2 * (unsigned)a->threads) {
-		snprintf(why, sizeof why,
-			 "--slots: expected at least %d, 2 for each thread, got %u", 2 * a->threads,
-			 slots);
-		return daemon_wrong(name, why);
-	}
-	if (!read_weights(a->weights, &weights, why))
-		return daemon_wrong(name, why);
+	if (fan_peer_is_none(&a->listen))
+		args_wrong(name,
+			   "--listen: expected ADDR:PORT, for instance --listen 0.0.0.0:5000");
+	if (slots < 2 * (unsigned)a->threads)
+		args_wrong(name, "--slots: expected at least %d, 2 for each thread, got %u",
+			   2 * a->threads, slots);
 	if (fan_peer_is_none(&a->controller) != !a->name[0])
-		return daemon_wrong(name, "--controller and --name: expected both or none: NAME is "
-					  "this node's name in the controller's topology");
+		args_wrong(name, "--controller and --name: expected both or none: NAME is this "
+				 "node's name in the controller's topology");
 	if (strlen(a->name) > FAN_NAME_MAX)
-		return daemon_wrong(name, "--name: expected at most 63 bytes");
+		args_wrong(name, "--name: expected at most 63 bytes");
 	fan_daemon_defaults(o);
 	o->inlets = a->name[0]; /* for the controller */
 	o->listen = a->listen;
@@ -148,7 +140,7 @@ int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_ar
 	o->core.jobs_max = (uint16_t)a->jobs;
 	o->core.window_max = (uint16_t)a->window;
 	o->core.group_port = (uint16_t)a->group_port;
-	o->core.shares = (struct fan_shares){shares, weights};
+	o->core.shares = (struct fan_shares){shares, read_weights(name, a->weights)};
 	if (args_need_key(name, "key", a->key, "FANIN_KEY_FILE") ||
 	    (a->name[0] &&
 	     args_need_key(name, "controller-key", a->controller_key, "FANIN_CONTROLLER_KEY_FILE")))
@@ -158,7 +150,7 @@ int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_ar
 		return 1;
 	}
 	if (a->controller_key[0] && !a->name[0])
-		return daemon_wrong(name, "--controller-key: expected with --controller");
+		args_wrong(name, "--controller-key: expected with --controller");
 	if (a->controller_key[0] &&
 	    fan_key_file_read(&a->controller_keys, a->controller_key, why, sizeof why)) {
 		fprintf(stderr, "fanin %s: --controller-key: %s\n", name, why);
@@ -166,8 +158,8 @@ int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_ar
 	}
 	o->log = print_line;
 	o->ctx = a;
-	const char *wrong = set_plane(o, a);
-	return wrong ? daemon_wrong(name, wrong) : 0;
+	daemon_check(name, set_plane(o, a));
+	return 0;
 }
 
 unsigned daemon_aggregator_slots(const struct daemon_args *a)
@@ -176,20 +168,16 @@ unsigned daemon_aggregator_slots(const struct daemon_args *a)
 					   (unsigned)a->threads);
 }
 
-int daemon_run_ahead(const char *name, struct fan_daemon_options *o, const struct daemon_args *a)
+void daemon_run_ahead(const char *name, struct fan_daemon_options *o, const struct daemon_args *a)
 {
-	char why[ARGS_WHY_BYTES];
 	uint32_t ahead = a->ahead < 0 ? o->core.slots / FAN_DAEMON_AHEAD_SHARE : (uint32_t)a->ahead;
 
-	if (ahead > o->core.slots) {
-		snprintf(why, sizeof why,
-			 "--ahead: expected at most %u, the slots of a thread where jobs are "
-			 "completed, got %u; ask for more slots",
-			 o->core.slots, ahead);
-		return daemon_wrong(name, why);
-	}
+	if (ahead > o->core.slots)
+		args_wrong(name,
+			   "--ahead: expected at most %u, the slots of a thread where jobs are "
+			   "completed, got %u; ask for more slots",
+			   o->core.slots, ahead);
 	o->core.ahead_max = (uint16_t)ahead;
-	return 0;
 }
 
 const char *daemon_check_parent(const struct daemon_args *a)

@@ -24,23 +24,15 @@ static const struct args_option options[] = {
 };
 
 static const struct args_command command = {
-	"key",
-	"`fanin key new` makes a key for the switches of a network, `fanin key job TENANT --key "
-	"FILE` the key for all jobs of a tenant.\v"
-	"TENANT is the part of its jobs' names before the first '/'.  Switches take the former "
-	"with "
-	"--key, ranks the latter with FANIN_KEY_FILE.",
-	options,
-	sizeof options / sizeof options[0],
-	NULL,
-	NULL,
+	.name = "key",
+	.help = "`fanin key new` makes a key for the switches of a network, `fanin key job TENANT --key "
+		"FILE` the key for all jobs of a tenant.\v"
+		"TENANT is the part of its jobs' names before the first '/'.  Switches take the former "
+		"with "
+		"--key, ranks the latter with FANIN_KEY_FILE.",
+	.options = options,
+	.count = sizeof options / sizeof options[0],
 };
-
-static int wrong(const char *text)
-{
-	fprintf(stderr, "fanin key: %s\nTry `fanin key --help`.\n", text);
-	return 2;
-}
 
 static int put(const struct key_args *a, const char *what, const uint8_t key[FAN_KEY_BYTES])
 {
@@ -70,7 +62,7 @@ static int make_new(const struct key_args *a)
 	uint8_t key[FAN_KEY_BYTES];
 
 	if (a->key[0])
-		return wrong("--key: expected with `fanin key job TENANT`");
+		args_wrong("key", "--key: expected with `fanin key job TENANT`");
 	if (!fan_cipher_gcrypt()->random(key, sizeof key)) {
 		fprintf(stderr, "fanin key: the kernel gives no random numbers: %s\n",
 			strerror(errno));
@@ -87,15 +79,15 @@ static int make_job(const struct key_args *a, const char *tenant)
 	struct fan_keys fabric;
 
 	if (!bytes || bytes > FAN_TENANT_MAX || strpbrk(tenant, FAN_TENANT_ENDS))
-		return wrong(
+		args_wrong(
+			"key",
 			"TENANT: expected 1 to 63 bytes without '/', '#' and '!': the name of its "
-			"jobs up "
-			"to their first '/'");
+			"jobs up to their first '/'");
 	for (const char *p = tenant; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 127)
-			return wrong("TENANT: expected printable characters");
+			args_wrong("key", "TENANT: expected printable characters");
 	if (!a->key[0])
-		return wrong("job: expected --key FILE, the fabric's key");
+		args_wrong("key", "job: expected --key FILE, the fabric's key");
 	if (fan_key_file_read(&fabric, a->key, what, sizeof what)) {
 		fprintf(stderr, "fanin key: --key: %s\n", what);
 		return 1;
@@ -130,5 +122,5 @@ int cmd_key(int argc, char **argv)
 		return make_new(&a);
 	if (words == 2 && !strcmp(word[0], "job"))
 		return make_job(&a, word[1]);
-	return wrong("expected `fanin key new` or `fanin key job TENANT --key FILE`");
+	args_wrong("key", "expected `fanin key new` or `fanin key job TENANT --key FILE`");
 }

@@ -41,9 +41,10 @@ static const struct args_option options[] = {
 };
 
 static const struct args_command command = {
-	"ps",	 "Show what the ranks of this host do, for whom they wait, and how long.",
-	options, sizeof options / sizeof options[0],
-	NULL,	 NULL,
+	.name = "ps",
+	.help = "Show what the ranks of this host do, for whom they wait, and how long.",
+	.options = options,
+	.count = sizeof options / sizeof options[0],
 };
 
 /* ---- a rank's values; another process has written them ---- */

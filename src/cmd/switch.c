@@ -185,18 +185,14 @@ int cmd_switch(int argc, char **argv)
 
 	args_parse(&command, &a, argc, argv);
 	if (a.drain && fan_peer_is_none(&a.listen))
-		return daemon_wrong("switch", "--drain: expected with --listen ADDR:PORT");
+		args_wrong("switch", "--drain: expected with --listen ADDR:PORT");
 	if (a.drain)
 		return daemon_drain(&a.listen);
 	if (a.policy < 0)
 		a.policy = a.name[0] ? (int)FAN_POLICY_ATP : (int)FAN_POLICY_SWITCHML;
-	const char *why = check_policy(&a);
-	if (!why)
-		why = check_routes(&a);
-	if (!why)
-		why = daemon_check_parent(&a);
-	if (why)
-		return daemon_wrong("switch", why);
+	daemon_check("switch", check_policy(&a));
+	daemon_check("switch", check_routes(&a));
+	daemon_check("switch", daemon_check_parent(&a));
 	bool has_slots = fan_policy_shares(a.policy);
 	bool here = fan_peer_is_none(&a.server) && !a.name[0]; /* jobs are completed */
 	bool alone = a.policy == POLICY_NONE || (a.policy == FAN_POLICY_SWITCHML && a.ahead > 0);
@@ -205,10 +201,10 @@ int cmd_switch(int argc, char **argv)
 	if (!a.aggregator_slots)
 		a.aggregator_slots = (int)daemon_aggregator_slots(&a);
 	int e = daemon_fill("switch", &o, &a, (unsigned)(has_slots ? a.aggregator_slots : a.slots));
-	if (!e && here && (a.policy != FAN_POLICY_SWITCHML || a.ahead > 0))
-		e = daemon_run_ahead("switch", &o, &a);
 	if (e)
 		return e;
+	if (here && (a.policy != FAN_POLICY_SWITCHML || a.ahead > 0))
+		daemon_run_ahead("switch", &o, &a);
 	if (has_slots)
 		fill_slots(&o, &a);
 	daemon_set_parent(&o, &a);
@@ -223,15 +219,12 @@ int cmd_server(int argc, char **argv)
 
 	assert(!strcmp(options[OPTIONS - SWITCH_OPTIONS].name, "policy"));
 	args_parse(&server_command, &a, argc, argv);
-	const char *why = daemon_check_parent(&a);
-	if (why)
-		return daemon_wrong("server", why);
+	daemon_check("server", daemon_check_parent(&a));
 	unsigned slots = a.slots ? (unsigned)a.slots : daemon_aggregator_slots(&a);
 	int e = daemon_fill("server", &o, &a, slots);
-	if (!e)
-		e = daemon_run_ahead("server", &o, &a);
 	if (e)
 		return e;
+	daemon_run_ahead("server", &o, &a);
 	daemon_set_parent(&o, &a);
 	o.mark_percent = a.mark >= 0 ? (unsigned)a.mark : FAN_DAEMON_MARK_PERCENT;
 	return daemon_run("server", &o, &a, "none");

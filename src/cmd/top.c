@@ -55,9 +55,10 @@ static const struct args_option options[] = {
 };
 
 static const struct args_command command = {
-	"top",	 "Show what the jobs of a switch do, and which ranks and fragments they wait for.",
-	options, sizeof options / sizeof options[0],
-	NULL,	 NULL,
+	.name = "top",
+	.help = "Show what the jobs of a switch do, and which ranks and fragments they wait for.",
+	.options = options,
+	.count = sizeof options / sizeof options[0],
 };
 
 /* The answers so far. */

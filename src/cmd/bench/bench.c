@@ -93,16 +93,14 @@ static const struct args_option options[] = {
 };
 
 static const struct args_command command = {
-	"bench",
-	"Time all-reduces through a switch and check every element.\v"
-	"Either --local N, or in every process --switch or --controller with --job, --rank and "
-	"--ranks.  Times are "
-	"those of the slowest rank; algbw = size / time, busbw = algbw x 2 (N - 1) / N as in "
-	"nccl-tests, linkbw = what every link carries in each direction.",
-	options,
-	sizeof options / sizeof options[0],
-	NULL,
-	NULL,
+	.name = "bench",
+	.help = "Time all-reduces through a switch and check every element.\v"
+		"Either --local N, or in every process --switch or --controller with --job, --rank and "
+		"--ranks.  Times are "
+		"those of the slowest rank; algbw = size / time, busbw = algbw x 2 (N - 1) / N as in "
+		"nccl-tests, linkbw = what every link carries in each direction.",
+	.options = options,
+	.count = sizeof options / sizeof options[0],
 };
 
 const char *bench_dtype_name(int dtype)

@@ -44,14 +44,12 @@ static const struct args_option options[] = {
 };
 
 static const struct args_command command = {
-	"doctor",
-	"Check from a worker's point of view whether and how well aggregation works, and say what "
-	"to change.\vExit status: 0, with or without warnings; 1 if something FAILs; 2 if an "
-	"option is wrong.  Nothing needs root.",
-	options,
-	sizeof options / sizeof options[0],
-	NULL,
-	NULL,
+	.name = "doctor",
+	.help = "Check from a worker's point of view whether and how well aggregation works, and say what "
+		"to change.\vExit status: 0, with or without warnings; 1 if something FAILs; 2 if an "
+		"option is wrong.  Nothing needs root.",
+	.options = options,
+	.count = sizeof options / sizeof options[0],
 };
 
 struct doctor_finding *doctor_find(struct doctor *d, const char *name, enum doctor_status s,

@@ -38,15 +38,13 @@ static const struct args_option options[] = {
 };
 
 static const struct args_command command = {
-	"info",
-	"Print this build, what the kernel gives it, the options of a rank as they are read here, "
-	"and what would sum its tensors.\v"
-	"Exit status 1: a rank with these options would fail.  Where the environment starts no "
-	"rank, options are checked without one.",
-	options,
-	sizeof options / sizeof options[0],
-	NULL,
-	NULL,
+	.name = "info",
+	.help = "Print this build, what the kernel gives it, the options of a rank as they are read here, "
+		"and what would sum its tensors.\v"
+		"Exit status 1: a rank with these options would fail.  Where the environment starts no "
+		"rank, options are checked without one.",
+	.options = options,
+	.count = sizeof options / sizeof options[0],
 };
 
 /* What is printed, and the state in between. */
