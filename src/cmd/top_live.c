@@ -28,8 +28,7 @@ struct row {
 	char name[FAN_NAME_MAX * 4 + 1]; /* escaped */
 	/* ready, with the same oldest fragments as last time, or without a result for STANDS_MS */
 	bool stands;
-	unsigned state, shards, window;
-	unsigned ranks;
+	unsigned state, shards, ranks;
 	uint64_t open, results, replays, held, collisions, completions;
 	uint64_t oldest;	      /* the sum over shards that tell it; 0: none does */
 	uint64_t oldest_ns;	      /* since when that is so, as seen here */
@@ -93,7 +92,6 @@ static void add_job(struct top_live *l, const struct fan_report *j)
 	r->state = j->state > r->state ? j->state : r->state; /* `failed` is the largest */
 	r->shards++;
 	r->ranks = j->ranks;
-	r->window += j->window;
 	r->open += j->waiting;
 	if (j->waiting && j->oldest != UINT64_MAX)
 		r->oldest += j->oldest + 1;

@@ -294,7 +294,6 @@ static void close_items(struct fan_gate *g, struct fan_out *out, bool answers)
 			out->item[kept] = *it;
 		kept++;
 	}
-	g->stats.sealed += kept - g->done;
 	out->count = kept;
 }
 

@@ -34,7 +34,7 @@ struct fan_gate_config {
 };
 
 struct fan_gate_stats {
-	uint64_t opened, sealed;	/* packets */
+	uint64_t opened;		/* packets */
 	uint64_t drops[FAN_SEAL_COUNT]; /* by verdict */
 	uint64_t refused;		/* JOINs in clear */
 	uint64_t unsent;		/* packets of the node for which there was no key */

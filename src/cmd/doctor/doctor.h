@@ -62,8 +62,7 @@ struct doctor {
 	unsigned count, printed;
 	uint64_t deadline_ns; /* of the whole run */
 
-	/* The switch; from `who` on only if it `answers`. */
-	bool answers;
+	/* The switch; from `who` on only if it answers: no_path is NULL. */
 	bool resolved; /* `sw` and `at` hold its address */
 	bool lossy;
 	const char *no_path; /* why no packet is sent to the switch; NULL: packets are sent */

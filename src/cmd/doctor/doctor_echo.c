@@ -22,7 +22,6 @@ int doctor_talk_open(struct doctor_talk *t, const fan_peer *to)
 	const struct fan_udp_options o = {.connect = *to,
 					  .buffer_bytes = FAN_CONNECTION_BUFFER_BYTES};
 
-	t->to = *to;
 	return fan_udp_open(&t->udp, &o);
 }
 

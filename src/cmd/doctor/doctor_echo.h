@@ -12,7 +12,6 @@
 /* A socket to one port. */
 struct doctor_talk {
 	struct fan_udp udp;
-	fan_peer to;
 };
 
 struct doctor_train {

@@ -140,7 +140,6 @@ void doctor_check_switch(struct doctor *d)
 		tell_silence(d, tr.send_error ? tr.send_error : tr.error, &tr);
 		return;
 	}
-	d->answers = true;
 	d->who = tr.who;
 	d->rto_ns = tr.rtt_ns[0] * 4 < RTO_MIN_NS ? RTO_MIN_NS : tr.rtt_ns[0] * 4;
 	doctor_find(d, "switch", DOCTOR_OK, "%s answers%s%s", d->at,

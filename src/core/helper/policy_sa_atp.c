@@ -561,14 +561,13 @@ static void rank_stats(const struct fan_switch *sw, const struct fan_switch_job 
 }
 
 static bool standing(const struct fan_switch *sw, const struct fan_switch_job *j, uint16_t rank,
-		     struct fan_standing *s, uint64_t *next, uint64_t *behind)
+		     struct fan_standing *s, uint64_t *behind)
 {
 	const struct fan_sa_atp *sa = j->sa;
 	if (!sa->inner)
 		return false;
 	stands(sw, j, rank, s);
-	*next = sa->progress.next[rank];
-	*behind = sa->progress.front - *next;
+	*behind = sa->progress.front - sa->progress.next[rank];
 	return true;
 }
 

@@ -168,15 +168,13 @@ bool fan_switch_rank(const struct fan_switch *sw, unsigned index, uint16_t rank,
 	if (!j || rank >= j->ranks)
 		return false;
 	struct fan_standing s = {.flags = 0};
-	uint64_t next = 0, behind = 0;
-	bool ahead = fan_run_ahead.standing(sw, j, rank, &s, &next, &behind);
+	uint64_t behind = 0;
+	bool ahead = fan_run_ahead.standing(sw, j, rank, &s, &behind);
 	*r = (struct fan_switch_rank){
 		.name = j->name,
 		.job = j->id,
 		.epoch = j->epoch,
-		.ranks = j->ranks,
 		.ahead = ahead,
-		.next = next,
 		.behind = behind,
 		.straggles = s.flags & FAN_RANK_STRAGGLES,
 		.offers = s.flags & FAN_RANK_OFFERS,

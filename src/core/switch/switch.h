@@ -79,12 +79,10 @@ struct fan_switch_report {
 struct fan_switch_rank {
 	const char *name; /* of the job, valid until the next call; empty: not known */
 	uint32_t job, epoch;
-	uint16_t ranks;	   /* of the job */
 	bool ahead;	   /* the job has run-ahead; otherwise all below is 0 */
 	bool straggles;	   /* it is a straggler */
 	bool offers;	   /* it is a helper */
 	bool full;	   /* it is a helper that has lately reported a full cache */
-	uint64_t next;	   /* its next fragment */
 	uint64_t behind;   /* its lag, fragments */
 	uint32_t lent;	   /* sums and contributions that it was given to keep */
 	uint32_t deferred; /* its contributions that were deferred */

@@ -46,7 +46,6 @@ struct fan_worker *fan_worker_init(void *mem, const struct fan_worker_config *cf
 	w->source = cfg->relayed ? &fan_tree_source : &fan_op_source;
 	w->start_ns = w->heard_ns = w->progress_ns = w->control_ns = w->turn_ns = now_ns;
 	w->allowed = UINT32_MAX;
-	w->stats.rto_ns = FAN_RTO_MIN_NS;
 	fan_rtt_init(&w->rtt, w->cfg.rto_min_ms);
 	fan_window_init(&w->window, p, cfg->window_max);
 	p += fan_align_up(fan_window_bytes(cfg->window_max));
@@ -515,7 +514,6 @@ const struct fan_fault *fan_worker_fault(const struct fan_worker *w)
 const struct fan_worker_stats *fan_worker_stats(struct fan_worker *w)
 {
 	w->stats.srtt_ns = w->rtt.srtt_ns;
-	w->stats.rto_ns = w->rtt.rto_ns;
 	w->stats.cwnd = w->congestion.cwnd;
 	w->stats.waiting = w->window.in_flight;
 	w->stats.next = w->window.turns;

@@ -109,13 +109,12 @@ struct fan_worker_stats {
 	uint64_t collisions; /* results with a contribution whose shared slot was taken */
 	uint64_t marks;	     /* results with a congestion mark */
 	uint64_t srtt_ns;    /* smoothed round trip, waits for others included */
-	uint64_t rto_ns;
-	uint32_t window;  /* granted, fragments */
-	bool multicast;	  /* results come by multicast, as the last STATE says */
-	uint32_t cwnd;	  /* congestion window, fragments */
-	uint32_t waiting; /* fragments sent without a result; may exceed cwnd with run-ahead */
-	uint64_t next;	  /* its next fragment */
-	uint64_t slowest; /* lower bound of the slowest rank's next fragment */
+	uint32_t window;     /* granted, fragments */
+	bool multicast;	     /* results come by multicast, as the last STATE says */
+	uint32_t cwnd;	     /* congestion window, fragments */
+	uint32_t waiting;    /* fragments sent without a result; may exceed cwnd with run-ahead */
+	uint64_t next;	     /* its next fragment */
+	uint64_t slowest;    /* lower bound of the slowest rank's next fragment */
 	struct fan_helper_cache_stats cache;
 	uint64_t drops[FAN_DROP_COUNT];
 };

@@ -18,8 +18,6 @@ struct fan_fault_about {
 	const uint16_t *global; /* what ranks are called in the text; NULL: by their numbers */
 	/* The name of a host's rank of a number, for FAN_CAUSE_LOST; NULL: no such error. */
 	const uint16_t (*rank_at)[FAN_HOST_RANKS_MAX];
-	uint16_t payload_bytes;
-	uint8_t options; /* enum fan_join_option of the JOIN */
 	uint32_t alive_ms, timeout_ms;
 	bool told;		      /* another rank has found out */
 	bool only;		      /* the switch sums all of the tensors */

@@ -37,7 +37,6 @@ void fan_rank_fault_text(const struct fan_rank *c, const struct fan_connection *
 		.ranks = (uint16_t)c->cfg.ranks,
 		.global = c->column.global,
 		.rank_at = c->column.rank_at,
-		.payload_bytes = c->cfg.payload_bytes,
 		.alive_ms = (uint32_t)c->cfg.alive_ms,
 		.timeout_ms = (uint32_t)(f->err == FAN_E_TIMEOUT ? fan_config_join_ms(&c->cfg)
 								 : c->cfg.timeout_ms),

@@ -20,7 +20,6 @@ static struct fan_fault_about about(void)
 		.switch_addr = "10.0.0.1:5000",
 		.rank = 1,
 		.ranks = 8,
-		.payload_bytes = 1408,
 		.alive_ms = 10000,
 		.timeout_ms = 30000,
 		.joined = true,
