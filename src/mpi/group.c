@@ -228,7 +228,7 @@ static void say_failed(const struct fan_mpi_group *g, const struct fan_mpi_join 
 	int bytes;
 	PMPI_Comm_get_name(g->comm, name, &bytes);
 	snprintf(what, sizeof what, "%s: rank %d", *name ? name : "a communicator", g->rank);
-	fan_mpi_say(what, fan_mpi_join_error(j));
+	fan_mpi_say(what, j->job ? fanin_comm_error(j->job) : fanin_strerror(j->result));
 }
 
 void fan_mpi_group_refuse(struct fan_mpi_group *g, struct fan_mpi_join *failed)

@@ -26,8 +26,3 @@ void fan_mpi_join(struct fan_mpi_join *j)
 	if (!j->result)
 		fan_comm_metrics_start(j->job);
 }
-
-const char *fan_mpi_join_error(const struct fan_mpi_join *j)
-{
-	return j->job ? fanin_comm_error(j->job) : fanin_strerror(j->result);
-}

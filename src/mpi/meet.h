@@ -79,7 +79,4 @@ struct fan_mpi_join {
 /* Blocks until the job is joined or the join has failed.  Call it after fan_mpi_meet. */
 void fan_mpi_join(struct fan_mpi_join *j);
 
-/* Why the join has failed. */
-const char *fan_mpi_join_error(const struct fan_mpi_join *j);
-
 #endif

@@ -15,11 +15,6 @@
 
 static _Atomic(fan_nccl_logger) logger;
 
-void fan_nccl_log_to(fan_nccl_logger to)
-{
-	atomic_store(&logger, to);
-}
-
 static void say(int level, const char *format, va_list args)
 {
 	char line[FAN_NCCL_LINE_BYTES];
@@ -58,7 +53,7 @@ int fan_nccl_start(fan_nccl_logger log)
 	static atomic_bool said;
 	char list[LIST_BYTES] = "";
 	size_t used = 0;
-	fan_nccl_log_to(log);
+	atomic_store(&logger, log);
 	fanin_on_wait(tell_wait, NULL);
 	if (!fan_nccl_rails() || atomic_exchange(&said, true))
 		return FAN_NCCL_SUCCESS;

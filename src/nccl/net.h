@@ -39,9 +39,6 @@ int fan_nccl_finalize(void *context);
 
 #define FAN_NCCL_LINE_BYTES 512 /* of a line; what is longer is cut */
 
-/* Later lines go to `to`; NULL: nowhere. */
-void fan_nccl_log_to(fan_nccl_logger to);
-
 /* Shown with NCCL_DEBUG=INFO. */
 void fan_nccl_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -20,11 +20,6 @@ void fan_dial_init(struct fan_dial *d, const fan_peer *to, int epoll_fd, uint32_
 	d->lines.fd = -1;
 }
 
-void fan_dial_sign(struct fan_dial *d, const struct fan_keys *keys)
-{
-	d->keys = *keys;
-}
-
 void fan_dial_free(struct fan_dial *d)
 {
 	fan_lines_close(&d->lines); /* epoll forgets it */

@@ -21,7 +21,7 @@ struct fan_dial {
 	int epoll_fd;
 	uint32_t number; /* in epoll */
 	struct fan_lines lines;
-	struct fan_keys keys; /* count 0: lines are not signed */
+	struct fan_keys keys; /* to be set after fan_dial_init; count 0: lines are not signed */
 	bool up;	      /* connected; otherwise connecting if there is a socket */
 	int ended;	      /* -errno: the stream has ended, some lines are not taken yet */
 	uint32_t tries;	      /* failures in a row */
@@ -32,9 +32,6 @@ struct fan_dial {
 /* The next fan_dial_work tries for the first time. */
 void fan_dial_init(struct fan_dial *d, const fan_peer *to, int epoll_fd, uint32_t number);
 void fan_dial_free(struct fan_dial *d);
-
-/* From the next stream on, lines are signed with the first of `keys`. */
-void fan_dial_sign(struct fan_dial *d, const struct fan_keys *keys);
 
 /* Connect, read and write without blocking, when the socket has reported or the deadline has
  * passed; then take all lines.  True: it has just connected. */

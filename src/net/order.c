@@ -7,8 +7,6 @@
 
 #include "udp.h"
 
-#define PORT_MAX 65535
-
 static bool read_rank(unsigned *rank, const char **text)
 {
 	const char *p = *text;

@@ -70,7 +70,6 @@
 #define FAN_ROUTES_MAX	      256 /* routes in one switch shard */
 #define FAN_SHARES_MAX	      64  /* jobs with a weight of their own */
 #define FAN_WEIGHT_MAX	      1000
-#define FAN_TOKENS_MAX	      0xFFFFu
 
 /* Node: aggregator, slots, or both */
 #define FAN_NODE_OUT_MAX    16	/* items that one datagram may cause */

@@ -26,10 +26,6 @@
 #define FAN_CONFIG_NOTE_FIRST_MS  2000 /* before the first call of `waiting` */
 #define FAN_CONFIG_NOTE_MS	  5000 /* between further calls */
 
-/* With run-ahead, results wait in the queues of slower ranks, and probes sent before these drain
- * lengthen them. */
-#define FAN_CONFIG_RTO_MIN_AHEAD_MS 20
-
 struct fan_config {
 	/* "HOST:PORT,HOST:PORT"; "": none was named (rendezvous.h) */
 	char switch_addr[FAN_CONFIG_SWITCHES_MAX + 1];

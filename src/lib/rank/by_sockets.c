@@ -104,7 +104,7 @@ int fan_rank_create_column(const struct fan_rank *of, const struct fan_config *c
 	c->trace = of->trace; /* which outlives it */
 	c->parent = of->parent;
 	memcpy(c->parts.of, of->parts.of, sizeof c->parts.of);
-	fan_rank_set_column(c, column);
+	c->column = *column;
 	c->idle.call = of->kind->join_on;
 	c->idle.arg = of->host;
 	snprintf(suffix, sizeof suffix, "/c%u", number);

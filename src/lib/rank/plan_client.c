@@ -17,7 +17,7 @@ void fan_plan_client_init(struct fan_rank *c)
 	f->on = true;
 	f->behind_ns = UINT64_MAX;
 	fan_dial_init(&f->dial, &c->controller_addr, c->thread.epoll_fd, FAN_RANK_CONTROLLER);
-	fan_dial_sign(&f->dial, &c->cfg.controller_keys);
+	f->dial.keys = c->cfg.controller_keys;
 }
 
 void fan_plan_client_free(struct fan_rank *c)

@@ -104,11 +104,6 @@ void fan_rank_add_part(struct fan_rank *c, const struct fan_rank_part *part, con
 	c->parts.count++;
 }
 
-void fan_rank_set_column(struct fan_rank *c, const struct fan_rank_column *column)
-{
-	c->column = *column;
-}
-
 struct fan_files fan_rank_files(const struct fan_rank *c)
 {
 	struct fan_files f = FAN_FILES_NONE;

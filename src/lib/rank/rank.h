@@ -231,9 +231,6 @@ void fan_rank_init(struct fan_rank *c, const struct fan_rank_kind *kind,
 		   const struct fan_meeting *hosts);
 struct fan_rank *fan_rank_new(const struct fan_rank_kind *kind);
 
-/* It becomes one of the ranks that `column` names. */
-void fan_rank_set_column(struct fan_rank *c, const struct fan_rank_column *column);
-
 /* Part `k` of it, or one more part.  The first one has the job's own name and `column`. */
 void fan_rank_set_part(struct fan_rank *c, unsigned k, const struct fan_rank_part *part,
 		       const char *column);

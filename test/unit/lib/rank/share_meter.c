@@ -54,7 +54,7 @@ static void rig_init(struct rig *r, unsigned columns)
 	options.rank = 0;
 	options.ranks = 2;
 	assert_int_equal(fan_config_load(&r->c->cfg, &options, why, sizeof why), 0);
-	fan_rank_set_column(r->c, &(struct fan_rank_column){.columns = columns});
+	r->c->column = (struct fan_rank_column){.columns = columns};
 	for (unsigned k = 0; k < 2; k++) {
 		const struct fan_rank_part part = {.at = nowhere(k), .inside = -1};
 		fan_rank_add_part(r->c, &part, "");
