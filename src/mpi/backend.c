@@ -13,38 +13,17 @@ fan_mpi_function fan_mpi_next[FAN_MPI_CALLS];
 
 __attribute__((visibility("default"))) fan_mpi_attach_function fan_mpi_attach;
 
-#define TAKE(name, function) mine[FAN_MPI_##name] = (fan_mpi_function)(function)
+#define TAKE(name, function)	  mine[FAN_MPI_##name] = (fan_mpi_function)(function)
+#define TAKE_F(name, arguments)	  TAKE(name, fan_mpi_f_##name);
+#define TAKE_F08(name, arguments) TAKE(F08_##name, fan_mpi_f08_##name);
 
 /* Open MPI's Fortran functions, which do not call C's. */
 static void take_fortran(fan_mpi_function *mine)
 {
 #ifdef OPEN_MPI
 	fan_mpi_fortran_init();
-	TAKE(init, fan_mpi_f_init);
-	TAKE(init_thread, fan_mpi_f_init_thread);
-	TAKE(finalize, fan_mpi_f_finalize);
-	TAKE(comm_free, fan_mpi_f_comm_free);
-	TAKE(allreduce, fan_mpi_f_allreduce);
-	TAKE(reduce, fan_mpi_f_reduce);
-	TAKE(bcast, fan_mpi_f_bcast);
-	TAKE(barrier, fan_mpi_f_barrier);
-	TAKE(reduce_scatter_block, fan_mpi_f_reduce_scatter_block);
-	TAKE(allgather, fan_mpi_f_allgather);
-	TAKE(iallreduce, fan_mpi_f_iallreduce);
-	TAKE(wait, fan_mpi_f_wait);
-	TAKE(waitall, fan_mpi_f_waitall);
-	TAKE(waitany, fan_mpi_f_waitany);
-	TAKE(waitsome, fan_mpi_f_waitsome);
-	TAKE(test, fan_mpi_f_test);
-	TAKE(testall, fan_mpi_f_testall);
-	TAKE(testany, fan_mpi_f_testany);
-	TAKE(testsome, fan_mpi_f_testsome);
-	TAKE(request_get_status, fan_mpi_f_request_get_status);
-	TAKE(F08_test, fan_mpi_f08_test);
-	TAKE(F08_testall, fan_mpi_f08_testall);
-	TAKE(F08_testany, fan_mpi_f08_testany);
-	TAKE(F08_testsome, fan_mpi_f08_testsome);
-	TAKE(F08_request_get_status, fan_mpi_f08_request_get_status);
+	FAN_MPI_EACH_FORTRAN(TAKE_F)
+	FAN_MPI_EACH_F08(TAKE_F08)
 #else
 	(void)mine;
 #endif

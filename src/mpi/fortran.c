@@ -147,7 +147,7 @@ void fan_mpi_f_waitall(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *stat
 	NEXT(waitall)(count, requests, statuses, e);
 }
 
-void fan_mpi_f_waitany(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *index, MPI_Fint *status,
+void fan_mpi_f_waitany(MPI_Fint *count, MPI_Fint *requests, MPI_Fint *index, MPI_Fint *status,
 		       MPI_Fint *e)
 {
 	MPI_Fint flag = 0, code = 0;
@@ -161,8 +161,8 @@ void fan_mpi_f_waitany(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *inde
 	NEXT(waitany)(count, requests, index, status, e);
 }
 
-void fan_mpi_f_waitsome(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *done,
-			MPI_Fint *indices, MPI_Fint *statuses, MPI_Fint *e)
+void fan_mpi_f_waitsome(MPI_Fint *count, MPI_Fint *requests, MPI_Fint *done, MPI_Fint *indices,
+			MPI_Fint *statuses, MPI_Fint *e)
 {
 	MPI_Fint code = 0;
 	for (int looks = 0; pending(*count, requests); fan_mpi_requests_pause(&looks)) {
@@ -175,68 +175,19 @@ void fan_mpi_f_waitsome(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *don
 	NEXT(waitsome)(count, requests, done, indices, statuses, e);
 }
 
-void fan_mpi_f_test(MPI_Fint *request, MPI_Fint *flag, MPI_Fint *status, MPI_Fint *e)
-{
-	fan_mpi_requests_pending(0, NULL);
-	NEXT(test)(request, flag, status, e);
-}
+/* A test reports to MPI first; all arguments are addresses. */
+#define DEFINE_AS(symbol, next, parameters, arguments)                                             \
+	void symbol parameters                                                                     \
+	{                                                                                          \
+		fan_mpi_requests_pending(0, NULL);                                                 \
+		next arguments;                                                                    \
+	}
+#define DEFINE_TEST(name, parameters, arguments)                                                   \
+	DEFINE_AS(fan_mpi_f_##name, NEXT(name), parameters, arguments)                             \
+	DEFINE_AS(fan_mpi_f08_##name, NEXT_F08(name), parameters, arguments)
 
-void fan_mpi_f_testall(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *flag,
-		       MPI_Fint *statuses, MPI_Fint *e)
-{
-	fan_mpi_requests_pending(0, NULL);
-	NEXT(testall)(count, requests, flag, statuses, e);
-}
-
-void fan_mpi_f_testany(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *index, MPI_Fint *flag,
-		       MPI_Fint *status, MPI_Fint *e)
-{
-	fan_mpi_requests_pending(0, NULL);
-	NEXT(testany)(count, requests, index, flag, status, e);
-}
-
-void fan_mpi_f_testsome(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *done,
-			MPI_Fint *indices, MPI_Fint *statuses, MPI_Fint *e)
-{
-	fan_mpi_requests_pending(0, NULL);
-	NEXT(testsome)(count, requests, done, indices, statuses, e);
-}
-
-void fan_mpi_f_request_get_status(const MPI_Fint *request, MPI_Fint *flag, MPI_Fint *status,
-				  MPI_Fint *e)
-{
-	fan_mpi_requests_pending(0, NULL);
-	NEXT(request_get_status)(request, flag, status, e);
-}
-
-void fan_mpi_f08_test(void *request, void *flag, void *status, void *e)
-{
-	fan_mpi_requests_pending(0, NULL);
-	NEXT_F08(test)(request, flag, status, e);
-}
-
-void fan_mpi_f08_testall(void *count, void *requests, void *flag, void *statuses, void *e)
-{
-	fan_mpi_requests_pending(0, NULL);
-	NEXT_F08(testall)(count, requests, flag, statuses, e);
-}
-
-void fan_mpi_f08_testany(void *count, void *requests, void *index, void *flag, void *status,
-			 void *e)
-{
-	fan_mpi_requests_pending(0, NULL);
-	NEXT_F08(testany)(count, requests, index, flag, status, e);
-}
-
-void fan_mpi_f08_testsome(void *count, void *requests, void *done, void *indices, void *statuses,
-			  void *e)
-{
-	fan_mpi_requests_pending(0, NULL);
-	NEXT_F08(testsome)(count, requests, done, indices, statuses, e);
-}
-
-void fan_mpi_f08_request_get_status(void *request, void *flag, void *status, void *e)
-{
-	fan_mpi_requests_pending(0, NULL);
-	NEXT_F08(request_get_status)(request, flag, status, e);
-}
+DEFINE_TEST(test, (void *a, void *b, void *c, void *d), (a, b, c, d))
+DEFINE_TEST(testall, (void *a, void *b, void *c, void *d, void *e), (a, b, c, d, e))
+DEFINE_TEST(testany, (void *a, void *b, void *c, void *d, void *e, void *f), (a, b, c, d, e, f))
+DEFINE_TEST(testsome, (void *a, void *b, void *c, void *d, void *e, void *f), (a, b, c, d, e, f))
+DEFINE_TEST(request_get_status, (void *a, void *b, void *c, void *d), (a, b, c, d))

@@ -34,27 +34,21 @@ void fan_mpi_f_iallreduce(void *in, void *out, const MPI_Fint *count, const MPI_
 /* Open MPI itself writes Fortran LOGICALs and statuses. */
 void fan_mpi_f_wait(MPI_Fint *request, MPI_Fint *status, MPI_Fint *e);
 void fan_mpi_f_waitall(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *statuses, MPI_Fint *e);
-void fan_mpi_f_waitany(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *index, MPI_Fint *status,
+void fan_mpi_f_waitany(MPI_Fint *count, MPI_Fint *requests, MPI_Fint *index, MPI_Fint *status,
 		       MPI_Fint *e);
-void fan_mpi_f_waitsome(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *done,
-			MPI_Fint *indices, MPI_Fint *statuses, MPI_Fint *e);
-void fan_mpi_f_test(MPI_Fint *request, MPI_Fint *flag, MPI_Fint *status, MPI_Fint *e);
-void fan_mpi_f_testall(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *flag,
-		       MPI_Fint *statuses, MPI_Fint *e);
-void fan_mpi_f_testany(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *index, MPI_Fint *flag,
-		       MPI_Fint *status, MPI_Fint *e);
-void fan_mpi_f_testsome(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *done,
-			MPI_Fint *indices, MPI_Fint *statuses, MPI_Fint *e);
-void fan_mpi_f_request_get_status(const MPI_Fint *request, MPI_Fint *flag, MPI_Fint *status,
-				  MPI_Fint *e);
+void fan_mpi_f_waitsome(MPI_Fint *count, MPI_Fint *requests, MPI_Fint *done, MPI_Fint *indices,
+			MPI_Fint *statuses, MPI_Fint *e);
 
-/* Functions of the module mpi_f08, whose arguments are addresses as well. */
+/* Tests, whose arguments are addresses: those of the module mpi_f08 as well. */
+void fan_mpi_f_test(void *request, void *flag, void *status, void *e);
 void fan_mpi_f08_test(void *request, void *flag, void *status, void *e);
+void fan_mpi_f_testall(void *count, void *requests, void *flag, void *statuses, void *e);
 void fan_mpi_f08_testall(void *count, void *requests, void *flag, void *statuses, void *e);
-void fan_mpi_f08_testany(void *count, void *requests, void *index, void *flag, void *status,
-			 void *e);
-void fan_mpi_f08_testsome(void *count, void *requests, void *done, void *indices, void *statuses,
-			  void *e);
+void fan_mpi_f_testany(void *count, void *list, void *index, void *flag, void *status, void *e);
+void fan_mpi_f08_testany(void *count, void *list, void *index, void *flag, void *status, void *e);
+void fan_mpi_f_testsome(void *count, void *list, void *done, void *at, void *statuses, void *e);
+void fan_mpi_f08_testsome(void *count, void *list, void *done, void *at, void *statuses, void *e);
+void fan_mpi_f_request_get_status(void *request, void *flag, void *status, void *e);
 void fan_mpi_f08_request_get_status(void *request, void *flag, void *status, void *e);
 
 #endif
