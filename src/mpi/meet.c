@@ -13,7 +13,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "lib/base/config.h"
 #include "net/clock.h"
 
 #define PREFIX_BYTES 40 /* of FANIN_JOB that go into names of jobs */
@@ -53,35 +52,17 @@ static uint16_t free_port(void)
 	return ntohs(at.sin_port);
 }
 
-/* The host's id alone: there is no address to look from. */
-static void host_record(int32_t record[FAN_MEETING_RECORD])
-{
-	static const fan_peer nowhere;
-	fan_meeting_record(record, &nowhere);
-}
-
 static bool same_host(const int32_t *a, const int32_t *b)
 {
 	return !memcmp(a, b, sizeof(struct fan_host_id));
-}
-
-/* Do the variables or the file name a switch or a controller?  Joining a job reports what is wrong
- * in them. */
-static bool is_named(void)
-{
-	struct fanin_options o = FANIN_OPTIONS_INIT;
-	struct fan_config cfg;
-	char why[FAN_CONFIG_WHY_BYTES];
-	return fan_config_load_part(&cfg, &o, why, sizeof why) || *cfg.switch_addr ||
-	       *cfg.controller_addr;
 }
 
 void fan_mpi_meet_offer(struct fan_mpi_offer *o)
 {
 	memset(o, 0, sizeof *o);
 	o->nonce = fan_clock_nonce();
-	o->named = is_named();
-	host_record(o->host);
+	o->named = fan_meeting_is_named();
+	fan_meeting_record(o->host, NULL);
 	o->count = own_addresses(o->address);
 	o->port = free_port();
 }
@@ -143,11 +124,11 @@ void fan_mpi_meet_answer(uint32_t answer[FAN_MEET_ANSWERS], const struct fan_mpi
 	answer[0] = answer[1] = 0;
 	if (!o)
 		return;
-	host_record(host);
+	fan_meeting_record(host, NULL);
 	look(o, &answer[0], &answer[1]);
 	if (same_host(host, o->host))
 		answer[0] = answer[1] = (2 * SAME_HOST) - 1;
-	if (willing && is_named() == (bool)o->named)
+	if (willing && fan_meeting_is_named() == (bool)o->named)
 		answer[0] |= WILLING;
 }
 

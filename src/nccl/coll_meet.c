@@ -14,8 +14,8 @@
 
 #include "abi.h"
 #include "coll.h"
+#include "file/option.h"
 #include "lib/api/metrics.h"
-#include "lib/base/config.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/meeting.h"
 #include "net.h"
@@ -48,16 +48,6 @@ struct listener {
 
 static atomic_int joined; /* communicators of this process */
 
-/* Do the variables or the file name a switch or a controller?  Joining tells what is wrong. */
-static bool is_named(void)
-{
-	struct fanin_options o = FANIN_OPTIONS_INIT;
-	struct fan_config cfg;
-	char why[FAN_CONFIG_WHY_BYTES];
-	return fan_config_load_part(&cfg, &o, why, sizeof why) || *cfg.switch_addr ||
-	       *cfg.controller_addr;
-}
-
 /* A UDP port that is free, and a socket that keeps it; 0: none is. */
 static uint16_t keep_port(int *fd)
 {
@@ -80,7 +70,6 @@ static uint16_t keep_port(int *fd)
 
 int fan_nccl_coll_listen(int dev, void *handle, void **listening)
 {
-	static const fan_peer nowhere;
 	const struct fan_nccl_rail *rail = fan_nccl_rail(dev);
 	*listening = NULL;
 	if (!rail)
@@ -90,10 +79,10 @@ int fan_nccl_coll_listen(int dev, void *handle, void **listening)
 		return FAN_NCCL_SYSTEM_ERROR;
 	struct handle *h = &l->handle;
 	h->magic = MAGIC;
-	h->named = is_named();
+	h->named = fan_meeting_is_named();
 	if (fan_peer_family(&rail->at) == AF_INET)
 		memcpy(&h->addr, (const char *)rail->at.addr + 12, sizeof h->addr);
-	fan_meeting_record(h->host, &nowhere);
+	fan_meeting_record(h->host, NULL);
 	h->port = keep_port(&l->fd);
 	if (!h->port || getrandom(h->nonce, sizeof h->nonce, 0) != sizeof h->nonce) {
 		free(l);
@@ -139,12 +128,6 @@ static const char *agree(struct handle *first, bool *local, void *handles[], int
 	return NULL;
 }
 
-static bool is_set(const char *name)
-{
-	const char *text = secure_getenv(name);
-	return text && *text;
-}
-
 static int create(const struct handle *first, bool local, int ranks, int rank, fanin_comm **job)
 {
 	char name[JOB_BYTES], addr[ADDR_BYTES], text[INET_ADDRSTRLEN];
@@ -163,7 +146,7 @@ static int create(const struct handle *first, bool local, int ranks, int rank, f
 	o.rank = rank;
 	o.ranks = ranks;
 	o.job = name;
-	if (!is_set("FANIN_TIMEOUT_MS"))
+	if (!fan_option_variable("FANIN_TIMEOUT_MS"))
 		o.timeout_ms = FAN_NCCL_WAIT_MS;
 	return fan_comm_create_on(&o, &terms, job);
 }

@@ -65,9 +65,19 @@ void fan_meeting_record(int32_t record[FAN_MEETING_RECORD], const fan_peer *at)
 {
 	struct fan_host_id id = host_id();
 	fan_peer local = {0};
-	fan_udp_interface_to(at, &local);
+	if (at)
+		fan_udp_interface_to(at, &local);
 	memcpy(record, id.word, sizeof id.word);
 	memcpy(record + ID_WORDS, local.addr, sizeof local.addr);
+}
+
+bool fan_meeting_is_named(void)
+{
+	const struct fanin_options o = FANIN_OPTIONS_INIT;
+	struct fan_config cfg;
+	char why[FAN_CONFIG_WHY_BYTES];
+	return fan_config_load_part(&cfg, &o, why, sizeof why) || *cfg.switch_addr ||
+	       *cfg.controller_addr;
 }
 
 _Static_assert(ID_WORDS * 4 == sizeof(struct fan_host_id) &&

@@ -53,7 +53,11 @@ void fan_meeting_pair(struct fan_meeting *m, const struct fan_rail *rails, const
 /* A rate that a first rank has told, in Mb/s; 0: it is none. */
 uint32_t fan_meeting_take_rate(int32_t word);
 
-/* Fill in the record of this process: its host, and its local address towards `at`. */
+/* Fill in the record of this process: its host, and its local address towards `at`; NULL: none. */
 void fan_meeting_record(int32_t record[FAN_MEETING_RECORD], const fan_peer *at);
+
+/* Do the variables or the file name a switch or a controller?  Joining a job tells what is wrong in
+ * them. */
+bool fan_meeting_is_named(void);
 
 #endif
