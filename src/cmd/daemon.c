@@ -103,8 +103,7 @@ static const char *set_plane(struct fan_daemon_options *o, const struct daemon_a
 		return "--plane: expected with --interface IF,..., those towards the workers";
 	if (!fan_plane_plug && a->plane == DAEMON_XDP)
 		return "--plane: this build has no xdp; Debian's package fanin has it, or build it "
-		       "where libxdp-dev, libbpf-dev, "
-		       "clang and bpftool are installed";
+		       "where libxdp-dev, libbpf-dev, clang and bpftool are installed";
 	o->open_plane = fan_plane_plug;
 	o->plane_optional = a->plane == DAEMON_AUTO;
 	snprintf(o->interfaces, sizeof o->interfaces, "%s", a->interface);

@@ -173,8 +173,7 @@ static int check_above(const struct fan_daemon_options *o, const fan_peer *to, c
 		snprintf(
 			why, bytes,
 			"%s: the interface to %s takes packets of %d bytes, and sums are up to %u; "
-			"start "
-			"with --mtu %d, and give the workers the same",
+			"start with --mtu %d, and give the workers the same",
 			what, at, path.mtu, packet, path.mtu);
 		return FAN_E_MTU;
 	}

@@ -222,8 +222,7 @@ void fan_shard_tell_unfinished(struct fan_shard *s)
 	fan_line_add(&l,
 		     "event=warning shard=%u text=\"datagrams come without a checksum, which their "
 		     "sender leaves to its device, and so by the sockets; for the plane, on that "
-		     "machine, "
-		     "as root: ethtool -K IF tx off\"",
+		     "machine, as root: ethtool -K IF tx off\"",
 		     s->index);
 	tell(s, &l);
 }

@@ -36,8 +36,7 @@ static const struct args_option options[] = {
 	{"end", 'e', ARGS_SIZE, AT(end_bytes), 8, BENCH_BYTES_MAX, NULL, "BYTES",
 	 "last size (as --begin)"},
 	{"factor", 'f', ARGS_NUMBER, AT(factor), 2, 1024, NULL, "F",
-	 "factor from size to size "
-	 "(2)"},
+	 "factor from size to size (2)"},
 	{"elems", 0, ARGS_SIZE, AT(elems), 1, BENCH_BYTES_MAX / 8, NULL, "N",
 	 "one size, of N elements, instead of --begin and --end"},
 	{"iters", 'n', ARGS_NUMBER, AT(iters), 1, BENCH_ITERS_MAX, NULL, "N",
@@ -164,8 +163,7 @@ static const char *check_together(const struct bench_options *o)
 		return "--local, --switch, --controller: expected only one of them";
 	if (!o->local && !is_addressed(o))
 		return "expected --local N, --switch ADDR:PORT, --controller ADDR:PORT, or a "
-		       "launcher's "
-		       "variables such as MASTER_ADDR and MASTER_PORT";
+		       "launcher's variables such as MASTER_ADDR and MASTER_PORT";
 	if (o->local && (o->rank >= 0 || o->ranks >= 0))
 		return "--rank, --ranks: expected with --switch or --controller, not with --local";
 	if (!o->local && o->policy)

@@ -147,8 +147,7 @@ static void advise_gain(struct doctor *d, struct doctor_finding *f, const struct
 	switch (g->kind) {
 	case FAN_GAIN_MEMORY:
 		snprintf(what, sizeof what,
-			 "ranks of a host that share memory: export "
-			 "FANIN_LOCAL=1 on all ranks");
+			 "ranks of a host that share memory: export FANIN_LOCAL=1 on all ranks");
 		break;
 	case FAN_GAIN_HOSTS:
 		snprintf(what, sizeof what, "hosts that sum with the switches: unset FANIN_HOSTS");

@@ -208,7 +208,10 @@ static void put_work(struct fan_expose *x, const struct metrics_jobs *m)
 }
 
 #define SLOT_AT(field) offsetof(struct fan_slot_stats, field)
-static const struct fan_metric slot_counters[] = {
+#define SLOT_GAUGES    2 /* of 32 bits, in front of the counters */
+static const struct fan_metric slot_metrics[] = {
+	{"fanin_job_slots_held", "Shared slots that the job holds.", SLOT_AT(held)},
+	{"fanin_job_slots_quota", "Shared slots that the job may hold; 0: all.", SLOT_AT(quota)},
 	{"fanin_job_slot_hits_total", "Contributions added to a shared slot in use.",
 	 SLOT_AT(hits)},
 	{"fanin_job_slot_taken_total", "Contributions that took a shared slot.", SLOT_AT(taken)},
@@ -228,28 +231,18 @@ static const struct fan_metric slot_counters[] = {
 
 static void put_slots(struct fan_expose *x, const struct metrics_jobs *m)
 {
-	fan_expose_family(x, "fanin_job_slots_held", FAN_GAUGE, "Shared slots that the job holds.");
-	for (unsigned i = 0; i < m->slot_jobs; i++) {
-		const struct fan_slot_stats *s = &m->slots[i].slots;
-		struct fan_labels l = labels_of(m->slots[i].shard, s->name, s->name_bytes);
-		fan_expose_count(x, "fanin_job_slots_held", &l, s->held);
-	}
-	fan_expose_family(x, "fanin_job_slots_quota", FAN_GAUGE,
-			  "Shared slots that the job may hold; 0: all.");
-	for (unsigned i = 0; i < m->slot_jobs; i++) {
-		const struct fan_slot_stats *s = &m->slots[i].slots;
-		struct fan_labels l = labels_of(m->slots[i].shard, s->name, s->name_bytes);
-		fan_expose_count(x, "fanin_job_slots_quota", &l, s->quota);
-	}
-	for (unsigned k = 0; k < sizeof slot_counters / sizeof slot_counters[0]; k++) {
-		const struct fan_metric *c = &slot_counters[k];
-		fan_expose_family(x, c->name, FAN_COUNTER, c->help);
+	for (unsigned k = 0; k < sizeof slot_metrics / sizeof slot_metrics[0]; k++) {
+		const struct fan_metric *c = &slot_metrics[k];
+		const bool is_gauge = k < SLOT_GAUGES;
+		fan_expose_family(x, c->name, is_gauge ? FAN_GAUGE : FAN_COUNTER, c->help);
 		for (unsigned i = 0; i < m->slot_jobs; i++) {
 			const struct fan_slot_stats *s = &m->slots[i].slots;
 			struct fan_labels l = labels_of(m->slots[i].shard, s->name, s->name_bytes);
+			uint32_t gauge;
 			uint64_t value;
+			memcpy(&gauge, (const char *)s + c->at, sizeof gauge);
 			memcpy(&value, (const char *)s + c->at, sizeof value);
-			fan_expose_count(x, c->name, &l, value);
+			fan_expose_count(x, c->name, &l, is_gauge ? gauge : value);
 		}
 	}
 }

@@ -86,13 +86,6 @@ static void tell(const struct fan_config *cfg, const char *name, uint64_t left_n
 	cfg->waiting(cfg->waiting_arg, text);
 }
 
-int fan_resolve(fan_peer *to, const char *text, const struct fan_config *cfg, char *why,
-		size_t bytes)
-{
-	unsigned one;
-	return fan_resolve_all(to, 1, &one, text, cfg, why, bytes);
-}
-
 int fan_resolve_all(fan_peer *to, unsigned max, unsigned *count, const char *text,
 		    const struct fan_config *cfg, char *why, size_t bytes)
 {

@@ -12,13 +12,9 @@
  * controller is no address, or too many or twice there. */
 int fan_switch_list_check(const struct fan_config *c, char *why, size_t bytes);
 
-/* The address of `text`, "HOST:PORT".  A name that is not known is asked for again until the time
- * to join is over; cfg->waiting is told.  FAN_OK; or FAN_E_CONFIG, and `why`, `bytes` bytes, says
- * what is wrong. */
-int fan_resolve(fan_peer *to, const char *text, const struct fan_config *cfg, char *why,
-		size_t bytes);
-
-/* As fan_resolve, with all addresses that the name has, at most `max`. */
+/* The addresses of `text`, "HOST:PORT", at most `max`.  A name that is not known is asked for again
+ * until the time to join is over; cfg->waiting is told.  FAN_OK; or FAN_E_CONFIG, and `why`,
+ * `bytes` bytes, says what is wrong. */
 int fan_resolve_all(fan_peer *to, unsigned max, unsigned *count, const char *text,
 		    const struct fan_config *cfg, char *why, size_t bytes);
 

@@ -183,8 +183,7 @@ static int take_fields(struct load *l, const struct fanin_options *given)
 		return e;
 	if (o.reserved || o.reserved_end) {
 		snprintf(l->why, l->why_bytes,
-			 "options.%s: \"%d\": expected 0: set the options with "
-			 "FANIN_OPTIONS_INIT",
+			 "options.%s: \"%d\": expected 0: set the options with FANIN_OPTIONS_INIT",
 			 o.reserved ? "reserved" : "reserved_end",
 			 o.reserved ? o.reserved : o.reserved_end);
 		return FAN_E_INVALID;

@@ -117,8 +117,7 @@ static void put_head(FILE *f, const struct fan_trace *t, uint64_t lost)
 		t->rank, t->job, t->rank, lost);
 	for (unsigned i = 0; i < sizeof threads / sizeof threads[0]; i++)
 		fprintf(f,
-			"{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%u,"
-			"\"args\":{\"name\":\"%s\"}},\n",
+			"{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%u,\"args\":{\"name\":\"%s\"}},\n",
 			t->rank, i, threads[i]);
 }
 
@@ -130,8 +129,7 @@ static void put_all(FILE *f, const struct fan_trace *t)
 	for (uint64_t i = first; i < t->count; i++)
 		put_event(f, t, &t->event[i % FAN_TRACE_EVENTS]);
 	fprintf(f,
-		"{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%d,\"args\":{"
-		"\"sort_index\":%d}}\n]\n",
+		"{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%d,\"args\":{\"sort_index\":%d}}\n]\n",
 		t->rank, t->rank);
 }
 

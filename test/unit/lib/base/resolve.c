@@ -16,6 +16,7 @@
 #define NOBODY "no such host:5000" /* no resolver asks anybody for a name with blanks */
 
 static char why[FAN_CONFIG_WHY_BYTES];
+static unsigned count;
 static char told[256];
 
 static void note(void *arg, const char *text)
@@ -30,7 +31,8 @@ static void resolve__address(void **state)
 	fan_peer p;
 	char text[80];
 	(void)state;
-	assert_int_equal(fan_resolve(&p, "10.0.0.7:5000", &cfg, why, sizeof why), FAN_OK);
+	assert_int_equal(fan_resolve_all(&p, 1, &count, "10.0.0.7:5000", &cfg, why, sizeof why),
+			 FAN_OK);
 	assert_string_equal(fan_peer_text(&p, text, sizeof text), "10.0.0.7:5000");
 }
 
@@ -43,7 +45,8 @@ static void resolve__what_is_no_name(void **state)
 	fan_peer p;
 	(void)state;
 	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-		assert_int_equal(fan_resolve(&p, wrong[i], &cfg, why, sizeof why), FAN_E_CONFIG);
+		assert_int_equal(fan_resolve_all(&p, 1, &count, wrong[i], &cfg, why, sizeof why),
+				 FAN_E_CONFIG);
 }
 
 static void resolve__a_name_is_asked_for_until_the_time_is_over(void **state)
@@ -51,7 +54,8 @@ static void resolve__a_name_is_asked_for_until_the_time_is_over(void **state)
 	struct fan_config cfg = {.timeout_ms = 3600000, .join_ms = 5000, .waiting = note};
 	fan_peer p;
 	(void)state;
-	assert_int_equal(fan_resolve(&p, NOBODY, &cfg, why, sizeof why), FAN_E_CONFIG);
+	assert_int_equal(fan_resolve_all(&p, 1, &count, NOBODY, &cfg, why, sizeof why),
+			 FAN_E_CONFIG);
 	assert_non_null(strstr(why, "known host name"));
 	assert_non_null(strstr(told, "waits for the address of \"" NOBODY "\""));
 	assert_non_null(strstr(told, "gives up in "));
