@@ -333,13 +333,16 @@ void fan_worker_audit(const struct fan_worker *w)
 	fan_window_audit(&w->window);
 	if (w->keeper)
 		fan_keeper.audit(w->keeper);
+	uint64_t left = 0;
 	for (uint64_t n = w->first_op; n < w->next_op; n++) {
 		const struct fan_stream_op *op = &w->op[n % FAN_OPS_MAX];
+		left += op->left;
 		uint64_t end =
 			n + 1 < w->next_op ? w->op[(n + 1) % FAN_OPS_MAX].first : w->next_frag;
 		assert(op->id == n && op->left <= op->frags);
 		assert(op->first + op->frags == end);
 	}
+	assert(w->cfg.relayed || left == fan_worker_left(w));
 	assert(w->low_group <= w->next_group);
 	for (unsigned i = 0; i < FAN_STREAM_GROUPS; i++) {
 		const struct fan_stream_group *g = &w->group[i];
@@ -476,7 +479,7 @@ void fan_worker_leave(struct fan_worker *w, uint64_t now_ns, int err, const uint
 
 uint64_t fan_worker_left(const struct fan_worker *w)
 {
-	return w->next_frag - (w->window.low < w->next_frag ? w->window.low : w->next_frag);
+	return w->next_frag - w->stats.results;
 }
 
 void fan_worker_least_timeout(struct fan_worker *w, uint32_t min_ms)

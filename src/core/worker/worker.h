@@ -207,7 +207,7 @@ struct fan_rest {
 /* The next run of operation `id`.  False: there is no more. */
 bool fan_worker_rest(const struct fan_worker *w, uint64_t id, struct fan_rest *r);
 
-/* Number of fragments of started operations, from the lowest one without a result on. */
+/* Number of fragments of started operations that have no result. */
 uint64_t fan_worker_left(const struct fan_worker *w);
 
 /* Bound the fragments in flight, below the window, by `in_flight`; the lowest unfinished one may

@@ -433,7 +433,7 @@ static uint32_t allowed(struct rig *r, double fill, uint64_t left)
 		w->stats.window = 512;
 		w->stats.results = 100;
 		w->stats.waiting = w->window.in_flight = 1;
-		w->next_frag = w->window.low + left;
+		w->next_frag = w->stats.results + left;
 	}
 	r->c->meter.fill = fill;
 	fan_share_meter_keep_in_step(r->c, 0);
