@@ -191,8 +191,8 @@ struct fanin_options {
 	void *waiting_arg;
 	int rto_min_ms; /* least silence before this rank asks for a result, 1..1000.  Raise it
 			 * on links so slow that results queue for tens of milliseconds;
-			 * FANIN_RTO_MIN_MS; 1; 20 with ahead, with several switches, and where
-			 * ranks of a host share memory */
+			 * FANIN_RTO_MIN_MS; 1; 20 with ahead, where ranks of a host share memory,
+			 * and with several switches, but 5 at the end of what is in progress */
 	int reserved;	/* leave it 0 */
 	const char *key_file; /* of the key that seals the job: nobody else can read or change what
 			       * ranks and switches send; libfanin(3); FANIN_KEY_FILE; none: the

@@ -30,7 +30,8 @@ bool fan_tensor_init(struct fan_tensor *n, struct fan_trainer_shared **part, uin
 	n->ranks = part[0]->cfg->ranks;
 	n->step = calloc((size_t)n->ranks * parts, sizeof *n->step);
 	n->allowed = calloc((size_t)n->ranks * parts, sizeof *n->allowed);
-	if (!n->step || !n->allowed) {
+	n->ends = calloc(n->ranks, sizeof *n->ends);
+	if (!n->step || !n->allowed || !n->ends) {
 		fan_tensor_free(n);
 		return false;
 	}
@@ -54,7 +55,20 @@ void fan_tensor_free(struct fan_tensor *n)
 {
 	free(n->step);
 	free(n->allowed);
+	free(n->ends);
 	memset(n, 0, sizeof *n);
+}
+
+/* May all that this rank has left of the iteration be in flight? */
+static bool iteration_ends(const struct fan_tensor *n, uint32_t rank)
+{
+	for (uint32_t k = 0; k < n->parts; k++) {
+		const struct fan_trainer *t = trainer(n, k, rank);
+		if (t->bucket_at < t->bucket_ready ||
+		    (t->core && fan_worker_left(t->core) > n->allowed[rank * n->parts + k]))
+			return false;
+	}
+	return true;
 }
 
 static void wake(struct fan_trainer *t)
@@ -62,6 +76,22 @@ static void wake(struct fan_trainer *t)
 	struct fan_sim *s = t->shared->sim;
 	t->deadline_ns = s->now_ns;
 	fan_sim_wake(s, t->actor);
+}
+
+static void choose_timeouts(const struct fan_tensor *n, struct fan_trainer *t)
+{
+	const bool ends = iteration_ends(n, t->rank);
+	if (ends == n->ends[t->rank])
+		return;
+	n->ends[t->rank] = ends;
+	for (uint32_t k = 0; k < n->parts; k++) {
+		struct fan_trainer *other = trainer(n, k, t->rank);
+		if (!other->core)
+			continue;
+		fan_worker_least_timeout(other->core, fan_in_step_rto_ms(ends));
+		if (other != t)
+			wake(other);
+	}
 }
 
 void fan_tensor_keep_in_step(struct fan_trainer *t)
@@ -89,6 +119,7 @@ void fan_tensor_keep_in_step(struct fan_trainer *t)
 		    fan_worker_deadline(other->core) <= t->shared->sim->now_ns)
 			wake(other);
 	}
+	choose_timeouts(n, t);
 }
 
 bool fan_tensor_has(const struct fan_trainer *t, uint64_t buckets)

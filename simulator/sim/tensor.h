@@ -21,6 +21,7 @@ struct fan_tensor {
 	struct fan_trainer_shared *part[FAN_TENSOR_PARTS_MAX];
 	struct fan_in_step_part *step; /* by rank, then by part */
 	uint32_t *allowed;	       /* by rank, then by part: the bounds that the workers know */
+	bool *ends; /* by rank: may all that is left of the iteration be in flight? */
 };
 
 /* Make one of `parts` jobs, at most FAN_TENSOR_PARTS_MAX, which have the same ranks on the same

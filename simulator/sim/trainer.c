@@ -59,7 +59,7 @@ static bool join(struct fan_trainer *t)
 		.alive_ms = c->alive_ms,
 		.join_ms = c->stall_ms,
 		.stall_ms = c->stall_ms,
-		.rto_min_ms = t->shared->tensor ? FAN_IN_STEP_RTO_MS : 0,
+		.rto_min_ms = t->shared->tensor ? fan_in_step_rto_ms(false) : 0,
 		.nonce = fan_rng_mix(c->seed ^
 				     fan_rng_mix((uint64_t)t->shared->lives << 32 | t->rank)) |
 			 1,

@@ -14,10 +14,11 @@ static double left_of(const struct fan_in_step_part *p)
 	return p->share > 0 ? p->left / p->share : 0;
 }
 
-void fan_in_step_bound(struct fan_in_step_part *part, unsigned parts, double frags)
+bool fan_in_step_bound(struct fan_in_step_part *part, unsigned parts, double frags)
 {
 	double most = 0;
 	unsigned used = 0; /* parts with a share */
+	bool ends = true;
 	for (unsigned i = 0; i < parts; i++) {
 		most = at_least(left_of(&part[i]), most);
 		used += part[i].share > 0;
@@ -31,7 +32,9 @@ void fan_in_step_bound(struct fan_in_step_part *part, unsigned parts, double fra
 		if (used < 2) /* there is nothing to be in step with */
 			room = window;
 		p->allow = (uint32_t)(room < window ? room : window);
+		ends &= p->left <= p->allow;
 	}
+	return ends;
 }
 
 uint32_t fan_in_step_block(uint32_t allow, uint32_t block, uint64_t done, uint32_t waiting)

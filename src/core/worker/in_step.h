@@ -11,11 +11,13 @@
 #ifndef FAN_CORE_IN_STEP_H
 #define FAN_CORE_IN_STEP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define FAN_IN_STEP_FRAGS  24 /* by which a part may be ahead of the last one */
 #define FAN_IN_STEP_LEAST  4  /* least bound */
-#define FAN_IN_STEP_RTO_MS 20 /* least time-out of results in several parts' queues */
+#define FAN_IN_STEP_RTO_MS 20 /* least time-out of results before the end */
+#define FAN_IN_STEP_END_MS 5  /* at the end */
 
 struct fan_in_step_part {
 	double share;	 /* of the tensor, 0 to 1; 0: it has none, and delays nobody */
@@ -25,8 +27,17 @@ struct fan_in_step_part {
 };
 
 /* Set `allow` of `parts` parts.  The one furthest ahead of the last may be so by `frags` fragments
- * of the whole tensor.  A part that has all of it is in step with nothing, and has its window. */
-void fan_in_step_bound(struct fan_in_step_part *part, unsigned parts, double frags);
+ * of the whole tensor.  A part that has all of it is in step with nothing, and has its window.
+ * True: the end, where all that is left may be in flight. */
+bool fan_in_step_bound(struct fan_in_step_part *part, unsigned parts, double frags);
+
+/* The least time-out of a result, in milliseconds.  Before the end queues hold contributions to
+ * other parts: asking for results that stand behind them makes them longer.  At the end queues
+ * empty, and no later result shows what is lost. */
+static inline uint32_t fan_in_step_rto_ms(bool ends)
+{
+	return ends ? FAN_IN_STEP_END_MS : FAN_IN_STEP_RTO_MS;
+}
 
 /* The bound `allow` of a part of which `done` fragments have their results and `waiting` do not, so
  * that what is sent ends where a block of `block` fragments does.  As all ranks number fragments

@@ -56,7 +56,7 @@ static struct fan_worker_config worker_config(const struct fan_rank *c,
 				     (cfg->ahead ? FAN_JOIN_AHEAD : 0) |
 				     (cfg->keys.count ? 0 : FAN_JOIN_RUNS)),
 		.alive_ms = (uint32_t)cfg->alive_ms,
-		.rto_min_ms = fan_share_meter_rto_min_ms(c, c->parts.count),
+		.rto_min_ms = fan_share_meter_rto_min_ms(c, c->parts.count, false),
 		.join_ms = (uint32_t)left_ms + 1,
 		.stall_ms = (uint32_t)cfg->timeout_ms,
 		.authentic = cfg->keys.count > 0,

@@ -402,12 +402,13 @@ static void note_round_trips(struct fan_rank *c, uint64_t now_ns, struct in_prog
 		fan_share_meter_spent(c, spent_ns);
 }
 
-uint32_t fan_share_meter_rto_min_ms(const struct fan_rank *c, unsigned parts)
+uint32_t fan_share_meter_rto_min_ms(const struct fan_rank *c, unsigned parts, bool ends)
 {
-	bool queues = c->cfg.ahead || c->column.global || (parts > 1 && !c->client.on);
 	if (c->cfg.rto_min_ms)
 		return (uint32_t)c->cfg.rto_min_ms;
-	return queues ? FAN_IN_STEP_RTO_MS : FAN_RTO_MIN_NS / FAN_MS;
+	if (c->cfg.ahead || c->column.global)
+		return fan_in_step_rto_ms(false);
+	return parts > 1 && !c->client.on ? fan_in_step_rto_ms(ends) : FAN_RTO_MIN_NS / FAN_MS;
 }
 
 double fan_share_meter_counted(double fill, unsigned used)
@@ -474,10 +475,11 @@ void fan_share_meter_keep_in_step(struct fan_rank *c, uint64_t now_ns)
 	const double gbps = fan_share_meter_gbps(c->meter.fill, c->cfg.payload_bytes,
 						 c->column.columns ? c->column.columns : 1,
 						 hosts == used ? parts : 0);
-	fan_in_step_bound(lane, connections, fan_share_meter_step(count, gbps, is.sets));
+	const bool ends =
+		fan_in_step_bound(lane, connections, fan_share_meter_step(count, gbps, is.sets));
 	for (unsigned i = 0; i < connections; i++) {
 		struct fan_worker *w = c->connection[i].w;
-		fan_worker_least_timeout(w, fan_share_meter_rto_min_ms(c, parts));
+		fan_worker_least_timeout(w, fan_share_meter_rto_min_ms(c, parts, ends));
 		fan_worker_allow(w, in_blocks(&c->connection[i], &lane[i], gbps));
 	}
 }

@@ -102,14 +102,14 @@ double fan_share_meter_step(double count, double gbps, bool sets);
  * FAN_SHARE_METER_FAST_GBPS ranks send blocks of so many (fan_in_step_block). */
 uint32_t fan_share_meter_block(unsigned packet_bytes);
 
-/* The least time-out of a result while so many parts have a share.  Results of one part queue
- * behind contributions to others on the same links, and those of one column behind other columns:
- * asking for them sooner than queues empty makes them longer.  So it is where ranks run ahead. */
-uint32_t fan_share_meter_rto_min_ms(const struct fan_rank *c, unsigned parts);
+/* The least time-out of a result while so many parts have a share; `ends`: of all that was started
+ * (fan_in_step_bound).  Results of one column queue behind other columns until the last one ends,
+ * and those of ranks that run ahead wait for the slowest. */
+uint32_t fan_share_meter_rto_min_ms(const struct fan_rank *c, unsigned parts, bool ends);
 
-/* Note round trips; have results asked for no sooner than queues of several parts empty, also those
- * of a named switch, which was the only part until hosts joined it; and let connections proceed in
- * step (core/worker/in_step.h). */
+/* Note round trips; let connections proceed in step, and have results asked for no sooner than
+ * their queues empty (core/worker/in_step.h), also those of a named switch, which was the only part
+ * until hosts joined it. */
 void fan_share_meter_keep_in_step(struct fan_rank *c, uint64_t now_ns);
 
 #endif

@@ -339,6 +339,21 @@ static void in_step__without_others_a_window(void **state)
 	assert_int_equal(part[1].allow, FAN_IN_STEP_LEAST);
 }
 
+/* No part has more than it may have in flight: one that is ahead has less of both. */
+static void in_step__the_end_is_where_all_may_be_in_flight(void **state)
+{
+	struct fan_in_step_part part[PARTS];
+	(void)state;
+	even(part, FAN_IN_STEP_FRAGS);
+	part[1].left = 3;
+	assert_true(fan_in_step_bound(part, PARTS, PARTS * FAN_IN_STEP_FRAGS));
+	part[2].left++;
+	assert_false(fan_in_step_bound(part, PARTS, PARTS * FAN_IN_STEP_FRAGS));
+	even(part, 0);
+	assert_true(fan_in_step_bound(part, PARTS, PARTS * FAN_IN_STEP_FRAGS));
+	assert_true(fan_in_step_rto_ms(true) < fan_in_step_rto_ms(false));
+}
+
 /* Whatever each rank may have in flight, and wherever it is. */
 static void in_step__sends_end_where_blocks_do(void **state)
 {
@@ -416,6 +431,7 @@ int main(void)
 		cmocka_unit_test(in_step__one_window_for_all),
 		cmocka_unit_test(in_step__a_small_share_has_the_least_bound),
 		cmocka_unit_test(in_step__without_others_a_window),
+		cmocka_unit_test(in_step__the_end_is_where_all_may_be_in_flight),
 		cmocka_unit_test(in_step__sends_end_where_blocks_do),
 		cmocka_unit_test(in_step__who_waits_for_nothing_sends_to_the_end_of_a_block),
 		cmocka_unit_test(priority__a_doubling_is_eight),

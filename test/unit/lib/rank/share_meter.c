@@ -327,11 +327,21 @@ static void share_meter__results_are_asked_for_later_beside_other_parts(void **s
 	(void)state;
 	rig_init(&r, 0);
 	rig_opens(&r);
+	const uint64_t *least_ns = &r.c->connection[0].w->rtt.min_ns;
+	for (unsigned i = 0; i < 2; i++)
+		r.c->connection[i].w->stats.window = 512;
+	r.c->connection[1].w->next_frag = FAN_IN_STEP_FRAGS + 1;
 	fan_share_meter_keep_in_step(r.c, FAN_MS);
-	assert_int_equal(r.c->connection[0].w->rtt.min_ns, FAN_IN_STEP_RTO_MS * FAN_MS);
-	fan_split_from_shares(&r.c->meter.shares.now, &first_has_all);
+	assert_int_equal(*least_ns, FAN_IN_STEP_RTO_MS * FAN_MS);
+	r.c->connection[1].w->next_frag = FAN_IN_STEP_FRAGS; /* the end: nothing is sent after it */
 	fan_share_meter_keep_in_step(r.c, 2 * FAN_MS);
-	assert_int_equal(r.c->connection[0].w->rtt.min_ns, FAN_RTO_MIN_NS);
+	assert_int_equal(*least_ns, FAN_IN_STEP_END_MS * FAN_MS);
+	r.c->connection[0].w->next_frag = FAN_IN_STEP_FRAGS + 1;
+	fan_share_meter_keep_in_step(r.c, 3 * FAN_MS);
+	assert_int_equal(*least_ns, FAN_IN_STEP_RTO_MS * FAN_MS);
+	fan_split_from_shares(&r.c->meter.shares.now, &first_has_all);
+	fan_share_meter_keep_in_step(r.c, 4 * FAN_MS);
+	assert_int_equal(*least_ns, FAN_RTO_MIN_NS);
 	rig_end(&r);
 }
 
