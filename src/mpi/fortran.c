@@ -186,8 +186,12 @@ void fan_mpi_f_waitsome(MPI_Fint *count, MPI_Fint *requests, MPI_Fint *done, MPI
 	DEFINE_AS(fan_mpi_f_##name, NEXT(name), parameters, arguments)                             \
 	DEFINE_AS(fan_mpi_f08_##name, NEXT_F08(name), parameters, arguments)
 
-DEFINE_TEST(test, (void *a, void *b, void *c, void *d), (a, b, c, d))
-DEFINE_TEST(testall, (void *a, void *b, void *c, void *d, void *e), (a, b, c, d, e))
-DEFINE_TEST(testany, (void *a, void *b, void *c, void *d, void *e, void *f), (a, b, c, d, e, f))
-DEFINE_TEST(testsome, (void *a, void *b, void *c, void *d, void *e, void *f), (a, b, c, d, e, f))
-DEFINE_TEST(request_get_status, (void *a, void *b, void *c, void *d), (a, b, c, d))
+DEFINE_TEST(test, (void *request, void *flag, void *status, void *e), (request, flag, status, e))
+DEFINE_TEST(testall, (void *count, void *requests, void *flag, void *statuses, void *e),
+	    (count, requests, flag, statuses, e))
+DEFINE_TEST(testany, (void *count, void *list, void *index, void *flag, void *status, void *e),
+	    (count, list, index, flag, status, e))
+DEFINE_TEST(testsome, (void *count, void *list, void *done, void *at, void *statuses, void *e),
+	    (count, list, done, at, statuses, e))
+DEFINE_TEST(request_get_status, (void *request, void *flag, void *status, void *e),
+	    (request, flag, status, e))
