@@ -492,7 +492,7 @@ step_namespace() { # NAME: test/net/NAME.sh
 
 step_demo() {
         need build-gcc || return
-        ./demo --no-install --epochs 1 # .ci/run has run it whole
+        FAN_DEMO_STEPS=20 ./demo --no-install --epochs 1 # .ci/run has run it whole
 }
 
 step_extend() {
