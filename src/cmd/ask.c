@@ -8,9 +8,21 @@
 #include "args.h"
 #include "net/clock.h"
 
-#define TRIES	   5 /* questions before a switch counts as silent */
-#define ANSWER_MS  200
-#define STRAYS_MAX 64 /* datagrams without an answer, before the question is repeated */
+#define TRIES	     5 /* questions before a switch counts as silent */
+#define ANSWER_MS    200
+#define BUFFER_BYTES (256 * 1024)
+#define STRAYS_MAX   64 /* datagrams without an answer, before the question is repeated */
+
+static uint8_t buffer[FAN_UDP_RECV_BYTES];
+
+int ask_open(struct ask_talk *t, const fan_peer *at, unsigned shard)
+{
+	struct fan_udp_options o = {.connect = *at, .buffer_bytes = BUFFER_BYTES};
+
+	o.connect.port += shard;
+	fan_peer_text(&o.connect, t->at, sizeof t->at);
+	return fan_udp_open(&t->udp, &o);
+}
 
 static void put(struct ask_talk *t, const struct ask_question *w, uint64_t nonce)
 {
@@ -45,13 +57,12 @@ static bool is_answer(const struct ask_question *w, const struct fan_frag *f)
 }
 
 /* Is one of the datagrams of the batch the answer to `nonce`? */
-static bool answers(const struct ask_talk *t, const struct fan_udp_batch *b, uint64_t nonce,
-		    const struct ask_question *w)
+static bool answers(const struct fan_udp_batch *b, uint64_t nonce, const struct ask_question *w)
 {
 	struct fan_frag f;
 
 	for (size_t at = 0; at < b->bytes; at += fan_udp_datagram_bytes(b, at))
-		if (fan_wire_get(&f, t->buffer + at, fan_udp_datagram_bytes(b, at)) < 0 &&
+		if (fan_wire_get(&f, buffer + at, fan_udp_datagram_bytes(b, at)) < 0 &&
 		    f.nonce == nonce && is_answer(w, &f))
 			return true;
 	return false;
@@ -66,10 +77,10 @@ int ask_once(struct ask_talk *t, const struct ask_question *w)
 
 	put(t, w, nonce);
 	for (unsigned i = 0; i < STRAYS_MAX; i++) {
-		int n = fan_udp_recv(&t->udp, t->buffer, &b);
+		int n = fan_udp_recv(&t->udp, buffer, &b);
 		if (n == -ECONNREFUSED)
 			return -1;
-		if (n == 1 && answers(t, &b, nonce, w))
+		if (n == 1 && answers(&b, nonce, w))
 			return 1;
 		int wait = fan_clock_timeout_ms(end, -1);
 		if (wait == 0)
@@ -80,7 +91,16 @@ int ask_once(struct ask_talk *t, const struct ask_question *w)
 	return 0;
 }
 
-int ask_until(struct ask_talk *t, const struct ask_question *w)
+bool ask_times(struct ask_talk *t, const struct ask_question *w, unsigned tries)
+{
+	int n = 0;
+
+	for (unsigned i = 0; i < tries && n != 1; i++)
+		n = ask_once(t, w);
+	return n == 1;
+}
+
+int ask_until(struct ask_talk *t, const struct ask_question *w, char *why)
 {
 	bool refused = false;
 
@@ -93,7 +113,7 @@ int ask_until(struct ask_talk *t, const struct ask_question *w)
 			poll(NULL, 0, ANSWER_MS);
 		}
 	}
-	snprintf(t->why, ARGS_WHY_BYTES,
+	snprintf(why, ARGS_WHY_BYTES,
 		 refused ? "%s: ICMP reports that nothing listens there; does `fanin switch` run, "
 			   "and on this port?"
 			 : "%s: no answer within %d ms; is it a switch, and does a firewall drop "

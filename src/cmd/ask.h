@@ -15,13 +15,14 @@
 
 #define ASK_ADDRESS_BYTES 80
 
-/* A conversation with one shard. */
+/* A conversation with one shard: one at a time in a process. */
 struct ask_talk {
-	struct fan_udp udp;
-	uint8_t *buffer; /* FAN_UDP_RECV_BYTES */
-	char *why;	 /* ARGS_WHY_BYTES */
+	struct fan_udp udp; /* to be closed */
 	char at[ASK_ADDRESS_BYTES];
 };
+
+/* Begin one with shard `shard` of the switch at `at`.  0, or -errno. */
+int ask_open(struct ask_talk *t, const fan_peer *at, unsigned shard);
 
 /* A question, and where its answer goes: one of the four. */
 struct ask_question {
@@ -36,8 +37,11 @@ struct ask_question {
 /* Ask once.  1: answered; 0: no answer in time; -1: ICMP reports that nothing listens. */
 int ask_once(struct ask_talk *t, const struct ask_question *w);
 
-/* Ask repeatedly until there is an answer.  0; or -1 and the cause in why. */
-int ask_until(struct ask_talk *t, const struct ask_question *w);
+/* Ask at most `tries` times.  False: no answer. */
+bool ask_times(struct ask_talk *t, const struct ask_question *w, unsigned tries);
+
+/* Ask repeatedly until there is an answer.  0; or -1 and the cause in `why`, ARGS_WHY_BYTES. */
+int ask_until(struct ask_talk *t, const struct ask_question *w, char *why);
 
 /* ---- rank_stats.c ---- */
 

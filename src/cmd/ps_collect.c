@@ -33,7 +33,6 @@
 #define QUESTION_MS   500 /* for all aggregators together */
 #define QUESTIONS_MAX 16
 #define ALL_HOSTS_MS  3000 /* for those of a whole job */
-#define BUFFER_BYTES  (256 << 10)
 
 /* ---- who is there ---- */
 
@@ -311,14 +310,12 @@ json_t *ps_collect(char *why)
 /* The state of a job at an aggregator: 1; 0: it does not tell, or does not have it. */
 static int ask_about(struct fan_report *r, const char *at, const char *job, uint64_t by_ns)
 {
-	static uint8_t buffer[FAN_UDP_RECV_BYTES];
-	char why[ARGS_WHY_BYTES];
-	struct ask_talk t = {.buffer = buffer, .why = why};
-	struct fan_udp_options o = {.buffer_bytes = BUFFER_BYTES};
+	struct ask_talk t;
+	fan_peer to;
 	int found = 0;
 
 	/* no name is looked up because a process says so: name servers may take their time */
-	if (!fan_peer_read(&o.connect, at) || fan_udp_open(&t.udp, &o))
+	if (!fan_peer_read(&to, at) || ask_open(&t, &to, 0))
 		return 0;
 	*r = (struct fan_report){.jobs = 1};
 	for (unsigned i = 0; i < FAN_GROUPS_MAX && i < r->jobs && !found; i++) {
@@ -444,37 +441,24 @@ static json_t *report_json(const struct fan_report *r, const json_t *of)
 	return j;
 }
 
-static bool ask_twice(struct ask_talk *t, const struct ask_question *w)
-{
-	for (unsigned i = 0; i < 2; i++)
-		if (ask_once(t, w) == 1)
-			return true;
-	return false;
-}
-
 /* What the aggregator at `at` tells of `job`, each shard. */
 static void ask_aggregator(json_t *into, const char *at, const char *job, const json_t *of,
 			   uint64_t by_ns)
 {
-	static uint8_t buffer[FAN_UDP_RECV_BYTES];
-	char why[ARGS_WHY_BYTES];
-	struct ask_talk t = {.buffer = buffer, .why = why};
-	struct fan_udp_options o = {.buffer_bytes = BUFFER_BYTES};
+	struct ask_talk t;
+	fan_peer to;
 	struct fan_report r = {.jobs = 1, .shards = 1};
 	json_t *jobs = json_array();
 	bool told = false;
 
 	for (unsigned s = 0; s < r.shards && s < FAN_SHARDS_MAX && fan_clock_ns() < by_ns; s++) {
-		if (!fan_peer_read(&o.connect, at))
-			break;
-		o.connect.port = (uint16_t)(o.connect.port + s);
-		if (fan_udp_open(&t.udp, &o))
+		if (!fan_peer_read(&to, at) || ask_open(&t, &to, s))
 			break;
 		r.jobs = 1;
 		for (unsigned i = 0; i < FAN_GROUPS_MAX && i < r.jobs; i++) {
 			const struct ask_question w = {
 				.topic = FAN_TOPIC_JOB, .index = (uint16_t)i, .job = &r};
-			if (fan_clock_ns() > by_ns || !ask_twice(&t, &w))
+			if (fan_clock_ns() > by_ns || !ask_times(&t, &w, 2))
 				break;
 			told = true;
 			if (i < r.jobs && is_job_of(r.name, r.name_bytes, job))

@@ -137,15 +137,6 @@ static void add_rank(json_t *ranks, const struct team *t, unsigned rank)
 	json_array_append_new(ranks, j);
 }
 
-static bool is_answered(struct ask_talk *t, const struct ask_question *w)
-{
-	int n = 0;
-
-	for (unsigned i = 0; i < TRIES && n == 0; i++)
-		n = ask_once(t, w);
-	return n == 1;
-}
-
 static bool is_named(const struct team *t, const char *name, size_t bytes)
 {
 	struct fan_line l = {.used = 0};
@@ -171,7 +162,7 @@ static bool ask_helpers(struct ask_talk *t, unsigned index, struct team *team)
 					       .index = (uint16_t)index,
 					       .first = first,
 					       .helpers = &m};
-		if (!is_answered(t, &w) || m.ranks != team->ranks ||
+		if (!ask_times(t, &w, TRIES) || m.ranks != team->ranks ||
 		    !is_named(team, m.name, m.name_bytes))
 			return false;
 		for (unsigned i = 0; i < m.count; i++) {
@@ -196,7 +187,7 @@ static unsigned ask_team(struct ask_talk *t, unsigned index, struct team *team)
 					       .index = (uint16_t)index,
 					       .first = (uint16_t)first,
 					       .ranks = &m};
-		if (!is_answered(t, &w))
+		if (!ask_times(t, &w, TRIES))
 			return 0;
 		if (!first)
 			fan_line_escaped(&team->name, m.name, m.name_bytes);

@@ -21,7 +21,6 @@
 #include "ps.h"
 
 #define ADDRESS_BYTES  80
-#define BUFFER_BYTES   (256 * 1024)
 #define INTERVAL_MAX_S 3600
 
 struct top_args {
@@ -249,15 +248,10 @@ static void ask_ranks(struct table *table, struct ask_talk *t, unsigned shard)
 /* Ask one shard about all its jobs, and how many `shards` the switch has. */
 static int ask_shard(struct table *table, unsigned shard, unsigned *shards, char *why)
 {
-	static uint8_t buffer[FAN_UDP_RECV_BYTES];
-	struct ask_talk t = {.buffer = buffer, .why = why};
-	struct fan_udp_options o = {.connect = table->a->sw[table->sw],
-				    .buffer_bytes = BUFFER_BYTES};
+	struct ask_talk t;
 	struct fan_report r = {.jobs = 1};
+	int e = ask_open(&t, &table->a->sw[table->sw], shard);
 
-	o.connect.port += shard;
-	fan_peer_text(&o.connect, t.at, sizeof t.at);
-	int e = fan_udp_open(&t.udp, &o);
 	if (e) {
 		snprintf(why, ARGS_WHY_BYTES, "%s: %s", t.at, strerror(-e));
 		return -1;
@@ -265,7 +259,7 @@ static int ask_shard(struct table *table, unsigned shard, unsigned *shards, char
 	for (unsigned i = 0; i < FAN_GROUPS_MAX && i < r.jobs && !e; i++) {
 		const struct ask_question w = {
 			.topic = FAN_TOPIC_JOB, .index = (uint16_t)i, .job = &r};
-		e = ask_until(&t, &w);
+		e = ask_until(&t, &w, why);
 		if (e)
 			break;
 		*shards = r.shards;

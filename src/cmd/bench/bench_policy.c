@@ -11,22 +11,15 @@
 /* The policy of the switch at `to`.  One that shares no slots gives each job its own. */
 static const char *ask_policy(const fan_peer *to)
 {
-	static uint8_t buffer[FAN_UDP_RECV_BYTES];
-	char why[ARGS_WHY_BYTES];
-	struct ask_talk t = {.buffer = buffer, .why = why};
+	struct ask_talk t;
 	struct fan_slot_stats m = {.policy = FAN_POLICY_SWITCHML};
-	const struct fan_udp_options o = {.connect = *to};
 	const struct ask_question w = {.topic = FAN_TOPIC_SLOTS, .slots = &m};
-	int n = 0;
 
-	if (fan_udp_open(&t.udp, &o))
+	if (ask_open(&t, to, 0))
 		return "unknown";
-	for (int i = 0; i < TRIES && n != 1; i++)
-		n = ask_once(&t, &w);
+	const bool answered = ask_times(&t, &w, TRIES);
 	fan_udp_close(&t.udp);
-	if (n != 1)
-		return "unknown";
-	return fan_policy_name(m.policy);
+	return answered ? fan_policy_name(m.policy) : "unknown";
 }
 
 bool bench_follows(const char *switch_text)
@@ -74,16 +67,13 @@ static void keep_only(json_t *ranks, const char *name)
 
 json_t *bench_rank_stats(const char *switch_text, const char *name, unsigned shards)
 {
-	static uint8_t buffer[FAN_UDP_RECV_BYTES];
-	char why[ARGS_WHY_BYTES];
-	struct ask_talk t = {.buffer = buffer, .why = why};
-	struct fan_udp_options o = {.connect = {.port = 0}};
+	struct ask_talk t;
+	fan_peer to;
 	json_t *ranks = json_array();
 	bool begun = false;
 
-	for (unsigned s = 0; s < shards && !address_of(&o.connect, switch_text); s++) {
-		o.connect.port += s;
-		if (fan_udp_open(&t.udp, &o))
+	for (unsigned s = 0; s < shards && !address_of(&to, switch_text); s++) {
+		if (ask_open(&t, &to, s))
 			break;
 		unsigned jobs = 1;
 		for (unsigned i = 0; i < FAN_JOBS_MAX && i < jobs; i++)
