@@ -13,12 +13,17 @@
 #include "life.h"
 #include "net/clock.h"
 #include "rules.h"
+#include "wait.h"
 #include "watch.h"
 
-#define LOOK_MS	  50	/* between looks at ranks that are waited for */
-#define IDLE_MS	  60000 /* of sleep without operations */
-#define WINDOW	  256	/* fragments in flight of a host's columns together, on each connection */
-#define NET_BYTES FAN_FAULT_TEXT_BYTES
+#define LOOK_MS 50    /* between looks at ranks that are waited for */
+#define IDLE_MS 60000 /* of sleep without operations */
+/* Fragments in flight of a host's columns together, on each connection, and of one column at least.
+ * Where hosts sum, links that are slow have fewer (fan_share_meter_window). */
+#define WINDOW_HOSTS 1024
+#define WINDOW_NAMED 256
+#define WINDOW_LEAST 16
+#define NET_BYTES    FAN_FAULT_TEXT_BYTES
 
 /* ---- the other hosts ---- */
 
@@ -142,6 +147,7 @@ static void number_ranks(struct fan_host_comm *l, const struct fan_meeting *m, u
 /* Join this rank's column, if it has one, within `join_ms`; 0: within the usual time. */
 static int open_net(struct fan_rank *c, const struct fan_meeting *m, unsigned columns, int join_ms)
 {
+	const unsigned window = (*c->cfg.switch_addr ? WINDOW_NAMED : WINDOW_HOSTS) / columns;
 	struct fan_host_comm *l = c->host;
 	unsigned me = l->number_of[c->cfg.rank], host = l->host_of[c->cfg.rank];
 	struct fan_config cfg = c->cfg;
@@ -156,7 +162,7 @@ static int open_net(struct fan_rank *c, const struct fan_meeting *m, unsigned co
 	cfg.join_ms = join_ms ? join_ms : cfg.join_ms;
 	fan_config_set_payload(&cfg);
 	if (!cfg.window)
-		cfg.window = WINDOW / (int)columns < 16 ? 16 : WINDOW / (int)columns;
+		cfg.window = window < WINDOW_LEAST ? WINDOW_LEAST : (int)window;
 	const struct fan_rank_column column = {
 		.columns = columns,
 		.global = l->owner,
@@ -207,7 +213,13 @@ static int attach(struct fan_rank *c, const struct fan_meeting *m, unsigned colu
 	fan_host_open(&l->board, l->s, h.me, (uint16_t)c->cfg.rank, (unsigned)c->cfg.ranks);
 	atomic_store(&l->s->rank[h.me].joining, 1);
 	atomic_store(&l->s->rank[h.me].beat_ns, fan_clock_ns());
-	l->board.with = (struct fan_host_net){m->hosts, host, send_share, l};
+	l->board.with = (struct fan_host_net){
+		.hosts = m->hosts,
+		.host = host,
+		.parts = *c->cfg.switch_addr || m->hosts < 2 ? 0 : m->hosts,
+		.start = send_share,
+		.ctx = l,
+	};
 	return FAN_OK;
 }
 

@@ -2,18 +2,17 @@
 #include "segment.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <linux/futex.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "core/base/copy.h"
 #include "core/sum/reduce.h"
 #include "lib/base/fault_text.h"
+#include "wait.h"
 
 #define SHARE_ELEMS 16
+#define CHUNK_ELEMS 1024 /* chunks are multiples of so many */
+#define STRIP_ELEMS 2048 /* are summed at a time, and stay in the nearest cache meanwhile */
 
 /* ---- memory ---- */
 
@@ -93,50 +92,6 @@ void fan_host_open(struct fan_host_board *l, struct fan_host_segment *s, unsigne
 	atomic_fetch_add(&s->joined, 1);
 }
 
-/* ---- bells ---- */
-
-static long futex(_Atomic uint32_t *at, int op, uint32_t value, const struct timespec *t)
-{
-	return syscall(SYS_futex, at, op, value, t, NULL, 0);
-}
-
-void fan_host_ring(struct fan_host_segment *s, unsigned i, enum fan_host_bell_name bell)
-{
-	assert(i < FAN_HOST_RANKS_MAX);
-	struct fan_host_bell *b = &s->rank[i].bell[bell];
-	atomic_fetch_add(&b->rings, 1);
-	if (atomic_load(&b->asleep))
-		futex(&b->rings, FUTEX_WAKE, 1, NULL);
-}
-
-static void ring_others(struct fan_host_segment *s, unsigned me, enum fan_host_bell_name bell)
-{
-	for (unsigned i = 0; i < s->ranks; i++)
-		if (i != me)
-			fan_host_ring(s, i, bell);
-}
-
-static void ring_all(const struct fan_host_board *l, enum fan_host_bell_name bell)
-{
-	ring_others(l->s, l->me, bell);
-}
-
-uint32_t fan_host_heard(const struct fan_host_board *l, enum fan_host_bell_name bell)
-{
-	return atomic_load(&l->s->rank[l->me].bell[bell].rings);
-}
-
-void fan_host_sleep(struct fan_host_board *l, enum fan_host_bell_name bell, uint32_t heard, int ms)
-{
-	assert(ms >= 0);
-	struct fan_host_bell *b = &l->s->rank[l->me].bell[bell];
-	struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
-	atomic_store(&b->asleep, 1);
-	if (atomic_load(&b->rings) == heard)
-		futex(&b->rings, FUTEX_WAIT, heard, &t);
-	atomic_store(&b->asleep, 0);
-}
-
 /* ---- ends ---- */
 
 void fan_host_fail(struct fan_host_segment *s, unsigned me, int error, const char *why,
@@ -153,8 +108,8 @@ void fan_host_fail(struct fan_host_segment *s, unsigned me, int error, const cha
 	if (blame->lost)
 		memcpy(s->lost, blame->lost, sizeof s->lost);
 	atomic_store(&s->error, error);
-	ring_others(s, me, FAN_HOST_WORK);
-	ring_others(s, me, FAN_HOST_CALL);
+	fan_host_ring_others(s, me, FAN_HOST_WORK);
+	fan_host_ring_others(s, me, FAN_HOST_CALL);
 }
 
 int fan_host_error(const struct fan_host_board *l)
@@ -166,20 +121,33 @@ int fan_host_error(const struct fan_host_board *l)
 void fan_host_leave(struct fan_host_board *l)
 {
 	atomic_store(&l->s->rank[l->me].beat_ns, UINT64_MAX);
-	ring_all(l, FAN_HOST_WORK);
+	fan_host_ring_others(l->s, l->me, FAN_HOST_WORK);
 }
 
 /* ---- chunks ---- */
 
-/* Follows from what all ranks ask for, so that those of all hosts cut alike.  Longer chunks bring
- * longer shares, whose packets go in longer batches; and what is done with the first and the last
- * one alone takes longer. */
-static uint64_t chunk_elems(const struct fan_op *op)
+/* Bytes of accumulators in a chunk of a long operation. */
+static uint64_t long_bytes(const struct fan_host_board *l)
 {
-	unsigned bytes = fan_dtype_acc_bytes(op->dtype);
+	uint64_t share = (uint64_t)FAN_HOST_PART_BYTES * l->with.parts;
+	share = share < FAN_COPY_LARGE / 2 ? share : FAN_COPY_LARGE / 2; /* is read soon */
+	const uint64_t bytes = share * l->s->columns;
+	return bytes < FAN_HOST_ALONE_BYTES   ? FAN_HOST_ALONE_BYTES
+	       : bytes < FAN_HOST_CHUNK_BYTES ? bytes
+					      : FAN_HOST_CHUNK_BYTES;
+}
+
+/* Follows from what all ranks ask for, so that those of all hosts cut alike.  Longer chunks bring
+ * longer parts, whose packets go in longer batches; and what is done with the first and the last
+ * one alone takes longer. */
+static uint64_t chunk_elems(const struct fan_host_board *l, const struct fan_op *op)
+{
+	const unsigned bytes = fan_dtype_acc_bytes(op->dtype);
+	const unsigned chunks = l->with.parts ? FAN_HOST_CHUNKS : 2 * FAN_HOST_CHUNKS;
 	assert(bytes >= 1 && bytes <= sizeof(uint64_t));
-	const bool is_long = op->count >= FAN_HOST_LONG_BYTES / bytes;
-	return (is_long ? FAN_HOST_CHUNK_BYTES : FAN_HOST_SHORT_BYTES) / bytes;
+	const uint64_t most = long_bytes(l) / bytes, least = FAN_HOST_SHORT_BYTES / bytes;
+	const uint64_t each = op->count / chunks / CHUNK_ELEMS * CHUNK_ELEMS;
+	return each < least ? least : each < most ? each : most;
 }
 
 static struct fan_host_op *op_at(struct fan_host_board *l, uint64_t number)
@@ -196,7 +164,7 @@ bool fan_host_start(struct fan_host_board *l, const struct fan_op *op, unsigned 
 {
 	if (!fan_host_has_room(l))
 		return false;
-	uint64_t each = chunk_elems(op), chunks = op->count ? (op->count + each - 1) / each : 1;
+	uint64_t each = chunk_elems(l, op), chunks = op->count ? (op->count + each - 1) / each : 1;
 	*op_at(l, l->next_op++) = (struct fan_host_op){*op, root_host, l->chunks, chunks};
 	l->chunks += chunks;
 	return true;
@@ -218,7 +186,7 @@ static struct slice slice_of(struct fan_host_board *l, uint64_t chunk, uint64_t 
 	if (chunk == o->first + o->chunks)
 		o = op_at(l, ++*number);
 	assert(*number < l->next_op && chunk >= o->first && chunk < o->first + o->chunks);
-	uint64_t each = chunk_elems(&o->op), from = (chunk - o->first) * each;
+	uint64_t each = chunk_elems(l, &o->op), from = (chunk - o->first) * each;
 	uint64_t left = o->op.count - from;
 	return (struct slice){&o->op, o->root_host, from, (unsigned)(left < each ? left : each)};
 }
@@ -260,6 +228,41 @@ static bool is_free(const struct fan_host_board *l, uint64_t chunk)
 	return atomic_load(&at->left) == before;
 }
 
+/* Share `i` of a chunk begins at this element, and its result there in accumulators, which are
+ * aligned since shares begin at multiples of SHARE_ELEMS.  A small chunk is one share. */
+static unsigned share_begin(const struct fan_host_board *l, const struct slice *p, unsigned i)
+{
+	assert(i <= l->s->columns);
+	if (i == l->s->columns || (i && is_small(p)))
+		return p->count;
+	return (unsigned)((uint64_t)p->count * i / l->s->columns) / SHARE_ELEMS * SHARE_ELEMS;
+}
+
+static const uint8_t *own_elements(const struct slice *p)
+{
+	return (const uint8_t *)p->op->in + p->from * fan_dtype_bytes(p->op->dtype);
+}
+
+/* Elements `from` .. `to` - 1 of this rank into the segment. */
+static void put_elements(const struct fan_host_board *l, uint64_t chunk, const struct slice *p,
+			 unsigned from, unsigned to)
+{
+	const size_t bytes = fan_dtype_bytes(p->op->dtype);
+	if (from < to)
+		memcpy(elements_of(l, chunk, l->me) + from * bytes, own_elements(p) + from * bytes,
+		       (to - from) * bytes);
+}
+
+/* What others read: all, or all but the share that this rank sums. */
+static void put_slice(const struct fan_host_board *l, uint64_t chunk, const struct slice *p)
+{
+	const bool all = l->me >= l->s->columns || p->op->op == FAN_BCAST || is_private(l, p);
+	const unsigned from = all ? p->count : share_begin(l, p, l->me);
+	const unsigned to = all ? p->count : share_begin(l, p, l->me + 1);
+	put_elements(l, chunk, p, 0, from);
+	put_elements(l, chunk, p, to, p->count);
+}
+
 static bool copy_in(struct fan_host_board *l)
 {
 	uint64_t chunk = l->in;
@@ -269,10 +272,8 @@ static bool copy_in(struct fan_host_board *l)
 	if (!is_free(l, chunk))
 		return false;
 	struct slice p = slice_of(l, chunk, &l->in_op);
-	unsigned bytes = fan_dtype_bytes(p.op->dtype);
 	if (is_data(l, &p) && p.count)
-		memcpy(elements_of(l, chunk, l->me), (const uint8_t *)p.op->in + p.from * bytes,
-		       (size_t)p.count * bytes);
+		put_slice(l, chunk, &p);
 	at->desc[l->me] = (struct fan_host_desc){.left = p.op->count - p.from,
 						 .root = p.op->root,
 						 .mark = p.op->mark,
@@ -281,7 +282,7 @@ static bool copy_in(struct fan_host_board *l)
 						 .reduce = p.op->reduce};
 	atomic_store(&l->s->rank[l->me].in, ++l->in);
 	if (atomic_fetch_add(&at->arrived, 1) + 1 == all_of(l, chunk))
-		ring_all(l, FAN_HOST_WORK);
+		fan_host_ring_others(l->s, l->me, FAN_HOST_WORK);
 	return true;
 }
 
@@ -329,11 +330,26 @@ static bool all_agree(struct fan_host_board *l, uint64_t chunk)
 	return true;
 }
 
+/* Sum elements `from` .. `to` - 1 of the chunk into `acc`, number 0's first. */
+static void sum_strip(const struct fan_host_board *l, uint64_t chunk, const struct slice *p,
+		      unsigned from, unsigned to, void *acc)
+{
+	const unsigned dtype = p->op->dtype;
+	for (unsigned i = 0; i < l->s->ranks; i++) {
+		const uint8_t *in = i == l->me ? own_elements(p) : elements_of(l, chunk, i);
+		in += (size_t)from * fan_dtype_bytes(dtype);
+		if (i)
+			fan_reduce_add(dtype, p->op->op, acc, in, to - from);
+		else
+			fan_reduce_load(dtype, acc, in, to - from);
+	}
+}
+
 /* The result of elements `from` .. `to` - 1 of the chunk into `acc`, where they begin. */
 static void reduce(const struct fan_host_board *l, uint64_t chunk, const struct slice *p,
-		   unsigned from, unsigned to, void *acc)
+		   unsigned from, unsigned to, uint8_t *acc)
 {
-	unsigned dtype = p->op->dtype, bytes = fan_dtype_bytes(dtype);
+	const unsigned dtype = p->op->dtype, bytes = fan_dtype_bytes(dtype);
 	if (p->op->op == FAN_BARRIER || from == to)
 		return;
 	if (p->op->op == FAN_BCAST) {
@@ -341,25 +357,13 @@ static void reduce(const struct fan_host_board *l, uint64_t chunk, const struct 
 		       (size_t)(to - from) * bytes);
 		return;
 	}
-	for (unsigned i = 0; i < l->s->ranks; i++) {
-		const uint8_t *in = elements_of(l, chunk, i) + (size_t)from * bytes;
-		if (i)
-			fan_reduce_add(dtype, p->op->op, acc, in, to - from);
-		else
-			fan_reduce_load(dtype, acc, in, to - from);
+	for (unsigned at = from; at < to; at += STRIP_ELEMS) {
+		const unsigned end = to - at < STRIP_ELEMS ? to : at + STRIP_ELEMS;
+		sum_strip(l, chunk, p, at, end,
+			  acc + (size_t)(at - from) * fan_dtype_acc_bytes(dtype));
 	}
 	if (!has_others(l))
 		fan_reduce_finish(dtype, p->op->op, acc, to - from, l->job_ranks);
-}
-
-/* Share `i` of a chunk begins at this element, and its result there in accumulators, which are
- * aligned since shares begin at multiples of SHARE_ELEMS.  A small chunk is one share. */
-static unsigned share_begin(const struct fan_host_board *l, const struct slice *p, unsigned i)
-{
-	assert(i <= l->s->columns);
-	if (i == l->s->columns || (i && is_small(p)))
-		return p->count;
-	return (unsigned)((uint64_t)p->count * i / l->s->columns) / SHARE_ELEMS * SHARE_ELEMS;
 }
 
 static uint8_t *share_at(const struct fan_host_board *l, uint64_t chunk, const struct slice *p,
@@ -376,7 +380,7 @@ static void count_summed(struct fan_host_board *l, uint64_t chunk, bool silent)
 	if (l->me >= l->s->columns)
 		return;
 	if (atomic_fetch_add(&at->summed, 1) + 1 == count_of(l->s->columns, chunk) && !silent)
-		ring_all(l, FAN_HOST_WORK);
+		fan_host_ring_others(l->s, l->me, FAN_HOST_WORK);
 }
 
 /* Have this rank's share of the chunk, which begins at `acc`, summed with those of the other hosts.
@@ -486,14 +490,23 @@ static bool wants_result(const struct fan_host_board *l, const struct slice *p)
 	return p->op->op == FAN_BCAST ? !is_root(l, p) : !p->op->reduce || is_root(l, p);
 }
 
+/* A large tensor is written past the cache, which chunks fill. */
 static void copy_shares(const struct fan_host_board *l, uint64_t chunk, const struct slice *p)
 {
-	unsigned bytes = fan_dtype_bytes(p->op->dtype);
+	const unsigned bytes = fan_dtype_bytes(p->op->dtype);
+	const bool large = p->op->count >= FAN_COPY_LARGE / bytes;
 	uint8_t *to = (uint8_t *)p->op->out + p->from * bytes;
 	for (unsigned i = 0; i < l->s->columns; i++) {
-		unsigned from = share_begin(l, p, i), count = share_begin(l, p, i + 1) - from;
-		memcpy(to + (size_t)from * bytes, share_at(l, chunk, p, i), (size_t)count * bytes);
+		const unsigned from = share_begin(l, p, i), count = share_begin(l, p, i + 1) - from;
+		if (large)
+			fan_copy_past(to + (size_t)from * bytes, share_at(l, chunk, p, i),
+				      (size_t)count * bytes);
+		else
+			memcpy(to + (size_t)from * bytes, share_at(l, chunk, p, i),
+			       (size_t)count * bytes);
 	}
+	if (large)
+		fan_copy_fence();
 }
 
 static bool copy_out(struct fan_host_board *l)
@@ -519,7 +532,7 @@ static bool copy_out(struct fan_host_board *l)
 		l->first_op = l->out_op + 1;
 	if (atomic_fetch_add(&at->left, 1) + 1 == all_of(l, chunk) &&
 	    atomic_exchange(&at->wanted, 0))
-		ring_all(l, FAN_HOST_WORK);
+		fan_host_ring_others(l->s, l->me, FAN_HOST_WORK);
 	return true;
 }
 

@@ -2,12 +2,12 @@
 /* segment.h - the ranks of one host reduce in memory that they share.
  *
  * Operations are cut into chunks, at most FAN_HOST_DEPTH in progress.  Each rank copies its
- * elements of a chunk into the segment; when all have arrived, rank i sums share i of the chunk,
- * and adds what the same share is on the other hosts; when all shares are summed, each rank copies
- * the sum out, and when all have left, the place is free for the chunk FAN_HOST_DEPTH later.  A
- * small chunk is summed by each rank for itself, in the same order, which saves a wait.  Ranks
- * start the same operations in the same order, so they number chunks alike; what each asks for
- * stands beside its elements and is compared.
+ * elements of a chunk into the segment, but for those that only it reads; when all have arrived,
+ * rank i sums share i of the chunk, and adds what the same share is on the other hosts; when all
+ * shares are summed, each rank copies the sum out, and when all have left, the place is free for
+ * the chunk FAN_HOST_DEPTH later.  A small chunk is summed by each rank for itself, in the same
+ * order, which saves a wait.  Ranks start the same operations in the same order, so they number
+ * chunks alike; what each asks for stands beside its elements and is compared.
  *
  * The segment has no name: it is gone when the last process that maps it ends.  A place has
  * counters that only grow, so a rank that dies leaves no lock behind; the others find out from the
@@ -25,12 +25,14 @@
 #include "core/worker/worker.h"
 #include "lib/base/cause.h"
 
-#define FAN_HOST_DEPTH	     4			    /* chunks in progress */
-#define FAN_HOST_CHUNK_BYTES (256 << 10)	    /* of accumulators, room for a chunk, */
-#define FAN_HOST_SHORT_BYTES (128 << 10)	    /* in use of one of an operation of less than */
-#define FAN_HOST_LONG_BYTES  (8 << 20)		    /* so many: the last one is not hidden */
-#define FAN_HOST_SMALL_BYTES 4096		    /* of accumulators: each rank sums for itself */
-#define FAN_HOST_OPS_MAX     64			    /* started and not ended, of one rank */
+#define FAN_HOST_DEPTH	     4		 /* chunks in progress */
+#define FAN_HOST_CHUNK_BYTES (1 << 20)	 /* of accumulators, room for a chunk */
+#define FAN_HOST_SHORT_BYTES (128 << 10) /* the shortest one that is not the last */
+#define FAN_HOST_ALONE_BYTES (256 << 10) /* the longest one where hosts do not sum */
+#define FAN_HOST_PART_BYTES  (64 << 10)	 /* else of each part of each column: a batch */
+#define FAN_HOST_CHUNKS	     16	  /* or more of an operation, so that the last one is hidden */
+#define FAN_HOST_SMALL_BYTES 4096 /* of accumulators: each rank sums for itself */
+#define FAN_HOST_OPS_MAX     64	  /* started and not ended, of one rank */
 #define FAN_HOST_OPS_KEPT    (FAN_HOST_OPS_MAX + 1) /* and the last one that has ended */
 #define FAN_HOST_WHY_BYTES   256
 
@@ -95,7 +97,8 @@ struct fan_host_segment {
  * ranks are the hosts. */
 struct fan_host_net {
 	unsigned hosts;
-	unsigned host; /* this one */
+	unsigned host;	/* this one */
+	unsigned parts; /* hosts that sum; 0: switches do, or there is no other host */
 
 	/* Start `op` with the other hosts; fan_host_returned follows, in the order of starts. */
 	bool (*start)(void *ctx, const struct fan_op *op);
@@ -179,13 +182,6 @@ int fan_host_error(const struct fan_host_board *l);
 
 /* This rank asks for no more. */
 void fan_host_leave(struct fan_host_board *l);
-
-/* Sleep until this rank's bell rings that has rung `heard` times, `ms` at most. */
-uint32_t fan_host_heard(const struct fan_host_board *l, enum fan_host_bell_name bell);
-void fan_host_sleep(struct fan_host_board *l, enum fan_host_bell_name bell, uint32_t heard, int ms);
-
-/* Ring a bell of number `i`, from any thread. */
-void fan_host_ring(struct fan_host_segment *s, unsigned i, enum fan_host_bell_name bell);
 
 /* The ranks, by their numbers within the segment, that this rank waits for.  `*shares`: for their
  * shares, which may wait for other hosts. */

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wait.h"
 
+#include <assert.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "net/clock.h"
 
@@ -12,6 +17,47 @@
 #define SLEEPS	 8    /* waits without yields, where those did not help; next time twice as many, */
 #define FEW_MAX	 64   /* up to these where few went to another thread, */
 #define SLOW_MAX 1024 /* or to these after a slow one */
+
+/* ---- bells ---- */
+
+static long futex(_Atomic uint32_t *at, int op, uint32_t value, const struct timespec *t)
+{
+	return syscall(SYS_futex, at, op, value, t, NULL, 0);
+}
+
+void fan_host_ring(struct fan_host_segment *s, unsigned i, enum fan_host_bell_name bell)
+{
+	assert(i < FAN_HOST_RANKS_MAX);
+	struct fan_host_bell *b = &s->rank[i].bell[bell];
+	atomic_fetch_add(&b->rings, 1);
+	if (atomic_load(&b->asleep))
+		futex(&b->rings, FUTEX_WAKE, 1, NULL);
+}
+
+void fan_host_ring_others(struct fan_host_segment *s, unsigned me, enum fan_host_bell_name bell)
+{
+	for (unsigned i = 0; i < s->ranks; i++)
+		if (i != me)
+			fan_host_ring(s, i, bell);
+}
+
+uint32_t fan_host_heard(const struct fan_host_board *l, enum fan_host_bell_name bell)
+{
+	return atomic_load(&l->s->rank[l->me].bell[bell].rings);
+}
+
+void fan_host_sleep(struct fan_host_board *l, enum fan_host_bell_name bell, uint32_t heard, int ms)
+{
+	assert(ms >= 0);
+	struct fan_host_bell *b = &l->s->rank[l->me].bell[bell];
+	struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+	atomic_store(&b->asleep, 1);
+	if (atomic_load(&b->rings) == heard)
+		futex(&b->rings, FUTEX_WAIT, heard, &t);
+	atomic_store(&b->asleep, 0);
+}
+
+/* ---- waiting ---- */
 
 static void give_up_yields(struct fan_host_wait *w, unsigned most)
 {

@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wait.h - how the thread that does a rank's work waits for its bell: by yields of its core
- * where those help the ranks that it waits for, otherwise asleep. */
+/* wait.h - the bells of a segment, and how the thread that does a rank's work waits for its own: by
+ * yields of its core where those help the ranks that it waits for, otherwise asleep. */
 #ifndef FAN_LIB_HOST_WAIT_H
 #define FAN_LIB_HOST_WAIT_H
 
 #include "segment.h"
+
+/* Ring a bell of number `i`, or of all but `me`, from any thread. */
+void fan_host_ring(struct fan_host_segment *s, unsigned i, enum fan_host_bell_name bell);
+void fan_host_ring_others(struct fan_host_segment *s, unsigned me, enum fan_host_bell_name bell);
+
+/* How often this rank's bell has rung; sleep until it has more often than `heard`, `ms` at most. */
+uint32_t fan_host_heard(const struct fan_host_board *l, enum fan_host_bell_name bell);
+void fan_host_sleep(struct fan_host_board *l, enum fan_host_bell_name bell, uint32_t heard, int ms);
 
 /* All zero at first. */
 struct fan_host_wait {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "net/clock.h"
+#include "wait.h"
 
 /* As the ranks have met: rank[number].rank is not set until it opens. */
 static uint16_t rank_of(const struct fan_host_comm *l, unsigned number)

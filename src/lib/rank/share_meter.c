@@ -423,11 +423,24 @@ double fan_share_meter_gbps(double fill, unsigned bytes, unsigned columns, unsig
 	return fill * bytes * 8 / (FAN_SHARE_METER_FILL_MS * 1e6) * columns * times;
 }
 
+/* By how much a link of this rate takes more in flight than a slow one. */
+static double by_rate(double gbps)
+{
+	const double fast = at_least(gbps / FAN_SHARE_METER_FAST_GBPS, 1);
+	return fast * fast;
+}
+
 double fan_share_meter_step(double count, double gbps, bool sets)
 {
-	const double slow = (sets ? FAN_SHARE_METER_SET_STEP : FAN_IN_STEP_FRAGS) * count;
-	const double fast = at_least(gbps / FAN_SHARE_METER_FAST_GBPS, 1);
-	return slow * fast * fast;
+	return (sets ? FAN_SHARE_METER_SET_STEP : FAN_IN_STEP_FRAGS) * count * by_rate(gbps);
+}
+
+double fan_share_meter_window(double window, unsigned columns, double gbps)
+{
+	const double slow = at_least((double)FAN_SHARE_METER_COLUMNS_WINDOW / columns,
+				     FAN_SHARE_METER_COLUMN_LEAST);
+	const double most = slow * by_rate(gbps);
+	return window < most ? window : most;
 }
 
 uint32_t fan_share_meter_block(unsigned packet_bytes)
@@ -475,6 +488,9 @@ void fan_share_meter_keep_in_step(struct fan_rank *c, uint64_t now_ns)
 	const double gbps = fan_share_meter_gbps(c->meter.fill, c->cfg.payload_bytes,
 						 c->column.columns ? c->column.columns : 1,
 						 hosts == used ? parts : 0);
+	for (unsigned i = 0; c->column.columns && i < connections; i++)
+		lane[i].window =
+			(uint32_t)fan_share_meter_window(lane[i].window, c->column.columns, gbps);
 	const bool ends =
 		fan_in_step_bound(lane, connections, fan_share_meter_step(count, gbps, is.sets));
 	for (unsigned i = 0; i < connections; i++) {

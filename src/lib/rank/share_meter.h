@@ -35,6 +35,12 @@
  * time by Gloo's, 1.35 from 1.0 on, 1.05 from here (ADR 40);
  * C: parts_may_be_further_apart_only_on_a_fast_link. */
 #define FAN_SHARE_METER_FAST_GBPS 0.5
+/* Fragments in flight of all columns of a host on a slow link, and of one at least: results arrive
+ * before FAN_IN_STEP_RTO_MS.  B: 4 x 4 hosts x ranks, 1.01 of the time that links allow; with
+ * 256, 1.06.
+ */
+#define FAN_SHARE_METER_COLUMNS_WINDOW 128
+#define FAN_SHARE_METER_COLUMN_LEAST   16
 /* In place of FAN_IN_STEP_FRAGS while sets are in progress.  B: reduce-scatter, 1.52
  * of Gloo's speed. */
 #define FAN_SHARE_METER_SET_STEP 64
@@ -97,6 +103,10 @@ double fan_share_meter_gbps(double fill, unsigned bytes, unsigned columns, unsig
  * FAN_SHARE_METER_FAST_GBPS it grows by the square of the rate: what comes and goes in long batches
  * takes processors less time. */
 double fan_share_meter_step(double count, double gbps, bool sets);
+
+/* Of `window` fragments, those that one of `columns` ranks of a host may have in flight, all parts
+ * together: they share the queue of its link.  That of a fast one takes more. */
+double fan_share_meter_window(double window, unsigned columns, double gbps);
 
 /* Fragments, each in a packet of so many bytes, that leave in one system call: beyond
  * FAN_SHARE_METER_FAST_GBPS ranks send blocks of so many (fan_in_step_block). */

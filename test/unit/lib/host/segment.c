@@ -14,12 +14,13 @@
 #include "core/base/rng.h"
 #include "core/sum/reduce.h"
 #include "lib/host/segment.h"
+#include "lib/host/wait.h"
 
 #define RANKS 5
 #define OPS   40
 #define TURNS 2000000
 #define CHUNK (FAN_HOST_SHORT_BYTES / 4) /* elements of float32 */
-#define LONG  (FAN_HOST_LONG_BYTES / 4)	 /* from which on chunks have more */
+#define LONG  (FAN_HOST_CHUNKS * CHUNK)	 /* from which on chunks have more */
 
 static struct fan_host_board local[RANKS];
 static struct fan_host_segment *segment;
@@ -65,20 +66,15 @@ static struct fan_op sum_of_floats(const float *in, float *out, uint64_t count)
 			       .out = out};
 }
 
-static uint64_t chunks_of(uint64_t count)
-{
-	const uint64_t each = count < LONG ? CHUNK : 2 * CHUNK;
-	return (count + each - 1) / each;
-}
-
 /* All sizes around the bounds of small operations, shares and chunks. */
 static void segment__sums(void **state)
 {
 	(void)state;
-	static const uint64_t counts[] = {0,	     1,	    7,	       16,
-					  1023,	     1024,  1025,      5000,
-					  CHUNK - 1, CHUNK, CHUNK + 1, 6 * CHUNK + 13,
-					  LONG - 1,  LONG,  LONG + 13};
+	static const uint64_t counts[] = {0,	    1,	       7,
+					  16,	    1023,      1024,
+					  1025,	    5000,      CHUNK - 1,
+					  CHUNK,    CHUNK + 1, 6 * CHUNK + 13,
+					  LONG - 1, LONG,      LONG + 16 * 1024 + 13};
 	struct fan_rng r;
 	r = fan_rng_stream(1, 0);
 	for (size_t n = 0; n < sizeof counts / sizeof counts[0]; n++) {
@@ -93,7 +89,6 @@ static void segment__sums(void **state)
 			struct fan_op op = sum_of_floats(in[i], i % 2 ? in[i] : out[i], count);
 			out[i][count] = in[i][count] = 77;
 			assert_true(fan_host_start(&local[i], &op, 0));
-			assert_true(count < CHUNK || local[i].chunks == chunks_of(count));
 		}
 		run(&r, RANKS, 1);
 		for (unsigned i = 0; i < RANKS; i++) {
@@ -104,6 +99,42 @@ static void segment__sums(void **state)
 			free(in[i]);
 			free(out[i]);
 		}
+		close_all();
+	}
+}
+
+/* Of operations of float32 among so many hosts that sum, each with so many columns. */
+static void segment__chunks(void **state)
+{
+	(void)state;
+	static const struct {
+		uint64_t count, chunks;
+		unsigned parts, columns;
+	} cases[] = {
+		{0, 1, 0, 5},
+		{CHUNK, 1, 0, 5},
+		{CHUNK + 1, 2, 0, 5},
+		{2 * LONG, 32, 0, 5},
+		{2 * LONG + (64 << 10), 32, 0, 5}, /* a multiple of 1,024 elements */
+		{4 * LONG, 32, 0, 5}, /* 256 KiB, the longest one where hosts do not sum */
+		{8 * LONG, 64, 0, 5},
+		{LONG - 1, 16, 2, 2},
+		{2 * LONG, 16, 2, 2},
+		{4 * LONG, 32, 2, 2},
+		{4 * LONG, 32, 3, 1},
+		{4 * LONG, 16, 2, 5}, /* no more than the operation lets be hidden */
+		{8 * LONG, 26, 2, 5}, /* 2 x 5 x 64 KiB */
+		{8 * LONG, 16, 4, 4}, /* 1 MiB */
+		{16 * LONG, 32, 16, 5},
+		{16 * LONG, 64, 16, 1}, /* a share stays in the cache */
+	};
+	for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
+		const struct fan_op op = sum_of_floats(NULL, NULL, cases[n].count);
+		open_all(RANKS);
+		segment->columns = cases[n].columns;
+		local[0].with.parts = cases[n].parts;
+		assert_true(fan_host_start(&local[0], &op, 0));
+		assert_int_equal(local[0].chunks, cases[n].chunks);
 		close_all();
 	}
 }
@@ -368,7 +399,8 @@ static void open_hosts(void)
 		segments[h] = fan_host_init(mem, ranks[h], COLUMNS);
 		for (unsigned i = 0; i < ranks[h]; i++, r++) {
 			fan_host_open(&local[r], segments[h], i, (uint16_t)r, RANKS);
-			local[r].with = (struct fan_host_net){HOSTS, h, start_share, NULL};
+			local[r].with = (struct fan_host_net){
+				.hosts = HOSTS, .host = h, .parts = HOSTS, .start = start_share};
 			if (i < COLUMNS) {
 				local[r].with.ctx = &column[h][i];
 				column[h][i].rank = &local[r];
@@ -540,6 +572,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(segment__sums),
+		cmocka_unit_test(segment__chunks),
 		cmocka_unit_test(segment__types_and_roots),
 		cmocka_unit_test(segment__no_more_operations_than_it_has_room_for),
 		cmocka_unit_test(segment__room_for_as_many_again),

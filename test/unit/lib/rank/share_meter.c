@@ -426,6 +426,18 @@ static void split_slow__parts_may_be_further_apart_only_on_a_fast_link(void **st
 	assert_true(fan_share_meter_step(HOSTS, fast, true) == FAN_SHARE_METER_SET_STEP * HOSTS);
 }
 
+static void split_slow__columns_share_the_queue_of_a_slow_link(void **state)
+{
+	const double all = FAN_SHARE_METER_COLUMNS_WINDOW, fast = FAN_SHARE_METER_FAST_GBPS;
+	(void)state;
+	assert_true(fan_share_meter_window(1000, 2, 0) == all / 2);
+	assert_true(fan_share_meter_window(1000, 2, fast) == all / 2);
+	assert_true(fan_share_meter_window(1000, 2, 2 * fast) == 2 * all);
+	assert_true(fan_share_meter_window(1000, 2, 20 * fast) == 1000);
+	assert_true(fan_share_meter_window(20, 2, 0) == 20);
+	assert_true(fan_share_meter_window(1000, 64, 0) == FAN_SHARE_METER_COLUMN_LEAST);
+}
+
 /* Results of 1,250 bytes, 100 in each 10 ms: 0.1 Gb/s. */
 static void split_slow__a_link_carries_what_all_ranks_of_its_host_take_in(void **state)
 {
@@ -533,6 +545,7 @@ int main(void)
 		cmocka_unit_test(split_slow__which_host_it_is_must_be_clear),
 		cmocka_unit_test(split_slow__a_slow_link_has_no_longer_queue_for_more_connections),
 		cmocka_unit_test(split_slow__parts_may_be_further_apart_only_on_a_fast_link),
+		cmocka_unit_test(split_slow__columns_share_the_queue_of_a_slow_link),
 		cmocka_unit_test(split_slow__a_long_stream_on_a_fast_link_goes_in_blocks),
 		cmocka_unit_test(split_slow__a_link_carries_what_all_ranks_of_its_host_take_in),
 		cmocka_unit_test(share_meter__time_without_operations_does_not_count),
