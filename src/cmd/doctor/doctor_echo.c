@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "doctor_judge.h"
 #include "lib/link/connection.h"
 #include "net/clock.h"
 
@@ -135,15 +136,6 @@ static bool is_over(const struct doctor_train *tr, uint64_t now_ns, uint64_t las
 	       (all_sent && (tr->answered >= tr->sent || now_ns >= last_ns + tr->wait_ns));
 }
 
-static int rising(const void *a, const void *b)
-{
-	uint64_t x, y;
-
-	memcpy(&x, a, sizeof x);
-	memcpy(&y, b, sizeof y);
-	return x < y ? -1 : x > y;
-}
-
 void doctor_train_run(struct doctor_talk *t, struct doctor_train *tr)
 {
 	uint64_t now_ns = fan_clock_ns(), next_ns = now_ns, last_ns = now_ns;
@@ -163,6 +155,6 @@ void doctor_train_run(struct doctor_talk *t, struct doctor_train *tr)
 		}
 		now_ns = fan_clock_ns();
 	}
-	qsort(rtt_ns, tr->answered, sizeof *rtt_ns, rising);
+	qsort(rtt_ns, tr->answered, sizeof *rtt_ns, doctor_rising);
 	tr->rtt_ns = rtt_ns;
 }

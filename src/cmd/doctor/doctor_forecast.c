@@ -66,19 +66,11 @@ static void note_net(struct doctor *d, const struct fanin_stats *s)
 			  (n->shares_memory ? fan_host_columns(m, n->switches > 0) : 1);
 }
 
-static unsigned summing_hosts(const struct fan_forecast_net *n)
-{
-	unsigned all = 0;
-	for (unsigned h = 0; h < n->hosts; h++)
-		all += n->sums[h];
-	return all;
-}
-
 /* Say in words what sums. */
 static void describe_summing(const struct doctor *d, char *text, size_t bytes)
 {
 	const struct fan_forecast_net *n = &d->net;
-	const unsigned hosts = n->hosts > 1 ? summing_hosts(n) : 0;
+	const unsigned hosts = n->hosts > 1 ? fan_forecast_summing(n) : 0;
 	const char *memory = n->shares_memory ? "ranks of a host share memory; " : "";
 	char switches[LIST_BYTES] = "";
 	if (n->switches)
@@ -122,7 +114,8 @@ void doctor_check_summing(struct doctor *d)
 		doctor_advise(f, "ranks of one host are faster in shared memory: export "
 				 "FANIN_LOCAL=1 on all ranks");
 	doctor_value(f, "shares_memory", json_boolean(d->net.shares_memory));
-	doctor_value(f, "hosts_sum", json_integer(d->net.hosts > 1 ? summing_hosts(&d->net) : 0));
+	doctor_value(f, "hosts_sum",
+		     json_integer(d->net.hosts > 1 ? fan_forecast_summing(&d->net) : 0));
 	doctor_value(f, "switches", json_integer(d->net.switches));
 	doctor_value(f, "window_bytes", json_real(d->net.window_bytes));
 }
@@ -217,7 +210,7 @@ static void tell_forecast(struct doctor *d, const struct fan_forecast *w)
 	struct fan_gain gain[FAN_GAIN_KINDS];
 	char size[32], shares[LIST_BYTES] = "";
 	const struct fan_forecast_net *n = &d->net;
-	if (n->switches && summing_hosts(n))
+	if (n->switches && fan_forecast_summing(n))
 		snprintf(shares, sizeof shares, "; hosts sum %.0f %% of it",
 			 100 * sum_of(w->host_share, n->hosts));
 	struct doctor_finding *f = doctor_find(
@@ -251,14 +244,6 @@ void doctor_check_forecast(struct doctor *d)
 static float element(unsigned rank, size_t i)
 {
 	return (float)(i % 1000 + rank); /* sums are exact */
-}
-
-static int compare(const void *a, const void *b)
-{
-	uint64_t x, y;
-	memcpy(&x, a, sizeof x);
-	memcpy(&y, b, sizeof y);
-	return x < y ? -1 : x > y;
 }
 
 /* How many all-reduces the time left permits, by rank 0's forecast. */
@@ -295,7 +280,7 @@ static void tell_proof(struct doctor *d, uint64_t *took_ns, unsigned count, uint
 	char size[32], by[64] = "";
 	struct fanin_part p = {.size = sizeof p};
 	unsigned last = count / 2; /* shares are learnt in the first half */
-	qsort(took_ns + last, count - last, sizeof *took_ns, compare);
+	qsort(took_ns + last, count - last, sizeof *took_ns, doctor_rising);
 	double ms = MS((double)took_ns[last + (count - last) / 2]);
 	if (d->forecast.ns > 0)
 		snprintf(by, sizeof by, ", %.2f of the forecast", ms / MS(d->forecast.ns));

@@ -14,6 +14,15 @@ const char *doctor_status_text(enum doctor_status s)
 	return text[s];
 }
 
+int doctor_rising(const void *a, const void *b)
+{
+	uint64_t x, y;
+
+	memcpy(&x, a, sizeof x);
+	memcpy(&y, b, sizeof y);
+	return x < y ? -1 : x > y;
+}
+
 uint64_t doctor_percentile(const uint64_t *rising, unsigned count, unsigned permille)
 {
 	if (count == 0)

@@ -35,6 +35,9 @@ struct doctor_finding {
 /* "ok", "warn", "FAIL", "skip". */
 const char *doctor_status_text(enum doctor_status s);
 
+/* For qsort: uint64_t rise. */
+int doctor_rising(const void *a, const void *b);
+
 /* The smallest of `count` rising values that `permille` of them do not exceed; 0 if `count` is
  * 0. */
 uint64_t doctor_percentile(const uint64_t *rising, unsigned count, unsigned permille);

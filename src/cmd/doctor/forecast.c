@@ -31,7 +31,7 @@ static unsigned all_streams(const struct fan_forecast_net *n)
 	return all;
 }
 
-static unsigned hosts_that_sum(const struct fan_forecast_net *n)
+unsigned fan_forecast_summing(const struct fan_forecast_net *n)
 {
 	unsigned all = 0;
 	for (unsigned h = 0; h < n->hosts; h++)
@@ -135,7 +135,7 @@ static double by_even_shares(struct fan_forecast *f, const struct fan_forecast_n
 			     double wire_bytes)
 {
 	const double all = all_streams(n);
-	const double share = 1.0 / (n->switches + hosts_that_sum(n));
+	const double share = 1.0 / (n->switches + fan_forecast_summing(n));
 	double longest = 0;
 	for (unsigned k = 0; k < n->switches; k++) {
 		f->switch_share[k] = share;
@@ -208,7 +208,7 @@ static double by_links(struct fan_forecast *f, const struct fan_forecast_net *n,
 	for (unsigned j = 0; j <= n->rails; j++) {
 		struct fan_forecast_net one;
 		take_rail(&one, n, j);
-		const unsigned parts = one.switches + hosts_that_sum(&one);
+		const unsigned parts = one.switches + fan_forecast_summing(&one);
 		ns[j] = weight[j] = 0;
 		if (!parts)
 			continue;
@@ -228,7 +228,8 @@ void fan_forecast(struct fan_forecast *f, const struct fan_forecast_net *n, uint
 {
 	memset(f, 0, sizeof *f);
 	assert(n->hosts && n->hosts <= FAN_FORECAST_HOSTS_MAX && n->payload);
-	assert(n->switches <= FAN_FORECAST_SWITCHES_MAX && (n->switches || hosts_that_sum(n)));
+	assert(n->switches <= FAN_FORECAST_SWITCHES_MAX &&
+	       (n->switches || fan_forecast_summing(n)));
 	f->ring_ns = ring_ns(n, bytes);
 	if (n->hosts == 1 && (n->shares_memory || !n->switches))
 		return;

@@ -51,6 +51,9 @@ struct fan_forecast {
 	double host_share[FAN_FORECAST_HOSTS_MAX], switch_share[FAN_FORECAST_SWITCHES_MAX];
 };
 
+/* How many hosts sum. */
+unsigned fan_forecast_summing(const struct fan_forecast_net *n);
+
 /* An all-reduce of `bytes` bytes.  There must be a switch, or a host that sums. */
 void fan_forecast(struct fan_forecast *f, const struct fan_forecast_net *n, uint64_t bytes);
 

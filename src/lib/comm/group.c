@@ -11,19 +11,10 @@
 
 #include "comm.h"
 #include "lib/host/rules.h"
+#include "meeting.h"
 
 #define NAME_BYTES   24
-#define HASH_START   UINT64_C(0xcbf29ce484222325) /* FNV-1a, 64 bits */
-#define HASH_PRIME   UINT64_C(0x100000001b3)
 #define SUFFIX_BYTES (NAME_BYTES + 12)
-
-static uint64_t hash(uint64_t h, const void *data, size_t bytes)
-{
-	const uint8_t *p = data;
-	for (size_t i = 0; i < bytes; i++)
-		h = (h ^ p[i]) * HASH_PRIME;
-	return h;
-}
 
 /* The rank in the group of the communicator's rank `rank`; -1: it is not in the group. */
 static int place_of(const int *ranks, int count, int rank)
@@ -63,7 +54,7 @@ static void configure(struct fanin_comm *g, const struct fanin_comm *of,
 {
 	const int *ranks = among->ranks, count = among->count;
 	char suffix[SUFFIX_BYTES];
-	uint64_t h = hash(HASH_START, ranks, (size_t)count * sizeof *ranks);
+	uint64_t h = fan_hash(FAN_HASH_START, ranks, (size_t)count * sizeof *ranks);
 	g->rank.cfg = of->rank.cfg;
 	g->rank.cfg.rank = place_of(ranks, count, of->rank.cfg.rank);
 	assert(g->rank.cfg.rank >= 0);
@@ -97,7 +88,7 @@ static void find_hosts(struct fan_meeting *m, const struct fan_meeting *of, cons
 			m->host[h] = of->host[old];
 			m->host[h].first = (uint16_t)i;
 			m->host[h].ranks = 0;
-			m->host[h].nonce ^= hash(HASH_START, job, strlen(job));
+			m->host[h].nonce ^= fan_hash(FAN_HASH_START, job, strlen(job));
 		}
 		m->host[h].ranks++;
 	}

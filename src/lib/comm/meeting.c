@@ -21,13 +21,12 @@
 #define NET_NS	    "/proc/self/ns/net"
 #define BOOT_BYTES  64
 #define ID_WORDS    4
-#define HASH_START  UINT64_C(0xcbf29ce484222325) /* FNV-1a, 64 bits */
 #define HASH_PRIME  UINT64_C(0x100000001b3)
 #define HASH_SECOND UINT64_C(0x9e3779b97f4a7c15) /* another start for the second half */
 
 /* ---- records ---- */
 
-static uint64_t hash(uint64_t h, const void *data, size_t bytes)
+uint64_t fan_hash(uint64_t h, const void *data, size_t bytes)
 {
 	const uint8_t *p = data;
 	for (size_t i = 0; i < bytes; i++)
@@ -57,8 +56,8 @@ static struct fan_host_id host_id(void)
 		about.inode = net.st_ino;
 	}
 	about.user = geteuid();
-	return (struct fan_host_id){{hash(HASH_START, &about, sizeof about),
-				     hash(HASH_START ^ HASH_SECOND, &about, sizeof about)}};
+	return (struct fan_host_id){{fan_hash(FAN_HASH_START, &about, sizeof about),
+				     fan_hash(FAN_HASH_START ^ HASH_SECOND, &about, sizeof about)}};
 }
 
 void fan_meeting_record(int32_t record[FAN_MEETING_RECORD], const fan_peer *at)
@@ -362,7 +361,8 @@ int fan_meeting_agree(struct fanin_comm *c, fan_peer *at, unsigned *count)
 	for (unsigned i = 0; i < *count; i++) {
 		char text[80];
 		fan_peer_text(&at[i], text, sizeof text);
-		mine = (int32_t)(hash(HASH_START ^ (uint64_t)mine, text, strlen(text)) & HASH);
+		mine = (int32_t)(fan_hash(FAN_HASH_START ^ (uint64_t)mine, text, strlen(text)) &
+				 HASH);
 	}
 	all = mine;
 	int e = fan_meeting_add_up(c, &all, 1);

@@ -56,6 +56,10 @@ uint32_t fan_meeting_take_rate(int32_t word);
 /* Fill in the record of this process: its host, and its local address towards `at`; NULL: none. */
 void fan_meeting_record(int32_t record[FAN_MEETING_RECORD], const fan_peer *at);
 
+/* `h` with `bytes` bytes at `data` behind it: FNV-1a, which begins with FAN_HASH_START. */
+#define FAN_HASH_START UINT64_C(0xcbf29ce484222325)
+uint64_t fan_hash(uint64_t h, const void *data, size_t bytes);
+
 /* Do the variables or the file name a switch or a controller?  Joining a job tells what is wrong in
  * them. */
 bool fan_meeting_is_named(void);
