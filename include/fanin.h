@@ -366,8 +366,10 @@ int fanin_comm_size(const fanin_comm *comm);
  * Valid until the communicator is destroyed.  NULL gives "". */
 const char *fanin_comm_switch(const fanin_comm *comm);
 
-/* Why the communicator failed: a sentence that names ranks or the switch; "" while it works.
- * Valid until the communicator is destroyed.  NULL gives "no communicator". */
+/* Why the communicator failed: a sentence that names ranks or the switch; "" while it works.  A
+ * rank of this host that ended without leaving alive_ms ago or more fails it, if ranks share
+ * memory, even while no operation waits for that rank.  Valid until the communicator is destroyed.
+ * NULL gives "no communicator". */
 const char *fanin_comm_error(const fanin_comm *comm);
 
 /* Operations that are started from here on carry `mark`, 0 .. FANIN_MARK_MAX; 0 at first.  Ranks

@@ -103,7 +103,7 @@ const char *fanin_comm_error(const fanin_comm *comm)
 {
 	if (!comm)
 		return "no communicator";
-	return fan_rank_error(&comm->rank);
+	return fan_rank_ask(&comm->rank);
 }
 
 int fanin_comm_mark(fanin_comm *comm, int mark)

@@ -479,6 +479,19 @@ static void look(struct fan_rank *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
+/* An operation that waits watches by itself. */
+static void ask(struct fan_rank *c)
+{
+	struct fan_host_comm *l = c->host;
+	if (pthread_mutex_trylock(&l->drive))
+		return;
+	if (!atomic_load(&c->error)) {
+		fan_host_search(c, fan_clock_ns());
+		end_by_error(c);
+	}
+	pthread_mutex_unlock(&l->drive);
+}
+
 /* There are operations, or an error that callers have not been told. */
 static bool has_work(struct fan_rank *c)
 {
@@ -529,6 +542,7 @@ static const struct fan_rank_kind by_memory = {
 	.attend = attend,
 	.join_on = join_on,
 	.look = look,
+	.ask = ask,
 	.gone = gone,
 	.release = release,
 };

@@ -8,6 +8,8 @@
 #include "net/clock.h"
 #include "wait.h"
 
+#define SEARCH_MS 50 /* between two searches */
+
 /* As the ranks have met: rank[number].rank is not set until it opens. */
 static uint16_t rank_of(const struct fan_host_comm *l, unsigned number)
 {
@@ -23,6 +25,14 @@ static void blame(struct fan_host_comm *l, unsigned i, int error, const char *wh
 	fan_ranks_set(lost, rank_of(l, i));
 	fan_host_fail(l->s, l->board.me, error, why,
 		      &(struct fan_host_blame){lost, FAN_CAUSE_LOST(i), here});
+}
+
+static void blame_ended(struct fan_host_comm *l, unsigned i)
+{
+	char why[FAN_HOST_WHY_BYTES];
+	snprintf(why, sizeof why, "rank %u has ended: it was killed, or ended by itself",
+		 rank_of(l, i));
+	blame(l, i, FAN_E_RANK_LOST, why);
 }
 
 void fan_host_suspect(struct fan_rank *c, unsigned i, uint64_t now_ns)
@@ -42,9 +52,7 @@ void fan_host_suspect(struct fan_rank *c, unsigned i, uint64_t now_ns)
 			 c->cfg.job);
 		blame(l, i, FAN_E_RANK_LEFT, why);
 	} else if (ended) {
-		snprintf(why, sizeof why, "rank %u has ended: it was killed, or ended by itself",
-			 rank_of(l, i));
-		blame(l, i, FAN_E_RANK_LOST, why);
+		blame_ended(l, i);
 	} else if (now_ns > since_ns + (uint64_t)patient_ms * FAN_MS) {
 		snprintf(why, sizeof why, "rank %u stopped answering (silent for more than %.1f s)",
 			 rank_of(l, i), (double)patient_ms / 1e3);
@@ -54,6 +62,27 @@ void fan_host_suspect(struct fan_rank *c, unsigned i, uint64_t now_ns)
 		fan_host_ring(l->s, i, FAN_HOST_WORK);
 		fan_host_ring(l->s, i, FAN_HOST_CALL);
 	}
+}
+
+/* Without leaving, which comes before the end.  Of this rank itself the kernel tells nothing. */
+static bool has_ended(const struct fan_host_comm *l, unsigned i)
+{
+	return i != l->board.me && fan_host_has_ended(l->s, l->memory.fd, i) &&
+	       atomic_load(&l->s->rank[i].beat_ns) != UINT64_MAX;
+}
+
+void fan_host_search(struct fan_rank *c, uint64_t now_ns)
+{
+	struct fan_host_comm *l = c->host;
+	unsigned i = 0;
+	if (now_ns < l->searched_ns + SEARCH_MS * FAN_MS)
+		return;
+	l->searched_ns = now_ns;
+	while (i < l->s->ranks && !has_ended(l, i))
+		i++;
+	l->found_ns = i == l->s->ranks ? 0 : l->found_ns ? l->found_ns : now_ns;
+	if (l->found_ns && now_ns >= l->found_ns + (uint64_t)c->cfg.alive_ms * FAN_MS)
+		blame_ended(l, i);
 }
 
 void fan_host_stall(struct fan_rank *c, const bool *missing)

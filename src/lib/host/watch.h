@@ -29,6 +29,8 @@ struct fan_host_comm {
 	uint64_t ended;		  /* operations */
 	uint64_t moved, moved_ns; /* sum of the cursors, and when it was so first */
 	uint64_t looked_ns;	  /* time of the last look */
+	uint64_t searched_ns; /* time of the last search for ranks that have ended, by who asks */
+	uint64_t found_ns;    /* time of the first one that has found some; 0: none has */
 	struct fan_host_last_word heard[FAN_HOST_RANKS_MAX];
 	struct fan_host_wait wait;
 	bool asked; /* a snapshot is to be taken, as take_queue has seen */
@@ -36,6 +38,10 @@ struct fan_host_comm {
 
 /* This rank waits for number `i`, which makes no progress: has it left, ended or fallen silent? */
 void fan_host_suspect(struct fan_rank *c, unsigned i, uint64_t now_ns);
+
+/* Somebody asks while no operation waits: has a rank of this host ended without leaving, for as
+ * long as one may be silent? */
+void fan_host_search(struct fan_rank *c, uint64_t now_ns);
 
 /* Nothing has moved for timeout_ms: the missing are to blame. */
 void fan_host_stall(struct fan_rank *c, const bool *missing);

@@ -24,6 +24,13 @@ const char *fan_rank_error(const struct fan_rank *c)
 	return atomic_load_explicit(&c->error, memory_order_acquire) ? c->sentence : "";
 }
 
+const char *fan_rank_ask(const struct fan_rank *c)
+{
+	if (c->kind->ask && !atomic_load(&c->error) && !fan_rank_is_forked(c))
+		c->kind->ask((struct fan_rank *)c);
+	return fan_rank_error(c);
+}
+
 /* Of a rank that is only read: its lock is no part of what stays as it is. */
 static void lock(const struct fan_rank *c)
 {

@@ -55,6 +55,7 @@ struct fan_rank_kind {
 	void (*wake)(struct fan_rank *rank);	/* the lock is held */
 	void (*release)(struct fan_rank *rank); /* what it has, when there is no thread */
 	void (*look)(struct fan_rank *rank);	/* from any thread: shown.snapshot is to be taken */
+	void (*ask)(struct fan_rank *rank);	/* from any thread: has it failed? NULL: it knows */
 
 	/* The others are NULL where they do not apply.  The caller of `op`, which is queued, does
 	 * the rank's work until it has ended, or it is `until_ns`. */
@@ -254,9 +255,10 @@ void fan_rank_destroy(struct fan_rank *c);
  * caused it. */
 void fan_rank_end(struct fan_rank *c, int error, const uint64_t *blamed);
 
-/* Any thread: as fanin_comm_error, and as fanin_comm_stats with stats->size set. */
+/* Any thread: what has ended it, as far as it has seen that; as fanin_comm_error, which looks; and
+ * as fanin_comm_stats with stats->size set. */
 const char *fan_rank_error(const struct fan_rank *c);
-
+const char *fan_rank_ask(const struct fan_rank *c);
 void fan_rank_read_stats(const struct fan_rank *c, struct fanin_stats *stats);
 
 /* Any thread: the round trips of all connections, if counts_trips. */

@@ -351,6 +351,71 @@ static void host_life__what_a_suspended_host_slept_is_nobodys_silence(void **sta
 	munmap(job, sizeof *job);
 }
 
+/* A job of one host, whose rank 1 ends after its last operation; rank 0 starts no other, and asks.
+ */
+static struct fanin_comm *run_last(uint64_t nonce, int rank)
+{
+	struct fan_meeting m = {.hosts = 1};
+	struct fanin_options options = FANIN_OPTIONS_INIT;
+	struct fanin_comm *c = fan_comm_new();
+	char why[256];
+	int32_t mine = rank + 1, sum = 0;
+	options.rank = rank;
+	options.ranks = 2;
+	options.timeout_ms = TEAM_PATIENT_MS;
+	options.alive_ms = ALIVE_MS;
+	m.host[0] = (struct fan_meeting_host){.ranks = 2, .nonce = nonce};
+	int e = fan_config_load(&c->rank.cfg, &options, why, sizeof why);
+	if (!e)
+		e = fan_host_comm_open(&c->rank, &m, false);
+	if (!e)
+		e = fan_rank_start(&c->rank);
+	if (!e)
+		e = fanin_allreduce(c, &mine, &sum, 1, FANIN_INT32, FANIN_SUM);
+	assert_true(!e && sum == 3);
+	return c;
+}
+
+static struct fanin_comm *other_ends(bool leaves)
+{
+	const uint64_t nonce = fan_clock_nonce();
+	const pid_t child = fork();
+	if (!child) {
+		struct fanin_comm *c = run_last(nonce, 1);
+		if (leaves)
+			fan_comm_destroy(c);
+		_exit(0);
+	}
+	struct fanin_comm *c = run_last(nonce, 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	return c;
+}
+
+static void host_life__who_asks_is_told_who_has_ended(void **state)
+{
+	(void)state;
+	const uint64_t until_ns = fan_clock_ns() + TEAM_PATIENT_MS * FAN_MS;
+	struct fanin_comm *c = other_ends(false);
+	while (!*fanin_comm_error(c) && fan_clock_ns() < until_ns)
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	assert_string_equal(fanin_comm_error(c),
+			    "rank 1 has ended: it was killed, or ended by itself");
+	assert_int_equal(fanin_barrier(c), FAN_E_RANK_LOST);
+	fan_comm_destroy(c);
+}
+
+static void host_life__one_that_has_left_is_no_error(void **state)
+{
+	(void)state;
+	struct fanin_comm *c = other_ends(true);
+	const uint64_t until_ns = fan_clock_ns() + 4 * ALIVE_MS * FAN_MS;
+	while (fan_clock_ns() < until_ns) {
+		assert_string_equal(fanin_comm_error(c), "");
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	fan_comm_destroy(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -362,6 +427,8 @@ int main(void)
 		cmocka_unit_test(host_life__all_hosts_name_one_that_stops_before_it_joins),
 		cmocka_unit_test(host_life__all_hosts_name_one_that_ends_before_it_joins),
 		cmocka_unit_test(host_life__what_a_suspended_host_slept_is_nobodys_silence),
+		cmocka_unit_test(host_life__who_asks_is_told_who_has_ended),
+		cmocka_unit_test(host_life__one_that_has_left_is_no_error),
 	};
 	setenv("FANIN_LOCAL", "1", 1);
 	return cmocka_run_group_tests_name("host_life", tests, NULL, NULL);
