@@ -374,10 +374,12 @@ class FaninGroup(GlooAlone):
 
     @collective
     def send(self, tensors: Any, to: int, tag: int = 0) -> Any:
+        self.membership.look_for(to)
         return (self._messages or self.gloo).send(tensors, to, tag)
 
     @collective
     def recv(self, tensors: Any, source: int, tag: int = 0) -> Any:
+        self.membership.look_for(source)
         return (self._messages or self.gloo).recv(tensors, source, tag)
 
     @collective

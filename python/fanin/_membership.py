@@ -188,9 +188,15 @@ class Membership:
         if self._world is not None:
             of_world = set(self._world.gone(self._members[rank] for rank in ranks))
             return [rank for rank in ranks if self._members[rank] in of_world]
-        comm = self.communicator
-        lost = _gathering.named(comm.error) if comm is not None else set()
+        lost = _gathering.named(self._what_ended())
         return [rank for rank in ranks if rank in lost or self._has_ended(rank)]
+
+    def look_for(self, rank: int) -> None:
+        """Before a message to or from it.  RankLostError: the default group's communicator has lost it."""
+        world, number = (self._world, self._members[rank]) if self._world else (self, rank)
+        why = world._what_ended()
+        if number in _gathering.named(why):
+            raise RankLostError(why, RANK_LOST)
 
     def close(self) -> None:
         """Leave the job."""
@@ -198,6 +204,12 @@ class Membership:
             self.communicator.close()
 
     # Within.
+
+    def _what_ended(self) -> str:
+        """The communicator, in a sentence; "": nothing, or there is none."""
+        with contextlib.suppress(ClosedError):
+            return self.communicator.error if self.communicator is not None else ""
+        return ""
 
     def _failed(self, error: FaninError) -> FaninError:
         """What ends an operation, for the user, kept."""

@@ -112,6 +112,17 @@ def test_a_rank_that_has_ended_is_not_waited_for():
     assert "Rank 1 failed to pass monitoredBarrier in 1800000 ms: 1 ended" in first["barrier"][1]
 
 
+def test_who_waits_in_gloo_for_others_hears_of_a_rank_that_has_ended():
+    environment = {"FANIN_ALIVE_MS": "500"}
+    answers_of = answers(4, "ended", {"timeout": 1800}, environment, dead=(1,))
+    for rank in (0, 2, 3):
+        for name in ("send", "recv", "total"):
+            error, text = answers_of[rank][name]
+            assert error == "RankLostError" and text.startswith("rank 1 has ended"), answers_of
+    assert answers_of[3]["gloo"] == answers_of[3]["total"]
+    assert answers_of[2]["message"] == [0.0] * 3
+
+
 def test_who_waits_for_ranks_can_be_interrupted():
     first, other = answers(2, "interrupted")
     assert first["failure"][0] == "KeyboardInterrupt"

@@ -128,6 +128,33 @@ def dead():
     return answer
 
 
+def ended():
+    """Rank 1 ends once all have said that they begin what goes through Gloo; rank 3 has no connection to it
+    that it needs, and the others, who see the end at once, stay.  Messages between two of them still come.
+    """
+    rank, size = dist.get_rank(), dist.get_world_size()
+    group = dist.distributed_c10d._get_default_group()
+    total()
+    dist.all_reduce(torch.ones(3, dtype=torch.int8))
+    if rank == 1:
+        group.membership.wait = lambda op: (op.wait(), os.kill(os.getpid(), signal.SIGKILL))
+    answer = {"gloo": failure(lambda: dist.all_reduce(torch.ones(3, dtype=torch.int8)))}
+    tell("gloo")
+    wait_for("gloo", [other for other in range(size) if other != 1])
+    while not group.membership.communicator.error:
+        time.sleep(0.01)
+    answer["send"] = failure(lambda: dist.send(torch.ones(3), 1))
+    answer["recv"] = failure(lambda: dist.recv(torch.ones(3), 1))
+    answer["total"] = failure(total)
+    message = torch.full((3,), float(rank))
+    if rank == 0:
+        dist.send(message, 2)
+    elif rank == 2:
+        dist.recv(message, 0)
+        answer["message"] = message.tolist()
+    return answer
+
+
 def interrupted():
     """Rank 0 waits for a rank of a group, and gets a signal."""
     group = dist.new_group(timeout=PATIENT)
@@ -176,10 +203,10 @@ def main():
     given = {} if timeout is None else {"timeout": datetime.timedelta(seconds=timeout)}
     dist.init_process_group(arguments.pop("backend", "fanin"), **given)
     print(json.dumps(globals()[sys.argv[1]](**arguments)), flush=True)
-    last = dist.get_world_size() - 1 if sys.argv[1] != "dead" else 2
+    ends = 1 if sys.argv[1] in ("dead", "ended") else -1
     tell("end")
     if dist.get_rank() == 0:  # whose store it is
-        wait_for("end", [rank for rank in range(last + 1) if sys.argv[1] != "dead" or rank != 1])
+        wait_for("end", [rank for rank in range(dist.get_world_size()) if rank != ends])
     os._exit(0)
 
 
