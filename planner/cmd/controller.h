@@ -47,10 +47,11 @@ struct controller_sockets {
 	} planner;
 	struct fan_keys keys;	      /* that lines are signed with; count 0: they are not */
 	struct metrics_http *metrics; /* NULL: nobody wants them */
-	/* After each round, if something has happened.  False: again in CONTROLLER_AGAIN_MS, even
-	 * if nothing has. */
+	/* After each round in which something has happened, before daemons and workers are told of
+	 * it.  False: again in CONTROLLER_AGAIN_MS, even if nothing has. */
 	bool (*changed)(void *ctx);
 	uint64_t again_ns; /* 0: it need not */
+	bool told;	   /* lines wait to be sent */
 	void *ctx;
 };
 

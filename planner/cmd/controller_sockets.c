@@ -40,6 +40,7 @@ void controller_send(void *ctx, unsigned conn, const char *line, size_t bytes)
 
 	if (p->open && !p->broken && fan_lines_put(&p->lines, line, bytes))
 		p->broken = true;
+	s->told = true;
 }
 
 void controller_close(void *ctx, unsigned conn)
@@ -267,6 +268,7 @@ static void accept_peer(struct controller_sockets *s)
 		.open = true, .events = EPOLLIN, .from = from, .since_ns = fan_clock_ns()};
 	fan_lines_open(&s->peer[i].lines, fd);
 	s->peer[i].lines.in_max = CONTROLLER_NAMELESS_BYTES;
+	s->peer[i].lines.waits = true;
 	s->peer[i].broken = fan_lines_sign(&s->peer[i].lines, &s->keys, false) != 0;
 	fan_ctl_opened(s->ctl, fan_clock_ns(), i);
 }
@@ -287,7 +289,7 @@ static void hear_peer(struct controller_sockets *s, unsigned i, short revents)
 		p->lines.in_max = FAN_LINE_IN_MAX;
 }
 
-/* Close what is of no use, and wait to send where something waits. */
+/* Close what is of no use. */
 static void sweep(struct controller_sockets *s)
 {
 	for (unsigned i = 0; i < FAN_CTL_CONNS_MAX; i++) {
@@ -296,13 +298,25 @@ static void sweep(struct controller_sockets *s)
 			continue;
 		if (p->broken || p->closing) {
 			bool told = !p->closing;
+			(void)fan_lines_flush(&p->lines); /* why it is closed */
 			fan_lines_close(&p->lines);
 			*p = (struct controller_peer){.open = false};
 			if (told)
 				fan_ctl_closed(s->ctl, fan_clock_ns(), i);
-			continue;
 		}
-		short events = fan_lines_events(&p->lines);
+	}
+}
+
+/* Send what waits, and wait where it cannot be sent yet.  What has changed has been written: if
+ * this controller is killed, the next one knows what it has told. */
+static void send_all(struct controller_sockets *s)
+{
+	for (unsigned i = 0; i < FAN_CTL_CONNS_MAX; i++) {
+		struct controller_peer *p = &s->peer[i];
+		if (!p->open)
+			continue;
+		p->broken |= fan_lines_flush(&p->lines) != 0;
+		const short events = fan_lines_events(&p->lines);
 		if (events != p->events && watch(s, EPOLL_CTL_MOD, p->lines.fd, i, events) == 0)
 			p->events = events;
 	}
@@ -428,9 +442,10 @@ static bool heed(struct controller_sockets *s, const struct epoll_event *ev)
 static void tell_changes(struct controller_sockets *s, uint64_t *events)
 {
 	const uint64_t now_ns = fan_clock_ns(), all = fan_ctl_events(s->ctl);
-	const bool due = all != *events || (s->again_ns && now_ns >= s->again_ns);
+	const bool due = all != *events || s->told || (s->again_ns && now_ns >= s->again_ns);
 
 	*events = all;
+	s->told = false;
 	if (s->changed && due)
 		s->again_ns = s->changed(s->ctx) ? 0 : now_ns + CONTROLLER_AGAIN_MS * FAN_MS;
 }
@@ -455,5 +470,6 @@ int controller_run(struct controller_sockets *s)
 		accept_again(s);
 		metrics_http_run(s->metrics);
 		tell_changes(s, &events);
+		send_all(s);
 	}
 }
