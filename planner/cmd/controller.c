@@ -68,7 +68,7 @@ static const struct args_option options[] = {
 	{"metrics", 0, ARGS_PEER, AT(metrics), 0, 0, NULL, "ADDR:PORT",
 	 "serve metrics there by HTTP, for Prometheus; a management network (nowhere)"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
-	 "write its status there whenever something has happened"},
+	 "write its status there when something has happened, four times a second at most"},
 	{"quiet", 'q', ARGS_FLAG, AT(quiet), 0, 0, NULL, NULL, "do not log what happens"},
 };
 
@@ -92,6 +92,7 @@ struct life {
 	struct fan_topo t;
 	json_t *root, *plan, *state;
 	bool json_bad, state_bad; /* the file could not be written the last time */
+	uint64_t json_ns;	  /* its status is not written before that */
 };
 
 static void print_event(void *ctx, const char *event)
@@ -125,18 +126,23 @@ static bool write_json(const char *option, const char *file, json_t *value, bool
 	return !failed;
 }
 
-static bool write_files(void *ctx)
+/* The state at once, the status so often at most. */
+static uint32_t write_files(void *ctx)
 {
 	struct life *l = ctx;
+	const uint64_t now_ns = fan_clock_ns();
 	bool whole = true;
 
-	if (l->a->json[0])
-		whole &= write_json("json", l->a->json,
-				    fan_ctl_status(l->sockets.ctl, fan_clock_ns()), &l->json_bad);
 	if (l->a->state[0])
-		whole &= write_json("state", l->a->state, fan_ctl_state(l->sockets.ctl),
-				    &l->state_bad);
-	return whole;
+		whole = write_json("state", l->a->state, fan_ctl_state(l->sockets.ctl),
+				   &l->state_bad);
+	if (l->a->json[0] && now_ns < l->json_ns)
+		return (uint32_t)((l->json_ns - now_ns) / FAN_MS) + 1;
+	if (l->a->json[0])
+		whole &= write_json("json", l->a->json, fan_ctl_status(l->sockets.ctl, now_ns),
+				    &l->json_bad);
+	l->json_ns = now_ns + CONTROLLER_JSON_MS * FAN_MS;
+	return whole ? 0 : CONTROLLER_AGAIN_MS;
 }
 
 static void put_metrics(void *ctx, struct fan_expose *x)
@@ -275,6 +281,7 @@ static int serve(struct life *l, const char *from)
 				fan_peer_text(&at, text, sizeof text));
 		e = controller_run(&l->sockets);
 	}
+	l->json_ns = 0; /* the last one */
 	write_files(l);
 	metrics_http_stop(l->sockets.metrics);
 	controller_shut(&l->sockets, l->a->socket);

@@ -21,6 +21,7 @@
 #define CONTROLLER_PAUSE_MS	  1000 /* without accepting, when descriptors have run out */
 
 #define CONTROLLER_AGAIN_MS 5000 /* between tries to write a file, on a disk that is full, say */
+#define CONTROLLER_JSON_MS  250	 /* at least between two writes of its status */
 
 struct controller_sockets {
 	struct fan_ctl *ctl;
@@ -48,9 +49,9 @@ struct controller_sockets {
 	struct fan_keys keys;	      /* that lines are signed with; count 0: they are not */
 	struct metrics_http *metrics; /* NULL: nobody wants them */
 	/* After each round in which something has happened, before daemons and workers are told of
-	 * it.  False: again in CONTROLLER_AGAIN_MS, even if nothing has. */
-	bool (*changed)(void *ctx);
-	uint64_t again_ns; /* 0: it need not */
+	 * it.  In how many milliseconds it is to be called even if nothing has; 0: it need not. */
+	uint32_t (*changed)(void *ctx);
+	uint64_t again_ns; /* 0: never */
 	bool told;	   /* lines wait to be sent */
 	void *ctx;
 };

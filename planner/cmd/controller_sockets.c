@@ -446,8 +446,18 @@ static void tell_changes(struct controller_sockets *s, uint64_t *events)
 
 	*events = all;
 	s->told = false;
-	if (s->changed && due)
-		s->again_ns = s->changed(s->ctx) ? 0 : now_ns + CONTROLLER_AGAIN_MS * FAN_MS;
+	if (!s->changed || !due)
+		return;
+	const uint32_t again_ms = s->changed(s->ctx);
+	s->again_ns = again_ms ? now_ns + again_ms * FAN_MS : 0;
+}
+
+/* When something is to be done though nothing comes. */
+static uint64_t deadline(const struct controller_sockets *s)
+{
+	const uint64_t due_ns = fan_ctl_deadline(s->ctl);
+
+	return s->again_ns && s->again_ns < due_ns ? s->again_ns : due_ns;
 }
 
 int controller_run(struct controller_sockets *s)
@@ -456,7 +466,7 @@ int controller_run(struct controller_sockets *s)
 	uint64_t events = 0;
 
 	for (;;) {
-		int timeout = fan_clock_timeout_ms(fan_ctl_deadline(s->ctl), CAP_MS);
+		int timeout = fan_clock_timeout_ms(deadline(s), CAP_MS);
 		int n = epoll_wait(s->epoll_fd, ev, EVENTS_MAX, timeout < 0 ? CAP_MS : timeout);
 		if (n < 0 && errno != EINTR)
 			return -errno;
