@@ -48,23 +48,39 @@ typedef void (*fan_nccl_logger)(int level, unsigned long about, const char *wher
 
 /* ---- what a device is ---- */
 
+#define FAN_NCCL_PROPS_SPEED                                                                       \
+	int speed, port; /* speed in Mb/s */                                                       \
+	float latency;	 /* 0: NCCL takes its own */                                               \
+	int comms_max, recvs_max;
+
+struct fan_nccl_props_v6 {
+	char *name, *pci_path;
+	uint64_t guid;
+	int ptr_support;
+	FAN_NCCL_PROPS_SPEED
+};
+
+struct fan_nccl_props_v7 {
+	char *name, *pci_path;
+	uint64_t guid;
+	int ptr_support;
+	FAN_NCCL_PROPS_SPEED
+	int device_type, device_version; /* 0: no offload */
+};
+
 struct fan_nccl_props_v8 {
 	char *name, *pci_path;
 	uint64_t guid;
 	int ptr_support, reg_is_global;
-	int speed, port; /* speed in Mb/s */
-	float latency;	 /* 0: NCCL takes its own */
-	int comms_max, recvs_max;
-	int device_type, device_version; /* 0: no offload */
+	FAN_NCCL_PROPS_SPEED
+	int device_type, device_version;
 };
 
 #define FAN_NCCL_PROPS_V9(devices)                                                                 \
 	char *name, *pci_path;                                                                     \
 	uint64_t guid;                                                                             \
 	int ptr_support, reg_is_global, force_flush;                                               \
-	int speed, port;                                                                           \
-	float latency;                                                                             \
-	int comms_max, recvs_max;                                                                  \
+	FAN_NCCL_PROPS_SPEED                                                                       \
 	int device_type, device_version;                                                           \
 	struct {                                                                                   \
 		int count, device[devices];                                                        \
@@ -99,20 +115,23 @@ struct fan_nccl_piece {
 
 /* ---- tables of functions: what is alike in versions is one macro ---- */
 
-/* Registering memory. */
-#define FAN_NCCL_MEMORY                                                                            \
-	int (*reg_mr)(void *comm, void *data, size_t size, int type, void **memory);               \
+/* Registering memory; v6 and v7 have int sizes. */
+#define FAN_NCCL_MEMORY(size_type)                                                                 \
+	int (*reg_mr)(void *comm, void *data, size_type size, int type, void **memory);            \
 	int (*reg_mr_dma_buf)(void *comm, void *data, size_t size, int type, uint64_t offset,      \
 			      int fd, void **memory);                                              \
 	int (*dereg_mr)(void *comm, void *memory);
 
-/* What ends the tables of ncclNet; of devices that the GPU drives itself: always NULL here. */
+/* What ends a table of ncclNet before v7. */
 #define FAN_NCCL_NET_REST                                                                          \
 	int (*iflush)(void *comm, int n, void **data, int *sizes, void **memory, void **request);  \
 	int (*test)(void *request, int *done, int *sizes);                                         \
 	int (*close_send)(void *comm);                                                             \
 	int (*close_recv)(void *comm);                                                             \
-	int (*close_listen)(void *comm);                                                           \
+	int (*close_listen)(void *comm);
+
+/* Of devices that the GPU drives itself: always NULL here. */
+#define FAN_NCCL_NET_OFFLOAD                                                                       \
 	int (*get_device_mr)(void *comm, void *memory, void **device);                             \
 	int (*irecv_consumed)(void *comm, int n, void *request);
 
@@ -126,17 +145,38 @@ struct fan_nccl_piece {
 	int (*get_properties)(int dev, struct fan_nccl_props_v##version *props);                   \
 	int (*listen)(void *context, int dev, void *handle, void **comm);
 
-struct fan_nccl_net_v8 {
+struct fan_nccl_net_v6 {
 	const char *name;
 	int (*init)(fan_nccl_logger log);
-	FAN_NCCL_HEAD_PLAIN(8)
-	int (*connect)(int dev, void *handle, void **comm, void **on_device);
-	int (*accept)(void *listening, void **comm, void **on_device);
-	FAN_NCCL_MEMORY
+	FAN_NCCL_HEAD_PLAIN(6)
+	int (*connect)(int dev, void *handle, void **comm);
+	int (*accept)(void *listening, void **comm);
+	FAN_NCCL_MEMORY(int)
 	int (*isend)(void *comm, void *data, int size, int tag, void *memory, void **request);
 	int (*irecv)(void *comm, int n, void **data, int *sizes, int *tags, void **memory,
 		     void **request);
 	FAN_NCCL_NET_REST
+};
+
+#define FAN_NCCL_NET_V7(version, size_type)                                                        \
+	const char *name;                                                                          \
+	int (*init)(fan_nccl_logger log);                                                          \
+	FAN_NCCL_HEAD_PLAIN(version)                                                               \
+	int (*connect)(int dev, void *handle, void **comm, void **on_device);                      \
+	int (*accept)(void *listening, void **comm, void **on_device);                             \
+	FAN_NCCL_MEMORY(size_type)                                                                 \
+	int (*isend)(void *comm, void *data, int size, int tag, void *memory, void **request);     \
+	int (*irecv)(void *comm, int n, void **data, int *sizes, int *tags, void **memory,         \
+		     void **request);                                                              \
+	FAN_NCCL_NET_REST                                                                          \
+	FAN_NCCL_NET_OFFLOAD
+
+struct fan_nccl_net_v7 {
+	FAN_NCCL_NET_V7(7, int)
+};
+
+struct fan_nccl_net_v8 {
+	FAN_NCCL_NET_V7(8, size_t)
 };
 
 struct fan_nccl_net_v9 {
@@ -145,11 +185,12 @@ struct fan_nccl_net_v9 {
 	FAN_NCCL_HEAD_PLAIN(9)
 	int (*connect)(int dev, void *handle, void **comm, void **on_device);
 	int (*accept)(void *listening, void **comm, void **on_device);
-	FAN_NCCL_MEMORY
+	FAN_NCCL_MEMORY(size_t)
 	int (*isend)(void *comm, void *data, size_t size, int tag, void *memory, void **request);
 	int (*irecv)(void *comm, int n, void **data, size_t *sizes, int *tags, void **memory,
 		     void **request);
 	FAN_NCCL_NET_REST
+	FAN_NCCL_NET_OFFLOAD
 	int (*make_vdevice)(int *dev, void *props);
 };
 
@@ -166,9 +207,10 @@ struct fan_nccl_net_v10 {
 	FAN_NCCL_HEAD_PLAIN(9)
 	int (*connect)(int dev, void *config, void *handle, void **comm, void **on_device);
 	int (*accept)(void *listening, void **comm, void **on_device);
-	FAN_NCCL_MEMORY
+	FAN_NCCL_MEMORY(size_t)
 	FAN_NCCL_NET_TRANSFER_V10
 	FAN_NCCL_NET_REST
+	FAN_NCCL_NET_OFFLOAD
 	int (*make_vdevice)(int *dev, void *props);
 };
 
@@ -179,9 +221,10 @@ struct fan_nccl_net_v10 {
 	FAN_NCCL_HEAD_CONTEXT(version)                                                             \
 	int (*connect)(void *context, int dev, void *handle, void **comm, void **on_device);       \
 	int (*accept)(void *listening, void **comm, void **on_device);                             \
-	FAN_NCCL_MEMORY                                                                            \
+	FAN_NCCL_MEMORY(size_t)                                                                    \
 	FAN_NCCL_NET_TRANSFER_V10                                                                  \
 	FAN_NCCL_NET_REST                                                                          \
+	FAN_NCCL_NET_OFFLOAD                                                                       \
 	int (*make_vdevice)(int *dev, void *props);                                                \
 	int (*finalize)(void *context);                                                            \
 	int (*set_net_attr)(void *context, void *attributes);
@@ -216,12 +259,29 @@ struct fan_nccl_net_v12 {
 			      size_t rank_bytes, size_t offset, size_t bytes, int type, int op,    \
 			      void *out_memory, void **request);
 
+#define FAN_NCCL_COLL_V6(version)                                                                  \
+	const char *name;                                                                          \
+	int (*init)(fan_nccl_logger log);                                                          \
+	FAN_NCCL_HEAD_PLAIN(version)                                                               \
+	FAN_NCCL_COLL_MEET                                                                         \
+	FAN_NCCL_MEMORY(int)                                                                       \
+	FAN_NCCL_COLL_ALLREDUCE(int)                                                               \
+	FAN_NCCL_COLL_REST
+
+struct fan_nccl_coll_v6 {
+	FAN_NCCL_COLL_V6(6)
+};
+
+struct fan_nccl_coll_v7 {
+	FAN_NCCL_COLL_V6(7)
+};
+
 struct fan_nccl_coll_v8 {
 	const char *name;
 	int (*init)(fan_nccl_logger log);
 	FAN_NCCL_HEAD_PLAIN(8)
 	FAN_NCCL_COLL_MEET
-	FAN_NCCL_MEMORY
+	FAN_NCCL_MEMORY(size_t)
 	FAN_NCCL_COLL_ALLREDUCE(int)
 	FAN_NCCL_COLL_WINDOWS(struct fan_nccl_piece_v8)
 	FAN_NCCL_COLL_REST
@@ -232,7 +292,7 @@ struct fan_nccl_coll_v9 { /* and v10 */
 	int (*init)(fan_nccl_logger log);
 	FAN_NCCL_HEAD_PLAIN(9)
 	FAN_NCCL_COLL_MEET
-	FAN_NCCL_MEMORY
+	FAN_NCCL_MEMORY(size_t)
 	FAN_NCCL_COLL_ALLREDUCE(size_t)
 	FAN_NCCL_COLL_WINDOWS(struct fan_nccl_piece)
 	FAN_NCCL_COLL_REST
@@ -244,7 +304,7 @@ struct fan_nccl_coll_v9 { /* and v10 */
 	int (*init)(void **context, uint64_t comm_id, fan_nccl_logger log);                        \
 	FAN_NCCL_HEAD_CONTEXT(version)                                                             \
 	FAN_NCCL_COLL_MEET                                                                         \
-	FAN_NCCL_MEMORY                                                                            \
+	FAN_NCCL_MEMORY(size_t)                                                                    \
 	FAN_NCCL_COLL_ALLREDUCE(size_t)                                                            \
 	FAN_NCCL_COLL_WINDOWS(struct fan_nccl_piece)                                               \
 	FAN_NCCL_COLL_REST                                                                         \

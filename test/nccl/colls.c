@@ -131,14 +131,14 @@ static uint8_t gathered(int rank, size_t index, uint64_t key)
 
 /* ---- plans ---- */
 
-static void draw_op(struct op *o, const struct plan *p, uint64_t *state, size_t most)
+static void draw_op(struct op *o, const struct plan *p, uint64_t *state, int version, size_t most)
 {
 	unsigned t = draw_below(state, TYPES);
 	size_t count = 0;
 	o->type = types[t].type;
 	o->op = types[t].sum_only ? FAN_NCCL_SUM : redops[draw_below(state, 3)];
 	o->kind = (enum kind)draw_below(state, KINDS + 1);
-	if (o->kind == KINDS)
+	if (o->kind == KINDS || version < 8)
 		o->kind = ALLREDUCE;
 	o->in_place = draw_below(state, 2);
 	o->key = draw(state);
@@ -161,7 +161,7 @@ static void draw_op(struct op *o, const struct plan *p, uint64_t *state, size_t 
 	}
 }
 
-static void draw_plan(struct plan *p, struct seat *s, uint64_t *state, size_t most)
+static void draw_plan(struct plan *p, struct seat *s, uint64_t *state, int version, size_t most)
 {
 	memset(p, 0, sizeof *p);
 	for (int r = 0; r < s->world->ranks; r++)
@@ -175,7 +175,7 @@ static void draw_plan(struct plan *p, struct seat *s, uint64_t *state, size_t mo
 	p->ops = 1 + (int)draw_below(state, OPS_MAX);
 	p->ahead = 1 + (int)draw_below(state, AHEAD_MAX);
 	for (int i = 0; i < p->ops; i++)
-		draw_op(&p->op[i], p, state, most);
+		draw_op(&p->op[i], p, state, version, most);
 }
 
 /* ---- a communicator ---- */
@@ -329,7 +329,7 @@ int colls_run(struct seat *s, const struct api *a, uint64_t *state, size_t bytes
 	memset(team, 0, sizeof team);
 	for (int i = 0; i < count; i++) {
 		struct team *t = &team[i];
-		draw_plan(&plan[i], s, state, bytes_max);
+		draw_plan(&plan[i], s, state, a->version, bytes_max);
 		t->plan = &plan[i];
 		t->rank = -1;
 		for (int r = 0; r < plan[i].members; r++)
@@ -465,10 +465,11 @@ int colls_hostile(struct seat *s, const struct api *a)
 	struct fan_nccl_piece piece = {NULL, f, sizeof f};
 	if (coll_allreduce(a, comm, f, f, 1, FAN_NCCL_INT8, FAN_NCCL_SUM, &request) !=
 		    FAN_NCCL_INVALID_ARGUMENT ||
-	    coll_allgather(a, comm, f, &piece, 4, 4, 1u << 20, &request) !=
-		    FAN_NCCL_INVALID_ARGUMENT ||
-	    coll_reducescatter(a, comm, &piece, f, 4, 2, 4, FAN_NCCL_FLOAT32, FAN_NCCL_SUM,
-			       &request) != FAN_NCCL_INVALID_ARGUMENT)
+	    (a->version >= 8 &&
+	     (coll_allgather(a, comm, f, &piece, 4, 4, 1u << 20, &request) !=
+		      FAN_NCCL_INVALID_ARGUMENT ||
+	      coll_reducescatter(a, comm, &piece, f, 4, 2, 4, FAN_NCCL_FLOAT32, FAN_NCCL_SUM,
+				 &request) != FAN_NCCL_INVALID_ARGUMENT)))
 		FAIL("out of range");
 	return seat_barrier(s) ? coll_close(a, comm) : -1;
 }

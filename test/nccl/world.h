@@ -67,7 +67,8 @@ bool seat_has_time(const struct seat *s, const char *at);
  * Functions are those of version 12, without what no version needs here; each returns what the
  * plug-in does.  Derived from NCCL 2.30's src/include/plugin/net and src/plugin. */
 
-#define API_LAST 12
+#define API_FIRST 6
+#define API_LAST  12
 
 struct api {
 	int version;
