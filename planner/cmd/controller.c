@@ -139,7 +139,7 @@ static uint32_t write_files(void *ctx)
 	if (l->a->json[0] && now_ns < l->json_ns)
 		return (uint32_t)((l->json_ns - now_ns) / FAN_MS) + 1;
 	if (l->a->json[0])
-		whole &= write_json("json", l->a->json, fan_ctl_status(l->sockets.ctl, now_ns),
+		whole &= write_json("json", l->a->json, fan_ctl_status(l->sockets.ctl),
 				    &l->json_bad);
 	l->json_ns = now_ns + CONTROLLER_JSON_MS * FAN_MS;
 	return whole ? 0 : CONTROLLER_AGAIN_MS;
@@ -148,7 +148,7 @@ static uint32_t write_files(void *ctx)
 static void put_metrics(void *ctx, struct fan_expose *x)
 {
 	const struct life *l = ctx;
-	json_t *status = fan_ctl_status(l->sockets.ctl, fan_clock_ns());
+	json_t *status = fan_ctl_status(l->sockets.ctl);
 
 	x->full |= !status;
 	metrics_put_controller(x, status);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* command.c - commands of people by the Unix socket, and their answers. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,6 @@
 
 /* ---- as JSON ---- */
 
-static const char *const kinds[] = {"worker", "switch", "server"};
 static const char *const states[] = {"never", "up", "gone"};
 
 static json_t *node_json(const struct fan_ctl *c, uint32_t node)
@@ -20,8 +18,8 @@ static json_t *node_json(const struct fan_ctl *c, uint32_t node)
 	const struct ctl_node *n = &c->node[node];
 
 	return json_pack("{ss ss ss ss si sf si si sf sb s{sI sI sI sI sI sI}}", "name", n->name,
-			 "kind", kinds[n->kind], "state", states[n->state], "listen", n->listen,
-			 "routes", (int)ctl_routes_at(c, node, false), "since_s",
+			 "kind", fan_node_kinds[n->kind], "state", states[n->state], "listen",
+			 n->listen, "routes", (int)ctl_routes_at(c, node, false), "since_s",
 			 (double)(c->now_ns - n->since_ns) / SECOND, "shards", (int)n->shards,
 			 "strays", (int)n->strays, "load_gbps", n->load_gbps, "drained", n->drained,
 			 "health", "packets", (json_int_t)n->packets, "hits", (json_int_t)n->hits,
@@ -108,11 +106,10 @@ static json_t *events_json(const struct fan_ctl *c)
 	return list;
 }
 
-json_t *fan_ctl_status(const struct fan_ctl *c, uint64_t now_ns)
+json_t *fan_ctl_status(const struct fan_ctl *c)
 {
 	json_t *nodes = json_array(), *jobs = json_array();
 
-	(void)now_ns;
 	for (uint32_t i = 0; i < c->nodes; i++)
 		json_array_append_new(nodes, node_json(c, i));
 	for (uint32_t i = 0; i < c->jobs; i++)
@@ -127,96 +124,67 @@ json_t *fan_ctl_status(const struct fan_ctl *c, uint64_t now_ns)
 
 /* ---- as text ---- */
 
-struct text {
-	char *at;
-	size_t used, room;
-	bool failed;
-};
-
-static void say(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(struct text *t, const char *format, ...)
-{
-	char line[1024];
-	va_list args;
-
-	va_start(args, format);
-	int n = vsnprintf(line, sizeof line, format, args);
-	va_end(args);
-	size_t bytes = n < 0 ? 0 : (size_t)n < sizeof line ? (size_t)n : sizeof line - 1;
-	if (t->used + bytes + 1 > t->room) {
-		size_t room = 2 * (t->room + bytes + 1);
-		char *more = t->failed ? NULL : realloc(t->at, room);
-		if (!more) {
-			t->failed = true;
-			return;
-		}
-		t->at = more;
-		t->room = room;
-	}
-	memcpy(t->at + t->used, line, bytes + 1);
-	t->used += bytes;
-}
-
-static void say_sums(struct text *t, const struct fan_ctl *c, const struct ctl_route *r)
+static void say_sums(FILE *t, const struct fan_ctl *c, const struct ctl_route *r)
 {
 	json_t *list = summed_at(c, r);
 
-	say(t, "%s", json_array_size(list) ? "summed at" : "summed at the server only");
+	fprintf(t, "%s", json_array_size(list) ? "summed at" : "summed at the server only");
 	for (size_t i = 0; i < json_array_size(list); i++)
-		say(t, "%s %s", i ? "," : "", json_string_value(json_array_get(list, i)));
+		fprintf(t, "%s %s", i ? "," : "", json_string_value(json_array_get(list, i)));
 	json_decref(list);
 }
 
-static void say_job(struct text *t, const struct fan_ctl *c, const struct ctl_job *j)
+static void say_job(FILE *t, const struct fan_ctl *c, const struct ctl_job *j)
 {
-	say(t, "job %s: %u of %u ranks, %s, %.4g Gb/s planned\n", j->name, count_joined(j),
-	    j->ranks, j->announced ? "routes are there" : "waits for routes", j->gbps);
+	fprintf(t, "job %s: %u of %u ranks, %s, %.4g Gb/s planned\n", j->name, count_joined(j),
+		j->ranks, j->announced ? "routes are there" : "waits for routes", j->gbps);
 	for (uint32_t i = 0; i < j->parts; i++) {
 		const struct ctl_part *p = &j->part[i];
-		say(t, "  part %u: %.2f %% to %s by route %u, %u ranks on it, ", i, 100 * p->share,
-		    c->node[p->server].name, p->route->number, fan_ranks_count(p->route->moved));
+		fprintf(t, "  part %u: %.2f %% to %s by route %u, %u ranks on it, ", i,
+			100 * p->share, c->node[p->server].name, p->route->number,
+			fan_ranks_count(p->route->moved));
 		say_sums(t, c, p->route);
-		say(t, "\n");
+		fprintf(t, "\n");
 	}
 }
 
 /* What plans are made without, or with less of. */
-static void say_lacks(struct text *t, const struct fan_ctl *c)
+static void say_lacks(FILE *t, const struct fan_ctl *c)
 {
 	for (uint32_t i = 0; i < c->links; i++) {
 		const struct ctl_link *l = &c->link[i];
 		const char *a = c->node[l->end[0]].name, *b = c->node[l->end[1]].name;
 		if (l->state == CTL_LINK_DOWN)
-			say(t, "link %s-%s: down for %.1f s, %u times of late", a, b,
-			    (double)(c->now_ns - l->since_ns) / SECOND, l->flaps);
+			fprintf(t, "link %s-%s: down for %.1f s, %u times of late", a, b,
+				(double)(c->now_ns - l->since_ns) / SECOND, l->flaps);
 		if (l->state == CTL_LINK_DOWN && l->heard_ns)
-			say(t, "; used again in %.1f s", ctl_link_back_s(c, l));
+			fprintf(t, "; used again in %.1f s", ctl_link_back_s(c, l));
 		if (l->state == CTL_LINK_DOWN)
-			say(t, "\n");
+			fprintf(t, "\n");
 		if (ctl_load_of(l) > 0)
-			say(t, "link %s-%s: others use %.4g Gb/s", a, b, ctl_load_of(l));
+			fprintf(t, "link %s-%s: others use %.4g Gb/s", a, b, ctl_load_of(l));
 		if (ctl_load_measured(l) > 0)
-			say(t, ", of which its ends measure %.4g", ctl_load_measured(l));
+			fprintf(t, ", of which its ends measure %.4g", ctl_load_measured(l));
 		if (ctl_load_of(l) > 0)
-			say(t, "\n");
+			fprintf(t, "\n");
 	}
 	for (uint32_t i = 0; i < c->nodes; i++)
 		if (c->node[i].load_gbps > 0)
-			say(t, "%s %s: others use %.4g Gb/s\n", kinds[c->node[i].kind],
-			    c->node[i].name, c->node[i].load_gbps);
+			fprintf(t, "%s %s: others use %.4g Gb/s\n", fan_node_kinds[c->node[i].kind],
+				c->node[i].name, c->node[i].load_gbps);
 }
 
-static void say_status(struct text *t, const struct fan_ctl *c)
+static void say_status(FILE *t, const struct fan_ctl *c)
 {
-	say(t, "%s: algorithm %s, %llu plans made\n", c->o.file,
-	    c->given ? "given" : c->o.algorithm->name, (unsigned long long)c->plans);
+	fprintf(t, "%s: algorithm %s, %llu plans made\n", c->o.file,
+		c->given ? "given" : c->o.algorithm->name, (unsigned long long)c->plans);
 	for (uint32_t i = 0; i < c->nodes; i++)
 		if (c->node[i].kind != FAN_NODE_WORKER)
-			say(t, "%s %s: %s%s for %.1f s, %s, %u routes\n", kinds[c->node[i].kind],
-			    c->node[i].name, states[c->node[i].state],
-			    c->node[i].drained ? ", drained," : "",
-			    (double)(c->now_ns - c->node[i].since_ns) / SECOND, c->node[i].listen,
-			    ctl_routes_at(c, i, false));
+			fprintf(t, "%s %s: %s%s for %.1f s, %s, %u routes\n",
+				fan_node_kinds[c->node[i].kind], c->node[i].name,
+				states[c->node[i].state], c->node[i].drained ? ", drained," : "",
+				(double)(c->now_ns - c->node[i].since_ns) / SECOND,
+				c->node[i].listen, ctl_routes_at(c, i, false));
 	say_lacks(t, c);
 	for (uint32_t i = 0; i < c->jobs; i++)
 		if (c->job[i].said)
@@ -224,30 +192,30 @@ static void say_status(struct text *t, const struct fan_ctl *c)
 }
 
 /* Where route `r` goes, switch by switch. */
-static void say_route(struct text *t, const struct fan_ctl *c, const struct ctl_route *r)
+static void say_route(FILE *t, const struct fan_ctl *c, const struct ctl_route *r)
 {
 	for (uint32_t s = 0; s < r->stops; s++)
 		for (uint32_t k = 0; k < r->stop[s].entries; k++) {
 			const struct ctl_entry *e = &r->stop[s].entry[k];
-			say(t, "    %s: %u ranks from %s, %s, to %s\n",
-			    c->node[r->stop[s].node].name, fan_ranks_count(e->ranks),
-			    e->from == CTL_NONE ? "workers" : c->node[e->from].name,
-			    e->sums ? "summed" : "passed on", c->node[e->next].name);
+			fprintf(t, "    %s: %u ranks from %s, %s, to %s\n",
+				c->node[r->stop[s].node].name, fan_ranks_count(e->ranks),
+				e->from == CTL_NONE ? "workers" : c->node[e->from].name,
+				e->sums ? "summed" : "passed on", c->node[e->next].name);
 		}
 }
 
-static void say_why_of(struct text *t, const struct fan_ctl *c, const struct ctl_job *j)
+static void say_why_of(FILE *t, const struct fan_ctl *c, const struct ctl_job *j)
 {
-	say(t, "%s\n", j->why);
+	fprintf(t, "%s\n", j->why);
 	say_lacks(t, c);
 	say_job(t, c, j);
 	for (uint32_t i = 0; i < j->parts; i++) {
-		say(t, "  route %u:\n", j->part[i].route->number);
+		fprintf(t, "  route %u:\n", j->part[i].route->number);
 		say_route(t, c, j->part[i].route);
 	}
 }
 
-static void say_why(struct text *t, const struct fan_ctl *c, const char *name)
+static void say_why(FILE *t, const struct fan_ctl *c, const char *name)
 {
 	bool any = false;
 
@@ -257,10 +225,19 @@ static void say_why(struct text *t, const struct fan_ctl *c, const char *name)
 			say_why_of(t, c, &c->job[i]);
 		}
 	if (!any)
-		say(t, "error: no job \"%s\"\n", name);
+		fprintf(t, "error: no job \"%s\"\n", name);
 }
 
 /* ---- orders ---- */
+
+/* What came of an order, which `why` says if it was not done. */
+static void say_outcome(FILE *t, int err, const struct fan_why *why)
+{
+	if (err)
+		fprintf(t, "error: %s\n", why->text[0] ? why->text : fan_err_text(err));
+	else
+		fputs("ok\n", t);
+}
 
 static bool is_taken(const struct fan_ctl *c, const char *name)
 {
@@ -270,7 +247,7 @@ static bool is_taken(const struct fan_ctl *c, const char *name)
 	return false;
 }
 
-static void order_admit(struct text *t, struct fan_ctl *c, json_t *said)
+static void order_admit(FILE *t, struct fan_ctl *c, json_t *said)
 {
 	json_t *root = json_copy(c->root), *jobs = json_array();
 	struct fan_why why = {""};
@@ -282,7 +259,8 @@ static void order_admit(struct text *t, struct fan_ctl *c, json_t *said)
 	int err = said ? fan_topo_from_json(&topo, root, &why) : FAN_E_CONFIG;
 	json_decref(root);
 	if (err) {
-		say(t, "error: %s\n", why.text[0] ? why.text : "expected a JSON object, one job");
+		fprintf(t, "error: %s\n",
+			why.text[0] ? why.text : "expected a JSON object, one job");
 		return;
 	}
 	for (uint32_t i = 0; i < topo.jobs && !err; i++)
@@ -292,19 +270,17 @@ static void order_admit(struct text *t, struct fan_ctl *c, json_t *said)
 		err = ctl_job_admit(c, &topo, i, &why);
 		for (uint32_t k = 0; k < c->jobs && err; k++) /* all groups, or none */
 			if (ctl_job_is_of(&c->job[k], name))
-				ctl_job_free(c, &c->job[k]);
+				ctl_job_free(&c->job[k]);
 	}
 	fan_topo_free(&topo);
-	if (err) {
-		say(t, "error: %s\n", why.text[0] ? why.text : fan_err_text(err));
-		return;
+	if (!err) {
+		ctl_note(c, "%s is admitted", name);
+		ctl_plan_in(c, 0, "job %s was admitted", name);
 	}
-	ctl_note(c, "%s is admitted", name);
-	ctl_plan_in(c, 0, "job %s was admitted", name);
-	say(t, "ok\n");
+	say_outcome(t, err, &why);
 }
 
-static void order_end(struct text *t, struct fan_ctl *c, const char *name)
+static void order_end(FILE *t, struct fan_ctl *c, const char *name)
 {
 	bool any = false;
 
@@ -314,64 +290,47 @@ static void order_end(struct text *t, struct fan_ctl *c, const char *name)
 			ctl_job_end(c, i, "by order");
 		}
 	if (!any) {
-		say(t, "error: no job \"%s\"\n", name);
+		fprintf(t, "error: no job \"%s\"\n", name);
 		return;
 	}
 	ctl_plan_in(c, 0, "job %s has ended", name);
-	say(t, "ok\n");
+	fprintf(t, "ok\n");
 }
 
-static void order_install(struct text *t, struct fan_ctl *c, const json_t *plan)
+static void order_install(FILE *t, struct fan_ctl *c, const json_t *plan)
 {
 	struct fan_why why = {"expected a plan as fanin plan --json writes it"};
 
-	if (!plan || ctl_plan_take(c, plan, &why))
-		say(t, "error: %s\n", why.text);
-	else
-		say(t, "ok\n");
+	say_outcome(t, plan ? ctl_plan_take(c, plan, &why) : FAN_E_CONFIG, &why);
 }
 
-static void order_load(struct text *t, struct fan_ctl *c, const json_t *load)
+static void order_load(FILE *t, struct fan_ctl *c, const json_t *load)
 {
 	struct fan_why why = {""};
 
-	if (ctl_load_set(c, load, &why))
-		say(t, "error: %s\n", why.text);
-	else
-		say(t, "ok\n");
+	say_outcome(t, ctl_load_set(c, load, &why), &why);
 }
 
-static void order_drain(struct text *t, struct fan_ctl *c, const char *name, bool drained)
+static void order_drain(FILE *t, struct fan_ctl *c, const char *name, bool drained)
 {
 	struct fan_why why = {""};
 
-	if (ctl_drain_set(c, name, drained, &why))
-		say(t, "error: %s\n", why.text);
-	else
-		say(t, "ok\n");
+	say_outcome(t, ctl_drain_set(c, name, drained, &why), &why);
 }
 
-static void order_replan(struct text *t, struct fan_ctl *c)
+static void order_replan(FILE *t, struct fan_ctl *c)
 {
 	c->given = false;
 	c->wanted = CTL_SEARCH;
 	ctl_plan_in(c, 0, "it was asked for");
-	say(t, "ok\n");
+	fprintf(t, "ok\n");
 }
 
-static void say_json(struct text *t, json_t *value)
+static void say_json(FILE *t, json_t *value)
 {
-	char *all = value ? json_dumps(value, JSON_INDENT(1)) : NULL;
-
-	if (all) {
-		char piece[1001]; /* that a line takes */
-		for (const char *p = all; *p; p += strlen(piece)) {
-			snprintf(piece, sizeof piece, "%.1000s", p);
-			say(t, "%s", piece);
-		}
-	}
-	say(t, "\n");
-	free(all);
+	if (value)
+		json_dumpf(value, t, JSON_INDENT(1));
+	fputc('\n', t);
 	json_decref(value);
 }
 
@@ -387,7 +346,7 @@ static const char *behind(const char *line, const char *word)
 	return line + n;
 }
 
-static void answer(struct text *t, struct fan_ctl *c, const char *line)
+static void answer(FILE *t, struct fan_ctl *c, const char *line)
 {
 	const char *rest;
 	json_error_t e;
@@ -396,7 +355,7 @@ static void answer(struct text *t, struct fan_ctl *c, const char *line)
 	if (strcmp(line, "status") == 0)
 		say_status(t, c);
 	else if (strcmp(line, "status json") == 0)
-		say_json(t, fan_ctl_status(c, c->now_ns));
+		say_json(t, fan_ctl_status(c));
 	else if (strcmp(line, "plan json") == 0)
 		say_json(t, ctl_plan_json(c));
 	else if ((rest = behind(line, "why")))
@@ -416,24 +375,28 @@ static void answer(struct text *t, struct fan_ctl *c, const char *line)
 	else if ((rest = behind(line, "load")))
 		order_load(t, c, value = json_loads(rest, JSON_REJECT_DUPLICATES, &e));
 	else
-		say(t,
-		    "error: \"%.60s\": expected status, status json, plan json, why JOB, replan, "
-		    "admit JSON, end JOB, load JSON, drain NODE, undrain NODE or install JSON\n",
-		    line);
+		fprintf(t,
+			"error: \"%.60s\": expected status, status json, plan json, why JOB, replan, "
+			"admit JSON, end JOB, load JSON, drain NODE, undrain NODE or install JSON\n",
+			line);
 	json_decref(value);
 }
 
 char *fan_ctl_ask(struct fan_ctl *c, uint64_t now_ns, const char *text, size_t bytes)
 {
-	struct text t = {.at = NULL};
+	char *answered = NULL;
+	size_t length = 0;
+	FILE *t = open_memstream(&answered, &length);
 
+	if (!t)
+		return NULL;
 	c->now_ns = now_ns;
 	if (memchr(text, '\0', bytes))
-		say(&t, "error: a zero in the line\n");
+		fputs("error: a zero in the line\n", t);
 	else
-		answer(&t, c, text);
-	if (!t.failed)
-		return t.at;
-	free(t.at);
+		answer(t, c, text);
+	if (fclose(t) == 0)
+		return answered;
+	free(answered);
 	return NULL;
 }

@@ -227,7 +227,7 @@ void fan_ctl_free(struct fan_ctl *c)
 		if (c->route[i])
 			ctl_route_free(c, c->route[i]);
 	for (uint32_t i = 0; i < c->jobs; i++)
-		ctl_job_free(c, &c->job[i]);
+		ctl_job_free(&c->job[i]);
 	free(c->job);
 	free(c->link);
 	free(c->node);

@@ -106,7 +106,7 @@ void fan_ctl_planned(struct fan_ctl *c, uint64_t now_ns, const json_t *answer);
 char *fan_ctl_ask(struct fan_ctl *c, uint64_t now_ns, const char *text, size_t bytes);
 
 /* The answer to `status json`: a new reference. */
-json_t *fan_ctl_status(const struct fan_ctl *c, uint64_t now_ns);
+json_t *fan_ctl_status(const struct fan_ctl *c);
 
 /* The state that the next controller needs to continue with running jobs: a new reference. */
 json_t *fan_ctl_state(const struct fan_ctl *c);

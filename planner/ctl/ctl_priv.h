@@ -374,7 +374,7 @@ void ctl_job_unplan(struct fan_ctl *c, struct ctl_job *j, uint32_t ms);
 /* Admit job `job` of the whole topology `t` with it; end one. */
 int ctl_job_admit(struct fan_ctl *c, const struct fan_topo *t, uint32_t job, struct fan_why *why);
 void ctl_job_end(struct fan_ctl *c, uint32_t job, const char *why);
-void ctl_job_free(struct fan_ctl *c, struct ctl_job *j);
+void ctl_job_free(struct ctl_job *j);
 
 /* load.c: what others use of links and nodes */
 

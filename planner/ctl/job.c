@@ -541,9 +541,8 @@ int ctl_job_admit(struct fan_ctl *c, const struct fan_topo *t, uint32_t job, str
 	return FAN_OK;
 }
 
-void ctl_job_free(struct fan_ctl *c, struct ctl_job *j)
+void ctl_job_free(struct ctl_job *j)
 {
-	(void)c;
 	free(j->worker);
 	free(j->rank);
 	free(j->server);
@@ -563,5 +562,5 @@ void ctl_job_end(struct fan_ctl *c, uint32_t job, const char *why)
 		if (j->rank[r].conn != CTL_NONE)
 			ctl_refuse(c, j->rank[r].conn, "job \"%s\" has ended: %s", j->name, why);
 	ctl_job_unplan(c, j, FAN_CTL_LINGER_MS);
-	ctl_job_free(c, j);
+	ctl_job_free(j);
 }

@@ -2,7 +2,7 @@
 /* load.c - what others use of links, of what switches can sum and of what servers take in.
  *
  * People, or what watches the network for them, say it, and of links their ends measure it; plans
- * are made on what is left.  Ways of running jobs are looked at again when it changes, though not
+ * are made on what is left.  Paths of running jobs are looked at again when it changes, though not
  * at once each time.
  *
  * Of what ends measure, more counts once it has lasted, and less later, the later the more often it

@@ -7,11 +7,6 @@
 #include "core/base/awake.h"
 #include "ctl_priv.h"
 
-static const char *kind_text(enum fan_node_kind kind)
-{
-	return kind == FAN_NODE_SWITCH ? "switch" : kind == FAN_NODE_SERVER ? "server" : "worker";
-}
-
 static void enter(struct fan_ctl *c, struct ctl_node *n, enum ctl_node_state state)
 {
 	n->state = state;
@@ -28,10 +23,10 @@ static void is_gone(struct fan_ctl *c, uint32_t node, const char *cause)
 	enter(c, n, CTL_GONE);
 	n->cut_ns = 0;
 	n->strays = 0;
-	ctl_note(c, "%s %s is gone: %s", kind_text(n->kind), n->name, cause);
+	ctl_note(c, "%s %s is gone: %s", fan_node_kinds[n->kind], n->name, cause);
 	ctl_route_forget(c, node);
 	ctl_link_gone(c, node);
-	ctl_plan_in(c, FAN_CTL_SETTLE_MS, "%s %s is gone", kind_text(n->kind), n->name);
+	ctl_plan_in(c, FAN_CTL_SETTLE_MS, "%s %s is gone", fan_node_kinds[n->kind], n->name);
 	if (n->kind == FAN_NODE_SERVER)
 		ctl_job_lost_aggregator(c, node, "is gone");
 }
@@ -102,16 +97,16 @@ static bool may_be(struct fan_ctl *c, uint32_t conn, const struct hello *h, uint
 		return false;
 	}
 	const struct ctl_node *n = &c->node[node];
-	if (n->kind == FAN_NODE_WORKER || strcmp(kind_text(n->kind), h->kind) != 0) {
+	if (n->kind == FAN_NODE_WORKER || strcmp(fan_node_kinds[n->kind], h->kind) != 0) {
 		ctl_refuse(c, conn, "hello: \"%s\" is a %s in %s, and the daemon a %.16s", n->name,
-			   kind_text(n->kind), c->o.file, h->kind);
+			   fan_node_kinds[n->kind], c->o.file, h->kind);
 		return false;
 	}
 	if (!ctl_node_is_from(c, conn, node))
 		return false;
 	if (n->conn != CTL_NONE && c->now_ns - n->heard_ns < FAN_CTL_SILENT_MS * CTL_MS) {
-		ctl_refuse(c, conn, "hello: %s \"%s\" is connected already", kind_text(n->kind),
-			   n->name);
+		ctl_refuse(c, conn, "hello: %s \"%s\" is connected already",
+			   fan_node_kinds[n->kind], n->name);
 		return false;
 	}
 	return true;
@@ -160,13 +155,13 @@ void ctl_node_hello(struct fan_ctl *c, uint32_t conn, const json_t *line)
 	snprintf(n->above, sizeof n->above, "%s", h.above);
 	n->index = (uint32_t)h.index;
 	n->siblings = (uint32_t)h.siblings;
-	ctl_note(c, "%s %s %s at %s, with %zu routes", kind_text(n->kind), n->name,
+	ctl_note(c, "%s %s %s at %s, with %zu routes", fan_node_kinds[n->kind], n->name,
 		 n->state == CTL_NEVER ? "is there" : "is back", n->listen,
 		 json_array_size(h.routes));
 	if (n->state != CTL_UP) {
 		enter(c, n, CTL_UP);
 		ctl_drain_came(c, n);
-		ctl_plan_in(c, FAN_CTL_ARRIVAL_MS, "%s %s came%s", kind_text(n->kind), n->name,
+		ctl_plan_in(c, FAN_CTL_ARRIVAL_MS, "%s %s came%s", fan_node_kinds[n->kind], n->name,
 			    moved ? " to another address" : "");
 	}
 	ctl_link_node_in(c, node);

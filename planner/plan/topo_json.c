@@ -13,7 +13,7 @@
 #define PLACE_BYTES 64
 
 /* What goes over a link from its `a` to its `b`, and back. */
-struct ways {
+struct directions {
 	double gbps[2], background_gbps[2];
 };
 
@@ -21,12 +21,11 @@ struct ways {
 struct reader {
 	struct fan_topo *t;
 	struct fan_why *why;
-	json_t *names;		 /* of nodes: their number */
-	char place[PLACE_BYTES]; /* "links[3]" */
-	const char *section;	 /* "links" */
-	double link_gbps;	 /* of links that do not say; -1: all must */
-	struct ways *ways;	 /* of each link so far */
-	uint32_t ways_room;
+	json_t *names;		       /* of nodes: their number */
+	char place[PLACE_BYTES];       /* "links[3]" */
+	double link_gbps;	       /* of links that do not say; -1: all must */
+	struct directions *directions; /* of each link so far */
+	uint32_t directions_room;
 	bool needs_hosts;
 };
 
@@ -232,14 +231,14 @@ static int read_parents(struct reader *r, const json_t *root)
 /* Room for what goes over the links that there are, and one more. */
 static int grow_ways(struct reader *r)
 {
-	if (r->t->links < r->ways_room)
+	if (r->t->links < r->directions_room)
 		return FAN_OK;
-	uint32_t room = r->ways_room ? 2 * r->ways_room : 64;
-	struct ways *moved = realloc(r->ways, room * sizeof *moved);
+	uint32_t room = r->directions_room ? 2 * r->directions_room : 64;
+	struct directions *moved = realloc(r->directions, room * sizeof *moved);
 	if (!moved)
 		return FAN_E_NOMEM;
-	r->ways = moved;
-	r->ways_room = room;
+	r->directions = moved;
+	r->directions_room = room;
 	return FAN_OK;
 }
 
@@ -261,7 +260,7 @@ static int link_between(struct reader *r, uint32_t a, uint32_t b, uint32_t *at)
 	int err = fan_topo_add_link(r->t, a, b, 0);
 	if (err == FAN_E_INVALID)
 		return bad(r, "", "more than %d links", FAN_TOPO_LINKS_MAX);
-	r->ways[*at] = (struct ways){{0}, {0}};
+	r->directions[*at] = (struct directions){{0}, {0}};
 	return err;
 }
 
@@ -271,7 +270,7 @@ static int add_cable(struct reader *r, uint32_t at, uint32_t from, bool directed
 		     const struct fan_link *cable)
 {
 	struct fan_link *l = &r->t->link[at];
-	struct ways *w = &r->ways[at];
+	struct directions *w = &r->directions[at];
 
 	for (unsigned k = 0; k < 2; k++) {
 		if (directed && (k == 0) != (l->a == from))
@@ -477,7 +476,7 @@ static int read_network(struct reader *r, const json_t *root)
 static int read_end(struct reader *r, int err)
 {
 	json_decref(r->names);
-	free(r->ways);
+	free(r->directions);
 	if (err)
 		fan_topo_free(r->t);
 	return err;

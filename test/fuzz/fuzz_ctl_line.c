@@ -99,7 +99,7 @@ static void say_yes(struct state *s)
 
 static void look(const struct state *s)
 {
-	json_t *status = fan_ctl_status(s->c, s->now_ns);
+	json_t *status = fan_ctl_status(s->c);
 	json_t *nodes = json_object_get(status, "nodes"), *jobs = json_object_get(status, "jobs");
 	json_t *links = json_object_get(status, "links");
 	const uint64_t events = fan_ctl_events(s->c);
