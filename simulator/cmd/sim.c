@@ -238,7 +238,7 @@ static void print_jobs(const json_t *run)
 static void print_sweep(const json_t *root)
 {
 	size_t count = 0;
-	struct fan_outcome *g = fan_outcomes_make(root, NULL, fan_outcome_jct, &count);
+	struct fan_outcome *g = fan_outcomes_make(root, &count);
 	printf("%-40s %5s %12s %12s %12s %9s %8s\n", "set", "runs", "avg jct (s)", "least (s)",
 	       "most (s)", "by first", "failed");
 	for (size_t i = 0; g && i < count; i++) {

@@ -42,13 +42,7 @@ static void conductor_tick(void *self)
 		apply(c, &c->scenario->change[c->order[c->next++]]);
 }
 
-static void conductor_recv(void *self, const struct fan_sim_packet *p)
-{
-	(void)self;
-	(void)p;
-}
-
-static const struct fan_actor_ops conductor_ops = {conductor_recv, conductor_tick,
+static const struct fan_actor_ops conductor_ops = {fan_sim_hear_nothing, conductor_tick,
 						   conductor_deadline};
 
 static bool begin_conductor(struct fan_experiment *e)

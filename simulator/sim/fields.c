@@ -78,8 +78,7 @@ static int read_text(struct fan_reader *r, const json_t *v, const struct fan_fie
 	if (n == 0 || n >= FAN_FIELD_NAME)
 		return fan_reader_fail(r, f->key, "expected a name of 1 to %d bytes",
 				       FAN_FIELD_NAME - 1);
-	size_t good =
-		strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./");
+	size_t good = strspn(s, FAN_NAME_SET);
 	bool star = f->kind == FAN_FIELD_NAMES && good + 1 == n && s[good] == '*';
 	if (good != n && !star)
 		return fan_reader_fail(r, f->key, "\"%s\": expected only " FAN_NAME_CHARS, s);

@@ -16,6 +16,7 @@
 #define FAN_PATH_BYTES 256
 #define FAN_FIELD_NAME 64 /* bytes of a text field, its zero counted */
 #define FAN_NAME_CHARS "letters, digits, - _ . and /"
+#define FAN_NAME_SET   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./"
 
 enum fan_field_kind {
 	FAN_FIELD_TEXT,	 /* char[FAN_FIELD_NAME]: a name, of FAN_NAME_CHARS */

@@ -455,42 +455,34 @@ static json_t *links_json(struct flows *f, double end_ns)
 	return list;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 static json_t *result(struct flows *f)
 {
 	const struct fan_scenario *s = f->scenario;
-	double *jct = calloc(s->jobs + UINT32_C(1), sizeof *jct), sum = 0, end_ns = 0;
+	double *jct_s = calloc(s->jobs + UINT32_C(1), sizeof *jct_s), end_ns = 0;
 	json_t *list = json_array();
 	uint32_t ended = 0;
-	for (uint32_t i = 0; jct && i < s->jobs; i++) {
+	if (!jct_s) {
+		json_decref(list);
+		return NULL;
+	}
+	for (uint32_t i = 0; i < s->jobs; i++) {
 		const struct flow *w = &f->flow[i];
 		json_array_append_new(list, job_json(f, w));
 		end_ns = w->done_ns > end_ns ? w->done_ns : end_ns;
-		if (!w->over)
-			continue;
-		jct[ended] = (w->done_ns - (double)w->job->cfg.arrival_ns) / FAN_NS_PER_S;
-		sum += jct[ended++];
+		if (w->over)
+			jct_s[ended++] =
+				(w->done_ns - (double)w->job->cfg.arrival_ns) / FAN_NS_PER_S;
 	}
-	if (jct)
-		qsort(jct, ended, sizeof *jct, by_value);
-	uint32_t high = (uint32_t)(((uint64_t)ended * 99 + 99) / 100);
-	json_t *root =
-		!jct ? NULL
-		     : json_pack("{s:s, s:I, s:s, s:o, s:o, s:o, s:I, s:f, s:o, s:[], s:[], s:o}",
-				 "name", s->name, "seed", (json_int_t)s->seed, "level", "flows",
-				 "avg_jct_s", ended ? json_real(sum / ended) : json_null(),
-				 "p50_jct_s",
-				 ended ? json_real(jct[(ended + 1) / 2 - 1]) : json_null(),
-				 "p99_jct_s", ended ? json_real(jct[high - 1]) : json_null(),
-				 "failed_jobs", (json_int_t)(s->jobs - ended), "end_s",
-				 end_ns / FAN_NS_PER_S, "jobs", list, "switches", "servers",
-				 "links", links_json(f, end_ns));
-	free(jct);
+	json_t *root = json_pack("{s:s, s:I, s:s}", "name", s->name, "seed", (json_int_t)s->seed,
+				 "level", "flows");
+	fan_put_jct(root, jct_s, ended);
+	fan_put_count(root, "failed_jobs", s->jobs - ended);
+	fan_put_real(root, "end_s", end_ns / FAN_NS_PER_S);
+	json_object_set_new(root, "jobs", list);
+	json_object_set_new(root, "switches", json_array());
+	json_object_set_new(root, "servers", json_array());
+	json_object_set_new(root, "links", links_json(f, end_ns));
+	free(jct_s);
 	return root;
 }
 

@@ -11,8 +11,6 @@
 #include "core/base/rng.h"
 #include "packet.h"
 
-#define FAN_LINK_BPS_MIN   UINT64_C(1000)
-#define FAN_LINK_BPS_MAX   UINT64_C(100000000000000)
 #define FAN_LINK_QUEUE_MAX UINT32_C(0x7fffffff) /* bytes */
 #define FAN_LINK_NO_ROOM   UINT64_MAX
 #define FAN_LINK_RING_MAX  UINT32_C(0x08000000) /* packets on one link */

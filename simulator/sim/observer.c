@@ -92,13 +92,7 @@ static uint64_t deadline(void *self)
 	return ((const struct fan_observer *)self)->next_ns;
 }
 
-static void recv_packet(void *self, const struct fan_sim_packet *p)
-{
-	(void)self;
-	(void)p;
-}
-
-static const struct fan_actor_ops ops = {recv_packet, tick, deadline};
+static const struct fan_actor_ops ops = {fan_sim_hear_nothing, tick, deadline};
 
 bool fan_observer_begin(struct fan_observer *o, struct fan_experiment *e, uint64_t interval_ns)
 {

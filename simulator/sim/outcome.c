@@ -9,12 +9,6 @@
 #define SEED	"seed"
 #define VARIANT "variant"
 
-double fan_outcome_jct(const json_t *run)
-{
-	const json_t *v = json_object_get(run, "avg_jct_s");
-	return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
 static void add_value(char *name, const char *key, const json_t *v)
 {
 	size_t n = strlen(name);
@@ -30,31 +24,30 @@ static void add_value(char *name, const char *key, const json_t *v)
 	free(text);
 }
 
-static void name_of(const json_t *set, const char *axis, char *name)
+static void name_of(const json_t *set, char *name)
 {
 	const char *key;
 	json_t *v;
 	name[0] = '\0';
 	json_object_foreach ((json_t *)set, key, v) {
-		if (strcmp(key, SEED) != 0 && !(axis && strcmp(key, axis) == 0))
+		if (strcmp(key, SEED) != 0)
 			add_value(name, key, v);
 	}
 }
 
-static struct fan_outcome *find(struct fan_outcome *g, size_t count, const struct fan_outcome *like)
+static struct fan_outcome *find(struct fan_outcome *g, size_t count, const char *name)
 {
-	for (size_t i = 0; i < count; i++) {
-		bool same_x = g[i].x == like->x || (isnan(g[i].x) && isnan(like->x));
-		if (same_x && strcmp(g[i].name, like->name) == 0)
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(g[i].name, name) == 0)
 			return &g[i];
-	}
 	return NULL;
 }
 
-static void add_run(struct fan_outcome *g, const json_t *run, double (*figure)(const json_t *run))
+static void add_run(struct fan_outcome *g, const json_t *run)
 {
+	const json_t *mean = json_object_get(run, "avg_jct_s");
 	unsigned failed = (unsigned)json_integer_value(json_object_get(run, "failed_jobs"));
-	double v = failed ? NAN : figure(run);
+	double v = failed || !json_is_number(mean) ? NAN : json_number_value(mean);
 	size_t i;
 	json_t *job;
 	json_array_foreach (json_object_get(run, "jobs"), i, job) {
@@ -75,8 +68,7 @@ static void add_run(struct fan_outcome *g, const json_t *run, double (*figure)(c
 	g->mean = g->counted == 1 ? v : g->mean + (v - g->mean) / g->counted;
 }
 
-struct fan_outcome *fan_outcomes_make(const json_t *result, const char *axis,
-				      double (*figure)(const json_t *run), size_t *count)
+struct fan_outcome *fan_outcomes_make(const json_t *result, size_t *count)
 {
 	const json_t *runs = json_object_get(result, "runs");
 	struct fan_outcome *all = calloc(json_array_size(runs) + 1, sizeof *all);
@@ -86,17 +78,14 @@ struct fan_outcome *fan_outcomes_make(const json_t *result, const char *axis,
 	if (!all)
 		return NULL;
 	json_array_foreach (runs, i, run) {
-		const json_t *set = json_object_get(run, "set");
-		struct fan_outcome like = {.x = NAN, .mean = NAN, .low = NAN, .high = NAN};
-		name_of(set, axis, like.name);
-		if (axis)
-			like.x = json_number_value(json_object_get(set, axis));
-		struct fan_outcome *g = find(all, *count, &like);
+		struct fan_outcome like = {.mean = NAN, .low = NAN, .high = NAN};
+		name_of(json_object_get(run, "set"), like.name);
+		struct fan_outcome *g = find(all, *count, like.name);
 		if (!g) {
 			g = &all[(*count)++];
 			*g = like;
 		}
-		add_run(g, run, figure);
+		add_run(g, run);
 	}
 	return all;
 }

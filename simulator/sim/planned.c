@@ -133,12 +133,6 @@ static const char *name_of(const json_t *plan, const json_t *job)
 	return name ? name : json_string_value(json_object_get(first, "job"));
 }
 
-/* Its workers are in that of another part. */
-static bool is_further_group(const json_t *part)
-{
-	return group_of(part) > 0;
-}
-
 /* Put the parts of a job, or the job itself, into the list. */
 static void expand(const json_t *plan, json_t *job, json_t *list, size_t *used)
 {
@@ -149,7 +143,7 @@ static void expand(const json_t *plan, json_t *job, json_t *list, size_t *used)
 		if (!is_of(part, name))
 			continue;
 		++*used;
-		if (!is_further_group(part))
+		if (group_of(part) == 0) /* workers of further groups are in that of the first */
 			json_array_append_new(list, part_of(plan, job, name, part));
 	}
 	if (*used == before)

@@ -15,11 +15,23 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The value below which a share of them lie: the smallest one with so many at or below. */
-static double percentile(const double *sorted, uint32_t count, unsigned percent)
+/* The least value that so many of the sorted ones do not exceed; null: there is none. */
+static json_t *percentile(const double *sorted, uint32_t count, unsigned percent)
 {
 	uint32_t rank = (uint32_t)(((uint64_t)count * percent + 99) / 100);
-	return count ? sorted[rank ? rank - 1 : 0] : 0;
+	return count ? json_real(sorted[rank ? rank - 1 : 0]) : json_null();
+}
+
+void fan_put_jct(json_t *o, double *jct_s, uint32_t count)
+{
+	double sum = 0;
+	for (uint32_t i = 0; i < count; i++)
+		sum += jct_s[i];
+	if (count)
+		qsort(jct_s, count, sizeof *jct_s, by_value);
+	json_object_set_new(o, "avg_jct_s", count ? json_real(sum / count) : json_null());
+	json_object_set_new(o, "p50_jct_s", percentile(jct_s, count, 50));
+	json_object_set_new(o, "p99_jct_s", percentile(jct_s, count, 99));
 }
 
 /* What the ranks of a job say together. */
@@ -222,30 +234,29 @@ static json_t *flows_json(const struct fan_experiment *e)
 json_t *fan_experiment_result(const struct fan_experiment *e)
 {
 	uint32_t jobs = e->scenario->jobs, ended = 0;
-	double *jct_s = calloc(jobs + UINT32_C(1), sizeof *jct_s), sum = 0;
+	double *jct_s = calloc(jobs + UINT32_C(1), sizeof *jct_s);
 	json_t *list = json_array();
-	bool ok = jct_s && list;
-	for (uint32_t i = 0; ok && i < jobs; i++) {
+	if (!jct_s) {
+		json_decref(list);
+		return NULL;
+	}
+	for (uint32_t i = 0; i < jobs; i++) {
 		double one;
-		json_t *job = job_json(e, i, &one);
-		ok = job && json_array_append_new(list, job) == 0;
+		json_array_append_new(list, job_json(e, i, &one));
 		if (one >= 0)
 			jct_s[ended++] = one;
 	}
-	for (uint32_t i = 0; i < ended; i++)
-		sum += jct_s[i];
-	if (ok)
-		qsort(jct_s, ended, sizeof *jct_s, by_value);
-	json_t *root = json_pack(
-		"{s:s, s:I, s:o, s:o, s:o, s:I, s:f, s:I, s:I, s:o, s:o, s:o, s:o}", "name",
-		e->scenario->name, "seed", (json_int_t)e->scenario->seed, "avg_jct_s",
-		ended ? json_real(sum / ended) : json_null(), "p50_jct_s",
-		ended ? json_real(percentile(jct_s, ended, 50)) : json_null(), "p99_jct_s",
-		ended ? json_real(percentile(jct_s, ended, 99)) : json_null(), "failed_jobs",
-		(json_int_t)(jobs - ended), "end_s", fan_seconds(e->sim.now_ns), "packet_hops",
-		(json_int_t)e->sim.hops, "fragment_hops", (json_int_t)e->sim.frag_hops, "jobs",
-		list, "switches", fan_result_switches(e), "servers", fan_result_servers(e), "links",
-		links_json(e));
+	json_t *root = json_pack("{s:s, s:I}", "name", e->scenario->name, "seed",
+				 (json_int_t)e->scenario->seed);
+	fan_put_jct(root, jct_s, ended);
+	fan_put_count(root, "failed_jobs", jobs - ended);
+	fan_put_real(root, "end_s", fan_seconds(e->sim.now_ns));
+	fan_put_count(root, "packet_hops", e->sim.hops);
+	fan_put_count(root, "fragment_hops", e->sim.frag_hops);
+	json_object_set_new(root, "jobs", list);
+	json_object_set_new(root, "switches", fan_result_switches(e));
+	json_object_set_new(root, "servers", fan_result_servers(e));
+	json_object_set_new(root, "links", links_json(e));
 	if (e->scenario->tcps)
 		json_object_set_new(root, "flows", flows_json(e));
 	free(jct_s);

@@ -29,6 +29,10 @@ static inline void fan_put_real(json_t *o, const char *key, double v)
 	json_object_set_new(o, key, json_real(v));
 }
 
+/* Put "avg_jct_s", "p50_jct_s" and "p99_jct_s" of so many completion times, which are sorted; null:
+ * no job has ended. */
+void fan_put_jct(json_t *o, double *jct_s, uint32_t count);
+
 /* Who sums for the job: a node, or "ring" or "tree". */
 const char *fan_result_at(const struct fan_scenario *s, const struct fan_scenario_job *j);
 

@@ -12,7 +12,7 @@
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 static const char *const levels[] = {"packets", "flows", NULL};
-static const char *const tcp_kinds[] = {"cubic", "dctcp", NULL};
+const char *const fan_tcp_kinds[] = {"cubic", "dctcp", NULL};
 
 #define AT(field) offsetof(struct fan_scenario, field)
 static const struct fan_field fields[] = {
@@ -50,7 +50,7 @@ static const struct fan_field flow_fields[] = {
 static const struct fan_field tcp_fields[] = {
 	{"from", FAN_FIELD_TEXT, AT(from_name), 0, 0, NULL},
 	{"to", FAN_FIELD_TEXT, AT(to_name), 0, 0, NULL},
-	{"kind", FAN_FIELD_WORD, AT(kind), 0, 0, tcp_kinds},
+	{"kind", FAN_FIELD_WORD, AT(kind), 0, 0, fan_tcp_kinds},
 	{"start_s", FAN_FIELD_S, AT(start_ns), 0, 1e6, NULL},
 	{"stop_s", FAN_FIELD_S, AT(stop_ns), 0, 1e6, NULL},
 	{"bytes", FAN_FIELD_U64, AT(bytes), 1, 1e15, NULL},

@@ -86,6 +86,8 @@ struct fan_scenario_flow {
 
 enum fan_tcp_kind { FAN_TCP_CUBIC, FAN_TCP_DCTCP };
 
+extern const char *const fan_tcp_kinds[]; /* their names, ended by NULL */
+
 /* A flow that competes with the jobs (tcp.c). */
 struct fan_scenario_tcp {
 	uint32_t from, to;

@@ -10,9 +10,6 @@
 #include "plan/network.h"
 #include "scenario.h"
 
-static const char name_chars[] =
-	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./";
-
 /* Names of cities have blanks and dots above; those of nodes here have not. */
 static json_t *plain_name(const json_t *from)
 {
@@ -20,7 +17,7 @@ static json_t *plain_name(const json_t *from)
 
 	snprintf(name, sizeof name, "%s", json_string_value(from));
 	for (char *p = name; *p; p++)
-		if (!strchr(name_chars, *p))
+		if (!strchr(FAN_NAME_SET, *p))
 			*p = '_';
 	return json_string(name);
 }

@@ -460,7 +460,6 @@ void fan_tcp_free(struct fan_tcp *t)
 
 json_t *fan_tcp_result(const struct fan_tcp *t)
 {
-	static const char *const kinds[] = {"cubic", "dctcp"};
 	const struct fan_scenario_tcp *c = t->cfg;
 	uint64_t bytes = t->done * SEGMENT_BYTES, now_ns = t->over ? t->end_ns : t->sim->now_ns;
 	uint64_t took_ns = now_ns > c->start_ns ? now_ns - c->start_ns : 0;
@@ -468,7 +467,7 @@ json_t *fan_tcp_result(const struct fan_tcp *t)
 		bytes = c->bytes;
 	json_t *o = json_pack(
 		"{s:s, s:s, s:s, s:f, s:o, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:f}", "from",
-		c->from_name, "to", c->to_name, "kind", kinds[c->kind], "start_s",
+		c->from_name, "to", c->to_name, "kind", fan_tcp_kinds[c->kind], "start_s",
 		(double)c->start_ns / 1e9, "end_s",
 		t->over ? json_real((double)t->end_ns / 1e9) : json_null(), "bytes",
 		(json_int_t)bytes, "gbps", took_ns ? (double)bytes * 8 / (double)took_ns : 0.0,

@@ -22,12 +22,6 @@ static void tick(void *self)
 	t->next_ps += t->gap_ps - spread_ps + fan_rng_below(&t->rng, 2 * spread_ps + 1);
 }
 
-static void no_recv(void *self, const struct fan_sim_packet *p)
-{
-	(void)self;
-	(void)p;
-}
-
 static void sink_recv(void *self, const struct fan_sim_packet *p)
 {
 	struct fan_traffic *t = self;
@@ -46,7 +40,7 @@ static uint64_t never(void *self)
 	return FAN_SIM_NEVER;
 }
 
-static const struct fan_actor_ops source_ops = {no_recv, tick, deadline};
+static const struct fan_actor_ops source_ops = {fan_sim_hear_nothing, tick, deadline};
 static const struct fan_actor_ops sink_ops = {sink_recv, no_tick, never};
 
 bool fan_traffic_init(struct fan_traffic *t, struct fan_sim *s, const struct fan_traffic_config *c,

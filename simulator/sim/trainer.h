@@ -103,10 +103,4 @@ void fan_trainer_unshare(struct fan_trainer_shared *sh);
 bool fan_trainer_init(struct fan_trainer *t, struct fan_trainer_shared *sh, uint16_t rank);
 void fan_trainer_free(struct fan_trainer *t);
 
-/* Has it ended, well or not? */
-static inline bool fan_trainer_over(const struct fan_trainer *t)
-{
-	return t->left;
-}
-
 #endif

@@ -88,13 +88,7 @@ static uint64_t deadline(void *self)
 	return ((const struct fan_weather *)self)->next_ns;
 }
 
-static void recv_packet(void *self, const struct fan_sim_packet *p)
-{
-	(void)self;
-	(void)p;
-}
-
-static const struct fan_actor_ops ops = {recv_packet, tick, deadline};
+static const struct fan_actor_ops ops = {fan_sim_hear_nothing, tick, deadline};
 
 bool fan_weather_begin(struct fan_weather *w)
 {

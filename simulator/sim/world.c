@@ -349,6 +349,12 @@ void fan_sim_spread(struct fan_sim *s, const struct fan_sim_packet *p, bool own)
 	branch(s, s->actor[p->from].node, &mine, own);
 }
 
+void fan_sim_hear_nothing(void *self, const struct fan_sim_packet *p)
+{
+	(void)self;
+	(void)p;
+}
+
 void fan_sim_wake(struct fan_sim *s, uint32_t actor)
 {
 	assert(actor < s->actors);

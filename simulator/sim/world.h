@@ -167,6 +167,9 @@ void fan_sim_free_trees(struct fan_sim *s);
 /* Send to all members of the tree p->to, which begins where p->from lives. */
 void fan_sim_spread(struct fan_sim *s, const struct fan_sim_packet *p, bool own);
 
+/* `recv` of an actor to which nobody sends. */
+void fan_sim_hear_nothing(void *self, const struct fan_sim_packet *p);
+
 /* Look at the actor's deadline anew; needed after it was changed from outside. */
 void fan_sim_wake(struct fan_sim *s, uint32_t actor);
 

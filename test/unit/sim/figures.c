@@ -32,7 +32,7 @@ static void outcome__mean_least_and_most_of_the_seeds(void **state)
 	(void)state;
 	size_t count = 0;
 	json_t *o = make();
-	struct fan_outcome *g = fan_outcomes_make(o, NULL, fan_outcome_jct, &count);
+	struct fan_outcome *g = fan_outcomes_make(o, &count);
 	assert_int_equal(count, 3);
 	assert_string_equal(g[0].name, "a, slots=8");
 	assert_int_equal(g[0].runs, 3);
@@ -50,7 +50,7 @@ static void outcome__a_run_that_failed_has_no_figure(void **state)
 	(void)state;
 	size_t count = 0;
 	json_t *o = make();
-	struct fan_outcome *g = fan_outcomes_make(o, NULL, fan_outcome_jct, &count);
+	struct fan_outcome *g = fan_outcomes_make(o, &count);
 	assert_string_equal(g[1].name, "b, slots=8");
 	assert_int_equal(g[1].runs, 2);
 	assert_int_equal(g[1].counted, 1);
@@ -59,21 +59,6 @@ static void outcome__a_run_that_failed_has_no_figure(void **state)
 	assert_int_equal(g[1].jobs, 4);
 	assert_int_equal(g[2].counted, 0);
 	assert_true(isnan(g[2].mean) && isnan(g[2].high));
-	free(g);
-	json_decref(o);
-}
-
-static void outcome__the_axis_is_not_in_the_name(void **state)
-{
-	(void)state;
-	size_t count = 0;
-	json_t *o = make();
-	struct fan_outcome *g = fan_outcomes_make(o, "n.slots", fan_outcome_jct, &count);
-	assert_int_equal(count, 3);
-	assert_string_equal(g[0].name, "a");
-	assert_float_equal(g[0].x, 8, 0);
-	assert_string_equal(g[2].name, "a");
-	assert_float_equal(g[2].x, 16, 0);
 	free(g);
 	json_decref(o);
 }
@@ -277,7 +262,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(outcome__mean_least_and_most_of_the_seeds),
 		cmocka_unit_test(outcome__a_run_that_failed_has_no_figure),
-		cmocka_unit_test(outcome__the_axis_is_not_in_the_name),
 		cmocka_unit_test(set__by_key_name_and_number),
 		cmocka_unit_test(set__any_json_or_else_a_text),
 		cmocka_unit_test(set__paths_that_lead_nowhere),

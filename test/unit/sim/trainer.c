@@ -85,7 +85,7 @@ static bool over(const struct bed *b)
 {
 	for (unsigned j = 0; j < b->jobs; j++)
 		for (unsigned r = 0; r < RANKS; r++)
-			if (!fan_trainer_over(&b->trainer[j][r]))
+			if (!b->trainer[j][r].left)
 				return false;
 	return true;
 }
