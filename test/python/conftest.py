@@ -173,6 +173,13 @@ class Processes:
             for status, said, err in self.outputs(limit_s)
         ]
 
+    def answers(self, dead=()):
+        """What each rank printed; all must have ended well but those that end themselves."""
+        outcome = self.wait()
+        for rank, (status, _, err) in enumerate(outcome):
+            assert status == 0 or rank in dead, err
+        return [answer for _, answer, _ in outcome]
+
     def _standing(self):
         """What ranks have said, and where those that do not end stand."""
         for process, _, _ in self.ranks:

@@ -19,11 +19,7 @@ HERE = Path(__file__).parent
 
 def answers(size, name, arguments=None, environment=None):
     """What each rank printed; all must have ended well."""
-    processes = Processes(size, name, arguments or {}, environment, script="backend_ranks.py")
-    outcome = processes.wait()
-    for status, _, err in outcome:
-        assert status == 0, err
-    return [answer for _, answer, _ in outcome]
+    return Processes(size, name, arguments or {}, environment, "backend_ranks.py").answers()
 
 
 def test_random_calls_answer_as_gloo_does():

@@ -8,10 +8,7 @@ from conftest import Processes
 
 def answers(size, name, arguments=None, environment=None):
     """What each rank printed; all must have ended well."""
-    outcome = Processes(size, name, arguments or {}, environment, "disagree_ranks.py").wait()
-    for status, _, err in outcome:
-        assert status == 0, err
-    return [answer for _, answer, _ in outcome]
+    return Processes(size, name, arguments or {}, environment, "disagree_ranks.py").answers()
 
 
 @pytest.mark.parametrize("local", ["1", "0"])

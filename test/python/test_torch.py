@@ -7,28 +7,20 @@ from conftest import Processes
 ALIVE_S = 600  # in shared memory the end of a process shows, not its silence
 
 
-def answers(processes):
-    """What each rank printed; all must have ended well."""
-    outcome = processes.wait()
-    for status, _, err in outcome:
-        assert status == 0, err
-    return [answer for _, answer, _ in outcome]
-
-
 def test_gradients_are_the_mean(switch, job):
-    for answer in answers(Processes(3, "gradients", {"switch": switch, "job": job})):
+    for answer in Processes(3, "gradients", {"switch": switch, "job": job}).answers():
         assert answer["worst"] < 1e-6
 
 
 def test_gradients_are_the_sum(switch, job):
     options = {"switch": switch, "job": job, "average": False}
-    for answer in answers(Processes(2, "gradients", options)):
+    for answer in Processes(2, "gradients", options).answers():
         assert answer["worst"] < 1e-6
 
 
 def test_several_buckets_and_the_same_parameters_as_gloo(switch, job):
-    fanin = answers(Processes(2, "hook", {"switch": switch, "job": job}))
-    gloo = answers(Processes(2, "hook", {"comm": "gloo"}))
+    fanin = Processes(2, "hook", {"switch": switch, "job": job}).answers()
+    gloo = Processes(2, "hook", {"comm": "gloo"}).answers()
     assert fanin[0]["hash"] == fanin[1]["hash"]
     assert fanin[0]["active"] and fanin[0]["fallbacks"] == {}
     assert fanin[0]["buckets"] > 8  # several for each step
@@ -40,8 +32,8 @@ def test_several_buckets_and_the_same_parameters_as_gloo(switch, job):
 def test_ranks_run_ahead_by_the_environment(switch, shared_switch, job):
     ahead = {"FANIN_AHEAD": "400", "FANIN_CACHE": "16", "FANIN_CONGESTION": "aimd"}
     options = {"switch": shared_switch, "job": job, "mode": "fixed"}
-    in_step = answers(Processes(2, "hook", dict(options, switch=switch), ahead))
-    for one, answer in zip(in_step, answers(Processes(2, "hook", options, ahead))):
+    in_step = Processes(2, "hook", dict(options, switch=switch), ahead).answers()
+    for one, answer in zip(in_step, Processes(2, "hook", options, ahead).answers()):
         assert one["active"] and "NOT granted" in one["summary"]
         assert answer["active"] and answer["buckets"] > 8
         assert "slowest rank by up to 400 fragments" in answer["summary"]
@@ -50,14 +42,14 @@ def test_ranks_run_ahead_by_the_environment(switch, shared_switch, job):
 
 def test_fixed_gives_the_same_bits_on_every_run(switch, job):
     runs = [
-        answers(Processes(3, "hook", {"switch": switch, "job": f"{job}{run}", "mode": "fixed"}))
+        Processes(3, "hook", {"switch": switch, "job": f"{job}{run}", "mode": "fixed"}).answers()
         for run in range(2)
     ]
     assert len({answer["hash"] for run in runs for answer in run}) == 1
 
 
 def test_half_types(switch, job):
-    for answer in answers(Processes(2, "half_tensors", {"switch": switch, "job": job})):
+    for answer in Processes(2, "half_tensors", {"switch": switch, "job": job}).answers():
         assert answer == {
             "right": {"torch.float16": True, "torch.bfloat16": True},
             "fallbacks": {},
@@ -65,7 +57,7 @@ def test_half_types(switch, job):
 
 
 def test_what_eight_bits_lose_comes_with_the_next_step(switch, job):
-    for answer in answers(Processes(2, "refunds", {"switch": switch, "job": job})):
+    for answer in Processes(2, "refunds", {"switch": switch, "job": job}).answers():
         assert answer["first"] == 4000
         assert 3 <= answer["least"] <= answer["most"] <= 4.5  # without it 0: a step of them is 1
 
@@ -83,7 +75,7 @@ def test_what_fanin_cannot_sum_goes_to_the_process_group(switch, job):
 
 def test_a_double_precision_model(switch, job):
     options = {"switch": switch, "job": job, "dtype": "float64", "steps": 3}
-    one, two = answers(Processes(2, "hook", options))
+    one, two = Processes(2, "hook", options).answers()
     assert one["hash"] == two["hash"] and one["buckets"] > 3 and one["fallbacks"] == {}
 
 
@@ -101,7 +93,7 @@ def test_a_killed_rank_is_named(switch, job):
 
 
 def test_with_no_switch_named_ranks_of_a_host_share_memory():
-    one, two, three = answers(Processes(3, "hook", {"steps": 3}))
+    one, two, three = Processes(3, "hook", {"steps": 3}).answers()
     assert one["active"] and one["hash"] == two["hash"] == three["hash"]
     assert "shared by 3 ranks" in one["summary"] and "shared by 3 ranks" in three["summary"]
 
@@ -116,7 +108,7 @@ def test_a_killed_rank_of_the_host_is_named():
 
 def test_without_shared_memory_rank_0_starts_a_switch(monkeypatch):
     monkeypatch.setenv("FANIN_LOCAL", "0")
-    one, two, three = answers(Processes(3, "hook", {"steps": 3}))
+    one, two, three = Processes(3, "hook", {"steps": 3}).answers()
     assert one["active"] and one["hash"] == two["hash"] == three["hash"]
     assert "(inside rank 0)" in one["summary"] and "(inside rank 0)" in three["summary"]
 
@@ -142,12 +134,12 @@ def test_a_killed_rank_0_takes_its_switch_along_where_nobody_goes_on(monkeypatch
 
 def test_a_killed_switch_is_named(own_switch, job):
     options = {"switch": own_switch.address, "job": job, "pid": own_switch.process.pid}
-    for answer in answers(Processes(2, "switch_killed", options)):
+    for answer in Processes(2, "switch_killed", options).answers():
         assert answer["raised"] == "UnreachableError" and own_switch.address in answer["text"]
 
 
 def test_without_a_switch_where_it_is_not_required(job):
-    one, two = answers(Processes(2, "not_required", {"switch": "127.0.0.1:9", "job": job}))
+    one, two = Processes(2, "not_required", {"switch": "127.0.0.1:9", "job": job}).answers()
     for answer in (one, two):
         assert not answer["active"] and "127.0.0.1:9" in answer["reason"]
         assert "NOT active" in answer["summary"] and answer["buckets"] == 0
@@ -157,7 +149,7 @@ def test_without_a_switch_where_it_is_not_required(job):
 @pytest.mark.parametrize("required", [True, False])
 def test_all_ranks_come_to_the_same_end(switch, job, required):
     options = {"switch": switch, "job": job[:50], "required": required}
-    for answer in answers(Processes(2, "one_rank_cannot", options)):
+    for answer in Processes(2, "one_rank_cannot", options).answers():
         if required:
             assert answer["raised"] in ("UnreachableError", "JoinTimeoutError", "FaninError")
         else:

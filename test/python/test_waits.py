@@ -14,11 +14,7 @@ from fanin import _gathering, _membership
 
 def answers(size, name, arguments=None, environment=None, dead=()):
     """What each rank printed; all must have ended well but those that end themselves."""
-    processes = Processes(size, name, arguments or {}, environment, script="waits_ranks.py")
-    outcome = processes.wait()
-    for rank, (status, _, err) in enumerate(outcome):
-        assert status == 0 or rank in dead, err
-    return [answer for _, answer, _ in outcome]
+    return Processes(size, name, arguments or {}, environment, "waits_ranks.py").answers(dead)
 
 
 def minutes(count):

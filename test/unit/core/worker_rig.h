@@ -245,4 +245,15 @@ static inline struct fan_op rig_int_sum(const int32_t *in, int32_t *out, uint64_
 			       .out = out};
 }
 
+static inline struct fan_op rig_fixed_sum(const float *in, float *out, uint64_t count)
+{
+	return (struct fan_op){.op = FAN_SUM,
+			       .dtype = FAN_FLOAT32,
+			       .wire = FAN_FLOAT32,
+			       .mode = FAN_FIXED,
+			       .count = count,
+			       .in = in,
+			       .out = out};
+}
+
 #endif

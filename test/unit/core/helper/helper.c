@@ -15,12 +15,7 @@ static int open_helper(void **state)
 static void start(unsigned frags)
 {
 	uint64_t id;
-	const struct fan_op op = {.op = FAN_SUM,
-				  .dtype = FAN_INT32,
-				  .wire = FAN_INT32,
-				  .count = frags * 16,
-				  .in = in,
-				  .out = out};
+	const struct fan_op op = rig_int_sum(in, out, frags * 16);
 	assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_OK);
 }
 

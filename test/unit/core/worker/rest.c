@@ -104,13 +104,7 @@ static void rest__in_fixed_point(void **state)
 	enum { GROUP = 32 * 16, COUNT = 2 * GROUP }; /* 32 blocks of 16 elements in each group */
 	static float in[COUNT], out[COUNT];
 	rig_ready();
-	struct fan_op op = {.op = FAN_SUM,
-			    .dtype = FAN_FLOAT32,
-			    .wire = FAN_FLOAT32,
-			    .mode = FAN_FIXED,
-			    .count = COUNT,
-			    .in = in,
-			    .out = out};
+	struct fan_op op = rig_fixed_sum(in, out, COUNT);
 	uint64_t id = rig_start(&op);
 	struct fan_rest r = {.block = 0};
 	expect_rest(id, &r, 0, COUNT);

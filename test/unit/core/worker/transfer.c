@@ -321,13 +321,7 @@ static void transfer__fixed_mode(void **state)
 	for (unsigned i = 0; i < 20; i++)
 		in[i] = (float)i - 8;
 	rig_ready();
-	struct fan_op op = {.op = FAN_SUM,
-			    .dtype = FAN_FLOAT32,
-			    .wire = FAN_FLOAT32,
-			    .mode = FAN_FIXED,
-			    .count = 20,
-			    .in = in,
-			    .out = out};
+	struct fan_op op = rig_fixed_sum(in, out, 20);
 	uint64_t id = rig_start(&op);
 	assert_int_equal(rig_tick(), 1); /* exponents alone, until they are agreed */
 	assert_int_equal(rig.got[0].dtype, FAN_EXP16);
@@ -369,13 +363,7 @@ static void transfer__groups_are_bounded(void **state)
 	assert_int_equal(rig_welcome(rig.cfg.nonce, 4096), FAN_CTL);
 	rig_tick();
 	rig_state(FAN_JOB_READY, 0, 0);
-	struct fan_op op = {.op = FAN_SUM,
-			    .dtype = FAN_FLOAT32,
-			    .wire = FAN_FLOAT32,
-			    .mode = FAN_FIXED,
-			    .count = COUNT,
-			    .in = in,
-			    .out = out};
+	struct fan_op op = rig_fixed_sum(in, out, COUNT);
 	rig_start(&op);
 	unsigned groups = 0;
 	for (unsigned n; (n = rig_tick()) > 0;) { /* answer exponents, never elements */
@@ -416,13 +404,7 @@ static void transfer__exponents_are_clamped(void **state)
 	(void)state;
 	float in[16] = {1}, out[16];
 	rig_ready();
-	struct fan_op op = {.op = FAN_SUM,
-			    .dtype = FAN_FLOAT32,
-			    .wire = FAN_FLOAT32,
-			    .mode = FAN_FIXED,
-			    .count = 16,
-			    .in = in,
-			    .out = out};
+	struct fan_op op = rig_fixed_sum(in, out, 16);
 	rig_start(&op);
 	rig_tick();
 	const int16_t huge = INT16_MAX;
