@@ -22,7 +22,7 @@
 /* Where the generator is, from the folder of the program. */
 static const char *const places[] = {"page/__main__.py", "../libexec/fanin/page/__main__.py", NULL};
 
-/* The exit status of the child; ENDED: a signal, or our patience, has ended it. */
+/* The exit status of the child; ENDED: a signal, or the end of WAIT_MS, has ended it. */
 static int wait_for(pid_t child)
 {
 	const struct timespec look = {0, LOOK_MS * 1000000L};

@@ -2,7 +2,8 @@
 /* controller_apart.c - plans are made in a child, so that lines do not wait for them.
  *
  * fork() gives it the controller as it is at this moment; it writes its answer to a pipe.  It
- * closes all else that it has of ours, else what we close would stay open. */
+ * closes all other descriptors, which would stay open there after the controller has closed them.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

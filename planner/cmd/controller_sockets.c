@@ -212,7 +212,7 @@ static unsigned find_place(struct controller_sockets *s, const fan_peer *from)
 	return oldest;
 }
 
-/* `events`: EPOLLIN, or 0 to leave whoever calls waiting. */
+/* `events`: EPOLLIN, or 0 to leave connections in the kernel's queue. */
 static void accept_by(const struct controller_sockets *s, short events)
 {
 	(void)watch(s, EPOLL_CTL_MOD, s->listen_fd, LISTENER, events);
@@ -220,7 +220,8 @@ static void accept_by(const struct controller_sockets *s, short events)
 		(void)watch(s, EPOLL_CTL_MOD, s->unix_fd, UNIX, events);
 }
 
-/* No descriptor is left: one that is of no use yet goes, or whoever calls waits. */
+/* No descriptor is left: close a connection that has not said who it is, or stop accepting for a
+ * while. */
 static void run_short(struct controller_sockets *s)
 {
 	unsigned count, oldest = oldest_nameless(s, NULL, &count);
@@ -289,7 +290,7 @@ static void hear_peer(struct controller_sockets *s, unsigned i, short revents)
 		p->lines.in_max = FAN_LINE_IN_MAX;
 }
 
-/* Close what is of no use. */
+/* Close connections that are broken or to be closed. */
 static void sweep(struct controller_sockets *s)
 {
 	for (unsigned i = 0; i < FAN_CTL_CONNS_MAX; i++) {

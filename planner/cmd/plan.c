@@ -24,7 +24,7 @@
 #define TEXT_BYTES     512
 #define ALGORITHMS_MAX 16
 #define BEST	       7     /* in the list below */
-#define LINES_MAX      10000 /* assignments: larger plans are not for people, and half as large so */
+#define LINES_MAX      10000 /* assignments: JSON of larger plans is not indented */
 #define EXIT_FAILED    1
 #define EXIT_BAD       2
 
@@ -155,7 +155,7 @@ static double seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Nobody is to plan with a rate that cannot be had. */
+/* Can the plan be installed?  If not, r->refused says why. */
 static void try_install(const struct fan_topo *t, struct plan_result *r)
 {
 	const struct fan_install_options o = {.first = 1};

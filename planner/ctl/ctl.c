@@ -22,7 +22,7 @@ static unsigned bytes_behind(unsigned char lead)
 	return lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
 }
 
-/* One line of UTF-8 that a terminal shows and obeys not: in it is what strangers have written, and
+/* Make the text a line of UTF-8 without control characters: strangers have written parts of it, and
  * it may have been cut. */
 static void make_plain(char *text)
 {
@@ -33,7 +33,7 @@ static void make_plain(char *text)
 			n++;
 		const bool controls = *at < ' ' || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0);
 		if (n < more || controls)
-			*at = '?'; /* and what is left of it stands alone */
+			*at = '?'; /* the bytes that follow are looked at one by one */
 		else
 			at += more;
 	}

@@ -3,11 +3,11 @@
  * jobs run.
  *
  * A drained daemon lives, and plans do without it: jobs move off it packet by packet, as nothing is
- * lost.  It stays drained, whoever restarts, until people want it back.
+ * lost.  It stays drained over restarts of daemon and controller, until it is undrained.
  *
- * Who comes, or is wanted again, is offered to running jobs, which move for better paths as they do
- * when load changes: after a while without a break, the longer the more often it went of late, so
- * that one that flaps moves nobody each time. */
+ * A daemon that comes, or is undrained, is offered to running jobs, which move for better paths as
+ * they do when load changes: after a while without a break, the longer the more often it went of
+ * late, so that one that flaps moves nobody each time. */
 #include <string.h>
 
 #include "ctl_priv.h"

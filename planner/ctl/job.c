@@ -101,7 +101,7 @@ static bool holds(const struct fan_ctl *c, const struct ctl_job *j, uint32_t ran
 	return r->absent_ns && c->now_ns - r->absent_ns < FAN_CTL_ABSENT_MS * CTL_MS;
 }
 
-/* All who go by the part's earlier routes have left them: they may go. */
+/* Remove the part's earlier routes once no rank uses them. */
 static void remove_old(struct fan_ctl *c, uint32_t job, uint32_t part)
 {
 	assert(job < c->jobs && part < c->job[job].parts);
@@ -246,7 +246,7 @@ static bool knows_restored(struct fan_ctl *c, uint32_t job, uint32_t rank, const
 	return true;
 }
 
-/* It goes by routes of an earlier controller, which must stay while it does. */
+/* The rank uses routes of an earlier controller: keep them. */
 static void keep_strays(struct fan_ctl *c, const char *name, uint32_t rank)
 {
 	for (uint32_t i = 0; i < c->nodes; i++)
@@ -255,7 +255,7 @@ static void keep_strays(struct fan_ctl *c, const char *name, uint32_t rank)
 		 rank);
 }
 
-/* Of those that it has been told of, it goes by the present ones from now on. */
+/* The rank has its parts: move it to those of their routes that it does not use yet. */
 static void rejoin(struct fan_ctl *c, struct ctl_job *j, uint32_t rank)
 {
 	assert(rank < j->ranks);

@@ -53,7 +53,7 @@ uint32_t ctl_link_between(const struct fan_ctl *c, const char *a, const char *b)
 
 static void age_list(struct ctl_node *n)
 {
-	n->list = 0; /* what it says is not about how it is now, until it has another */
+	n->list = 0; /* its reports do not count until it has another */
 	n->list_is_old = true;
 }
 
@@ -139,7 +139,7 @@ static bool names(const json_t *list, const char *name)
 	return false;
 }
 
-/* What it says of an earlier list is of a world that was. */
+/* Reports on an earlier list of neighbours do not count. */
 void ctl_link_health(struct fan_ctl *c, uint32_t node, const json_t *health)
 {
 	assert(node < c->nodes);

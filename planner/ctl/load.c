@@ -6,8 +6,8 @@
  * at once each time.
  *
  * Of what ends measure, more counts once it has lasted, and less later, the later the more often it
- * rose: whoever plans each time that others begin or stop moves jobs for nothing, and others that
- * give way to a job are there still. */
+ * rose: to plan each time that others begin or stop would move jobs for nothing, and traffic that
+ * gives way to a job is still there. */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>

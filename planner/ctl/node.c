@@ -13,7 +13,8 @@ static void enter(struct fan_ctl *c, struct ctl_node *n, enum ctl_node_state sta
 	n->since_ns = c->now_ns;
 }
 
-/* It is of no use now.  Jobs with an aggregator there are lost. */
+/* The node is lost: forget its routes and plan without it; jobs with an aggregator there begin
+ * again. */
 static void is_gone(struct fan_ctl *c, uint32_t node, const char *cause)
 {
 	assert(node < c->nodes);
@@ -112,7 +113,7 @@ static bool may_be(struct fan_ctl *c, uint32_t conn, const struct hello *h, uint
 	return true;
 }
 
-/* Has it come back as what it was? */
+/* Is it the same process, at the same address? */
 static bool is_same(const struct ctl_node *n, const struct hello *h)
 {
 	return n->started == (int64_t)h->started && strcmp(n->listen, h->listen) == 0 &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c - from what is there to routes.
  *
- * Who plans reads the controller and gives an answer, as JSON; who takes the answer changes it:
+ * Planning reads the controller and returns an answer as JSON; taking the answer changes it:
  *
  *     {"jobs": [NAME], "trees", "assignments", "left": [{"job", "why"}]}
  *

@@ -51,7 +51,7 @@ static bool read_numbers(struct ctl_job *j, const json_t *routes)
 	return true;
 }
 
-/* Its ranks get a while to come back. */
+/* Its ranks have FAN_CTL_ABSENT_MS to reconnect. */
 static void restore(struct fan_ctl *c, struct ctl_job *j, const json_t *from)
 {
 	j->life = (uint32_t)json_integer_value(json_object_get(from, "life"));

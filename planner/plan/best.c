@@ -223,7 +223,7 @@ static void draw(struct best *b, uint32_t n, uint32_t number)
 				number == 1 && 2 * n < b->c.sums ? 2 * n : b->c.sums);
 }
 
-/* Everybody on `n` switches.  Each server has its own part of the draw. */
+/* All workers on `n` switches; other ones of the draw for each server. */
 static int consolidate(struct best *b, uint32_t n, uint32_t number)
 {
 	struct fan_plan p;
@@ -302,7 +302,7 @@ static void shake(struct best *b, struct fan_tree *tree)
 	fan_tree_prune(tree);
 }
 
-/* Out of the hole that local search ends in: change something at random, and search again. */
+/* Leave the local optimum: change something at random, and search again. */
 static int shake_and_search(struct best *b)
 {
 	double work = (double)b->flows * (b->c.sums + 1) * b->o->paths;
@@ -392,8 +392,8 @@ static void free_some(struct best *b, struct fan_plan *p)
 	}
 }
 
-/* The best so far, after a time that gained nothing without some of its trees, and trees that are
- * cheap beside these; then as few as may be.  Once more would change nothing. */
+/* Grow trees that are cheap beside those of the best plan, and thin them out.  `frees`: take some
+ * of its trees away first, since growing from the same plan again would change nothing. */
 static int once_more(struct best *b, double bound, bool frees)
 {
 	struct fan_plan p;
@@ -409,7 +409,7 @@ static int once_more(struct best *b, double bound, bool frees)
 	return err;
 }
 
-/* As many trees as the prices ask for, and then fewer; and some more beside the best so far. */
+/* As many trees as the prices ask for, thinned out; then more beside those of the best plan. */
 static int many_trees(struct best *b, double bound)
 {
 	struct fan_plan p;
@@ -436,7 +436,7 @@ static int many_trees(struct best *b, double bound)
 	return err == FAN_E_STALLED || err == FAN_E_INVALID ? FAN_OK : err; /* then without */
 }
 
-/* At last, where there is something to gain, and it is over soon. */
+/* With bounds under which `exact` ends soon. */
 static int end_with_exact(struct best *b)
 {
 	struct fan_plan_options o = *b->o;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fit.h - what can be installed: the plans among which every algorithm chooses.
  *
- * A plan that nobody can install is no plan.  A shard has room for so many members, a job for so
- * many parts, and a switch for so many routes; that bounds the trees of a job on each server.  A
- * switch knows each worker of each tree that passes it, as the server does, and all trees may pass
- * one: so the members of all trees count.  And within a tree no links may follow each other in a
- * circle, whichever ranks they are for (adr 11), no path may be longer than 24 switches, and no
- * switch may need more than 64 entries.  Whoever makes a tree lets it be fitted before it is
- * judged. */
+ * A shard has room for so many members, a job for so many parts, and a switch for so many routes;
+ * that bounds the trees of a job on each server.  A switch knows each worker of each tree that
+ * passes it, as the server does, and all trees may pass one: so the members of all trees count. And
+ * within a tree no links may follow each other in a circle, whichever ranks they are for (adr 11),
+ * no path may be longer than 24 switches, and no switch may need more than 64 entries.  Algorithms
+ * fit each tree before they judge it. */
 #ifndef FAN_PLAN_FIT_H
 #define FAN_PLAN_FIT_H
 

@@ -54,8 +54,8 @@ int fan_round_all(struct fan_plan *p, const struct fan_relax *r, const double *s
 /* Local search on whole flows: one worker or one sum at a time to where it
  * loads the fullest resources least.
  *
- * What is made small is the sum over all resources of load / capacity to a high power: the
- * fullest counts most, and still there is a slope where the fullest cannot be helped.  Results
+ * It minimises the sum over all resources of load / capacity to a high power: the fullest counts
+ * most, and where it cannot be relieved others still give a slope.  Results
  * count where the topology's `results` says so. */
 
 enum fan_moves {

@@ -242,8 +242,7 @@ static int grow_ways(struct reader *r)
 	return FAN_OK;
 }
 
-/* The link of these two nodes: the one that is there already, for cables side by side are one
- * link, or a new one. */
+/* The link of these two nodes, made when it is first needed: parallel cables are one link. */
 static int link_between(struct reader *r, uint32_t a, uint32_t b, uint32_t *at)
 {
 	char ends[2 * (FAN_TOPO_NAME_MAX + 2)];
@@ -264,8 +263,8 @@ static int link_between(struct reader *r, uint32_t a, uint32_t b, uint32_t *at)
 	return err;
 }
 
-/* Add a cable.  One that is directed adds to its direction alone: two of them that are opposite
- * are one link, with the lower of their rates, and one alone is a link all the same. */
+/* Add a cable to its link.  A directed one counts in its direction only: two that are opposite make
+ * a link with the lower of their rates, and a single one makes a link, too. */
 static int add_cable(struct reader *r, uint32_t at, uint32_t from, bool directed,
 		     const struct fan_link *cable)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ring.h - models of all-reduces by the workers themselves, to compare with.
  *
- * By ring,
- * n workers each pass a tensor's n parts on to the next one, 2(n - 1) times: a part is summed on
- * its first round and handed out on its second.  Packets are passed on as they come.  The models
- * are kind: nothing is lost, nothing is acknowledged, and adding takes no time.  Buckets are
- * reduced one after the other.
+ * By ring, n workers each pass a tensor's n parts on to the next one, 2(n - 1) times: a part is
+ * summed on its first round and distributed on its second.  Packets are passed on as they come.
+ * Nothing is lost or acknowledged, and adding takes no time.  Buckets are reduced one after the
+ * other.
  *
  * Along a binary tree, rank r's parent is (r - 1) / 2: a packet goes up when those of both children
  * have come, and its sum down from rank 0, while others are still on their way up.
