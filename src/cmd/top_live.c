@@ -29,10 +29,10 @@ struct row {
 	/* ready, with the same oldest fragments as last time, or without a result for STANDS_MS */
 	bool stands;
 	unsigned state, shards, ranks;
+	uint32_t age_ms; /* the most that a shard tells */
 	uint64_t open, results, replays, held, collisions, completions;
 	uint64_t oldest;	      /* the sum over shards that tell it; 0: none does */
 	uint64_t oldest_ns;	      /* since when that is so, as seen here */
-	uint32_t age_ms;	      /* the most that a shard tells */
 	double rate, again, collided; /* a second */
 	uint64_t missing[FAN_RANK_WORDS];
 };

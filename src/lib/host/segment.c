@@ -494,6 +494,7 @@ static bool wants_result(const struct fan_host_board *l, const struct slice *p)
 static void copy_shares(const struct fan_host_board *l, uint64_t chunk, const struct slice *p)
 {
 	const unsigned bytes = fan_dtype_bytes(p->op->dtype);
+	assert(bytes > 0);
 	const bool large = p->op->count >= FAN_COPY_LARGE / bytes;
 	uint8_t *to = (uint8_t *)p->op->out + p->from * bytes;
 	for (unsigned i = 0; i < l->s->columns; i++) {
