@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lp.h - a linear program, column by column, solved by CLP, or by CBC where some columns are whole
- * numbers.  Always a maximum. */
+/* lp.h - a linear program, column by column, and the solvers that know what to do with it:
+ * CLP, CBC where some columns are whole numbers, or HiGHS for both.  Always a maximum. */
 #ifndef FAN_PLAN_LP_H
 #define FAN_PLAN_LP_H
 
@@ -17,7 +17,8 @@ struct fan_lp {
 	double *value;
 	int err; /* of any call since init; all do nothing after it */
 
-	void *warm; /* CLP's model, kept by fan_lp_solve_warm */
+	const struct fan_lp_solver *solver;
+	void *warm; /* its model, kept by fan_lp_solve_warm */
 	int warm_cols, warm_rows;
 
 	/* Filled by a solver */
@@ -26,6 +27,10 @@ struct fan_lp {
 	double *x;     /* by column */
 	double *price; /* by row: what one more on the right side is worth; not of whole numbers */
 };
+
+/* Solve all programs that are begun from now on by "clp", as without this, or by "highs".
+ * FAN_E_INVALID: this planner was built without it. */
+int fan_lp_use(const char *name);
 
 void fan_lp_init(struct fan_lp *lp);
 void fan_lp_free(struct fan_lp *lp);
@@ -59,8 +64,5 @@ struct fan_lp_rows {
 	double *value;
 };
 int fan_lp_rows_warm(struct fan_lp *lp, const struct fan_lp_rows *rows);
-
-/* Free lp->warm; fan_lp_free calls it. */
-void fan_lp_drop(struct fan_lp *lp);
 
 #endif

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/err.h"
-#include "lp.h"
+#include "lp_solver.h"
 #include "sizes.h"
 
 #define MAXIMISE     (-1.0)
@@ -40,21 +40,9 @@ static int take(struct fan_lp *lp, Clp_Simplex *m)
 	return FAN_OK;
 }
 
-/* For what is found.  FAN_E_NOMEM, also in `lp->err`. */
-static int make_room(struct fan_lp *lp)
+static int solve(struct fan_lp *lp)
 {
-	free(lp->x);
-	free(lp->price);
-	lp->x = calloc((size_t)lp->cols + 1, sizeof *lp->x);
-	lp->price = calloc((size_t)lp->rows + 1, sizeof *lp->price);
-	if (!lp->x || !lp->price)
-		lp->err = FAN_E_NOMEM;
-	return lp->err;
-}
-
-int fan_lp_solve(struct fan_lp *lp)
-{
-	Clp_Simplex *m = lp->err || make_room(lp) ? NULL : load(lp);
+	Clp_Simplex *m = lp->err || fan_lp_make_room(lp) ? NULL : load(lp);
 
 	if (!m)
 		return lp->err ? lp->err : FAN_E_NOMEM;
@@ -95,9 +83,9 @@ static int update(struct fan_lp *lp)
 	return FAN_OK;
 }
 
-int fan_lp_solve_warm(struct fan_lp *lp, uint64_t *steps)
+static int solve_warm(struct fan_lp *lp, uint64_t *steps)
 {
-	int err = lp->err ? lp->err : make_room(lp);
+	int err = lp->err ? lp->err : fan_lp_make_room(lp);
 
 	if (err)
 		return err;
@@ -121,7 +109,7 @@ int fan_lp_solve_warm(struct fan_lp *lp, uint64_t *steps)
 	return take(lp, lp->warm);
 }
 
-int fan_lp_rows_warm(struct fan_lp *lp, const struct fan_lp_rows *rows)
+static int rows_warm(struct fan_lp *lp, const struct fan_lp_rows *rows)
 {
 	int first = lp->rows - rows->count;
 
@@ -131,9 +119,9 @@ int fan_lp_rows_warm(struct fan_lp *lp, const struct fan_lp_rows *rows)
 	return lp->err;
 }
 
-int fan_lp_solve_whole(struct fan_lp *lp, uint32_t node_limit)
+static int solve_whole(struct fan_lp *lp, uint32_t node_limit)
 {
-	Cbc_Model *m = lp->err || make_room(lp) ? NULL : Cbc_newModel();
+	Cbc_Model *m = lp->err || fan_lp_make_room(lp) ? NULL : Cbc_newModel();
 	char nodes[NUMBER_BYTES];
 
 	if (!m)
@@ -162,8 +150,16 @@ int fan_lp_solve_whole(struct fan_lp *lp, uint32_t node_limit)
 	return err;
 }
 
-void fan_lp_drop(struct fan_lp *lp)
+static void drop(void *warm)
 {
-	if (lp->warm)
-		Clp_deleteModel(lp->warm);
+	Clp_deleteModel(warm);
 }
+
+const struct fan_lp_solver fan_lp_clp = {
+	.name = "clp",
+	.solve = solve,
+	.solve_whole = solve_whole,
+	.solve_warm = solve_warm,
+	.rows_warm = rows_warm,
+	.drop = drop,
+};
