@@ -153,7 +153,7 @@ static bool make_job(struct bed *b, const struct setting *set, bool verify)
 static bool is_over(const struct bed *b)
 {
 	for (uint16_t r = 0; r < b->job.ranks; r++)
-		if (!fan_trainer_over(&b->trainer[r]))
+		if (!b->trainer[r].left)
 			return false;
 	return true;
 }

@@ -65,7 +65,7 @@ struct fan_body_shelf {
 
 struct fan_body_pool {
 	uint32_t bytes; /* of one body's datagram, at most */
-	uint32_t used;
+	uint32_t used, used_max;
 	struct fan_body_shelf whole, small;
 };
 
@@ -87,7 +87,8 @@ static inline struct fan_sim_body *fan_body_take(struct fan_body_pool *p, struct
 	b->small = s == &p->small;
 	for (uint32_t i = 0; s->free && p->used >= FAN_BODIES_NEAR && i < s->stride; i += 64)
 		__builtin_prefetch((const char *)s->free + i, 1); /* the next one */
-	p->used++;
+	if (++p->used > p->used_max)
+		p->used_max = p->used;
 	return b;
 }
 
