@@ -28,13 +28,13 @@ def row(name, cells):
 def readme():
     found = figures("bench/results/fast.json")
     row_of = "%s, MTU 1500, nothing named: Gloo's %s by fanin's"
-    at, without = "4 x 1, 64 MiB, 1 Gb/s", "8 x 1, 16 MiB, no shaper"
-    yield "%.1f times Gloo's" % (1 / found[row_of % (at, "processor time") + ", ranks"])
-    yield "eight hosts take %.2f of Gloo's time and %.2f of its processor time" % (
-        1 / found[row_of % (without, "time")], 1 / found[row_of % (without, "processor time") + ", ranks"])  # fmt: skip
-    yield "four hosts of four ranks %.2f of its time" % (
-        1 / found[row_of % ("4 x 4, 16 MiB, no shaper", "time")]
-    )
+
+    def times(hosts_and_ranks):
+        return 1 / found[row_of % (hosts_and_ranks + ", 16 MiB, no shaper", "time")]
+
+    yield "%.1f times Gloo's" % (1 / found[row_of % ("4 x 1, 64 MiB, 1 Gb/s", "processor time") + ", ranks"])  # fmt: skip
+    yield "two hosts of two ranks take %.2f of Gloo's time" % times("2 x 2")
+    yield "eight hosts %.2f and four of four %.2f" % (times("8 x 1"), times("4 x 4"))
     yield "a sealed job's four ranks %.2f" % (
         1 / found["4 x 1, 16 MiB, no shaper, MTU 1500, nothing named, sealed: Gloo's time by fanin's"])  # fmt: skip
 
