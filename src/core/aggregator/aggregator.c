@@ -192,7 +192,6 @@ static void note_result(const struct fan_aggregator *ag, struct fan_job *j, fan_
 	j->work.operations++;
 }
 
-/* Send the result of `round` to all members. */
 /* The result goes to all; of a reduce, the payload to the root alone. */
 static void send_result(struct fan_aggregator *ag, struct fan_job *j, struct fan_round *round,
 			struct fan_out *out)

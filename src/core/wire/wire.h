@@ -219,9 +219,10 @@ static inline unsigned fan_dtype_acc_bytes(unsigned dtype)
 /* Bytes of `count` elements of `dtype`, which is less than FAN_DTYPE_COUNT, on the wire. */
 static inline size_t fan_wire_bytes(unsigned dtype, size_t count)
 {
-	size_t exponents = (count + FAN_BLOCK8_ELEMENTS - 1) / FAN_BLOCK8_ELEMENTS;
-	return count * fan_dtype_digit(FAN_DTYPE_DIGITS, dtype) +
-	       (dtype == FAN_BLOCK8 ? exponents : 0);
+	const size_t bytes = count * fan_dtype_digit(FAN_DTYPE_DIGITS, dtype);
+	if (__builtin_expect(dtype != FAN_BLOCK8, 1))
+		return bytes;
+	return bytes + (count + FAN_BLOCK8_ELEMENTS - 1) / FAN_BLOCK8_ELEMENTS;
 }
 
 /* Decode one datagram of `len` bytes at `p` into `*f`.  `p` needs no alignment and
