@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lab.c - `fanin lab`: plans at work on an emulated network.
  *
- * The work is done by a Python program, since Mininet is a library of Python: lab.py beside
- * the installed program's libexec, or in the build folder.  Here it is found and executed. */
+ * Mininet is a library of Python, so a Python program does the work: lab.py in the build folder, or
+ * in the libexec folder of an installed program.  This file finds and executes it. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -12,10 +12,10 @@
 
 #include "cmd/cmd.h"
 
-#define PYTHON	 "/usr/bin/python3" /* Debian's, for which its package mininet is */
+#define PYTHON	 "/usr/bin/python3" /* Debian's, for which its package mininet is built */
 #define ARGS_MAX 64
 
-/* Where lab.py is, from the folder of the program. */
+/* Where lab.py is, relative to the program's folder. */
 static const char *const places[] = {"simulator/lab/lab.py", "../libexec/fanin/lab/lab.py", NULL};
 
 static int wants_root(int argc, char **argv)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim.c - `fanin sim`: flags, and what is written. */
+/* sim.c - `fanin sim`: its flags and its output. */
 #include "sim.h"
 
 #include <errno.h>
@@ -78,7 +78,7 @@ static const struct args_command command = {
 	.count = sizeof options / sizeof options[0],
 };
 
-/* "key=a,b,c", cut up where it lies. */
+/* Add "key=a,b,c", which is cut up in place. */
 static void add_sweep(struct sim_args *a, char *text)
 {
 	char *value = strchr(text, '='), *save = NULL;
@@ -104,7 +104,7 @@ static void check_seed(const char *text)
 			   text);
 }
 
-/* "FILE:NODE", cut up where it lies: the node, or NULL. */
+/* Cut "FILE:NODE" in place.  Returns the node, or NULL. */
 static const char *cut_node(char *text)
 {
 	char *colon = strrchr(text, ':');
@@ -121,10 +121,10 @@ static const char *given(const char *text)
 	return *text ? text : NULL;
 }
 
-/* The flags, checked.  Texts stay where they are. */
+/* Read and check the flags.  Their texts stay in place. */
 static struct sim_args read_args(int argc, char **argv)
 {
-	static struct flags f; /* what may be repeated is never freed */
+	static struct flags f; /* static, as the lists of repeated flags are never freed */
 	f = (struct flags){.jobs = 1};
 	args_parse(&command, &f, argc, argv);
 	const char *pcap_node = cut_node(f.pcap);
@@ -190,8 +190,7 @@ static bool is_xml(const char *file)
 	return c == '<';
 }
 
-/* A scenario; or a network, as fanin plan takes it, for which there is one job of all its workers.
- */
+/* Load a scenario, or a network that fanin plan takes; that gets one job of all its workers. */
 static json_t *load_scenario(const char *file, char *why)
 {
 	const char *slash = strrchr(file, '/'), *from = slash ? slash + 1 : file;
@@ -234,7 +233,8 @@ static void print_jobs(const json_t *run)
 	}
 }
 
-/* A row for each group of runs that differ in their seed alone; its mean by the first one's. */
+/* Print a row for each group of runs that differ only in their seed; means relative to the
+ * first. */
 static void print_sweep(const json_t *root)
 {
 	size_t count = 0;
@@ -290,7 +290,6 @@ static int print_calibrated(const char *file)
 	return cmd_write_json("sim", "-", scenario, JSON) ? FAILED : 0;
 }
 
-/* Did some job of some run fail? */
 static bool any_failed(const json_t *result)
 {
 	size_t i;

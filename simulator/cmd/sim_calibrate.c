@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim_calibrate.c - a scenario from a trace of real ranks, as FANIN_TRACE writes it.
+/* sim_calibrate.c - makes a scenario from a trace of real ranks, as FANIN_TRACE writes it.
  *
- * An all-reduce of the network alone is as long as its last rank's.  Its time rises with its bytes
- * by what the slowest of link and host takes for one, and begins with a round trip.  An iteration
- * is the shortest series of all-reduces that comes again and again; what of it no all-reduce
+ * An all-reduce occupies the network for as long as it takes on the rank that waits least.  This
+ * time begins with a round trip and rises with the bytes, by the time per byte of the slowest link
+ * or host.  An iteration is the shortest repeating series of all-reduces; what of it no all-reduce
  * takes is computing. */
 #include <math.h>
 #include <stdio.h>
@@ -14,24 +14,24 @@
 #include "sim.h"
 
 #define OPS_MAX	      65536
-#define BYTES_LEAST   4096.0 /* smaller ones say nothing of rates */
+#define BYTES_LEAST   4096.0 /* smaller operations say nothing about rates */
 #define PAYLOAD	      1408.0
 #define OVERHEAD      66.0
-#define DELAY_US      15.0 /* of a link, where all have one size: a veth's */
+#define DELAY_US      15.0 /* of a link, if all operations have one size: that of a veth */
 #define DELAY_US_MOST 1e6
 #define RANKS_MIN     2u
 
-/* All-reduce number k of each rank that has begun as many. */
+/* All-reduce number k, of all ranks that have begun it. */
 struct op {
-	double bytes, begin_us, end_us; /* of the first rank */
-	double took_us;			/* of the rank that waited least */
+	double bytes, begin_us, end_us; /* on the first rank */
+	double took_us;			/* on the rank that waited least */
 };
 
 struct calibration {
 	struct op *op;
 	unsigned count, ranks, period; /* ranks are processes of the trace */
 	double us_byte, fixed_us;
-	double iteration_us, computing_us, bytes; /* of an iteration */
+	double iteration_us, computing_us, bytes; /* per iteration */
 };
 
 static int by_number(const void *a, const void *b)
@@ -60,7 +60,7 @@ static bool is_begin(const json_t *e)
 	       bytes >= BYTES_LEAST;
 }
 
-/* When what `begin` began ended; NAN: the trace does not say. */
+/* When the operation ended that `begin` starts; NAN: the trace does not say. */
 static double end_of(const json_t *events, size_t at, const json_t *begin)
 {
 	const char *id = json_string_value(json_object_get(begin, "id"));
@@ -76,7 +76,7 @@ static double end_of(const json_t *events, size_t at, const json_t *begin)
 	return NAN;
 }
 
-/* One more all-reduce of process `pid`, its k-th. */
+/* Add one more all-reduce, the k-th of the process of `e`. */
 static void add(struct calibration *c, unsigned k, const json_t *e, double end_us)
 {
 	double begin_us = number(e, "ts"), bytes = number(json_object_get(e, "args"), "bytes");
@@ -89,10 +89,10 @@ static void add(struct calibration *c, unsigned k, const json_t *e, double end_u
 	}
 }
 
-/* False: out of memory. */
+/* Read the all-reduces of a trace.  False: out of memory. */
 static bool read_ops(struct calibration *c, const json_t *events)
 {
-	json_t *begun = json_object(); /* by process: how many it has */
+	json_t *begun = json_object(); /* by process: all-reduces that it has */
 	bool ok = begun != NULL;
 	for (size_t i = 0; ok && i < json_array_size(events); i++) {
 		const json_t *e = json_array_get(events, i);
@@ -112,7 +112,7 @@ static bool read_ops(struct calibration *c, const json_t *events)
 	return ok;
 }
 
-/* Median of those of `bytes`. */
+/* The median time of all-reduces of `bytes`. */
 static double typical_us(const struct calibration *c, double bytes, double *scratch)
 {
 	unsigned n = 0;
@@ -122,7 +122,7 @@ static double typical_us(const struct calibration *c, double bytes, double *scra
 	return median(scratch, n);
 }
 
-/* What a byte takes, and what none does. */
+/* Fit the time for each byte and the fixed time. */
 static void fit(struct calibration *c, double *scratch)
 {
 	double low = c->op[0].bytes, high = low;
@@ -139,7 +139,7 @@ static void fit(struct calibration *c, double *scratch)
 	c->us_byte = fmax(high_us - c->fixed_us, 1e-3) / high;
 }
 
-/* The series that comes again: else all-reduces of the largest size, one by one. */
+/* Find the series that repeats; if none does, take those of the largest size one by one. */
 static void find_period(struct calibration *c)
 {
 	double most = 0;
@@ -160,7 +160,7 @@ static void find_period(struct calibration *c)
 	c->period = 1;
 }
 
-/* Times of the iterations that are followed by another one. */
+/* Measure the iterations that another one follows.  False: there is none. */
 static bool measure(struct calibration *c, double *scratch)
 {
 	unsigned n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim_sweep.c - one run for each combination of values, several at a time. */
+/* sim_sweep.c - runs each combination of values, several at a time. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,15 +14,15 @@
 #include "sim/experiment.h"
 #include "sim/trace.h"
 
-#define TELL_NS 500000000 /* between two lines of progress */
+#define TELL_NS 500000000 /* nanoseconds between two lines of progress */
 
-/* One combination. */
+/* One combination of values. */
 struct point {
-	unsigned variant;		/* its number, if there are any */
-	unsigned which[SIM_SWEEPS_MAX]; /* value of each key */
+	unsigned variant;		/* its number, if there are variants */
+	unsigned which[SIM_SWEEPS_MAX]; /* for each key, the number of its value */
 	struct fan_scenario scenario;
 	bool read;
-	uint32_t pcap_node; /* FAN_SIM_NONE: all */
+	uint32_t pcap_node; /* FAN_SIM_NONE: all nodes */
 	json_t *result;
 	char why[SIM_WHY_BYTES];
 };
@@ -33,7 +33,7 @@ struct sweep {
 	struct point *point;
 	unsigned points;
 	atomic_uint next, done;
-	atomic_ullong told_ns; /* wall time of the last line of progress */
+	atomic_ullong told_ns; /* wall-clock time of the last line of progress */
 	uint64_t start_ns;
 };
 
@@ -44,7 +44,6 @@ static uint64_t wall_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* "key=value" applied to `root`. */
 static int set_one(json_t *root, const char *key, const char *value, const char *file, char *why)
 {
 	char text[SIM_WHY_BYTES / 2];
@@ -106,7 +105,7 @@ static bool tell(void *arg, uint64_t now_ns, uint64_t done, uint64_t all)
 		return true;
 	bool terminal = isatty(STDERR_FILENO);
 	if (!terminal && wall < told_ns + 20ull * TELL_NS && told_ns != w->start_ns)
-		atomic_store(&w->told_ns, told_ns); /* in a log a line every ten seconds will do */
+		atomic_store(&w->told_ns, told_ns); /* in a log, every ten seconds will do */
 	else if (w->points > 1)
 		fprintf(stderr, "%s%u of %u runs%s", terminal ? "\r\033[K" : "", w->done, w->points,
 			terminal ? "" : "\n");
@@ -117,7 +116,7 @@ static bool tell(void *arg, uint64_t now_ns, uint64_t done, uint64_t all)
 	return true;
 }
 
-/* What a run writes besides its result; NULL: nothing. */
+/* Files that a run writes besides its result; NULL: not this one. */
 struct outputs {
 	FILE *lines, *pcap, *chrome, *beside;
 };
@@ -139,7 +138,7 @@ static bool open_outputs(struct outputs *o, const struct sim_args *a, char *why)
 	return true;
 }
 
-/* False: some of what was written is lost, and `why` says why. */
+/* Close the files.  False: some of the output is lost, and `why` says why. */
 static bool close_outputs(struct outputs *o, const struct sim_args *a, char *why)
 {
 	const char *name[] = {a->trace, a->pcap, a->chrome_trace};
@@ -153,7 +152,7 @@ static bool close_outputs(struct outputs *o, const struct sim_args *a, char *why
 	return whole;
 }
 
-/* The capture has reached its bound. */
+/* Report that the capture has reached its bound. */
 static void tell_missed(const struct sim_args *a, const struct fan_trace *t)
 {
 	fprintf(stderr,
@@ -242,7 +241,7 @@ static void run_all(struct sweep *w)
 		fputs("\r\033[K", stderr);
 }
 
-/* The value as JSON has it, so that 0.5 is a number. */
+/* The value as JSON, so that 0.5 is a number. */
 static json_t *value_json(const char *text)
 {
 	json_t *v = json_loads(text, JSON_DECODE_ANY, NULL);

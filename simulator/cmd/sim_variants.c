@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim_variants.c - settings by name, from a file: {"ring": {"jobs.*.reduce": "ring"}, ...}. */
+/* sim_variants.c - reads named settings from a file: {"ring": {"jobs.*.reduce": "ring"}, ...}. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -14,21 +14,21 @@ struct fan_csv {
 	char *rest;
 	unsigned line; /* number of the last line read */
 	unsigned fields;
-	char *field[FAN_CSV_FIELDS_MAX]; /* of that line, without blanks around them */
+	char *field[FAN_CSV_FIELDS_MAX]; /* of that line, without surrounding blanks */
 };
 
-/* Begin with `text`, which is changed and must stay, and expect the columns `head`, for
- * instance "layer,numel".  False: the first line is another. */
+/* Begin to read `text`, which is changed and must stay, and whose columns must be `head`, for
+ * instance "layer,numel".  False: the first line differs. */
 bool fan_csv_open(struct fan_csv *c, char *text, const char *head);
 
-/* The next line that is not empty and no # comment; false: there is none.  Its number of fields
- * is c->fields, which may differ from the head's. */
+/* Read the next line that is neither empty nor a # comment; false: there is none.  It has c->fields
+ * fields, perhaps not as many as the head. */
 bool fan_csv_next(struct fan_csv *c);
 
-/* A whole number of at most `most`; false: it is none. */
+/* Read a whole number of at most `most`; false: `field` is none. */
 bool fan_csv_number(const char *field, uint64_t most, uint64_t *n);
 
-/* Seconds, maybe with a fraction, as nanoseconds. */
+/* Read seconds, with or without a fraction, as nanoseconds.  False: `field` is no such number. */
 bool fan_csv_seconds(const char *field, uint64_t *ns);
 
 #endif

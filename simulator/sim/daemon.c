@@ -5,10 +5,10 @@
 #include <stdlib.h>
 
 #define ALIGN	  64u
-#define TICKS_MAX (2 * FAN_JOBS_MAX) /* of the node at one time */
-#define SPARES	  64		     /* of slots with an aggregator behind them, for a datagram */
+#define TICKS_MAX (2 * FAN_JOBS_MAX) /* of the node at a time */
+#define SPARES	  64		     /* of slots in front of an aggregator, for one datagram */
 
-/* ---- what it sends ---- */
+/* ---- sending ---- */
 
 static void send_to(struct fan_sim_daemon *d, const fan_peer *peer, const struct fan_out_item *it,
 		    struct fan_sim_body *body)
@@ -28,7 +28,7 @@ static void send_to(struct fan_sim_daemon *d, const fan_peer *peer, const struct
 	fan_sim_send(d->sim, &p, d->own);
 }
 
-/* Are all present members in the tree? */
+/* Does the tree have all members that are present? */
 static bool has_all(const struct fan_sim_tree *t, const struct fan_group *g)
 {
 	if (t->members != g->ranks)
@@ -40,19 +40,19 @@ static bool has_all(const struct fan_sim_tree *t, const struct fan_group *g)
 	return true;
 }
 
-/* To a multicast group: one copy on each link.  All members hear it. */
+/* Send to a multicast group, one copy on each link.  All members receive it. */
 static void spread(struct fan_sim_daemon *d, const struct fan_out_item *it,
 		   struct fan_sim_body *body)
 {
 	const struct fan_group *g = it->group;
 	struct fan_sim *s = d->sim;
 	uint32_t member[FAN_RANKS_MAX], here = s->actor[d->actor].node;
-	/* job i has the address base + i, and base ends with 0 */
+	/* job i has the address base + i, and base ends in 0 */
 	uint8_t which = (uint8_t)(g->addr.addr[1] >> 56) % FAN_JOBS_MAX;
 	if (d->tree[which] == FAN_SIM_NONE || !has_all(&s->tree[d->tree[which]], g)) {
 		for (unsigned r = 0; r < g->ranks; r++) {
 			uint32_t to = fan_sim_actor_of(&g->peers[r]);
-			member[r] = to < s->actors ? to : d->actor; /* itself: hears nothing new */
+			member[r] = to < s->actors ? to : d->actor; /* itself, for an absent one */
 		}
 		d->tree[which] = fan_sim_set_tree(s, d->tree[which], here, member, g->ranks);
 	}
@@ -100,7 +100,7 @@ static void send_all(struct fan_sim_daemon *d)
 	fan_out_reset(&d->out);
 }
 
-/* ---- what it counts ---- */
+/* ---- counters ---- */
 
 struct fan_aggregator_stats fan_sim_daemon_aggregator(const struct fan_sim_daemon *d)
 {
@@ -224,7 +224,7 @@ static void sample_slots(struct fan_sim_daemon *d)
 
 /* ---- the actor ---- */
 
-/* When it looks at its slots again: both series have the same times. */
+/* When it samples its slots next: both series have the same times. */
 static uint64_t look_ns(const struct fan_sim_daemon *d)
 {
 	return d->shares ? d->shares->next_ns : d->sums->next_ns;
@@ -234,7 +234,7 @@ static void take_events(struct fan_sim_daemon *d)
 {
 	struct fan_event ev;
 	while (fan_aggregator_event(d->aggregator, &ev))
-		; /* workers tell how their jobs went */
+		; /* the workers report how their jobs went */
 }
 
 static void tick(void *self)
@@ -297,7 +297,7 @@ static void begin_life(struct fan_sim_daemon *d)
 	d->slots = fan_node_slots(d->node);
 }
 
-/* What it is made of, and what it sends from. */
+/* Allocate the node and the memory that it sends from. */
 static bool make_node(struct fan_sim_daemon *d)
 {
 	size_t bytes = fan_node_bytes(&d->cfg);
@@ -382,9 +382,9 @@ void fan_sim_daemon_free(struct fan_sim_daemon *d)
 	free(d->out.scratch);
 }
 
-/* ---- what costs its node capacity ---- */
+/* ---- packets that take capacity ---- */
 
-/* The entry of what `from` sends of this rank: that of its switch, or that of workers. */
+/* The entry for rank `rank`'s packets from `from`: that of this neighbour, else that of workers. */
 static const struct fan_route_entry *entry_of(const struct fan_route_config *r,
 					      const fan_peer *from, unsigned rank)
 {
@@ -415,7 +415,7 @@ enum fan_sim_need fan_sim_daemon_needs(const void *self, const struct fan_sim_pa
 	if (p->to != d->actor || !p->body || fan_wire_get(&f, p->body->bytes, p->len) >= 0)
 		return FAN_NEED_NOTHING;
 	if (f.type != FAN_TYPE_DATA && f.type != FAN_TYPE_PROBE && f.type != FAN_TYPE_PARTIAL)
-		return FAN_NEED_NOTHING; /* it has no number */
+		return FAN_NEED_NOTHING; /* it has no route number */
 	fan_peer from = fan_sim_peer(p->from);
 	for (uint32_t i = 0; i < d->routes; i++) {
 		if (d->route[i].number != fan_route_number(f.job))

@@ -9,7 +9,7 @@
 
 #define CHILDREN   4u
 #define ROOM_FIRST 64u
-#define BEFORE	   (CHILDREN - 1) /* unused entries, so that the children of one fill a cache line */
+#define BEFORE	   (CHILDREN - 1) /* unused entries, so that siblings fill a cache line */
 
 void fan_event_heap_free(struct fan_event_heap *h)
 {
@@ -18,7 +18,7 @@ void fan_event_heap_free(struct fan_event_heap *h)
 	*h = (struct fan_event_heap){0};
 }
 
-/* As one number of 128 bits: which of two events is first no branch predictor can tell. */
+/* Compares as numbers of 128 bits: a branch on which event is first could not be predicted. */
 static bool before(const struct fan_sim_event *a, const struct fan_sim_event *b)
 {
 	__extension__ typedef unsigned __int128 when;
@@ -58,7 +58,7 @@ uint64_t fan_event_push(struct fan_event_heap *h, uint64_t at_ns, uint32_t sourc
 	return e.key;
 }
 
-/* The first of `count` events that lie behind each other. */
+/* The index of the earliest of `count` adjacent events. */
 static uint32_t least_of(const struct fan_sim_event *at, uint32_t count)
 {
 	if (count >= CHILDREN) {
@@ -72,7 +72,7 @@ static uint32_t least_of(const struct fan_sim_event *at, uint32_t count)
 	return least;
 }
 
-/* Put `e` where it belongs, from the top down. */
+/* Sift `e` down from the top to its place. */
 static void sink(struct fan_event_heap *h, struct fan_sim_event e)
 {
 	uint32_t i = 0;

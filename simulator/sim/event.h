@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event.h - what happens next in virtual time.
+/* event.h - the queue of events in virtual time.
  *
- * A heap with four children a node, of 16-byte entries.  An event has no memory of its
- * own: it names its source (a link whose first packet arrives, an actor whose deadline
- * has come), and a source has about one event in the heap however many packets it
- * carries, so that the heap is as small as the topology.  Events of the same
- * nanosecond happen in the order in which they were pushed. */
+ * A heap of 16-byte entries with four children a node.  An event has no memory of its own: it names
+ * its source (a link whose first packet arrives, an actor whose deadline expires).  A source has
+ * about one event in the heap however many packets it carries, so the heap is as small as the
+ * topology.  Events of the same nanosecond happen in the order in which they were pushed. */
 #ifndef FAN_SIM_EVENT_H
 #define FAN_SIM_EVENT_H
 
@@ -15,7 +14,7 @@
 
 #define FAN_EVENT_SOURCE_BITS 24
 #define FAN_EVENT_SOURCES_MAX (UINT32_C(1) << FAN_EVENT_SOURCE_BITS)
-#define FAN_EVENT_ORDERS_MAX  (UINT64_C(1) << (64 - FAN_EVENT_SOURCE_BITS)) /* pushes in a life */
+#define FAN_EVENT_ORDERS_MAX  (UINT64_C(1) << (64 - FAN_EVENT_SOURCE_BITS)) /* pushes to a heap */
 
 struct fan_sim_event {
 	uint64_t at_ns;
@@ -35,13 +34,13 @@ static inline uint32_t fan_event_source(uint64_t key)
 
 void fan_event_heap_free(struct fan_event_heap *h);
 
-/* Add an event; its key, or 0: out of memory or of orders. */
+/* Add an event.  Returns its key, or 0: out of memory or of orders. */
 uint64_t fan_event_push(struct fan_event_heap *h, uint64_t at_ns, uint32_t source);
 
-/* Take the first event away.  There is one. */
+/* Remove the first event.  The heap must not be empty. */
 void fan_event_pop(struct fan_event_heap *h);
 
-/* Both at once: the first event is replaced by the next one of its source. */
+/* Replace the first event by the next one of its source: a pop and a push in one. */
 uint64_t fan_event_replace(struct fan_event_heap *h, uint64_t at_ns);
 
 #endif

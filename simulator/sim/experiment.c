@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #define GROUP_PORT    23846
-#define STEPS_BETWEEN 65536 /* two looks at the progress */
+#define STEPS_BETWEEN 65536 /* steps between two reports of progress */
 
 /* ---- changes ---- */
 
@@ -20,7 +20,7 @@ static uint64_t conductor_deadline(void *self)
 static void apply(struct fan_conductor *c, const struct fan_scenario_change *x)
 {
 	if (x->link == FAN_SIM_NONE) {
-		if (c->daemon[x->node]) /* otherwise nobody uses it */
+		if (c->daemon[x->node]) /* no daemon: nobody uses the node */
 			fan_sim_daemon_restart(c->daemon[x->node], x->restart_ns);
 		return;
 	}
@@ -58,7 +58,7 @@ static bool begin_conductor(struct fan_experiment *e)
 	c->order = calloc(s->changes + 1u, sizeof *c->order);
 	if (!c->order)
 		return false;
-	for (uint32_t i = 0; i < s->changes; i++) { /* insertion: keeps equal ones in order */
+	for (uint32_t i = 0; i < s->changes; i++) { /* insertion sort: keeps equal times in order */
 		uint32_t at = i;
 		for (; at && s->change[c->order[at - 1]].at_ns > s->change[i].at_ns; at--)
 			c->order[at] = c->order[at - 1];
@@ -71,9 +71,9 @@ static bool begin_conductor(struct fan_experiment *e)
 	return true;
 }
 
-/* ---- jobs, and those who sum for them ---- */
+/* ---- jobs, and the nodes that sum for them ---- */
 
-/* The daemon of `node` has an aggregator, or slots that jobs share. */
+/* Make sure that the daemon of `node` has an aggregator, or slots that jobs share. */
 static bool place_daemon(struct fan_experiment *e, uint32_t node, bool aggregator, bool slots)
 {
 	struct fan_sim_daemon *d = e->daemon[node];
@@ -87,7 +87,7 @@ static bool place_daemon(struct fan_experiment *e, uint32_t node, bool aggregato
 	return true;
 }
 
-/* All that sum in the tree of `root`, which may be alone. */
+/* Place all daemons that sum in the tree of `root`, which may be alone. */
 static bool place_tree(struct fan_experiment *e, uint32_t root)
 {
 	const struct fan_scenario *s = e->scenario;
@@ -98,7 +98,7 @@ static bool place_tree(struct fan_experiment *e, uint32_t root)
 	return true;
 }
 
-/* What completes the sums at `aggregator`, and all switches that lead there. */
+/* Place what completes the sums at `aggregator`, and all switches that lead there. */
 static bool place_shared(struct fan_experiment *e, uint32_t aggregator)
 {
 	const struct fan_scenario *s = e->scenario;
@@ -111,7 +111,7 @@ static bool place_shared(struct fan_experiment *e, uint32_t aggregator)
 	return true;
 }
 
-/* Every daemon that a job or a route needs. */
+/* Place every daemon that a job or a route needs. */
 static bool place_daemons(struct fan_experiment *e)
 {
 	const struct fan_scenario *s = e->scenario;
@@ -128,7 +128,7 @@ static bool place_daemons(struct fan_experiment *e)
 	return true;
 }
 
-/* A switch that completes its own sums has slots in plenty for that, like a server. */
+/* A switch that completes its own sums has plenty of slots for that, like a server. */
 static struct fan_aggregator_config aggregator_config(const struct fan_experiment *e, uint32_t node)
 {
 	const struct fan_scenario_node *n = &e->scenario->node[node];
@@ -149,7 +149,7 @@ static struct fan_aggregator_config aggregator_config(const struct fan_experimen
 		.index = n->index,
 		.nonce = fan_rng_mix(e->scenario->seed ^ fan_rng_mix(node)),
 		.no_reminders = !n->reminders,
-		.group_base = {239, 1, 1, 0}, /* ends with 0: daemon.c counts on it */
+		.group_base = {239, 1, 1, 0}, /* ends in 0: daemon.c relies on it */
 	};
 }
 
@@ -178,7 +178,7 @@ static struct fan_switch_config slots_config(const struct fan_experiment *e, uin
 	};
 }
 
-/* Where packets for a node go; `node` may be none. */
+/* The address for packets to `node`, which may be FAN_SIM_NONE. */
 static fan_peer peer_of(const struct fan_experiment *e, uint32_t node)
 {
 	if (node == FAN_SIM_NONE || !e->daemon[node])
@@ -186,7 +186,7 @@ static fan_peer peer_of(const struct fan_experiment *e, uint32_t node)
 	return fan_sim_peer(e->daemon[node]->actor);
 }
 
-/* Let the switch know its routes.  One that leads to a server of no job is of no use. */
+/* Install the switch's routes.  One that leads to a server without jobs has no use. */
 static bool install_routes(struct fan_experiment *e, uint32_t node)
 {
 	const struct fan_scenario *s = e->scenario;
@@ -217,14 +217,14 @@ static bool begin_daemon(struct fan_experiment *e, uint32_t node)
 		cfg.aggregator = aggregator_config(e, node);
 	if (cfg.has_slots)
 		cfg.slots = slots_config(e, node);
-	/* nobody above slots: all their jobs have routes */
+	/* without a next hop, all jobs of the slots have routes */
 	cfg.above = peer_of(e, cfg.has_aggregator ? n->parent : n->server);
 	return fan_sim_daemon_begin(e->daemon[node], &cfg, n->kind == FAN_NODE_SERVER,
 				    e->scenario->sample_ns) &&
 	       (!cfg.has_slots || install_routes(e, node));
 }
 
-/* No route passes the switch. */
+/* A chooser for a switch that no route passes. */
 static enum fan_sim_need takes_nothing(const void *arg, const struct fan_sim_packet *p)
 {
 	(void)arg;
@@ -232,7 +232,7 @@ static enum fan_sim_need takes_nothing(const void *arg, const struct fan_sim_pac
 	return FAN_NEED_NOTHING;
 }
 
-/* All daemons begin, when it is known who is where. */
+/* Begin all daemons, once all actors have their nodes. */
 static bool begin_daemons(struct fan_experiment *e)
 {
 	const struct fan_scenario *s = e->scenario;
@@ -247,7 +247,7 @@ static bool begin_daemons(struct fan_experiment *e)
 	return true;
 }
 
-/* Where rank `r` of the job joins. */
+/* Set where rank `r` of the job joins. */
 static void take_seat(const struct fan_experiment *e, struct fan_experiment_job *j, uint32_t r)
 {
 	struct fan_job_seat *at = &j->cfg.seat[r];
@@ -281,7 +281,7 @@ static bool add_job(struct fan_experiment *e, uint32_t i)
 	return true;
 }
 
-/* The tensor that job `i` is the first part of, if it is. */
+/* Add the tensor whose first part is job `i`, if there is one. */
 static bool add_tensor(struct fan_experiment *e, uint32_t i)
 {
 	struct fan_trainer_shared *part[FAN_TENSOR_PARTS_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* experiment.h - a scenario, run: the world that it describes, and what came of it. */
+/* experiment.h - a run of a scenario: the world that it describes, and the results. */
 #ifndef FAN_SIM_EXPERIMENT_H
 #define FAN_SIM_EXPERIMENT_H
 
@@ -10,8 +10,7 @@
 
 struct fan_experiment;
 
-/* ---- observer.c: looks at ranks that run ahead of each other: how far each is behind the furthest
- * of its job, and who keeps sums for whom ---- */
+/* ---- observer.c: lags of ranks that run ahead of each other, and who keeps sums for whom ---- */
 
 struct fan_observer {
 	struct fan_experiment *experiment;
@@ -19,10 +18,10 @@ struct fan_observer {
 	uint32_t actor;
 };
 
-/* After the last job; does nothing if none has "ahead".  False: out of memory. */
+/* Begin, after the last job; does nothing if no job has "ahead".  False: out of memory. */
 bool fan_observer_begin(struct fan_observer *o, struct fan_experiment *e, uint64_t interval_ns);
 
-/* ---- traffic.c: background traffic: packets that take room on links and are thrown away ---- */
+/* ---- traffic.c: background traffic: packets that fill links and are dropped at the end ---- */
 
 struct fan_traffic {
 	struct fan_sim *sim;
@@ -41,7 +40,7 @@ struct fan_traffic_config {
 	uint32_t jitter;
 };
 
-/* False: out of memory. */
+/* Begin the traffic that `c` describes.  False: out of memory. */
 bool fan_traffic_init(struct fan_traffic *t, struct fan_sim *s, const struct fan_traffic_config *c,
 		      struct fan_rng rng);
 
@@ -57,28 +56,28 @@ struct fan_tcp {
 	const struct fan_scenario_tcp *cfg;
 	uint32_t source, sink; /* actors */
 	bool begun, over;
-	bool awaited; /* the run lasts for it */
-	/* The sender: transmissions are numbered from 0 on. */
-	struct fan_tcp_sent *sent; /* the last of them, by number */
-	uint64_t first, next;	   /* the oldest that is neither told of nor lost; the next one */
-	uint64_t flying;	   /* how many are neither */
-	uint64_t owed, fresh;	   /* segments to send: again, and the first time */
-	uint64_t done;		   /* segments that are there */
-	uint64_t told;		   /* arrivals that it knows of */
+	bool awaited; /* the run waits for it */
+	/* The sender; transmissions are numbered from 0. */
+	struct fan_tcp_sent *sent; /* the latest ones, by number */
+	uint64_t first, next;	   /* the oldest neither acknowledged nor lost; the next one */
+	uint64_t flying;	   /* how many are neither acknowledged nor lost */
+	uint64_t owed, fresh;	   /* segments to send again, and for the first time */
+	uint64_t done;		   /* segments that have arrived */
+	uint64_t told;		   /* arrivals that have been acknowledged */
 	uint64_t srtt_ns, rttvar_ns, rto_at_ns, resume_ns, end_ns;
 	unsigned backoff;
-	/* Its window, in 1/65536 of a segment. */
+	/* Its window, in units of 1/65536 segment. */
 	uint64_t window, threshold;
-	uint64_t recover; /* it is not cut for what was sent before this one */
-	bool limited;	  /* it, not the sender's own link, is what sending waited for last */
-	uint64_t w_max, w_est, w_prior, k_us, epoch_ns; /* CUBIC's; epoch 0: none */
-	uint32_t alpha;					/* DCTCP's, of 1 << 20 */
-	uint64_t seen, seen_marked, seen_end;		/* of the window that it looks at */
+	uint64_t recover; /* not cut for transmissions with lower numbers */
+	bool limited;	  /* sending last waited for it, not for the sender's own link */
+	uint64_t w_max, w_est, w_prior, k_us, epoch_ns; /* of CUBIC; epoch 0: none */
+	uint32_t alpha;					/* of DCTCP, in units of 1 / 2^20 */
+	uint64_t seen, seen_marked, seen_end;		/* of the window that is observed */
 	uint64_t alpha_sum, alphas;
 	uint64_t round_end, round_min_ns, last_min_ns, css_base_ns; /* HyStart++ */
 	unsigned samples, css;
 	/* The receiver. */
-	struct fan_tcp_arrival *arrival; /* the last ones, in their order */
+	struct fan_tcp_arrival *arrival; /* the latest ones, in order */
 	uint64_t arrivals, await, ack_at_ns;
 	unsigned untold;
 	struct {
@@ -86,51 +85,52 @@ struct fan_tcp {
 	} stats;
 };
 
-/* A flow as `c`, which stays, says.  False: out of memory. */
+/* Begin a flow as `c` describes, which must stay.  False: out of memory. */
 bool fan_tcp_init(struct fan_tcp *t, struct fan_sim *s, const struct fan_scenario_tcp *c);
 void fan_tcp_free(struct fan_tcp *t);
 
-/* What came of it, as doc/sim.md describes. */
+/* The flow's results, as doc/sim.md describes them. */
 json_t *fan_tcp_result(const struct fan_tcp *t);
 
-/* ---- weather.c: hosts whose links are slow for a while: the "slow" of jobs, as far as it is about
- * sending.  A host sends at the lowest speed of all its workers ---- */
+/* ---- weather.c: hosts that send slowly for a while, by the "slow" of jobs.  A host sends at the
+ * lowest speed of all its workers ---- */
 
 struct fan_weather {
 	struct fan_sim *sim;
 	const struct fan_job_config **job;
-	uint32_t jobs; /* that have such causes; 0: there is nothing to do */
+	uint32_t jobs; /* that have slow hosts; 0: there is nothing to do */
 	uint32_t actor;
-	uint64_t next_ns; /* when something changes */
-	uint32_t *speed;  /* by node, millionths of what its links have */
-	uint64_t *bps;	  /* what they have, by link */
+	uint64_t next_ns; /* when a speed changes next */
+	uint32_t *speed;  /* by node: millionths of its links' rates */
+	uint64_t *bps;	  /* by link: its rate at full speed */
 };
 
-/* Room for `jobs`; after the last link.  False: out of memory. */
+/* Make room for `jobs`, after the last link.  False: out of memory. */
 bool fan_weather_init(struct fan_weather *w, struct fan_sim *s, uint32_t jobs);
 void fan_weather_free(struct fan_weather *w);
 
-/* The hosts of `c`, which stays, are slow as it says. */
+/* Add the hosts of `c`, which must stay: they are slow as it says. */
 void fan_weather_add(struct fan_weather *w, const struct fan_job_config *c);
 
-/* After the last job.  False: out of memory. */
+/* Begin, after the last job.  False: out of memory. */
 bool fan_weather_begin(struct fan_weather *w);
 
-/* A link changes its rate: of a host that is slow now, by as much as that says. */
+/* Change a link's rate to `bps`, or to a share of it if the link's host is slow now. */
 void fan_weather_set_rate(struct fan_weather *w, uint32_t link, uint64_t bps);
 
 /* ---- flow.c: a scenario by flows in place of packets, for networks of thousands of hosts ----
  *
  * A job reduces bucket after bucket, at one rate on all links that its gradients pass: sums are
- * passed on as they come.  Rates are max-min fair: those of all jobs grow together until a link is
- * full or a window limits them, and what is left goes to the others.  A bucket takes its bytes by
- * the rate, and the latency of the longest path there and back.  Nothing is lost, and slots
- * suffice. */
+ * passed on as they arrive.  Rates are max-min fair: those of all jobs grow together until a link
+ * is full or a window limits them, and what is left goes to the others.  A bucket takes the time of
+ * its bytes at that rate, and the latency of the longest path there and back.  Nothing is lost;
+ * slots suffice. */
 
-/* Does the scenario ask for nothing that flows do not have?  0, or -1 with r->why. */
+/* Check that flows can model the scenario.  0, or -1 with r->why. */
 int fan_flow_check(const struct fan_scenario *s, struct fan_reader *r);
 
-/* What came of it, by the keys of fan_experiment_result; NULL: out of memory. */
+/* Run the scenario.  Returns the results, by the keys of fan_experiment_result; NULL: out of
+ * memory. */
 json_t *fan_flow_run(const struct fan_scenario *s);
 
 /* ---- the experiment ---- */
@@ -141,21 +141,21 @@ struct fan_conductor {
 	const struct fan_scenario *scenario;
 	struct fan_sim_daemon **daemon; /* by node */
 	struct fan_weather *weather;
-	uint32_t *order; /* of the changes, by time */
+	uint32_t *order; /* numbers of the changes, by time */
 	uint32_t next, actor;
 };
 
 struct fan_experiment_job {
-	struct fan_job_config cfg; /* the scenario's, with the aggregator's address */
+	struct fan_job_config cfg; /* the scenario's, with the aggregator's actor */
 	struct fan_trainer_shared shared;
 	struct fan_trainer *trainer;	/* by rank */
-	struct fan_standings standings; /* no ranks: they do not run ahead of each other */
+	struct fan_standings standings; /* without ranks: they do not run ahead of each other */
 };
 
 struct fan_experiment {
 	const struct fan_scenario *scenario;
 	struct fan_sim sim;
-	struct fan_sim_daemon **daemon; /* by node; NULL: nobody sums there */
+	struct fan_sim_daemon **daemon; /* by node; NULL: nothing sums there */
 	struct fan_experiment_job *job;
 	struct fan_tensor *tensor; /* `tensors` of them */
 	uint32_t tensors;
@@ -167,25 +167,24 @@ struct fan_experiment {
 	bool timed_out;
 };
 
-/* How far a run is; returns false to end it.  `done` of `all` iterations. */
+/* Tells how far a run is: `done` of `all` iterations.  Returns false to end it. */
 struct fan_progress {
 	bool (*tell)(void *arg, uint64_t now_ns, uint64_t done, uint64_t all);
 	void *arg;
 };
 
-/* Set everything up.  False: out of memory.  The scenario stays. */
+/* Set everything up for `s`, which must stay.  False: out of memory. */
 bool fan_experiment_begin(struct fan_experiment *e, const struct fan_scenario *s);
 
-/* Until all jobs have ended or the limit is reached.  False: out of memory, or told to
- * end. */
+/* Run until all jobs have ended or the limit is reached.  False: out of memory, or told to end. */
 bool fan_experiment_run(struct fan_experiment *e, const struct fan_progress *progress);
 
-/* What came of it, as doc/sim.md describes; NULL: out of memory. */
+/* The results, as doc/sim.md describes them; NULL: out of memory. */
 json_t *fan_experiment_result(const struct fan_experiment *e);
 
 void fan_experiment_end(struct fan_experiment *e);
 
-/* Name of an actor for people: "vgg.3" for rank 3 of job vgg, "s0" for a switch. */
+/* The name of an actor for people: "vgg.3" for rank 3 of job vgg, "s0" for a switch. */
 void fan_experiment_actor_name(const struct fan_experiment *e, uint32_t actor, char *name,
 			       size_t bytes);
 

@@ -9,9 +9,9 @@
 
 #include "file/word.h"
 
-#define FIELDS_MAX  32 /* of an object */
+#define FIELDS_MAX  32 /* keys of an object */
 #define WORDS_BYTES 160
-#define WHOLE_MAX   9007199254740992.0 /* 2^53: beyond, a double is not exact */
+#define WHOLE_MAX   9007199254740992.0 /* 2^53: above it a double is not exact */
 
 int fan_reader_fail(struct fan_reader *r, const char *key, const char *format, ...)
 {
@@ -116,7 +116,7 @@ static double unit(enum fan_field_kind kind)
 	}
 }
 
-/* The largest that can be stored, in stored units. */
+/* The largest value that can be stored, in stored units. */
 static double storage_max(enum fan_field_kind kind)
 {
 	switch (kind) {

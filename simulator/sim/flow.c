@@ -8,27 +8,26 @@
 
 #define NEVER INFINITY
 
-/* What a link carries of a job: so many bytes for each byte of its gradients. */
+/* What a link carries for a job: `bytes` for each byte of its gradients. */
 struct load {
 	uint32_t link;
 	double bytes;
 };
 
-/* Times are in nanoseconds, bytes are of gradients on the wire, without headers. */
+/* Times are in nanoseconds.  Bytes are those of gradients on the wire, without headers. */
 struct flow {
 	const struct fan_scenario_job *job;
 	struct load *load;
 	uint32_t loads, buckets;
 	double window;	   /* bytes that may be in flight */
-	double pace;	   /* bytes a nanosecond that the job asks for at most */
-	double most;	   /* bytes a nanosecond of this bucket that window and pace allow */
-	double latency_ns; /* there and back, of the longest path */
-	double *ready_ns;  /* by bucket of the iteration: all workers have it */
+	double pace;	   /* the most bytes a nanosecond that the job asks for */
+	double most;	   /* bytes a nanosecond that window and pace allow this bucket */
+	double latency_ns; /* of the longest path, there and back */
+	double *ready_ns;  /* by bucket of the iteration: when all workers have it */
 	double computed_ns;
 	uint32_t iteration, bucket;
-	double left;	/* bytes of the bucket */
-	double wake_ns; /* when it begins an iteration, or its bucket is ready; NEVER: it sends, or
-			   is over */
+	double left;	/* bytes of the bucket still to send */
+	double wake_ns; /* start of an iteration, or bucket ready; NEVER: it sends, or is over */
 	bool begins, sends, over, fixed;
 	double rate, done_ns, comm_ns, comm_until_ns, wait_ns, bytes;
 	double span_ns[FAN_JOB_SPANS_MAX];
@@ -38,13 +37,12 @@ struct flows {
 	const struct fan_scenario *scenario;
 	struct fan_sim sim;
 	struct flow *flow;
-	double *copies; /* by link: of the gradients of one job; then bytes of all that have no rate
-			 */
-	double *room;	/* by link: bytes a nanosecond that nobody has yet */
+	double *copies; /* by link: a job's copies; then bytes of all jobs without a rate */
+	double *room;	/* by link: bytes a nanosecond not yet given to a job */
 	bool multicast;
 };
 
-/* ---- who sends over what ---- */
+/* ---- the links that jobs use ---- */
 
 static unsigned element_bytes(const struct fan_job_config *c)
 {
@@ -52,7 +50,7 @@ static unsigned element_bytes(const struct fan_job_config *c)
 	return fan_dtype_bytes(c->wire);
 }
 
-/* Gradients in a packet. */
+/* Bytes of gradients in a packet. */
 static double packet_bytes(const struct fan_job_config *c)
 {
 	assert(c->payload_bytes > 0);
@@ -69,7 +67,7 @@ static double link_ns(const struct fan_sim_link *l, double bytes)
 }
 
 /* Add `times` contributions from node `a` to `b`, and with `back` their results.  Returns a
- * packet's time there and back. */
+ * packet's round-trip time. */
 static double add_path(struct flows *f, const struct flow *w, uint32_t a, uint32_t b, double times,
 		       bool back)
 {
@@ -77,7 +75,7 @@ static double add_path(struct flows *f, const struct flow *w, uint32_t a, uint32
 	while (a != b) {
 		uint32_t link = fan_sim_next(&f->sim, a, b);
 		if (link == FAN_SIM_NONE)
-			break; /* out of memory: the world is broken */
+			break; /* out of memory: the world is invalid */
 		f->copies[link] += times;
 		ns += link_ns(&f->sim.link[link], packet);
 		if (back) {
@@ -97,7 +95,8 @@ static uint32_t above(const struct fan_scenario *s, uint32_t node)
 	return n->parent != FAN_SIM_NONE ? n->parent : n->server;
 }
 
-/* From each worker to where it joins, and from each of those that sum to the next one. */
+/* Add the paths from each worker to where it joins, and from each node that sums to the next one.
+ * Returns the longest path's round-trip time. */
 static double add_sums(struct flows *f, struct flow *w, bool *passed, uint32_t *window)
 {
 	const struct fan_scenario *s = f->scenario;
@@ -122,7 +121,7 @@ static double add_sums(struct flows *f, struct flow *w, bool *passed, uint32_t *
 	return most_ns;
 }
 
-/* Along the tree each sends its part up once, and gets the result once. */
+/* Add the paths of a binary tree: each rank sends up once and gets the result once. */
 static double add_tree(struct flows *f, struct flow *w)
 {
 	const struct fan_job_config *c = &w->job->cfg;
@@ -138,7 +137,7 @@ static double add_tree(struct flows *f, struct flow *w)
 	return most_ns;
 }
 
-/* A ring's parts go from each worker to the next, all but one n-th of them twice. */
+/* Add the paths of a ring: parts go from each worker to the next, all but one n-th twice. */
 static double add_ring(struct flows *f, struct flow *w)
 {
 	const struct fan_job_config *c = &w->job->cfg;
@@ -148,14 +147,14 @@ static double add_ring(struct flows *f, struct flow *w)
 	return ns * times;
 }
 
-/* A byte of gradients on a link, headers counted. */
+/* The bytes on a link for a byte of gradients, headers included. */
 static double framed(const struct flows *f, const struct flow *w, uint32_t link)
 {
 	double headers = FAN_HEAD_BYTES + f->sim.link[link].cfg.overhead_bytes;
 	return 1 + headers / packet_bytes(&w->job->cfg);
 }
 
-/* The links with something of the job, out of f->copies, which is all zero again. */
+/* Gather the links that the job uses from f->copies, and set that to zero again. */
 static bool gather(struct flows *f, struct flow *w)
 {
 	for (uint32_t i = 0; i < f->sim.links; i++)
@@ -184,7 +183,7 @@ static bool begin(struct flows *f, struct flow *w, const struct fan_scenario_job
 		free(passed);
 		return false;
 	}
-	bool ring = j->reduce != FAN_REDUCE_FANIN; /* or a tree: no windows, nothing to join */
+	bool ring = j->reduce != FAN_REDUCE_FANIN; /* or a tree: no windows, no joining */
 	if (!ring && f->scenario->node[j->at].window < window)
 		window = f->scenario->node[j->at].window;
 	w->latency_ns = j->reduce == FAN_REDUCE_RING   ? add_ring(f, w)
@@ -203,7 +202,7 @@ static bool begin(struct flows *f, struct flow *w, const struct fan_scenario_job
 
 /* ---- rates ---- */
 
-/* The share that a link can still give to each who has none yet, for one copy; NEVER: none asks. */
+/* The rate that a link has left for each copy of jobs without one; NEVER: it has no such copy. */
 static double share_of(const struct flows *f, uint32_t link)
 {
 	return f->copies[link] > 0 ? f->room[link] / f->copies[link] : NEVER;
@@ -224,7 +223,7 @@ static void fix(struct flows *f, struct flow *w, double rate)
 	}
 }
 
-/* The most that a job may have, were all to get as much. */
+/* The most that a job can get if all get the same. */
 static double bound_of(const struct flows *f, const struct flow *w)
 {
 	double least = w->most;
@@ -235,7 +234,7 @@ static double bound_of(const struct flows *f, const struct flow *w)
 	return least;
 }
 
-/* Max-min fair: again and again those who have the least bound get it. */
+/* Divide the rates max-min fairly: in each turn, the job with the least bound gets it. */
 static void share_out(struct flows *f)
 {
 	for (uint32_t i = 0; i < f->scenario->jobs; i++) {
@@ -250,7 +249,7 @@ static void share_out(struct flows *f)
 	for (uint32_t i = 0; i < f->scenario->jobs; i++)
 		for (uint32_t k = 0; f->flow[i].sends && k < f->flow[i].loads; k++)
 			f->copies[f->flow[i].load[k].link] += f->flow[i].load[k].bytes;
-	for (;;) { /* each turn fixes one, at least */
+	for (;;) { /* ends: each turn fixes one rate */
 		double least = NEVER;
 		struct flow *who = NULL;
 		for (uint32_t i = 0; i < f->scenario->jobs; i++) {
@@ -262,13 +261,13 @@ static void share_out(struct flows *f)
 		}
 		if (!who)
 			return;
-		fix(f, who, least < 1e9 ? least : 1e9); /* no link: at once, nearly */
+		fix(f, who, least < 1e9 ? least : 1e9); /* no link: almost at once */
 	}
 }
 
 /* ---- time ---- */
 
-/* All workers compute the iteration from `now_ns` on: when each bucket is ready. */
+/* Compute the iteration on all workers from `now_ns` on, and with it when each bucket is ready. */
 static void compute(struct flow *w, double now_ns)
 {
 	const struct fan_job_config *c = &w->job->cfg;
@@ -297,7 +296,7 @@ static void compute(struct flow *w, double now_ns)
 	}
 }
 
-/* The iteration is over: the last bucket was sent at `now_ns`, or there was none. */
+/* End the iteration: the last bucket was sent at `now_ns`, or there was none. */
 static void end_iteration(struct flow *w, double now_ns)
 {
 	double end_ns = now_ns + (w->buckets ? w->latency_ns : 0);
@@ -312,7 +311,7 @@ static void end_iteration(struct flow *w, double now_ns)
 	w->wake_ns = w->over ? NEVER : end_ns;
 }
 
-/* The next bucket of the iteration, if there is one. */
+/* Go to the next bucket of the iteration, if there is one. */
 static void next_bucket(struct flow *w, double now_ns)
 {
 	assert(w->ready_ns && w->bucket <= w->buckets);
@@ -325,8 +324,8 @@ static void next_bucket(struct flow *w, double now_ns)
 	w->wake_ns = w->ready_ns[w->bucket];
 }
 
-/* What is more than a window waits for results, one window there and back; all of it does, if the
- * window is full of the bucket before. */
+/* The rate that the window allows.  Bytes beyond one window wait for results, one window in each
+ * round trip; all of them do if the window is full of the bucket before. */
 static double window_rate(const struct flow *w)
 {
 	double waits = w->comm_until_ns > w->ready_ns[w->bucket] ? w->left : w->left - w->window;
@@ -358,7 +357,7 @@ static void sent(struct flow *w, double from_ns, double now_ns)
 	next_bucket(w, now_ns);
 }
 
-/* When something changes next: somebody wakes, or has sent its bucket. */
+/* The time of the next change: a job wakes up, or has sent its bucket. */
 static double next_change(const struct flows *f, double now_ns)
 {
 	double next_ns = NEVER;
@@ -370,7 +369,7 @@ static double next_change(const struct flows *f, double now_ns)
 	return next_ns > now_ns ? next_ns : now_ns;
 }
 
-/* Everything that is due by `next_ns`; did the set of those who send change? */
+/* Do everything that is due by `next_ns`.  True: the set of sending jobs has changed. */
 static bool advance(struct flows *f, double now_ns, double next_ns)
 {
 	bool changed = false;
@@ -403,7 +402,7 @@ static void run(struct flows *f)
 	}
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
 static json_t *job_json(const struct flows *f, const struct flow *w)
 {
@@ -524,7 +523,7 @@ json_t *fan_flow_run(const struct fan_scenario *s)
 	return root;
 }
 
-/* ---- what flows have ---- */
+/* ---- what flows can model ---- */
 
 static bool sends_slowly(const struct fan_job_config *c)
 {

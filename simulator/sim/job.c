@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #define MILLION		 UINT64_C(1000000)
-#define PARETO_MOST	 100.0 /* times as long as usual, at most */
+#define PARETO_MOST	 100.0 /* times as long as usual */
 #define PARETO_POWER_MAX 16.0
 #define PARETO_BITS	 24
 
@@ -49,8 +49,8 @@ uint32_t fan_job_bucket_of(const struct fan_job_config *c, uint32_t layer)
 	return c->buckets ? c->buckets - 1 : 0;
 }
 
-/* How many times as long as the shortest it takes: u^(-1 / shape) for `draw` as a u of 0 to 1.
- * Squaring and roots alone, which are exact to the last bit everywhere. */
+/* The factor by which it takes longer than at best: u^(-1 / shape), where `draw` gives a u of 0 to
+ * 1.  Uses only squares and roots, which are exact to the last bit on every machine. */
 static double pareto(uint64_t draw, uint32_t shape)
 {
 	assert(shape > 0);
@@ -84,7 +84,7 @@ uint64_t fan_job_jittered(const struct fan_job_config *c, uint16_t rank, uint32_
 	return (uint64_t)((unsigned __int128)work_ns * share / MILLION);
 }
 
-/* The speed of one cause at `at_ns`, and until when that holds. */
+/* The speed that one cause leaves at `at_ns`, and until when it holds. */
 static uint32_t speed_of(const struct fan_job_config *c, const struct fan_slow *s, uint16_t rank,
 			 uint64_t at_ns, uint64_t *until_ns)
 {
@@ -107,7 +107,7 @@ static uint32_t speed_of(const struct fan_job_config *c, const struct fan_slow *
 	return draw % MILLION < s->chance ? s->speed : (uint32_t)MILLION;
 }
 
-/* The lowest speed of all causes that are about sending, or else computing. */
+/* The lowest speed that any cause of slow sending, or else computing, leaves. */
 static uint32_t lowest(const struct fan_job_config *c, bool sends, uint16_t rank, uint64_t at_ns,
 		       uint64_t *until_ns)
 {
@@ -133,8 +133,7 @@ uint32_t fan_job_sending(const struct fan_job_config *c, uint16_t rank, uint64_t
 uint64_t fan_job_work_until(const struct fan_job_config *c, uint16_t rank, uint64_t now_ns,
 			    uint64_t work_ns)
 {
-	/* ends: each turn either finishes the work or reaches the end of an interval, in
-	 * which some of it was done */
+	/* ends: each turn finishes the work, or does some of it up to the end of an interval */
 	while (work_ns) {
 		uint64_t until_ns, speed = lowest(c, false, rank, now_ns, &until_ns);
 		uint64_t need_ns =

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* job.h - a training job: its model, how long its layers take, who takes part.
  *
- * An iteration computes the layers forwards and then backwards.  Going backwards, the
- * gradients of finished layers are collected into buckets, and a bucket that is full is
- * all-reduced while the layers before it are still being computed.  The next iteration
- * begins when all buckets are reduced; with `overlap`, each of its layers as soon as its
- * own bucket is.  Buckets are reduced in the order in which they get full, so the first
- * layers' come last: overlap lets begin what has no parameters before them. */
+ * An iteration computes the layers forwards and then backwards.  On the way back, the gradients of
+ * finished layers are collected in buckets, and a full bucket is all-reduced while the layers
+ * before it are still being computed.  The next iteration begins when all buckets are reduced; with
+ * `overlap`, each of its layers begins as soon as its own bucket is.  Buckets are reduced in the
+ * order in which they fill, so those of the first layers come last: overlap lets only layers before
+ * the first parameters begin early. */
 #ifndef FAN_SIM_JOB_H
 #define FAN_SIM_JOB_H
 
@@ -18,7 +18,7 @@
 #define FAN_MODEL_NUMEL_MAX  (UINT64_C(1) << 36) /* elements of one layer */
 #define FAN_LAYER_NS_MAX     (UINT64_C(3600) * 1000000000)
 #define FAN_JOB_SLOWS_MAX    64
-#define FAN_JOB_SPANS_MAX    512 /* iterations of which the times are kept */
+#define FAN_JOB_SPANS_MAX    512 /* iterations whose times are kept */
 
 struct fan_layer {
 	char name[FAN_MODEL_NAME_MAX + 1];
@@ -28,41 +28,41 @@ struct fan_layer {
 
 struct fan_model {
 	char name[FAN_MODEL_NAME_MAX + 1];
-	struct fan_layer *layer; /* in the order of the forward pass */
+	struct fan_layer *layer; /* in forward order */
 	uint32_t layers;
 };
 
-/* Gradients that travel as one.  Bucket 0 is ready first: that of the last layers. */
+/* Gradients that are reduced together.  Bucket 0, that of the last layers, is ready first. */
 struct fan_bucket {
-	uint32_t low, high; /* layers, both included */
+	uint32_t low, high; /* the first and the last layer, both included */
 	uint64_t elems;
 };
 
-/* Workers compute, or send, at a fraction of their speed for a while. */
+/* Some workers compute or send at a fraction of their speed for a while. */
 struct fan_slow {
-	uint32_t rank, ranks; /* the first, and how many */
-	bool computes, sends; /* which of it is slow */
+	uint32_t rank, ranks; /* the first rank, and how many */
+	bool computes, sends; /* which of these is slow */
 	uint32_t speed;	      /* in millionths, at least 1 */
 	uint64_t from_ns, to_ns;
-	uint64_t interval_ns; /* 0: all the time; else drawn anew for each interval */
-	uint32_t chance;      /* that it is slow in an interval, millionths */
+	uint64_t interval_ns; /* 0: always slow; else drawn anew for each interval */
+	uint32_t chance;      /* of being slow in an interval, millionths */
 };
 
-/* What of a job says how urgent its fragments are, beside layers and computing. */
+/* What sets the priority of a job's fragments, besides layers and computing. */
 enum fan_job_priority {
-	FAN_PRIORITY_REMAINING, /* what it has left to reduce: less is more urgent */
-	FAN_PRIORITY_ATTAINED,	/* what it has reduced: likewise */
-	FAN_PRIORITY_STARTED,	/* what it has left of the operations in flight */
-	FAN_PRIORITY_NONE,	/* nothing: all are 0 */
+	FAN_PRIORITY_REMAINING, /* what the job has left to reduce: less is more urgent */
+	FAN_PRIORITY_ATTAINED,	/* what it has reduced: less is more urgent */
+	FAN_PRIORITY_STARTED,	/* what is left of its operations in flight */
+	FAN_PRIORITY_NONE,	/* nothing: all priorities are 0 */
 };
 
 /* Where a worker of a tree of switches joins, and as which rank. */
 struct fan_job_seat {
 	uint32_t node;
-	uint32_t aggregator; /* the actor there; set when it is there */
+	uint32_t aggregator; /* the actor there; set once that exists */
 	uint16_t rank, ranks;
-	uint16_t route; /* of a plan; 0: none */
-	bool multicast; /* set when it is there */
+	uint16_t route; /* its number in a plan; 0: none */
+	bool multicast; /* set once the actor exists */
 };
 
 struct fan_job_config {
@@ -70,52 +70,52 @@ struct fan_job_config {
 	struct fan_model model;
 	struct fan_bucket *bucket;
 	uint32_t buckets;
-	uint32_t first; /* layer with parameters: those before it wait for no gradients */
+	uint32_t first; /* the first layer with parameters: those before it wait for no gradients */
 	uint32_t ranks; /* at most FAN_WORKERS_MAX */
 	uint32_t *host; /* ranks entries: the node of each */
 	struct fan_job_seat *seat; /* ranks entries: where each joins; NULL: all at `aggregator` */
-	uint32_t aggregator;	   /* actor that sums; set when it is there */
+	uint32_t aggregator;	   /* the actor that sums; set once it exists */
 	uint64_t arrival_ns;
 	uint32_t iterations;
 	uint16_t payload_bytes, window;
-	uint64_t pace_bps;    /* at which each worker sends; 0: as its window allows */
-	uint16_t ahead;	      /* fragments that ranks may run ahead of each other; 0: they do not */
-	uint32_t cache_frags; /* sums that each keeps for slow ones */
-	uint16_t route;	      /* of a plan; 0: none */
+	uint64_t pace_bps;    /* each worker's sending rate; 0: as its window allows */
+	uint16_t ahead;	      /* most fragments by which ranks run ahead of each other; 0: none */
+	uint32_t cache_frags; /* sums that each rank keeps for slow ones */
+	uint16_t route;	      /* its number in a plan; 0: none */
 	uint8_t mode;	      /* enum fan_mode */
 	uint8_t wire;	      /* enum fan_dtype: float32, a half type or BLOCK8 */
 	bool overlap, verify;
-	bool multicast;	  /* set when it is known who sums */
-	bool urgent;	  /* set when it is known: somebody heeds priorities */
+	bool multicast;	  /* set once it is known who sums */
+	bool urgent;	  /* set once it is known: some switch heeds priorities */
 	uint8_t priority; /* enum fan_job_priority */
-	uint32_t retries; /* times that a job that failed begins again, where all its ranks were */
-	uint32_t jitter;  /* compute times vary by up to this, millionths, by rank and iteration */
-	uint32_t pareto;  /* shape of a Pareto distribution that they follow, millionths; 0: no */
+	uint32_t retries; /* times that a failed job begins again, from where all its ranks were */
+	uint32_t jitter;  /* each iteration's compute times vary by up to this, millionths */
+	uint32_t pareto;  /* shape of their Pareto distribution, millionths; 0: none */
 	uint32_t slows;
 	struct fan_slow slow[FAN_JOB_SLOWS_MAX];
 	uint32_t alive_ms, stall_ms;
-	uint64_t seed; /* of its workers' random numbers */
+	uint64_t seed; /* seeds its workers' random numbers */
 };
 
-/* Cut the model into buckets of at least `bytes` bytes of float32; 0: one a layer.
- * Buckets have elements, all of them but layers without any.  Allocates c->bucket. */
+/* Cut the model into buckets of at least `bytes` bytes of float32; 0: one for each layer.  Every
+ * bucket has elements; a model without any has no buckets.  Allocates c->bucket. */
 bool fan_job_cut(struct fan_job_config *c, uint64_t bytes);
 
-/* Which bucket layer `layer` waits for: the one that has its elements, or for a layer
- * without any, the one of the layers before it. */
+/* The bucket that layer `layer` waits for: the one with its elements or, for a layer without any,
+ * that of the layers before it. */
 uint32_t fan_job_bucket_of(const struct fan_job_config *c, uint32_t layer);
 
 uint64_t fan_model_numel(const struct fan_model *m);
 
-/* When work of `work_ns` at full speed is done that `rank` begins at `now_ns`. */
+/* When `rank` ends work begun at `now_ns` that takes `work_ns` at full speed. */
 uint64_t fan_job_work_until(const struct fan_job_config *c, uint16_t rank, uint64_t now_ns,
 			    uint64_t work_ns);
 
-/* At what speed `rank` sends at `at_ns`, in millionths, and until when that holds. */
+/* The speed at which `rank` sends at `at_ns`, in millionths, and until when it holds. */
 uint32_t fan_job_sending(const struct fan_job_config *c, uint16_t rank, uint64_t at_ns,
 			 uint64_t *until_ns);
 
-/* The jitter of one rank in one iteration applied to a time. */
+/* `work_ns` with the jitter of one rank in one iteration. */
 uint64_t fan_job_jittered(const struct fan_job_config *c, uint16_t rank, uint32_t iteration,
 			  uint64_t work_ns);
 

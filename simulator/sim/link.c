@@ -64,7 +64,7 @@ uint64_t fan_link_take(struct fan_sim_link *l, uint64_t now_ns, uint16_t len, bo
 		l->stats.overflows++;
 		return FAN_LINK_NO_ROOM;
 	}
-	*marked = wait_ps > l->ecn_ps && !own; /* sockets do not mark */
+	*marked = wait_ps > l->ecn_ps && !own; /* own packets wait in sockets, which do not mark */
 	l->stats.marked += *marked;
 	l->busy_ps = start_ps + took_ps;
 	l->stats.packets++;
@@ -105,8 +105,7 @@ void fan_link_set_rate(struct fan_sim_link *l, uint64_t now_ns, uint64_t bps)
 	set_rate(l, bps);
 	if (l->busy_ps <= now_ps || old_q16 == 0)
 		return;
-	/* What is left to send scales with the rate, packet by packet: departures keep
-	 * their proportions from now on. */
+	/* What is left to send scales with the rate: departures keep their proportions. */
 	uint64_t left_ps = l->busy_ps - now_ps;
 	l->busy_ps = now_ps + (uint64_t)((unsigned __int128)left_ps * l->byte_q16 / old_q16);
 	for (uint32_t i = 0; i < l->count; i++) {

@@ -8,13 +8,13 @@
 #include "csv.h"
 
 #define IMAGE_CLASSES 1000
-#define TOKENS	      128 /* of a sample, for the transformers */
+#define TOKENS	      128 /* in a sample of a transformer */
 #define BERT_WORDS    30522
 #define GPT2_WORDS    50257
 #define NCF_USERS     138493 /* MovieLens-20M */
 #define NCF_ITEMS     26744
 
-/* What the times are measured against. */
+/* The published times, and the multiply-adds to which they apply. */
 #define VGG16_MACS	     UINT64_C(15470264320)
 #define VGG16_FORWARD_NS     UINT64_C(252000000)
 #define VGG16_BACKWARD_NS    UINT64_C(439000000)
@@ -23,16 +23,16 @@
 #define RESNET50_BACKWARD_NS UINT64_C(261000000)
 #define MEASURED_BATCH	     64
 
-/* A table that grows, and the multiply-adds of its layers. */
+/* A table under construction, and the multiply-adds of its layers. */
 struct table {
 	struct fan_model *m;
-	uint64_t *macs; /* FAN_MODEL_LAYERS_MAX */
+	uint64_t *macs; /* FAN_MODEL_LAYERS_MAX entries */
 	bool failed;
 };
 
 bool fan_model_add(struct fan_model *m, const struct fan_layer *layer)
 {
-	bool full = (m->layers & (m->layers - 1)) == 0; /* rooms are powers of two */
+	bool full = (m->layers & (m->layers - 1)) == 0; /* its size is a power of two */
 	if (m->layers == FAN_MODEL_LAYERS_MAX)
 		return false;
 	if (full) {
@@ -67,7 +67,7 @@ __attribute__((format(printf, 4, 5))) static void add(struct table *t, uint64_t 
 
 /* ---- images ---- */
 
-/* A convolution of `side` x `side` outputs. */
+/* A convolution with `side` x `side` outputs. */
 static void conv(struct table *t, const char *name, uint64_t in, uint64_t out, uint64_t kernel,
 		 uint64_t side, bool bias)
 {
@@ -125,7 +125,7 @@ static void conv_norm(struct table *t, const char *block, const char *part, unsi
 	norm(t, name, out, (uint64_t)side * side);
 }
 
-/* Bottleneck blocks; the stride is in the 3 x 3 convolution. */
+/* Bottleneck blocks; the 3 x 3 convolution has the stride. */
 static void resnet(struct table *t, unsigned depth)
 {
 	unsigned blocks[4] = {3, 4, depth == 152 ? 36 : depth == 101 ? 23 : 6, 3};
@@ -162,7 +162,7 @@ static void part_norm(struct table *t, unsigned layer, const char *name, uint64_
 	add(t, 2 * width, 2 * width * TOKENS, "layer%u.%s", layer, name);
 }
 
-/* Queries by keys, and weights by values. */
+/* Two products: of queries and keys, and of weights and values. */
 static void attention(struct table *t, unsigned layer, uint64_t width)
 {
 	add(t, 0, 2 * width * TOKENS * TOKENS, "layer%u.attention", layer);
@@ -204,7 +204,7 @@ static void gpt2(struct table *t, unsigned layers)
 		part(t, i, "down", 4 * width, width);
 	}
 	norm(t, "norm", width, TOKENS);
-	add(t, 0, GPT2_WORDS * width * TOKENS, "head"); /* its matrix is wte */
+	add(t, 0, GPT2_WORDS * width * TOKENS, "head"); /* it reuses the matrix wte */
 }
 
 /* ---- recommendation ---- */
@@ -228,7 +228,7 @@ static const struct {
 	const char *name;
 	void (*make)(struct table *t, unsigned depth);
 	unsigned depth, batch;
-	bool like_resnet; /* in the time that a multiply-add takes */
+	bool like_resnet; /* a multiply-add takes as long as ResNet50's; else as VGG16's */
 } models[] = {
 	{"alexnet", alexnet, 8, 64, false},   {"vgg16", vgg, 16, 64, false},
 	{"vgg19", vgg, 19, 64, false},	      {"resnet50", resnet, 50, 64, true},
@@ -242,7 +242,7 @@ const char *const fan_model_names[] = {"alexnet",    "vgg16",	  "vgg19",     "re
 				       "resnet101",  "resnet152", "bert-base", "bert-large",
 				       "gpt2-small", "ncf",	  NULL};
 
-/* Spread the whole model's time over the layers, so that rounding loses none of it. */
+/* Spread the model's time over the layers so that rounding loses none of it. */
 static void spread(struct table *t, uint64_t forward_ns, uint64_t backward_ns)
 {
 	uint64_t all = 0, done = 0, forward = 0, backward = 0;
@@ -310,7 +310,7 @@ uint64_t fan_model_macs(const char *name)
 	return macs;
 }
 
-/* ---- layer tables that somebody measured ---- */
+/* ---- layer tables from CSV ---- */
 
 #define CSV_HEAD "layer,numel,forward_ns,backward_ns"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "experiment.h"
 
-/* How far each rank of the job is behind the furthest, and what it keeps. */
+/* Record each rank's lag and what it keeps. */
 static void note_lags(struct fan_experiment_job *j, uint64_t now_ns)
 {
 	struct fan_standing_at at[FAN_RANKS_MAX];
@@ -9,7 +9,7 @@ static void note_lags(struct fan_experiment_job *j, uint64_t now_ns)
 	for (uint32_t r = 0; r < j->cfg.ranks; r++) {
 		struct fan_trainer *t = &j->trainer[r];
 		if (!t->core || fan_worker_phase(t->core) != FAN_W_READY)
-			return; /* not all are there */
+			return; /* not all have joined */
 		const struct fan_worker_stats *st = fan_worker_stats(t->core);
 		t->lag.next = st->next;
 		at[r].kept = st->cache.open;
@@ -30,7 +30,7 @@ static uint64_t id_of(const struct fan_switch_rank *r)
 	return (uint64_t)r->job << 32 | r->epoch;
 }
 
-/* The job's number at this switch, or -1.  After a restart it knows no names. */
+/* The job's index at this switch, or -1.  After a restart the switch knows no names. */
 static int find_job(const struct fan_sim_daemon *d, const struct fan_experiment_job *j,
 		    struct fan_switch_rank *r)
 {
@@ -43,14 +43,14 @@ static int find_job(const struct fan_sim_daemon *d, const struct fan_experiment_
 	return -1;
 }
 
-/* What a switch counts of the job's ranks: the first that has all of them below, as only such a
- * one lends, else the first that knows the job.  After its restart, or that of the job, it
- * counts from 0; before, what it said last holds. */
+/* Record what a switch counts for the job's ranks: the first switch with all of them below, since
+ * only such a switch lends, else the first that knows the job.  After a restart of the switch or
+ * the job its counts begin at 0; until then the last ones hold. */
 static void note_loans(const struct fan_experiment *e, struct fan_experiment_job *j)
 {
 	const struct fan_sim_daemon *at = NULL;
 	if (j->cfg.seat && j->cfg.seat[0].ranks != j->cfg.ranks)
-		return; /* a tree: each leaf has ranks of its own, and lends to those */
+		return; /* a tree: each leaf lends to its own ranks only */
 	struct fan_switch_rank one, found = {.whole = false};
 	unsigned index = 0;
 	uint64_t life[2] = {0};

@@ -16,7 +16,7 @@ static void add_value(char *name, const char *key, const json_t *v)
 	char *text = json_is_string(v) ? strdup(json_string_value(v))
 				       : json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
 	const char *value = text ? text : "";
-	if (strcmp(key, VARIANT) == 0) /* speaks for itself */
+	if (strcmp(key, VARIANT) == 0) /* needs no key before it */
 		snprintf(name + n, FAN_OUTCOME_NAME_BYTES - n, "%s%.60s", n ? ", " : "", value);
 	else
 		snprintf(name + n, FAN_OUTCOME_NAME_BYTES - n, "%s%.40s=%.60s", n ? ", " : "",

@@ -43,7 +43,7 @@ static bool grow(struct fan_body_shelf *p)
 	uint32_t count = p->made / 4 < SLAB_FIRST ? SLAB_FIRST : p->made / 4;
 	if (p->slabs == FAN_BODY_SLABS_MAX || p->made > UINT32_MAX / 2)
 		return false;
-	/* the core looks a little ahead of a datagram, never to read it */
+	/* the core prefetches a little beyond a datagram, but never reads that */
 	uint8_t *slab = fan_pages_alloc((size_t)count * p->stride);
 	if (!slab)
 		return false;

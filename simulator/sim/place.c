@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* place.c - where jobs' workers run, and which node sums for them. */
+/* place.c - where jobs' workers run, and which node sums for each job. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "scenario.h"
 
-/* Itself, or the server that it leads to. */
+/* Does the node sum, or does the server to which it leads? */
 static bool sums(const struct fan_scenario *s, uint32_t node)
 {
 	assert(node < s->nodes);
@@ -14,7 +14,7 @@ static bool sums(const struct fan_scenario *s, uint32_t node)
 	       (n->kind == FAN_NODE_SWITCH && n->policy != FAN_NODE_NONE);
 }
 
-/* The worker node with the fewest workers on it that this job is not on yet. */
+/* The worker node with the fewest workers that this job does not use yet. */
 static uint32_t emptiest(const struct fan_scenario *s, const bool *taken)
 {
 	uint32_t best = FAN_SIM_NONE;
@@ -47,7 +47,7 @@ static bool choose_hosts(struct fan_scenario *s, struct fan_job_config *c)
 	return true;
 }
 
-/* Links from all workers to `node`; UINT64_MAX: some cannot reach it. */
+/* The number of links from all workers to `node`; UINT64_MAX: some cannot reach it. */
 static uint64_t distance(struct fan_sim *sim, const struct fan_job_config *c, uint32_t node)
 {
 	uint64_t sum = 0;
@@ -60,7 +60,7 @@ static uint64_t distance(struct fan_sim *sim, const struct fan_job_config *c, ui
 	return sum;
 }
 
-/* The switch that is nearest to all workers, or, if there is none, the server. */
+/* The switch nearest to all workers or, if none sums, the nearest server. */
 static uint32_t nearest(const struct fan_scenario *s, struct fan_sim *sim,
 			const struct fan_job_config *c)
 {
@@ -80,7 +80,7 @@ static uint32_t nearest(const struct fan_scenario *s, struct fan_sim *sim,
 	return best;
 }
 
-/* All reach the others if each reaches the next. */
+/* All workers reach each other if each reaches the next one. */
 static int check_ring(struct fan_sim *sim, const struct fan_job_config *c, struct fan_reader *r)
 {
 	for (uint32_t i = 0; i < c->ranks; i++)
@@ -90,7 +90,7 @@ static int check_ring(struct fan_sim *sim, const struct fan_job_config *c, struc
 	return 0;
 }
 
-/* The node that the scenario names, or the nearest; -1 with r->why. */
+/* Set j->at to the node that the scenario names, or to the nearest; -1 with r->why. */
 static int find_node(struct fan_scenario *s, struct fan_sim *sim, struct fan_scenario_job *j,
 		     struct fan_reader *r)
 {
@@ -146,7 +146,7 @@ int fan_scenario_place(struct fan_scenario *s, struct fan_reader *r)
 		bad = fan_reader_fail(r, NULL, "out of memory");
 	for (uint32_t i = 0; i < s->jobs && !bad; i++) {
 		struct fan_scenario_job *j = &s->job[i];
-		/* named by the job: entries with copies stand for several */
+		/* named by the job, since an entry with copies has several */
 		size_t back = fan_reader_enter(r, "jobs.%s", j->cfg.name);
 		if (!choose_hosts(s, &j->cfg))
 			bad = fan_reader_fail(r, NULL, "out of memory");

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* planned.c - jobs that follow a plan: routes in switches, and a job for each part.
  *
- * A plan comes as `fanin plan --install` writes it.  A job of the scenario that it names
- * becomes as many jobs as it has parts, each with its share of every layer, its server and
- * its route. */
+ * The plan comes as `fanin plan --install` writes it.  A job of the scenario that the plan names
+ * becomes one job for each of its parts, with its share of every layer, its server and its
+ * route. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "scenario.h"
 
-#define CUT_BITS   32	/* cuts are in 1 / 2^32 of a tensor */
-#define WINDOW_MIN 4	/* of a part, however small */
-#define PACE_MIN   1e-6 /* Gb/s, as a job's pace: a part with less has next to nothing to send */
+#define CUT_BITS   32	/* cuts are in units of 2^-32 of a tensor */
+#define WINDOW_MIN 4	/* the least window of a part, however small */
+#define PACE_MIN   1e-6 /* Gb/s: a part whose pace is lower has next to nothing to send */
 
 /* ---- parts ---- */
 
-/* By rank: the names that `key` of the plan's workers has, or of their join by that route. */
+/* Names in the plan by rank of the job: the workers or, with a `route`, where they join for it. */
 static json_t *names_of(const json_t *plan, const char *job, json_int_t route)
 {
 	json_t *names = json_array();
@@ -43,7 +43,7 @@ static json_int_t size_of(const json_t *part)
 	       json_integer_value(json_array_get(cut, 0));
 }
 
-/* Is it a part of the job, or of a group of it, "JOB@2"? */
+/* Is `part` a part of the job, or of a group of it such as "JOB@2"? */
 static bool is_of(const json_t *part, const char *job)
 {
 	const char *of = json_string_value(json_object_get(part, "job"));
@@ -53,9 +53,9 @@ static bool is_of(const json_t *part, const char *job)
 		(bytes && strncmp(of, job, bytes) == 0 && strlen(job) == bytes));
 }
 
-/* The job's window is that of its largest part.  Where parts share a link they take of it by
- * window, so theirs are as their shares: else small parts are done early, and large ones
- * alone cannot fill what the plan has them fill together. */
+/* Give the job's window to its largest part, and to others in proportion to their shares.  Parts
+ * divide a shared link by window: with equal windows, small parts would end early, and large ones
+ * alone cannot fill what the plan has all of them fill. */
 static void set_window(const json_t *plan, const char *name, json_t *copy, const json_t *part)
 {
 	const json_t *given = json_object_get(copy, "window");
@@ -68,14 +68,14 @@ static void set_window(const json_t *plan, const char *name, json_t *copy, const
 	}
 	if (window < WINDOW_MIN || window > FAN_WINDOW_MAX || size_of(part) <= 0 ||
 	    largest >> CUT_BITS > 1)
-		return; /* whatever it is, it is checked later */
+		return; /* an invalid value: it is reported later */
 	window = window * size_of(part) / largest;
 	json_object_set_new(copy, "window",
 			    json_integer(window < WINDOW_MIN ? WINDOW_MIN : window));
 }
 
-/* As the library does with what a plan says (its `pace`): no part takes of a link what others are
- * planned for. */
+/* Set the part's pace to its planned rate, as the library does (`pace`): no part takes capacity of
+ * a link that is planned for others. */
 static void set_pace(json_t *copy, const json_t *part)
 {
 	double gbps = json_number_value(json_object_get(part, "gbps"));
@@ -89,7 +89,7 @@ static json_int_t group_of(const json_t *part)
 	return json_integer_value(json_array_get(json_object_get(part, "group"), 0));
 }
 
-/* A job that is summed by one part; or by as many as it has groups, which share its workers. */
+/* Make the job of one part or, if it has groups, of all its groups, which share its workers. */
 static json_t *part_of(const json_t *plan, const json_t *job, const char *name, const json_t *part)
 {
 	json_t *copy = json_deep_copy(job), *hosts = json_array(), *joins = json_array();
@@ -125,7 +125,7 @@ static json_t *part_of(const json_t *plan, const json_t *job, const char *name, 
 	return copy;
 }
 
-/* The name by which the plan knows the job; one that has none is the plan's only one. */
+/* The name by which the plan knows the job; a job without a name is the plan's only one. */
 static const char *name_of(const json_t *plan, const json_t *job)
 {
 	const char *name = json_string_value(json_object_get(job, "name"));
@@ -133,7 +133,7 @@ static const char *name_of(const json_t *plan, const json_t *job)
 	return name ? name : json_string_value(json_object_get(first, "job"));
 }
 
-/* Put the parts of a job, or the job itself, into the list. */
+/* Add the parts of a job, or the job itself, to the list. */
 static void expand(const json_t *plan, json_t *job, json_t *list, size_t *used)
 {
 	const char *name = name_of(plan, job);
@@ -143,7 +143,7 @@ static void expand(const json_t *plan, json_t *job, json_t *list, size_t *used)
 		if (!is_of(part, name))
 			continue;
 		++*used;
-		if (group_of(part) == 0) /* workers of further groups are in that of the first */
+		if (group_of(part) == 0) /* this job has all groups' workers */
 			json_array_append_new(list, part_of(plan, job, name, part));
 	}
 	if (*used == before)
@@ -218,7 +218,7 @@ int fan_scenario_read_cut(struct fan_model *m, const json_t *cut, struct fan_rea
 
 /* ---- routes of switches ---- */
 
-/* "0-3,7".  False: it is nothing of the kind. */
+/* Read a set of ranks such as "0-3,7".  False: `text` is none. */
 static bool read_ranks(const char *text, uint64_t *set)
 {
 	while (text && *text) {
@@ -264,7 +264,7 @@ static int read_entry(struct fan_scenario *s, struct fan_scenario_entry *e, cons
 	return 0;
 }
 
-/* Would a switch take it? */
+/* Check that a switch would accept the route. */
 static int check_route(const struct fan_scenario_route *route, struct fan_reader *r)
 {
 	struct fan_route_entry entry[FAN_ROUTE_ENTRIES_MAX];
@@ -405,7 +405,6 @@ static bool has_route(const struct fan_scenario *s, uint32_t node, uint16_t numb
 	return false;
 }
 
-/* Do both have one parent? */
 static bool is_sibling(const struct fan_scenario *s, uint32_t node, uint32_t other)
 {
 	return s->node[node].parent != FAN_SIM_NONE &&

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* result.c - what came of an experiment, as JSON.
+/* result.c - the results of an experiment, as JSON.
  *
- * All times are whole nanoseconds divided by 1e9, all sums are taken in a fixed order: the
- * same run prints the same text on every machine. */
+ * All times are whole nanoseconds divided by 1e9, and all sums are taken in a fixed order: the same
+ * run prints the same text on every machine. */
 #include "result.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The least value that so many of the sorted ones do not exceed; null: there is none. */
+/* The percentile of sorted values: the least that `percent` of them do not exceed, or null. */
 static json_t *percentile(const double *sorted, uint32_t count, unsigned percent)
 {
 	uint32_t rank = (uint32_t)(((uint64_t)count * percent + 99) / 100);
@@ -34,7 +34,7 @@ void fan_put_jct(json_t *o, double *jct_s, uint32_t count)
 	json_object_set_new(o, "p99_jct_s", percentile(jct_s, count, 99));
 }
 
-/* What the ranks of a job say together. */
+/* The figures of a job's ranks, added up. */
 struct sums {
 	uint64_t done_ns, ready_ns, comm_ns, wait_ns, elems, checked;
 	struct fan_worker_stats st;
@@ -92,7 +92,7 @@ static const char *why_not(const struct fan_experiment *e, const struct sums *s)
 	return e->timed_out && !s->over ? "not over at limit_s" : NULL;
 }
 
-/* Whose parts rank `helper` was given to keep, by rank: those of which there are any. */
+/* By rank: how many of its contributions rank `helper` was given to keep, if any. */
 static json_t *kept_json(const struct fan_standings *s, uint32_t helper)
 {
 	json_t *o = json_object();
@@ -106,7 +106,7 @@ static json_t *kept_json(const struct fan_standings *s, uint32_t helper)
 	return o;
 }
 
-/* Means of the samples, a list for each rank; null where there was nothing to see. */
+/* Means of the samples, a list for each rank; null: a sample without a look. */
 static json_t *standings_json(const struct fan_standings *s)
 {
 	json_t *behind = json_array(), *kept = json_array();
@@ -128,7 +128,7 @@ static json_t *standings_json(const struct fan_standings *s)
 			 fan_seconds(s->interval_ns), "behind", behind, "cache_open", kept);
 }
 
-/* How each rank stood to the others, and what it kept for them. */
+/* Each rank's lag, and what it kept for the others. */
 static json_t *ahead_json(const struct fan_experiment_job *j)
 {
 	json_t *list = json_array();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* result_switch.c - what switches and servers have done, in all and over time. */
+/* result_switch.c - what switches and servers have done, in total and over time. */
 #include "result.h"
 
 static uint64_t sum_of(const uint64_t *list, unsigned count)
@@ -17,7 +17,7 @@ static double share(uint64_t part, uint64_t whole)
 
 /* ---- over time ---- */
 
-/* Mean share of the slots, sample by sample. */
+/* The mean share of the slots, sample by sample. */
 static json_t *share_of_slots(const struct fan_series *s, enum fan_series_figure which,
 			      uint32_t slots)
 {
@@ -28,8 +28,7 @@ static json_t *share_of_slots(const struct fan_series *s, enum fan_series_figure
 	return list;
 }
 
-/* Of what was counted, how much a second.  Counts are cumulative: their last values are what
- * is wanted. */
+/* The rate of a counter, per second.  Counts are cumulative: the last values are used. */
 static json_t *rate_json(const struct fan_series *s, enum fan_series_figure which)
 {
 	json_t *list = json_array();
@@ -42,7 +41,7 @@ static json_t *rate_json(const struct fan_series *s, enum fan_series_figure whic
 	return list;
 }
 
-/* Share of contributions that were added; null where none came. */
+/* The share of contributions that were added; null: none arrived. */
 static json_t *hits_json(const struct fan_series *s)
 {
 	json_t *list = json_array();
@@ -78,8 +77,7 @@ static double mean_occupancy(const struct fan_series *s, uint32_t slots)
 	return share(sum, weight * slots);
 }
 
-/* What links brought and took; of an aggregator with slots in front of it, what those gave it
- * and got from it. */
+/* Put the traffic of links or, if `inner`, that of an aggregator with the slots in front of it. */
 static void put_traffic(json_t *o, const struct fan_sim_daemon *d, bool inner)
 {
 	const struct fan_node_stats between = fan_sim_daemon_between(d);
@@ -89,7 +87,7 @@ static void put_traffic(json_t *o, const struct fan_sim_daemon *d, bool inner)
 	fan_put_count(o, "tx_bytes", inner ? between.down_bytes : d->tx_bytes);
 }
 
-/* ---- who sums for one job, or completes what the shared slots could not ---- */
+/* ---- what sums for one job, or completes what shared slots could not ---- */
 
 static json_t *aggregator_json(const struct fan_experiment *e, uint32_t node)
 {
@@ -101,8 +99,8 @@ static json_t *aggregator_json(const struct fan_experiment *e, uint32_t node)
 	fan_put_count(o, "slots", d->cfg.aggregator.slots);
 	fan_put_real(o, "occupancy", mean_occupancy(d->sums, d->cfg.aggregator.slots));
 	fan_put_real(o, "hit_rate", share(st.contributions, fan_sim_offered(&st)));
-	fan_put_count(o, "evictions", 0);  /* switchml has none */
-	fan_put_count(o, "collisions", 0); /* switchml has none */
+	fan_put_count(o, "evictions", 0);  /* always 0 under switchml */
+	fan_put_count(o, "collisions", 0); /* always 0 under switchml */
 	fan_put_count(o, "contributions", st.contributions);
 	fan_put_count(o, "partials", st.partials);
 	fan_put_count(o, "results", st.results);
@@ -116,7 +114,7 @@ static json_t *aggregator_json(const struct fan_experiment *e, uint32_t node)
 	return o;
 }
 
-/* ---- who shares slots ---- */
+/* ---- shared slots ---- */
 
 static void put_slots_counts(json_t *o, const struct fan_switch_stats *st)
 {

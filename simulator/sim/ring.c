@@ -6,8 +6,8 @@
 
 #include "core/wire/wire.h"
 
-#define BUCKET_AT 8  /* place in a packet of the bucket's number */
-#define STEP_AT	  16 /* place in a packet of its step */
+#define BUCKET_AT 8  /* offset in a packet of the bucket's number */
+#define STEP_AT	  16 /* offset in a packet of its step */
 
 void fan_ring_free(struct fan_ring *r)
 {
@@ -17,10 +17,10 @@ void fan_ring_free(struct fan_ring *r)
 	r->came = NULL;
 }
 
-#define DOWN  UINT32_C(0x80000000) /* in a packet: it is a sum, going down */
-#define AMONG UINT32_C(0x40000000) /* in one of two levels: it is between racks */
+#define DOWN  UINT32_C(0x80000000) /* bit of a packet's step: a sum on its way down */
+#define AMONG UINT32_C(0x40000000) /* bit of a step on two levels: the packet is among racks */
 
-/* Bytes of the part that this worker sends in a step. */
+/* The bytes of the part that this worker sends in a step. */
 static uint64_t part_bytes(const struct fan_ring *r, const struct fan_ring_seat *at, uint32_t step)
 {
 	assert(at->ranks && at->rank < at->ranks);
@@ -46,7 +46,7 @@ static void send_to(struct fan_ring *r, uint32_t to, uint32_t step, uint16_t len
 	fan_body_put(&r->sim->pool, p.body);
 }
 
-/* All of the bucket is there, if it is. */
+/* End the bucket if all of it is here. */
 static void end_bucket(struct fan_ring *r)
 {
 	if (r->missing_bytes)
@@ -64,7 +64,7 @@ static void hand_down(struct fan_ring *r, uint32_t packet, uint16_t len)
 		send_to(r, r->down[i], packet | DOWN, len);
 }
 
-/* The parts of all below are there: on with the sum. */
+/* The parts of all ranks below are here: pass the sum on. */
 static void go_up(struct fan_ring *r, uint32_t packet, uint16_t len)
 {
 	if (r->rank == 0)
@@ -73,8 +73,7 @@ static void go_up(struct fan_ring *r, uint32_t packet, uint16_t len)
 		send_to(r, r->up, packet, len);
 }
 
-/* A rank without children begins with so many packets as its window is large, and sends another one
- * for each sum that comes. */
+/* A rank without children sends a window of packets, then one for each sum that arrives. */
 static void send_next(struct fan_ring *r)
 {
 	uint64_t bytes = r->elems * sizeof(float), at = (uint64_t)r->sent * r->payload_bytes;
@@ -111,12 +110,12 @@ static bool start_tree(struct fan_ring *r)
 	return true;
 }
 
-/* Begin a ring: its own part, in packets of `mark`.  Bytes that will come. */
+/* Begin a ring: send its own part, in packets of `mark`.  Returns the bytes to come. */
 static uint64_t begin_ring(struct fan_ring *r, const struct fan_ring_seat *at, uint32_t mark)
 {
 	uint64_t bytes = 0, mine = at->ranks > 1 ? part_bytes(r, at, 0) : 0;
 	for (uint32_t step = 1; step < 2 * (at->ranks - 1) + 1; step++)
-		bytes += part_bytes(r, at, step); /* comes a step before it is sent */
+		bytes += part_bytes(r, at, step); /* arrives a step before it is sent */
 	while (mine) {
 		uint64_t some = mine < r->payload_bytes ? mine : r->payload_bytes;
 		send_to(r, at->next, mark, (uint16_t)(FAN_HEAD_BYTES + some));
@@ -125,7 +124,7 @@ static uint64_t begin_ring(struct fan_ring *r, const struct fan_ring_seat *at, u
 	return bytes;
 }
 
-/* Less is missing, and the packet goes on unless all have had it. */
+/* Count the packet as arrived, and pass it on unless all have had it. */
 static void go_round(struct fan_ring *r, const struct fan_ring_seat *at, uint32_t packet,
 		     uint16_t len, uint64_t *missing)
 {
@@ -138,7 +137,7 @@ static void go_round(struct fan_ring *r, const struct fan_ring_seat *at, uint32_
 
 /* ---- two levels ---- */
 
-/* The rack's sum is there: on among the racks. */
+/* If the rack's sum is complete, begin to sum it among the racks. */
 static void go_among(struct fan_ring *r)
 {
 	if (r->raised || r->rack.rank || r->missing_bytes || !r->busy)
@@ -171,7 +170,7 @@ static void handle_levels(struct fan_ring *r, uint32_t packet, uint16_t len)
 			send_to(r, r->rack.next, DOWN, len);
 	} else if (packet & AMONG) {
 		go_round(r, &r->among, packet, len, &r->among_bytes);
-		/* after so many steps a part is the sum of all */
+		/* after so many steps a part is the sum over all racks */
 		if ((packet & ~AMONG) + 2 >= r->among.ranks && r->rack.ranks > 1)
 			send_to(r, r->rack.next, DOWN, len);
 	} else {
@@ -180,7 +179,7 @@ static void handle_levels(struct fan_ring *r, uint32_t packet, uint16_t len)
 	end_levels(r);
 }
 
-/* The switch that a host is at. */
+/* The switch to which a host is attached. */
 static uint32_t rack_of(const struct fan_sim *s, uint32_t host)
 {
 	return s->link[s->out[s->node[host].first]].to;
@@ -217,9 +216,9 @@ bool fan_ring_seats(const struct fan_sim *s, const uint32_t *host, uint32_t rank
 	return seen != NULL;
 }
 
-/* ---- each of them ---- */
+/* ---- all kinds ---- */
 
-/* A packet of the bucket in work. */
+/* Handle a packet of the bucket in progress. */
 static void handle(struct fan_ring *r, uint32_t packet, uint16_t len)
 {
 	const struct fan_ring_seat all = {r->rank, r->ranks, r->next};
@@ -233,14 +232,13 @@ static void handle(struct fan_ring *r, uint32_t packet, uint16_t len)
 	}
 }
 
-/* May it be handled now? */
 static bool is_due(const struct fan_ring *r, const struct fan_ring_note *n)
 {
 	bool early = r->levels && n->step & AMONG && !(n->step & DOWN) && !r->raised;
 	return r->busy && n->bucket == r->bucket && !early;
 }
 
-/* What came too early and is due now, in the order in which it came. */
+/* Handle the packets that came too early and are due now, in order of arrival. */
 static void handle_notes(struct fan_ring *r)
 {
 	uint32_t kept = 0;

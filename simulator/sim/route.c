@@ -48,8 +48,8 @@ static bool leads_nearer(const struct fan_sim *s, const struct fan_sim_link *l,
 	       depth[l->to] + 1 == depth[l->from] && (l->to == to || s->node[l->to].forwards);
 }
 
-/* Breadth first from the target; cables have both directions, so the link towards it is
- * the other direction of one that leads away.  Ties go to the link added first. */
+/* A breadth-first search from the target.  Cables have both directions, so a link towards it is the
+ * reverse of one that leads away.  Of several, the link added first is taken. */
 static bool find_paths(struct fan_sim *s, uint32_t to)
 {
 	assert(to < s->nodes);

@@ -171,7 +171,7 @@ static int read_list(struct fan_scenario *s, const json_t *root, struct fan_read
 
 /* ---- jobs that are parts of one tensor (tensor.h) ---- */
 
-/* Of the part `k`, beside the first one, `i`. */
+/* Check the part `k` against the first one, `i`. */
 static int check_pair(const struct fan_scenario *s, uint32_t i, uint32_t k, struct fan_reader *r)
 {
 	const struct fan_job_config *a = &s->job[i].cfg, *b = &s->job[k].cfg;
@@ -199,7 +199,7 @@ static int check_alone(const struct fan_scenario_job *j, struct fan_reader *r)
 	return fan_reader_fail(r, key, "does not go with tensor: its parts proceed in step");
 }
 
-/* Do jobs that are parts of one tensor fit each other?  After fan_scenario_place. */
+/* Check that the jobs that are parts of one tensor fit each other; after fan_scenario_place. */
 static int check_tensors(const struct fan_scenario *s, struct fan_reader *r)
 {
 	for (uint32_t k = 0; k < s->jobs; k++) {
@@ -223,7 +223,7 @@ static int check_tensors(const struct fan_scenario *s, struct fan_reader *r)
 	return 0;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole scenario ---- */
 
 static int read_all(struct fan_scenario *s, const json_t *root, struct fan_reader *r)
 {

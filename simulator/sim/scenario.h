@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scenario.h - what is to be simulated: topology, jobs, background traffic, changes.
  *
- * Read from JSON; doc/sim.md describes the keys.  Everything is checked before anything is
- * simulated, and errors name file, path and cause. */
+ * A scenario is read from JSON; doc/sim.md describes the keys.  Everything is checked before
+ * anything is simulated, and errors name file, path and cause. */
 #ifndef FAN_SIM_SCENARIO_H
 #define FAN_SIM_SCENARIO_H
 
@@ -21,7 +21,7 @@
 enum fan_node_kind {
 	FAN_NODE_WORKER, /* hosts workers */
 	FAN_NODE_SWITCH, /* forwards, and sums */
-	FAN_NODE_SERVER, /* sums, for all the jobs that name it */
+	FAN_NODE_SERVER, /* sums for all jobs that name it */
 	FAN_NODE_ROUTER, /* forwards */
 };
 
@@ -30,52 +30,52 @@ enum fan_node_kind {
 struct fan_scenario_node {
 	char name[FAN_FIELD_NAME];
 	int kind;	    /* enum fan_node_kind */
-	uint64_t bps;	    /* what it can handle; 0: all that comes */
-	uint64_t sums_bps;  /* instead: what routes have it sum, and nothing else counts; or 0 */
-	uint32_t ecn_bytes; /* packets that find more before them there are marked; 0: none */
+	uint64_t bps;	    /* the rate that it can handle; 0: any */
+	uint64_t sums_bps;  /* instead: the rate at which it sums by routes; or 0 */
+	uint32_t ecn_bytes; /* packets that find more before them are marked; 0: never */
 	int policy;	    /* enum fan_policy, or FAN_NODE_NONE */
 	uint32_t slots, window, jobs, buffer_bytes;
-	uint16_t ahead_max; /* most that a job's ranks may run ahead of each other */
-	/* Shared switches. */
+	uint16_t ahead_max; /* most fragments by which a job's ranks may run ahead of each other */
+	/* Switches with shared slots. */
 	uint32_t quota; /* most slots that one job holds; 0: all */
 	bool free_early, preemption, ageing, priorities;
-	bool reminders; /* of what completes their sums */
+	bool reminders; /* what completes the sums sends reminders */
 	char server_name[FAN_FIELD_NAME];
-	uint32_t server; /* next hop; FAN_SIM_NONE: it completes its sums itself */
+	uint32_t server; /* the next hop; FAN_SIM_NONE: it completes its sums itself */
 	uint16_t payload_bytes;
 	bool multicast;
-	uint32_t placed; /* workers on it */
+	uint32_t placed; /* workers placed on it */
 	char parent_name[FAN_FIELD_NAME];
-	uint32_t parent;   /* the node whose child it is in trees of switches; FAN_SIM_NONE: none */
-	uint16_t children; /* switches that it is the parent of */
-	uint16_t index;	   /* its own among its siblings */
-	uint32_t entry;	   /* of "nodes" that it came from */
+	uint32_t parent;   /* its parent in trees of switches; FAN_SIM_NONE: none */
+	uint16_t children; /* switches whose parent it is */
+	uint16_t index;	   /* its number among its siblings */
+	uint32_t entry;	   /* the entry of "nodes" that it came from */
 };
 
 struct fan_scenario_link {
 	uint32_t a, b;
-	struct fan_link_config cfg; /* of both directions, but for back_bps */
-	uint64_t back_bps;	    /* rate from b to a; 0: that of `cfg` */
+	struct fan_link_config cfg; /* for both directions, except for back_bps */
+	uint64_t back_bps;	    /* the rate from b to a; 0: that of `cfg` */
 };
 
 enum fan_reduce {
 	FAN_REDUCE_FANIN, /* through the core's objects */
-	FAN_REDUCE_RING,  /* a model of ring all-reduce; of reducing along a binary tree (ring.h) */
+	FAN_REDUCE_RING,  /* a model of a ring (ring.h); next: of a binary tree */
 	FAN_REDUCE_TREE,
-	FAN_REDUCE_LEVELS, /* of rings on two levels */
+	FAN_REDUCE_LEVELS, /* a model of rings on two levels */
 };
 
 struct fan_scenario_job {
 	struct fan_job_config cfg;
 	int reduce;  /* enum fan_reduce */
-	uint32_t at; /* node that sums, or if `shared` completes sums */
-	bool shared; /* switches sum; its workers join them */
+	uint32_t at; /* the node that sums or, if `shared`, that completes sums */
+	bool shared; /* its workers join switches with shared slots */
 	uint64_t bucket_bytes;
 	char at_name[FAN_FIELD_NAME];
-	char tensor[FAN_FIELD_NAME]; /* of which it is a part (tensor.h); empty: of none */
+	char tensor[FAN_FIELD_NAME]; /* the tensor of which it is a part (tensor.h); empty: none */
 };
 
-/* Traffic that takes room on links and is thrown away where it arrives. */
+/* Background traffic: it uses up the capacity of links and is dropped where it arrives. */
 struct fan_scenario_flow {
 	uint32_t from, to;
 	uint64_t bps, start_ns, stop_ns;
@@ -93,24 +93,25 @@ struct fan_scenario_tcp {
 	uint32_t from, to;
 	int kind; /* enum fan_tcp_kind */
 	uint64_t start_ns, stop_ns;
-	uint64_t bytes;	       /* to send; 0: without end */
-	uint32_t ack_segments; /* that the receiver waits for before it acknowledges */
+	uint64_t bytes;	       /* to send; 0: it does not end */
+	uint32_t ack_segments; /* segments for which the receiver delays an acknowledgement */
 	char from_name[FAN_FIELD_NAME], to_name[FAN_FIELD_NAME];
 };
 
-/* A cable that changes, in both directions, or a switch or server that restarts. */
+/* A change of a cable in both directions, or a restart of a switch or server. */
 struct fan_scenario_change {
-	uint64_t at_ns, bps; /* bps 0: it keeps its rate */
-	uint32_t link;	     /* FAN_SIM_NONE: it is about the node */
+	uint64_t at_ns, bps; /* bps 0: the rate stays */
+	uint32_t link;	     /* FAN_SIM_NONE: the node restarts */
 	uint32_t node;
-	uint64_t restart_ns; /* how long it takes */
+	uint64_t restart_ns; /* how long the restart takes */
 	bool down, up;
 	char a[FAN_FIELD_NAME], b[FAN_FIELD_NAME], node_name[FAN_FIELD_NAME];
 };
 
-/* What a plan has a switch do with the parts of some ranks: struct fan_route_entry, by nodes. */
+/* What a plan has a switch do with the contributions of some ranks: a struct fan_route_entry, by
+ * nodes. */
 struct fan_scenario_entry {
-	uint32_t from, next; /* from FAN_SIM_NONE: workers that join there */
+	uint32_t from, next; /* `from` FAN_SIM_NONE: workers that join there */
 	uint64_t ranks[FAN_RANK_WORDS];
 	uint8_t depth;
 	bool sums;
@@ -123,7 +124,7 @@ struct fan_scenario_route {
 	struct fan_scenario_entry *entry;
 };
 
-/* What is simulated: each packet, or what jobs reduce as flows (flow.c). */
+/* The level of detail: each packet, or what jobs reduce as flows (flow.c). */
 enum fan_level { FAN_LEVEL_PACKETS, FAN_LEVEL_FLOWS };
 
 struct fan_scenario {
@@ -141,83 +142,83 @@ struct fan_scenario {
 	uint32_t nodes, links, jobs, flows, tcps, changes, routes;
 };
 
-/* Read `root`, which came from r->file: names of files in it are relative to that.
+/* Read `root`, which came from r->file; names of files in it are relative to that file's folder.
  * 0, or -1 with r->why. */
 int fan_scenario_read(struct fan_scenario *s, const json_t *root, struct fan_reader *r);
 void fan_scenario_free(struct fan_scenario *s);
 
-/* A world of its nodes and links alone.  False: out of memory. */
+/* Make a world of the scenario's nodes and links alone.  False: out of memory. */
 bool fan_scenario_network(struct fan_sim *sim, const struct fan_scenario *s);
 
-/* That world's link from a to b of scenario link `link`; the one back is the next. */
+/* That world's number of scenario link `link`, from a to b; from b to a it is one more. */
 uint32_t fan_scenario_link(const struct fan_scenario *s, uint32_t link);
 
-/* The node of that name, or FAN_SIM_NONE. */
+/* The node with this name, or FAN_SIM_NONE. */
 uint32_t fan_scenario_find(const struct fan_scenario *s, const char *name);
 
 /* Change the value at a path like "jobs.0.window", "topology.nodes.s0.slots" or
- * "topology.links.*.loss": parts are keys, numbers of array entries, names of array
- * entries, or * for all.  `text` is JSON, or else a string.  0, or -1 with `why`. */
+ * "topology.links.*.loss".  Its parts are keys, numbers or names of array entries, or * for all of
+ * them.  `text` is taken as JSON or, if it is none, as a string.  0, or -1 with `why`. */
 int fan_scenario_set(json_t *root, const char *path, const char *text, char *why, size_t why_bytes);
 
-/* Is `node` the root of a tree of switches, or somewhere below it? */
+/* Is `node` in the tree of switches below `root`, or `root` itself? */
 bool fan_scenario_is_below(const struct fan_scenario *s, uint32_t node, uint32_t root);
 
-/* May workers of a job that is summed at the node `at` join the node `n`? */
+/* Can workers of a job that is summed at node `at` join node `n`? */
 typedef bool fan_seat_fits(const struct fan_scenario *s, uint32_t n, uint32_t at);
 
-/* The node nearest to `host` that fits, the first of several; FAN_SIM_NONE: there is none. */
+/* The fitting node that is nearest to `host`, the first of several; FAN_SIM_NONE: there is none. */
 uint32_t fan_scenario_nearest(const struct fan_scenario *s, struct fan_sim *sim, uint32_t host,
 			      fan_seat_fits *fits, uint32_t at);
 
-/* Where the workers of a job that is summed in the tree of j->at join. */
+/* Choose where the workers of job `j` join, which is summed in the tree of j->at. */
 int fan_scenario_seat(struct fan_scenario *s, struct fan_sim *sim, struct fan_scenario_job *j,
 		      struct fan_reader *r);
 
-/* A switch with shared slots? */
+/* Is the node a switch with shared slots? */
 bool fan_scenario_shares(const struct fan_scenario_node *n);
 
-/* What completes the sums of a switch: a server, or one of the switches itself. */
+/* The node that completes a switch's sums: a server, or a switch. */
 uint32_t fan_scenario_aggregator(const struct fan_scenario *s, uint32_t node);
 
-/* Where the workers of a job join whose sums j->at completes, behind switches. */
+/* Choose the switches that the workers of job `j` join; j->at completes their sums. */
 int fan_scenario_seat_shared(struct fan_scenario *s, struct fan_sim *sim,
 			     struct fan_scenario_job *j, struct fan_reader *r);
 
-/* The scenario with its plan worked in: a job for each part, and "routes".  A new reference;
- * NULL with r->why. */
+/* The scenario with its plan worked in: a job for each part, and "routes".  Returns a new
+ * reference, or NULL with r->why. */
 json_t *fan_scenario_planned(const json_t *root, struct fan_reader *r);
 
-/* The scenario with its topology as nodes and links, if a text or a file says it.  A new reference;
- * NULL with r->why. */
+/* The scenario with its topology as nodes and links, if a text or a file gives that.  Returns a new
+ * reference, or NULL with r->why. */
 json_t *fan_scenario_given(const json_t *root, struct fan_reader *r);
 
 int fan_scenario_read_routes(struct fan_scenario *s, const json_t *root, struct fan_reader *r);
 
-/* A job's "cut": the part of each layer that it reduces; and its "joins", with
- * "groups", NULL: none: a route for each of equal runs of its workers. */
+/* Read a job's "cut", the part of each layer that it reduces; and its "joins".  `groups` has a
+ * route for each of equal runs of the job's workers, or is NULL. */
 int fan_scenario_read_cut(struct fan_model *m, const json_t *cut, struct fan_reader *r);
 int fan_scenario_read_joins(struct fan_scenario *s, struct fan_job_config *c, const json_t *list,
 			    const json_t *groups, struct fan_reader *r);
 
-/* See that the workers of a job with a route, and its server, know it. */
+/* Make sure that the workers of a job with a route, and its server, know the route. */
 int fan_scenario_seat_routed(struct fan_scenario *s, struct fan_scenario_job *j,
 			     struct fan_reader *r);
 
 void fan_scenario_entry_put(struct fan_route_entry *to, const struct fan_scenario_entry *e,
 			    fan_peer from, fan_peer next);
 
-/* The parts, in files of their own. */
+/* Readers of the scenario's parts, each in a file of its own. */
 int fan_scenario_read_topology(struct fan_scenario *s, const json_t *o, struct fan_reader *r);
 int fan_scenario_read_jobs(struct fan_scenario *s, const json_t *root, struct fan_reader *r);
 int fan_scenario_read_parents(struct fan_scenario *s, struct fan_reader *r);
 int fan_scenario_read_servers(struct fan_scenario *s, struct fan_reader *r);
 int fan_scenario_place(struct fan_scenario *s, struct fan_reader *r);
 
-/* A job's "model", from the current object; to be freed with fan_model_free. */
+/* Read a job's "model" from the current object; free it with fan_model_free. */
 int fan_scenario_read_model(struct fan_model *m, const json_t *v, struct fan_reader *r);
 
-/* The whole file, ended by a zero, to be freed; NULL with r->why.  `name` is relative to
+/* The whole file, ended by a zero, for the caller to free; NULL with r->why.  `name` is relative to
  * the folder of r->file. */
 char *fan_scenario_file(struct fan_reader *r, const char *key, const char *name);
 

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scenario_given.c - a topology that is made from numbers, or stands in a file, as planners have
- * it.
+/* scenario_given.c - a topology that is generated from numbers or read from a planner's file.
  *
- * "topology": "fat-tree:k=4,workers=16", or the name of a file; or an object with that as "from".
- * What comes of it is what read_topology knows: nodes and links. */
+ * "topology" is "fat-tree:k=4,workers=16", or the name of a file, or an object with one of these as
+ * "from".  The result has what read_topology knows: nodes and links. */
 #include <stdio.h>
 #include <string.h>
 
 #include "plan/network.h"
 #include "scenario.h"
 
-/* Names of cities have blanks and dots above; those of nodes here have not. */
+/* Names of cities may have blanks and accents; those of nodes here must not. */
 static json_t *plain_name(const json_t *from)
 {
 	char name[FAN_FIELD_NAME];
@@ -22,8 +21,8 @@ static json_t *plain_name(const json_t *from)
 	return json_string(name);
 }
 
-/* A switch that cannot sum is a router.  Under a plan the rate at which one sums counts as the plan
- * has it; without one, a switch sums whatever comes. */
+/* A switch that cannot sum becomes a router.  Under a plan, a switch sums at the rate that the plan
+ * has for it; without one, at any rate. */
 static json_t *node_of(const json_t *from, bool planned)
 {
 	const char *kind = json_string_value(json_object_get(from, "kind"));
@@ -52,7 +51,7 @@ static json_t *link_of(const json_t *from)
 	return to;
 }
 
-/* What all nodes of a kind, or all links, have beside what the network says. */
+/* Add what all nodes of a kind, or all links, have besides what the network says. */
 static void add_common(json_t *to, const json_t *given)
 {
 	static const char *const keys[][2] = {
@@ -100,7 +99,7 @@ static json_t *network_of(const char *from, const char *attach, struct fan_reade
 	return network;
 }
 
-/* The keys beside "from"; 0, or -1 with r->why. */
+/* Check the keys beside "from".  0, or -1 with r->why. */
 static int check_given(const json_t *given, struct fan_reader *r)
 {
 	static const struct fan_field fields[] = {

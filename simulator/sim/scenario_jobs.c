@@ -13,7 +13,7 @@
 #define STALL_MS	3600000u
 #define TRACE_HEAD	"num_gpu,duration,submit_time,iterations,model"
 #define COPY_NAME_BYTES 40
-#define WHAT_COMPUTE	0 /* in `whats` */
+#define WHAT_COMPUTE	0 /* index in `whats` */
 #define WHAT_SENDING	1
 
 static const char *const modes[] = {"native", "fixed", NULL};
@@ -22,7 +22,7 @@ static const char *const reduces[] = {"fanin", "ring", "tree", "two-level-ring",
 static const char *const whats[] = {"compute", "sending", "both", NULL};
 static const char *const priorities[] = {"remaining", "attained", "started", "none", NULL};
 
-/* What JSON says of a job, before it is turned into a fan_scenario_job. */
+/* A job as JSON has it, before it becomes a fan_scenario_job. */
 struct job_entry {
 	char name[FAN_FIELD_NAME], at[FAN_FIELD_NAME], tensor[FAN_FIELD_NAME];
 	uint16_t payload_bytes, window, ahead, route;
@@ -219,7 +219,7 @@ static uint32_t hosts_of(const struct fan_scenario *s)
 	return n;
 }
 
-/* Numbers that depend on each other. */
+/* Check numbers that depend on each other. */
 static int check_entry(const struct fan_scenario *s, struct job_entry *e, const json_t *o,
 		       struct fan_reader *r)
 {
@@ -246,7 +246,7 @@ static int check_entry(const struct fan_scenario *s, struct job_entry *e, const 
 	return 0;
 }
 
-/* Sums of small models are checked unless the scenario says otherwise. */
+/* Sums of models up to this size are checked, unless the scenario says otherwise. */
 #define VERIFY_NUMEL (UINT64_C(4) << 20)
 
 static int add_job(struct fan_scenario *s, const struct job_entry *e, const json_t *o,
@@ -309,7 +309,7 @@ static int read_job(struct fan_scenario *s, const json_t *o, struct fan_reader *
 
 /* ---- job traces ---- */
 
-/* One line of a trace; the others of its fields are as `o` says. */
+/* Read one line of a trace; `o` has the other fields of the job. */
 static int read_trace_line(struct fan_scenario *s, const struct fan_csv *c, const json_t *o,
 			   struct fan_reader *r)
 {
@@ -326,7 +326,7 @@ static int read_trace_line(struct fan_scenario *s, const struct fan_csv *c, cons
 		return fan_reader_fail(r, "file", "line %u: expected numbers in " TRACE_HEAD,
 				       c->line);
 	if (workers < 2)
-		return 0; /* reduces nothing */
+		return 0; /* it reduces nothing */
 	json_t *job = json_copy((json_t *)o);
 	json_object_set_new(job, "model", json_string(c->field[4]));
 	e.workers = (uint32_t)workers;

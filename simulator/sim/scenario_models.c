@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scenario_models.c - a job's model: by name, from a table, made of equal layers, or one of
- * these made smaller. */
+/* scenario_models.c - a job's model: by name, from a table, of equal layers, or scaled. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +37,7 @@ static const struct fan_field scaled_fields[] = {
 };
 #undef AT
 
-/* Equal layers that make up the whole. */
+/* Make a model of equal layers with the given totals. */
 static int make_synthetic(struct fan_model *m, const json_t *o, struct fan_reader *r)
 {
 	struct synthetic_entry e = {.layers = 1};
@@ -94,8 +93,8 @@ static uint64_t times(uint64_t n, uint32_t millionths)
 	return (uint64_t)((unsigned __int128)n * millionths / MILLION);
 }
 
-/* A model made smaller: its parameters and times by `scale`, its times by `compute` as well.
- * What has parameters keeps one. */
+/* Make a smaller version of a model: parameters and times are scaled by `scale`, times also by
+ * `compute`.  A layer with parameters keeps at least one. */
 static int make_scaled(struct fan_model *m, const json_t *o, struct fan_reader *r)
 {
 	struct scaled_entry e = {.scale = MILLION, .compute = MILLION};

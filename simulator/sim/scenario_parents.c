@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scenario_parents.c - trees of switches: who is whose child, and where workers join. */
+/* scenario_parents.c - trees of switches: their parents and children, and where workers join. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +10,11 @@ bool fan_scenario_is_below(const struct fan_scenario *s, uint32_t node, uint32_t
 {
 	assert(node < s->nodes && root < s->nodes);
 	while (node != root && s->node[node].parent != FAN_SIM_NONE)
-		node = s->node[node].parent; /* ends: there are no circles */
+		node = s->node[node].parent; /* ends: parents form no cycle */
 	return node == root;
 }
 
-/* Does the node complete sums, be there slots in front of it or not? */
+/* Does the node complete sums, with or without slots in front of it? */
 static bool completes(const struct fan_scenario_node *n)
 {
 	if (n->kind == FAN_NODE_SERVER || n->policy == FAN_POLICY_SWITCHML)
@@ -87,14 +87,14 @@ uint32_t fan_scenario_nearest(const struct fan_scenario *s, struct fan_sim *sim,
 	return best;
 }
 
-/* Do workers join the node `n` of the tree of `root`? */
+/* Do workers join node `n` of the tree of `root`? */
 static bool is_leaf(const struct fan_scenario *s, uint32_t n, uint32_t root)
 {
 	assert(n < s->nodes);
 	return !s->node[n].children && fan_scenario_is_below(s, n, root);
 }
 
-/* Every leaf has workers, and not too many; every child reaches its parent. */
+/* Check that every leaf has workers, but not too many, and that every child reaches its parent. */
 static int check_tree(struct fan_scenario *s, struct fan_sim *sim, const struct fan_scenario_job *j,
 		      const uint32_t *count, struct fan_reader *r)
 {

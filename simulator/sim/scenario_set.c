@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scenario_set.c - change one value of a scenario: --set and --sweep. */
+/* scenario_set.c - changes one value of a scenario, for --set and --sweep. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ struct key_path {
 	unsigned parts;
 	json_t *value;
 	unsigned hits;
-	const char *lost; /* the part that leads nowhere */
+	const char *lost; /* the part of the path that matches nothing */
 };
 
 static void walk(struct key_path *w, json_t *at, unsigned depth);

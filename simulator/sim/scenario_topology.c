@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scenario_topology.c - nodes and links, as they are read, and as a world has them. */
+/* scenario_topology.c - nodes and links: how they are read, and a world made of them. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +12,11 @@
 static const char *const kinds[] = {"worker", "switch", "server", "router", NULL};
 static const char *const policies[] = {FAN_POLICY_NAMES, "none", NULL};
 
-/* An entry of "nodes" may stand for several. */
+/* An entry of "nodes", which may stand for several. */
 struct node_entry {
 	struct fan_scenario_node node;
-	uint32_t count;	       /* 0: one, of just that name */
-	uint32_t memory_frags; /* 0: as "slots" says */
+	uint32_t count;	       /* 0: one, with just that name */
+	uint32_t memory_frags; /* 0: "slots" counts */
 };
 
 #define AT(field) offsetof(struct node_entry, field)
@@ -100,7 +100,7 @@ static int add_node(struct fan_scenario *s, struct fan_reader *r, const struct n
 	return 0;
 }
 
-/* Keys that a node of this kind has no use for. */
+/* Refuse keys that a node of this kind has no use for. */
 static int check_keys(const struct fan_scenario_node *n, const json_t *o, struct fan_reader *r)
 {
 	static const char *const of_switches[] = {"policy",	"server",     "quota",
@@ -131,7 +131,7 @@ static int check_keys(const struct fan_scenario_node *n, const json_t *o, struct
 	return 0;
 }
 
-/* So many slots as that memory has room for: those of switchml are there twice. */
+/* The slots for which the memory has room: switchml has each slot twice. */
 static int count_slots(struct node_entry *e, struct fan_reader *r)
 {
 	uint32_t most = fan_scenario_shares(&e->node) ? FAN_SLOTS_MAX : 2 * FAN_SLOTS_MAX;
@@ -246,7 +246,6 @@ static int read_link(struct fan_scenario *s, const json_t *o, struct fan_reader 
 	return add_links(s, r, &e);
 }
 
-/* Each entry of an array. */
 static int read_list(struct fan_scenario *s, const json_t *o, struct fan_reader *r, const char *key,
 		     int (*read)(struct fan_scenario *, const json_t *, struct fan_reader *,
 				 size_t))
@@ -276,7 +275,7 @@ static int by_ends(const void *a, const void *b)
 	return (x->high > y->high) - (x->high < y->high);
 }
 
-/* No two links join the same nodes: a name such as "c*" may fit more nodes than was meant. */
+/* Check that no two links join the same nodes: a pattern such as "c*" may match too many. */
 static int check_single(const struct fan_scenario *s, struct fan_reader *r)
 {
 	struct ends *e = calloc(s->links, sizeof *e);
@@ -298,7 +297,7 @@ static int check_single(const struct fan_scenario *s, struct fan_reader *r)
 	return fan_reader_fail(r, "links", "two links between \"%s\" and \"%s\"", low, high);
 }
 
-/* Links lead from everywhere to everywhere, be it through a host. */
+/* Check that links connect all nodes, if need be through a host. */
 static int check_connected(const struct fan_scenario *s, struct fan_reader *r)
 {
 	assert(s->nodes > 0);
@@ -306,7 +305,7 @@ static int check_connected(const struct fan_scenario *s, struct fan_reader *r)
 	if (!reached)
 		return fan_reader_fail(r, NULL, "out of memory");
 	reached[0] = true;
-	for (bool more = true; more;) { /* ends: each turn reaches a further node */
+	for (bool more = true; more;) { /* ends: each turn reaches another node */
 		more = false;
 		for (uint32_t i = 0; i < s->links; i++) {
 			bool *a = &reached[s->link[i].a], *b = &reached[s->link[i].b];
@@ -342,7 +341,7 @@ int fan_scenario_read_topology(struct fan_scenario *s, const json_t *o, struct f
 	return check_single(s, r) ? -1 : check_connected(s, r);
 }
 
-/* ---- a world of them ---- */
+/* ---- a world of nodes and links ---- */
 
 uint32_t fan_scenario_link(const struct fan_scenario *s, uint32_t link)
 {
@@ -359,7 +358,7 @@ static uint32_t packet_bytes(const struct fan_scenario *s)
 		if ((uint32_t)FAN_HEAD_BYTES + s->job[i].cfg.payload_bytes > most)
 			most = FAN_HEAD_BYTES + s->job[i].cfg.payload_bytes;
 	for (uint32_t i = 0; i < s->nodes; i++)
-		if (fan_scenario_shares(&s->node[i])) /* whose sums carry bitmaps */
+		if (fan_scenario_shares(&s->node[i])) /* its partial sums carry bitmaps */
 			return most + FAN_BITMAP_MAX;
 	return most;
 }

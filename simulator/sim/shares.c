@@ -15,12 +15,12 @@ uint32_t fan_scenario_aggregator(const struct fan_scenario *s, uint32_t node)
 {
 	assert(node < s->nodes);
 	while (s->node[node].server != FAN_SIM_NONE)
-		node = s->node[node].server; /* ends: there are no circles */
+		node = s->node[node].server; /* ends: servers form no cycle */
 	return node;
 }
 
-/* May `up` stand in "server" of `n`?  Switches that have no use for the key are lenient, so that
- * a sweep over policies needs no other change. */
+/* May "server" of `n` name `up`?  Switches without shared slots have no use for the key and take
+ * one of their own policy, so that a sweep over policies needs no other change. */
 static bool may_serve(const struct fan_scenario_node *n, const struct fan_scenario_node *up)
 {
 	if (up->kind == FAN_NODE_SERVER || fan_scenario_shares(up))
@@ -76,14 +76,14 @@ int fan_scenario_read_servers(struct fan_scenario *s, struct fan_reader *r)
 	return for_each(s, r, read_server) || for_each(s, r, check_length) ? -1 : 0;
 }
 
-/* Is the node `n` a switch with shared slots that leads to `aggregator`? */
+/* Is node `n` a switch with shared slots that leads to `aggregator`? */
 static bool leads_to(const struct fan_scenario *s, uint32_t n, uint32_t aggregator)
 {
 	assert(n < s->nodes && aggregator < s->nodes);
 	return fan_scenario_shares(&s->node[n]) && fan_scenario_aggregator(s, n) == aggregator;
 }
 
-/* Every switch on the path reaches the next one. */
+/* Check that every switch on the path reaches the next one. */
 static int check_path(const struct fan_scenario *s, struct fan_sim *sim, uint32_t from,
 		      struct fan_reader *r)
 {

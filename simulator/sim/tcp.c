@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tcp.c - a flow that competes for links as TCP does: CUBIC of RFC 9438, DCTCP of RFC 8257.
  *
- * Segments are of one size.  Each transmission has a number of its own, and the receiver's
- * acknowledgement says up to which of its arrivals, in their order, it has told: that is what SACK
- * and exact ECN feedback say together.  A transmission is lost when one that was sent three later
- * has arrived, or after a timeout (RFC 6298, at least 200 ms); its segment is sent again before new
- * ones.  Slow start ends by HyStart++ (RFC 9406).  There is no handshake.
+ * All segments have one size.  Each transmission has a number of its own, and an acknowledgement
+ * says up to which of its arrivals, in order, the receiver has reported: this is what SACK and
+ * accurate ECN feedback say together.  A transmission is lost when one that was sent three later
+ * has arrived, or after a timeout (RFC 6298, at least 200 ms).  Its segment is then sent again
+ * before new ones.  Slow start ends by HyStart++ (RFC 9406).  There is no handshake.
  *
- * Windows are segments in 1/65536, and all is whole numbers: the same on every machine. */
+ * Windows are in units of 1/65536 segment, and all arithmetic is in whole numbers, the same on
+ * every machine. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "experiment.h"
 
-#define SEGMENT_BYTES 1448u /* what it carries */
-#define DATA_LEN      1472u /* as a datagram's: IP's packet has 28 more, 1500 */
-#define ACK_LEN	      24u   /* IP, TCP and timestamps: 52 */
+#define SEGMENT_BYTES 1448u /* payload of a segment */
+#define DATA_LEN      1472u /* as a datagram; the IP packet has 28 bytes more, 1500 */
+#define ACK_LEN	      24u   /* as a datagram; IP, TCP and timestamps take 52 */
 #define RING	      (4 * FAN_TCP_WINDOW_MAX)
-#define ONE	      UINT64_C(65536) /* a segment */
+#define ONE	      UINT64_C(65536) /* one segment */
 #define MS	      UINT64_C(1000000)
 #define US	      UINT64_C(1000)
 #define WINDOW_FIRST  (10 * ONE)
 #define WINDOW_LEAST  (2 * ONE)
-#define LOST_BEHIND   3u /* transmissions that have overtaken it */
+#define LOST_BEHIND   3u /* later transmissions that must overtake a lost one */
 #define ACK_DELAY_NS  (40 * MS)
 #define RTO_MIN_NS    (200 * MS)
 #define RTO_FIRST_NS  (1000 * MS)
 #define BACKOFF_MAX   8u
-#define SOCKET_NS     MS /* of its own link, that it fills: TCP small queues */
+#define SOCKET_NS     MS /* its own link's longest queue: TCP small queues */
 #define ALPHA_ONE     (UINT32_C(1) << 20)
-#define ALPHA_SHIFT   4 /* g: 1/16 */
+#define ALPHA_SHIFT   4 /* the gain g is 1/16 */
 
 /* HyStart++ */
 #define ROUND_SAMPLES 8u
@@ -41,7 +42,7 @@ enum sent_state { SENT_NONE, SENT_FLYING, SENT_ARRIVED, SENT_OVER };
 struct fan_tcp_sent {
 	uint64_t number, at_ns;
 	uint8_t state; /* enum sent_state */
-	bool lost;     /* its segment has been put back, or sent again */
+	bool lost;     /* its segment is to be sent again, or has been */
 };
 
 struct fan_tcp_arrival {
@@ -67,7 +68,7 @@ static uint64_t cube_root(unsigned __int128 n)
 	return r;
 }
 
-/* W_cubic at `us` microseconds of the epoch: 0.4 (t - K)^3 + W_max. */
+/* W_cubic, `us` microseconds into the epoch: 0.4 (t - K)^3 + W_max. */
 static uint64_t cubic_at(const struct fan_tcp *t, uint64_t us)
 {
 	__int128 d = (__int128)us - t->k_us;
@@ -95,7 +96,7 @@ static void grow_cubic(struct fan_tcp *t, uint64_t acked)
 	if (!t->epoch_ns)
 		begin_epoch(t);
 	uint64_t us = (t->sim->now_ns - t->epoch_ns) / US;
-	/* 3 (1 - 0.7) / (1 + 0.7) a round trip, and as Reno from where the window was cut */
+	/* 3 (1 - 0.7) / (1 + 0.7) per round trip; as Reno once past where the window was cut */
 	uint64_t share = t->w_est < t->w_prior ? ONE * 9 / 17 : ONE;
 	t->w_est += acked * share * ONE / t->window;
 	if (cubic_at(t, us) < t->w_est) {
@@ -119,7 +120,7 @@ static void cut_cubic(struct fan_tcp *t)
 
 /* ---- DCTCP ---- */
 
-/* A window of data has been acknowledged: how much of it was marked. */
+/* A window of data has been acknowledged: update alpha by how much of it was marked. */
 static void end_observed(struct fan_tcp *t)
 {
 	uint64_t share = t->seen_marked * ALPHA_ONE / (t->seen ? t->seen : 1);
@@ -132,7 +133,7 @@ static void end_observed(struct fan_tcp *t)
 
 /* ---- the window ---- */
 
-/* Less is sent: something was lost, or marked, that was sent after the last time. */
+/* Reduce the window: something was lost or marked that was sent after the last reduction. */
 static void cut(struct fan_tcp *t, uint64_t number, bool marked)
 {
 	if (number < t->recover)
@@ -150,7 +151,7 @@ static void cut(struct fan_tcp *t, uint64_t number, bool marked)
 	t->window = t->threshold;
 }
 
-/* Delays that rise during slow start: a round of fewer, then the end of it. */
+/* End a round.  If delays rise in slow start, it goes on slowly for some rounds and then ends. */
 static void end_round(struct fan_tcp *t)
 {
 	t->round_end = t->next;
@@ -176,7 +177,7 @@ static void look_at_delay(struct fan_tcp *t, uint64_t rtt_ns)
 	}
 }
 
-/* So many segments have been acknowledged, of a window that was in use. */
+/* Grow the window: `acked` segments have been acknowledged. */
 static void grow(struct fan_tcp *t, uint64_t acked, uint64_t rtt_ns)
 {
 	if (t->window < t->threshold) {
@@ -186,7 +187,7 @@ static void grow(struct fan_tcp *t, uint64_t acked, uint64_t rtt_ns)
 		if (t->window > t->threshold)
 			t->window = t->threshold;
 	} else if (!t->limited) {
-		t->epoch_ns = 0; /* its own link is the limit */
+		t->epoch_ns = 0; /* the sender's own link is the limit */
 	} else if (t->cfg->kind == FAN_TCP_CUBIC) {
 		grow_cubic(t, acked);
 	} else {
@@ -224,7 +225,7 @@ static void transmit(struct fan_tcp *t)
 	fan_sim_send(s, &p, true);
 }
 
-/* How long what waits before its own link takes. */
+/* The time that its own link needs for what waits before it. */
 static uint64_t waits_ns(const struct fan_tcp *t)
 {
 	uint32_t link = fan_sim_hop(t->sim, t->sim->actor[t->source].node, t->source, t->sink);
@@ -234,7 +235,7 @@ static uint64_t waits_ns(const struct fan_tcp *t)
 	return l->busy_ps > now_ps ? (l->busy_ps - now_ps) / US : 0;
 }
 
-/* As much as the window and its own link's queue allow. */
+/* Send as much as the window and its own link's queue allow. */
 static void send_more(struct fan_tcp *t)
 {
 	t->resume_ns = FAN_SIM_NEVER;
@@ -266,7 +267,7 @@ static void put_back(struct fan_tcp *t, struct fan_tcp_sent *x)
 	cut(t, x->number, false);
 }
 
-/* Transmissions that enough others have overtaken are lost. */
+/* Take transmissions that enough others have overtaken for lost. */
 static void find_lost(struct fan_tcp *t, uint64_t highest)
 {
 	for (; t->first + LOST_BEHIND <= highest; t->first++) {
@@ -290,7 +291,7 @@ static void take_rtt(struct fan_tcp *t, uint64_t rtt)
 	t->srtt_ns = (7 * t->srtt_ns + rtt) / 8;
 }
 
-/* The receiver has told of one more arrival; whether its segment was missing until then. */
+/* The receiver has reported one more arrival.  True: its segment was missing until then. */
 static bool take_arrival(struct fan_tcp *t, const struct fan_tcp_arrival *a)
 {
 	struct fan_tcp_sent *x = sent_at(t, a->number);
@@ -314,7 +315,7 @@ static void source_recv(void *self, const struct fan_sim_packet *p)
 	uint32_t count = p->number - (uint32_t)t->told;
 	uint64_t acked = 0, highest = 0, highest_ns = 0;
 	if (count == 0 || count > t->arrivals - t->told || t->over)
-		return; /* an older one */
+		return; /* an older acknowledgement */
 	uint64_t before = t->recover;
 	for (; count; count--, t->told++) {
 		const struct fan_tcp_arrival *a = &t->arrival[t->told % RING];
@@ -342,7 +343,7 @@ static void source_recv(void *self, const struct fan_sim_packet *p)
 		send_more(t);
 }
 
-/* Nothing was heard for too long: all that was sent is lost. */
+/* No acknowledgement came in time: all that was sent is lost. */
 static void time_out(struct fan_tcp *t)
 {
 	t->stats.timeouts++;
@@ -398,7 +399,7 @@ static void sink_recv(void *self, const struct fan_sim_packet *p)
 	struct fan_tcp *t = self;
 	uint64_t number = t->next - (uint32_t)((uint32_t)t->next - p->number);
 	struct fan_tcp_sent *x = sent_at(t, number);
-	/* once: links may double packets; and none that is older than all that is remembered */
+	/* count each once, as links may duplicate, and none older than what is remembered */
 	if (x->number != number || x->state != SENT_FLYING || t->arrivals - t->told >= RING)
 		return;
 	x->state = SENT_ARRIVED;

@@ -14,7 +14,7 @@ static struct fan_trainer *trainer(const struct fan_tensor *n, uint32_t part, ui
 	return &n->part[part]->first[rank];
 }
 
-/* Fragments without a result, of all iterations: also those that were not started yet. */
+/* Fragments without a result in all iterations, including those not yet started. */
 static double left_of(const struct fan_trainer *t)
 {
 	uint64_t later = (t->left_elems - t->in_flight) / t->shared->frag_elems;
@@ -59,7 +59,7 @@ void fan_tensor_free(struct fan_tensor *n)
 	memset(n, 0, sizeof *n);
 }
 
-/* May all that this rank has left of the iteration be in flight? */
+/* May the rest of this rank's iteration be in flight? */
 static bool iteration_ends(const struct fan_tensor *n, uint32_t rank)
 {
 	for (uint32_t k = 0; k < n->parts; k++) {

@@ -9,19 +9,19 @@
 #include "experiment.h"
 #include "trace.h"
 
-#define EVENTS_MAX 1000000u /* lines; the rest is counted and left out */
+#define EVENTS_MAX 1000000u /* lines; further events are counted and left out */
 #define LINE_BYTES 4096
-#define PID_FIRST  100000 /* of simulated ranks: real ones have their numbers */
+#define PID_FIRST  100000 /* of simulated ranks; real ones keep their numbers */
 #define BYTES_EACH 4	  /* of an element */
 
 /* A bucket in progress. */
 struct span {
-	uint64_t begin_ns, part_ns; /* ready; first sent */
+	uint64_t begin_ns, part_ns; /* when it was ready; when its first element was started */
 };
 
-/* What was seen of a rank. */
+/* What has been recorded of a rank. */
 struct seen {
-	struct span *span; /* room for two iterations: more are never in progress */
+	struct span *span; /* buckets of two iterations: more are never in progress */
 	uint64_t ready, sent, done;
 	uint64_t elems, quiet_ns;
 	int pid;
@@ -37,7 +37,7 @@ struct fan_timeline {
 	uint64_t lines, lost;
 };
 
-/* One more event may be written. */
+/* Begin an event, if one more may be written. */
 static bool room(struct fan_timeline *l)
 {
 	if (l->lines == EVENTS_MAX) {
@@ -53,7 +53,7 @@ static void put_time(const struct fan_timeline *l, const char *key, uint64_t ns)
 	fprintf(l->f, ",\"%s\":%" PRIu64 ".%03" PRIu64, key, ns / 1000, ns % 1000);
 }
 
-/* A name, without what ends a JSON string. */
+/* Write a name without the characters that would end a JSON string. */
 static void put_name(FILE *f, const char *name)
 {
 	for (; *name; name++)
@@ -79,7 +79,7 @@ static void put_head(struct fan_timeline *l, const struct fan_job_config *c, uin
 				pid, i, threads[i]);
 }
 
-/* Half of an operation or of its only part. */
+/* Write one half, begin or end, of an operation or of its only part. */
 static void put_half(struct fan_timeline *l, const struct seen *s, char phase, uint64_t bucket,
 		     const char *name, uint64_t at_ns)
 {
@@ -125,7 +125,7 @@ static void put_wait(struct fan_timeline *l, const struct seen *s, const char *n
 	fputc('}', l->f);
 }
 
-/* Results, and stalls between them, as libfanin's progress thread notes them. */
+/* Record results and stalls between them, as libfanin's progress thread does. */
 static void look_quiet(struct fan_timeline *l, struct seen *s, const struct fan_trainer *t,
 		       uint64_t now_ns)
 {
@@ -137,7 +137,7 @@ static void look_quiet(struct fan_timeline *l, struct seen *s, const struct fan_
 	s->elems = t->times.elems;
 }
 
-/* A job that began again has fewer buckets done than before: those in progress have failed. */
+/* A job that begins again has fewer buckets done than before: those in progress have failed. */
 static void look_back(struct fan_timeline *l, struct seen *s, const struct fan_trainer *t,
 		      uint64_t now_ns)
 {
@@ -174,7 +174,7 @@ void fan_timeline_look(struct fan_timeline *l, const struct fan_trainer *t)
 	s->left = t->left && t->shared->lives == t->shared->cfg->retries;
 }
 
-/* The events of a real trace come first, and its first operation says when time begins. */
+/* Copy the events of a real trace, whose first operation sets the time of the start. */
 static bool copy(struct fan_timeline *l, FILE *beside)
 {
 	char line[LINE_BYTES];
@@ -198,7 +198,7 @@ static bool copy(struct fan_timeline *l, FILE *beside)
 	return first_ns != UINT64_MAX && !ferror(beside);
 }
 
-/* When the first bucket of any job can be ready, at the soonest: its gradients, computed. */
+/* The earliest time at which any job's first bucket can be ready: its gradients computed. */
 static uint64_t first_ready_ns(const struct fan_experiment *e)
 {
 	uint64_t least = UINT64_MAX;

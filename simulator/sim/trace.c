@@ -7,7 +7,7 @@
 
 #define NAME_BYTES 80
 
-/* pcap: times in nanoseconds, packets that begin with an IP header */
+/* pcap: times in nanoseconds; packets begin with an IP header */
 #define PCAP_MAGIC 0xa1b23c4du
 #define PCAP_RAW   101u
 #define PCAP_SNAP  65535u
@@ -15,7 +15,7 @@
 #define UDP_BYTES  8u
 #define UDP_PORT   23845u
 
-#define FRAG_AT 16u /* the fragment that a message is about, but for control messages and MISS */
+#define FRAG_AT 16u /* offset of a message's fragment, except in control messages and MISS */
 
 static void print_line(const struct fan_trace *t, enum fan_sight what,
 		       const struct fan_sim_packet *p)
@@ -58,7 +58,7 @@ static void put_address(uint8_t *p, uint32_t actor)
 	put_be16(p + 2, actor & 0xffff);
 }
 
-/* Is the packet from the node of the capture, or for it? */
+/* Is the packet from or for the captured node? */
 static bool is_captured(const struct fan_trace *t, const struct fan_sim_packet *p)
 {
 	const struct fan_sim *s = &t->e->sim;
@@ -73,7 +73,7 @@ static bool is_captured(const struct fan_trace *t, const struct fan_sim_packet *
 	return false;
 }
 
-/* What of a datagram is captured: all but elements. */
+/* The bytes of a datagram that are captured: all but elements. */
 static unsigned captured_bytes(const struct fan_sim_packet *p)
 {
 	bool control = p->len >= 2 && p->body->bytes[1] >= FAN_TYPE_CTL;
@@ -96,7 +96,7 @@ static void write_packet(struct fan_trace *t, const struct fan_sim_packet *p)
 	ip[0] = 0x45;
 	ip[1] = p->flags & FAN_PACKET_ECN ? 3 : 2;
 	put_be16(ip + 2, bytes);
-	put_be16(ip + 6, 0x4000); /* not to be fragmented */
+	put_be16(ip + 6, 0x4000); /* don't fragment */
 	ip[8] = 64;
 	ip[9] = 17;
 	put_address(ip + 12, p->from);

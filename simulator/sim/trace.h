@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trace.h - a run written down as it goes: its packets, and what its ranks do. */
+/* trace.h - records of a run in progress: its packets, and what its ranks do. */
 #ifndef FAN_SIM_TRACE_H
 #define FAN_SIM_TRACE_H
 
@@ -11,48 +11,48 @@
 
 /* ---- trace.c ---- */
 
-/* Every packet of a run: as lines for people, or as a capture for Wireshark, which has headers and
- * control messages, of one node's packets or of all, until it has reached its bound. */
+/* Every packet of a run, as lines for people, or as a capture for Wireshark.  The capture has
+ * headers and control messages of one node's packets or of all, and ends at its bound. */
 
-#define FAN_PCAP_BYTES_MAX (UINT64_C(64) << 20) /* of a capture */
+#define FAN_PCAP_BYTES_MAX (UINT64_C(64) << 20) /* of one capture */
 
 struct fan_trace {
 	const struct fan_experiment *e;
 	FILE *lines;		   /* or NULL */
 	FILE *pcap;		   /* or NULL */
-	uint32_t node;		   /* that captured packets are from or for; FAN_SIM_NONE: any */
-	uint64_t captured, missed; /* packets: in the capture, and that it has no room for */
+	uint32_t node;		   /* captured packets are from or for it; FAN_SIM_NONE: any */
+	uint64_t captured, missed; /* packets in the capture, and those that it had no room for */
 	uint64_t bytes;		   /* of the capture */
 	uint64_t until_ns;	   /* time of its last packet */
 };
 
-/* Write what `e` does from now on to the files, which are open for writing. */
+/* Write what `e` does from now on to `lines` and `pcap`, which are open for writing, or NULL. */
 void fan_trace_begin(struct fan_trace *t, struct fan_experiment *e, FILE *lines, FILE *pcap,
 		     uint32_t node);
 
 /* ---- timeline.c ---- */
 
-/* The operations of a run's ranks over time, in Chrome's trace format, with the names and the
- * nesting that the library's trace has (lib/base/trace.h), a line for each event.
+/* The operations of a run's ranks over time, in Chrome's trace format, with the names and nesting
+ * of the library's trace (lib/base/trace.h) and a line for each event.
  *
- * An all-reduce is a bucket of gradients, from when its last gradient is there.  Times begin at 0,
- * or at the first operation of a measured trace that this one is laid over. */
+ * An all-reduce is one bucket of gradients, from the time of its last gradient on.  Times begin at
+ * 0, or at the first operation of the measured trace beside this one. */
 
-#define FAN_TIMELINE_STALL_NS UINT64_C(10000000) /* without a result: as FAN_TRACE_STALL_NS */
+#define FAN_TIMELINE_STALL_NS UINT64_C(10000000) /* without a result: like FAN_TRACE_STALL_NS */
 
 struct fan_experiment;
 struct fan_timeline;
 struct fan_trainer;
 
-/* Write what the ranks of `e` do from now on to `f`, which stays open.  `beside`: a trace of
- * real ranks, whose events come first, or NULL; it must be a list with an event a line.  NULL with
- * errno: there is no such trace, or no memory. */
+/* Write what the ranks of `e` do from now on to `f`, which stays open.  `beside` is a trace of real
+ * ranks whose events come first, a list with one event a line, or NULL.  Returns NULL with errno:
+ * `beside` is no such trace, or out of memory. */
 struct fan_timeline *fan_timeline_begin(struct fan_experiment *e, FILE *f, FILE *beside);
 
-/* Look at what has changed at a rank of any job of the experiment; with NULL do nothing. */
+/* Record what has changed at a rank of any job of the experiment.  A NULL `l` is allowed. */
 void fan_timeline_look(struct fan_timeline *l, const struct fan_trainer *t);
 
-/* End the file, and free all.  NULL is allowed. */
+/* End the file and free everything.  NULL is allowed. */
 void fan_timeline_end(struct fan_timeline *l);
 
 #endif

@@ -11,7 +11,7 @@ static uint64_t deadline(void *self)
 	return at_ns < t->stop_ns ? at_ns : FAN_SIM_NEVER;
 }
 
-/* One packet; the next one a gap later, early or late by the jitter. */
+/* Send one packet; the next one follows after a gap that varies by the jitter. */
 static void tick(void *self)
 {
 	struct fan_traffic *t = self;
@@ -53,7 +53,7 @@ bool fan_traffic_init(struct fan_traffic *t, struct fan_sim *s, const struct fan
 				  .packet_bytes = c->packet_bytes,
 				  .rng = rng};
 	if (t->gap_ps < PS_PER_NS)
-		t->gap_ps = PS_PER_NS; /* a packet a nanosecond is beyond any link */
+		t->gap_ps = PS_PER_NS; /* one packet per nanosecond is beyond any link */
 	t->next_ps = c->start_ns * PS_PER_NS;
 	t->source = fan_sim_add_actor(s, c->from, t, &source_ops);
 	t->sink = fan_sim_add_actor(s, c->to, t, &sink_ops);

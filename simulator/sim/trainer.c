@@ -11,8 +11,8 @@
 
 #define OP_POISON   0x5c
 #define PAUSE_MAX   8			/* doublings of the pause before a job begins again */
-#define PACED_ITEMS 4			/* packets that leave at once at a pace */
-#define TICKS_MAX   (2 * FAN_AHEAD_MAX) /* of a core at one time */
+#define PACED_ITEMS 4			/* packets that leave together under a pace */
+#define TICKS_MAX   (2 * FAN_AHEAD_MAX) /* of a core at a time */
 
 /* ---- its life ---- */
 
@@ -29,7 +29,7 @@ static struct fan_job_seat seat_of(const struct fan_trainer *t)
 	};
 }
 
-/* How urgent a fragment is: the core's function, told more than the core can know. */
+/* A fragment's priority: the core's function, with facts that the core cannot know. */
 static uint8_t urgency(const void *arg, const struct fan_priority_view *v)
 {
 	const struct fan_trainer *t = arg;
@@ -71,7 +71,7 @@ static bool join(struct fan_trainer *t)
 	}
 	size_t bytes = fan_worker_bytes(&w);
 	struct fan_trainer_shared *sh = t->shared;
-	/* an odd number of cache lines, so that workers' fields fall into different sets */
+	/* an odd number of cache lines: workers' fields fall into different sets */
 	size_t each = fan_trainer_rounded(bytes) | FAN_TRAINER_ALIGN;
 	if (bytes && !sh->room)
 		sh->room = fan_pages_alloc(each * c->ranks);
@@ -79,19 +79,19 @@ static bool join(struct fan_trainer *t)
 		return false;
 	t->core = fan_worker_init(sh->room + t->rank * each, &w, sh->sim->now_ns);
 	if (sh->tensor)
-		fan_worker_allow(t->core, 0); /* until fan_tensor_keep_in_step */
+		fan_worker_allow(t->core, 0); /* nothing, until fan_tensor_keep_in_step */
 	t->shared->sim->actor[t->actor].worker = t->core;
 	return true;
 }
 
-/* What there is to reduce from `iteration` on. */
+/* The elements to reduce from `iteration` on. */
 static uint64_t elems_from(const struct fan_job_config *c, uint32_t iteration)
 {
 	assert(iteration <= c->iterations);
 	return fan_model_numel(&c->model) * (c->iterations - iteration);
 }
 
-/* Forget the operations of a life that is over. */
+/* Drop the operations of a life that is over. */
 static void drop_ops(struct fan_trainer *t)
 {
 	for (uint64_t i = t->op_first; i < t->op_next; i++)
@@ -99,7 +99,7 @@ static void drop_ops(struct fan_trainer *t)
 	t->op_first = t->op_next = t->in_flight = 0;
 }
 
-/* Begin again at `iteration`; all ranks have the gradients of those before. */
+/* Begin again at `iteration`; all ranks have the gradients of earlier ones. */
 static void restart_from(struct fan_trainer *t, uint32_t iteration)
 {
 	assert(iteration <= t->shared->cfg->iterations);
@@ -141,8 +141,8 @@ static void restart_all(struct fan_trainer_shared *sh)
 	}
 }
 
-/* As a launcher does: when one process fails, the others are ended.  They would wait for
- * it until their own timers run out, which for one that was refused is the whole time to join. */
+/* Do as a launcher does: when one process fails, end the others.  They would wait until their own
+ * timers expire, which for a rank that was refused is the whole time to join. */
 static void end_others(struct fan_trainer_shared *sh)
 {
 	for (uint32_t r = 0; r < sh->cfg->ranks; r++) {
@@ -196,11 +196,11 @@ static void check(struct fan_trainer *t, const struct fan_trainer_op *op)
 {
 	const struct fan_trainer_shared *sh = t->shared;
 	const float *want = sh->expect + op->shift;
-	/* quant.h: off by at most ranks / f, f = 2^31 / (ranks * 2^9) */
+	/* quant.h: the error is at most ranks / f, f = 2^31 / (ranks * 2^9) */
 	float ranks = (float)sh->cfg->ranks;
 	float off = sh->cfg->mode == FAN_FIXED ? ranks * ranks * 0x1p-21F : 0;
 	uint32_t wrong = 0;
-	for (uint32_t i = 0; i < op->elems; i++) /* no branch: by wide instructions */
+	for (uint32_t i = 0; i < op->elems; i++) /* without a branch, so that it is vectorized */
 		wrong |= (uint32_t) !(fabsf(op->out[i] - want[i]) <= off);
 	t->wrong |= wrong != 0;
 	t->times.checked += wrong ? 0 : op->elems;
@@ -237,7 +237,7 @@ static void start_op(struct fan_trainer *t, uint32_t elems, bool last)
 	if (fan_worker_start(t->core, sh->sim->now_ns, &op, &id) == FAN_OK)
 		t->op_next++;
 	else
-		free(o->out); /* it has failed: the next look at its phase will tell */
+		free(o->out); /* the worker has failed: the next look at its phase will tell */
 }
 
 /* Keep enough operations in flight to fill the window twice. */
@@ -265,7 +265,7 @@ static bool start_ops(struct fan_trainer *t)
 	return any;
 }
 
-/* All buckets that were ready are reduced. */
+/* Note the end of reducing, if all buckets that were ready are reduced. */
 static void note_quiet(struct fan_trainer *t)
 {
 	if (t->bucket_done != t->bucket_ready || t->comm_since_ns == FAN_SIM_NEVER)
@@ -293,14 +293,14 @@ static bool take_finished(struct fan_trainer *t)
 	return any;
 }
 
-/* Of a packet on the first link of its host, beside its own. */
+/* The overhead bytes of a packet on its host's first link. */
 static uint32_t frame_bytes(const struct fan_sim *s, uint32_t actor)
 {
 	assert(actor < s->actors);
 	return s->link[s->out[s->node[s->actor[actor].node].first]].overhead_bytes;
 }
 
-/* What lies in the job's table need not be copied. */
+/* A body for the datagram; a payload in the job's table is not copied. */
 static struct fan_sim_body *body_of(const struct fan_trainer *t, const struct fan_out_item *it)
 {
 	const struct fan_trainer_shared *sh = t->shared;
@@ -344,7 +344,7 @@ static void tick_core(struct fan_trainer *t)
 
 /* ---- the actor ---- */
 
-/* Iterations whose gradients are all there have ended. */
+/* Record the end of iterations whose gradients are all reduced. */
 static void note_spans(struct fan_trainer *t, uint64_t buckets_before)
 {
 	const struct fan_job_config *c = t->shared->cfg;
@@ -357,7 +357,7 @@ static void note_spans(struct fan_trainer *t, uint64_t buckets_before)
 		fan_tensor_tell(t);
 }
 
-/* Begin, fail or leave, as the core's phase and the work done ask. */
+/* Begin, fail or leave, as the core's phase and the finished work require. */
 static bool change(struct fan_trainer *t)
 {
 	const struct fan_job_config *c = t->shared->cfg;
@@ -384,7 +384,7 @@ static bool change(struct fan_trainer *t)
 	return false;
 }
 
-/* What the program around the core does after any event. */
+/* Do what the program around the core does after any event. */
 static void run(struct fan_trainer *t)
 {
 	const struct fan_sim *s = t->shared->sim;
@@ -440,7 +440,7 @@ static uint64_t deadline(void *self)
 		return FAN_SIM_NEVER;
 	if (!t->core)
 		return t->shared->begin_ns;
-	/* what has failed or leaves computes no more */
+	/* a failed or leaving worker computes no more */
 	bool computes = t->working && fan_worker_phase(t->core) == FAN_W_READY;
 	return computes && t->until_ns < t->deadline_ns ? t->until_ns : t->deadline_ns;
 }
@@ -483,7 +483,6 @@ static void recv_ring(void *self, const struct fan_sim_packet *p)
 		run_ring(t);
 }
 
-/* Parent and children in a binary tree. */
 static void place_in_tree(struct fan_trainer *t)
 {
 	const struct fan_trainer *first = t->shared->first;
@@ -495,7 +494,7 @@ static void place_in_tree(struct fan_trainer *t)
 		g->down[g->children++] = first[i].actor;
 }
 
-/* In the ring of its rack, and of the racks. */
+/* Find the places in the ring of its rack and in that of the racks. */
 static bool place_in_levels(struct fan_trainer *t)
 {
 	const struct fan_trainer_shared *sh = t->shared;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trainer_compute.c - a trainer's iterations, and the tables that the trainers of a job share. */
+/* trainer_compute.c - a trainer's iterations, and the tables that a job's trainers share. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "core/worker/stream.h"
 #include "trainer_priv.h"
 
-#define OP_FRAGS 64u /* fragments of one operation, at least */
+#define OP_FRAGS 64u /* the fewest fragments of a full operation */
 #define VALUES	 1024u
 
 /* ---- iterations: layers forwards, then backwards ---- */
 
-/* May the step begin?  Forward steps wait for the last iteration's gradients. */
+/* Can the step begin?  Forward steps wait for the gradients of the last iteration. */
 static bool may_begin(const struct fan_trainer *t)
 {
 	const struct fan_job_config *c = t->shared->cfg;
@@ -128,7 +128,7 @@ bool fan_trainer_share(struct fan_trainer_shared *sh, struct fan_job_config *cfg
 		return true;
 	uint32_t window = cfg->ahead ? cfg->ahead : cfg->window;
 	uint32_t frags = window / 8u < OP_FRAGS ? OP_FRAGS : window / 8u;
-	if (cfg->mode == FAN_FIXED) /* a whole group: exponents travel once for each */
+	if (cfg->mode == FAN_FIXED) /* a whole group of fragments: exponents travel once for each */
 		frags = cfg->payload_bytes / 2u;
 	sh->frag_elems = frag_elems(cfg);
 	sh->tile = frags * sh->frag_elems;

@@ -20,7 +20,7 @@ void fan_sim_free_trees(struct fan_sim *s)
 	free(s->tree);
 }
 
-/* Mark the links of the paths to all members; how many there are. */
+/* Mark the links on the paths to all members.  Returns how many there are. */
 static uint32_t mark(struct fan_sim *s, uint32_t from, const struct fan_sim_tree *t, bool *used)
 {
 	uint32_t count = 0;
@@ -45,11 +45,11 @@ static bool grow(struct fan_sim_tree *t, struct fan_sim *s, uint32_t from)
 	t->link = calloc(count + UINT32_C(1), sizeof *t->link);
 	t->link_first = calloc(s->nodes + UINT32_C(2), sizeof *t->link_first);
 	bool ok = used && t->link && t->link_first;
-	for (uint32_t i = 0; ok && i < s->links; i++) /* how many leave each node */
+	for (uint32_t i = 0; ok && i < s->links; i++) /* count those that leave each node */
 		t->link_first[s->link[i].from + 2] += used[i];
 	for (uint32_t n = 2; ok && n < s->nodes + 2; n++)
 		t->link_first[n] += t->link_first[n - 1];
-	for (uint32_t i = 0; ok && i < s->links; i++) /* which leave each node */
+	for (uint32_t i = 0; ok && i < s->links; i++) /* list those that leave each node */
 		if (used[i])
 			t->link[t->link_first[s->link[i].from + 1]++] = i;
 	free(used);

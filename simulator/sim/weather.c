@@ -46,7 +46,7 @@ void fan_weather_set_rate(struct fan_weather *w, uint32_t link, uint64_t bps)
 	fan_sim_set_rate(w->sim, link, bps ? bps : 1);
 }
 
-/* How fast each host sends now; w->next_ns: until when. */
+/* The speed at which each host sends now; sets w->next_ns, until when it holds. */
 static void look(struct fan_weather *w, uint32_t *speed)
 {
 	w->next_ns = FAN_SIM_NEVER;

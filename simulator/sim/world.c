@@ -7,10 +7,10 @@
 #include "core/wire/wire.h"
 #include "core/worker/worker.h"
 
-/* A source is a link, an actor or a stray packet: two bits say which. */
+/* The source of an event is a link, an actor or a stray packet; two bits say which. */
 #define KIND_SHIFT 22
 #define LINE	   64u /* bytes of a cache line */
-#define SELF_LINES 4   /* of an actor, that are used first */
+#define SELF_LINES 4   /* of an actor, used before the others */
 enum kind { KIND_LINK = 0, KIND_ACTOR = 1, KIND_STRAY = 2 };
 
 _Static_assert(KIND_SHIFT + 2 == FAN_EVENT_SOURCE_BITS, "sources");
@@ -46,7 +46,7 @@ void fan_sim_free(struct fan_sim *s)
 	fan_body_pool_free(&s->pool);
 }
 
-/* Room for one more of `bytes` each; `most` bounds them. */
+/* Make room for one more entry of `bytes`; `most` bounds their number. */
 static bool grow(void **list, uint32_t count, uint32_t *room, uint32_t most, size_t bytes)
 {
 	if (count < *room)
@@ -132,7 +132,7 @@ struct fan_sim_body *fan_sim_body(struct fan_sim *s, const struct fan_out_item *
 
 struct fan_sim_body *fan_sim_body_lent(struct fan_sim *s, const struct fan_out_item *it)
 {
-	/* where the check covers the payload, nodes on the path may look at both */
+	/* if the checksum covers the payload, nodes on the path may read both */
 	if (fan_fault_is_covered(it->head) || fan_out_item_bytes(it) > s->pool.bytes)
 		return fan_sim_body(s, it);
 	const uint8_t *payload = it->payload_bytes ? it->payload : NULL;
@@ -152,7 +152,7 @@ static void saw(struct fan_sim *s, enum fan_sight what, uint32_t link,
 		s->watch.saw(s->watch.arg, what, link, p);
 }
 
-/* A packet that keeps no order: an event of its own. */
+/* Push a packet that arrives out of order: it has an event of its own. */
 static void push_stray(struct fan_sim *s, const struct fan_link_entry *e, uint32_t node)
 {
 	uint32_t i = s->strays;
@@ -179,7 +179,6 @@ static void push_stray(struct fan_sim *s, const struct fan_link_entry *e, uint32
 	s->broke |= !fan_event_push(&s->heap, e->at_ns, source(KIND_STRAY, i));
 }
 
-/* A packet that arrives behind those before it. */
 static void push_in_order(struct fan_sim *s, uint32_t link, const struct fan_link_entry *e)
 {
 	assert(link < s->links);
@@ -208,11 +207,11 @@ static bool is_lost(struct fan_sim *s, struct fan_sim_link *l)
 	return true;
 }
 
-/* Damage a copy of the packet; false: it is lost. */
+/* Replace the packet by a damaged copy; false: it is lost. */
 static bool damage(struct fan_sim *s, struct fan_sim_link *l, struct fan_sim_packet *p)
 {
 	l->stats.damaged++;
-	/* what is cut and then lengthened would pass all checks but UDP's */
+	/* a packet cut and then lengthened would pass all checks but UDP's */
 	if (!p->body || p->flags & FAN_PACKET_DAMAGED)
 		return false;
 	struct fan_sim_body *copy = fan_body_get(&s->pool);
@@ -231,7 +230,7 @@ static bool damage(struct fan_sim *s, struct fan_sim_link *l, struct fan_sim_pac
 	return true;
 }
 
-/* The packet has a place on a link with faults; its reference is the link's. */
+/* Push a packet that has a place on a link with faults, which takes over its reference. */
 static void push_faulty(struct fan_sim *s, uint32_t link, struct fan_link_entry e)
 {
 	assert(link < s->links);
@@ -270,7 +269,7 @@ static void push_faulty(struct fan_sim *s, uint32_t link, struct fan_link_entry 
 	push_in_order(s, link, &e);
 }
 
-/* Onto a link, as `len` bytes; the caller's reference goes with it. */
+/* Put a packet on a link, as `len` bytes; the link takes over the caller's reference. */
 static void push_as(struct fan_sim *s, uint32_t link, const struct fan_sim_packet *p, uint16_t len,
 		    bool own)
 {
@@ -309,7 +308,7 @@ void fan_sim_send(struct fan_sim *s, const struct fan_sim_packet *p, bool own)
 	}
 	if (link == FAN_SIM_NONE || s->actor[p->to].node == from->node)
 		link = fan_sim_hop(s, from->node, p->from, p->to);
-	if (link == FAN_SIM_NONE) { /* to an actor of the same node: at once, by no link */
+	if (link == FAN_SIM_NONE) { /* to an actor of the same node: at once, on no link */
 		struct fan_link_entry e = {.at_ns = s->now_ns, .packet = mine};
 		e.packet.flags |= FAN_PACKET_LOCAL;
 		push_stray(s, &e, from->node);
@@ -319,7 +318,7 @@ void fan_sim_send(struct fan_sim *s, const struct fan_sim_packet *p, bool own)
 	push(s, link, &mine, own);
 }
 
-/* On from `node`, to its members here and along its links.  Takes references of its own. */
+/* Pass a packet on from `node` to members here and along its links.  Takes its own references. */
 static void branch(struct fan_sim *s, uint32_t node, const struct fan_sim_packet *p, bool own)
 {
 	const struct fan_sim_tree *t = &s->tree[p->to];
@@ -368,7 +367,7 @@ void fan_sim_wake(struct fan_sim *s, uint32_t actor)
 	s->broke |= !fan_event_push(&s->heap, at_ns, source(KIND_ACTOR, actor));
 }
 
-/* The packet's actor receives it in contiguous memory. */
+/* Hand the packet to its actor, in contiguous memory. */
 static void hear(struct fan_sim *s, struct fan_sim_actor *a, const struct fan_sim_packet *p)
 {
 	if (!p->body || !fan_body_payload_apart(p->body)) {
@@ -385,7 +384,7 @@ static void hear(struct fan_sim *s, struct fan_sim_actor *a, const struct fan_si
 	a->ops->recv(a->self, &whole);
 }
 
-/* The packet is at `node`; its reference is ours. */
+/* The packet has reached `node`, which owns its reference. */
 static void arrive(struct fan_sim *s, uint32_t node, struct fan_sim_packet *p)
 {
 	const struct fan_sim_node *n = &s->node[node];
@@ -424,11 +423,11 @@ static void arrive(struct fan_sim *s, uint32_t node, struct fan_sim_packet *p)
 	push(s, link, p, false);
 }
 
-/* Thousands of workers and links are in no cache when their turn comes, and each use of them waits
- * for the one before.  So, while an event is handled, what the next one will touch is fetched, all
- * at once; and of those that may follow it, their first packets. */
-#define MANY 256 /* actors: fewer are in the caches */
-#define NEAR 4	 /* events behind the next: its children in the heap */
+/* With thousands of workers and links, none is in a cache when its turn comes, and each access to
+ * it waits for the one before.  So, while an event is handled, all that the next one will touch is
+ * prefetched at once, and of those that may follow, their first packets. */
+#define MANY 256 /* actors; fewer stay in the caches */
+#define NEAR 4	 /* events after the next: its children in the heap */
 
 static struct fan_sim_link *link_of(const struct fan_sim *s, const struct fan_sim_event *e)
 {
@@ -475,7 +474,7 @@ static void step_link(struct fan_sim *s, const struct fan_sim_event *e, uint32_t
 {
 	assert(link < s->links);
 	struct fan_sim_link *l = &s->link[link];
-	if (l->key != e->key) { /* its rate has changed since */
+	if (l->key != e->key) { /* the link's rate has changed since */
 		fan_event_pop(&s->heap);
 		return;
 	}
@@ -498,7 +497,7 @@ static void step_actor(struct fan_sim *s, const struct fan_sim_event *e, uint32_
 	assert(actor < s->actors);
 	struct fan_sim_actor *a = &s->actor[actor];
 	fan_event_pop(&s->heap);
-	if (a->wake_ns != e->at_ns) /* it was to be woken earlier, and has been */
+	if (a->wake_ns != e->at_ns) /* an earlier wake-up has replaced this one */
 		return;
 	a->wake_ns = FAN_SIM_NEVER;
 	foresee(s);
