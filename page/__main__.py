@@ -31,7 +31,7 @@ KINDS = {
 def main():
     if len(sys.argv) != 2 or sys.argv[1] not in KINDS:
         sys.exit(__doc__)
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads has seen enough
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when the reader closes the pipe
     given = json.loads(sys.stdin.buffer.read())
     sys.stdout.buffer.write(KINDS[sys.argv[1]](given).encode())
 

@@ -14,15 +14,15 @@
 #include "cmd/cmd.h"
 
 #define PYTHON	"python3"
-#define WAIT_MS 300000 /* of the generator: thousands of runs take it seconds */
+#define WAIT_MS 300000 /* limit for the generator, which takes seconds for thousands of runs */
 #define LOOK_MS 5
 #define ENDED	128
 #define JSON	(JSON_COMPACT | JSON_REAL_PRECISION(17))
 
-/* Where the generator is, from the folder of the program. */
+/* Where the generator may be, relative to the folder of the program. */
 static const char *const places[] = {"page/__main__.py", "../libexec/fanin/page/__main__.py", NULL};
 
-/* The exit status of the child; ENDED: a signal, or the end of WAIT_MS, has ended it. */
+/* Wait for the child.  Its exit status; ENDED: a signal ended it, or it took over WAIT_MS. */
 static int wait_for(pid_t child)
 {
 	const struct timespec look = {0, LOOK_MS * 1000000L};
@@ -41,8 +41,7 @@ static int wait_for(pid_t child)
 	return ENDED;
 }
 
-/* Have the generator read `in` and write `out`.  Its exit status; -1 with errno: it was not
- * started. */
+/* Run the generator from `in` to `out`.  Its exit status; -1 with errno: it was not started. */
 static int run(const char *script, const char *kind, FILE *in, FILE *out)
 {
 	char *const argv[] = {(char *)PYTHON, (char *)"-E", (char *)"-s", (char *)"-B",
@@ -62,7 +61,7 @@ static int run(const char *script, const char *kind, FILE *in, FILE *out)
 	return wait_for(child);
 }
 
-/* What would have been drawn is kept: "; PATH.json has what it shows". */
+/* Save what would have been drawn as PATH.json, and end the line on stderr with its name. */
 static void keep(const char *path, const json_t *given)
 {
 	char beside[PATH_MAX];

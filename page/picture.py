@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of networks: where nodes and links are drawn, and a plan as a page or for graphviz."""
+"""Pictures of networks: the places of nodes and links, and a plan as a page or for graphviz."""
 
 import collections
 
@@ -7,16 +7,16 @@ import report
 
 WIDE, EDGE, ROW = 1180, 40, 130  # pixels
 LEVELS_MAX = 8
-LINK_WIDEST, LINK_WIDTHS = (1.8, 5.0), 500.0  # of a full link; about as much for all links together
+LINK_WIDEST, LINK_WIDTHS = (1.8, 5.0), 500.0  # pixels: a full link, least and most; all links
 LETTER = 6.0
-FEW_HOSTS = 0.8  # of the mean: a switch with fewer has room for so many
-NEXT_TO = 1.5  # of the room of one: farther ends have others between them
-STEMS_MAX = 16  # of names of switches
+FEW_HOSTS = 0.8  # share of the mean: the least room, in hosts, of a switch
+NEXT_TO = 1.5  # of a node's room: a link between ends farther apart bends around nodes
+STEMS_MAX = 16  # most kinds of switch names
 
 
 def levels_of(kinds, links):
-    """The row of each node: links to the nearest host.  Switches that are named alike are in one row, as a rack
-    without hosts is still a rack, where there are several kinds of names, and not many."""
+    """The row of each node: its distance in links from the nearest host.  Switches with names of
+    one kind share a row, if there are a few kinds, so a rack without hosts is among the racks."""
     level = {name: LEVELS_MAX if kind == "switch" else 0 for name, kind in kinds.items()}
     for _ in range(LEVELS_MAX):
         for ends in links:
@@ -32,8 +32,8 @@ def levels_of(kinds, links):
 
 
 def across(level, links):
-    """Where each node is in its row, from 0 to 1, and how many hosts have room beside each other: hosts under their
-    switch, and that above their middle."""
+    """Each node's place in its row, from 0 to 1, and how many hosts fit side by side.  Hosts are
+    below their switch, which is above their middle."""
     rows = {}
     for name, row in level.items():
         rows.setdefault(row, []).append(name)
@@ -51,21 +51,21 @@ def across(level, links):
         lowest.update({name: first + i + 0.5 for i, name in enumerate(hosts)})
         lowest[switch] = used + room / 2
         used += room
-    for name in rows.get(0, ()):  # on no switch at all
+    for name in rows.get(0, ()):  # hosts without a switch
         if name not in lowest:
             lowest[name], used = used + 0.5, used + 1
     return dict(at, **{name: x / used for name, x in lowest.items()}), max(used, 1)
 
 
 def block(title, nodes, links, **more):
-    """A network as a page describes it.  `nodes`: {name: kind, full, gbps, sums, passes}; `links`: {(name, name):
-    [share of it and Gb/s there, share and Gb/s back]}."""
+    """The block that draws a network.  `nodes`: {name: {kind, full, gbps, sums, passes}}; `links`:
+    {(name, name): [share of the rate and Gb/s there, share and Gb/s back]}."""
     level = levels_of({name: node["kind"] for name, node in nodes.items()}, list(links))
     place, hosts = across(level, list(links))
     count, top = collections.Counter(level.values()), max(level.values())
     room = {row: (WIDE - 2 * EDGE) / (count[row] if row else hosts) for row in count}
     longest = max([len(name) for name in nodes if level[name] == 0], default=0)
-    bows = any(level[a] == level[b] == top for a, b in links)  # above the upper row
+    bows = any(level[a] == level[b] == top for a, b in links)  # links bow above the top row
     above = EDGE * (2.5 if bows else 1)
     x = {name: EDGE + place[name] * (WIDE - 2 * EDGE) for name in nodes}
     drawn, number = [], {name: i for i, name in enumerate(nodes)}
@@ -88,7 +88,7 @@ def block(title, nodes, links, **more):
 
 
 def loads_of(given):
-    """Nodes and links of a topology as block() takes them, with what the plan has them carry."""
+    """Nodes and links of a topology with their loads under the plan, as block() takes them."""
     topology, plan = given["topology"], given["plan"]
     load = {(row["from"], row["to"]): row["gbps"] for row in plan["loads"]["links"]}
     load.update(
@@ -117,7 +117,8 @@ def loads_of(given):
 
 
 def page(given):
-    """The page about a plan: {"sub", "topology", "plan"}, as `fanin plan --topology` and `--json` write those."""
+    """The page about a plan: {"sub", "topology", "plan"}, where `fanin plan --topology` and
+    `--json` write the latter two."""
     plan = given["plan"]
     title = "%s: %.4g Gb/s for every worker" % (plan["algorithm"], plan["feasible_gbps"])
     if plan["bound_gbps"] > 0:
@@ -127,7 +128,7 @@ def page(given):
 
 
 def colour(full):
-    """From grey over amber to red."""
+    """The colour for a load from 0 to 1: from grey over amber to red."""
     stops = ((205, 212, 220), (240, 178, 70), (205, 32, 38))
     first = 0 if full < 0.5 else 1
     mixed = [a + (2 * full - first) * (b - a) for a, b in zip(stops[first], stops[first + 1])]
@@ -135,14 +136,15 @@ def colour(full):
 
 
 def dot(given):
-    """The plan for graphviz: as wide and red as links and nodes are full, those that sum with thick borders."""
+    """The plan for graphviz: fuller links are wider and redder, fuller nodes redder; nodes that sum
+    have thick borders."""
     shapes = {"worker": "circle", "switch": "box", "server": "house"}
     nodes, links = loads_of(given)
     number, lines = {name: i for i, name in enumerate(nodes)}, []
     for name, node in nodes.items():
         label = "".join(
             "_" if c in "<>&\"'\\" or c < " " else c for c in name
-        )  # graphviz has a meaning for those
+        )  # graphviz interprets these characters
         label += "\\n%.0f %%" % (100 * node["full"]) if node["full"] > 0 else ""
         lines.append('n%d [label="%s" shape=%s penwidth=%d fillcolor="%s"];' % (
             number[name], label, shapes[node["kind"]], 3 if node["sums"] else 1, colour(node["full"])))  # fmt: skip

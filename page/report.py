@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of results: a description that share/report.js draws (doc/reports.md).  Used by fanin lab,
+"""Pages of results: descriptions, which share/report.js draws (doc/reports.md).  Used by fanin lab,
 experiments, tools/results-page.py and, through __main__.py, by fanin sim and fanin plan."""
 
 import html
@@ -7,14 +7,14 @@ import json
 import math
 import os
 
-DIGITS = 6  # of numbers: more cannot be seen
-# Two curves say the same that are within so much of each other, times or plus a constant.
+DIGITS = 6  # significant digits of numbers
+# Relative: two curves say the same if they differ by less, apart from a constant factor or summand.
 SAME = 0.05
-TIMES = {"seconds", "Gb/s"}  # of a sweep; a share, or what servers got, is another thing
+TIMES = {"seconds", "Gb/s"}  # units of a sweep's curves that may say the same
 
 
 def part(name):
-    """share/report.css or .js, which is beside this file where that is built or installed."""
+    """The text of share/report.css or .js, which is beside this file once built or installed."""
     here = os.path.dirname(os.path.abspath(__file__))
     for path in ("report." + name, "../share/report." + name):
         path = os.path.join(here, path)
@@ -25,7 +25,7 @@ def part(name):
 
 
 def rounded(value):
-    """Without digits that nobody sees; None for what JSON has no number for."""
+    """Numbers rounded to DIGITS; None for those that JSON cannot express."""
     if isinstance(value, float):
         return float("%.*g" % (DIGITS, value)) if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -36,13 +36,13 @@ def rounded(value):
 
 
 def page(by, title, sub, blocks):
-    """A description.  `title` is the finding in a sentence, `sub` what it was found with; blocks of None are
-    left out."""
+    """The description of a page.  `title` states the finding in a sentence, `sub` how it was
+    obtained; blocks that are None are left out."""
     return {"by": by, "title": title, "sub": sub, "blocks": [b for b in blocks if b]}
 
 
 def whole(described):
-    """The page as HTML, with nothing to be loaded."""
+    """The page as HTML, which loads nothing."""
     text = json.dumps(rounded(described), separators=(",", ":"), ensure_ascii=False)
     return (
         "<!doctype html>\n<html lang=en><head><meta charset=utf-8>"
@@ -55,7 +55,7 @@ def whole(described):
 
 
 def write(path, *described):
-    """`described` as page() takes it."""
+    """Write a page; `described`: the arguments of page()."""
     with open(path, "w", encoding="utf-8") as file:
         file.write(whole(page(*described)))
 
@@ -68,12 +68,12 @@ def read(path):
 
 
 def real(row, key):
-    """The number that `row` has at `key`; NaN: none."""
+    """The number at `key` in `row`; NaN if there is none."""
     value = row.get(key)
     return value if isinstance(value, (int, float)) else math.nan
 
 
-# Keys of scenarios, as people say them.
+# Words for keys of scenarios.
 KEYS = {"memory_frags": "memory, fragments", "slots": "slots", "window": "window, fragments", "gbps": "link rate, Gb/s",
         "sums_gbps": "what switches sum, Gb/s", "delay_us": "delay of a link, µs", "loss": "loss on every link",
         "ecn_bytes": "marks from, bytes", "queue_bytes": "queue, bytes", "workers": "workers", "count": "workers", "ahead": "run-ahead, fragments",
@@ -83,13 +83,13 @@ KEYS = {"memory_frags": "memory, fragments", "slots": "slots", "window": "window
 
 
 def key_words(key):
-    """ "topology.nodes.s0.memory_frags" as "memory, fragments"; what is no such key stays."""
+    """ "topology.nodes.s0.memory_frags" becomes "memory, fragments"; other text stays."""
     last = key.split(".")[-1]
     return KEYS.get(last, last.replace("_", " ") if "." in key else key)
 
 
 def value_words(name):
-    """ "gbps=10" as "link rate, Gb/s: 10"; "policy=esa" as "esa"; what is no such setting stays."""
+    """ "gbps=10" becomes "10 Gb/s"; "policy=esa" becomes "esa"; other text stays."""
     key, equals, value = name.partition("=")
     if not equals or key.split(".")[-1] not in KEYS:
         return name
@@ -99,21 +99,21 @@ def value_words(name):
 
 
 def grows_by_factors(values):
-    """Do numbers go from one to eight times as much and beyond, so that a logarithmic axis spreads them?"""
+    """Is the largest number eight times the smallest or more, so that a logarithmic axis fits?"""
     low, high = min(values), max(values)
     return low > 0 and high / low >= 8
 
 
 def _points(block):
-    """{(name of the line, x or number): y} of curves."""
+    """The points of curves: {(name of the line, x or index): y}."""
     return {(line["name"], at): y for line in block["lines"]
             for at, y in zip(line.get("x") or range(len(line["y"])), line["y"])
             if isinstance(y, (int, float))}  # fmt: skip
 
 
 def says_the_same(block, other):
-    """Of two sweeps: are the curves of one those of the other times or plus a constant, or that by it, as a rate
-    and a time are?  Of two over time: are they those of the other?"""
+    """Do two blocks of curves say the same?  Of sweeps: curves differ by a factor or a summand, or
+    have a constant product, as a rate and a time have.  Of curves over time: they are equal."""
     if block["kind"] != "curves" or other["kind"] != "curves" or bool(block.get("marks")) != bool(other.get("marks")):  # fmt: skip
         return False
     swept, of = block.get("marks"), [b["title"].partition(": ")[2] for b in (block, other)]
@@ -134,8 +134,8 @@ def says_the_same(block, other):
 
 
 def different(blocks):
-    """Without curves that have no line, and those that say what some before them say; a picture over time says of whom
-    ("h0: what it receives") it is true as well."""
+    """The blocks without empty curves and without curves that say the same as earlier ones.  Of
+    curves over time ("h0: what it receives"), a note on the earlier ones names the other hosts."""
     kept, before = [], []
     for block in blocks:
         if block["kind"] == "curves" and not any(line["y"] for line in block["lines"]):

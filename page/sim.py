@@ -5,13 +5,13 @@ import picture
 import report
 import sweep
 
-ROWS_MAX = 200  # of a table or a time line; more would not be read
-SAMPLES_MAX = 256  # of a curve: a page is that many pixels wide, three times
-PLOTS_MAX = 6  # switches whose slots are drawn over time, jobs whose ranks are
+ROWS_MAX = 200  # of a table or a time line
+SAMPLES_MAX = 256  # of a curve, about one for three pixels of a page
+PLOTS_MAX = 6  # most switches whose slots, and jobs whose ranks, are drawn over time
 LINK_ROWS = 24
 RANK_LINES = 8
-MAP_SIDE = 32  # ranks on a side of the map
-NODES_MAX = 160  # of a picture; more could not be told apart
+MAP_SIDE = 32  # most ranks on a side of the map
+NODES_MAX = 160  # of a picture: more could not be told apart
 LAG_FRAGS = 64  # FAN_LAG_FRAGS of src/core/base/limits.h
 
 JOB_COLUMNS = (("name", "job"), ("model", "model"), ("at", "summed at"), ("workers", "workers"),
@@ -35,7 +35,7 @@ RANK_COLUMNS = (("rank", "rank"), ("lag_mean", "behind, mean"), ("lag_max", "beh
 
 
 def samples(values, scale=1):
-    """Some of the numbers of a list, means of neighbours where there are many; and how many each is of."""
+    """Up to SAMPLES_MAX numbers for a list, each the mean of neighbours, and how many these are."""
     each = -(-len(values) // SAMPLES_MAX)
     out = []
     for i in range(0, len(values), each or 1):
@@ -45,14 +45,14 @@ def samples(values, scale=1):
 
 
 def table(rows, columns, by):
-    """A row for each, sorted by column `by`, the most first."""
+    """A table with a row for each of `rows`, sorted by column `by`, the largest first."""
     cells = [[row.get(c[0]) for c in columns] for row in rows[:ROWS_MAX]]
     return {"kind": "table", "columns": [report.column(*c[1:]) for c in columns], "rows": cells,
             "sort": [by, "down"]}  # fmt: skip
 
 
 def first_by(rows, key, most):
-    """Those with the most of `key`."""
+    """The rows with the largest values of `key`."""
     return sorted(rows, key=lambda row: -report.real(row, key))[:most]
 
 
@@ -88,7 +88,7 @@ def cards(run):
 
 
 def series_plot(at, title, y_name, lines, scale=1, y_max=None):
-    """Some of what `at` has over time, each times `scale`, on one plot; None: it has none."""
+    """A plot of series of `at` over time, each times `scale`; None if it has none."""
     series = at.get("series") or {}
     if len(series.get(lines[0][0]) or ()) < 2:
         return None
@@ -151,7 +151,7 @@ def links(run):
 
 
 def network(run):
-    """The links of a run as wide as they are full, each way; nothing of a network that is too large to be drawn."""
+    """A picture of how full a run's links were, each way; none if the network is too large."""
     links, end = run.get("links") or [], report.real(run, "end_s")
     names = dict.fromkeys(name for row in links for name in (row["from"], row["to"]))
     if not names or len(names) > NODES_MAX or not end > 0:
@@ -174,17 +174,17 @@ def network(run):
                         alone=True, fullest=fullest)  # fmt: skip
 
 
-# ---- ranks that run ahead of each other: who was behind when, who kept how much, and for whom
+# ---- ranks that run ahead of each other: which were behind when, and which kept how much for which
 
 
 def choose(amounts, most, zeros=False):
-    """The ranks with the `most` largest amounts, rising; without `zeros` none of 0."""
+    """The ranks with the `most` largest amounts, ascending; amounts of 0 count only if `zeros`."""
     ranks = sorted(range(len(amounts)), key=lambda rank: -amounts[rank])[:most]
     return sorted(rank for rank in ranks if zeros or amounts[rank] > 0)
 
 
 def rank_plot(series, key, title, y_name):
-    """A line for each of the ranks that have the most of `key`."""
+    """A plot over time with a line for each of the ranks with the largest sums of `key`."""
     values = series.get(key) or []
     sums = [sum(v for v in one if v is not None) for one in values]
     chosen = choose(sums, RANK_LINES, zeros=True)
@@ -200,7 +200,7 @@ def rank_plot(series, key, title, y_name):
 
 
 def help_map(ranks):
-    """Who helps whom."""
+    """A map of which ranks help which."""
 
     def parts(helper, helped):
         return (ranks[helper].get("helps") or {}).get(str(helped), 0)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page about a sweep: curves over its values, or bars, and a table of its runs.
 
-The key with the most different numbers is the horizontal axis; each combination of the others' values is
-a curve, the mean of its seeds.  Without such a key variants are bars.  Runs that differ in their seed alone
-are one, those in which jobs failed are marked and not averaged.
+The key with the most different numbers is the horizontal axis; each combination of the other keys'
+values is a curve.  Without such a key, variants are bars.  Runs that differ only in their seed are
+averaged; runs in which jobs failed are marked and left out of the mean.
 """
 
 import json
@@ -19,7 +19,7 @@ VALUE_MAX = 60
 
 
 class Outcome:
-    """Runs that differ in nothing but their seed: mean and spread of a figure; None: no run has it."""
+    """A figure of runs that differ only in their seed: mean and spread; None if no run has it."""
 
     def __init__(self, name, x):
         self.name, self.x = name, x
@@ -57,7 +57,7 @@ def value_text(value):
 def name_of(settings, axis):
     parts = []
     for key, value in settings.items():
-        if key.split(".")[-1] in ("variant", "policy"):  # speak for themselves
+        if key.split(".")[-1] in ("variant", "policy"):  # the value needs no key
             parts.append(value_text(value)[:VALUE_MAX])
         elif key not in ("seed", axis):
             parts.append("%s %s" % (report.key_words(key)[:KEY_MAX], value_text(value)[:VALUE_MAX]))
@@ -65,7 +65,7 @@ def name_of(settings, axis):
 
 
 def outcomes(result, axis, figure):
-    """In the order of their first runs."""
+    """The outcomes of a figure, in the order of their first runs."""
     found = {}
     for run in result["runs"]:
         key = (name_of(run["set"], axis), run["set"].get(axis) if axis else None)
@@ -105,7 +105,7 @@ def server_mb(run):
 
 
 def numbers_of(runs, key):
-    """Different numbers that the key takes; 0: some are no numbers."""
+    """How many different numbers the key has, up to POINTS_MAX; 0 if some are not numbers."""
     values = [run["set"].get(key) for run in runs]
     if any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in values):
         return 0
@@ -135,7 +135,7 @@ def curves(result, axis, title, y_name, figure):
 
 
 def bars(result, title, figure):
-    """A bar for each variant, with the spread over its seeds."""
+    """Bars, one for each variant, with the spread over its seeds."""
     rows = []
     for g in outcomes(result, None, figure):
         row = {"name": g.name or "all seeds", "values": [g.mean], "low": g.low, "high": g.high}
@@ -156,7 +156,7 @@ def run_table(result):
 
 
 def finding(result, name):
-    """Which values are best, and by how much."""
+    """The finding in a sentence: which values are best, and by how much."""
     groups = outcomes(result, None, completion)
     ended = [g for g in groups if g.mean is not None]
     if not ended:

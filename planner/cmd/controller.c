@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* controller.c - `fanin controller`: plans put to work on many switches and servers. */
+/* controller.c - `fanin controller`: puts plans to work on many switches and servers. */
 #include "controller.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@
 #include "plan_load.h"
 
 #define EXIT_BAD     2
-#define BEST	     7 /* in the list below */
+#define BEST	     7 /* index in `algorithms` */
 #define PATH_BYTES   (ARGS_TEXT_BYTES + 8)
 #define WAIT_SECONDS 5
 
@@ -91,8 +91,8 @@ struct life {
 	const struct controller_args *a;
 	struct fan_topo t;
 	json_t *root, *plan, *state;
-	bool json_bad, state_bad; /* the file could not be written the last time */
-	uint64_t json_ns;	  /* its status is not written before that */
+	bool json_bad, state_bad; /* the last attempt to write the file failed */
+	uint64_t json_ns;	  /* the status is not written before this time */
 };
 
 static void print_event(void *ctx, const char *event)
@@ -104,8 +104,8 @@ static void print_event(void *ctx, const char *event)
 		cmd_log(event);
 }
 
-/* Write `value`, which is given up, so that the file is whole at any time: as it was, if it cannot
- * be written now.  Said once, until it can, which `*bad` tells. */
+/* Write `value`, and free it, so that the file is complete at any time: if it cannot be written, it
+ * stays as it was.  Logs the first failure and the recovery; `*bad`: the last attempt failed. */
 static bool write_json(const char *option, const char *file, json_t *value, bool *bad)
 {
 	char why[ARGS_WHY_BYTES], line[2 * ARGS_WHY_BYTES];
@@ -126,7 +126,7 @@ static bool write_json(const char *option, const char *file, json_t *value, bool
 	return !failed;
 }
 
-/* The state at once, the status so often at most. */
+/* Write the state, and the status at most every CONTROLLER_JSON_MS. */
 static uint32_t write_files(void *ctx)
 {
 	struct life *l = ctx;
@@ -155,7 +155,7 @@ static void put_metrics(void *ctx, struct fan_expose *x)
 	json_decref(status);
 }
 
-/* By this thread, between two rounds.  0, or -1 when something is wrong and has been said. */
+/* Start metrics, which this thread serves between two rounds.  Returns 0, or -1 after a message. */
 static int start_metrics(struct life *l)
 {
 	char why[ARGS_WHY_BYTES];
@@ -180,7 +180,7 @@ static bool is_address(const char *text)
 	return fan_peer_read(&p, text) && p.port && !fan_peer_is_any(&p);
 }
 
-/* NULL: it has been said why. */
+/* Read JSON from a file; NULL after a message. */
 static json_t *load_json(const char *file)
 {
 	struct fan_why why = {""};
@@ -210,7 +210,7 @@ static int load(struct life *l, const char *from)
 	return 0;
 }
 
-/* The key of lines, if there is one. */
+/* Load the key for lines, if there is one.  Returns 0, or the exit status after a message. */
 static int load_key(struct life *l)
 {
 	char why[ARGS_WHY_BYTES];
@@ -281,14 +281,14 @@ static int serve(struct life *l, const char *from)
 				fan_peer_text(&at, text, sizeof text));
 		e = controller_run(&l->sockets);
 	}
-	l->json_ns = 0; /* the last one */
+	l->json_ns = 0; /* the last status is written at once */
 	write_files(l);
 	metrics_http_stop(l->sockets.metrics);
 	controller_shut(&l->sockets, l->a->socket);
 	return e ? 1 : 0;
 }
 
-/* --ask: print the answer. */
+/* Do --ask: print the answer. */
 static int ask(const struct controller_args *a)
 {
 	char why[ARGS_WHY_BYTES];
@@ -312,7 +312,7 @@ static int wrong(const char *text)
 
 int cmd_controller(int argc, char **argv)
 {
-	static struct life l; /* a thousand connections are too large for a stack */
+	static struct life l; /* too large for the stack, with all connections */
 	static struct controller_args a = {
 		.algorithm = BEST, .seed = 1, .trees = 4, .wait = WAIT_SECONDS};
 	const char *from = plan_take_topology(&command, &argc, argv);

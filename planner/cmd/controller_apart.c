@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* controller_apart.c - plans are made in a child, so that lines do not wait for them.
+/* controller_apart.c - makes plans in a child process, so that lines do not wait for them.
  *
- * fork() gives it the controller as it is at this moment; it writes its answer to a pipe.  It
- * closes all other descriptors, which would stay open there after the controller has closed them.
- */
+ * fork() gives the child a copy of the controller; it writes its answer to a pipe.  It closes all
+ * other descriptors, which would otherwise stay open after the controller has closed them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -18,8 +17,8 @@
 #include "net/clock.h"
 
 #define FIRST_BYTES 65536
-#define MOST_BYTES  (64u << 20) /* of an answer */
-#define PIPE_FD	    3		/* of the child */
+#define MOST_BYTES  (64u << 20) /* bytes of an answer */
+#define PIPE_FD	    3		/* the pipe in the child */
 
 static _Noreturn void be_child(struct fan_ctl *ctl, int fd, pid_t parent)
 {
@@ -76,7 +75,7 @@ void controller_stop_apart(void *ctx)
 	end(&s->planner);
 }
 
-/* Room for more; false: none, or it is too long. */
+/* Make room for more of the answer; false: no memory, or it is too long. */
 static bool grow(struct controller_planner *p)
 {
 	size_t room = p->room ? 2 * p->room : FIRST_BYTES;

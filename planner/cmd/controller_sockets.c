@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* controller_sockets.c - the sockets around planner/ctl: daemons and workers by TCP, people by a
- * Unix socket.  All lines that have come are taken before timers run. */
+/* controller_sockets.c - the sockets around planner/ctl: daemons and workers connect by TCP, people
+ * by a Unix socket.  All lines that have come are handled before timers run. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ void controller_close(void *ctx, unsigned conn)
 
 /* ---- opening ---- */
 
-/* The socket of a controller that has ended may be left over; one that answers is not replaced. */
+/* Listen at `path`.  Replaces the socket of an ended controller, but not one that answers. */
 static int listen_unix(const char *path)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -80,7 +80,7 @@ static int listen_unix(const char *path)
 	return fd;
 }
 
-/* As many descriptors as may be of use, if there may be: 1,024 are usual, and allow fewer ranks. */
+/* Raise the limit of descriptors as needed and allowed: the usual 1,024 allow fewer ranks. */
 static void want_descriptors(void)
 {
 	struct rlimit r;
@@ -168,8 +168,8 @@ static bool is_nameless(const struct controller_sockets *s, unsigned i)
 	return s->peer[i].open && !s->peer[i].closing && !fan_ctl_is_named(s->ctl, i);
 }
 
-/* The oldest of the connections that have not said who they are, of one host or, NULL, of all;
- * FAN_CTL_CONNS_MAX: there is none. */
+/* The oldest connection that has not said who it is, of one host or, if `of` is NULL, of all;
+ * FAN_CTL_CONNS_MAX: there is none.  `*count`: how many there are. */
 static unsigned oldest_nameless(const struct controller_sockets *s, const fan_peer *of,
 				unsigned *count)
 {
@@ -194,8 +194,8 @@ static void hang_up(struct controller_sockets *s, unsigned i)
 	fan_ctl_closed(s->ctl, fan_clock_ns(), i);
 }
 
-/* A place for a connection from there.  One that has not said who it is yields: of those of one
- * host there are few, and of all others when there is no place left. */
+/* Find a place for a connection from a host.  It may close one that has not said who it is: the
+ * oldest of the host if there are too many of these, or the oldest of all if no place is left. */
 static unsigned find_place(struct controller_sockets *s, const fan_peer *from)
 {
 	unsigned i = 0, count, oldest = oldest_nameless(s, from, &count);
@@ -212,7 +212,7 @@ static unsigned find_place(struct controller_sockets *s, const fan_peer *from)
 	return oldest;
 }
 
-/* `events`: EPOLLIN, or 0 to leave connections in the kernel's queue. */
+/* Accept connections if `events` is EPOLLIN; 0 leaves them in the kernel's queue. */
 static void accept_by(const struct controller_sockets *s, short events)
 {
 	(void)watch(s, EPOLL_CTL_MOD, s->listen_fd, LISTENER, events);
@@ -220,8 +220,8 @@ static void accept_by(const struct controller_sockets *s, short events)
 		(void)watch(s, EPOLL_CTL_MOD, s->unix_fd, UNIX, events);
 }
 
-/* No descriptor is left: close a connection that has not said who it is, or stop accepting for a
- * while. */
+/* Handle a lack of descriptors: close a connection that has not said who it is, or stop accepting
+ * for a while. */
 static void run_short(struct controller_sockets *s)
 {
 	unsigned count, oldest = oldest_nameless(s, NULL, &count);
@@ -299,7 +299,7 @@ static void sweep(struct controller_sockets *s)
 			continue;
 		if (p->broken || p->closing) {
 			bool told = !p->closing;
-			(void)fan_lines_flush(&p->lines); /* why it is closed */
+			(void)fan_lines_flush(&p->lines); /* send why it is closed */
 			fan_lines_close(&p->lines);
 			*p = (struct controller_peer){.open = false};
 			if (told)
@@ -308,8 +308,8 @@ static void sweep(struct controller_sockets *s)
 	}
 }
 
-/* Send what waits, and wait where it cannot be sent yet.  What has changed has been written: if
- * this controller is killed, the next one knows what it has told. */
+/* Send waiting lines, and let epoll wait where they cannot be sent yet.  The state is written
+ * already: if this controller is killed, the next one knows what it has sent. */
 static void send_all(struct controller_sockets *s)
 {
 	for (unsigned i = 0; i < FAN_CTL_CONNS_MAX; i++) {
@@ -345,7 +345,7 @@ static void accept_asker(struct controller_sockets *s)
 	fan_lines_open(&s->asker[i].lines, fd);
 }
 
-/* "install FILE" and "admit FILE" become what is in the file.  NULL: *why says why not. */
+/* Replace FILE in "install FILE" and "admit FILE" by its contents.  NULL, with `why`, on error. */
 static char *with_file(const char *line, struct fan_why *why)
 {
 	const char *space = strchr(line, ' ');
@@ -416,7 +416,7 @@ static void end_slow_askers(struct controller_sockets *s)
 
 /* ---- all ---- */
 
-/* True: stop. */
+/* Handle an event.  Returns true to stop. */
 static bool heed(struct controller_sockets *s, const struct epoll_event *ev)
 {
 	uint32_t tag = ev->data.u32;
@@ -427,7 +427,7 @@ static bool heed(struct controller_sockets *s, const struct epoll_event *ev)
 	if (tag == CONTROLLER_PLANNER)
 		controller_hear_planner(s);
 	else if (tag == CONTROLLER_METRICS)
-		return false; /* below, with connections that time out */
+		return false; /* metrics_http_run serves it each round */
 	else if (tag == LISTENER)
 		accept_peer(s);
 	else if (tag == UNIX)
@@ -439,7 +439,7 @@ static bool heed(struct controller_sockets *s, const struct epoll_event *ev)
 	return false;
 }
 
-/* `*events`: as many as the caller knew of. */
+/* Call s->changed after events or when due.  `*events`: number of events at the last call. */
 static void tell_changes(struct controller_sockets *s, uint64_t *events)
 {
 	const uint64_t now_ns = fan_clock_ns(), all = fan_ctl_events(s->ctl);
@@ -453,7 +453,7 @@ static void tell_changes(struct controller_sockets *s, uint64_t *events)
 	s->again_ns = again_ms ? now_ns + again_ms * FAN_MS : 0;
 }
 
-/* When something is to be done though nothing comes. */
+/* The time at which something is to be done without an event. */
 static uint64_t deadline(const struct controller_sockets *s)
 {
 	const uint64_t due_ns = fan_ctl_deadline(s->ctl);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c - fanin-planner: the subcommands that need the solvers.  `fanin` starts it. */
+/* main.c - fanin-planner: the subcommands that need the solvers.  `fanin` runs it. */
 #include <stdio.h>
 #include <string.h>
 

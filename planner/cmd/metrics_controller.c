@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics_controller.c - a controller's status as metrics.  Links have a family for those that are
- * down alone, so that labels are bounded by what is wrong. */
+/* metrics_controller.c - a controller's status as metrics.  The family of links has only those that
+ * are down, so that the number of labels stays small. */
 #include <string.h>
 
 #include "cmd/cmd.h"
@@ -62,7 +62,7 @@ static void put_links(struct fan_expose *x, const json_t *links)
 	}
 }
 
-/* Ranks of the job's parts, and of these, those on the planned route. */
+/* Add up "ranks", or "moved", those on the planned route, over the job's parts. */
 static double ranks_of_parts(const json_t *job, const char *key)
 {
 	const json_t *parts = json_object_get(job, "parts");

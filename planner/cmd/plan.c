@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.c - `fanin plan`: where gradients are summed, and on which paths. */
+/* plan.c - `fanin plan`: plans where gradients are summed, and on which paths. */
 #include "plan.h"
 
 #include <errno.h>
@@ -23,13 +23,13 @@
 
 #define TEXT_BYTES     512
 #define ALGORITHMS_MAX 16
-#define BEST	       7     /* in the list below */
-#define LINES_MAX      10000 /* assignments: JSON of larger plans is not indented */
+#define BEST	       7     /* index in `algorithms` */
+#define LINES_MAX      10000 /* assignments; JSON of larger plans is not indented */
 #define EXIT_FAILED    1
 #define EXIT_BAD       2
 
 struct plan_args {
-	int algorithm; /* its number; the last: all */
+	int algorithm; /* index; the last one is "all" */
 	int solver;
 	int seed, paths, roundings, trees, sums_at, vertex, rounding;
 	bool no_bound, no_link_limits, results;
@@ -43,8 +43,8 @@ struct plan_args {
 #define FAN_X(name, run, mend) #name,
 static const char *const algorithms[] = {FAN_ALGORITHMS(FAN_X) "all", NULL};
 #undef FAN_X
-static const struct fan_algorithm given = {.name = "given"};		      /* by --plan */
-static const char *const vertices[] = {"short", "few", NULL};		      /* fan_vertex */
+static const struct fan_algorithm given = {.name = "given"};  /* of a plan by --plan */
+static const char *const vertices[] = {"short", "few", NULL}; /* fan_vertex */
 static const char *const roundings[] = {"random", "search", "columns", NULL}; /* fan_rounding */
 static const char *const solvers[] = {"clp", "highs", NULL};
 static const char *const readings[] = {"nearest", "rack", "two-level", NULL}; /* fan_sums_at */
@@ -113,9 +113,9 @@ static const struct args_command command = {
 	NULL,
 };
 
-/* ---- in ---- */
+/* ---- input ---- */
 
-/* The plan of --from or --plan, if there is one.  0, or the exit status. */
+/* Load the plan of --from or --plan, if there is one.  Returns 0, or the exit status. */
 static int load_plan(struct fan_plan *old, const struct fan_topo *t, const struct plan_args *a,
 		     struct fan_why *why)
 {
@@ -151,7 +151,7 @@ static double seconds(void)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now); /* one thread; others may be busy */
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now); /* CPU time: other processes may be busy */
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
@@ -166,8 +166,8 @@ static void try_install(const struct fan_topo *t, struct plan_result *r)
 	fan_install_free(&in);
 }
 
-/* `old`: the plan to mend or take, which is taken over; else empty.  `start`: one that is
- * there already, NULL if there is none. */
+/* Make a plan.  `old`: the plan to mend (--from) or use (--plan), which is consumed; otherwise
+ * empty.  `start`: a plan for `best` to start from, or NULL. */
 static void make_plan(const struct fan_topo *t, const struct plan_args *a,
 		      const struct fan_plan *start, struct fan_plan *old, struct plan_result *r)
 {
@@ -211,7 +211,7 @@ static double find_bound(const struct fan_topo *t, bool levels)
 	return bound;
 }
 
-/* Close `f`, if there is one.  `bad`: the writer has failed. */
+/* Close `f` if it is open.  `bad`: writing has failed.  Returns the exit status. */
 static int end_file(FILE *f, bool bad, const char *path, const char *flag)
 {
 	int lost = f ? cmd_output_done(f, "plan", flag, path) : -1;
@@ -254,7 +254,7 @@ static json_t *result_json(const struct fan_topo *t, const struct plan_args *a,
 	return o;
 }
 
-/* --dot and --html, of the last plan. */
+/* Do --dot and --html for the last plan. */
 static int draw(const struct fan_topo *t, const char *from, const struct plan_args *a,
 		const struct plan_result *r)
 {
@@ -272,7 +272,7 @@ static int draw(const struct fan_topo *t, const char *from, const struct plan_ar
 	return bad ? EXIT_FAILED : 0;
 }
 
-/* Does every job get something, and what it asked for? */
+/* Check that every job gets a rate, and at least what it demands. */
 static int check_demands(const struct fan_topo *t, const char *from, const struct plan_result *r)
 {
 	char name[TEXT_BYTES] = "nothing";
@@ -312,7 +312,7 @@ static int tell(const struct fan_topo *t, const char *from, const struct plan_ar
 	for (unsigned i = 0; i < count && a->json[0]; i++)
 		json_array_append_new(list, result_json(t, a, &r[i]));
 	if (strcmp(a->json, "-") == 0 || strcmp(a->install, "-") == 0) {
-		/* the table stays away */
+		/* no table */
 	} else if (all) {
 		plan_print_all(r, count);
 	} else if (!r->err) {
@@ -336,7 +336,7 @@ static int tell(const struct fan_topo *t, const char *from, const struct plan_ar
 				  : check_demands(t, from, &r[count - 1]);
 }
 
-/* --install, of the last plan. */
+/* Do --install for the last plan. */
 static int install(const struct fan_topo *t, const char *from, const struct plan_args *a,
 		   const struct plan_result *r)
 {
@@ -367,7 +367,7 @@ static int run(const struct fan_topo *t, const char *from, const struct plan_arg
 	bool all = strcmp(algorithms[a->algorithm], "all") == 0;
 	unsigned count = all ? fan_algorithm_count : 1;
 	double bound = a->no_bound ? 0 : find_bound(t, a->sums_at == FAN_SUMS_TWO_LEVELS);
-	const struct fan_plan *start = NULL; /* exact's, for best, where both are asked for */
+	const struct fan_plan *start = NULL; /* the plan of exact, as a start for best */
 
 	memset(r, 0, sizeof r);
 	for (unsigned i = 0; i < count; i++) {
@@ -400,7 +400,7 @@ int cmd_plan(int argc, char **argv)
 		.roundings = (int)fan_plan_defaults.roundings,
 		.trees = (int)fan_plan_defaults.trees,
 		.first_route = 1,
-		.slots = 4096, /* as `fanin switch` */
+		.slots = 4096, /* the default of `fanin switch` */
 	};
 	struct fan_why why = {""};
 	struct fan_topo t;

@@ -9,19 +9,19 @@
 /* One algorithm's plan. */
 struct plan_result {
 	const struct fan_algorithm *algorithm;
-	int err; /* of making it: there is nothing else then */
+	int err; /* error of making it; the rest is unset then */
 	struct fan_plan plan;
 	struct fan_eval eval;
 	struct fan_planned how;
 	double bound_gbps;
 	double seconds;
-	struct fan_why refused; /* why it cannot be installed; empty: it can */
+	struct fan_why refused; /* why it cannot be installed; empty: it can be */
 };
 
-/* Rate, bound, shares, sums and the fullest resources of one plan. */
+/* Print rate, bound, shares, sums and the fullest resources of one plan. */
 void plan_print(const struct fan_topo *t, const struct plan_result *r);
 
-/* A line for each plan. */
+/* Print a line for each plan. */
 void plan_print_all(const struct plan_result *r, unsigned count);
 
 #endif

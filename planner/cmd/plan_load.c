@@ -29,7 +29,7 @@ const char *plan_take_topology(const struct args_command *c, int *argc, char **a
 	return NULL;
 }
 
-/* All of a file, to be freed; NULL, with `why`. */
+/* Read a whole file, which the caller frees; NULL, with `why`. */
 static char *read_file(const char *path, size_t *bytes, struct fan_why *why)
 {
 	char what[256];
@@ -51,7 +51,7 @@ static char *read_file(const char *path, size_t *bytes, struct fan_why *why)
 	}
 	if (!f) {
 		fan_why_set(why, FAN_E_SYSTEM, "%s",
-			    strrchr(what, ':') + 2); /* the caller names it */
+			    strrchr(what, ':') + 2); /* the caller names the file */
 	} else if (ferror(f) || !feof(f)) {
 		fan_why_set(why, FAN_E_SYSTEM, "%s", errno ? strerror(errno) : "too large");
 		free(text);

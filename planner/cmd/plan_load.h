@@ -9,14 +9,14 @@
 #include "plan/topo.h"
 #include "plan/topo_make.h"
 
-/* Take the one argument that is no option out of argv; NULL: there is none. */
+/* Remove the one argument that is not an option from argv and return it; NULL: there is none. */
 const char *plan_take_topology(const struct args_command *c, int *argc, char **argv);
 
-/* The JSON that is in a file: a new reference; NULL, with `why`. */
+/* Read JSON from a file: a new reference, or NULL with `why`. */
 json_t *plan_read_json(const char *path, struct fan_why *why);
 
-/* The topology that `from` names: JSON, GraphML or one made from numbers.  As
- * fan_topo_from_json_attach, or FAN_E_SYSTEM. */
+/* Load the topology that `from` names: a file of JSON or GraphML, or one made from numbers.  Errors
+ * are those of fan_topo_from_json_attach, or FAN_E_SYSTEM. */
 int plan_load(struct fan_topo *t, const char *from, const struct fan_attach *attach,
 	      struct fan_why *why);
 

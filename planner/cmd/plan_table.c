@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_table.c - plans for people. */
+/* plan_table.c - prints plans as tables. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static void print_trees(const struct fan_topo *t, const struct fan_plan *p)
 		printf("... and %u trees more; --json has them all\n", p->trees - TREES_SHOWN);
 }
 
-/* Resources by how full they are. */
+/* A resource and how full it is. */
 struct full {
 	uint32_t resource;
 	double part;

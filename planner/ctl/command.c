@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command.c - commands of people by the Unix socket, and their answers. */
+/* command.c - commands from people, which come by the Unix socket, and their answers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static json_t *summed_at(const struct fan_ctl *c, const struct ctl_route *r)
 	return list;
 }
 
-/* What switches know of the route. */
+/* The entries that switches have of the route. */
 static json_t *entries_json(const struct fan_ctl *c, const struct ctl_route *r)
 {
 	json_t *list = json_array();
@@ -148,7 +148,7 @@ static void say_job(FILE *t, const struct fan_ctl *c, const struct ctl_job *j)
 	}
 }
 
-/* What plans are made without, or with less of. */
+/* Print what plans do not use, or only in part. */
 static void say_lacks(FILE *t, const struct fan_ctl *c)
 {
 	for (uint32_t i = 0; i < c->links; i++) {
@@ -191,7 +191,7 @@ static void say_status(FILE *t, const struct fan_ctl *c)
 			say_job(t, c, &c->job[i]);
 }
 
-/* Where route `r` goes, switch by switch. */
+/* Print the path of route `r`, switch by switch. */
 static void say_route(FILE *t, const struct fan_ctl *c, const struct ctl_route *r)
 {
 	for (uint32_t s = 0; s < r->stops; s++)
@@ -230,7 +230,7 @@ static void say_why(FILE *t, const struct fan_ctl *c, const char *name)
 
 /* ---- orders ---- */
 
-/* What came of an order, which `why` says if it was not done. */
+/* Print the outcome of an order; `why` has the cause if it was refused. */
 static void say_outcome(FILE *t, int err, const struct fan_why *why)
 {
 	if (err)
@@ -334,7 +334,7 @@ static void say_json(FILE *t, json_t *value)
 	json_decref(value);
 }
 
-/* What is behind the word, if the line begins with it; else NULL. */
+/* The text after the word if the line begins with it; else NULL. */
 static const char *behind(const char *line, const char *word)
 {
 	size_t n = strlen(word);

@@ -12,7 +12,7 @@
 
 /* ---- texts ---- */
 
-/* Bytes of UTF-8 that follow on `lead`; 4: it begins no sequence. */
+/* How many bytes follow `lead` in UTF-8; 4: it begins no sequence. */
 static unsigned bytes_behind(unsigned char lead)
 {
 	if (lead < 0x80)
@@ -22,8 +22,8 @@ static unsigned bytes_behind(unsigned char lead)
 	return lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
 }
 
-/* Make the text a line of UTF-8 without control characters: strangers have written parts of it, and
- * it may have been cut. */
+/* Make the text one line of valid UTF-8 without control characters: parts come from the network,
+ * and it may have been truncated. */
 static void make_plain(char *text)
 {
 	for (unsigned char *at = (unsigned char *)text; *at; at++) {
@@ -33,7 +33,7 @@ static void make_plain(char *text)
 			n++;
 		const bool controls = *at < ' ' || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0);
 		if (n < more || controls)
-			*at = '?'; /* the bytes that follow are looked at one by one */
+			*at = '?'; /* the bytes that follow are checked one by one */
 		else
 			at += more;
 	}
@@ -131,7 +131,7 @@ bool ctl_job_is_of(const struct ctl_job *j, const char *name)
 
 /* ---- begin and end ---- */
 
-/* From which hosts nodes dial, where the topology says so: plans do without it. */
+/* Load the addresses that nodes dial from, which plans do not use. */
 static int load_addresses(struct fan_ctl *c, const json_t *root, struct fan_why *why)
 {
 	const json_t *list = json_object_get(root, "nodes");
@@ -168,7 +168,7 @@ static int load_nodes(struct fan_ctl *c, const struct fan_topo *t)
 		n->parent = t->node[i].parent == FAN_NODE_NONE ? CTL_NONE : t->node[i].parent;
 		n->since_ns = c->now_ns;
 		n->gbps = t->node[i].gbps - t->node[i].background_gbps;
-		if (n->kind == FAN_NODE_WORKER) /* who says when they are there */
+		if (n->kind == FAN_NODE_WORKER) /* a worker need not be up */
 			n->state = CTL_UP;
 	}
 	return FAN_OK;
@@ -181,7 +181,7 @@ static int load(struct fan_ctl *c, const json_t *root, struct fan_why *why)
 
 	if (err)
 		return err;
-	c->root = fan_topo_to_json(&t); /* with the job that goes without saying */
+	c->root = fan_topo_to_json(&t); /* with the job of all workers, if none was given */
 	err = c->root ? load_nodes(c, &t) : FAN_E_NOMEM;
 	if (!err)
 		err = load_addresses(c, root, why);
@@ -260,7 +260,7 @@ void fan_ctl_line(struct fan_ctl *c, uint64_t now_ns, unsigned conn, const char 
 	json_error_t error;
 
 	c->now_ns = now_ns;
-	if (c->conn[conn].kind == CTL_CONN_FREE) /* refused, and lines were still in flight */
+	if (c->conn[conn].kind == CTL_CONN_FREE) /* it was refused while lines were in flight */
 		return;
 	json_t *line = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
 	if (!json_is_object(line))
@@ -301,8 +301,8 @@ static void end_nameless(struct fan_ctl *c)
 			ctl_refuse(c, i, "neither \"hello\" nor \"join\" came");
 }
 
-/* Time in which the controller did not look, because its machine was suspended or had no processor
- * for it, is no one's silence. */
+/* Do not count time in which the controller did not run as silence: its machine was suspended, or
+ * it got no processor. */
 static void wake(struct fan_ctl *c)
 {
 	const uint64_t late_ns = fan_awake_late_ns(c->awake_ns, c->now_ns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl_priv.h - what the files of the controller share: its nodes, jobs and routes. */
+/* ctl_priv.h - what the files of the controller share: nodes, links, routes and jobs. */
 #ifndef FAN_CTL_PRIV_H
 #define FAN_CTL_PRIV_H
 
@@ -11,9 +11,9 @@
 #define CTL_NONE	  UINT32_MAX
 #define CTL_ADDRESS_BYTES 80
 #define CTL_PART_BYTES	  (FAN_TOPO_NAME_MAX + 24) /* "job/63~2" */
-#define CTL_JOB_NAME_MAX  (FAN_NAME_MAX - 7)	   /* "/63~999" behind it */
+#define CTL_JOB_NAME_MAX  (FAN_NAME_MAX - 7)	   /* "/63~999" follows */
 #define CTL_MS		  UINT64_C(1000000)
-#define CTL_REFUSALS_MAX  4 /* of a job's routes, until it waits for something to change */
+#define CTL_REFUSALS_MAX  4 /* refusals of a job's routes until it waits for a change */
 
 /* ---- nodes: switches and servers of the topology, and its workers ---- */
 
@@ -23,77 +23,76 @@ struct ctl_node {
 	char name[FAN_TOPO_NAME_MAX + 1];
 	enum fan_node_kind kind;
 	enum ctl_node_state state;
-	uint32_t conn; /* CTL_NONE: none */
+	uint32_t conn; /* CTL_NONE: not connected */
 	char listen[CTL_ADDRESS_BYTES];
-	char address[CTL_ADDRESS_BYTES]; /* the host that it dials from; empty: any */
+	char address[CTL_ADDRESS_BYTES]; /* host that it dials from; empty: any */
 	uint32_t shards, slots;
-	int64_t started;   /* of the process, as it says: another one knows nothing */
+	int64_t started;   /* start of its process, as reported: another process has no routes */
 	uint64_t since_ns; /* in this state */
 	uint64_t heard_ns;
-	uint64_t cut_ns; /* a server: its line was cut then; 0: it is not */
-	uint64_t packets, hits, passed, collisions, results, drops; /* as it last said */
-	/* that it can sum, take in or send, less what the topology says is in use; 0: there is no
-	 * limit, or it cannot */
+	uint64_t cut_ns; /* of a server: when its connection was lost; 0: it is not lost */
+	uint64_t packets, hits, passed, collisions, results, drops; /* as last reported */
+	/* rate to sum, take in or send, less background load; 0: no limit, or it cannot sum */
 	double gbps;
-	double load_gbps;  /* that others have of it, as people say */
-	bool drained;	   /* plans are made without it, as people say */
-	bool empty;	   /* drained, and it has been noted that no route goes by it */
-	uint32_t goes;	   /* times that it went; forgotten after a calm */
-	uint64_t offer_ns; /* when to look for better paths by it; 0: it has been done */
-	uint32_t parent;   /* of a server: the one that its sums go up to; CTL_NONE */
-	/* where it says that they do, and as which of how many; empty: nowhere */
+	double load_gbps;  /* used by others, as `load` says */
+	bool drained;	   /* plans do not use it, as `drain` says */
+	bool empty;	   /* drained, and noted that no route needs it any more */
+	uint32_t goes;	   /* times that it was lost; 0 again after FAN_CTL_CALM_MS of being up */
+	uint64_t offer_ns; /* when to offer it to running jobs; 0: need not */
+	uint32_t parent;   /* of a server: the one that adds up its sums; CTL_NONE */
+	/* address of its parent as reported (empty: none), and its index among its siblings */
 	char above[CTL_ADDRESS_BYTES];
 	uint32_t index, siblings;
 	uint32_t list;	  /* number of the last list of neighbours sent to it; 0: none */
-	bool list_is_old; /* since then one of them has come or gone */
-	uint32_t strays;  /* routes of an earlier controller there */
+	bool list_is_old; /* a neighbour has come or gone since */
+	uint32_t strays;  /* number of routes there of an earlier controller */
 	uint16_t stray[FAN_ROUTES_MAX];
-	uint64_t stray_ns; /* when they may go */
+	uint64_t stray_ns; /* when to remove them */
 };
 
 /* ---- links ---- */
 
-/* As many as the topology has, in its order.  Both ends of those that are watched are daemons. */
+/* The links of the topology, in its order.  A link is watched if both ends are daemons. */
 enum ctl_link_state {
-	CTL_LINK_UNWATCHED, /* an end is no daemon */
+	CTL_LINK_UNWATCHED, /* one end is a worker */
 	CTL_LINK_UP,
-	CTL_LINK_DOWN, /* plans do without it */
+	CTL_LINK_DOWN, /* plans do not use it */
 };
 
 struct ctl_link {
 	uint32_t end[2]; /* nodes */
 	enum ctl_link_state state;
-	bool silent[2];	   /* end i hears nothing of the other; both are up */
+	bool silent[2];	   /* end i does not hear the other, though both are up */
 	uint64_t since_ns; /* in this state */
-	uint64_t heard_ns; /* DOWN: both ends hear each other since then; 0: they do not */
-	uint32_t flaps;	   /* times that it went down; forgotten after a calm */
-	double gbps;	   /* as the topology has it, less what it says is in use */
+	uint64_t heard_ns; /* DOWN: since when both ends hear each other; 0: they do not */
+	uint32_t flaps;	   /* times that it went down; 0 again after FAN_CTL_CALM_MS of being up */
+	double gbps;	   /* the topology's rate less its background load */
 	double load_gbps;  /* used by others in each direction, as `load` says */
 	struct ctl_others {
 		struct {
 			double share;	   /* of the link's whole rate, 0 .. FAN_CTL_OTHERS_MOST */
-			uint64_t heard_ns; /* when it was said; 0: never */
-		} said[2];		   /* by each end, of what it receives */
-		double whole_gbps; /* rate of the link, with what the topology says is in use */
-		double share;	   /* that counts */
-		uint64_t more_ns, less_ns; /* since when more, or less, is said; 0: it is not */
+			uint64_t heard_ns; /* when it was reported; 0: never */
+		} said[2];		   /* by end: reported use by others of what it receives */
+		double whole_gbps;	   /* rate of the link, background load included */
+		double share;		   /* the share that counts */
+		uint64_t more_ns, less_ns; /* since when more, or less, is reported; 0: it is not */
 		uint64_t rose_ns;
-		uint32_t rises; /* in turns with falls; forgotten after a calm */
-		bool rose;	/* when `share` last changed */
+		uint32_t rises; /* rises after a fall; 0 again after FAN_CTL_CALM_MS */
+		bool rose;	/* `share` rose when it last changed */
 	} others;		/* used by others, as daemons measure it */
 };
 
-/* ---- routes: what is or was installed under a number ---- */
+/* ---- routes: the entries installed under a number ---- */
 
 struct ctl_entry {
-	uint32_t from, next; /* nodes; from CTL_NONE: workers */
+	uint32_t from, next; /* nodes; `from` CTL_NONE: workers */
 	uint8_t depth;
 	bool sums;
 	uint64_t ranks[FAN_RANK_WORDS];
 };
 
 enum ctl_stop_state {
-	CTL_WANTED, /* to be sent */
+	CTL_WANTED, /* to be sent, or to be sent again */
 	CTL_ASKED,
 	CTL_THERE,
 };
@@ -105,8 +104,8 @@ struct ctl_stop {
 };
 
 enum ctl_route_state {
-	CTL_INSTALLING, /* no worker knows it */
-	CTL_READY,	/* all switches have it, or had it: workers go by it, or are to */
+	CTL_INSTALLING, /* no worker has been told of it */
+	CTL_READY,	/* all switches have had it: workers use it, or have been told to */
 	CTL_LEAVING,	/* being removed */
 };
 
@@ -115,66 +114,65 @@ struct ctl_route {
 	uint32_t job, part;
 	enum ctl_route_state state;
 	uint32_t server;
-	uint32_t *join; /* by rank: the node of its first hop */
+	uint32_t *join; /* by rank: the node that it joins at */
 	uint32_t ranks;
 	uint32_t stops;
 	struct ctl_stop *stop;
-	uint64_t moved[FAN_RANK_WORDS]; /* ranks that go by it */
-	uint64_t leave_ns;		/* LEAVING: time of its removal from switches */
+	uint64_t moved[FAN_RANK_WORDS]; /* ranks that use it */
+	uint64_t leave_ns;		/* LEAVING: when to remove it from switches */
 	bool broken;			/* a switch has refused it */
 };
 
 /* ---- jobs ---- */
 
 struct ctl_part {
-	uint64_t from, to; /* its cut */
+	uint64_t from, to; /* its cut, as in struct fan_install_part */
 	double share, gbps;
 	uint32_t server;
-	struct ctl_route *route; /* where it goes, or is to go next; never NULL */
+	struct ctl_route *route; /* its present or next route; never NULL */
 };
 
 enum ctl_parts_state {
 	CTL_PARTS_NONE,	   /* the rank has no parts */
-	CTL_PARTS_SENT,	   /* it has the present ones */
-	CTL_PARTS_AGAIN,   /* it has others, which have ended: send `again` */
-	CTL_PARTS_FOREIGN, /* it is on routes of an earlier controller, and is left alone */
+	CTL_PARTS_SENT,	   /* it has the present parts */
+	CTL_PARTS_AGAIN,   /* it has parts that have ended: send `again` */
+	CTL_PARTS_FOREIGN, /* it uses routes of an earlier controller, and is left alone */
 };
 
 struct ctl_rank {
-	uint32_t conn; /* CTL_NONE: none */
+	uint32_t conn; /* CTL_NONE: not connected */
 	enum ctl_parts_state parts_state;
-	uint64_t absent_ns; /* time when it lost its connection; 0: never */
+	uint64_t absent_ns; /* when its connection was lost; 0: it was not, or is gone */
 };
 
 enum ctl_job_state {
-	CTL_JOB_FREE,  /* no worker knows its parts: the next plan may change them */
-	CTL_JOB_BOUND, /* workers have its parts: these stay, paths may change */
-	/* workers have its parts from an earlier controller and may name routes of it that are
-	 * unknown here */
+	CTL_JOB_FREE,  /* no worker has its parts: the next plan may change them */
+	CTL_JOB_BOUND, /* workers have its parts: only their paths may change */
+	/* workers have its parts from an earlier controller, and may name unknown routes */
 	CTL_JOB_RESTORED,
 };
 
 struct ctl_job {
 	char name[FAN_TOPO_NAME_MAX + 1];
-	json_t *said;		/* as the topology has it; NULL: it has ended, the place is free */
-	uint32_t group, groups; /* of a job: it is one of them; groups 0: it is whole */
+	json_t *said;		/* the job in the topology; NULL: it has ended, the place is free */
+	uint32_t group, groups; /* number of this group, and of groups; groups 0: not split */
 	uint32_t ranks;
 	uint32_t *worker; /* by rank: node */
 	struct ctl_rank *rank;
 	uint32_t servers;
-	uint32_t *server; /* of a group: one below each parent, of which it uses one at a time */
-	uint32_t life;	  /* times that it has begun again */
+	uint32_t *server; /* of a group: one below each parent; it uses one at a time */
+	uint32_t life;	  /* how many times it has begun again */
 	enum ctl_job_state state;
-	bool announced;	   /* that its routes are there has been noted */
-	uint32_t restores; /* how many route numbers wait in `restore` for its parts */
+	bool announced;	   /* noted that all switches have its routes */
+	uint32_t restores; /* how many route numbers in `restore` are for its parts */
 	uint16_t restore[FAN_PARTS_MAX];
 	uint64_t rejoined[FAN_RANK_WORDS]; /* ranks that use the routes of `restore` */
-	uint32_t refusals; /* of its routes by switches, since all of them were there */
+	uint32_t refusals; /* refusals of its routes since all switches last had them */
 	uint32_t parts;
 	struct ctl_part *part;
-	double gbps;		     /* planned */
-	json_t *trees, *assignments; /* of its plan, by name; NULL: none */
-	char why[FAN_WHY_BYTES];     /* why it is planned so, or is not */
+	double gbps;		     /* planned rate of each worker */
+	json_t *trees, *assignments; /* its plan, in the format of plan/report.h; NULL: none */
+	char why[FAN_WHY_BYTES];     /* why it is planned so, or is not planned */
 };
 
 /* ---- all ---- */
@@ -193,147 +191,148 @@ struct ctl_event {
 };
 
 enum ctl_phase {
-	CTL_GATHERING, /* it waits for daemons, and plans nothing */
+	CTL_GATHERING, /* it waits for daemons, and does not plan yet */
 	CTL_WATCHING,  /* no plan is being made */
-	CTL_DRAFTING,  /* one is being made apart */
+	CTL_DRAFTING,  /* a plan is being made by `apart` */
 };
 
-/* What a plan is for: each goal includes those before it. */
+/* The goal of a plan; each includes those before it. */
 enum ctl_goal {
-	CTL_MEND, /* replace what does not hold any more */
-	/* take better paths for running jobs, since load has changed: at most once in
-	 * FAN_CTL_LOOK_MS, unless a plan was given */
+	CTL_MEND, /* replace what has failed */
+	/* also take paths with a tenth more rate for running jobs, since load has changed: at most
+	 * once in FAN_CTL_LOOK_MS, and not if a plan was given */
 	CTL_LOOK,
-	CTL_SEARCH, /* and take every better path, since people ask for it */
+	CTL_SEARCH, /* also take any better path, as `replan` asks */
 };
 
 struct fan_ctl {
 	struct fan_ctl_options o;
 	uint64_t now_ns, start_ns;
-	uint64_t awake_ns; /* time of the next tick at the latest; later: it has not been awake */
-	json_t *root;	   /* nodes and links as given; jobs are below */
+	uint64_t awake_ns; /* latest time of the next tick; if later, it was suspended */
+	json_t *root;	   /* nodes and links as given; its jobs are not used */
 	struct ctl_node *node;
 	struct ctl_link *link;
 	struct ctl_job *job;
 	uint32_t nodes, links, jobs;
-	uint32_t last_list;			     /* of neighbours */
+	uint32_t last_list;			     /* number of the last list of neighbours */
 	struct ctl_route *route[FAN_CTL_ROUTES_MAX]; /* NULL: free */
-	uint8_t ours[(UINT16_MAX + 1) / 8]; /* numbers that were given out, by this controller */
+	uint8_t ours[(UINT16_MAX + 1) / 8]; /* bits: numbers that this controller has given out */
 	struct ctl_conn conn[FAN_CTL_CONNS_MAX];
-	uint64_t plan_ns;		 /* when to plan; UINT64_MAX: no need */
-	char cause[FAN_CTL_EVENT_BYTES]; /* of it */
-	uint64_t changes;		 /* that asked for a plan, so far */
+	uint64_t plan_ns;		 /* when to plan; UINT64_MAX: need not */
+	char cause[FAN_CTL_EVENT_BYTES]; /* why to plan */
+	uint64_t changes;		 /* how many changes have asked for a plan */
 	uint64_t planned_changes;	 /* `changes` when the plan in progress began */
-	uint64_t look_ns;		 /* CTL_LOOK not before */
-	uint64_t plans;			 /* made so far */
+	uint64_t look_ns;		 /* no CTL_LOOK before this time */
+	uint64_t plans;			 /* how many have been made */
 	uint64_t events;
 	struct ctl_event event[FAN_CTL_EVENTS_MAX];
-	uint32_t overtaken;   /* plans in a row that were of no use when they were made */
-	uint16_t last_number; /* of a route */
+	uint32_t overtaken;   /* plans in a row that were outdated when finished */
+	uint16_t last_number; /* last route number given out */
 	enum ctl_phase phase;
-	enum ctl_goal wanted; /* of the next plan, once it may be */
+	enum ctl_goal wanted; /* of the next plan */
 	enum ctl_goal goal;   /* of the plan being made */
 	bool loaded;	      /* loads have changed since the plan in progress began */
-	bool given;	      /* a plan was given: jobs that no worker has joined keep it as well */
+	bool given;	      /* a plan was given: jobs without workers keep it as well */
 };
 
 /* ctl.c */
 
-/* snprintf, for what people read on a terminal or by JSON: one line of UTF-8, whatever strangers
- * have written and wherever it is cut. */
+/* snprintf for text that people read: the result is one line of valid UTF-8, even if parts come
+ * from the network or it is truncated. */
 void ctl_print(char *to, size_t bytes, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Note what has happened. */
+/* Log an event, and keep it for `status`. */
 void ctl_note(struct fan_ctl *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Send `value`, which is given up. */
+/* Send `value`, and free it. */
 void ctl_send(struct fan_ctl *c, uint32_t conn, json_t *value);
 
-/* Say why a connection is of no use, and end it. */
+/* Send the reason for a refusal, and end the connection. */
 void ctl_refuse(struct fan_ctl *c, uint32_t conn, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* A plan is due in `ms`, because of what `format` says. */
+/* Plan in `ms` milliseconds, for the reason given. */
 void ctl_plan_in(struct fan_ctl *c, uint32_t ms, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
 uint32_t ctl_node_named(const struct fan_ctl *c, const char *name);
 uint32_t ctl_job_named(const struct fan_ctl *c, const char *name);
 
-/* Is it called so, or a group of the job that is? */
+/* Is it the job of this name, or a group of it? */
 bool ctl_job_is_of(const struct ctl_job *j, const char *name);
 
-/* Are they groups of one job? */
+/* Are they groups of one job?  All of these are in the same life. */
 bool ctl_job_is_beside(const struct ctl_job *a, const struct ctl_job *b);
 
 /* node.c: daemons */
 
-/* May the connection be of this node, as far as its address tells?  If not it is refused. */
+/* Does the node's address permit the connection to be from it?  If not, it is refused. */
 bool ctl_node_is_from(struct fan_ctl *c, uint32_t conn, uint32_t node);
 void ctl_node_line(struct fan_ctl *c, uint32_t conn, const json_t *line);
 void ctl_node_hello(struct fan_ctl *c, uint32_t conn, const json_t *line);
 void ctl_node_closed(struct fan_ctl *c, uint32_t node);
 void ctl_node_tick(struct fan_ctl *c);
 
-/* The controller has not looked for `late_ns`: nobody was silent in that time, and no worker could
- * come for its routes. */
+/* Leave out `late_ns`, in which the controller did not run, from the silence of nodes and the wait
+ * for workers of an earlier controller's routes. */
 void ctl_node_slept(struct fan_ctl *c, uint64_t late_ns);
 uint64_t ctl_node_deadline(const struct fan_ctl *c);
 bool ctl_all_up(const struct fan_ctl *c);
 
-/* link.c: between daemons */
+/* link.c: links between daemons */
 int ctl_link_load(struct fan_ctl *c, const struct fan_topo *t);
 
-/* A daemon has come, maybe anew or to another address; has gone. */
+/* Handle a daemon that has come, perhaps again or at another address; one that has gone. */
 void ctl_link_node_in(struct fan_ctl *c, uint32_t node);
 void ctl_link_gone(struct fan_ctl *c, uint32_t node);
 
-/* What a daemon's report says of its neighbours. */
+/* Take what a daemon's report says of its neighbours, if it is about its last list. */
 void ctl_link_health(struct fan_ctl *c, uint32_t node, const json_t *health);
 void ctl_link_tick(struct fan_ctl *c);
 uint64_t ctl_link_deadline(const struct fan_ctl *c);
 
-/* All of them, for `status json`. */
+/* All links, for `status json`. */
 json_t *ctl_links_json(const struct fan_ctl *c);
 
-/* Which end of it `node` is; 2: none. */
+/* Which end of the link `node` is, 0 or 1; 2: none. */
 unsigned ctl_link_end(const struct ctl_link *l, uint32_t node);
 
-/* The link between these, or CTL_NONE. */
+/* The link between the nodes of these names, or CTL_NONE. */
 uint32_t ctl_link_between(const struct fan_ctl *c, const char *a, const char *b);
 
-/* Its hold, if it is down and both ends hear each other: how long until it is used. */
+/* Of a link that is down, but whose ends hear each other: time until it is used, in seconds. */
 double ctl_link_back_s(const struct fan_ctl *c, const struct ctl_link *l);
 
-/* route.c: numbers and what is installed under them */
+/* route.c: route numbers, and the entries installed under them */
 
-/* A new route of `part` of the installation, CTL_INSTALLING, which nobody has been told of, under
- * `number`; 0: any.  `map`: nodes of the installation to ours.  NULL: no memory, or too many. */
+/* Make a route for part `from` of the installation, in state CTL_INSTALLING, without sending it.
+ * `number`: its number; 0: the next free one.  `map`: the controller's node by node of the
+ * installation.  NULL: no memory, no free place or number. */
 struct ctl_route *ctl_route_new(struct fan_ctl *c, uint16_t number, uint32_t job, uint32_t part,
 				const struct fan_install *in, const struct fan_install_part *from,
 				const uint32_t *map);
 
-/* Does it say what `from` does? */
+/* Does the route match part `from` of the installation? */
 bool ctl_route_is(const struct ctl_route *r, const struct fan_install *in,
 		  const struct fan_install_part *from, const uint32_t *map);
 
 struct ctl_route *ctl_route_numbered(const struct fan_ctl *c, uint16_t number);
 
-/* Send switches the entries that they do not have. */
+/* Send the route's entries to the switches that do not have them. */
 void ctl_route_push(struct fan_ctl *c, struct ctl_route *r);
 
-/* Do all switches have it? */
+/* Do all switches have the route? */
 bool ctl_route_is_there(const struct ctl_route *r);
 
-/* Routes that a node knows, or is to know; `leaving`: those that are being removed, too, and
- * of a server those that end there. */
+/* How many routes have entries at a node, or are to have.  `leaving`: also count routes being
+ * removed, and those that end at the node. */
 uint32_t ctl_routes_at(const struct fan_ctl *c, uint32_t node, bool leaving);
 
-/* Remove it, `ms` from now. */
+/* Remove the route in `ms` milliseconds. */
 void ctl_route_leave(struct fan_ctl *c, struct ctl_route *r, uint32_t ms);
 
-/* A daemon has answered, or is there with these routes, or is gone. */
+/* Handle a daemon's answer; a daemon that has come with these routes; one that has gone. */
 void ctl_route_answer(struct fan_ctl *c, uint32_t node, int64_t id, const char *error);
 void ctl_route_greet(struct fan_ctl *c, uint32_t node, const json_t *numbers);
 void ctl_route_forget(struct fan_ctl *c, uint32_t node);
@@ -346,89 +345,88 @@ void ctl_job_join(struct fan_ctl *c, uint32_t conn, const json_t *line);
 void ctl_job_line(struct fan_ctl *c, uint32_t conn, const json_t *line);
 void ctl_job_closed(struct fan_ctl *c, uint32_t job, uint32_t rank);
 
-/* Its routes have changed: move workers, and remove unused routes. */
+/* After a change of the job's routes: move workers, and remove unused routes. */
 void ctl_job_settle(struct fan_ctl *c, uint32_t job);
 
-/* Tell ranks that stay on the part's route at which rate it is planned now. */
+/* Send the part's planned rate to ranks that stay on its route. */
 void ctl_job_pace(struct fan_ctl *c, const struct ctl_job *j, uint32_t part);
 
-/* The server that a plan's tree goes up to, CTL_NONE: it is not there. */
+/* The server of a plan's tree; CTL_NONE: it is not in the topology. */
 uint32_t ctl_tree_server(const struct fan_ctl *c, const json_t *tree);
 
-/* Is it summed there, or goes it up to there?  An earlier controller's job, which is not planned
- * again yet, has trees alone. */
+/* Does the job have an aggregator at `node`, or is that the parent or a sibling of one?  A restored
+ * job that is not planned yet is judged by its trees. */
 bool ctl_job_needs(const struct fan_ctl *c, const struct ctl_job *j, uint32_t node);
 
-/* A server is gone for good, or is to be left, as `what` says: jobs that have an aggregator there
- * begin again. */
+/* Handle a server that is lost or drained, as `what` says: jobs that need it begin again. */
 void ctl_job_lost_aggregator(struct fan_ctl *c, uint32_t node, const char *what);
 
-/* Enough was waited for daemons: the same of servers that have not come to this controller. */
+/* After the wait for daemons: do the same for servers that have not come. */
 void ctl_job_lost_absent(struct fan_ctl *c);
 void ctl_job_tick(struct fan_ctl *c);
-void ctl_job_slept(struct fan_ctl *c, uint64_t late_ns); /* nobody was away in that time */
+void ctl_job_slept(struct fan_ctl *c, uint64_t late_ns); /* as ctl_node_slept, for workers */
 
-/* Its parts and their routes are no more; routes go in `ms`. */
+/* Drop the job's plan and parts, and remove its routes in `ms` milliseconds. */
 void ctl_job_unplan(struct fan_ctl *c, struct ctl_job *j, uint32_t ms);
 
-/* Admit job `job` of the whole topology `t` with it; end one. */
+/* Admit job `job` of `t`, the whole topology with that job; end one. */
 int ctl_job_admit(struct fan_ctl *c, const struct fan_topo *t, uint32_t job, struct fan_why *why);
 void ctl_job_end(struct fan_ctl *c, uint32_t job, const char *why);
 void ctl_job_free(struct ctl_job *j);
 
-/* load.c: what others use of links and nodes */
+/* load.c: load by others on links and nodes */
 
-/* What they use of it, as people say or its ends measure: the larger. */
+/* The load by others on a link, Gb/s: the larger of what `load` says and what its ends measure. */
 double ctl_load_of(const struct ctl_link *l);
 
-/* What a daemon's report says that others use of its links; what follows, when time has passed. */
+/* Take a daemon's measurements of its links; act on measurements that have lasted. */
 void ctl_load_health(struct fan_ctl *c, uint32_t node, const json_t *health);
 void ctl_load_tick(struct fan_ctl *c);
 
-/* What counts of it, beside what the topology says, Gb/s. */
+/* The measured load that counts, Gb/s, without the topology's background load. */
 double ctl_load_measured(const struct ctl_link *l);
 
-/* Take `load` as people say it.  FAN_E_CONFIG with `why`. */
+/* Take a `load` command.  FAN_E_CONFIG with `why`. */
 int ctl_load_set(struct fan_ctl *c, const json_t *load, struct fan_why *why);
 
-/* All of them, as ctl_load_set takes them. */
+/* All loads by command, in the format of ctl_load_set. */
 json_t *ctl_load_json(const struct fan_ctl *c);
 
-/* A node or link of the topology as it is to be planned with: a new reference. */
+/* A node or link of the topology with `load_gbps` of load added: a new reference. */
 json_t *ctl_load_on(json_t *said, double load_gbps);
 
 /* drain.c: daemons that are taken out of use, and those that come */
 
-/* May plans use it? */
+/* May plans use the node? */
 static inline bool ctl_is_used(const struct ctl_node *n)
 {
 	return n->state == CTL_UP && !n->drained;
 }
 
-/* The parent whose servers sum for the job's groups: that of those that have begun; or, if none
- * has, the first that may be used with all of its servers; CTL_NONE: there is none. */
+/* The parent whose servers sum for the job's groups: that of groups with workers; if there are
+ * none, the first that is in use with all of its servers; CTL_NONE: there is none. */
 uint32_t ctl_group_parent(const struct fan_ctl *c, const struct ctl_job *j);
 
 /* Take a switch or server out of use, or back.  FAN_E_CONFIG with `why`. */
 int ctl_drain_set(struct fan_ctl *c, const char *name, bool drained, struct fan_why *why);
 
-/* The names of those that are out of use; and from an earlier controller. */
+/* The names of drained daemons; restore them from an earlier controller's. */
 json_t *ctl_drain_json(const struct fan_ctl *c);
 void ctl_drain_load(struct fan_ctl *c, const json_t *list);
 
-/* A daemon has come; goes, whose state is still what it was. */
+/* Handle a daemon that has come; one that goes, before its state changes. */
 void ctl_drain_came(struct fan_ctl *c, struct ctl_node *n);
 void ctl_drain_went(struct fan_ctl *c, struct ctl_node *n);
 void ctl_drain_tick(struct fan_ctl *c);
 uint64_t ctl_drain_deadline(const struct fan_ctl *c);
 
-/* state.c: what an earlier controller has left.  FAN_E_CONFIG with `why`. */
+/* state.c: load the state of an earlier controller.  FAN_E_CONFIG with `why`. */
 int ctl_state_load(struct fan_ctl *c, const json_t *state, struct fan_why *why);
 
-/* plan.c: from what is there to routes */
+/* plan.c: plans made from the present state, and turned into routes */
 void ctl_plan(struct fan_ctl *c);
 
-/* Check a plan against the whole topology, and take it as that of all jobs. */
+/* Check a plan against the whole topology, and take it as the plan of all jobs. */
 int ctl_plan_take(struct fan_ctl *c, const json_t *plan, struct fan_why *why);
 
 /* The plan of all jobs as JSON, or NULL. */

@@ -8,7 +8,7 @@
 #include "plan/report.h"
 #include "plan/topo_json.h"
 
-#define WORTH 1.1 /* so much more rate is worth moving what could stay */
+#define WORTH 1.1 /* how many times the rate makes moving working flows worthwhile */
 
 /* ---- the topology as it is ---- */
 
@@ -28,7 +28,7 @@ static json_t *nodes_json(const struct ctl_draft *d)
 			json_t *one = ctl_load_on(json_array_get(nodes, i), load_gbps);
 			json_t *node = json_copy(one);
 			json_decref(one);
-			json_object_del(node, "parent"); /* which may be away */
+			json_object_del(node, "parent"); /* the parent may be down */
 			json_array_append_new(list, node);
 			d->map[k++] = i;
 		}
@@ -59,7 +59,7 @@ static json_t *links_json(const struct ctl_draft *d)
 	return list;
 }
 
-/* The parent of its servers that are planned with; CTL_NONE: none, or it is whole. */
+/* The parent below which a group is planned; CTL_NONE: there is none, or the job is not split. */
 static uint32_t parent_of(const struct ctl_draft *d, const struct ctl_job *j)
 {
 	const uint32_t parent = j->groups ? ctl_group_parent(d->c, j) : CTL_NONE;
@@ -135,7 +135,7 @@ void ctl_add_trees(json_t *trees, json_t *assignments, const struct ctl_job *j)
 		}
 }
 
-/* Is the job's plan to be kept, but for what is gone? */
+/* Is the job's plan to be kept, except for what has failed? */
 static bool keeps(const struct fan_ctl *c, const struct ctl_job *j)
 {
 	return j->trees && (j->state != CTL_JOB_FREE || c->given);
@@ -162,7 +162,7 @@ static bool has_trees(const struct fan_plan *p, uint32_t job)
 	return false;
 }
 
-/* Trees of one job, from another plan. */
+/* Take the trees of one job from another plan. */
 static int take_trees(struct ctl_draft *d, const struct fan_plan *from, uint32_t job)
 {
 	for (uint32_t i = 0; i < from->trees; i++) {
@@ -173,7 +173,7 @@ static int take_trees(struct ctl_draft *d, const struct fan_plan *from, uint32_t
 	return FAN_OK;
 }
 
-/* Jobs without trees get some, beside those that keep theirs. */
+/* Plan jobs without trees, beside those that keep theirs. */
 static int plan_others(struct ctl_draft *d)
 {
 	const struct fan_ctl_options *o = &d->c->o;
@@ -181,7 +181,7 @@ static int plan_others(struct ctl_draft *d)
 	struct fan_plan q;
 	int err;
 
-	d->t.results = o->algorithm->run == fan_best; /* others are as their papers have them */
+	d->t.results = o->algorithm->run == fan_best; /* other algorithms plan as in their papers */
 	if (!d->p.trees)
 		return o->algorithm->run(&d->t, &o->plan, &d->p, &how);
 	if (o->algorithm->run == fan_best) {
@@ -205,7 +205,7 @@ static int make_plan(struct ctl_draft *d)
 	bool search = c->goal == CTL_SEARCH, others = false;
 	int err = load_kept(d);
 
-	d->t.results = true; /* they come back over these links, whatever papers count */
+	d->t.results = true; /* running jobs are mended with results counted */
 	if (!err)
 		err = fan_replan_paths(&d->t, &c->o.plan, &d->p, search ? 1 : WORTH,
 				       search || (c->goal == CTL_LOOK && !c->given));
@@ -220,7 +220,7 @@ static int make_plan(struct ctl_draft *d)
 
 /* ---- what follows from it ---- */
 
-/* Slots that each switch has, at least. */
+/* The least number of slots of a switch. */
 static uint32_t slots_to_share(const struct ctl_draft *d)
 {
 	uint32_t least = 0;
@@ -233,7 +233,7 @@ static uint32_t slots_to_share(const struct ctl_draft *d)
 	return least;
 }
 
-/* Thread i of each daemon talks to thread i of the others. */
+/* Check that a part's daemons have as many threads: thread i talks to thread i of the others. */
 static int check_shards(struct ctl_draft *d, const struct fan_install_part *part)
 {
 	const struct ctl_node *aggregator = &d->c->node[d->map[part->server]];
@@ -277,7 +277,7 @@ bool ctl_draft_restores(const struct ctl_draft *d, uint32_t jt)
 	return j->restores && k == j->restores;
 }
 
-/* Do the sums of the part's server go where the topology says, if anywhere? */
+/* Check that the part's server was started with the parent, if any, that the topology gives it. */
 static int check_parent(struct ctl_draft *d, const struct fan_install_part *part)
 {
 	const struct ctl_node *n = &d->c->node[d->map[part->server]];

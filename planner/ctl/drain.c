@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* drain.c - daemons that people take out of use before they stop them, and those that come while
+/* drain.c - daemons that people take out of use before they stop them, and daemons that come while
  * jobs run.
  *
- * A drained daemon lives, and plans do without it: jobs move off it packet by packet, as nothing is
- * lost.  It stays drained over restarts of daemon and controller, until it is undrained.
+ * A drained daemon runs on, but plans do not use it: jobs move off it while it still works, so no
+ * packet is lost.  It stays drained over restarts of daemon and controller until it is undrained.
  *
- * A daemon that comes, or is undrained, is offered to running jobs, which move for better paths as
- * they do when load changes: after a while without a break, the longer the more often it went of
- * late, so that one that flaps moves nobody each time. */
+ * A daemon that comes or is undrained is offered to running jobs, which move for better paths as
+ * they do when load changes.  One that comes must have been up for a while first, which doubles
+ * with each recent loss, so that a flapping daemon does not move jobs every time. */
 #include <string.h>
 
 #include "ctl_priv.h"
 
 /* ---- parents of groups ---- */
 
-/* Can it add up what all servers below it sum, without `node`? */
+/* Are the parent and all servers below it in use, and none of them `node`? */
 static bool adds_up(const struct fan_ctl *c, uint32_t parent, uint32_t node)
 {
 	for (uint32_t i = 0; i < c->nodes; i++)
@@ -46,7 +46,7 @@ uint32_t ctl_group_parent(const struct fan_ctl *c, const struct ctl_job *j)
 	return parent_without(c, j, CTL_NONE);
 }
 
-/* ---- who is taken out ---- */
+/* ---- taking out of use ---- */
 
 /* Can the job begin again without this server? */
 static bool has_other(const struct fan_ctl *c, const struct ctl_job *j, uint32_t node)
@@ -134,7 +134,7 @@ void ctl_drain_load(struct fan_ctl *c, const json_t *list)
 	}
 }
 
-/* ---- who comes ---- */
+/* ---- arrivals ---- */
 
 void ctl_drain_came(struct fan_ctl *c, struct ctl_node *n)
 {

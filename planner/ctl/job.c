@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job.c - jobs and their workers: which parts they have, and which routes.
+/* job.c - jobs and their workers: which parts and routes they have.
  *
- * Once a worker has a job's parts, these stay as they are, since all ranks cut alike;
- * only their paths change.  If a part's server is lost, all begin again with new parts. */
+ * Once a worker has a job's parts, these do not change, since all ranks must cut alike; only their
+ * paths do.  If a part's server is lost, all workers begin again with new parts. */
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,9 +15,9 @@
 
 /* ---- lines out ---- */
 
-/* The part's name at its aggregator.  It begins with the job's name and '/', since its tenant is
- * the job's, and differs by life, since later lives must not meet members of earlier ones.  Parts
- * of groups have one name, by which their parent adds them. */
+/* The part's name at its aggregator.  It begins with the job's name and '/', since it has the job's
+ * tenant, and differs in each life, since a later life must not meet members of an earlier one.
+ * Parts of groups share one name, under which their parent adds them up. */
 static void part_name(const struct ctl_job *j, uint32_t part, char *text)
 {
 	const int bytes = (int)fan_job_name_bytes(j->name, j->groups);
@@ -91,7 +91,7 @@ static bool routes_are_there(const struct ctl_job *j)
 	return j->parts > 0;
 }
 
-/* Does `rank` hold on to routes that are no longer to be used? */
+/* May `rank` still use old routes, as it is connected or was so a short while ago? */
 static bool holds(const struct fan_ctl *c, const struct ctl_job *j, uint32_t rank)
 {
 	const struct ctl_rank *r = &j->rank[rank];
@@ -121,7 +121,7 @@ static void remove_old(struct fan_ctl *c, uint32_t job, uint32_t part)
 	}
 }
 
-/* All switches have the part's new route: workers go there. */
+/* Move workers to the part's new route, which all switches have. */
 static void begin_route(struct fan_ctl *c, struct ctl_job *j, uint32_t part)
 {
 	assert(part < j->parts);
@@ -177,7 +177,7 @@ void ctl_job_settle(struct fan_ctl *c, uint32_t job)
 struct join {
 	const char *job;
 	json_int_t rank, ranks;
-	const json_t *routes; /* by part: by which it goes already; NULL: it does not */
+	const json_t *routes; /* by part: the routes that it uses already; NULL: none */
 };
 
 static uint32_t read_join(struct fan_ctl *c, uint32_t conn, const json_t *line, struct join *m)
@@ -208,8 +208,9 @@ static uint32_t read_join(struct fan_ctl *c, uint32_t conn, const json_t *line, 
 	return CTL_NONE;
 }
 
-/* A worker that was there before and lost its line: by which routes does it go?  False: its
- * parts are not those of this job, or no more. */
+/* Note which routes a worker uses that was here before and lost its connection.  False: its parts
+ * are not, or no longer, those of this job.  In a restored job a rank may name a route that the
+ * earlier controller was removing; rejoin moves it. */
 static bool knows_routes(struct fan_ctl *c, uint32_t job, uint32_t rank, const json_t *routes)
 {
 	const struct ctl_job *j = &c->job[job];
@@ -225,13 +226,12 @@ static bool knows_routes(struct fan_ctl *c, uint32_t job, uint32_t rank, const j
 		if (fits)
 			fan_ranks_set(r->moved, rank);
 		else if (j->state != CTL_JOB_RESTORED)
-			/* one that the controller before it was removing: move */
 			return false;
 	}
 	return true;
 }
 
-/* Does the rank know the routes of the job, which could not be planned again yet? */
+/* Note if a rank uses the routes of a restored job not planned yet.  False: it has other parts. */
 static bool knows_restored(struct fan_ctl *c, uint32_t job, uint32_t rank, const json_t *routes)
 {
 	struct ctl_job *j = &c->job[job];
@@ -246,7 +246,7 @@ static bool knows_restored(struct fan_ctl *c, uint32_t job, uint32_t rank, const
 	return true;
 }
 
-/* The rank uses routes of an earlier controller: keep them. */
+/* Keep all routes of an earlier controller, since the rank uses some. */
 static void keep_strays(struct fan_ctl *c, const char *name, uint32_t rank)
 {
 	for (uint32_t i = 0; i < c->nodes; i++)
@@ -255,7 +255,7 @@ static void keep_strays(struct fan_ctl *c, const char *name, uint32_t rank)
 		 rank);
 }
 
-/* The rank has its parts: move it to those of their routes that it does not use yet. */
+/* Move a rank that has its parts to the routes that it does not use yet. */
 static void rejoin(struct fan_ctl *c, struct ctl_job *j, uint32_t rank)
 {
 	assert(rank < j->ranks);
@@ -283,7 +283,7 @@ void ctl_job_join(struct fan_ctl *c, uint32_t conn, const json_t *line)
 			   j->name);
 		return;
 	}
-	if (r->conn != CTL_NONE) { /* the later one counts: a worker that lost its line */
+	if (r->conn != CTL_NONE) { /* the worker lost its connection: the new one counts */
 		uint32_t old = r->conn;
 		memset(&c->conn[old], 0, sizeof c->conn[old]);
 		c->o.close(c->o.ctx, old);
@@ -316,7 +316,7 @@ static void take_moved(struct fan_ctl *c, uint32_t conn, const json_t *o)
 
 	if (part < 0 || part >= (json_int_t)j->parts ||
 	    route != (json_int_t)j->part[part].route->number)
-		return; /* it has been told to go on since */
+		return; /* it has been told to move again since */
 	fan_ranks_set(j->part[part].route->moved, c->conn[conn].rank);
 	ctl_job_settle(c, c->conn[conn].job);
 }
@@ -354,8 +354,8 @@ void ctl_job_slept(struct fan_ctl *c, uint64_t late_ns)
 		}
 }
 
-/* Ranks that have been disconnected too long count as gone: the old routes do not wait for them,
- * and once all are gone the job may be planned again. */
+/* Ranks that have been disconnected for too long count as gone: old routes do not wait for them,
+ * and once all are gone the next plan may change the job's parts. */
 void ctl_job_tick(struct fan_ctl *c)
 {
 	for (uint32_t i = 0; i < c->jobs; i++) {
@@ -412,8 +412,7 @@ uint32_t ctl_tree_server(const struct fan_ctl *c, const json_t *tree)
 	return ctl_node_named(c, json_string_value(json_object_get(tree, "server")));
 }
 
-/* Does what is summed at `server` need `node`?  That of groups needs their parent, and all servers
- * below it. */
+/* Does a part summed at `server` need `node`?  A group needs its parent and all servers below. */
 static bool is_at(const struct fan_ctl *c, const struct ctl_job *j, uint32_t server, uint32_t node)
 {
 	if (!j->groups || server == CTL_NONE)
@@ -437,7 +436,6 @@ bool ctl_job_needs(const struct fan_ctl *c, const struct ctl_job *j, uint32_t no
 	return false;
 }
 
-/* All groups of a job are in the same life. */
 bool ctl_job_is_beside(const struct ctl_job *a, const struct ctl_job *b)
 {
 	const size_t bytes = fan_job_name_bytes(a->name, a->groups);

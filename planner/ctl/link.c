@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link.c - links that fail while their ends live: daemons ask their neighbours and say who is
- * silent.
+/* link.c - links that fail while their ends are up: daemons ask neighbours and report silent ones.
  *
- * A link goes down as soon as either end says so while both are up, and is used again once
- * both have heard each other for a while, which grows with the number of failures: to plan for each
- * failure of a faulty cable would move jobs in vain. */
+ * A link goes down as soon as either end reports silence while both are up, and is used again once
+ * both ends have heard each other for a while.  This time grows with the number of failures, so
+ * that a faulty cable does not move jobs again and again. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,15 +48,15 @@ uint32_t ctl_link_between(const struct fan_ctl *c, const char *a, const char *b)
 	return CTL_NONE;
 }
 
-/* ---- whom to ask ---- */
+/* ---- lists of neighbours ---- */
 
 static void age_list(struct ctl_node *n)
 {
-	n->list = 0; /* its reports do not count until it has another */
+	n->list = 0; /* its reports do not count until it has a new list */
 	n->list_is_old = true;
 }
 
-/* Its neighbours have to learn that it is there, or is not. */
+/* Send the node's neighbours new lists, since it has come or gone. */
 static void age_lists(struct fan_ctl *c, uint32_t node)
 {
 	for (uint32_t i = 0; i < c->links; i++) {
@@ -88,7 +87,7 @@ void ctl_link_gone(struct fan_ctl *c, uint32_t node)
 		if (l->state != CTL_LINK_DOWN ||
 		    c->now_ns - l->since_ns > FAN_CTL_BLAME_MS * CTL_MS)
 			continue;
-		l->state = CTL_LINK_UP; /* it was the node that went, and this was seen first */
+		l->state = CTL_LINK_UP; /* the node failed, not the link */
 		l->since_ns = c->now_ns;
 		l->flaps--;
 	}
@@ -127,7 +126,7 @@ static void send_lists(struct fan_ctl *c)
 	}
 }
 
-/* ---- what they say ---- */
+/* ---- reports ---- */
 
 static bool names(const json_t *list, const char *name)
 {
@@ -139,7 +138,6 @@ static bool names(const json_t *list, const char *name)
 	return false;
 }
 
-/* Reports on an earlier list of neighbours do not count. */
 void ctl_link_health(struct fan_ctl *c, uint32_t node, const json_t *health)
 {
 	assert(node < c->nodes);
@@ -157,7 +155,7 @@ void ctl_link_health(struct fan_ctl *c, uint32_t node, const json_t *health)
 	}
 }
 
-/* ---- what follows ---- */
+/* ---- states of links ---- */
 
 static uint64_t hold_ns(const struct ctl_link *l)
 {

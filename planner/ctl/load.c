@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* load.c - what others use of links, of what switches can sum and of what servers take in.
+/* load.c - load by others on links, switches and servers.
  *
- * People, or what watches the network for them, say it, and of links their ends measure it; plans
- * are made on what is left.  Paths of running jobs are looked at again when it changes, though not
- * at once each time.
+ * People or their monitoring report it with `load`, and the ends of links measure it; plans use
+ * what is left.  When it changes, better paths are sought for running jobs, at most once in
+ * FAN_CTL_LOOK_MS.
  *
- * Of what ends measure, more counts once it has lasted, and less later, the later the more often it
- * rose: to plan each time that others begin or stop would move jobs for nothing, and traffic that
- * gives way to a job is still there. */
+ * Of measured load, a rise counts after a short time, a fall after a longer one, which doubles with
+ * each recent rise.  Otherwise jobs would move in vain each time that others start or stop; and
+ * traffic that yields to a job is still there when the job moves away. */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "ctl_priv.h"
 
 #define LEFT_MIN                                                                                   \
-	0.01 /* of a rate: less is never planned to be left, since what is busy is not gone */
+	0.01 /* share of a rate that plans can always use, since what is busy has not failed */
 
 static int wrong(struct fan_why *why)
 {
@@ -24,8 +24,8 @@ static int wrong(struct fan_why *why)
 			   "expected {\"link\":[A,B],\"gbps\":N} or {\"node\":A,\"gbps\":N}");
 }
 
-/* The next plan looks at all paths.  The one in progress is of use all the same, above all where
- * something has failed: what is measured changes too often to begin anew each time. */
+/* Let the next plan search all paths.  A plan in progress is still used, above all after a failure:
+ * measured load changes too often to start again each time. */
 static void look(struct fan_ctl *c, double gbps, const char *what)
 {
 	uint64_t in_ms = c->look_ns > c->now_ns ? (c->look_ns - c->now_ns) / CTL_MS + 1 : 0;
@@ -46,7 +46,7 @@ static void set(struct fan_ctl *c, double *load, double gbps, const char *what)
 	look(c, gbps, what);
 }
 
-/* There is a rate of which it is a part. */
+/* Check that there is a rate, and that the load is less than it. */
 static int check(double gbps, double rate, const char *what, struct fan_why *why)
 {
 	if (!(rate > 0))
@@ -131,7 +131,7 @@ json_t *ctl_load_on(json_t *said, double load_gbps)
 	return copy;
 }
 
-/* ---- what ends of links measure ---- */
+/* ---- measured load ---- */
 
 double ctl_load_measured(const struct ctl_link *l)
 {
@@ -145,7 +145,7 @@ double ctl_load_of(const struct ctl_link *l)
 	return fmax(l->load_gbps, ctl_load_measured(l));
 }
 
-/* What other daemons and workers of its host receive is no load, and it cannot tell. */
+/* Is no other daemon or worker on its host?  What that receives would count as load. */
 static bool is_alone(const struct fan_ctl *c, uint32_t node)
 {
 	const uint32_t conn = c->node[node].conn;
@@ -177,7 +177,7 @@ void ctl_load_health(struct fan_ctl *c, uint32_t node, const json_t *health)
 	}
 }
 
-/* The larger of what its ends say; of those who are silent nothing is known. */
+/* The larger of the shares that the ends have reported recently; 0 if neither has. */
 static double share_said(const struct fan_ctl *c, const struct ctl_others *o)
 {
 	double share = 0;
@@ -189,7 +189,7 @@ static double share_said(const struct fan_ctl *c, const struct ctl_others *o)
 	return share;
 }
 
-/* Since when it is so; 0: it is not. */
+/* Keep in `*since_ns` the time since when `so` holds; 0: it does not. */
 static void time_it(const struct fan_ctl *c, bool so, uint64_t *since_ns)
 {
 	*since_ns = !so ? 0 : *since_ns ? *since_ns : c->now_ns;
@@ -200,7 +200,7 @@ static bool lasts(const struct fan_ctl *c, uint64_t since_ns, uint64_t ms)
 	return since_ns && c->now_ns - since_ns >= ms * CTL_MS;
 }
 
-/* Take what is said for what counts, if that is due. */
+/* Let the reported share count if it has lasted long enough. */
 static bool judge(const struct fan_ctl *c, struct ctl_others *o)
 {
 	const double said = share_said(c, o);
@@ -215,7 +215,7 @@ static bool judge(const struct fan_ctl *c, struct ctl_others *o)
 	const bool rises = lasts(c, o->more_ns, FAN_CTL_OTHERS_RISE_MS);
 	if (!rises && !lasts(c, o->less_ns, fall_ms))
 		return false;
-	if (rises) { /* a mean that grows from report to report has risen once */
+	if (rises) { /* a mean that grows over several reports counts as one rise */
 		o->rises += !o->rose && o->rises < UINT32_MAX;
 		o->rose_ns = c->now_ns;
 	}

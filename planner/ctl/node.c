@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* node.c - daemons: who is there, since when, and how they fare. */
+/* node.c - daemons: which are up, since when, and their health. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static void enter(struct fan_ctl *c, struct ctl_node *n, enum ctl_node_state sta
 	n->since_ns = c->now_ns;
 }
 
-/* The node is lost: forget its routes and plan without it; jobs with an aggregator there begin
+/* Handle a lost node: forget its routes and plan without it; jobs with an aggregator there begin
  * again. */
 static void is_gone(struct fan_ctl *c, uint32_t node, const char *cause)
 {
@@ -90,7 +90,7 @@ bool ctl_node_is_from(struct fan_ctl *c, uint32_t conn, uint32_t node)
 	return false;
 }
 
-/* May the daemon be this node? */
+/* May the daemon be this node?  If not, it is refused. */
 static bool may_be(struct fan_ctl *c, uint32_t conn, const struct hello *h, uint32_t node)
 {
 	if (node == CTL_NONE) {
@@ -113,14 +113,14 @@ static bool may_be(struct fan_ctl *c, uint32_t conn, const struct hello *h, uint
 	return true;
 }
 
-/* Is it the same process, at the same address? */
+/* Is it the same process, at the same address, with as many shards? */
 static bool is_same(const struct ctl_node *n, const struct hello *h)
 {
 	return n->started == (int64_t)h->started && strcmp(n->listen, h->listen) == 0 &&
 	       n->shards == (uint32_t)h->shards;
 }
 
-/* A line that was cut, or a daemon that began anew, before anybody found it gone. */
+/* Handle the loss of a daemon that was restarted before the loss was noticed. */
 static void was_here(struct fan_ctl *c, uint32_t node, const struct hello *h)
 {
 	assert(node < c->nodes);
@@ -140,7 +140,7 @@ void ctl_node_hello(struct fan_ctl *c, uint32_t conn, const json_t *line)
 	if (!may_be(c, conn, &h, node))
 		return;
 	struct ctl_node *n = &c->node[node];
-	if (n->conn != CTL_NONE) /* silent: it is the same daemon, whose line broke */
+	if (n->conn != CTL_NONE) /* the old connection is silent */
 		hang_up(c, n);
 	was_here(c, node, &h);
 	bool moved = n->state != CTL_NEVER && strcmp(n->listen, h.listen) != 0;
@@ -169,7 +169,7 @@ void ctl_node_hello(struct fan_ctl *c, uint32_t conn, const json_t *line)
 	ctl_route_greet(c, node, h.routes);
 }
 
-/* ---- what it says later ---- */
+/* ---- later lines ---- */
 
 static uint64_t count_of(const json_t *o, const char *key)
 {
@@ -222,7 +222,7 @@ void ctl_node_closed(struct fan_ctl *c, uint32_t node)
 	n->conn = CTL_NONE;
 	if (n->state != CTL_UP)
 		return;
-	if (n->kind == FAN_NODE_SERVER) /* an aggregator that is lost costs more than a wait */
+	if (n->kind == FAN_NODE_SERVER) /* waiting costs less than losing an aggregator */
 		n->cut_ns = c->now_ns;
 	else
 		is_gone(c, node, "its line was cut");

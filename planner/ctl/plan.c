@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.c - from what is there to routes.
+/* plan.c - plans: made from the present state, and turned into routes.
  *
  * Planning reads the controller and returns an answer as JSON; taking the answer changes it:
  *
  *     {"jobs": [NAME], "trees", "assignments", "left": [{"job", "why"}]}
  *
- * So planning may take place in a copy of the process (ctl.h: apart), while lines are heeded.  If
- * there is no plan for all jobs, those that fail alone are left out, and keep what they have. */
+ * So planning may run in a copy of the process (`apart` of ctl.h) while the controller serves
+ * lines.  If no plan has all jobs, jobs that cannot be planned alone keep what they have. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +15,11 @@
 #include "draft.h"
 #include "plan/report.h"
 
-#define SAME 0.01 /* of a rate: workers do not get smaller changes */
+#define SAME 0.01 /* share of a rate: smaller changes are not sent to workers */
 
-/* ---- taking it over ---- */
+/* ---- taking a plan ---- */
 
-/* Keep the plan of a job by itself, with trees numbered from 0: as many as there may be others'. */
+/* Keep the plan of one job, with its trees numbered from 0. */
 static void keep_plan(struct ctl_job *j, const json_t *report)
 {
 	const json_t *from[2] = {json_object_get(report, "trees"),
@@ -34,7 +34,7 @@ static void keep_plan(struct ctl_job *j, const json_t *report)
 			json_int_t n = json_integer_value(json_object_get(o, "tree"));
 			if (!name || strcmp(name, j->name) != 0)
 				continue;
-			base = base < 0 ? n : base; /* a job's trees are in a row */
+			base = base < 0 ? n : base; /* a job's trees have numbers in a row */
 			o = json_copy(o);
 			json_object_set_new(o, "tree", json_integer(n - base));
 			json_array_append_new(to[k], o);
@@ -77,7 +77,7 @@ static int new_parts(struct ctl_draft *d, uint32_t jt)
 	return FAN_OK;
 }
 
-/* Keep the parts; those with another path get a new route number. */
+/* Keep the job's parts; those whose path changes get a new route. */
 static int new_paths(struct ctl_draft *d, uint32_t jt)
 {
 	struct ctl_job *j = &d->c->job[d->job_of[jt]];
@@ -148,7 +148,7 @@ static void take(struct ctl_draft *d, const json_t *plan)
 		take_job(d, j, plan);
 }
 
-/* The job cannot be planned now.  What it has stays: what is gone may come back. */
+/* Note why a job cannot be planned.  It keeps what it has, since failed nodes may come back. */
 static void leave_out(struct fan_ctl *c, struct ctl_job *j, const char *why)
 {
 	char text[FAN_WHY_BYTES];
@@ -159,8 +159,8 @@ static void leave_out(struct fan_ctl *c, struct ctl_job *j, const char *why)
 	memcpy(j->why, text, sizeof j->why);
 }
 
-/* An error, with `why`: the answer does not fit what there is, of which it knew too little; then
- * all is as it was. */
+/* Take an answer.  On error, with `why`, it does not fit the present state, which has changed
+ * since, and nothing was done. */
 static int take_answer(struct fan_ctl *c, const json_t *answer, struct fan_why *why)
 {
 	const json_t *jobs = json_object_get(answer, "jobs");
@@ -194,7 +194,7 @@ static int take_answer(struct fan_ctl *c, const json_t *answer, struct fan_why *
 	return err;
 }
 
-/* ---- making it ---- */
+/* ---- making a plan ---- */
 
 static void put_left(const struct fan_ctl *c, json_t *left, uint32_t job, const struct fan_why *why)
 {
@@ -202,7 +202,7 @@ static void put_left(const struct fan_ctl *c, json_t *left, uint32_t job, const 
 			      json_pack("{ss ss}", "job", c->job[job].name, "why", why->text));
 }
 
-/* Those that fail alone are left out. */
+/* Leave out jobs that cannot be planned even alone. */
 static void leave_out_some(struct fan_ctl *c, bool *wanted, json_t *left)
 {
 	struct ctl_draft d;
@@ -268,14 +268,14 @@ json_t *fan_ctl_draft(struct fan_ctl *c)
 	return answer;
 }
 
-/* ---- here, or apart ---- */
+/* ---- in this process, or in a copy ---- */
 
 static bool is_overtaken(const struct fan_ctl *c)
 {
 	return c->changes != c->planned_changes;
 }
 
-/* The answer of a plan in progress would be of no use: the next one begins at once. */
+/* Discard a plan in progress, since its answer would be outdated. */
 static void give_up(struct fan_ctl *c)
 {
 	if (c->phase != CTL_DRAFTING)
@@ -285,7 +285,7 @@ static void give_up(struct fan_ctl *c)
 	c->o.stop_apart(c->o.ctx);
 }
 
-/* What was wanted of the plan has been done, as far as it can be. */
+/* Finish a plan: its goal has been reached as far as possible. */
 static void finish(struct fan_ctl *c)
 {
 	if (c->goal != CTL_MEND) {
@@ -301,7 +301,7 @@ static void finish(struct fan_ctl *c)
 	c->plans++;
 }
 
-/* All in one go, however long it takes. */
+/* Plan in this process, however long it takes. */
 static void plan_here(struct fan_ctl *c)
 {
 	json_t *answer = fan_ctl_draft(c);
@@ -339,7 +339,7 @@ void fan_ctl_planned(struct fan_ctl *c, uint64_t now_ns, const json_t *answer)
 	if (is_overtaken(c))
 		c->overtaken++;
 	else if (take_answer(c, answer, &why))
-		plan_here(c); /* a worker has got parts meanwhile, or it was killed */
+		plan_here(c); /* a worker got parts meanwhile, or planning was killed */
 	else
 		finish(c);
 }

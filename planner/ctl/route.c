@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* route.c - route numbers, and the entries that switches have under them.
  *
- * A number is given out once, until all have been; what is installed under it never changes.  A
- * switch that comes back gets them again, with the same numbers. */
+ * A number is given out again only after all others; what is installed under it never changes.  A
+ * switch that comes back gets its entries again, under the same numbers. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ctl_priv.h"
 
-#define STOP_BITS 20u /* of an id: stops of a route */
+#define STOP_BITS 20u /* of an id: number of the stop */
 
 static bool is_ours(const struct fan_ctl *c, uint16_t number)
 {
@@ -33,7 +33,7 @@ static bool is_stray(const struct fan_ctl *c, uint16_t number)
 	return false;
 }
 
-/* The next number that nobody uses; 0: there is none. */
+/* The next unused number; 0: there is none. */
 static uint16_t new_number(struct fan_ctl *c)
 {
 	for (uint32_t i = 0; i < UINT16_MAX; i++) {
@@ -202,7 +202,7 @@ static json_t *install_json(const struct fan_ctl *c, const struct ctl_route *r, 
 			 entries);
 }
 
-/* Which answer it is to: the route, its stop, and whether it is being removed. */
+/* The id of a request and its answer: the route, its stop, and whether this removes it. */
 static json_int_t id_of(const struct ctl_route *r, uint32_t stop, bool leaves)
 {
 	return (json_int_t)(((uint64_t)r->number << STOP_BITS | stop) << 1 | leaves);
@@ -236,7 +236,7 @@ void ctl_route_leave(struct fan_ctl *c, struct ctl_route *r, uint32_t ms)
 	r->state = CTL_LEAVING;
 	r->leave_ns = c->now_ns + ms * CTL_MS;
 	for (uint32_t i = 0; i < r->stops; i++)
-		if (r->stop[i].state == CTL_ASKED) /* its answer would be of no interest */
+		if (r->stop[i].state == CTL_ASKED) /* ignore its answer to the installation */
 			r->stop[i].state = CTL_THERE;
 }
 
@@ -246,7 +246,7 @@ static void drop_stop(struct ctl_route *r, uint32_t stop)
 	free(r->stop[stop].entry);
 	r->stop[stop].entry = NULL;
 	r->stop[stop].entries = 0;
-	r->stop[stop].state = CTL_WANTED; /* LEAVING: nothing is left to be done */
+	r->stop[stop].state = CTL_WANTED; /* of a leaving route: nothing is left to be done */
 }
 
 static bool is_removed(const struct ctl_route *r)
@@ -257,7 +257,8 @@ static bool is_removed(const struct ctl_route *r)
 	return true;
 }
 
-/* Remove it from switches; those that are not there have lost it or will get the removal. */
+/* Remove a route from its switches.  One that is down has lost it, or removes it when it is
+ * back. */
 static void push_leave(struct fan_ctl *c, struct ctl_route *r)
 {
 	for (uint32_t i = 0; i < r->stops; i++) {
@@ -290,7 +291,7 @@ void ctl_route_tick(struct fan_ctl *c)
 			continue;
 		ctl_note(c, "%s: removed %u routes of an earlier controller", n->name, n->strays);
 		for (uint32_t k = 0; k < n->strays; k++)
-			if (!is_ours(c, n->stray[k])) /* not restored since */
+			if (!is_ours(c, n->stray[k])) /* not restored since then */
 				ctl_send(c, n->conn,
 					 json_pack("{si si}", "id", 0, "remove", (int)n->stray[k]));
 		n->strays = 0;
@@ -312,7 +313,7 @@ uint64_t ctl_route_deadline(const struct fan_ctl *c)
 
 /* ---- lines in ---- */
 
-/* A switch does not take it: another number may do, on another plan. */
+/* Handle a refusal by a switch: another plan, with another number, may be accepted. */
 static void refused(struct fan_ctl *c, struct ctl_route *r, const struct ctl_node *n,
 		    const char *why)
 {
@@ -338,7 +339,7 @@ void ctl_route_answer(struct fan_ctl *c, uint32_t node, int64_t id, const char *
 
 	if (!r || stop >= r->stops || r->stop[stop].node != node ||
 	    r->stop[stop].state != CTL_ASKED || leaves != (r->state == CTL_LEAVING))
-		return; /* of what has been overtaken by events */
+		return; /* the answer is outdated */
 	if (leaves) {
 		drop_stop(r, stop);
 		if (is_removed(r))
@@ -361,7 +362,7 @@ static void greet_number(struct fan_ctl *c, uint32_t node, uint16_t number)
 
 	for (uint32_t i = 0; r && i < r->stops; i++)
 		if (r->stop[i].node == node && r->state != CTL_LEAVING) {
-			r->stop[i].state = CTL_WANTED; /* sent again, which changes nothing */
+			r->stop[i].state = CTL_WANTED; /* sent again, which changes nothing there */
 			return;
 		}
 	if (r || is_ours(c, number))

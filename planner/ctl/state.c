@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state.c - what a controller leaves behind, so that the next one goes on where it was.
+/* state.c - the state that a controller saves for the next one to go on from.
  *
  *     {"last": NUMBER, "jobs": [{"name", "life", "bound", "routes": [NUMBER],
  *                                "trees", "assignments"}],
  *      "loads": [...], "drained": [NODE]}
  *
- * Trees and assignments are the job's part of a plan (plan/report.h); routes are the numbers of
- * its parts.  What is installed under them follows from the plan, and switches that have it say
- * yes to it; one that has something else says no, and the part gets a new number. */
+ * Trees and assignments are the job's part of a plan (plan/report.h); routes are the route numbers
+ * of its parts.  What is installed under them follows from the plan: switches that have it accept
+ * it again; one that has something else refuses it, and the part gets a new number. */
 #include <stdio.h>
 #include <string.h>
 
@@ -51,7 +51,7 @@ static bool read_numbers(struct ctl_job *j, const json_t *routes)
 	return true;
 }
 
-/* Its ranks have FAN_CTL_ABSENT_MS to reconnect. */
+/* Restore a job.  Its ranks have FAN_CTL_ABSENT_MS to reconnect. */
 static void restore(struct fan_ctl *c, struct ctl_job *j, const json_t *from)
 {
 	j->life = (uint32_t)json_integer_value(json_object_get(from, "life"));
@@ -65,7 +65,7 @@ static void restore(struct fan_ctl *c, struct ctl_job *j, const json_t *from)
 	ctl_note(c, "%s: %u parts as an earlier controller left them", j->name, j->restores);
 }
 
-/* Of links and nodes that are not there any more, or are smaller now, nothing is known. */
+/* Read loads, except of links and nodes that no longer exist or have too low a rate now. */
 static void load_loads(struct fan_ctl *c, const json_t *loads)
 {
 	for (size_t i = 0; i < json_array_size(loads); i++) {
@@ -73,7 +73,7 @@ static void load_loads(struct fan_ctl *c, const json_t *loads)
 		if (ctl_load_set(c, json_array_get(loads, i), &why))
 			ctl_note(c, "loads[%zu] of an earlier controller: %s", i, why.text);
 	}
-	c->wanted = CTL_MEND; /* the plans that it left are of these loads */
+	c->wanted = CTL_MEND; /* the saved plans were made with these loads */
 }
 
 int ctl_state_load(struct fan_ctl *c, const json_t *state, struct fan_why *why)
@@ -89,7 +89,7 @@ int ctl_state_load(struct fan_ctl *c, const json_t *state, struct fan_why *why)
 		const json_t *from = json_array_get(jobs, i);
 		uint32_t job = ctl_job_named(c, json_string_value(json_object_get(from, "name")));
 		if (job == CTL_NONE || !json_is_true(json_object_get(from, "bound")))
-			continue; /* no worker has it: it is planned anew */
+			continue; /* no worker has its parts: it is planned again */
 		if (!json_is_array(json_object_get(from, "trees")) ||
 		    !json_is_array(json_object_get(from, "assignments")) ||
 		    !read_numbers(&c->job[job], json_object_get(from, "routes")))

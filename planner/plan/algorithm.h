@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* algorithm.h - the algorithms that make plans, and mend them. */
+/* algorithm.h - the algorithms that make and mend plans. */
 #ifndef FAN_PLAN_ALGORITHM_H
 #define FAN_PLAN_ALGORITHM_H
 
@@ -9,80 +9,80 @@
 
 /* The algorithms that make plans, by name.
  *
- * All are functions of topology, options and seed.  Each leaves a whole plan, that fan_eval
- * accepts, or an error and an empty one. */
+ * The result depends only on topology, options and seed.  Each algorithm leaves a complete plan,
+ * which fan_eval accepts, or returns an error and leaves an empty plan. */
 
-/* Which switch sums for a host, under the rules of switchml and atp.  doc/adr/0009 */
+/* Which switch sums for a host under the rules of switchml and atp (doc/adr/0009). */
 enum fan_sums_at {
-	FAN_SUMS_NEAREST,    /* the nearest one that can sum: GRID's public simulation */
+	FAN_SUMS_NEAREST,    /* the nearest that can sum, as in GRID's public simulation */
 	FAN_SUMS_RACK,	     /* its rack switch, if that can sum */
-	FAN_SUMS_TWO_LEVELS, /* the nearest one to the worker, and then that to the server: ATP */
+	FAN_SUMS_TWO_LEVELS, /* the nearest to the worker, then to the server: ATP */
 };
 
-/* Which of many solutions of a relaxed program with the same rate: the one that loads least,
- * with short routes; or that fills the most able switches first, and so needs few. */
+/* Many solutions of a relaxed program have the same rate.  SHORT takes the one with the least load
+ * and short routes; FEW fills the switches of highest capacity first, so it needs few of them. */
 enum fan_vertex { FAN_VERTEX_SHORT, FAN_VERTEX_FEW };
 
-/* How volumes become whole flows, for grid and inart. */
+/* How grid and inart round volumes to whole flows. */
 enum fan_rounding {
-	FAN_ROUND_RANDOM, /* at random, as published; the best of o->roundings */
-	FAN_ROUND_SEARCH, /* at random, each followed by local search; the best */
-	/* at random; a program sets shares of all of them, as trees of one plan */
+	FAN_ROUND_RANDOM, /* at random, as published; best of o->roundings */
+	FAN_ROUND_SEARCH, /* at random, then local search; best of o->roundings */
+	/* at random; all drawings become trees of one plan, and a program sets their shares */
 	FAN_ROUND_COLUMNS,
 };
 
 struct fan_plan_options {
 	uint64_t seed;
-	uint32_t paths;	    /* candidate routes between two nodes */
-	uint32_t roundings; /* of a relaxed plan; the best is kept; 1: as the papers have it */
-	uint32_t trees;	    /* of one job on one server, for `best`; 1: as in the papers */
-	uint32_t nodes;	    /* of branch and bound, for `exact`: more are not looked at */
-	uint32_t choices;   /* whole numbers to be found, for `exact`: more are refused */
+	uint32_t paths;	    /* most candidate routes between two nodes */
+	uint32_t roundings; /* of a relaxed plan, the best of which is kept; 1: as in the papers */
+	uint32_t trees;	    /* most trees of one job on one server; 1: as in the papers */
+	uint32_t nodes;	    /* most nodes of branch and bound in `exact` */
+	uint32_t choices;   /* most integer variables in `exact`; larger instances are refused */
 	enum fan_vertex vertex;
 	enum fan_rounding rounding;
 	enum fan_sums_at sums_at;
-	const struct fan_plan *start; /* `best` is never worse than this one; NULL: none */
+	const struct fan_plan *start; /* `best` starts from it and is never worse; NULL: none */
 };
 
 extern const struct fan_plan_options fan_plan_defaults;
 
-/* May a sum be summed again at another switch, in all plans? */
+/* May plans sum a sum again at another switch? */
 static inline bool fan_plan_levels(const struct fan_plan_options *o)
 {
 	return o->sums_at == FAN_SUMS_TWO_LEVELS;
 }
 
-/* What a plan was made with, beside itself. */
+/* What an algorithm found out beside the plan. */
 struct fan_planned {
-	double bound_gbps; /* no plan over its candidate routes is better; 0: it does not know */
-	/* `exact` only: no plan of as many trees over these candidates that sums once is better, as
-	 * the papers count */
+	double bound_gbps; /* no plan over the candidate routes exceeds it; 0: unknown */
+	/* `exact` only: no plan with as many trees over these candidates that sums once has a
+	 * higher rate, results not counted */
 	bool proven;
-	uint32_t drawings; /* random roundings that were feasible, and their rates; 0: none */
+	uint32_t drawings; /* feasible random roundings, and their rates below; 0: none */
 	double least_gbps, mean_gbps, most_gbps;
 };
 
 struct fan_algorithm {
 	const char *name;
-	/* FAN_E_BUSY    too large for this algorithm
-	 * FAN_E_STALLED no plan within its bounds
+	/* FAN_E_BUSY    the instance is too large for this algorithm
+	 * FAN_E_STALLED no plan was found within its bounds
 	 * FAN_E_INVALID a worker is too far from its server
 	 * FAN_E_NOMEM */
 	int (*run)(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
 		   struct fan_planned *how);
-	/* Mend `*p` after something changed; NULL: it cannot.  As `run`. */
+	/* Mend `*p` after a change.  NULL: the algorithm cannot.  Errors are those of `run`. */
 	int (*mend)(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
 		    struct fan_planned *how);
 };
 
-/* All of them: name, the function that plans, and the one that mends, or NULL.
+/* All algorithms: the name, the function that plans, and the one that mends, or NULL.
  *
  * geryon    no aggregation; equal split
- * lbmm      no aggregation; split by what servers can take in
- * switchml  the switch near the worker sums, whatever it can
- * atp       that while it can, then that near the server, then the server
+ * lbmm      no aggregation; split in proportion to what servers can take in
+ * switchml  the switch near the worker sums; its capacity bounds the rate
+ * atp       that switch while it has capacity, then the one near the server, then the server
  * grid      linear program, randomized rounding; equal split
- * inart     split by linear program, then place and route by another
+ * inart     one linear program splits the model, another places and routes
  * exact     column generation to its end; with one tree, branch and bound; small instances
  * best      all of these, consolidation, local search, and several trees */
 #define FAN_ALGORITHMS(X)                                                                          \
@@ -95,14 +95,13 @@ struct fan_algorithm {
 	X(exact, fan_exact, NULL)                                                                  \
 	X(best, fan_best, fan_best_mend)
 
-/* In this order. */
+/* In the order of FAN_ALGORITHMS. */
 extern const struct fan_algorithm fan_algorithms[];
 extern const uint32_t fan_algorithm_count;
 
-/* NULL if there is none. */
+/* The algorithm of that name, or NULL. */
 const struct fan_algorithm *fan_algorithm_find(const char *name);
 
-/* The algorithms, one file each or two. */
 typedef int fan_algorithm_run(const struct fan_topo *t, const struct fan_plan_options *o,
 			      struct fan_plan *p, struct fan_planned *how);
 #define FAN_X(name, run, mend) fan_algorithm_run run;
@@ -112,23 +111,23 @@ fan_algorithm_run fan_grid_mend, fan_inart_mend, fan_best_mend;
 
 /* ---- replan.c ---- */
 
-/* A plan for what has changed, from the plan that there was.
+/* A plan after a change, made from the earlier plan.
  *
- * A switch or link failed or is busier, a job came or went: flows that still can stay where
- * they are, others are placed anew one by one, jobs without trees get some, and the
- * program of shares balances them all.  Nothing is relaxed or rounded again. */
+ * A switch or link has failed or carries more load, or a job has come or gone.  Flows stay where
+ * they still can; the others are placed again one by one, jobs without trees get some, and a linear
+ * program balances all shares.  Nothing is relaxed or rounded again. */
 
-/* Mend `*p` for the topology as it is now: what failed has no capacity left (background
- * load as large as its rate, then fan_topo_refresh), or is not in it any more, and then
- * flows over it lead to FAN_NODE_NONE.  Numbers of nodes and jobs are those of `t`.
+/* Mend `*p` for the present topology.  What failed has no capacity left there (a background load as
+ * large as its rate, then fan_topo_refresh), or is not part of it any more; flows over the latter
+ * lead to FAN_NODE_NONE.  Numbers of nodes and jobs are those of `t`.
  *
- * As the algorithms; on error `*p` is empty. */
+ * Errors are those of the algorithms; on error `*p` is empty. */
 int fan_replan(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p);
 
-/* As fan_replan, for trees whose workers are at work: each keeps its server and its share, and jobs
- * without trees get none.  Flows that lead over what is gone are placed anew; if there are any, or
- * if `look`, all of them are looked at again: other paths are taken where they give `worth` times
- * the rate. */
+/* As fan_replan, for trees that are in use: each keeps its server and its share, and jobs without
+ * trees get none.  Flows over failed nodes or links are placed again.  If there are any, or if
+ * `look` is set, local search then tries other paths for all flows, and takes them if the rate is
+ * more than `worth` times as high. */
 int fan_replan_paths(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
 		     double worth, bool look);
 

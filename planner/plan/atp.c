@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* atp.c - the ATP rule: the switch near a worker sums while it has capacity, else that near the
- * server, else the server.  Which switch is near is o->sums_at; with two levels, the sums of the
- * first are summed again at that near the server, while it has capacity.
+/* atp.c - the ATP rule: the switch near a worker sums while it has capacity, else the one near the
+ * server, else the server.  o->sums_at says which switch is near; with two levels, the switch near
+ * the server sums the sums of the first again while it has capacity.
  *
- * The two papers that compare themselves with it read "while" differently, and each is
- * followed on its own ground (doc/plan.md).  GRID, with one server: fragment by fragment; what
- * a switch cannot take of its workers' rate overflows, for all of them alike.  InArt, with
- * several servers and an equal split: worker by worker; one that does not fit whole
- * goes elsewhere.  So it is with one tree on a server, which has one place for each worker. */
+ * The two papers that compare themselves with it read "while" differently, and each is followed
+ * where it applies (doc/plan.md).  GRID, with one server, decides fragment by fragment: what a
+ * switch cannot take of its workers' rate overflows, the same amount for each of them.  InArt, with
+ * several servers and an equal split, decides worker by worker: one that does not fit entirely goes
+ * elsewhere.  So it does with one tree on a server, since a tree has one place for each worker. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,20 +19,20 @@
 #include "rules.h"
 #include "steps.h"
 
-#define HALVINGS 40   /* of the interval of rates */
-#define RATES	 96   /* tried, worker by worker */
+#define HALVINGS 40   /* of the interval of rates in a search by bisection */
+#define RATES	 96   /* rates tried, if workers are placed whole */
 #define SLACK	 1e-9 /* relative */
-#define END	 1e-6 /* of a tree's fragments, before its last one */
+#define END	 1e-6 /* relative: how far before the end of a tree it is sampled */
 
 struct atp {
 	const struct fan_topo *t;
 	const struct fan_plan_options *o;
 	struct fan_rules r;
 	struct fan_fit fit;
-	double *load;  /* by node: what it sums so far */
-	double *share; /* by node: of the fragments of its workers that it sums */
-	double *rest;  /* by job: how much the switch near the server sums: see place_at */
-	double *cut;   /* FAN_TREES_MAX */
+	double *load;  /* by node: what it sums so far, Gb/s */
+	double *share; /* by node: share of its workers' fragments that it sums */
+	double *rest;  /* by job: share that the switch near the server sums, as in place_at */
+	double *cut;   /* where a job's trees end, 0 .. 1; room for FAN_TREES_MAX */
 	bool *leads;   /* by job and worker: the first of its job at its switch */
 };
 
@@ -41,7 +41,7 @@ static double cap_of(const struct atp *a, uint32_t node)
 	return a->t->cap[fan_node_resource(a->t, node)];
 }
 
-/* The switch that sums for a worker of a job, and for its first server. */
+/* The switch that sums for worker `w` of job `j`, and the one near its server `s`. */
 static uint32_t near_worker(const struct atp *a, uint32_t j, uint32_t w)
 {
 	return a->r.sums_at[a->t->job[j].worker[w]];
@@ -54,7 +54,7 @@ static uint32_t near_server(const struct atp *a, uint32_t j, uint32_t s)
 
 /* ---- fragment by fragment ---- */
 
-/* What a job's workers send to the switch near the server if each sends at most `level`. */
+/* What a job's workers send to the switch near the server if each sends at most share `level`. */
 static double overflow(const struct atp *a, uint32_t j, double gbps, double level)
 {
 	const struct fan_job *job = &a->t->job[j];
@@ -69,8 +69,8 @@ static double overflow(const struct atp *a, uint32_t j, double gbps, double leve
 	return sum;
 }
 
-/* With two levels: what enters the switch near the server if it sums of all fragments those below
- * `level`, its own workers' parts among them. */
+/* With two levels: what enters the switch near the server if it sums all fragments below `level`,
+ * its own workers' parts included. */
 static double all_below(const struct atp *a, uint32_t j, double gbps, double level)
 {
 	const struct fan_job *job = &a->t->job[j];
@@ -80,7 +80,7 @@ static double all_below(const struct atp *a, uint32_t j, double gbps, double lev
 		uint32_t own = near_worker(a, j, w);
 		bool summed = own != FAN_NODE_NONE && own != near_server(a, j, 0);
 		double alone = summed ? fmax(0, level - a->share[own]) : level;
-		if (summed && a->leads[a->r.c.first[j] + w]) /* the sum of them all */
+		if (summed && a->leads[a->r.c.first[j] + w]) /* the sum for all of them */
 			alone += fmin(level, a->share[own]);
 		sum += gbps * job->weight * alone;
 	}
@@ -92,7 +92,7 @@ static double entering(const struct atp *a, uint32_t j, double gbps, double leve
 	return fan_plan_levels(a->o) ? all_below(a, j, gbps, level) : overflow(a, j, gbps, level);
 }
 
-/* The level at which the switch near the server is full. */
+/* The level at which the switch near the server is full, 0 .. 1. */
 static double level_of(const struct atp *a, uint32_t j, double gbps)
 {
 	uint32_t rack = near_server(a, j, 0);
@@ -113,7 +113,7 @@ static double level_of(const struct atp *a, uint32_t j, double gbps)
 	return low;
 }
 
-/* At rate `gbps`: what each switch can sum of its own workers, and then of others. */
+/* Find what each switch can sum at rate `gbps`: of its own workers first, then of others. */
 static void find_shares(struct atp *a, double gbps)
 {
 	const struct fan_topo *t = a->t;
@@ -138,8 +138,9 @@ static void find_shares(struct atp *a, double gbps)
 	}
 }
 
-/* Where a worker's fragments at `at` of 0 .. 1 go.  With two levels, the switch near the server
- * sums those below `rest`; else of each worker so many that its own switch does not sum. */
+/* The node that sums a worker's fragments at `at`, 0 .. 1, and `*until` where that changes.  With
+ * two levels, the switch near the server sums fragments below `rest`; otherwise it sums a share
+ * `rest` of each worker's fragments, of those that the worker's own switch does not sum. */
 static uint32_t place_at(const struct atp *a, uint32_t j, uint32_t w, double at, double *until)
 {
 	uint32_t own = near_worker(a, j, w), rack = near_server(a, j, 0);
@@ -159,9 +160,9 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Where some worker of the job changes from one place to the next, rising, up to 1.  Where these
- * are more than there may be trees, at the next whole part below: a switch sums a little less
- * than it can. */
+/* Find where some worker of the job changes its place, in ascending order up to 1.  If there are
+ * more such points than trees are allowed, they are rounded down to multiples of 1 / that number,
+ * so a switch sums a little less than it could. */
 static uint32_t find_cuts(struct atp *a, uint32_t j)
 {
 	uint32_t most = fan_fit_trees(a->t, j, a->t->job[j].server[0], a->o->trees), kept = 0;
@@ -193,7 +194,7 @@ static uint32_t find_cuts(struct atp *a, uint32_t j)
 	return kept;
 }
 
-/* The tree of a job's fragments around `at`. */
+/* Fill the tree of a job's fragments around `at`. */
 static void fill_tree(struct atp *a, struct fan_tree *tree, double at)
 {
 	uint32_t j = tree->job;
@@ -217,7 +218,7 @@ static int plan_fragments(struct atp *a, double gbps, struct fan_plan *p)
 			struct fan_tree *tree = fan_plan_add(p, a->t, j, server, to - from);
 			if (!tree)
 				break;
-			/* its end decides: a cut that was moved down took the rest along */
+			/* at its end: a cut rounded down leaves the rest to the next place */
 			fill_tree(a, tree, to - (to - from) * END);
 			from = to;
 		}
@@ -239,7 +240,8 @@ static bool take(struct atp *a, uint32_t node, double gbps)
 	return true;
 }
 
-/* The trees of job `j`, from `first` on, one for each server. */
+/* Place workers in the trees of job `j`, one for each server from `first` on: at their own switches
+ * if `racks`, else those left at the switch near the server or the server. */
 static void place_job(struct atp *a, uint32_t j, double gbps, struct fan_plan *p, uint32_t first,
 		      bool racks)
 {
@@ -259,13 +261,13 @@ static void place_job(struct atp *a, uint32_t j, double gbps, struct fan_plan *p
 			if (tree->flow[w].to != FAN_NODE_NONE)
 				continue;
 			if (rack == own || !take(a, rack, each))
-				rack = job->server[s]; /* no switch is asked twice */
+				rack = job->server[s]; /* do not try a switch twice */
 			fan_rules_send(&a->r, tree, w, rack);
 		}
 	}
 }
 
-/* Each sum to the switch near the server, while that has room for it. */
+/* Send each sum to the switch near the server while that has room for it. */
 static void stack(struct atp *a, struct fan_tree *tree, double gbps)
 {
 	uint32_t rack = a->r.sums_at[tree->server];
@@ -277,8 +279,8 @@ static void stack(struct atp *a, struct fan_tree *tree, double gbps)
 	}
 }
 
-/* Do more workers find no room near them than servers and the switches near those can take?  Then
- * no plan need be made. */
+/* Do workers without room at their own switch send more than servers and the switches near those
+ * can take?  If so, no plan need be made. */
 static bool overflows(struct atp *a, double gbps)
 {
 	const struct fan_topo *t = a->t;
@@ -320,7 +322,7 @@ static int plan_workers(struct atp *a, double gbps, struct fan_plan *p)
 	return FAN_OK;
 }
 
-/* The first worker of each job at each switch. */
+/* Find the first worker of each job at each switch. */
 static int find_leads(struct atp *a)
 {
 	const struct fan_topo *t = a->t;
@@ -343,7 +345,8 @@ static int find_leads(struct atp *a)
 
 /* ---- the rate ---- */
 
-/* The rule at rate `gbps`: is the plan feasible there, and better than `*best`? */
+/* Plan by the rule at rate `gbps`; take the plan if it is feasible and better than `*best`.
+ * Returns 1 if feasible, 0 if not, or an error.  `workers`: worker by worker. */
 static int try_rate(struct atp *a, bool workers, double gbps, struct fan_plan *p, double *best)
 {
 	struct fan_plan next;
@@ -371,7 +374,7 @@ static int try_rate(struct atp *a, bool workers, double gbps, struct fan_plan *p
 	return feasible ? 1 : got < 0 ? (int)got : 0;
 }
 
-/* Workers that a switch is the nearest to; 0 if it cannot sum. */
+/* How many workers a switch sums for; 0 if it cannot sum. */
 static uint32_t own_workers(const struct atp *a, uint32_t node)
 {
 	uint32_t n = 0;

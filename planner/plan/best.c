@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* best.c - the best of everything.
+/* best.c - the best plan of all algorithms, improved.
  *
- * Every other plan is a start; with one tree on each server that of `exact` is asked for last, for
- * a moment, where the instance is small and the bound is not reached.  To these come plans that
- * consolidate: all workers on a few switches, since each switch costs a flow to the
- * server; how many is tried.  Local search moves single flows, and a program re-splits
- * the model.  Then, unless one tree on each server is asked for, all trees seen so far go
- * into one program, and more that its prices ask for; see trees.c. */
+ * The plans of all other algorithms are starting points.  With one tree on each server `exact` runs
+ * last, with tight bounds, if the instance is small and the bound is not reached.  Further starting
+ * points put all workers on a few switches, since each switch costs a flow to the server; several
+ * numbers of switches are tried.  Local search moves single flows, and a linear program splits the
+ * model again.  Then, unless there is to be one tree on each server, all trees seen so far go into
+ * one program, and column generation adds more; see trees.c. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -22,27 +22,27 @@
 #include "steps.h"
 
 #define ROUTES_MAX     150000 /* candidate routes of all pairs */
-#define DRAWS	       4      /* sets of switches of one size: the most able, and random ones */
-#define WORK_MAX       5e6    /* routes looked at by local search from one start */
-#define ENOUGH	       0.999  /* of the bound: no further trees are looked for */
+#define DRAWS	       4   /* sets of switches of each size: the highest capacities, then random */
+#define WORK_MAX       5e6 /* routes tried by local search from one start */
+#define ENOUGH	       0.999 /* of the bound: when the search stops */
 #define SHAKES_MAX     400
 #define SHAKE_WORK_MAX 1e7
-#define POLISH	       3	  /* rounds of search and re-splitting at the end */
-#define SETTLE	       40	  /* rounds of search and new shares over all trees at the end */
-#define MANY	       80	  /* tenths of the trees that may be, to begin with */
-#define MANY_FLOWS     16384	  /* in so many trees together, but where fewer may be */
+#define POLISH	       3	  /* most rounds of local search and a new split at the end */
+#define SETTLE	       40	  /* most rounds of local search and new shares over all trees */
+#define MANY	       80	  /* tenths of the trees allowed, at the start of thinning out */
+#define MANY_FLOWS     16384	  /* most flows of workers in them; lowers MANY, to 10 at least */
 #define AGAIN	       12	  /* times that trees are added to the best plan */
-#define AGAIN_ROUNDS   12	  /* of pricing, at each */
-#define AGAIN_MANY     30	  /* as MANY, at each */
-#define AGAIN_WITHOUT  3	  /* of the trees, one in so many, after one that gained nothing */
-#define GROW_ROUNDS    4	  /* of pricing for each tree that there may be */
-#define SETTLE_WORK    1e8	  /* routes looked at by all of that together */
-#define SETTLED	       1e-4	  /* relative: less gain is none */
-#define REACHED	       (1 - 1e-6) /* of the bound: nothing more is to be had */
-#define SAME	       1e-9	  /* relative: no difference */
-#define EXACT_SMALL    12	  /* flows: up to here `exact` is asked, too */
+#define AGAIN_ROUNDS   12	  /* rounds of pricing each time */
+#define AGAIN_MANY     30	  /* as MANY, each time */
+#define AGAIN_WITHOUT  3	  /* one tree in this many is removed after no gain */
+#define GROW_ROUNDS    4	  /* rounds of pricing for each tree allowed */
+#define SETTLE_WORK    1e8	  /* routes tried in all rounds of settle together */
+#define SETTLED	       1e-4	  /* relative: a smaller gain counts as none */
+#define REACHED	       (1 - 1e-6) /* of the bound: counts as reached */
+#define SAME	       1e-9	  /* relative: a smaller difference counts as none */
+#define EXACT_SMALL    12	  /* most flows for which `exact` runs with one tree */
 
-/* Sizes of sets of switches that are tried. */
+/* The sizes of sets of switches to try. */
 static const uint32_t sizes[] = {1, 2, 3, 4, 5, 6, 8, 11, 16, 24, 32, 48, 64};
 
 struct best {
@@ -53,14 +53,14 @@ struct best {
 	struct fan_rules rules;
 	struct fan_fit fit;
 	struct fan_plan *p;  /* the best so far */
-	double gbps, links;  /* its rate, and links_of it */
-	struct fan_plan all; /* every tree seen; not a plan: shares do not add up */
+	double gbps, links;  /* its rate, and its links_of */
+	struct fan_plan all; /* every tree seen; no valid plan, as shares are 0 */
 	uint32_t flows;
-	double work;	/* of SETTLE_WORK */
-	uint32_t *open; /* of one set; by candidate */
+	double work;	/* used of SETTLE_WORK */
+	uint32_t *open; /* switches of one set, numbers of candidates */
 };
 
-/* Keep a copy of each tree, for the program of all. */
+/* Keep a copy of each tree for the program over all trees. */
 static int remember(struct best *b, const struct fan_plan *p)
 {
 	if (b->o->trees <= 1 || p->trees + b->all.trees > FAN_TREES_MAX / 2)
@@ -83,8 +83,8 @@ static int fit(struct best *b, struct fan_plan *p)
 	return err;
 }
 
-/* Links that all flows of a plan pass together, by share: of two plans with the same rate the one
- * that needs less is better. */
+/* The links that all flows of a plan pass, weighted by share: of plans of equal rate, the one with
+ * fewest is best. */
 static double links_of(const struct fan_plan *p)
 {
 	double sum = 0;
@@ -95,7 +95,7 @@ static double links_of(const struct fan_plan *p)
 	return sum;
 }
 
-/* Judge a plan that is fitted, and keep it if it is better.  Takes it over in both cases. */
+/* Judge a fitted plan, and keep it if it is better.  Consumes `*p` in any case. */
 static int judge(struct best *b, struct fan_plan *p)
 {
 	double gbps = fan_eval_gbps(b->t, p), links = links_of(p);
@@ -120,7 +120,7 @@ static int offer(struct best *b, struct fan_plan *p)
 	return err ? err : judge(b, p);
 }
 
-/* Offer the plan, and offer it again after local search and re-splitting. */
+/* Offer the plan after local search and a new split.  Consumes `*p`. */
 static int offer_improved(struct best *b, struct fan_plan *p, enum fan_moves moves, uint32_t passes)
 {
 	int err = fan_search(&b->c, p, moves, passes);
@@ -134,7 +134,7 @@ static int offer_improved(struct best *b, struct fan_plan *p, enum fan_moves mov
 	return err ? err : judge(b, p);
 }
 
-/* Of local search over all flows of so many trees on each server. */
+/* How many passes of local search WORK_MAX allows, with `places` to try for each flow. */
 static uint32_t passes_for(const struct best *b, uint32_t places)
 {
 	double work = (double)b->flows * places * b->o->paths;
@@ -143,7 +143,7 @@ static uint32_t passes_for(const struct best *b, uint32_t places)
 	return passes < 1 ? 1 : passes > FAN_SEARCH_PASSES ? FAN_SEARCH_PASSES : (uint32_t)passes;
 }
 
-/* A copy of the plan that was handed in, if there is one. */
+/* Start from a copy of o->start, if there is one. */
 static int start_from_given(struct best *b)
 {
 	struct fan_plan p;
@@ -166,8 +166,8 @@ static bool is_split_equally(const struct fan_topo *t, const struct fan_plan *p)
 	return true;
 }
 
-/* The plan of another algorithm, as it is and improved.  One that this instance is too large for is
- * left out.  `*equal`: the plan splits the model equally. */
+/* Start from the plan of another algorithm, both unchanged and improved.  An algorithm for which
+ * the instance is too large is left out.  `*equal`: the plan splits the model equally. */
 static int start_from(struct best *b, fan_algorithm_run *run, bool *equal)
 {
 	struct fan_planned how = {0};
@@ -187,14 +187,14 @@ static int start_from(struct best *b, fan_algorithm_run *run, bool *equal)
 	return err;
 }
 
-/* Has `exact` a program of trees, which takes milliseconds? */
+/* Does `exact` use column generation, which takes milliseconds? */
 static bool has_columns(const struct best *b)
 {
 	return b->o->trees > 1 && !b->t->results;
 }
 
-/* All plans of others but those of `exact` that take long.  grid is inart where that splits the
- * model equally. */
+/* Start from the plans of all other algorithms, except `exact` if it would take long.  If inart
+ * splits the model equally, grid has the same plan. */
 static int start_from_others(struct best *b)
 {
 	bool several = fan_relax_servers(b->t) > 1, equal = false;
@@ -213,7 +213,8 @@ static int start_from_others(struct best *b)
 	return err;
 }
 
-/* A set of `n` candidates into b->open: the most able, or at random. */
+/* Order the candidates in b->open by capacity, for draw 0; draw 1 shuffles the first 2 * `n`,
+ * further draws shuffle all. */
 static void draw(struct best *b, uint32_t n, uint32_t number)
 {
 	for (uint32_t v = 0; v < b->c.sums; v++)
@@ -223,7 +224,7 @@ static void draw(struct best *b, uint32_t n, uint32_t number)
 				number == 1 && 2 * n < b->c.sums ? 2 * n : b->c.sums);
 }
 
-/* All workers on `n` switches; other ones of the draw for each server. */
+/* Start from all workers on `n` switches: for each server the next ones of the draw. */
 static int consolidate(struct best *b, uint32_t n, uint32_t number)
 {
 	struct fan_plan p;
@@ -281,8 +282,8 @@ static int polish(struct best *b)
 	return FAN_OK;
 }
 
-/* Send every so many-th worker of a tree, from a random one on, to a random switch or to
- * the server, over its first routes; or all that one switch sums. */
+/* Send some workers of a tree, at random intervals, or all workers of one switch, to a random
+ * switch or to the server, over the first route. */
 static void shake(struct best *b, struct fan_tree *tree)
 {
 	uint32_t every = 2 + (uint32_t)fan_rng_below(&b->rng, tree->workers);
@@ -302,7 +303,7 @@ static void shake(struct best *b, struct fan_tree *tree)
 	fan_tree_prune(tree);
 }
 
-/* Leave the local optimum: change something at random, and search again. */
+/* Leave a local optimum: change trees at random, and search again. */
 static int shake_and_search(struct best *b)
 {
 	double work = (double)b->flows * (b->c.sums + 1) * b->o->paths;
@@ -321,7 +322,7 @@ static int shake_and_search(struct best *b)
 	return err;
 }
 
-/* Flows move to where others leave room, and shares follow. */
+/* Move flows by local search, as far as SETTLE_WORK allows, and set shares again. */
 static int settle(struct best *b, struct fan_plan *p, enum fan_moves moves, uint32_t tenths)
 {
 	double places = 0;
@@ -341,7 +342,8 @@ static int settle(struct best *b, struct fan_plan *p, enum fan_moves moves, uint
 	return err;
 }
 
-/* From so many trees to as many as may be, step by step; the plan is offered.  Takes it over. */
+/* Reduce the trees step by step from `tenths` tenths of the number allowed to that number, and
+ * offer the plan.  Consumes `*p`. */
 static int thin_out(struct best *b, struct fan_plan *p, uint32_t tenths, double bound)
 {
 	int err = fan_pack_few(b->t, p, (struct fan_few){b->o->trees, tenths});
@@ -363,7 +365,7 @@ static int thin_out(struct best *b, struct fan_plan *p, uint32_t tenths, double 
 	return err ? err : offer(b, p);
 }
 
-/* MANY, or fewer where trees have so many flows that searching through them takes long. */
+/* MANY, or fewer if trees have so many flows that local search would take long. */
 static uint32_t many(const struct best *b)
 {
 	double may = 0;
@@ -377,7 +379,7 @@ static uint32_t many(const struct best *b)
 	return tenths < 10 ? 10 : tenths < MANY ? (uint32_t)tenths : MANY;
 }
 
-/* Take away one tree in so many, drawn; the last of a job on a server stays. */
+/* Remove one tree in AGAIN_WITHOUT at random; the last tree of a job on a server stays. */
 static void free_some(struct best *b, struct fan_plan *p)
 {
 	for (uint32_t i = p->trees; i-- > 0;) {
@@ -392,8 +394,8 @@ static void free_some(struct best *b, struct fan_plan *p)
 	}
 }
 
-/* Grow trees that are cheap beside those of the best plan, and thin them out.  `frees`: take some
- * of its trees away first, since growing from the same plan again would change nothing. */
+/* Add trees to a copy of the best plan by column generation, and thin them out.  `frees`: first
+ * remove some trees, since growing from the same plan again would change nothing. */
 static int once_more(struct best *b, double bound, bool frees)
 {
 	struct fan_plan p;
@@ -409,7 +411,7 @@ static int once_more(struct best *b, double bound, bool frees)
 	return err;
 }
 
-/* As many trees as the prices ask for, thinned out; then more beside those of the best plan. */
+/* Add trees to all trees seen and thin them out; then add more to the best plan, several times. */
 static int many_trees(struct best *b, double bound)
 {
 	struct fan_plan p;
@@ -433,10 +435,10 @@ static int many_trees(struct best *b, double bound)
 		err = once_more(b, bound, frees);
 		frees = !(b->gbps > before * (1 + SETTLED));
 	}
-	return err == FAN_E_STALLED || err == FAN_E_INVALID ? FAN_OK : err; /* then without */
+	return err == FAN_E_STALLED || err == FAN_E_INVALID ? FAN_OK : err; /* keep the old plan */
 }
 
-/* With bounds under which `exact` ends soon. */
+/* Offer the plan of `exact`, with bounds that keep it short. */
 static int end_with_exact(struct best *b)
 {
 	struct fan_plan_options o = *b->o;

@@ -31,18 +31,18 @@ double fan_bound_closed(const struct fan_cands *c)
 	return least;
 }
 
-/* The program of flows while it is built.  Commodities are the targets of `c`: what is on its path
- * to a switch to be summed, or to a server. */
+/* The program of flows while it is built.  There is a commodity for each target of `c`: the traffic
+ * to a switch that sums it, or to a server. */
 struct flows {
 	const struct fan_cands *c;
 	struct fan_lp lp;
 	int *arc_row; /* by arc */
 	int *cap_row; /* by node that sums or serves */
 	bool levels;
-	/* for the present job and server */
+	/* for the present job and server; numbers of rows */
 	int *enter;    /* by group and sum */
-	int *into;     /* by sum and the sum that it enters; with levels */
-	int *whole;    /* by group: what is summed of it reaches the server in sums */
+	int *into;     /* with levels: by sum and the sum that it enters */
+	int *whole;    /* with levels, by group: its summed parts reach the server in sums */
 	int *in_group; /* by group: results that reach its place */
 	int *in_sum;   /* by sum: results that reach its place */
 	int *out_sum;  /* by group and sum: results that leave the sum's switch for the group */
@@ -54,13 +54,14 @@ static int *keep_at(const struct flows *f, uint32_t target, uint32_t node)
 	return &f->keep[(size_t)target * f->c->t->nodes + node];
 }
 
-/* Where traffic to `to` may pass. */
+/* May traffic to `to` pass `node`? */
 static bool passes(const struct fan_topo *t, uint32_t node, uint32_t to)
 {
 	return node == to || t->node[node].kind == FAN_NODE_SWITCH;
 }
 
-/* Conservation rows, out of a node minus into it minus supply = 0, and one column an arc. */
+/* Add rows of conservation, out of a node minus into it minus supply = 0, and a column for each
+ * arc. */
 static void add_commodity(struct flows *f, uint32_t target, uint32_t to)
 {
 	const struct fan_topo *t = f->c->t;
@@ -82,7 +83,7 @@ static void add_commodity(struct flows *f, uint32_t target, uint32_t to)
 	}
 }
 
-/* `volume` times the newest column comes into being at `node` and goes to `target`. */
+/* Let `volume` times the newest column enter the network at `node` and go to `target`. */
 static void supply(struct flows *f, uint32_t target, uint32_t to, uint32_t node, double volume)
 {
 	if (node != to)
@@ -112,7 +113,7 @@ static void add_parts(struct flows *f, uint32_t g, uint32_t server, int all)
 	supply(f, c->target_of[server], server, group->at, group->count);
 }
 
-/* The newest column is a sum of `v` for this job: what enters may be as much. */
+/* Make the newest column a sum of `v` for this job: it bounds what enters `v`. */
 static void put_sum(struct flows *f, uint32_t j, uint32_t v, double value)
 {
 	const struct fan_cands *c = f->c;
@@ -127,9 +128,10 @@ static void put_sum(struct flows *f, uint32_t j, uint32_t v, double value)
 		fan_lp_put(&f->lp, f->in_sum[v], 1);
 }
 
-/* Whoever sends over a link gets results back over it.  So as much as a job gets reaches each
- * group's switch; as much as a switch sends as sums, comes back to it, and as much as enters it
- * from elsewhere leaves it.  That is less than plans need, and so a bound. */
+/* Results return over the links that contributions took.  So results at the job's rate reach each
+ * group's switch; a switch receives results at the rate at which it sends sums, and sends results
+ * at the rate at which parts enter it from elsewhere.  Plans need at least that, so the rate is a
+ * bound. */
 static void add_result_rows(struct flows *f, uint32_t j)
 {
 	const struct fan_cands *c = f->c;
@@ -169,7 +171,7 @@ static void add_results(struct flows *f, uint32_t j)
 	}
 }
 
-/* One server of a job.  `total`: the row in which the job's rate adds up. */
+/* Add one server of a job.  `total`: the row that adds up the job's rate. */
 static void add_server(struct flows *f, uint32_t j, uint32_t server, int total, int *all)
 {
 	const struct fan_cands *c = f->c;
@@ -188,7 +190,7 @@ static void add_server(struct flows *f, uint32_t j, uint32_t server, int total, 
 			f->whole[g] = fan_lp_row(&f->lp, -INFINITY, 0);
 	if (c->t->results)
 		add_result_rows(f, j);
-	fan_lp_col(&f->lp, 0, INFINITY, 0); /* g */
+	fan_lp_col(&f->lp, 0, INFINITY, 0); /* g, as in relax.h */
 	for (uint32_t g = 0; g < c->groups && c->t->results; g++)
 		if (c->group[g].job == j)
 			fan_lp_put(&f->lp, f->in_group[g], 1);
@@ -235,7 +237,7 @@ static void build(struct flows *f, int *all)
 					? NO_ROW
 					: fan_lp_row(&f->lp, -INFINITY, cap);
 	}
-	fan_lp_col(&f->lp, 0, c->access_gbps, 1); /* f */
+	fan_lp_col(&f->lp, 0, c->access_gbps, 1); /* f, as in relax.h */
 	int first = f->lp.rows;
 	for (uint32_t j = 0; j < t->jobs; j++)
 		fan_lp_put(&f->lp, fan_lp_row(&f->lp, 0, 0), -t->job[j].weight);

@@ -14,7 +14,7 @@ static uint32_t only_arc(const struct fan_topo *t, uint32_t host)
 	return t->node[host].degree == 1 ? t->out[t->node[host].first] : UINT32_MAX;
 }
 
-/* What a worker's own link and rate leave for each unit of weight of its jobs. */
+/* The rate that a worker's own link and capacity allow for each unit of weight of its jobs. */
 static double access_of(const struct fan_topo *t, uint32_t worker, const double *weight)
 {
 	double least = t->cap[fan_node_resource(t, worker)];
@@ -43,7 +43,7 @@ static int find_access(struct fan_cands *c)
 	return FAN_OK;
 }
 
-/* Where a worker's gradients begin to compete with others'. */
+/* The node at which a worker's gradients begin to compete with others'. */
 static uint32_t place_of(const struct fan_topo *t, uint32_t worker)
 {
 	uint32_t arc = only_arc(t, worker);
@@ -176,7 +176,7 @@ static int find_routes(struct fan_cands *c, uint32_t max, bool levels)
 	return err;
 }
 
-/* Every worker has a candidate route to each of its job's servers. */
+/* Check that each worker has a candidate route to each of its job's servers. */
 static int check_routes(const struct fan_cands *c)
 {
 	for (uint32_t g = 0; g < c->groups; g++) {
@@ -188,7 +188,7 @@ static int check_routes(const struct fan_cands *c)
 	return FAN_OK;
 }
 
-/* Routes have room for the longest; most are short. */
+/* List the arcs of all routes without gaps; struct fan_route has room for the longest route. */
 static int list_arcs(struct fan_cands *c)
 {
 	size_t all = 1;

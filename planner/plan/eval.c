@@ -8,16 +8,16 @@
 #include "core/base/err.h"
 
 #define SHARE_SLACK 1e-6 /* shares of a job add up to 1 within this */
-#define FULL_SLACK  1e-9 /* relative: so near to its capacity a resource is full */
+#define FULL_SLACK  1e-9 /* relative: a resource this near to its capacity is full */
 
-/* A plan that is looked at. */
+/* A plan under evaluation. */
 struct look {
 	const struct fan_topo *t;
 	const struct fan_plan *p;
 	struct fan_why *why;
 	double *need;  /* by job and resource: load per Gb/s of the job's rate */
 	bool *summing; /* by node: a sum flow of the present tree leaves it */
-	bool *grows;   /* by job */
+	bool *grows;   /* by job: its rate still grows */
 	bool *seen;    /* by arc: the present tree's results pass it */
 };
 
@@ -26,7 +26,7 @@ static const char *name(const struct look *l, uint32_t node)
 	return node < l->t->nodes ? l->t->node[node].name : "(no node)";
 }
 
-/* The route is one, from end to end, over switches only. */
+/* Check that the route is connected, from end to end, and passes only switches. */
 static int check_route(const struct look *l, const struct fan_flow *f)
 {
 	uint32_t at = f->from;
@@ -61,7 +61,7 @@ static int check_server(const struct look *l, const struct fan_tree *tree)
 			   name(l, tree->server), job->name);
 }
 
-/* A sum goes to the server, or to a switch whose own sum goes there. */
+/* Does the sum go to the server, or to a switch whose own sum goes there? */
 static bool is_sum_target(const struct fan_tree *tree, const struct fan_flow *f)
 {
 	const struct fan_flow *next = fan_tree_sum(tree, f->to);
@@ -69,7 +69,7 @@ static bool is_sum_target(const struct fan_tree *tree, const struct fan_flow *f)
 	return f->to == tree->server || (next && next != f && next->to == tree->server);
 }
 
-/* Sum flows leave switches that can sum, one each. */
+/* Check that sums leave switches that can sum, one each. */
 static int check_sums(const struct look *l, const struct fan_tree *tree)
 {
 	for (uint32_t i = 0; i < tree->sums; i++) {
@@ -113,7 +113,7 @@ static int check_workers(const struct look *l, const struct fan_tree *tree)
 	return FAN_OK;
 }
 
-/* Somebody enters each sum. */
+/* Check that each sum has at least one flow into it. */
 static int check_entered(const struct look *l, const struct fan_tree *tree)
 {
 	for (uint32_t i = 0; i < tree->workers + tree->sums; i++)
@@ -169,7 +169,7 @@ static void add_needs(const struct look *l, const struct fan_tree *tree)
 	}
 }
 
-/* How far the rates of growing jobs can still rise, by weight, and what stops them. */
+/* How far the rates of growing jobs can still rise, for weight 1, and which resource stops them. */
 static double headroom(const struct look *l, const struct fan_eval *e, uint32_t *binding)
 {
 	uint32_t resources = fan_topo_resources(l->t);
@@ -188,7 +188,7 @@ static double headroom(const struct look *l, const struct fan_eval *e, uint32_t 
 	return least > 0 ? least : 0;
 }
 
-/* Raise growing jobs by `more`, and stop those that need what is full now. */
+/* Raise rates of growing jobs by `more` times weight, and stop jobs that use a full resource. */
 static void raise_jobs(const struct look *l, struct fan_eval *e, double more)
 {
 	uint32_t resources = fan_topo_resources(l->t);
@@ -221,12 +221,12 @@ static void fill(const struct look *l, struct fan_eval *e)
 			e->gbps = more;
 		}
 		if (binding == UINT32_MAX)
-			return; /* nothing grows, or nothing limits it */
+			return; /* no job grows, or nothing limits those that do */
 		raise_jobs(l, e, more);
 	}
 }
 
-/* Fill in the rates again, with what the results need on top. */
+/* Compute the rates again, with the load of results added. */
 static int fill_with_results(const struct look *l, struct fan_eval *e)
 {
 	uint32_t resources = fan_topo_resources(l->t);

@@ -1,36 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* eval.h - what a plan really gives, from nothing but the topology and its flows.
+/* eval.h - the rate that a plan gives, computed from the topology and the plan's flows alone.
  *
- * Independent of how the plan was made: it follows every route, adds up what each link,
- * switch and server carries, and lets all jobs' rates grow together, each by its weight,
- * until something is full; jobs that do not need what is full go on growing.
+ * The evaluation does not depend on how the plan was made.  It follows every route, adds up what
+ * each link, switch and server carries, and raises the rates of all jobs together, in proportion to
+ * their weights, until a resource is full; jobs that do not use it grow on.
  *
- * The papers count what goes up.  Results come back over the same links, once over each
- * for a tree, and where servers are on both sides of a link they meet the gradients
- * of other trees there: so there is a second rate, which is what a network really gives. */
+ * The papers count only what goes up.  Results come back over the same links, over each once for a
+ * tree; where servers are on both sides of a link, they compete there with the gradients of other
+ * trees.  So there is a second rate, which counts results: the one that a network gives. */
 #ifndef FAN_PLAN_EVAL_H
 #define FAN_PLAN_EVAL_H
 
 #include "plan.h"
 
 struct fan_eval {
-	double gbps;	  /* the least rate of a job, divided by its weight */
-	uint32_t binding; /* the resource that was full first; UINT32_MAX: none is limited */
-	double with_results_gbps; /* as `gbps`, if results count, too */
-	double *job_gbps;	  /* what each worker of a job sends; by job */
-	double *job_results_gbps; /* as `job_gbps`, if results count, too */
-	double *load_gbps;	  /* by resource, without background load, at those rates */
+	double gbps;		  /* the least rate of a job, divided by its weight */
+	uint32_t binding;	  /* the first resource to be full; UINT32_MAX: none is limited */
+	double with_results_gbps; /* as `gbps`, with results counted */
+	double *job_gbps;	  /* by job: what each of its workers sends */
+	double *job_results_gbps; /* as `job_gbps`, with results counted */
+	double *load_gbps;	  /* by resource, without background load, at the rates job_gbps */
 };
 
-/* FAN_E_CONFIG  the plan does not fit the topology; `why` (may be NULL) says what is wrong
+/* FAN_E_CONFIG  the plan does not fit the topology; `why` (may be NULL) has the cause
  * FAN_E_NOMEM
  * On error `*e` is empty. */
 int fan_eval(struct fan_eval *e, const struct fan_topo *t, const struct fan_plan *p,
 	     struct fan_why *why);
 void fan_eval_free(struct fan_eval *e);
 
-/* Only the least rate, with results where the topology's `results` says so; negative: the
- * error. */
+/* The least rate, with results counted if the topology's `results` is set; negative: an error. */
 double fan_eval_gbps(const struct fan_topo *t, const struct fan_plan *p);
 
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exact.c - the best plan over candidate routes: with several trees on a server by column
- * generation to its end, trees.c; with one by branch and bound.
+/* exact.c - the best plan over candidate routes: by complete column generation with several trees
+ * on a server (trees.c), by branch and bound with one.
  *
- * With one server a job the only product is rate times a whole number, and with u = 1 / f
- * the program is linear: minimise u such that whole workers load nothing with more than
- * u times its capacity.  Workers that are alike are counted.  With several servers the
- * split is free as well: then every worker has a yes-or-no for every server, place
- * and route, and volumes are allowed where it says yes. */
+ * With one server for each job the only product is rate times an integer, and with u = 1 / f the
+ * program is linear: minimise u such that no load of whole workers exceeds u times the capacity.
+ * Workers that are alike are counted.  With several servers the split is free as well: then a
+ * binary variable for each worker, server, place and route allows volumes. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,19 +17,19 @@
 #include "relax.h"
 #include "steps.h"
 
-#define YES	   0.5	/* a whole number above this is 1 */
-#define MANY_SLACK 1e-6 /* relative: by which a proven plan may miss its bound */
-#define FIT_SLACK  1e-9 /* relative: what a proven plan may lose where it had to be fitted */
+#define YES	   0.5	/* a binary variable above this is 1 */
+#define MANY_SLACK 1e-6 /* relative: how far a proven plan may be below its bound */
+#define FIT_SLACK  1e-9 /* relative: what a proven plan may lose by fitting */
 
 struct exact {
 	const struct fan_cands *c;
 	const struct fan_topo *t;
 	struct fan_lp lp;
-	struct fan_relax at; /* only for its tables of columns */
-	bool split;	     /* several servers */
-	double most;	     /* no volume is larger */
-	int *row;	     /* by resource */
-	int total;	     /* row of the first job's rate; free split only */
+	struct fan_relax at; /* used only for its tables of columns */
+	bool split;	     /* some job has several servers: the split is free */
+	double most;	     /* bound of all volumes */
+	int *row;	     /* by resource: its row */
+	int total;	     /* row of the first job's rate; with a free split only */
 };
 
 static void put_load(struct exact *x, const struct fan_route *route, uint32_t node, double load)
@@ -41,7 +40,7 @@ static void put_load(struct exact *x, const struct fan_route *route, uint32_t no
 		fan_lp_put(&x->lp, x->row[fan_node_resource(x->t, node)], load);
 }
 
-/* Column 0: -u, or f, with what it gives each resource. */
+/* Add column 0, u with objective -1, or f if the split is free, and the rows of resources. */
 static void add_rate(struct exact *x)
 {
 	uint32_t resources = fan_topo_resources(x->t);
@@ -65,14 +64,14 @@ static void add_rate(struct exact *x)
 
 /* The rows of one server of a job. */
 struct rows {
-	int volume; /* adds up the server's part of the rate; free split only */
-	int *one;   /* by group: as many choices as workers */
-	int *open;  /* by group and sum: only where the switch sends a sum */
-	int *enter; /* by group and sum: no more than the sum carries; free split only */
+	int volume; /* adds up the server's part of the rate; with a free split only */
+	int *one;   /* by group: its choices add up to its workers */
+	int *open;  /* by group and sum: choices need the switch's sum */
+	int *enter; /* by group and sum: at most what the sum carries; with a free split only */
 };
 
-/* The column of a choice: a count, or yes and no.  With a free split a column of its
- * volume follows, which it allows. */
+/* Add the column of a choice: a count, or a binary variable.  With a free split the column of the
+ * volume that it allows follows. */
 static void add_choice(struct exact *x, double most, const struct fan_route *route, uint32_t node,
 		       double load)
 {
@@ -81,7 +80,7 @@ static void add_choice(struct exact *x, double most, const struct fan_route *rou
 		put_load(x, route, node, load);
 }
 
-/* The volume that belongs to the choice whose row `allow` is. */
+/* Add the volume of a choice; `allow`: the row in which the choice allows it. */
 static void add_volume(struct exact *x, int allow, const struct fan_route *route, uint32_t node)
 {
 	fan_lp_col(&x->lp, 0, INFINITY, 0);
@@ -125,7 +124,7 @@ static void add_group(struct exact *x, uint32_t g, uint32_t s, const struct rows
 	}
 }
 
-/* The sum of candidate `v`: on one route at most. */
+/* Add the sum of candidate `v`, on one route at most. */
 static void add_sum(struct exact *x, uint32_t j, uint32_t s, uint32_t v, const struct rows *rows)
 {
 	const struct fan_cands *c = x->c;
@@ -152,7 +151,7 @@ static void add_sum(struct exact *x, uint32_t j, uint32_t s, uint32_t v, const s
 	}
 }
 
-/* One server of job `j`. */
+/* Add server `s` of job `j`. */
 static void add_server(struct exact *x, uint32_t j, uint32_t s, struct rows *rows)
 {
 	const struct fan_cands *c = x->c;
@@ -164,7 +163,7 @@ static void add_server(struct exact *x, uint32_t j, uint32_t s, struct rows *row
 			if (x->split)
 				rows->enter[g * c->sums + v] = fan_lp_row(&x->lp, -INFINITY, 0);
 		}
-		if (c->group[g].job != j) /* of another job: nothing to choose */
+		if (c->group[g].job != j) /* a group of another job has no choices here */
 			x->lp.row_low[rows->one[g]] = 0;
 	}
 	if (x->split) {
@@ -206,7 +205,7 @@ static int build(struct exact *x)
 
 /* ---- from columns to flows ---- */
 
-/* Hand the workers of a group to the choices that were made. */
+/* Assign the workers of a group to the choices of the solution. */
 static void read_group(const struct exact *x, uint32_t g, uint32_t s, struct fan_tree *tree)
 {
 	const struct fan_cands *c = x->c;
@@ -305,7 +304,8 @@ static int solve(struct exact *x, const struct fan_plan_options *o, struct fan_p
 	return err;
 }
 
-/* Any number of trees: the program's columns are trees, and none that would help is missing. */
+/* Solve with several trees on a server: the program's columns are trees, and column generation runs
+ * until no tree would help. */
 static int solve_trees(const struct fan_cands *c, const struct fan_plan_options *o,
 		       struct fan_plan *p, struct fan_planned *how)
 {

@@ -9,21 +9,21 @@
 
 #define ARCS_MAX (FAN_ROUTE_HOPS_MAX + 1) /* of a worker's whole path: 24 switches */
 
-/* One worker in so many may pass a switch twice: to where it is summed, and in the sum. */
+/* One worker in this many is expected to pass a switch twice: once itself, and once in its sum. */
 #define TWICE 16
 
-/* Two arcs that follow each other on somebody's path. */
+/* Two arcs that follow each other on a worker's path. */
 struct fan_fit_step {
-	uint32_t to, next; /* the second; the next step of the first, 1 + number */
+	uint32_t to, next; /* the second arc; 1 + number of the next step of the first arc */
 };
 
-/* What a switch must know; install.h. */
+/* An entry of a switch; see install.h. */
 struct fan_fit_entry {
-	uint32_t from, to, depth, next; /* nodes; the next entry of its switch */
+	uint32_t from, to, depth, next; /* nodes; hops to the server; 1 + next entry there */
 	bool sums;
 };
 
-/* A worker's whole path: arcs, and which of them end at a switch that sums. */
+/* A worker's whole path: its arcs, and which of them end at a switch that sums it. */
 struct path {
 	uint32_t arcs, arc[ARCS_MAX];
 	bool sums[ARCS_MAX];
@@ -33,14 +33,14 @@ struct path {
 
 uint32_t fan_fit_trees(const struct fan_topo *t, uint32_t job, uint32_t server, uint32_t most)
 {
-	uint32_t members = 0, jobs = 0, servers = 1, least = most; /* members: of one tree each */
+	uint32_t members = 0, jobs = 0, servers = 1, least = most; /* members: with one tree each */
 
 	for (uint32_t j = 0; j < t->jobs; j++)
 		for (uint32_t s = 0; s < t->job[j].servers; s++) {
 			members += t->job[j].workers;
 			jobs += t->job[j].server[s] == server;
 		}
-	if (t->job[job].groups) /* all groups cut alike: not at all */
+	if (t->job[job].groups) /* all groups must cut alike, so each has one part */
 		return 1;
 	if (t->job[job].servers > 1)
 		servers = t->job[job].servers;
@@ -147,7 +147,7 @@ static bool make_room(struct fan_fit *f)
 	return true;
 }
 
-/* Does `to` follow `from` already?  Else it does now. */
+/* Is it known that `to` follows `from`?  If not, note it. */
 static bool knows_step(struct fan_fit *f, uint32_t from, uint32_t to)
 {
 	for (uint32_t i = f->first[from]; i; i = f->step[i - 1].next)
@@ -172,7 +172,7 @@ static void add_entry(struct fan_fit *f, uint32_t node, const struct fan_fit_ent
 	f->count[node]++;
 }
 
-/* Can `goal` be reached from `from` by steps?  What can is marked, until all marks are erased. */
+/* Can `goal` be reached from `from` by steps?  Marks the arcs that can be reached. */
 static bool leads_to(struct fan_fit *f, uint32_t from, uint32_t goal)
 {
 	uint32_t depth = 0;
@@ -196,7 +196,7 @@ static bool leads_to(struct fan_fit *f, uint32_t from, uint32_t goal)
 	return false;
 }
 
-/* Take the last steps and entries back, of which there were so many before. */
+/* Remove steps and entries of path `p`, down to the numbers that there were before. */
 static void take_back(struct fan_fit *f, const struct path *p, uint32_t steps, uint32_t entries)
 {
 	for (uint32_t k = p->arcs; k-- > 0;) {
@@ -212,8 +212,9 @@ static void take_back(struct fan_fit *f, const struct path *p, uint32_t steps, u
 	f->entries = entries;
 }
 
-/* Note a path's entries and steps.  `circles`: see that none closes a circle; else only that
- * switches have room.  False: they do not fit, and are not noted.  Needs make_room before. */
+/* Note a path's entries and steps.  `circles`: check that none closes a circle; otherwise check
+ * only that switches have room.  False: they do not fit, and are not noted.  Call make_room
+ * before. */
 static bool note(struct fan_fit *f, const struct path *p, bool circles)
 {
 	uint32_t steps = f->steps, entries = f->entries;
@@ -240,7 +241,8 @@ static bool note(struct fan_fit *f, const struct path *p, bool circles)
 	return fits;
 }
 
-/* Does any arc lead to itself?  Arcs are marked 1 while they are followed and 2 when done. */
+/* Does a circle of steps lead from this arc?  Arcs are marked 1 while they are followed, and 2 when
+ * done. */
 static bool has_circle(struct fan_fit *f, uint32_t arc, uint32_t deep)
 {
 	if (f->mark[arc] || deep > FAN_CIRCLE_MAX)
@@ -266,7 +268,7 @@ static bool append(struct path *p, const struct fan_route *r, bool sums)
 	return true;
 }
 
-/* The flow and what it is summed into, up to the server.  False: longer than can be installed. */
+/* Find the path of a flow and of the sums that it enters, up to the server.  False: too long. */
 static bool path_of(const struct fan_tree *tree, const struct fan_flow *f, struct path *p)
 {
 	p->arcs = 0;
@@ -278,7 +280,7 @@ static bool path_of(const struct fan_tree *tree, const struct fan_flow *f, struc
 	return append(p, &f->route, false);
 }
 
-/* Does the worker's flow differ in its first link alone from the last one to the same switch? */
+/* Does the flow differ only in its first link from that of the last worker at the same switch? */
 static bool is_twin(struct fan_fit *f, const struct fan_tree *tree, uint32_t w)
 {
 	const struct fan_flow *a = &tree->flow[w], *b;
@@ -312,7 +314,7 @@ static bool is_fit(struct fan_fit *f, const struct fan_tree *tree, bool *memory)
 
 /* ---- mending ---- */
 
-/* Would the flow fit if it went to `to` by `route`?  Then it does. */
+/* Send the flow to `to` by `route` if it fits then. */
 static bool goes(struct fan_fit *f, const struct fan_tree *tree, struct fan_flow *flow, uint32_t to,
 		 const struct fan_route *route)
 {
@@ -325,7 +327,7 @@ static bool goes(struct fan_fit *f, const struct fan_tree *tree, struct fan_flow
 	return true;
 }
 
-/* By one of several routes to there. */
+/* Send the flow to `to` by the first route that fits. */
 static bool goes_somehow(struct fan_fit *f, const struct fan_tree *tree, struct fan_flow *flow,
 			 uint32_t to)
 {
@@ -337,7 +339,7 @@ static bool goes_somehow(struct fan_fit *f, const struct fan_tree *tree, struct 
 	return false;
 }
 
-/* To another sum of the tree, or to the server. */
+/* Send the flow to another sum of the tree, or to the server. */
 static bool goes_elsewhere(struct fan_fit *f, const struct fan_tree *tree, struct fan_flow *flow)
 {
 	for (uint32_t i = 0; i < tree->sums; i++)
@@ -346,7 +348,7 @@ static bool goes_elsewhere(struct fan_fit *f, const struct fan_tree *tree, struc
 	return goes_somehow(f, tree, flow, tree->server);
 }
 
-/* All workers straight to the server, each node by one next hop that is nearer to it. */
+/* Send all workers straight to the server; each node has one next hop, which is nearer to it. */
 static void go_straight(struct fan_fit *f, struct fan_tree *tree)
 {
 	tree->sums = 0;
@@ -358,14 +360,14 @@ static void go_straight(struct fan_fit *f, struct fan_tree *tree)
 		flow->route.hops = 0;
 		while (at != tree->server && flow->route.hops < FAN_HOPS_MAX) {
 			if (!fan_paths_find(&f->paths, at, tree->server, 1, f->route))
-				return; /* the caller's evaluation says what is wrong */
+				return; /* fan_eval reports the error */
 			flow->route.arc[flow->route.hops++] = f->route[0].arc[0];
 			at = fan_arc_to(f->t, f->route[0].arc[0]);
 		}
 	}
 }
 
-/* Sums that go to another switch first: straight on, as others do. */
+/* Send sums that go to another switch first straight to the server. */
 static void flatten(struct fan_fit *f, struct fan_tree *tree)
 {
 	for (uint32_t i = 0; i < tree->sums; i++) {
@@ -378,8 +380,8 @@ static void flatten(struct fan_fit *f, struct fan_tree *tree)
 	}
 }
 
-/* Sums first, since all their workers need them.  One that does not fit takes another path, or its
- * workers have to. */
+/* Fit sums first, since all their workers need them.  A sum that does not fit takes another route,
+ * or is removed, and its workers send elsewhere. */
 static bool mend_sums(struct fan_fit *f, struct fan_tree *tree)
 {
 	struct fan_flow *sum = tree->flow + tree->workers;
@@ -407,7 +409,7 @@ static bool mend(struct fan_fit *f, struct fan_tree *tree)
 	forget(f);
 	if (!mend_sums(f, tree))
 		return false;
-	for (uint32_t pass = 0; pass < 2; pass++) /* those that can stay first */
+	for (uint32_t pass = 0; pass < 2; pass++) /* first flows that can stay, then the others */
 		for (uint32_t w = 0; w < tree->workers; w++) {
 			struct fan_flow *flow = &tree->flow[w];
 			const struct fan_route route = flow->route;

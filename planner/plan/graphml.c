@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* graphml.c - GraphML as JSON; topo_json.h says what of it counts. */
+/* graphml.c - GraphML to JSON; topo_json.h says what of it is used. */
 #ifdef FAN_HAS_EXPAT
 #include <expat.h>
 #endif
@@ -12,26 +12,26 @@
 
 #ifdef FAN_HAS_EXPAT
 
-#define NAME_BYTES  32	/* longer names are none of ours */
-#define TEXT_BYTES  256 /* of one attribute */
+#define NAME_BYTES  32	/* of an attribute; longer names are not used */
+#define TEXT_BYTES  256 /* of an attribute's value */
 #define BITS_A_GBIT 1e9
 
-/* What is being read. */
+/* The state of the parser. */
 struct graphml {
 	XML_Parser xml;
 	struct fan_why *why;
 	json_t *keys; /* names of attributes by the id of their key */
-	json_t *ids;  /* nodes by id, borrowed from `nodes` */
+	json_t *ids;  /* nodes by id, shared with `nodes` */
 	json_t *nodes, *links;
-	json_t *item;	       /* the node or link that we are in; borrowed */
-	char name[NAME_BYTES]; /* of the attribute that we are in; empty: none that counts */
+	json_t *item;	       /* the present node or link; borrowed */
+	char name[NAME_BYTES]; /* of the present attribute; empty: it is not used */
 	char text[TEXT_BYTES];
 	size_t bytes;
-	bool graph;    /* there was a <graph> */
-	bool directed; /* its edges are, unless they say otherwise */
+	bool graph;    /* a <graph> has begun */
+	bool directed; /* edges are directed unless they say otherwise */
 };
 
-/* expat 2.9 has numbers of 64 bits, and calls the others deprecated. */
+/* expat 2.9 has line numbers of 64 bits, and deprecates the others. */
 #if XML_MAJOR_VERSION > 2 || (XML_MAJOR_VERSION == 2 && XML_MINOR_VERSION >= 9)
 #define LINE_NUMBER XML_GetCurrentLineNumber64
 #else
@@ -75,7 +75,7 @@ static void begin_edge(struct graphml *g, const char **list)
 		return;
 	}
 	if (strcmp(source, target) == 0)
-		return; /* some maps have one: it carries nothing */
+		return; /* some maps have such edges, which carry nothing */
 	g->item = json_pack("{ss ss}", "a", source, "b", target);
 	const char *directed = attribute(list, "directed");
 	if (directed ? strcmp(directed, "true") == 0 : g->directed)
@@ -149,7 +149,7 @@ static void XMLCALL end(void *user, const char *element)
 		g->item = NULL;
 }
 
-/* Ends of links are ids: names instead, where the id is known. */
+/* Replace ids of links' ends by names.  Unknown ids stay. */
 static void name_ends(const struct graphml *g)
 {
 	static const char *const ends[] = {"a", "b"};

@@ -12,11 +12,11 @@
 #define STEPS_MAX (FAN_ROUTE_HOPS_MAX + 1)
 #define WHOLE	  ((double)(UINT64_C(1) << FAN_CUT_BITS))
 
-/* Where a rank's part passes, worker left out: switches, and the server. */
+/* The path of a rank's part without the worker: switches, then the server. */
 struct walk {
 	uint32_t nodes;
 	uint32_t node[STEPS_MAX];
-	bool sums[STEPS_MAX]; /* which of them sum it, besides the server */
+	bool sums[STEPS_MAX]; /* which of the switches sum the part */
 };
 
 struct maker {
@@ -24,12 +24,12 @@ struct maker {
 	const struct fan_topo *t;
 	const struct fan_plan *p;
 	struct fan_why *why;
-	uint32_t *stop_of; /* by node: its stop in the part that is made; NONE */
-	uint32_t *last_of; /* by stop: its last entry; they are linked backwards */
-	uint32_t *before;  /* by entry */
-	uint32_t *routes;  /* by node: parts that stop there */
-	uint32_t *members; /* by node: ranks of parts that pass it, each as often as it does */
-	uint8_t *seen;	   /* by entry: looked at for circles, 1: now, 2: done */
+	uint32_t *stop_of; /* by node: its stop in the present part, or NONE */
+	uint32_t *last_of; /* by stop: its last entry, or NONE */
+	uint32_t *before;  /* by entry: the one before it at its stop, or NONE */
+	uint32_t *routes;  /* by node: how many parts have a stop there */
+	uint32_t *members; /* by node: ranks of all parts, counted each time that they pass it */
+	uint8_t *seen;	   /* by entry, in the search for circles: 1: being followed, 2: done */
 	uint32_t link_room, last_room;
 };
 
@@ -38,7 +38,8 @@ static const char *name(const struct maker *m, uint32_t node)
 	return m->t->node[node].name;
 }
 
-/* Room for one more in an array of `*room` of `bytes` each. */
+/* Make room for one more element, of `bytes` each, in an array with room for `*room`.  NULL: no
+ * memory, or `most` are in it. */
 static void *grow(void *array, uint32_t count, uint32_t *room, size_t bytes, uint32_t most)
 {
 	if (count < *room)
@@ -72,8 +73,8 @@ static int follow(const struct maker *m, uint32_t tree, const struct fan_flow *f
 	return FAN_OK;
 }
 
-/* A switch tells packets by where they come from and where they go, so no rank takes a link
- * twice in one direction. */
+/* Switches tell packets apart by previous and next hop, so no rank may pass a link twice in the
+ * same direction. */
 static int check_walk(const struct maker *m, uint32_t tree, uint32_t worker, const struct walk *w)
 {
 	for (uint32_t i = 1; i < w->nodes; i++)
@@ -98,7 +99,7 @@ static int find_walk(const struct maker *m, uint32_t number, uint32_t rank, stru
 
 	w->nodes = 0;
 	while (!(err = follow(m, number, f, w)) && f->to != tree->server) {
-		w->sums[w->nodes - 1] = true; /* fan_eval has seen that this ends */
+		w->sums[w->nodes - 1] = true; /* fan_eval has checked that this ends */
 		f = fan_tree_sum(tree, f->to);
 	}
 	return err ? err : check_walk(m, number, worker, w);
@@ -106,7 +107,7 @@ static int find_walk(const struct maker *m, uint32_t number, uint32_t rank, stru
 
 /* ---- entries ---- */
 
-/* The stop of the part at `node`, a new one if need be; NONE: no memory. */
+/* The stop of the part at `node`, added if there is none; NONE: no memory. */
 static uint32_t stop_at(struct maker *m, struct fan_install_part *part, uint32_t node)
 {
 	struct fan_install *in = m->in;
@@ -128,12 +129,12 @@ static uint32_t stop_at(struct maker *m, struct fan_install_part *part, uint32_t
 	return m->stop_of[node] = in->stops++;
 }
 
-/* The entry of the stop that is like `like` but for ranks; NONE: no memory. */
+/* The entry of the stop that equals `like` except for ranks, or a new one; NONE: no memory. */
 static uint32_t entry_like(struct maker *m, uint32_t stop, const struct fan_install_entry *like)
 {
 	struct fan_install *in = m->in;
 
-	assert(m->last_of); /* since there is a stop */
+	assert(m->last_of); /* there is a stop, so it has room */
 	for (uint32_t i = m->last_of[stop]; i != NONE; i = m->before[i]) {
 		const struct fan_install_entry *e = &in->entry[i];
 		if (e->from == like->from && e->next == like->next && e->depth == like->depth &&
@@ -181,8 +182,8 @@ static int add_walk(struct maker *m, struct fan_install_part *part, uint32_t ran
 	return FAN_OK;
 }
 
-/* Entries of a part may follow each other, whichever ranks they are for.  Can one follow
- * itself?  So many in a row that nobody would plan them count as a circle. */
+/* Do entries of a part that follow each other, whichever ranks they are for, lead back to this one?
+ * More than FAN_CIRCLE_MAX in a row count as a circle. */
 static bool leads_round(struct maker *m, uint32_t node, uint32_t entry, uint32_t deep)
 {
 	const struct fan_install_entry *e = &m->in->entry[entry];
@@ -228,13 +229,13 @@ static int make_entries(struct maker *m, struct fan_install_part *part)
 	struct walk w;
 	int err = FAN_OK;
 
-	assert(part->join); /* make_parts has seen to it */
+	assert(part->join); /* make_parts has allocated it */
 	part->stop = m->in->stops;
 	for (uint32_t rank = 0; rank < tree->workers && !err; rank++) {
 		err = find_walk(m, part->tree, rank, &w);
 		if (err)
 			break;
-		assert(w.nodes); /* fan_eval has followed it to the server */
+		assert(w.nodes); /* fan_eval has checked that it ends at the server */
 		part->join[rank] = w.node[0];
 		err = add_walk(m, part, rank, &w);
 	}
@@ -244,7 +245,7 @@ static int make_entries(struct maker *m, struct fan_install_part *part)
 	return err;
 }
 
-/* Entries in the order of their stops. */
+/* Sort the entries by stop. */
 static int sort_entries(struct maker *m)
 {
 	struct fan_install *in = m->in;
@@ -290,7 +291,7 @@ static int check_job(const struct maker *m, uint32_t j, uint32_t parts)
 	return FAN_OK;
 }
 
-/* A part for each tree that carries something, and which part of tensors is whose. */
+/* Make a part for each tree with a share, and its cut of tensors. */
 static int make_parts(struct maker *m, const struct fan_eval *e, uint32_t first)
 {
 	struct fan_install *in = m->in;
@@ -326,7 +327,7 @@ static int make_parts(struct maker *m, const struct fan_eval *e, uint32_t first)
 		if (err)
 			return err;
 		assert(last);
-		last->to = UINT64_C(1) << FAN_CUT_BITS; /* check_job says that there is one */
+		last->to = UINT64_C(1) << FAN_CUT_BITS; /* check_job found one */
 	}
 	return FAN_OK;
 }
@@ -339,7 +340,7 @@ static bool sums_here(const struct fan_install *in, const struct fan_install_sto
 	return false;
 }
 
-/* Share each switch's slots out to the parts that are summed there, by their shares. */
+/* Divide each switch's slots among the parts summed there, in proportion to their shares. */
 static int set_quotas(struct maker *m, uint32_t slots)
 {
 	struct fan_install *in = m->in;

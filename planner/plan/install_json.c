@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* install_json.c - an installation, as a controller sends it and as people may read it. */
+/* install_json.c - an installation as JSON. */
 #include <stdio.h>
 #include <string.h>
 
 #include "install.h"
 
-#define RANKS_BYTES 1024 /* every second of 256 ranks takes 512 or less */
+#define RANKS_BYTES 1024 /* the longest text, every third of 256 ranks missing, has 609 bytes */
 #define NAME_BYTES  (FAN_TOPO_NAME_MAX + 16)
 
 json_t *fan_ranks_json(const uint64_t *ranks)

@@ -15,8 +15,8 @@ static const struct fan_lp_solver *const solvers[] = {
 };
 static const struct fan_lp_solver *chosen = &fan_lp_clp;
 
-/* The solvers' linear algebra, where it is OpenBLAS.  Its threads wait by spinning: beside
- * others that compute all took twice as long, and what is factorised here is small. */
+/* OpenBLAS, if the solvers use it for linear algebra, gets one thread: its threads spin while they
+ * wait, which doubled the run time on a busy machine, and the matrices here are small. */
 extern void openblas_set_num_threads(int threads) __attribute__((weak));
 
 int fan_lp_use(const char *name)
@@ -55,7 +55,7 @@ void fan_lp_free(struct fan_lp *lp)
 	fan_lp_init(lp);
 }
 
-/* A table with more room; without memory it stays where it is. */
+/* The table with room for more; `at` if memory is exhausted. */
 static void *more(struct fan_lp *lp, void *at, int room, size_t bytes)
 {
 	void *moved = realloc(at, (size_t)room * bytes);

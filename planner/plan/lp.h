@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lp.h - a linear program, column by column, and the solvers that know what to do with it:
- * CLP, CBC where some columns are whole numbers, or HiGHS for both.  Always a maximum. */
+/* lp.h - a linear program, built column by column, and its solvers: CLP, with CBC if some columns
+ * are integers, or HiGHS for both.  The objective is always maximised. */
 #ifndef FAN_PLAN_LP_H
 #define FAN_PLAN_LP_H
 
@@ -13,51 +13,53 @@ struct fan_lp {
 	double *col_low, *col_high, *objective; /* by column */
 	bool *whole;				/* by column */
 	double *row_low, *row_high;		/* by row */
-	int *start, *row; /* entries of a column: start[c] .. start[c + 1] - 1 */
+	int *start, *row; /* entries of column c: start[c] .. start[c + 1] - 1 */
 	double *value;
-	int err; /* of any call since init; all do nothing after it */
+	int err; /* the first error since fan_lp_init; later calls do nothing */
 
 	const struct fan_lp_solver *solver;
-	void *warm; /* its model, kept by fan_lp_solve_warm */
+	void *warm; /* the solver's model, kept by fan_lp_solve_warm */
 	int warm_cols, warm_rows;
 
-	/* Filled by a solver */
+	/* Set by a solver. */
 	double best;   /* objective */
-	double bound;  /* no solution is better; equal to `best` for a linear program */
+	double bound;  /* no solution exceeds it; equal to `best` for a linear program */
 	double *x;     /* by column */
-	double *price; /* by row: what one more on the right side is worth; not of whole numbers */
+	double *price; /* by row: gain from one more on the right side; not with integers */
 };
 
-/* Solve all programs that are begun from now on by "clp", as without this, or by "highs".
- * FAN_E_INVALID: this planner was built without it. */
+/* Choose the solver of all programs that are initialised from now on: "clp", the default, or
+ * "highs".  FAN_E_INVALID: this planner was built without it. */
 int fan_lp_use(const char *name);
 
 void fan_lp_init(struct fan_lp *lp);
 void fan_lp_free(struct fan_lp *lp);
 
-/* Its number.  INFINITY: no limit.  Rows first or columns first, as it suits. */
+/* Add a row, a column, or a column that is an integer; return its number.  INFINITY means no limit.
+ * Rows and columns may be added in any order. */
 int fan_lp_row(struct fan_lp *lp, double low, double high);
 int fan_lp_col(struct fan_lp *lp, double low, double high, double objective);
 int fan_lp_whole(struct fan_lp *lp, double low, double high, double objective);
 
-/* An entry of the newest column; each row once. */
+/* Set an entry of the newest column; at most once for each row. */
 void fan_lp_put(struct fan_lp *lp, int row, double value);
 
-/* FAN_E_INVALID   it has no solution, or no finite one
- * FAN_E_STALLED   not solved in as many steps as sizes.h allows
+/* FAN_E_INVALID   the program is infeasible or unbounded
+ * FAN_E_STALLED   not solved within the number of steps in sizes.h
  * FAN_E_NOMEM
- * The whole-number solver looks at so many nodes of its tree and may end with a solution
- * that is not proven best: then `bound` is above `best`.  No clock is asked. */
+ * fan_lp_solve_whole visits at most `nodes` nodes of its search tree, so its solution need not be
+ * proven best: then `bound` exceeds `best`.  No limit depends on time. */
 int fan_lp_solve(struct fan_lp *lp);
 int fan_lp_solve_whole(struct fan_lp *lp, uint32_t nodes);
 
-/* As fan_lp_solve; a further call starts from the last solution.  Between two calls columns were
- * added, or rows by fan_lp_rows_warm, or objective, lower bounds of columns and bounds of rows were
- * changed, which the last solution should still fulfil.  `*steps` is raised by the simplex's. */
+/* As fan_lp_solve, but a further call starts from the last solution.  Between two calls the caller
+ * may add columns, add rows with fan_lp_rows_warm, and change the objective, lower bounds of
+ * columns and bounds of rows; the last solution should stay feasible.  Adds the steps of the
+ * simplex to `*steps`. */
 int fan_lp_solve_warm(struct fan_lp *lp, uint64_t *steps);
 
-/* The newest rows, which fan_lp_row made after the last fan_lp_solve_warm, have these entries in
- * columns that there were then.  FAN_E_NOMEM, or of a call before. */
+/* Entries of the newest rows, which fan_lp_row made after the last fan_lp_solve_warm, in the
+ * columns of that call.  FAN_E_NOMEM, or the error of an earlier call. */
 struct fan_lp_rows {
 	int count, entries;
 	int *start, *col; /* entries of row r: start[r] .. start[r + 1] - 1 */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lp_clp.c - linear programs by CLP, and by CBC where some columns are whole numbers. */
+/* lp_clp.c - linear programs by CLP, and by CBC if some columns are integers. */
 #include <Cbc_C_Interface.h>
 #include <Clp_C_Interface.h>
 #include <inttypes.h>
@@ -52,7 +52,7 @@ static int solve(struct fan_lp *lp)
 	return err;
 }
 
-/* The columns that the kept model does not have yet. */
+/* Add the columns that the kept model does not have yet. */
 static int add_columns(struct fan_lp *lp)
 {
 	int first = lp->warm_cols, count = lp->cols - first, base = lp->start[first];
@@ -69,7 +69,7 @@ static int add_columns(struct fan_lp *lp)
 	return FAN_OK;
 }
 
-/* What was changed since the model was kept. */
+/* Apply changes since the last solution to the kept model. */
 static int update(struct fan_lp *lp)
 {
 	if (lp->warm_cols < lp->cols)
@@ -100,7 +100,7 @@ static int solve_warm(struct fan_lp *lp, uint64_t *steps)
 		if (err)
 			return err;
 		if (lp->warm_rows < lp->rows)
-			Clp_dual(lp->warm, 0); /* prices are still good, volumes are not */
+			Clp_dual(lp->warm, 0); /* still dual feasible, not primal */
 		else
 			Clp_primal(lp->warm, 0);
 	}

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lp_highs.c - linear programs by HiGHS, whole numbers or not; nothing where it is not installed.
- */
+/* lp_highs.c - linear programs by HiGHS, with or without integers, if it is built in. */
 #ifdef FAN_HAS_HIGHS
 #include <interfaces/highs_c_api.h>
 #include <math.h>
@@ -13,7 +12,7 @@
 
 _Static_assert(sizeof(HighsInt) == sizeof(int), "numbers of columns and rows go as they are");
 
-/* One thread, as CLP has: others compute beside it. */
+/* Use one thread, as CLP does, since other processes compute beside it. */
 static void *load(const struct fan_lp *lp, bool whole)
 {
 	void *h = Highs_create();
@@ -82,7 +81,7 @@ static int solve(struct fan_lp *lp)
 	return err;
 }
 
-/* The columns that the kept model does not have yet. */
+/* Add the columns that the kept model does not have yet. */
 static int add_columns(struct fan_lp *lp)
 {
 	const int first = lp->warm_cols, count = lp->cols - first, base = lp->start[first];
@@ -100,8 +99,8 @@ static int add_columns(struct fan_lp *lp)
 	return status == kHighsStatusError ? FAN_E_NOMEM : FAN_OK;
 }
 
-/* What was changed since the model was kept.  Rows' bounds one by one: by a range only from 1.11
- * on. */
+/* Apply changes since the last solution to the kept model.  Bounds of rows go one by one: HiGHS
+ * takes ranges only from 1.11 on. */
 static int update(struct fan_lp *lp)
 {
 	if (lp->warm_cols < lp->cols)

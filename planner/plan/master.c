@@ -9,8 +9,8 @@
 #include "eval.h"
 #include "plan.h"
 
-#define ROWS 50	  /* added at once */
-#define OVER 1e-8 /* relative: what a row may be overloaded by rounding of numbers */
+#define ROWS 50	  /* rows added at once */
+#define OVER 1e-8 /* relative: overload that counts as rounding error */
 
 int fan_master_open(struct fan_master *m, const struct fan_topo *t, double most_gbps)
 {
@@ -61,7 +61,7 @@ static void count_flow(struct fan_master *m, const struct fan_flow *f, bool work
 	m->of_tree[fan_node_resource(m->t, f->to)] += 1;
 }
 
-/* Keep what is limited of m->of_tree, and clear that. */
+/* Keep the needs in m->of_tree of limited resources, and clear m->of_tree. */
 static int keep_needs(struct fan_master *m)
 {
 	uint32_t resources = fan_topo_resources(m->t);
@@ -115,7 +115,7 @@ int fan_master_add(struct fan_master *m, const struct fan_tree *tree)
 	return FAN_OK;
 }
 
-/* The row of what each tree fills first. */
+/* Begin with the row of the resource that each tree fills first. */
 static void begin(struct fan_master *m)
 {
 	for (uint32_t i = 0; i < m->trees; i++) {
@@ -133,7 +133,7 @@ static void begin(struct fan_master *m)
 	}
 }
 
-/* Columns of the trees that have none yet, with entries in the rows that there are. */
+/* Add columns for the trees that have none yet, with entries in the present rows. */
 static void add_columns(struct fan_master *m)
 {
 	for (uint32_t i = (uint32_t)m->lp.cols - 1; i < m->trees; i++) {
@@ -147,7 +147,7 @@ static void add_columns(struct fan_master *m)
 
 /* ---- rows ---- */
 
-/* A resource, and how much it is overloaded. */
+/* An overloaded resource. */
 struct over {
 	double by; /* load / capacity */
 	uint32_t resource;
@@ -162,7 +162,7 @@ static int compare(const void *a, const void *b)
 	return x->resource < y->resource ? -1 : x->resource > y->resource;
 }
 
-/* A row for a resource, with all trees of the program in it. */
+/* Add a row for a resource, with entries for all trees. */
 static void put_row(struct fan_master *m, uint32_t resource, struct fan_lp_rows *rows)
 {
 	for (uint32_t i = 0; i < m->trees; i++) {
@@ -202,7 +202,8 @@ static int add_rows(struct fan_master *m, const struct over *over, uint32_t coun
 	return err;
 }
 
-/* Rows for what the solution overloads most; 0: nothing is overloaded; or an error. */
+/* Add rows for resources that the solution overloads most.  Returns their number, 0 if none is
+ * overloaded, or an error. */
 static int mend(struct fan_master *m)
 {
 	uint32_t resources = fan_topo_resources(m->t), count = 0;

@@ -1,47 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master.h - the program that says how much each of many trees carries.
+/* master.h - the linear program that decides how much each of many trees carries.
  *
- * A column a tree, and a row a link, switch or host that trees load.  Of thousands of rows a
- * few dozen matter.  So the program begins with few of them, and gets those that its
- * solution overloads, until there are none. */
+ * It has a column for each tree, and a row for each link, switch or host that trees load.  Of
+ * thousands of rows a few dozen matter, so the program begins with few, and is solved again with
+ * rows for the resources that its solution overloads, until there are none. */
 #ifndef FAN_PLAN_MASTER_H
 #define FAN_PLAN_MASTER_H
 
 #include "lp.h"
 #include "plan.h"
 
-/* What one tree needs, of each Gb/s that it carries. */
+/* The load that a tree puts on a resource for each Gb/s that it carries. */
 struct fan_master_need {
 	uint32_t resource;
-	float gbps; /* a whole number */
+	float gbps; /* an integer */
 };
 
 struct fan_master {
 	const struct fan_topo *t;
-	struct fan_lp lp; /* column 0: the rate; tree i: i + 1; row j: job j */
-	int *row;	  /* by resource; -1: none so far */
+	struct fan_lp lp; /* column 0: the rate; column i + 1: tree i; row j: job j */
+	int *row;	  /* by resource: its row; -1: none yet */
 	uint32_t trees, tree_room;
 	uint32_t *job;	 /* by tree */
-	uint32_t *first; /* by tree, and one more: where its needs begin, by resource */
+	uint32_t *first; /* by tree, and one more: index of its first in `need` */
 	struct fan_master_need *need;
 	uint32_t needs, need_room;
-	double *of_tree, *load; /* by resource; of_tree is zero but while a tree is added */
-	bool *seen;		/* by arc: results pass it */
+	double *of_tree, *load; /* by resource; of_tree is zero except while a tree is added */
+	bool *seen;		/* by arc: the tree's results pass it */
 	uint64_t steps;		/* of the simplex */
 };
 
-/* No rate is above `most_gbps`.  FAN_E_NOMEM: `*m` is empty. */
+/* Begin a program whose rate is at most `most_gbps`.  On FAN_E_NOMEM `*m` is empty. */
 int fan_master_open(struct fan_master *m, const struct fan_topo *t, double most_gbps);
 void fan_master_close(struct fan_master *m);
 
-/* The plan may change afterwards.  FAN_E_NOMEM */
+/* Add a tree, of which nothing is kept but its loads.  FAN_E_NOMEM */
 int fan_master_add(struct fan_master *m, const struct fan_tree *tree);
 
-/* The best rate, m->lp.best, with all trees so far.  As fan_lp_solve. */
+/* Find the best rate, m->lp.best, with all trees so far.  Errors are those of fan_lp_solve. */
 int fan_master_solve(struct fan_master *m);
 
-/* Of the last solution: what tree `i` carries in Gb/s (0 if it was added since); what one more Gb/s
- * of a resource is worth; what one Gb/s of a tree of the job costs at most. */
+/* From the last solution: what tree `i` carries in Gb/s (0 if it was added since); the price of one
+ * more Gb/s of a resource; the most that one Gb/s of a tree of the job may cost. */
 double fan_master_gbps(const struct fan_master *m, uint32_t i);
 double fan_master_price(const struct fan_master *m, uint32_t resource);
 double fan_master_job_price(const struct fan_master *m, uint32_t job);

@@ -8,7 +8,7 @@
 #include "master.h"
 #include "steps.h"
 
-#define KEEP_OF_TEN 8	 /* trees, in one step towards few */
+#define KEEP_OF_TEN 8	 /* tenths of the trees that one step towards few keeps */
 #define SHARE_MIN   1e-7 /* a tree that carries less is removed */
 
 static void take_shares(const struct fan_master *m, struct fan_plan *p)
@@ -19,7 +19,7 @@ static void take_shares(const struct fan_master *m, struct fan_plan *p)
 			if (p->tree[i].job == j)
 				sum += fan_master_gbps(m, i);
 		if (!(sum > 0))
-			continue; /* nothing can flow: shares stay */
+			continue; /* no tree can carry anything: keep the shares */
 		for (uint32_t i = 0; i < p->trees; i++) {
 			if (p->tree[i].job != j)
 				continue;
@@ -70,7 +70,7 @@ int fan_pack_shares(const struct fan_topo *t, struct fan_plan *p, double *price,
 	return err;
 }
 
-/* How many trees on this one's server carry more, or as much and come earlier. */
+/* How many trees of its job and server carry more than tree `i`, or as much and come earlier. */
 static uint32_t rank_of(const struct fan_plan *p, uint32_t i)
 {
 	const struct fan_tree *a = &p->tree[i];
@@ -85,15 +85,15 @@ static uint32_t rank_of(const struct fan_plan *p, uint32_t i)
 	return rank;
 }
 
-/* How many may stay on this one's server. */
+/* How many trees may stay on the server of tree `i`. */
 static uint32_t limit_of(const struct fan_topo *t, const struct fan_plan *p, uint32_t i,
 			 const struct fan_few *few)
 {
 	return fan_fit_trees(t, p->tree[i].job, p->tree[i].server, few->most) * few->tenths / 10;
 }
 
-/* Take away what carries least until so many parts in ten, or the limit, are left on each server.
- * False: no memory. */
+/* Remove the trees that carry least, so that KEEP_OF_TEN in ten, or the limit if that is more, are
+ * left on each server.  False: no memory. */
 static bool cut(const struct fan_topo *t, struct fan_plan *p, const struct fan_few *few)
 {
 	bool *drop = calloc(p->trees + 1, sizeof *drop);

@@ -6,8 +6,8 @@
 
 #include "core/base/err.h"
 
-#define FOUND_MAX (2 * FAN_PATHS_MAX) /* of one length, to choose from */
-#define CHOICE	  8		      /* of so many times as are wanted, but for one */
+#define FOUND_MAX (2 * FAN_PATHS_MAX) /* routes of one length to choose from */
+#define CHOICE	  8		      /* routes to choose from for each wanted, unless one is */
 #define FAR	  UINT32_MAX
 
 int fan_paths_open(struct fan_paths *p, const struct fan_topo *t)
@@ -36,7 +36,7 @@ void fan_paths_close(struct fan_paths *p)
 	memset(p, 0, sizeof *p);
 }
 
-/* Links to `to` from everywhere. */
+/* Measure the distance from each node to `to`, in links. */
 static void measure(struct fan_paths *p, uint32_t to)
 {
 	const struct fan_topo *t = p->t;
@@ -64,8 +64,8 @@ static void measure(struct fan_paths *p, uint32_t to)
 	}
 }
 
-/* All simple routes of exactly `hops` links, depth first, each node's arcs in an order
- * that depends on where it is going. */
+/* Find all simple routes of exactly `hops` links, depth first.  The order of a node's arcs depends
+ * on both ends and the depth, to spread routes. */
 static uint32_t routes_of(struct fan_paths *p, uint32_t from, uint32_t to, uint32_t hops)
 {
 	const struct fan_topo *t = p->t;
@@ -110,8 +110,7 @@ static uint32_t overlap(const struct fan_paths *p, const struct fan_route *r)
 	return sum;
 }
 
-/* Move up to `max` of the found ones to `route`, each time the one that shares least with
- * those chosen before. */
+/* Move up to `max` of the routes found to `route`, each time the one that shares fewest links. */
 static uint32_t choose(struct fan_paths *p, uint32_t found, uint32_t max, struct fan_route *route)
 {
 	uint32_t count = 0;

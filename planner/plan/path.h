@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* path.h - candidate routes between two nodes: the shortest first, as different as can be. */
+/* path.h - candidate routes between two nodes: the shortest first, with few links in common. */
 #ifndef FAN_PLAN_PATH_H
 #define FAN_PLAN_PATH_H
 
 #include "topo.h"
 
-/* Arcs from one node to another; none if they are the same. */
+/* A route: the arcs from one node to another; none if both are the same. */
 struct fan_route {
 	uint32_t hops;
 	uint32_t arc[FAN_HOPS_MAX];
@@ -14,22 +14,21 @@ struct fan_route {
 /* Memory for a search in one topology. */
 struct fan_paths {
 	const struct fan_topo *t;
-	uint32_t *distance; /* to the target, by node */
+	uint32_t *distance; /* by node: links to the target */
 	uint32_t *queue;
-	uint8_t *on; /* is on the path that is tried */
+	uint8_t *on; /* by node: it is on the path being tried */
 	struct fan_route *found;
-	uint32_t *used; /* by arc: chosen routes over it */
+	uint32_t *used; /* by arc: how many chosen routes use it */
 	uint32_t steps, found_max;
-	uint32_t step;	 /* by which lengths of routes to it differ: 2 where no circle is odd */
-	uint32_t target; /* that `distance` is to */
+	uint32_t step;	 /* step between lengths of routes: 2 if no cycle is odd, else 1 */
+	uint32_t target; /* the node whose distances are in `distance` */
 };
 
 int fan_paths_open(struct fan_paths *p, const struct fan_topo *t);
 void fan_paths_close(struct fan_paths *p);
 
-/* Up to `max` <= FAN_PATHS_MAX simple routes over switches and links with free capacity,
- * shortest first; among many of one length those that share the fewest links.  How
- * many there are. */
+/* Find up to `max` <= FAN_PATHS_MAX simple routes over switches and links with free capacity, the
+ * shortest first; of one length, those that share the fewest links.  Returns their number. */
 uint32_t fan_paths_find(struct fan_paths *p, uint32_t from, uint32_t to, uint32_t max,
 			struct fan_route *route);
 

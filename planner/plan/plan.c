@@ -140,7 +140,8 @@ bool fan_tree_has_levels(const struct fan_tree *tree)
 	return false;
 }
 
-/* Sums that go to another switch first: when they go, it may be unused, too. */
+/* Remove unused sums of one level: those that go to another switch (not `upper`), or to the server
+ * (`upper`), which may be unused once the former are removed. */
 static void prune_level(struct fan_tree *tree, bool upper)
 {
 	struct fan_flow *sum = tree->flow + tree->workers;

@@ -7,15 +7,15 @@
 #include "report.h"
 
 #define PLACE_BYTES 96
-#define GONE	    1 /* it is not there, and that is no error */
+#define GONE	    1 /* not in the topology any more, which is no error if lenient */
 
 struct reader {
 	struct fan_plan *p;
 	const struct fan_topo *t;
 	struct fan_why *why;
-	json_t *nodes; /* numbers by name */
+	json_t *nodes; /* numbers of nodes by name */
 	bool lenient;
-	uint32_t *tree_of; /* by "tree" of the JSON: number in the plan; FAN_NODE_NONE */
+	uint32_t *tree_of; /* by "tree" of the JSON: number in the plan, or FAN_NODE_NONE */
 	size_t trees;
 	char place[PLACE_BYTES];
 };
@@ -26,7 +26,7 @@ static int bad(const struct reader *r, const char *key, const char *cause, const
 			   key, cause, name ? " \"" : "", name ? name : "", name ? "\"" : "");
 }
 
-/* 0, GONE (if lenient), or an error. */
+/* The node that a string names.  Returns 0, GONE (if lenient), or an error. */
 static int node_named(const struct reader *r, const char *key, const json_t *value, uint32_t *node)
 {
 	const char *name = json_string_value(value);
@@ -53,7 +53,7 @@ static int job_named(const struct reader *r, const json_t *value, uint32_t *job)
 	return bad(r, "job", name ? "no job" : "expected the name of a job", name);
 }
 
-/* The arc between two nodes, or UINT32_MAX. */
+/* The arc from one node to another, or UINT32_MAX. */
 static uint32_t arc_between(const struct fan_topo *t, uint32_t from, uint32_t to)
 {
 	const struct fan_node *n = &t->node[from];
@@ -144,7 +144,7 @@ static int read_tree(struct reader *r, const json_t *from, size_t number)
 	return err;
 }
 
-/* The flow of a worker, or NULL if it is not of the job. */
+/* The flow of a worker, or NULL if the job does not have it. */
 static struct fan_flow *flow_of(struct fan_tree *tree, uint32_t worker)
 {
 	for (uint32_t w = 0; w < tree->workers; w++)
@@ -178,7 +178,7 @@ static int read_assignment(struct reader *r, const json_t *from, size_t number)
 		return r->lenient ? FAN_OK
 				  : bad(r, "worker", "not of this job:", r->t->node[worker].name);
 	if (r->lenient && at != tree->server && !fan_tree_sum(tree, at))
-		return FAN_OK; /* its sum is gone */
+		return FAN_OK; /* the switch's sum is gone */
 	f->to = at;
 	f->route = route;
 	return FAN_OK;

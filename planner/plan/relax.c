@@ -7,9 +7,9 @@
 
 #include "core/base/err.h"
 
-#define TIDY_LOADS 0.1	/* what loads count at most, where switches are to be few */
-#define SAME	   1e-6 /* relative: rates that do not differ */
-#define TIDY_SLACK 1e-9 /* of the rate is given up for a plan without detours */
+#define TIDY_LOADS 0.1	/* highest cost of load, if switches are to be few */
+#define SAME	   1e-6 /* relative: a smaller difference of rates counts as none */
+#define TIDY_SLACK 1e-9 /* relative: rate given up for a plan without detours */
 
 uint32_t fan_relax_servers(const struct fan_topo *t)
 {
@@ -34,7 +34,7 @@ struct fan_span fan_relax_z_routes(const struct fan_relax *r, uint32_t j, uint32
 	return fan_cands_sum_to_server(r->c, v, r->c->t->job[j].server[s]);
 }
 
-/* The row of a resource, made when it is first needed. */
+/* The row of a resource, added when it is first needed. */
 static int row_for(struct fan_relax *r, uint32_t resource)
 {
 	if (r->row_of[resource] == FAN_COL_NONE && isfinite(r->c->t->cap[resource]))
@@ -58,8 +58,9 @@ static void put_route(struct fan_relax *r, uint32_t route, double load)
 		put_load(r, at->arc[i], load);
 }
 
-/* Columns of what one member of group `g` sends to candidate `v` for server number `s`.
- * `all`: the row in which they add up to g; `enter`: that bounds them by the sum. */
+/* Add columns, by route, of what one member of group `g` sends to candidate `v` for server number
+ * `s`.  `all`: the row in which they add up to g_js; `enter`: the row that bounds them by the
+ * sum. */
 static void add_q(struct fan_relax *r, uint32_t g, uint32_t s, uint32_t v, int all, int enter)
 {
 	const struct fan_cands *c = r->c;
@@ -79,7 +80,7 @@ static void add_q(struct fan_relax *r, uint32_t g, uint32_t s, uint32_t v, int a
 	}
 }
 
-/* Columns of sums, by route; `enter0`: by group of the job, the row that they raise. */
+/* Add columns of the sum of `v`, by route.  `enter`: by group, the row that bounds its parts. */
 static void add_z(struct fan_relax *r, uint32_t j, uint32_t s, uint32_t v, const int *enter)
 {
 	const struct fan_cands *c = r->c;
@@ -96,7 +97,7 @@ static void add_z(struct fan_relax *r, uint32_t j, uint32_t s, uint32_t v, const
 	}
 }
 
-/* What one server of a job has to do with.  `enter`: room for all groups. */
+/* Add the columns and rows of one server of a job.  `all`, `enter`: room for all groups. */
 static void add_server(struct fan_relax *r, uint32_t j, uint32_t s, int total, int fixed, int *all,
 		       int *enter)
 {
@@ -126,7 +127,7 @@ static void add_server(struct fan_relax *r, uint32_t j, uint32_t s, int total, i
 			add_q(r, g, s, c->sums, all[g], FAN_COL_NONE);
 }
 
-/* How many columns there will be. */
+/* How many columns of volumes there will be. */
 static double columns(const struct fan_relax *r)
 {
 	const struct fan_cands *c = r->c;
@@ -150,7 +151,7 @@ static int build(struct fan_relax *r, const double *split)
 		return FAN_E_NOMEM;
 	enter = all + c->groups;
 	total = enter + c->groups;
-	fan_lp_col(&r->lp, 0, c->access_gbps, 1); /* f, column 0 */
+	fan_lp_col(&r->lp, 0, c->access_gbps, 1); /* column 0: f */
 	for (uint32_t j = 0; j < t->jobs; j++) {
 		total[j] = fan_lp_row(&r->lp, 0, 0);
 		fan_lp_put(&r->lp, total[j], -t->job[j].weight);
@@ -204,7 +205,7 @@ void fan_relax_close(struct fan_relax *r)
 	memset(r, 0, sizeof *r);
 }
 
-/* Each volume costs what it loads; only the rate is worth nothing. */
+/* Set the cost of each volume to the load that it adds; the rate has no cost. */
 static void set_costs(struct fan_relax *r)
 {
 	struct fan_lp *lp = &r->lp;
@@ -221,7 +222,7 @@ static void set_costs(struct fan_relax *r)
 		lp->objective[r->g0[i]] = 0;
 }
 
-/* Candidates come the most able first.  Loads count where there is no other difference. */
+/* Make sums at candidates of lower capacity cost more.  Loads decide only between equals. */
 static void prefer_able(struct fan_relax *r)
 {
 	const struct fan_cands *c = r->c;
@@ -242,7 +243,7 @@ static void prefer_able(struct fan_relax *r)
 			}
 }
 
-/* The rate, from where the program was solved last. */
+/* Find the best rate, starting from the last solution. */
 static int solve_rate(struct fan_relax *r)
 {
 	uint64_t steps = 0;
@@ -260,7 +261,7 @@ static void want_rate(struct fan_relax *r)
 		r->lp.objective[c] = c == 0;
 }
 
-/* Of all solutions with that rate, the one that costs least. */
+/* Of all solutions with that rate, find the one of least cost. */
 static int tidy(struct fan_relax *r, bool few)
 {
 	r->lp.col_low[0] = r->gbps * (1 - TIDY_SLACK);
@@ -269,7 +270,7 @@ static int tidy(struct fan_relax *r, bool few)
 		prefer_able(r);
 	if (!fan_lp_solve(&r->lp))
 		return FAN_OK;
-	want_rate(r); /* then as it was */
+	want_rate(r); /* it failed: use the first solution */
 	return fan_lp_solve(&r->lp);
 }
 
@@ -298,7 +299,7 @@ int fan_relax_split(struct fan_relax *r, bool few, double *split, double *bound)
 
 	free_rows(r);
 	want_rate(r);
-	r->lp.x = NULL; /* the solver's, from here on */
+	r->lp.x = NULL; /* the solver allocates another; this one is kept */
 	int err = solve_rate(r);
 	*bound = r->bound;
 	if (!err && r->gbps > gbps * (1 + SAME)) {

@@ -8,18 +8,18 @@
 #include "relax.h"
 #include "steps.h"
 
-#define SAME 1e-9 /* of parts of the model that are equal */
+#define SAME 1e-9 /* relative: a smaller difference of shares counts as none */
 
 /* ---- what both do ---- */
 
-/* Ever smaller: routes at most, switches at most (0: all). */
+/* Limits of candidates, ever tighter: most routes, and most switches (0: all). */
 static const struct {
 	uint32_t paths, sums;
 } sizes[] = {{FAN_PATHS_MAX, 0}, {4, 0}, {4, 24}, {2, 24}, {2, 12}, {1, 12}, {1, 6}, {1, 3}};
 
 #define SIZES (sizeof sizes / sizeof sizes[0])
 
-/* Columns of the program with so many groups, targets and routes; from above. */
+/* An upper bound of the program's columns with these limits. */
 static double columns(const struct fan_cands *c, uint32_t paths, uint32_t sums)
 {
 	double n = 0;
@@ -30,8 +30,8 @@ static double columns(const struct fan_cands *c, uint32_t paths, uint32_t sums)
 	return n;
 }
 
-/* Candidates whose program has at most FAN_PHASE_COLUMNS columns: with all switches and
- * o->paths routes where that is so, else with fewer of both.  As fan_cands_open. */
+/* Open candidates whose program has at most FAN_PHASE_COLUMNS columns: all switches and o->paths
+ * routes if that is possible, else fewer.  Errors are those of fan_cands_open. */
 static int open_cands(struct fan_cands *c, const struct fan_topo *t,
 		      const struct fan_plan_options *o)
 {
@@ -41,7 +41,7 @@ static int open_cands(struct fan_cands *c, const struct fan_topo *t,
 
 	if (err)
 		return err;
-	c->sums = 0; /* count them all */
+	c->sums = 0; /* count all switches that can sum */
 	for (uint32_t v = 0; v < t->nodes; v++)
 		c->sums += fan_node_sums(t, v);
 	for (; i < SIZES - 1; i++) {
@@ -55,7 +55,7 @@ static int open_cands(struct fan_cands *c, const struct fan_topo *t,
 	return fan_cands_open(c, t, &few);
 }
 
-/* Open and solve.  `split` as fan_relax_open has it. */
+/* Open and solve the program; `split` as for fan_relax_open. */
 static int solve(struct fan_relax *r, const struct fan_cands *c, const struct fan_plan_options *o,
 		 const double *split)
 {
@@ -69,8 +69,8 @@ static int solve(struct fan_relax *r, const struct fan_cands *c, const struct fa
 	return err;
 }
 
-/* With the split given (by job and server): relax, solve, round; how->bound_gbps, if it is not set,
- * is the program's.  As fan_round_all; on error `*p` is empty. */
+/* Relax, solve and round with a given split (by job and server).  how->bound_gbps becomes that of
+ * the program unless it is set.  Errors are those of fan_round_all; on error `*p` is empty. */
 static int plan_split(struct fan_plan *p, const struct fan_topo *t,
 		      const struct fan_plan_options *o, const double *split,
 		      struct fan_planned *how)
@@ -101,8 +101,8 @@ static void split_equally(const struct fan_topo *t, double *split)
 
 /* ---- GRID: each worker picks one place at random ----
  *
- * The paper has one server; on several the model is split equally.  After a change the program is
- * solved and rounded again; nothing is known of the plan before. */
+ * The paper has one server; with several the model is split equally.  After a change the program is
+ * solved and rounded again, without regard to the earlier plan. */
 
 int fan_grid(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
 	     struct fan_planned *how)
@@ -128,8 +128,8 @@ int fan_grid_mend(const struct fan_topo *t, const struct fan_plan_options *o, st
 /* ---- InArt ----
  *
  * Phase 1 splits the model by the relaxed program; phase 2, with the split fixed, relaxes again,
- * rounds places and routes, and recomputes the rate.  After an event there is phase 2 alone: the
- * model stays split as it is, and all flows are placed anew. */
+ * rounds places and routes, and recomputes the rate.  After a change only phase 2 runs: the split
+ * stays, and all flows are placed again. */
 
 static bool is_equal(const struct fan_topo *t, const double *split)
 {
@@ -141,8 +141,8 @@ static bool is_equal(const struct fan_topo *t, const double *split)
 	return true;
 }
 
-/* Both phases.  A vertex of the program loads some servers alone where all would do: so the equal
- * split is left only if the program reaches more without; else it is solved already. */
+/* Run both phases.  A vertex of the program may leave servers idle without need, so the equal split
+ * is given up only if a free one has a higher rate; otherwise the program is solved already. */
 static int plan_both(const struct fan_topo *t, const struct fan_plan_options *o, double *split,
 		     struct fan_plan *p, struct fan_planned *how)
 {
@@ -166,8 +166,7 @@ static int plan_both(const struct fan_topo *t, const struct fan_plan_options *o,
 	return err || equal ? err : plan_split(p, t, o, split, how);
 }
 
-/* The split that a plan has, among the servers that are left of it.  Jobs that it does not have
- * are split equally. */
+/* Take a plan's split, among the servers that are left.  Jobs not in the plan are split equally. */
 static void take_split(const struct fan_topo *t, const struct fan_plan *p, double *split)
 {
 	uint32_t servers = fan_relax_servers(t);
@@ -187,7 +186,7 @@ static void take_split(const struct fan_topo *t, const struct fan_plan *p, doubl
 	}
 }
 
-/* `old`: the plan whose split is kept; NULL: phase 1 makes one. */
+/* Plan with the split of `old`, or, if that is NULL, with one from phase 1. */
 static int inart(const struct fan_topo *t, const struct fan_plan_options *o,
 		 const struct fan_plan *old, struct fan_plan *p, struct fan_planned *how)
 {

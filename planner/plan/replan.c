@@ -7,12 +7,12 @@
 #include "fit.h"
 #include "steps.h"
 
-#define ROUTES_MAX  60000 /* candidates of all pairs: less than for a new plan */
-#define GROW_ROUNDS 12	  /* of looking for further trees */
-#define SEARCH_WORK 3e6	  /* routes looked at by local search */
-#define SEARCHES    4	  /* in turn with the program of shares */
-#define MEND_PASSES 3	  /* over trees that lost flows */
-#define GAIN_MIN    1e-6  /* relative: less is no reason to move */
+#define ROUTES_MAX  60000 /* candidate routes of all pairs: fewer than for a new plan */
+#define GROW_ROUNDS 12	  /* rounds of column generation */
+#define SEARCH_WORK 3e6	  /* routes tried by local search */
+#define SEARCHES    4	  /* rounds of local search and new shares */
+#define MEND_PASSES 3	  /* passes over the trees that lost flows */
+#define GAIN_MIN    1e-6  /* relative: flows do not move for a smaller gain */
 
 static bool is_dead(const struct fan_topo *t, const struct fan_flow *f)
 {
@@ -24,7 +24,7 @@ static bool is_dead(const struct fan_topo *t, const struct fan_flow *f)
 	return false;
 }
 
-/* Take flows off what is dead; sums whose switch or route is gone take their workers along. */
+/* Remove flows over resources without capacity, and those to sums whose switch or route is gone. */
 static void cut_dead(const struct fan_topo *t, struct fan_tree *tree)
 {
 	struct fan_flow *sum = tree->flow + tree->workers;
@@ -36,7 +36,7 @@ static void cut_dead(const struct fan_topo *t, struct fan_tree *tree)
 			sum[kept++] = sum[i];
 	tree->sums = kept;
 	kept = 0;
-	for (uint32_t i = 0; i < tree->sums; i++) /* those that another would sum again */
+	for (uint32_t i = 0; i < tree->sums; i++) /* remove sums that go to a removed one */
 		if (sum[i].to == tree->server || fan_tree_sum(tree, sum[i].to))
 			sum[kept++] = sum[i];
 	tree->sums = kept;
@@ -50,7 +50,7 @@ static void cut_dead(const struct fan_topo *t, struct fan_tree *tree)
 	fan_tree_prune(tree);
 }
 
-/* Jobs without a tree get one on each server. */
+/* Add a tree on each server for jobs without a tree. */
 static int add_missing(const struct fan_topo *t, struct fan_plan *p)
 {
 	for (uint32_t j = 0; j < t->jobs; j++) {
@@ -64,7 +64,7 @@ static int add_missing(const struct fan_topo *t, struct fan_plan *p)
 	return FAN_OK;
 }
 
-/* With one tree on each server no other can take over its share: flows must move. */
+/* With one tree on each server no other tree can take over its share, so flows have to move. */
 static int search_again(const struct fan_topo *t, const struct fan_cands *c,
 			const struct fan_plan_options *o, struct fan_plan *p)
 {
@@ -113,7 +113,7 @@ int fan_replan(const struct fan_topo *t, const struct fan_plan_options *o, struc
 	return err;
 }
 
-/* Flows of trees that keep their shares, by local search. */
+/* Move flows by local search, with shares kept, if that gives more than `worth` times the rate. */
 static int search_paths(const struct fan_topo *t, const struct fan_cands *c, struct fan_plan *p,
 			double worth)
 {
@@ -130,7 +130,7 @@ static int search_paths(const struct fan_topo *t, const struct fan_cands *c, str
 	return err;
 }
 
-/* All flows of tree `i` anew: to the `count` switches of `open`. */
+/* Place all flows of tree `i` again, at the `count` switches of `open`. */
 static int fill_again(const struct fan_cands *c, struct fan_plan *p, uint32_t i,
 		      const uint32_t *open, uint32_t count)
 {
@@ -144,8 +144,8 @@ static int fill_again(const struct fan_cands *c, struct fan_plan *p, uint32_t i,
 	return fan_search_fill(c, p, i, open, count, false);
 }
 
-/* A tree that lost sums may be better off with others, to which no worker would move alone: one of
- * them, or any. */
+/* Try other switches for a tree that lost sums, first each alone, then all: local search would not
+ * find them, since no single worker gains by moving there. */
 static int consolidate(const struct fan_topo *t, const struct fan_cands *c, struct fan_plan *p,
 		       uint32_t i)
 {

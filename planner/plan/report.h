@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.h - a plan as JSON, and from JSON. */
+/* report.h - plans to and from JSON. */
 #ifndef FAN_PLAN_REPORT_H
 #define FAN_PLAN_REPORT_H
 
@@ -11,7 +11,7 @@
 
 /* ---- report.c ---- */
 
-/* A plan as JSON: what a controller installs, and what people ask about it.
+/* A plan as JSON: what a controller installs, and what people want to know of it.
  *
  *     {"algorithm", "seed", "feasible_gbps", "bound_gbps", "gap", "proven",
  *      "binding", "jobs": [{"name", "gbps", "servers": [{"name", "share"}]}],
@@ -21,35 +21,33 @@
  *      "loads": {"links": [{"from", "to", "gbps", "background_gbps", "capacity_gbps"}],
  *                "switches": [{"name", ...}], "servers": [{"name", ...}]}}
  *
- * "share" is the part of the job's model that a tree carries; "at" the switch that sums a
+ * "share" is the part of the job's model that a tree carries; "at" is the switch that sums a
  * worker's part of it, or the server.  "proven": `exact` made it, and no plan with as many trees on
- * each server gives more.  Loads leave out what is idle. */
+ * each server has a higher rate.  "loads" leaves out what is idle. */
 
 struct fan_plan_about {
 	const char *algorithm;
 	uint64_t seed;
-	double bound_gbps; /* no plan gives more; 0: not known */
-	bool proven;	   /* nothing with as many trees on each server gives more */
+	double bound_gbps; /* no plan has a higher rate; 0: unknown */
+	bool proven;	   /* no plan with as many trees on each server has a higher rate */
 };
 
-/* A new reference, or NULL without memory. */
+/* The plan as JSON: a new reference, or NULL if memory is exhausted. */
 json_t *fan_report_json(const struct fan_topo *t, const struct fan_plan *p,
 			const struct fan_eval *e, const struct fan_plan_about *r);
 
-/* The part of `bound` that is not reached; 0 if there is no bound. */
+/* The part of the bound that is not reached, 0 .. 1; 0 if there is no bound. */
 double fan_report_gap(double gbps, double bound_gbps);
 
 /* ---- plan_json.c ---- */
 
-/* A plan from the JSON that report.h describes. */
-
-/* Read "trees" and "assignments"; the rest follows from them.  Strict: all that is named is in
- * the topology, and every worker has a flow; what more must hold, fan_eval says.
- * `lenient`, for a plan that was made before something changed: trees of jobs and servers that
- * are gone are left out, and a flow whose worker's place, route or switch is gone has
- * `to` == FAN_NODE_NONE; see fan_replan.
+/* Read a plan from "trees" and "assignments" of that JSON; the rest follows from them.  All nodes
+ * and jobs must be in the topology, and every worker must have a flow; fan_eval checks the rest.
+ * `lenient`, for a plan from before a change: trees of jobs and servers that are gone are left out,
+ * and a flow whose worker's place, route or switch is gone has `to` == FAN_NODE_NONE; see
+ * fan_replan.
  *
- * FAN_E_CONFIG  with JSON path and cause
+ * FAN_E_CONFIG  `why` has JSON path and cause
  * FAN_E_NOMEM
  * On error `*p` is empty. */
 int fan_plan_from_json(struct fan_plan *p, const struct fan_topo *t, const json_t *root,

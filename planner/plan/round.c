@@ -8,7 +8,7 @@
 #include "fit.h"
 #include "steps.h"
 
-/* One of `count` columns from `first` on, by their volumes; the first if all are zero. */
+/* Pick one of `count` columns from `first` on, at random by volume; the first if all are zero. */
 static uint32_t pick(const struct fan_relax *r, int first, uint32_t count, struct fan_rng *rng)
 {
 	double at = fan_rng_unit(rng) * fan_relax_volume(r, first, count);
@@ -21,7 +21,7 @@ static uint32_t pick(const struct fan_relax *r, int first, uint32_t count, struc
 	return 0;
 }
 
-/* Candidate `v`, or c->sums for the server itself. */
+/* Pick a candidate sum, or c->sums for the server itself. */
 static uint32_t pick_place(const struct fan_relax *r, uint32_t g, uint32_t s, struct fan_rng *rng)
 {
 	uint32_t sums = r->c->sums;
@@ -86,7 +86,7 @@ int fan_round(struct fan_plan *p, const struct fan_relax *r, const double *split
 	return err;
 }
 
-/* ---- all of them ---- */
+/* ---- all drawings ---- */
 
 static void note_rate(struct fan_planned *how, double gbps)
 {
@@ -95,7 +95,7 @@ static void note_rate(struct fan_planned *how, double gbps)
 	how->mean_gbps += (gbps - how->mean_gbps) / ++how->drawings;
 }
 
-/* By local search, if that helps. */
+/* Take the plan after local search if its rate is higher. */
 static int improve(struct fan_plan *p, const struct fan_relax *r)
 {
 	const struct fan_topo *t = r->c->t;
@@ -114,7 +114,7 @@ static int improve(struct fan_plan *p, const struct fan_relax *r)
 	return err;
 }
 
-/* One drawing, improved if that is asked for. */
+/* Make one drawing, and improve it if `rounding` says so. */
 static int draw(struct fan_plan *p, const struct fan_relax *r, const double *split,
 		struct fan_rng *rng, enum fan_rounding rounding, struct fan_planned *how)
 {

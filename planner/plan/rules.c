@@ -15,7 +15,7 @@ static bool can_sum(const struct fan_topo *t, uint32_t node)
 	return fan_node_sums(t, node) && t->cap[fan_node_resource(t, node)] > 0;
 }
 
-/* The nearest switch that can sum, by links; of several the first in the topology. */
+/* The nearest switch that can sum, by links; of several, the first in the topology. */
 static uint32_t nearest(const struct fan_topo *t, uint32_t host, uint32_t *queue, bool *seen)
 {
 	uint32_t head = 0, tail = 0, last = 1, best = FAN_NODE_NONE;
@@ -36,7 +36,7 @@ static uint32_t nearest(const struct fan_topo *t, uint32_t host, uint32_t *queue
 		}
 		if (head == last && best != FAN_NODE_NONE)
 			break;
-		if (head == last) /* all that are so far */
+		if (head == last) /* end of the nodes at this distance */
 			last = tail;
 	}
 	return best;
@@ -137,7 +137,7 @@ void fan_rules_stack_all(const struct fan_rules *r, struct fan_tree *tree, uint3
 		fan_rules_stack(r, tree, tree->flow[tree->workers + i].from, to);
 }
 
-/* Routes on which flows that nobody sums share the fewest links. */
+/* Choose routes so that flows without sums share few links. */
 static int spread(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p)
 {
 	struct fan_cands c;
@@ -151,7 +151,8 @@ static int spread(const struct fan_topo *t, const struct fan_plan_options *o, st
 	return err;
 }
 
-/* One tree on each server, each worker to the switch that sums for it or straight. */
+/* Make one tree on each server, in which each worker sends to the switch that sums for it (`racks`)
+ * or straight to the server.  `by_intake`: shares in proportion to what servers take in. */
 static int plan_by_rule(const struct fan_topo *t, const struct fan_plan_options *o,
 			struct fan_plan *p, bool racks, bool by_intake)
 {

@@ -6,9 +6,9 @@
 #include "core/base/err.h"
 #include "steps.h"
 
-#define DOUBLINGS 5    /* of the exponent: load / capacity to the power of 32 */
-#define GAIN_MIN  1e-9 /* relative: less is no reason to move */
-#define NO_CAP	  1e15 /* Gb/s; where there is no limit */
+#define DOUBLINGS 5    /* of the exponent: load / capacity is raised to the power of 32 */
+#define GAIN_MIN  1e-9 /* relative: flows do not move for a smaller gain */
+#define NO_CAP	  1e15 /* Gb/s: capacity of what has no limit */
 #define CAP_MIN	  1e-12
 
 struct search {
@@ -17,12 +17,12 @@ struct search {
 	struct fan_plan *p;
 	double *load;	       /* by resource, per Gb/s of the common rate */
 	double *per;	       /* by resource: 1 / capacity */
-	double *scaled, *base; /* by resource: per / unit, and the power of load * that */
+	double *scaled, *base; /* by resource: per / unit, and (load * scaled) to the power */
 	double *more;	       /* by resource: what one more flow of the present tree costs */
 	double flow;	       /* load of a flow of the present tree */
-	double unit;	       /* fullest load / capacity; keeps powers small */
-	uint16_t *uses;	       /* by tree and arc: its flows, whose results come back; NULL */
-	uint16_t *now;	       /* as `uses`, of the tree that is looked at; NULL */
+	double unit;	       /* the highest load / capacity; keeps powers small */
+	uint16_t *uses;	       /* by tree and arc: its flows, for results; NULL: not counted */
+	uint16_t *now;	       /* `uses` of the present tree; NULL: not counted */
 };
 
 static double power(double x)
@@ -40,7 +40,7 @@ static void add(struct search *s, uint32_t resource, double load)
 		power((s->load[resource] + s->flow) * s->scaled[resource]) - s->base[resource];
 }
 
-/* A flow of the present tree comes, or goes with a negative load (-0 for one without a share). */
+/* Add a flow of the present tree; remove it if `load` is negative (-0 if the tree has no share). */
 static void add_route(struct search *s, const struct fan_route *r, uint32_t to, double load)
 {
 	bool goes = signbit(load);
@@ -70,7 +70,7 @@ static uint16_t *results_at(const struct search *s, uint32_t tree)
 	return s->uses ? s->uses + (size_t)tree * 2 * s->t->links : NULL;
 }
 
-/* From here on the flows that are looked at are this tree's. */
+/* Make `tree` the present one. */
 static void look_at(struct search *s, uint32_t tree)
 {
 	s->now = results_at(s, tree);
@@ -78,8 +78,8 @@ static void look_at(struct search *s, uint32_t tree)
 	price_all(s);
 }
 
-/* What a further flow over some arcs and into `to` would cost; any number from `limit` on, if that
- * much. */
+/* The cost of one more flow over some arcs and into `to`; a cost of `limit` or more is not
+ * exact. */
 static double cost_of(const struct search *s, const uint32_t *arc, const uint32_t *end, uint32_t to,
 		      double limit)
 {
@@ -93,7 +93,7 @@ static double cost_of(const struct search *s, const uint32_t *arc, const uint32_
 	return sum;
 }
 
-/* The cheapest of some routes into `to` that costs less than `limit`; UINT32_MAX if none does. */
+/* The cheapest route of `span` into `to`, if it costs less than `limit`; otherwise UINT32_MAX. */
 static uint32_t cheapest(const struct search *s, struct fan_span span, uint32_t to, double limit,
 			 double *cost)
 {
@@ -116,9 +116,9 @@ static uint32_t group_of(const struct search *s, const struct fan_tree *tree, ui
 	return fan_cands_group(s->c, tree->job, w);
 }
 
-/* Where a worker may go, and what it costs, its sum included. */
+/* A place where a worker may send, and its cost, a new sum included. */
 struct place {
-	uint32_t node, route, on; /* `on`: route of a new sum; UINT32_MAX: there is one */
+	uint32_t node, route, on; /* `on`: route of a new sum; UINT32_MAX: it has one */
 	double cost;
 };
 
@@ -170,7 +170,7 @@ static void consider_all(const struct search *s, const struct fan_tree *tree, ui
 		consider(s, tree, g, v, fan_tree_sum(tree, s->c->sum[v]), best);
 }
 
-/* Loads of a worker's whole flow, its own link included. */
+/* Add the load of a worker's whole flow, its own link included. */
 static void add_flow(struct search *s, const struct fan_flow *f, double load)
 {
 	add_route(s, &f->route, f->to, load);
@@ -190,7 +190,7 @@ static void place_worker(struct search *s, struct fan_tree *tree, uint32_t w,
 	}
 }
 
-/* Does no other worker send to where this one does? */
+/* Does no other worker send to the same node as worker `w`? */
 static bool is_alone(const struct fan_tree *tree, uint32_t w)
 {
 	for (uint32_t i = 0; i < tree->workers; i++)
@@ -199,7 +199,7 @@ static bool is_alone(const struct fan_tree *tree, uint32_t w)
 	return true;
 }
 
-/* What a worker's flow costs where it was, its own link left out, as candidates do. */
+/* The cost of a worker's flow at its old place, without its own link, as for candidates. */
 static double cost_now(const struct search *s, const struct fan_tree *tree, uint32_t w,
 		       const struct fan_flow *was)
 {
@@ -209,7 +209,7 @@ static double cost_now(const struct search *s, const struct fan_tree *tree, uint
 	return cost_of(s, arc, was->route.arc + was->route.hops, was->to, INFINITY);
 }
 
-/* True if the worker moved. */
+/* Move a worker to a cheaper place.  Returns true if it moved. */
 static bool move_worker(struct search *s, struct fan_tree *tree, uint32_t w, enum fan_moves moves)
 {
 	struct fan_flow was = tree->flow[w], sum = {0};
@@ -243,7 +243,7 @@ static bool move_worker(struct search *s, struct fan_tree *tree, uint32_t w, enu
 	return false;
 }
 
-/* Group by group: where one could do no better, its twins cannot either, until something moves. */
+/* Move workers by group: if one finds no better place, skip its twins until another moves. */
 static bool move_workers(struct search *s, struct fan_tree *tree, enum fan_moves moves)
 {
 	bool moved = false;
@@ -377,7 +377,7 @@ int fan_search_fill(const struct fan_cands *c, struct fan_plan *p, uint32_t i, c
 		if (direct || best.node == FAN_NODE_NONE)
 			consider_server(&s, tree, g, &best);
 		place_worker(&s, tree, w, &best);
-		if ((w & (w + 1)) == 0) /* loads have doubled */
+		if ((w & (w + 1)) == 0) /* loads have doubled: keep powers in range */
 			find_unit(&s);
 	}
 	close_search(&s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* steps.h - what algorithms are made of: rates that none can exceed, whole flows from volumes,
- * local search, trees, and their shares. */
+/* steps.h - the steps of algorithms: bounds on the rate, rounding of volumes to whole flows, local
+ * search, trees, and their shares. */
 #ifndef FAN_PLAN_STEPS_H
 #define FAN_PLAN_STEPS_H
 
@@ -14,117 +14,111 @@
 
 /* Rates that no plan can exceed. */
 
-/* Without regard to routes: what all servers of a job take in together, what all switches
- * can sum (or their links bring), and what a worker sends.  Closed form: with N workers,
- * Y = min(B, sum C / N), f = min(T, Y + (B - Y) / N).  Least over the jobs, each as if it
- * was alone; by weight. */
+/* The bound without regard to routes, in closed form.  With N workers, a worker sending T, the
+ * servers of a job taking in B together, and switches summing C each (or what their links bring): Y
+ * = min(B, sum C / N), f = min(T, Y + (B - Y) / N).  The least over the jobs, each taken alone,
+ * divided by its weight. */
 double fan_bound_closed(const struct fan_cands *c);
 
-/* The relaxed program over all routes that there are: flows by target, conserved at every
- * node.  No candidate routes enter; those of `c` are not looked at.  `levels`: sums may be
- * summed again.
+/* The bound from the relaxed program over all routes: flows by target, conserved at every node.
+ * The candidate routes of `c` are not used.  `levels`: sums may be summed again.
  *
- * FAN_E_BUSY  larger than FAN_BOUND_COLUMNS, or not solved in time
+ * FAN_E_BUSY  more than FAN_BOUND_COLUMNS columns, or too many steps
  * FAN_E_NOMEM */
 int fan_bound_flows(const struct fan_cands *c, bool levels, double *gbps);
 
-/* The better of the two; the second only where it is small enough. */
+/* The lower of the two; the closed form alone if the program is too large. */
 double fan_bound(const struct fan_cands *c, bool levels);
 
 /* ---- round.c ---- */
 
-/* From volumes to whole flows: each worker picks one place at random. */
+/* Rounding of volumes to whole flows: each worker picks one place at random. */
 
-/* One rounding: for every server each worker picks a switch, or the server, with the
- * probability that its volume has there, and a route of that place likewise; sums pick
- * their routes.  Shares are those of `split` (by job and server, r->servers apart); trees
- * are fitted.
- * FAN_E_NOMEM: `*p` is empty. */
+/* Round once.  For every server each worker picks a switch or the server with a probability
+ * proportional to its volume there, and a route to that place likewise; sums pick their routes.
+ * Shares are those of `split` (by job and server, r->servers for each job).  Trees are fitted.  On
+ * FAN_E_NOMEM `*p` is empty. */
 int fan_round(struct fan_plan *p, const struct fan_relax *r, const double *split,
 	      struct fan_rng *rng);
 
-/* By o->rounding: o->roundings drawings, of which the best is kept or all become columns, or the
- * one without chance.  Rates of the drawings, before anything improves them, go into `how`.
- * FAN_E_STALLED: none was feasible at all. */
+/* Round o->roundings times, and keep the best or combine all, as o->rounding says.  `how` gets the
+ * rates of the drawings before any improvement.  FAN_E_STALLED: no drawing was feasible. */
 int fan_round_all(struct fan_plan *p, const struct fan_relax *r, const double *split,
 		  struct fan_rng *rng, const struct fan_plan_options *o, struct fan_planned *how);
 
 /* ---- search.c ---- */
 
-/* Local search on whole flows: one worker or one sum at a time to where it
- * loads the fullest resources least.
+/* Local search on whole flows: it moves one worker or sum at a time to where it loads the fullest
+ * resources least.
  *
- * It minimises the sum over all resources of load / capacity to a high power: the fullest counts
- * most, and where it cannot be relieved others still give a slope.  Results
- * count where the topology's `results` says so. */
+ * It minimises the sum over all resources of load / capacity to a high power: the fullest resource
+ * counts most, and where it cannot be relieved, the others still give a slope.  Results count if
+ * the topology's `results` is set. */
 
 enum fan_moves {
 	FAN_MOVE_ROUTE, /* other routes to the same places */
-	FAN_MOVE_PLACE, /* and other switches that send a sum, or the server */
-	FAN_MOVE_OPEN,	/* and switches that send none so far */
+	FAN_MOVE_PLACE, /* also other switches that send a sum, or the server */
+	FAN_MOVE_OPEN,	/* also switches that send no sum yet */
 };
 
-/* At most `passes` over all flows; fewer when nothing moves any more.  Shares stay, and so do
- * flows of trees that sum on two levels.
- * FAN_E_NOMEM: `*p` may be changed, and is whole. */
+/* Search in up to `passes` passes over all flows, until none moves.  Shares stay, and so do flows
+ * of trees that sum on two levels.  On FAN_E_NOMEM `*p` is valid, but may have changed. */
 int fan_search(const struct fan_cands *c, struct fan_plan *p, enum fan_moves moves,
 	       uint32_t passes);
 
-/* Place the workers whose flow leads to FAN_NODE_NONE: where the tree has a sum, or the server.
- * FAN_E_INVALID: there is no path for one. */
+/* Place the workers whose flow leads to FAN_NODE_NONE: at a sum of the tree (at any switch that can
+ * sum if the tree has none), or at the server.  FAN_E_INVALID: a worker has no path. */
 int fan_search_mend(const struct fan_cands *c, struct fan_plan *p);
 
-/* Fill tree number `i` of the plan, which has no flows so far: its workers one by one to
- * the place that is best then, among the `count` switches of `open` (numbers of
- * candidates) and, if `direct`, the server. */
+/* Fill tree `i` of the plan, which has no flows yet: place its workers one by one where each costs
+ * least at that moment, among the `count` switches of `open` (numbers of candidates) and, if
+ * `direct`, the server. */
 int fan_search_fill(const struct fan_cands *c, struct fan_plan *p, uint32_t i, const uint32_t *open,
 		    uint32_t count, bool direct);
 
 /* ---- trees.c ---- */
 
-/* As many trees as it takes: the model is split not over servers alone, but over
- * trees on each of them, so that no fragment is summed by switches that are scarce while
- * others idle.
+/* Many trees: the model is split not only over servers but also over trees on each of them, so that
+ * no switch is overloaded while others idle.
  *
- * Column generation: a program chooses shares for the trees there are; its prices tell
- * which links, switches and servers are scarce; the cheapest tree at these prices
- * joins them, until none is cheaper than those in use.  The cheapest tree is a facility
- * location problem: which switches to open (each costs a flow to the server), and which
- * worker goes where; solved by adding and dropping. */
+ * Column generation: a linear program sets the shares of the present trees; its prices tell which
+ * links, switches and servers are scarce; the cheapest tree at these prices is added, until none is
+ * cheaper than those in use.  To find the cheapest tree is a facility location problem: which
+ * switches to open (each costs a flow to the server), and which worker sends where.  It is solved
+ * by adding and dropping switches. */
 
-/* Add trees to `*p`, which may have some, and set all shares; those that are added are fitted.
- * Stops at `enough_gbps`, when nothing gets better, after so many rounds, or at the bounds of
- * sizes.h.
+/* Add trees to `*p`, which may have some, fit them, and set all shares.  Stops at `enough_gbps`,
+ * when the rate stops growing, after `rounds` rounds, or at the bounds of sizes.h.
  *
- * FAN_E_NOMEM, or as fan_lp_solve; `*p` is whole then. */
+ * FAN_E_NOMEM, or the errors of fan_lp_solve; `*p` is valid then. */
 int fan_trees_grow(const struct fan_cands *c, struct fan_plan *p, double enough_gbps,
 		   uint32_t rounds);
 
-/* Grow trees from nothing and to the end, for `exact`: no plan of trees over these candidates,
- * however many, has a higher rate than `*bound`, as the papers count; 0: that is not known, since
- * there are too many sets of switches, or results count.  Then at most `trees` stay on each server.
- * FAN_E_NOMEM, or as fan_lp_solve; `*p` is whole then. */
+/* Grow trees from none until no cheaper one exists, for `exact`.  No plan over these candidates,
+ * with any number of trees, has a higher rate than `*bound`, results not counted; 0: unknown, since
+ * there are too many sets of switches, or results count.  At most `trees` are kept on each server.
+ * FAN_E_NOMEM, or the errors of fan_lp_solve; `*p` is valid then. */
 int fan_trees_exact(const struct fan_cands *c, struct fan_plan *p, uint32_t trees, double *bound);
 
 /* ---- pack.c ---- */
 
-/* Which share of the model each of given trees is to carry. */
+/* The share of the model that each tree carries. */
 
-/* Shares that make the rate as large as these trees allow, by linear program; trees that
- * carry nothing are removed.  Every job needs a tree.  `price` (may be NULL): by resource,
- * what one more Gb/s of it would add to the rate; `job_price`: by job, what one Gb/s of a
- * tree of it costs at most.
+/* Set the shares that give the highest rate with these trees, by linear program.  Every job needs a
+ * tree.  `price` (may be NULL): by resource, what one more Gb/s of it would add to the rate;
+ * without it, trees that carry nothing are removed.  `job_price` (may be NULL): by job, the most
+ * that one Gb/s of its trees may cost.
  *
- * As fan_lp_solve; on error the plan is as it was. */
+ * Errors are those of fan_lp_solve; on error the plan is unchanged. */
 int fan_pack_shares(const struct fan_topo *t, struct fan_plan *p, double *price, double *job_price);
 
-/* How many trees of a job may stay on each of its servers: `most`, or as many as can be installed
- * if these are fewer; and of that so many tenths. */
+/* How many trees of a job may stay on each of its servers: `tenths` tenths of `most`, or of the
+ * number that can be installed if that is lower. */
 struct fan_few {
 	uint32_t most, tenths;
 };
 
-/* As fan_pack_shares, but keeps only `few` trees: those that carry most. */
+/* As fan_pack_shares, but keep only `few` trees, those that carry most. */
 int fan_pack_few(const struct fan_topo *t, struct fan_plan *p, struct fan_few few);
 
 #endif

@@ -43,7 +43,7 @@ void fan_topo_free(struct fan_topo *t)
 	fan_topo_init(t);
 }
 
-/* Room for one more of `bytes` each; the table may move. */
+/* Make room for one more element of `bytes` each; the table may move. */
 static int grow(void **table, uint32_t count, uint32_t *room, uint32_t max, size_t bytes)
 {
 	if (count >= max)
@@ -137,7 +137,7 @@ uint32_t fan_job_name_bytes(const char *name, uint32_t groups)
 	return (uint32_t)(at ? (size_t)(at - name) : strlen(name));
 }
 
-/* Server `i` of those of the job that have this parent; FAN_NODE_NONE: there are fewer. */
+/* Server `i` among the job's servers with this parent; FAN_NODE_NONE: there are fewer. */
 static uint32_t below(const struct fan_topo *t, const struct fan_job *job, uint32_t parent,
 		      uint32_t i)
 {
@@ -147,7 +147,8 @@ static uint32_t below(const struct fan_topo *t, const struct fan_job *job, uint3
 	return FAN_NODE_NONE;
 }
 
-/* Has each parent of the job's servers `groups` of them, and no other? */
+/* Check that all servers of the job have a parent, and each parent has `groups` servers, all of
+ * this job. */
 static int check_parents(const struct fan_topo *t, uint32_t j, uint32_t groups, struct fan_why *why)
 {
 	const struct fan_job *job = &t->job[j];
@@ -178,7 +179,7 @@ static int check_parents(const struct fan_topo *t, uint32_t j, uint32_t groups, 
 	return FAN_OK;
 }
 
-/* Can the job be split into `groups`, those who sum below `parent`? */
+/* Check that the job can be split into as many groups as there are servers below `parent`. */
 static int check_groups(const struct fan_topo *t, uint32_t j, uint32_t parent, uint32_t groups,
 			struct fan_why *why)
 {
@@ -200,7 +201,7 @@ static int check_groups(const struct fan_topo *t, uint32_t j, uint32_t parent, u
 	return FAN_OK;
 }
 
-/* Group `g` of job `j`, which is still whole: a job of its own. */
+/* Add group `g` of job `j`, which is not split yet, as a job of its own. */
 static int add_group(struct fan_topo *t, uint32_t j, uint32_t g, uint32_t groups,
 		     struct fan_why *why)
 {
@@ -239,7 +240,7 @@ static int add_group(struct fan_topo *t, uint32_t j, uint32_t g, uint32_t groups
 	return FAN_OK;
 }
 
-/* The last group, which is complete, takes the place of the whole job. */
+/* Replace the whole job by the last job, which is one of its groups. */
 static void replace_job(struct fan_topo *t, uint32_t j)
 {
 	free(t->job[j].worker);
@@ -302,8 +303,8 @@ void fan_topo_refresh(struct fan_topo *t)
 			t->cap[i] = 0;
 }
 
-/* How many nodes there are on the shortest path from each node to `from` through switches, with
- * both; 0: there is none.  `queue`: room for all nodes. */
+/* Count the nodes on the shortest path through switches from `from` to each node, ends included; 0:
+ * there is no path.  `queue`: room for all nodes. */
 static void reach(const struct fan_topo *t, uint32_t from, uint32_t *hops, uint32_t *queue)
 {
 	uint32_t head = 0, tail = 0;
@@ -442,10 +443,10 @@ void fan_resource_text(const struct fan_topo *t, uint32_t resource, char *text, 
 
 /* ---- pieces ---- */
 
-/* The pieces of a network: each has nodes from which no link leads to those of another. */
+/* The connected pieces of a network. */
 struct pieces {
-	uint32_t *of;	       /* of a node: the first node of its piece */
-	uint32_t count, first; /* and the largest one */
+	uint32_t *of;	       /* by node: the first node of its piece */
+	uint32_t count, first; /* pieces; the first node of the largest */
 	uint32_t largest;
 };
 
@@ -456,7 +457,7 @@ static bool find_pieces(const struct fan_topo *t, struct pieces *p)
 	*p = (struct pieces){.of = calloc((size_t)t->nodes + 1, sizeof *p->of)};
 	for (uint32_t i = 0; p->of && i < t->nodes; i++)
 		p->of[i] = i;
-	for (bool more = p->of != NULL; more;) { /* ends: each turn lowers a number */
+	for (bool more = p->of != NULL; more;) { /* it ends, as each turn lowers a number */
 		more = false;
 		for (uint32_t i = 0; i < t->links; i++) {
 			uint32_t *a = &p->of[t->link[i].a], *b = &p->of[t->link[i].b];
@@ -475,10 +476,10 @@ static bool find_pieces(const struct fan_topo *t, struct pieces *p)
 	return p->count > 0;
 }
 
-/* Drop the nodes that are not of the largest piece, and their links. */
+/* Drop the nodes outside the largest piece, and their links. */
 static void keep_largest(struct fan_topo *t, const struct pieces *p)
 {
-	uint32_t nodes = 0, links = 0, *now = p->of; /* a node's number from here on */
+	uint32_t nodes = 0, links = 0, *now = p->of; /* new number by old number of a node */
 
 	for (uint32_t i = 0; i < t->links; i++)
 		if (p->of[t->link[i].a] == p->first)

@@ -12,19 +12,19 @@
 
 #define PLACE_BYTES 64
 
-/* What goes over a link from its `a` to its `b`, and back. */
+/* Rates of a link from its `a` to its `b`, and back. */
 struct directions {
 	double gbps[2], background_gbps[2];
 };
 
-/* What is being read, and where in it we are. */
+/* The state of the reader. */
 struct reader {
 	struct fan_topo *t;
 	struct fan_why *why;
-	json_t *names;		       /* of nodes: their number */
-	char place[PLACE_BYTES];       /* "links[3]" */
-	double link_gbps;	       /* of links that do not say; -1: all must */
-	struct directions *directions; /* of each link so far */
+	json_t *names;		       /* numbers of nodes by name, of links by both ends */
+	char place[PLACE_BYTES];       /* where it is, such as "links[3]" */
+	double link_gbps;	       /* of links without a rate; -1: all must have one */
+	struct directions *directions; /* by link so far */
 	uint32_t directions_room;
 	bool needs_hosts;
 };
@@ -44,7 +44,7 @@ static int bad(struct reader *r, const char *key, const char *format, ...)
 			   key[0] && r->place[0] ? "." : "", key, cause);
 }
 
-/* What was found instead of what was expected, short. */
+/* A short text for a value that is not what was expected. */
 static const char *found(const json_t *value, char *text, size_t bytes)
 {
 	switch (value ? (int)json_typeof(value) : -1) {
@@ -79,7 +79,7 @@ static int known_keys(struct reader *r, const json_t *object, const char *const 
 	return FAN_OK;
 }
 
-/* A rate, or `missing` if it is not there and may be left out (missing >= 0). */
+/* Read a rate of at least `least`, or, if absent, `missing`, whose negative value is an error. */
 static int rate(struct reader *r, const json_t *from, const char *key, double least, double missing,
 		double *gbps)
 {
@@ -142,7 +142,7 @@ static int read_background(struct reader *r, const json_t *from, double gbps, do
 	return err;
 }
 
-/* Plans do without it; a controller looks at what it says. */
+/* Read an address, which only a controller uses. */
 static int read_address(struct reader *r, const json_t *from, const char **address)
 {
 	const json_t *value = json_object_get(from, "address");
@@ -201,7 +201,7 @@ static int node_named(struct reader *r, const char *key, const json_t *value, ui
 	return FAN_OK;
 }
 
-/* Once all nodes are known: where a server's sums go up to. */
+/* Read servers' parents, once all nodes are known. */
 static int read_parents(struct reader *r, const json_t *root)
 {
 	const json_t *list = json_object_get(root, "nodes");
@@ -228,7 +228,7 @@ static int read_parents(struct reader *r, const json_t *root)
 	return err;
 }
 
-/* Room for what goes over the links that there are, and one more. */
+/* Make room for the rates of one more link. */
 static int grow_ways(struct reader *r)
 {
 	if (r->t->links < r->directions_room)
@@ -242,7 +242,7 @@ static int grow_ways(struct reader *r)
 	return FAN_OK;
 }
 
-/* The link of these two nodes, made when it is first needed: parallel cables are one link. */
+/* The link between two nodes, added when it is first needed: parallel cables are one link. */
 static int link_between(struct reader *r, uint32_t a, uint32_t b, uint32_t *at)
 {
 	char ends[2 * (FAN_TOPO_NAME_MAX + 2)];
@@ -263,8 +263,8 @@ static int link_between(struct reader *r, uint32_t a, uint32_t b, uint32_t *at)
 	return err;
 }
 
-/* Add a cable to its link.  A directed one counts in its direction only: two that are opposite make
- * a link with the lower of their rates, and a single one makes a link, too. */
+/* Add a cable to its link.  A directed cable counts only in its direction: two opposite ones make a
+ * link with the lower of their rates; a single one makes a link with its own. */
 static int add_cable(struct reader *r, uint32_t at, uint32_t from, bool directed,
 		     const struct fan_link *cable)
 {
@@ -315,7 +315,7 @@ static int read_link(struct reader *r, const json_t *from)
 	return err ? err : add_cable(r, at, a, json_is_true(directed), &cable);
 }
 
-/* Members of one kind: those that are named, or all if the key is not there. */
+/* Read the members of one kind: those named, or all if the key is absent. */
 static int read_members(struct reader *r, const json_t *from, const char *key,
 			enum fan_node_kind kind, uint32_t *at, uint32_t *count)
 {
@@ -346,7 +346,7 @@ static int read_members(struct reader *r, const json_t *from, const char *key,
 	return FAN_OK;
 }
 
-/* "group": [NUMBER, OF HOW MANY], and "spares", of jobs that were split before. */
+/* Read "group": [NUMBER, OF HOW MANY] and "spares" of jobs that are split already. */
 static int read_group(struct reader *r, const json_t *from, struct fan_job *j)
 {
 	const json_t *group = json_object_get(from, "group");
@@ -398,7 +398,7 @@ static int read_job(struct reader *r, const json_t *from)
 	return err ? err : read_group(r, from, j);
 }
 
-/* A list of objects. */
+/* Read a list of objects, each with `one`. */
 static int read_all(struct reader *r, const json_t *root, const char *section,
 		    int (*one)(struct reader *, const json_t *))
 {
@@ -451,7 +451,7 @@ static int read_jobs(struct reader *r, const json_t *root, const struct fan_atta
 	return err ? err : fan_topo_seal(r->t, r->why);
 }
 
-/* Nodes and links.  `t` is freed on error. */
+/* Read nodes and links.  `t` is freed on error. */
 static int read_network(struct reader *r, const json_t *root)
 {
 	static const char *const keys[] = {"nodes", "links", "jobs", "name", "comment", NULL};

@@ -109,7 +109,7 @@ static int take_number(struct fan_make *m, const char *name, size_t bytes, const
 		(int)(bytes < WORD_BYTES ? bytes : WORD_BYTES), name);
 }
 
-/* "NAME=NUMBER,NAME=NUMBER" */
+/* Parse numbers such as "k=8,workers=100". */
 static int take_numbers(struct fan_make *m, const char *text, struct fan_why *why)
 {
 	for (const char *p = text;; p++) {
@@ -147,7 +147,7 @@ struct maker {
 	struct fan_topo *t;
 	const struct fan_make *m;
 	struct fan_rng rng;
-	uint32_t *rack; /* a place for a host each: its switch, or the first of its rails */
+	uint32_t *rack; /* by place for a host: its switch, or the first of its rails */
 	uint32_t places, racks;
 	bool attaching;
 };
@@ -160,7 +160,7 @@ static int add_switch(struct maker *k, char letter, uint32_t number)
 	return fan_topo_add_node(k->t, name, FAN_NODE_SWITCH, 0);
 }
 
-/* Choose the switches that sum, and draw what they can.  The others do not. */
+/* Draw the switches that can sum, and their capacities.  The others cannot. */
 static int choose_capacities(struct maker *k)
 {
 	uint32_t n = 0, *order = calloc(k->t->nodes + 1, sizeof *order);
@@ -183,8 +183,8 @@ static int choose_capacities(struct maker *k)
 	return FAN_OK;
 }
 
-/* Places for hosts under switches first .. first + racks - 1, in turn, as many as
- * `each`, or as are needed. */
+/* Add places for hosts under switches first .. first + racks - 1, in turn: `each` under each, or as
+ * many as are needed. */
 static int add_places(struct maker *k, uint32_t first, uint32_t racks, uint32_t each)
 {
 	uint32_t hosts = k->m->workers + k->m->servers + k->m->root;
@@ -217,7 +217,7 @@ static int add_host(struct maker *k, const char *word, uint32_t number, enum fan
 	return err;
 }
 
-/* More hosts than places: which numbers would do. */
+/* Refuse more hosts than places, and say which numbers would fit. */
 static int too_many(const struct maker *k, struct fan_why *why)
 {
 	uint32_t hosts = k->m->workers + k->m->servers + k->m->root, even = 2;
@@ -238,7 +238,7 @@ static int by_number(const void *a, const void *b)
 	return (int)*(const uint32_t *)a - (int)*(const uint32_t *)b; /* numbers of switches */
 }
 
-/* The parent of the servers; runs of workers, which will be groups, are near each other. */
+/* Add the parent of the servers. */
 static int add_root(struct maker *k)
 {
 	const uint32_t root = k->t->nodes, hosts = k->m->workers + k->m->servers;
@@ -320,7 +320,7 @@ static int make_fat_tree(struct maker *k, struct fan_why *why)
 	return err ? err : add_places(k, 0, racks, k->m->hosts ? k->m->hosts : half);
 }
 
-/* The router of a group that has the link to its `other`th other group: as many a router each. */
+/* The router of a group with the link to its `other`th other group; links are spread evenly. */
 static uint32_t router_to(const struct maker *k, uint32_t group, uint32_t other, uint32_t groups)
 {
 	assert(groups > 1);
@@ -414,7 +414,7 @@ int fan_make(struct fan_topo *t, const struct fan_make *m, struct fan_why *why)
 	return err;
 }
 
-/* ---- hosts for a network without ---- */
+/* ---- hosts for a network that has none ---- */
 
 int fan_attach_parse(struct fan_attach *a, const char *text, struct fan_why *why)
 {
@@ -423,7 +423,7 @@ int fan_attach_parse(struct fan_attach *a, const char *text, struct fan_why *why
 					    "programmable", "seed",    "largest"};
 
 	*a = (struct fan_attach){.make = defaults};
-	a->make.server_gbps = 0; /* what its link brings */
+	a->make.server_gbps = 0; /* no limit but its link */
 	for (const char *p = text; *p; p += strcspn(p, ","), p += *p == ',') {
 		size_t bytes = strcspn(p, "=,");
 		bool fits = false;
@@ -463,7 +463,7 @@ static bool is_taken(const struct fan_topo *t, const char *word, uint32_t number
 	return false;
 }
 
-/* `count` hosts on the switches of k->rack in turn, numbered on from those there are. */
+/* Add `count` hosts to the switches of k->rack in turn, from place `at` on, with unused numbers. */
 static int attach_hosts(struct maker *k, const char *word, uint32_t count, enum fan_node_kind kind,
 			uint32_t at, bool link_given)
 {

@@ -8,17 +8,17 @@
 #include "master.h"
 #include "steps.h"
 
-#define SPREAD	    0.02       /* of the prices there are, on what has none, by 1 / capacity */
-#define SMOOTH	    0.5	       /* of the last prices, in those that are asked besides */
-#define IDLE_MAX    25	       /* rounds without gain */
-#define GAIN_MIN    1e-3       /* relative, in that many rounds */
-#define CHEAPER	    1e-6       /* relative: by so much, to be worth a column */
-#define OPEN_MAX    64	       /* switches in one tree */
-#define FULL	    0.75       /* of FAN_TREES_MAX: the rest is for trees of other jobs */
-#define SPREAD_SURE 1e-7       /* SPREAD for the cheapest tree: of equal ones the shorter */
-#define REACHED	    (1 - 1e-7) /* of the bound: nothing is to be had any more */
-#define DIVES	    2e5	       /* sets of switches looked at for one tree, to be sure */
-#define DIVE_MAX    64	       /* switches, for that */
+#define SPREAD	    0.02       /* of the total price, spread over all limited resources */
+#define SMOOTH	    0.5	       /* weight of earlier prices in the smoothed prices */
+#define IDLE_MAX    25	       /* most rounds without gain */
+#define GAIN_MIN    1e-3       /* relative: a smaller gain counts as none */
+#define CHEAPER	    1e-6       /* relative: how much cheaper a new tree must be */
+#define OPEN_MAX    64	       /* most switches opened for one tree */
+#define FULL	    0.75       /* of FAN_TREES_MAX: the rest is for other trees */
+#define SPREAD_SURE 1e-7       /* SPREAD for an exact search: prefers shorter trees of equal cost */
+#define REACHED	    (1 - 1e-7) /* of the bound: counts as reached */
+#define DIVES	    2e5	       /* most sets of switches in an exact search for one tree */
+#define DIVE_MAX    64	       /* an exact search needs fewer candidate switches */
 
 struct grow {
 	const struct fan_cands *c;
@@ -26,30 +26,30 @@ struct grow {
 	struct fan_plan *p;
 	struct fan_master m;
 	struct fan_fit fit;
-	bool *limited;	 /* by resource */
-	double *price;	 /* by resource, now; all > 0 where there is a limit */
-	double *smooth;	 /* `price`, averaged over rounds */
-	double *to;	 /* by group and candidate: of one worker's unit */
-	uint32_t *to_by; /* the route */
-	double *direct;	 /* by group, to the present server */
+	bool *limited;	 /* by resource: it has a limit */
+	double *price;	 /* by resource; above 0 if it has a limit */
+	double *smooth;	 /* by resource: `price`, averaged over rounds */
+	double *to;	 /* by group and candidate: cost of one worker's Gb/s there */
+	uint32_t *to_by; /* its route */
+	double *direct;	 /* by group: cost of one worker's Gb/s to the present server */
 	uint32_t *direct_by;
-	double *on; /* by candidate, to the present server */
+	double *on; /* by candidate: cost of its sum's Gb/s to the present server */
 	uint32_t *on_by;
-	uint32_t *choice, *trial; /* by group: candidate, c->sums for the server */
-	double spread;		  /* of SPREAD, now */
-	bool sure;		  /* the cheapest tree is wanted, and not one that is cheap */
-	double bound;		  /* no trees have a higher rate, if they all were cheapest */
-	/* by candidate, and one more, and group: the least cost with those before that are open;
-	 * with all others */
+	uint32_t *choice, *trial; /* by group: candidate, or c->sums for the server */
+	double spread;		  /* SPREAD or SPREAD_SURE */
+	bool sure;    /* search exactly for the cheapest tree; cleared if that takes too long */
+	double bound; /* no trees have a higher rate; from exact searches */
+	/* by candidate, and one more, and group: the least cost with the open candidates before it;
+	 * with all candidates from it on */
 	double *now, *later;
-	bool *open;   /* by candidate */
+	bool *open;   /* by candidate: it is in the set being tried */
 	double least; /* cost of the cheapest tree so far */
 	double dives;
 };
 
 /* ---- the program ---- */
 
-/* Workers' own links are in the bound on the rate already. */
+/* Is it a worker's own link or rate?  The bound on the rate has these already. */
 static bool is_own_link(const struct fan_topo *t, uint32_t resource)
 {
 	if (resource >= 2 * t->links)
@@ -60,8 +60,7 @@ static bool is_own_link(const struct fan_topo *t, uint32_t resource)
 
 static int start_program(struct grow *k)
 {
-	/* finite: rows come for what a solution overloads, and at first a new tree may be in none
-	 */
+	/* the bound is finite, since at first a new tree may be in no row */
 	int err = fan_master_open(&k->m, k->t, fmin(k->c->access_gbps, FAN_TOPO_GBPS_MAX));
 
 	for (uint32_t i = 0; i < k->p->trees && !err; i++)
@@ -71,7 +70,7 @@ static int start_program(struct grow *k)
 	return err;
 }
 
-/* Prices of the last solution, and a little for all that has none. */
+/* Take the prices of the last solution, and add a little for all limited resources. */
 static void take_prices(struct grow *k)
 {
 	uint32_t resources = fan_topo_resources(k->t), limited = 0;
@@ -112,7 +111,7 @@ static uint32_t cheapest(const struct grow *k, const double *price, struct fan_s
 	return best;
 }
 
-/* The price of reaching each switch, which does not depend on the server. */
+/* Compute the cost of sending to each switch, which does not depend on the server. */
 static void price_switches(struct grow *k, const double *price)
 {
 	const struct fan_cands *c = k->c;
@@ -125,8 +124,8 @@ static void price_switches(struct grow *k, const double *price)
 		}
 }
 
-/* What the results cost on the path of a sum; where workers' paths meet they go once, so those are
- * left out: trees look cheaper than they are, and the program decides. */
+/* The cost of results on the path of a sum.  Results to workers are left out, since they pass
+ * shared links once: so trees look cheaper than they are, and the program decides. */
 static double results_of(const struct grow *k, const double *price, uint32_t route)
 {
 	double sum = 0;
@@ -163,7 +162,7 @@ static double cost_of(const struct grow *k, uint32_t g, uint32_t v)
 	return unit * k->c->group[g].count;
 }
 
-/* What is saved if candidate `v` is opened, too. */
+/* What opening candidate `v` in addition saves. */
 static double saving(const struct grow *k, uint32_t job, const uint32_t *choice, uint32_t v)
 {
 	double sum = -k->on[v];
@@ -185,7 +184,7 @@ static void use(const struct grow *k, uint32_t job, uint32_t *choice, uint32_t v
 			choice[g] = v;
 }
 
-/* Open switches as long as that saves something. */
+/* Open switches as long as that lowers the cost. */
 static void open_more(const struct grow *k, uint32_t job, uint32_t *choice)
 {
 	for (uint32_t n = 0; n < OPEN_MAX; n++) {
@@ -220,7 +219,7 @@ static double total(const struct grow *k, uint32_t job, const uint32_t *choice)
 	return sum;
 }
 
-/* The one switch that is cheapest for all; c->sums if there is none. */
+/* The switch that is cheapest for all workers of the job; c->sums if there is none. */
 static uint32_t best_single(const struct grow *k, uint32_t job)
 {
 	uint32_t best = k->c->sums;
@@ -239,7 +238,7 @@ static uint32_t best_single(const struct grow *k, uint32_t job)
 	return best;
 }
 
-/* Into k->choice; its cost. */
+/* Find a cheap tree, in k->choice; returns its cost. */
 static double find_tree(struct grow *k, uint32_t job)
 {
 	uint32_t single = best_single(k, job);
@@ -260,8 +259,8 @@ static double find_tree(struct grow *k, uint32_t job)
 	return cost;
 }
 
-/* The sets of switches in which those before `v` are open or not as they are in k->open, whose sums
- * cost `opened`: is a tree of them cheaper than the cheapest? */
+/* Search the sets of switches that agree with k->open before `v`, whose sums cost `opened`, for a
+ * tree cheaper than k->least. */
 static void dive(struct grow *k, uint32_t job, uint32_t v, double opened)
 {
 	const struct fan_cands *c = k->c;
@@ -292,7 +291,7 @@ static void dive(struct grow *k, uint32_t job, uint32_t v, double opened)
 	dive(k, job, v + 1, opened);
 }
 
-/* As find_tree, and none is cheaper, if k->sure is still true. */
+/* As find_tree, but no tree is cheaper if k->sure is still true afterwards. */
 static double find_cheapest(struct grow *k, uint32_t job)
 {
 	const struct fan_cands *c = k->c;
@@ -337,7 +336,8 @@ static int add_tree(struct grow *k, uint32_t job, uint32_t server)
 	return err ? err : fan_master_add(&k->m, tree);
 }
 
-/* By these prices all that there is, is worth that; so there is no more of what costs `cost`. */
+/* Lower the bound: it is what all capacity is worth at these prices, divided by `cost`, the least
+ * cost of one Gb/s of rate. */
 static void note_bound(struct grow *k, const double *price, double cost)
 {
 	double worth = 0;
@@ -348,11 +348,11 @@ static void note_bound(struct grow *k, const double *price, double cost)
 		k->bound = worth / cost;
 }
 
-/* Trees that are cheaper at these prices than those in use; how many joined, or an error.  `sure`:
- * the cheapest ones. */
+/* Add trees that are cheaper at these prices than those in use.  Returns their number, or an error.
+ * `sure`: search for the cheapest. */
 static int ask(struct grow *k, const double *price, bool sure)
 {
-	double all = 0; /* what one Gb/s of every job costs, by weight */
+	double all = 0; /* cost of one Gb/s for weight 1 of all jobs */
 	int added = 0;
 
 	price_switches(k, price);
@@ -386,7 +386,7 @@ static int run(struct grow *k, double enough, uint32_t rounds)
 	uint32_t idle = 0;
 	int err = FAN_OK;
 
-	take_prices(k); /* there are none: by 1 / capacity */
+	take_prices(k); /* there are none yet: prices by 1 / capacity */
 	if (ask(k, k->price, false) < 0)
 		return FAN_E_NOMEM;
 	k->spread = k->sure ? SPREAD_SURE : SPREAD;
@@ -406,7 +406,7 @@ static int run(struct grow *k, double enough, uint32_t rounds)
 			return FAN_E_NOMEM;
 		if (added + more > 0 && idle <= IDLE_MAX)
 			continue;
-		if (k->spread < SPREAD) { /* the cheapest have been mended: others may do */
+		if (k->spread < SPREAD) { /* fitting changed the cheapest: try others */
 			k->spread = SPREAD;
 			k->sure = false;
 			idle = 0;
@@ -445,7 +445,7 @@ static int make_room(struct grow *k)
 		       : FAN_E_NOMEM;
 }
 
-/* Shares as the program has them; trees without one are left for the caller to drop. */
+/* Set the shares of the solution.  The caller drops trees without a share. */
 static void set_shares(struct grow *k)
 {
 	for (uint32_t j = 0; j < k->t->jobs; j++) {
