@@ -22,7 +22,10 @@ def planned(folder, topology):
         pytest.skip("built without the planner")
     plan, made = folder / "plan.json", folder / "topology.json"
     command = [str(BUILD / "fanin"), "plan", topology, "-a", "grid", "--no-bound"]
-    subprocess.run([*command, "--json", plan, "--topology", made], check=True, timeout=300)
+    done = subprocess.run([*command, "--json", plan, "--topology", made], check=False, timeout=300)
+    if done.returncode == 127:  # of the dynamic loader
+        pytest.skip("the planner's solvers are not installed")
+    assert done.returncode == 0
     texts = [path.read_text(encoding="utf-8") for path in (made, plan)]
     return dict(zip(("topology", "plan"), map(json.loads, texts)), sub="of a test")
 
