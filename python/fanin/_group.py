@@ -388,9 +388,8 @@ class FaninGroup(GlooAlone):
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
         self._monitored += 1
-        if timeout is None:
-            timeout = self.timeout
-        monitored_barrier(self.membership, self._monitored, timeout, wait_all_ranks)
+        within = self.timeout if timeout is None else timeout
+        monitored_barrier(self.membership, self._monitored, within, wait_all_ranks)
         here = self._here()
         with here.order:
             here.turns.gate("monitored_barrier")
@@ -590,9 +589,8 @@ def _open_level(
 def _reopened(at: _elastic.Place, options: Options, timeout: Any, number: int) -> Level:
     """As _open_level, for a default group whose ranks were given by handles."""
     store = c10d.PrefixStore(str(number), at.store)
-    of = None
-    if number and _world is not None and (world := _world()) is not None:
-        of = world.membership
+    world = _world() if number and _world is not None else None
+    of = world.membership if world else None
     members, name = range(at.size), f"{at.name} {number}"
     membership = Membership(store, at.rank, at.size, options, of, members, name, at, timeout)
     return Level(membership, lambda: _make_gloo(store, membership, timeout))
