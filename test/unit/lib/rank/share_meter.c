@@ -426,18 +426,6 @@ static void split_slow__parts_may_be_further_apart_only_on_a_fast_link(void **st
 	assert_true(fan_share_meter_step(HOSTS, fast, true) == FAN_SHARE_METER_SET_STEP * HOSTS);
 }
 
-static void split_slow__columns_share_the_queue_of_a_slow_link(void **state)
-{
-	const double all = FAN_SHARE_METER_COLUMNS_WINDOW, fast = FAN_SHARE_METER_FAST_GBPS;
-	(void)state;
-	assert_true(fan_share_meter_window(1000, 2, 0) == all / 2);
-	assert_true(fan_share_meter_window(1000, 2, fast) == all / 2);
-	assert_true(fan_share_meter_window(1000, 2, 2 * fast) == 2 * all);
-	assert_true(fan_share_meter_window(1000, 2, 20 * fast) == 1000);
-	assert_true(fan_share_meter_window(20, 2, 0) == 20);
-	assert_true(fan_share_meter_window(1000, 64, 0) == FAN_SHARE_METER_COLUMN_LEAST);
-}
-
 /* Results of 1,250 bytes, 100 in each 10 ms: 0.1 Gb/s. */
 static void split_slow__a_link_carries_what_all_ranks_of_its_host_take_in(void **state)
 {
@@ -462,6 +450,24 @@ static uint32_t allowed(struct rig *r, double fill, uint64_t left)
 	for (unsigned i = 0; i < 2; i++) /* which the worker would find wanting */
 		r->c->connection[i].w->window.in_flight = 0;
 	return r->c->connection[0].w->allowed;
+}
+
+static void split_slow__columns_share_the_queue_of_a_slow_link(void **state)
+{
+	const double all = FAN_SHARE_METER_COLUMNS_WINDOW, fast = FAN_SHARE_METER_FAST_GBPS;
+	struct rig r;
+	(void)state;
+	assert_true(fan_share_meter_window(1000, 2, 0) == all / 2);
+	assert_true(fan_share_meter_window(1000, 2, fast) == all / 2);
+	assert_true(fan_share_meter_window(1000, 2, 2 * fast) == 2 * all);
+	assert_true(fan_share_meter_window(1000, 2, 20 * fast) == 1000);
+	assert_true(fan_share_meter_window(20, 2, 0) == 20);
+	assert_true(fan_share_meter_window(1000, 64, 0) == FAN_SHARE_METER_COLUMN_LEAST);
+	rig_init(&r, 64);
+	rig_opens(&r);
+	assert_int_equal(allowed(&r, 1, 10000),
+			 FAN_SHARE_METER_COLUMN_LEAST / 2); /* of two parts */
+	rig_end(&r);
 }
 
 static void split_slow__a_long_stream_on_a_fast_link_goes_in_blocks(void **state)
