@@ -10,6 +10,7 @@
 #include "core/base/awake.h"
 #include "lib/base/hosts.h"
 #include "lib/rank/by_sockets.h"
+#include "lib/rank/share_meter.h"
 #include "life.h"
 #include "net/clock.h"
 #include "rules.h"
@@ -18,11 +19,10 @@
 
 #define LOOK_MS 50    /* between looks at ranks that are waited for */
 #define IDLE_MS 60000 /* of sleep without operations */
-/* Fragments in flight of a host's columns together, on each connection, and of one column at least.
+/* Fragments in flight of a host's columns together, on each connection.
  * Where hosts sum, links that are slow have fewer (fan_share_meter_window). */
 #define WINDOW_HOSTS 1024
 #define WINDOW_NAMED 256
-#define WINDOW_LEAST 16
 #define NET_BYTES    FAN_FAULT_TEXT_BYTES
 
 /* ---- the other hosts ---- */
@@ -162,7 +162,8 @@ static int open_net(struct fan_rank *c, const struct fan_meeting *m, unsigned co
 	cfg.join_ms = join_ms ? join_ms : cfg.join_ms;
 	fan_config_set_payload(&cfg);
 	if (!cfg.window)
-		cfg.window = window < WINDOW_LEAST ? WINDOW_LEAST : (int)window;
+		cfg.window = window < FAN_SHARE_METER_COLUMN_LEAST ? FAN_SHARE_METER_COLUMN_LEAST
+								   : (int)window;
 	const struct fan_rank_column column = {
 		.columns = columns,
 		.global = l->owner,
