@@ -77,10 +77,11 @@ enum fanin_error {
 	FANIN_E_PENDING = -24,	    /* not finished yet */
 	FANIN_E_CONFIG = -25,	    /* wrong configuration; the error text says where */
 	FANIN_E_SHARDS = -26,	    /* the switch and its server run different numbers of threads */
-	FANIN_E_ROUTE = -27,  /* the worker joined at a switch where its route does not begin */
-	FANIN_E_SEALED = -28, /* of switch and rank only one has a key */
-	FANIN_E_FILES = -29,  /* a rank has too few file descriptors left */
-	FANIN_E_STOPPED = -30 /* the switch is being stopped */
+	FANIN_E_ROUTE = -27,   /* the worker joined at a switch where its route does not begin */
+	FANIN_E_SEALED = -28,  /* of switch and rank only one has a key */
+	FANIN_E_FILES = -29,   /* a rank has too few file descriptors left */
+	FANIN_E_STOPPED = -30, /* the switch is being stopped */
+	FANIN_E_LAUNCHES = -31 /* two launches of the program use one job name at once */
 };
 
 enum fanin_dtype {
@@ -203,11 +204,16 @@ struct fanin_options {
 	int join_ms;	  /* time without progress after which a join fails; FANIN_JOIN_MS; 0: as
 			   * timeout_ms */
 	int reserved_end; /* leave it 0 */
+	/* What tells this launch of the program from all others, the same on all its ranks: ranks
+	 * of different launches are never summed, whatever their names; FANIN_RUN; the launcher's
+	 * id of it, or without one, none */
+	const char *run;
 };
 #define FANIN_OPTIONS_INIT                                                                         \
 	{                                                                                          \
 		sizeof(struct fanin_options), NULL, NULL, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  \
-			-1, -1, -1, NULL, -1, -1, NULL, -1, NULL, NULL, -1, 0, NULL, NULL, 0, 0    \
+			-1, -1, -1, NULL, -1, -1, NULL, -1, NULL, NULL, -1, 0, NULL, NULL, 0, 0,   \
+			NULL                                                                       \
 	}
 
 /* Counters of a communicator since it was created.  "Per shard" is per thread of a switch. */

@@ -143,6 +143,7 @@ struct ctl_rank {
 	uint32_t conn; /* CTL_NONE: not connected */
 	enum ctl_parts_state parts_state;
 	uint64_t absent_ns; /* when its connection was lost; 0: it was not, or is gone */
+	uint64_t launch;    /* of the program, as its join says; 0: it does not */
 };
 
 enum ctl_job_state {

@@ -177,6 +177,7 @@ void ctl_job_settle(struct fan_ctl *c, uint32_t job)
 struct join {
 	const char *job;
 	json_int_t rank, ranks;
+	uint64_t launch;
 	const json_t *routes; /* by part: the routes that it uses already; NULL: none */
 };
 
@@ -187,6 +188,8 @@ static uint32_t read_join(struct fan_ctl *c, uint32_t conn, const json_t *line, 
 	m->job = json_string_value(json_object_get(o, "job"));
 	m->routes = json_object_get(o, "routes");
 	const json_t *rank = json_object_get(o, "rank"), *ranks = json_object_get(o, "ranks");
+	const char *launch = json_string_value(json_object_get(o, "launch"));
+	m->launch = launch ? strtoull(launch, NULL, 16) : 0;
 	m->rank = json_integer_value(rank);
 	m->ranks = json_integer_value(ranks);
 	if (!m->job || !json_is_integer(rank) || !json_is_integer(ranks)) {
@@ -266,6 +269,25 @@ static void rejoin(struct fan_ctl *c, struct ctl_job *j, uint32_t rank)
 			send_move(c, j, i, rank);
 }
 
+/* Is the job at work for another launch of the program?  Then the join is refused. */
+static bool is_of_another(struct fan_ctl *c, uint32_t conn, const struct ctl_job *j,
+			  const struct join *m)
+{
+	for (uint32_t r = 0; r < j->ranks; r++) {
+		if (r == (uint32_t)m->rank || j->rank[r].conn == CTL_NONE ||
+		    j->rank[r].launch == m->launch)
+			continue;
+		ctl_refuse(
+			c, conn,
+			"join: rank %u of \"%s\", at %s, is of another launch of the program than "
+			"rank %u, at %s: give each launch a job of its own",
+			r, j->name, c->node[j->worker[r]].name, (uint32_t)m->rank,
+			c->node[j->worker[m->rank]].name);
+		return true;
+	}
+	return false;
+}
+
 void ctl_job_join(struct fan_ctl *c, uint32_t conn, const json_t *line)
 {
 	struct join m;
@@ -276,7 +298,7 @@ void ctl_job_join(struct fan_ctl *c, uint32_t conn, const json_t *line)
 	struct ctl_job *j = &c->job[job];
 	uint32_t rank = (uint32_t)m.rank;
 	struct ctl_rank *r = &j->rank[rank];
-	if (!ctl_node_is_from(c, conn, j->worker[rank]))
+	if (!ctl_node_is_from(c, conn, j->worker[rank]) || is_of_another(c, conn, j, &m))
 		return;
 	if (r->conn != CTL_NONE && c->o.is_beside && !c->o.is_beside(c->o.ctx, conn, r->conn)) {
 		ctl_refuse(c, conn, "join: rank %u of \"%s\" is connected from another host", rank,
@@ -292,6 +314,7 @@ void ctl_job_join(struct fan_ctl *c, uint32_t conn, const json_t *line)
 	c->conn[conn].job = job;
 	c->conn[conn].rank = rank;
 	r->conn = conn;
+	r->launch = m.launch;
 	r->absent_ns = 0;
 	r->parts_state = CTL_PARTS_NONE;
 	if (!m.routes)

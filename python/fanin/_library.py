@@ -43,6 +43,7 @@ class Options(ctypes.Structure):
         ("key_file", ctypes.c_char_p),
         ("controller_key_file", ctypes.c_char_p),
         *[(name, ctypes.c_int) for name in LATER],
+        ("run", ctypes.c_char_p),
     ]
 
     def __init__(self) -> None:

@@ -300,6 +300,8 @@ class Membership:
 
     def _made_alone(self) -> Communicator:
         arguments, variables = self._place()
+        if self.size > 1:
+            arguments.setdefault("run", self.token())
         with _environment(**variables):
             return Communicator(rank=self.rank, ranks=self.size, **arguments)
 

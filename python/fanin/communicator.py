@@ -166,6 +166,9 @@ class Communicator:
         The file of the tenant's key, with which what is sent is sealed (none: the job is open).
     controller_key_file
         With `controller`: the file of the key that signs its lines (none: they are not signed).
+    run
+        What tells this launch of the program from all others, the same on all its ranks: ranks of
+        different launches are never summed (the launcher's id of it).
 
     What it waits for is logged as a warning (logger "fanin") after two seconds and then every five.
 
@@ -199,6 +202,7 @@ class Communicator:
         pace: int | None = None,
         key_file: str | None = None,
         controller_key_file: str | None = None,
+        run: str | None = None,
     ) -> None:
         options = _library.Options()
         options.switch_addr = None if switch is None else switch.encode()
@@ -229,6 +233,7 @@ class Communicator:
         options.key_file = None if key_file is None else key_file.encode()
         if controller_key_file is not None:
             options.controller_key_file = controller_key_file.encode()
+        options.run = None if run is None else run.encode()
 
         self._take(None if _alone(rank, ranks) else _create(options))
 

@@ -67,6 +67,10 @@ class RefusedError(FaninError):
     """The switch refused the join: rank taken, switch full, other size or options, other version."""
 
 
+class LaunchesError(RefusedError):
+    """Two launches of the program use one job name at once; the text names rank and hosts."""
+
+
 class ClosedError(FaninError):
     """The communicator was closed, or belongs to the process that forked this one."""
 
@@ -94,6 +98,7 @@ BY_CODE: dict[int, type[FaninError]] = {
     -26: RefusedError,
     -27: RefusedError,
     -30: UnreachableError,
+    -31: LaunchesError,
 }
 
 

@@ -87,7 +87,8 @@ static bool is_parent(const struct fan_gate *g, const fan_peer *p)
 bool fan_seal_refuse(const uint8_t *pkt, size_t len, const fan_peer *to, bool have,
 		     struct fan_out *out)
 {
-	const struct fan_refuse no = {FAN_E_SEALED, FAN_RANK_NONE, have, !have};
+	const struct fan_refuse no = {
+		.err = FAN_E_SEALED, .rank = FAN_RANK_NONE, .have = have, .want = !have};
 	const bool relayed = pkt[1] == FAN_TYPE_RELAY;
 	const uint8_t *join = relayed ? pkt + FAN_HEAD_BYTES : pkt;
 	const size_t bytes = relayed ? len - FAN_HEAD_BYTES : len;

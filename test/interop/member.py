@@ -20,8 +20,10 @@ SLOTS, PAYLOAD = 4, 1408
 
 
 def join_message(name: bytes, ranks: int, rank: int, payload: int, window: int,
-                 options: int = WIDE, alive_ms: int = 1000, nonce: int = 0) -> Message:
+                 options: int = WIDE, alive_ms: int = 1000, nonce: int = 0, launch: int = 0,
+                 claim: int = 0) -> Message:
     body = struct.pack("<HHHBIB", ranks, payload, window, options, alive_ms, len(name)) + name
+    body += struct.pack("<IQI", 0, launch, claim)
     return Message(JOIN, sender=rank, nonce=nonce or 0x1234 + rank, body=body)
 
 
@@ -57,9 +59,9 @@ class Member:
         self.beat()
         return self
 
-    def joining(self) -> Message:
+    def joining(self, launch: int = 0, claim: int = 0) -> Message:
         return join_message(self.name, self.ranks, self.rank, PAYLOAD, SLOTS, self.options,
-                            nonce=self.nonce)
+                            nonce=self.nonce, launch=launch, claim=claim)
 
     def datagram(self, m: Message) -> bytes:
         m.job, m.epoch, m.sender = self.job, self.epoch, self.rank

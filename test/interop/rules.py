@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import random
 import struct
-from typing import Optional
+from typing import Optional, Tuple
 
 import wire
 from member import (BARRIER_KIND, FAILED, FLOAT_BCAST, FLOAT_SUM, FORMING, LEFT, NONE, ONE, READY,
                     SLOTS, Address, Member, State, Wrong, result_of, same)
 from wire import (BARRIER, BEAT, COLLISION, DATA, DIRECT, ECN, EMPTY, FLOAT32, LEAVE, MISS, NEED,
                   NUMBERS, PROBE, REDUCE, REFUSE, REPLAY, RESULT, ROOT, STATE, SUM, SUMMED, WAITING,
-                  WELCOME, WIDE, Message)
+                  WELCOME, WIDE, Message, WHO)
 
-RANK_LEFT, STALLED, MISMATCH, RANK_TAKEN, OWN_ERROR = -8, -9, -10, -11, -3
+RANK_LEFT, STALLED, MISMATCH, RANK_TAKEN, OWN_ERROR, LAUNCHES = -8, -9, -10, -11, -3, -31
 UNKNOWN = 0xFFFF
 
 
@@ -253,7 +253,8 @@ def joining_again(a: Member, b: Member) -> None:
     other = Member(a.socket.getpeername(), a.name.decode(), 0, nonce=77)
     other.send(other.joining())
     refusal = other.hear(REFUSE)
-    same(struct.unpack("<bHII", refusal.body[:11]), (RANK_TAKEN, 0, 0, 0), "REFUSE")
+    err, rank, have, want = struct.unpack("<bHII", refusal.body[:11])
+    same((err, rank, have != 0, want), (RANK_TAKEN, 0, True, 0), "REFUSE")
     same(refusal.nonce, 77, "nonce of REFUSE")
     b.leave(STALLED, [0])
     same(a.state(FAILED).missing, [0], "blame")
@@ -263,6 +264,35 @@ def joining_again(a: Member, b: Member) -> None:
     other.send(other.joining())
     welcome = other.hear(WELCOME)
     same((welcome.job, welcome.epoch) != (a.job, a.epoch), True, "another job")
+    other.job, other.epoch = welcome.job, welcome.epoch
+    other.leave(0)
+    other.close()
+
+
+def launches(a: Member, b: Member) -> None:
+    """Section 5.3."""
+    other = Member(a.socket.getpeername(), a.name.decode(), 0, nonce=77)
+
+    def refused(launch: int, claim: int) -> Tuple[int, int]:
+        other.nonce += 1
+        other.send(other.joining(launch, claim))
+        refusal = other.hear(REFUSE)
+        err, _, have, _ = struct.unpack("<bHII", refusal.body[:11])
+        return err, have
+
+    err, proof = refused(0, 0)
+    same(refused(0, proof ^ 1), (err, proof), "REFUSE of a wrong claim")
+    same(refused(0, proof), (RANK_TAKEN, proof), "REFUSE of a claim")
+    a.hear(WHO)
+    a.beat()
+    a.state(READY)
+    same(refused(0, proof)[0], LAUNCHES, "REFUSE of a claim of a rank that lives")
+    for m in (a, b):
+        s = m.state(FAILED)
+        same((s.err, s.missing), (LAUNCHES, [0]), "STATE for two launches")
+    same(refused(0, 0)[0], LAUNCHES, "REFUSE soon after")
+    other.send(other.joining(5))
+    welcome = other.hear(WELCOME)
     other.job, other.epoch = welcome.job, welcome.epoch
     other.leave(0)
     other.close()
@@ -401,7 +431,7 @@ def runs(a: Member, b: Member) -> None:
 RULES = (barrier_types, exponents, flags, combinations, wide_slots, quad_slots, tags,
          reserved_types,
          ignored_bytes, root_is_told, reduce_results, roots, probes, states, strangers,
-         joining_again, lost_numbers, blame, blame_nobody, giving_up_early, mismatch_elsewhere, leaving,
+         joining_again, launches, lost_numbers, blame, blame_nobody, giving_up_early, mismatch_elsewhere, leaving,
          unknown_error, damage, payload_checked, runs)
 OPTIONS = {quad_slots: wire.QUAD, lost_numbers: WIDE | NUMBERS, runs: WIDE | NUMBERS | wire.RUNS,
            payload_checked: WIDE | wire.SUMMED_JOB}

@@ -308,11 +308,11 @@ def test_a_rank_taken_is_refused(switch, job):
     def work(comm):
         comm.barrier()
         with pytest.raises(fanin.RefusedError, match="rank 1"):
-            fanin.Communicator(switch, job, 1, 2, timeout=2)
+            fanin.Communicator(switch, job, 1, 2, timeout=2, run="a")
         comm.barrier()
         return True
 
-    everyone(ranks(2, work, switch=switch, job=job), True)
+    everyone(ranks(2, work, switch=switch, job=job, run="a"), True)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
-from conftest import ROOT, WAIT_S, free_port
+from conftest import ROOT, WAIT_S, free_port, ranks
 
+import fanin
 from fanin import _launcher, _meeting
 
 SCRIPT = [str(Path(__file__).parent / "launched.py"), "summed"]
@@ -293,3 +295,39 @@ def test_rank_0_learns_its_address_where_its_own_name_is_loopback(monkeypatch):
     assert _meeting.own_address(store, store.read) == "198.51.100.1"
     first, other, store = meet(monkeypatch, master, master)  # all on one host
     assert _meeting.own_address(store, store.read) == "127.0.0.1"
+
+
+def assert_all(outcome, expected):
+    assert outcome == [expected] * len(outcome), outcome
+
+
+def test_launches_of_one_name_sum_their_own(switch, job):
+    def work(comm):
+        other = fanin.Communicator(switch, job, comm.rank, 2, run="b")
+        mine, theirs = numpy.ones(9, "float32"), numpy.full(9, 5, "float32")
+        for _ in range(5):
+            comm.allreduce(mine)
+            other.allreduce(theirs)
+        other.close()
+        return mine[0], theirs[8]
+
+    assert_all(ranks(2, work, switch=switch, job=job, run="a"), (32, 160))
+
+
+@pytest.mark.parametrize("local", ["0", "1"])
+def test_two_launches_without_an_id_all_end(switch, job, local, monkeypatch):
+    monkeypatch.setenv("FANIN_LOCAL", local)
+
+    def work(comm):
+        comm.barrier()
+        if comm.rank == 0:
+            with pytest.raises(fanin.LaunchesError, match="rank 1 was started at 127.0.0.1 and at"):
+                fanin.Communicator(switch, job, 1, 2)
+        # one that is in an operation may hear first that the other has left
+        words = "give each launch a FANIN_JOB or a FANIN_RUN|rank 0 left"
+        with pytest.raises((fanin.LaunchesError, fanin.RankLeftError), match=words):
+            while True:
+                comm.barrier()
+        return True
+
+    assert_all(ranks(2, work, switch=switch, job=job), True)

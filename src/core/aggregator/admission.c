@@ -109,21 +109,25 @@ static bool knows(const struct fan_job *j, uint16_t rank, uint64_t nonce)
 }
 
 /* The job that a JOIN is for: the one that has admitted this life of the rank before, even if it
- * has failed, or the open one of the name.  A job that a rank has left is no longer open: its name
- * is free for the next. */
-static struct fan_job *find_by_name(struct fan_jobs *t, const char *name, uint16_t rank,
-				    uint64_t nonce)
+ * has failed, or the open one of the name and launch.  If there is none, `*other` is one of the
+ * name that forms and has a token where the JOIN has none, or the reverse.  A job that a rank has
+ * left is no longer open: its name is free for the next. */
+static struct fan_job *find_by_name(struct fan_jobs *t, const struct fan_join *named, uint16_t rank,
+				    uint64_t nonce, struct fan_job **other)
 {
 	struct fan_job *open = NULL;
+	*other = NULL;
 	for (unsigned i = 0; i < t->max; i++) {
 		struct fan_job *j = &t->job[i];
 		bool alive = j->state == FAN_JOB_FORMING || j->state == FAN_JOB_READY;
-		if (j->state == FAN_JOB_NONE || memcmp(j->name, name, sizeof j->name) != 0)
+		if (j->state == FAN_JOB_NONE || memcmp(j->name, named->name, sizeof j->name) != 0)
 			continue;
 		if (knows(j, rank, nonce))
 			return j;
-		if (alive && j->left == 0)
+		if (alive && j->left == 0 && j->launch == named->launch)
 			open = j;
+		else if (j->state == FAN_JOB_FORMING && !j->launch != !named->launch)
+			*other = j;
 	}
 	return open;
 }
@@ -199,6 +203,7 @@ static enum fan_err create(struct fan_jobs *t, const struct fan_join *m, uint16_
 	j->group.ranks = j->ranks;
 	j->older.peers = j->older_hops;
 	memcpy(j->name, m->name, sizeof j->name);
+	j->launch = m->launch;
 	*job = j;
 	return FAN_OK;
 }
@@ -259,19 +264,32 @@ static enum fan_err has_workers(const struct fan_job *j, uint16_t rank, const st
 	return FAN_OK;
 }
 
+/* The JOIN, with zeros behind its name. */
+static struct fan_join with_padded_name(const struct fan_join *m)
+{
+	struct fan_join named = *m;
+	memset(named.name + m->name_bytes, 0, sizeof named.name - m->name_bytes);
+	return named;
+}
+
 enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *from,
 			   const struct fan_frag *head, const struct fan_join *m,
 			   struct fan_admission *a)
 {
-	struct fan_join named = *m;
+	struct fan_join named = with_padded_name(m);
+	struct fan_job *other;
 	const uint16_t rank = head->sender;
-	memset(named.name + m->name_bytes, 0, sizeof named.name - m->name_bytes);
 	if (!t->ahead_max)
 		named.options &= (uint8_t)~FAN_JOIN_AHEAD;
 	memset(a, 0, sizeof *a);
 	if (rank >= m->ranks)
 		return refuse(&a->no, FAN_E_INVALID, rank, m->ranks, rank);
-	struct fan_job *j = a->job = find_by_name(t, named.name, rank, head->nonce);
+	struct fan_job *j = a->job = find_by_name(t, &named, rank, head->nonce, &other);
+	if (!j && other) {
+		a->job = other;
+		return differ(&a->no, rank, FAN_ABOUT_LAUNCH, other->launch != 0,
+			      named.launch != 0);
+	}
 	/* it comes by another path, and does not know of the failure */
 	if (j && j->state == FAN_JOB_FAILED) {
 		a->again = true;
@@ -305,9 +323,9 @@ enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *
 
 bool fan_jobs_knows(struct fan_jobs *t, const struct fan_frag *head, const struct fan_join *m)
 {
-	char name[sizeof m->name] = "";
-	memcpy(name, m->name, m->name_bytes);
-	const struct fan_job *j = find_by_name(t, name, head->sender, head->nonce);
+	const struct fan_join named = with_padded_name(m);
+	struct fan_job *other;
+	const struct fan_job *j = find_by_name(t, &named, head->sender, head->nonce, &other);
 	return j && head->sender < j->ranks && knows(j, head->sender, head->nonce);
 }
 

@@ -6,6 +6,7 @@
 
 #include "aggregator.h"
 #include "challenge.h"
+#include "claim.h"
 #include "core/sum/round_add.h"
 #include "core/worker/worker.h"
 #include "member.h"
@@ -17,6 +18,7 @@ struct fan_aggregator {
 	uint64_t deadline_ns; /* of the next tick */
 	struct fan_proofs proofs;
 	struct fan_strangers strangers;
+	struct fan_contested contested[FAN_CONTESTED_MAX];
 	enum fan_drop last_drop;
 	bool drains; /* whose jobs are awaited: */
 	struct fan_drain drain;

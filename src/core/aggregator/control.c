@@ -6,6 +6,7 @@
 
 #include "admission.h"
 #include "aggregator_priv.h"
+#include "claim.h"
 #include "core/base/awake.h"
 #include "group.h"
 #include "join.h"
@@ -58,6 +59,7 @@ static struct fan_frag put_standing(struct fan_out_item *it, struct fan_out *out
 		.desc_b = j->fault.desc_b,
 		.workers = j->state == FAN_JOB_READY && j->workers != j->ranks ? j->workers : 0,
 	};
+	memcpy(s.hosts, j->fault.hosts, sizeof s.hosts);
 	fan_job_missing(j, q->frag, q->waiting, s.missing);
 	return put_state(it, out, id, j->epoch, q->nonce, &s);
 }
@@ -153,8 +155,11 @@ void fan_control_become_ready(struct fan_aggregator *ag, struct fan_job *j)
 }
 
 /* All members are ready: make the job ready, with a parent when that permits. */
-static void all_ready(struct fan_aggregator *ag, struct fan_job *j, bool multicast)
+static void all_ready(struct fan_aggregator *ag, struct fan_job *j, bool multicast,
+		      struct fan_out *out)
 {
+	if (fan_claim_fails(ag, j, out))
+		return;
 	j->test_ns = UINT64_MAX;
 	j->group.multicast = multicast;
 	if (ag->cfg.siblings)
@@ -173,14 +178,15 @@ void fan_control_tell_failed(const struct fan_job *j, const fan_peer *to,
 }
 
 /* All are here: test the group that they can listen to, or begin. */
-static void all_here(struct fan_aggregator *ag, uint64_t now_ns, struct fan_job *j)
+static void all_here(struct fan_aggregator *ag, uint64_t now_ns, struct fan_job *j,
+		     struct fan_out *out)
 {
 	if (j->told) { /* who is no member must not know its epoch: their next BEATs are denied */
 		fan_jobs_rename(&ag->jobs, j);
 		return;
 	}
 	if (ag->cfg.group_family == 0 || !(j->options & FAN_JOIN_GROUP)) {
-		all_ready(ag, j, false);
+		all_ready(ag, j, false, out);
 		return;
 	}
 	fan_job_group_set(ag, j, &j->peers[0]);
@@ -284,9 +290,9 @@ static enum fan_verdict recv_beat(struct fan_aggregator *ag, uint64_t now_ns, co
 		member->flags |= FAN_MEMBER_HEARD;
 	bool forming = j->state == FAN_JOB_FORMING;
 	if (forming && !sure && fan_job_all_have(j, FAN_MEMBER_SURE))
-		all_here(ag, now_ns, j);
+		all_here(ag, now_ns, j, out);
 	else if (forming && j->test_ns != UINT64_MAX && fan_job_all_have(j, FAN_MEMBER_HEARD))
-		all_ready(ag, j, true);
+		all_ready(ag, j, true, out);
 	if (f->epoch != j->epoch) {
 		put_bare_state(from, f, FAN_JOB_NONE, out);
 		return FAN_CTL;
@@ -394,6 +400,8 @@ static void check_silence(struct fan_aggregator *ag, struct fan_job *j, uint64_t
 		if (!(m->flags & FAN_MEMBER_IN))
 			continue;
 		m->heard_ns = fan_awake_shift(m->heard_ns, late_ns, now_ns);
+		if (m->claim_ns)
+			m->claim_ns = fan_awake_shift(m->claim_ns, late_ns, now_ns);
 		const uint64_t patience_ns = fan_job_patience_ns(j, r);
 		least_ns = patience_ns < least_ns ? patience_ns : least_ns;
 		if (now_ns - m->heard_ns <= patience_ns)
@@ -417,7 +425,7 @@ static void test_group(struct fan_aggregator *ag, struct fan_job *j, uint64_t no
 		       struct fan_out *out)
 {
 	if (j->tests_left == 0) {
-		all_ready(ag, j, false);
+		all_ready(ag, j, false, out);
 		return;
 	}
 	j->tests_left--;

@@ -3,6 +3,7 @@
 #include "join.h"
 
 #include "admission.h"
+#include "claim.h"
 #include "control.h"
 #include "group.h"
 
@@ -190,13 +191,17 @@ enum fan_verdict fan_join_recv(struct fan_aggregator *ag, const fan_peer *from,
 		m.options &= (uint8_t)~FAN_JOIN_RUNS;
 	if ((ag->drains || ag->stop_ns) && !fan_jobs_knows(&ag->jobs, f, &m))
 		return turn_away(ag, from, f, &m, out);
-	const enum admitted how = admit(ag, from, f, &m, &a);
+	const bool held =
+		!fan_jobs_have(&ag->jobs, f->sender, f->nonce) && fan_claim_holds(ag, &m, &a.no);
+	const enum admitted how = held ? REFUSED : admit(ag, from, f, &m, &a);
 	if (how != ADMITTED && !fan_strangers_may(ag, from, f))
 		return fan_aggregator_drop(ag, FAN_DROP_FULL);
 	if (how == CHALLENGED) {
 		fan_challenge_put(ag, from, f, m.options, out);
 		return FAN_CTL;
 	}
+	if (how == REFUSED && a.no.err == FAN_E_RANK_TAKEN)
+		fan_claim_take(ag, from, f, &m, &a, out);
 	if (how == REFUSED)
 		return refuse(ag, from, f, &m, &a.no, out);
 	fan_job_check(a.job);

@@ -136,6 +136,7 @@ void fan_job_admit(struct fan_job *j, uint64_t now_ns, const fan_peer *from,
 	member->flags = FAN_MEMBER_IN;
 	member->path = member->next_path = head->path;
 	member->moved = false;
+	member->claim_ns = 0;
 	member->route = member->next_route = fan_route_number(head->job);
 	member->alive_ms = m->alive_ms;
 	j->peers[head->sender] = *from;
@@ -216,6 +217,7 @@ void fan_job_drop_member(struct fan_job *j, uint16_t rank, bool left)
 	j->told = true;
 	j->proved = (uint16_t)(j->proved - fan_job_has_proved(j, rank));
 	j->members[rank].flags = left ? FAN_MEMBER_LEFT : 0;
+	j->members[rank].claim_ns = 0;
 	j->members[rank].workers = 0;
 	memset(&j->peers[rank], 0, sizeof j->peers[rank]);
 	find_hops(j);

@@ -43,6 +43,7 @@ struct fan_member {
 	bool numbers;	   /* its JOIN has the option NUMBERS */
 	bool next_to;	   /* no switch is between, and its packets have numbers */
 	bool runs;	   /* its JOIN has the option RUNS, too */
+	uint64_t claim_ns; /* when another life claimed the rank first; 0: none has (claim.h) */
 	uint16_t gap_of;   /* of the members behind the same switch, the one whose `gap` counts */
 	struct fan_seq_gap gap; /* of the numbers of whoever is next to us on its path */
 };
@@ -53,6 +54,7 @@ struct fan_job_fault {
 	uint16_t rank_a, rank_b; /* MISMATCH: two ranks that disagree */
 	fan_desc desc_a, desc_b; /* MISMATCH: the fragment as each of them sent it */
 	uint64_t blamed[FAN_RANK_WORDS];
+	uint8_t hosts[FAN_HOSTS_BYTES]; /* LAUNCHES: as in struct fan_refuse */
 };
 
 struct fan_job {
@@ -118,6 +120,8 @@ struct fan_job {
 	struct fan_group older;
 	struct fan_progress progress; /* option AHEAD: of its ranks, by contributions seen here */
 	struct fan_job_fault fault;   /* FAILED: the cause */
+	uint64_t launch;	      /* token of its launch; 0: none */
+	uint8_t claim_hosts[FAN_HOSTS_BYTES]; /* of its member claimed last, and of the claim */
 	char name[FAN_NAME_MAX + 1];
 };
 

@@ -36,6 +36,7 @@ static void join_parent(struct fan_aggregator *ag, struct fan_job *j)
 		.authentic = ag->cfg.authentic,
 		.nonce = ag->cfg.nonce + ++ag->lives,
 		.workers = fan_job_workers(j),
+		.launch = j->launch,
 		.relayed = &j->pool,
 	};
 	if (cfg.nonce == 0)

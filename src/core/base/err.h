@@ -42,7 +42,8 @@
 	X(FAN_E_ROUTE, -27, "route", "the worker is not where the job's route has it join")        \
 	X(FAN_E_SEALED, -28, "sealed", "of switch and rank only one has a key")                    \
 	X(FAN_E_FILES, -29, "files", "a rank has too few file descriptors left")                   \
-	X(FAN_E_STOPPED, -30, "stopped", "the switch is being stopped")
+	X(FAN_E_STOPPED, -30, "stopped", "the switch is being stopped")                            \
+	X(FAN_E_LAUNCHES, -31, "launches", "two launches of the program use one job name")
 
 enum fan_err {
 #define X(name, value, word, text) name = value,

@@ -92,28 +92,32 @@
 #define FAN_RTO_MIN_NS (1 * FAN_MS) /* RFC 6298 has 1 s; a rack answers sooner */
 #define FAN_RTO_FIRST_NS                                                                           \
 	(FAN_MS / 5) /* of the first time-out, where sequence numbers show losses */
-#define FAN_RTO_MAX_NS	     (100 * FAN_MS) /* before back-off */
-#define FAN_RTO_BACKOFF_MAX  5		    /* doublings of a time-out */
-#define FAN_RTO_LONG_NS	     (400 * FAN_MS) /* bound of doubling, if the first is no longer */
-#define FAN_TAIL_PROBES	     64		    /* fragments probed for after a time-out */
-#define FAN_TAIL_FEW	     8		    /* fragments probed for after a short first time-out */
-#define FAN_TAIL_TIMEOUTS    3	  /* time-outs without news after which FEW are probed for */
-#define FAN_GAP_RESULTS	     3	  /* later results after which a fragment is late */
-#define FAN_GAP_AGAIN	     48	  /* later sequence numbers before a second MISS */
-#define FAN_GAP_BEGUN	     1024 /* numbers behind the highest: of a new stream */
-#define FAN_MISS_RESENDS     3	  /* resends of a contribution after MISS */
-#define FAN_REFUSALS_MAX     4	  /* resends after collisions; then past all slots */
-#define FAN_ASKS_MAX	     64	  /* results that a worker requests by MISS at a time */
-#define FAN_ASK_TRIES	     4	  /* MISSes for one of them */
-#define FAN_MISS_MAX	     4	  /* results that one MISS may request */
-#define FAN_WARN_NS	     (1 * FAN_MS)  /* between warnings of a switch to all below it */
-#define FAN_JOIN_RETRY_NS    (50 * FAN_MS) /* between JOINs, and BEATs until READY */
-#define FAN_GROUP_TEST_NS    (20 * FAN_MS) /* between tests of a multicast group */
-#define FAN_GROUP_TESTS	     5		   /* tests before results go by unicast */
-#define FAN_ALIVE_MS	     10000	   /* default: silence after which a rank is lost */
-#define FAN_ALIVE_MIN_MS     100
-#define FAN_ALIVE_MAX_MS     600000
-#define FAN_UNSURE_NS	     (1000 * FAN_MS) /* until a member has proved its address */
+#define FAN_RTO_MAX_NS	    (100 * FAN_MS) /* before back-off */
+#define FAN_RTO_BACKOFF_MAX 5		   /* doublings of a time-out */
+#define FAN_RTO_LONG_NS	    (400 * FAN_MS) /* bound of doubling, if the first is no longer */
+#define FAN_TAIL_PROBES	    64		   /* fragments probed for after a time-out */
+#define FAN_TAIL_FEW	    8		   /* fragments probed for after a short first time-out */
+#define FAN_TAIL_TIMEOUTS   3		 /* time-outs without news after which FEW are probed for */
+#define FAN_GAP_RESULTS	    3		 /* later results after which a fragment is late */
+#define FAN_GAP_AGAIN	    48		 /* later sequence numbers before a second MISS */
+#define FAN_GAP_BEGUN	    1024	 /* numbers behind the highest: of a new stream */
+#define FAN_MISS_RESENDS    3		 /* resends of a contribution after MISS */
+#define FAN_REFUSALS_MAX    4		 /* resends after collisions; then past all slots */
+#define FAN_ASKS_MAX	    64		 /* results that a worker requests by MISS at a time */
+#define FAN_ASK_TRIES	    4		 /* MISSes for one of them */
+#define FAN_MISS_MAX	    4		 /* results that one MISS may request */
+#define FAN_WARN_NS	    (1 * FAN_MS) /* between warnings of a switch to all below it */
+#define FAN_JOIN_RETRY_NS   (50 * FAN_MS) /* between JOINs, and BEATs until READY */
+#define FAN_GROUP_TEST_NS   (20 * FAN_MS) /* between tests of a multicast group */
+#define FAN_GROUP_TESTS	    5		  /* tests before results go by unicast */
+#define FAN_ALIVE_MS	    10000	  /* default: silence after which a rank is lost */
+#define FAN_ALIVE_MIN_MS    100
+#define FAN_ALIVE_MAX_MS    600000
+#define FAN_UNSURE_NS	    (1000 * FAN_MS) /* until a member has proved its address */
+/* After a job's beginning, in which the ranks of another launch may still come */
+#define FAN_CLAIMS_NS	     (60000 * FAN_MS)
+#define FAN_CLAIMS_HELD_NS   (5000 * FAN_MS) /* after two launches have failed for one name */
+#define FAN_CONTESTED_MAX    8		     /* such names that an aggregator remembers */
 #define FAN_STRANGERS_MAX    10	   /* answers a millisecond to senders that have proved nothing */
 #define FAN_STRANGERS_BURST  1024  /* such answers at once: many jobs may be refused together */
 #define FAN_STRANGERS_AGAIN  10	   /* answers a millisecond to those of them that ask again */

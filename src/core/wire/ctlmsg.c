@@ -3,7 +3,9 @@
 
 #include <stddef.h>
 
-#define WORKERS_BYTES 4 /* the last field of JOIN and STATE, which may be absent */
+#define WORKERS_BYTES 4 /* of JOIN and STATE; this field and those behind it may be absent */
+#define LAUNCH_BYTES  8
+#define CLAIM_BYTES   4
 
 /* One field of a body, in the order of the wire: both its decoder and its encoder go by this. */
 struct field {
@@ -159,6 +161,8 @@ enum fan_err fan_join_get(struct fan_join *m, const struct fan_frag *f)
 	GET(&r, m, join);
 	m->workers = r.left >= WORKERS_BYTES ? fan_get32(take(&r, WORKERS_BYTES)) : 0;
 	m->workers += m->workers == 0;
+	m->launch = r.left >= LAUNCH_BYTES ? fan_get64(take(&r, LAUNCH_BYTES)) : 0;
+	m->claim = r.left >= CLAIM_BYTES ? fan_get32(take(&r, CLAIM_BYTES)) : 0;
 	bool sane = m->ranks >= 2 && m->ranks <= FAN_RANKS_MAX && m->workers >= 1 &&
 		    m->workers <= FAN_WORKERS_MAX && m->payload_bytes >= FAN_PAYLOAD_MIN &&
 		    m->payload_bytes <= FAN_PAYLOAD_MAX && m->payload_bytes % 8 == 0 &&
@@ -169,9 +173,11 @@ enum fan_err fan_join_get(struct fan_join *m, const struct fan_frag *f)
 
 size_t fan_join_put(uint8_t *b, const struct fan_join *m)
 {
+	const uint32_t workers = m->workers > 1 ? m->workers : 0;
 	uint8_t *p = PUT(b, m, join);
-	if (m->workers > 1)
-		p = put_number(p, &m->workers, WORKERS_BYTES);
+	p = put_number(p, &workers, WORKERS_BYTES);
+	p = put_number(p, &m->launch, LAUNCH_BYTES);
+	p = put_number(p, &m->claim, CLAIM_BYTES);
 	return fill_up(b, p);
 }
 
@@ -199,6 +205,20 @@ size_t fan_welcome_put(uint8_t *b, const struct fan_welcome *m)
 	return (size_t)(PUT(b, m, welcome) - b);
 }
 
+/* The last field of REFUSE and STATE, which only LAUNCHES has. */
+static void get_hosts(struct reader *r, uint8_t hosts[FAN_HOSTS_BYTES])
+{
+	memset(hosts, 0, FAN_HOSTS_BYTES);
+	if (r->left >= FAN_HOSTS_BYTES)
+		memcpy(hosts, take(r, FAN_HOSTS_BYTES), FAN_HOSTS_BYTES);
+}
+
+static uint8_t *put_hosts(uint8_t *p, const uint8_t hosts[FAN_HOSTS_BYTES])
+{
+	memcpy(p, hosts, FAN_HOSTS_BYTES);
+	return p + FAN_HOSTS_BYTES;
+}
+
 static const struct field refuse[] = {NUM(refuse, err), NUM(refuse, rank), NUM(refuse, have),
 				      NUM(refuse, want)};
 
@@ -206,12 +226,16 @@ enum fan_err fan_refuse_get(struct fan_refuse *m, const struct fan_frag *f)
 {
 	struct reader r = reader_of(f);
 	GET(&r, m, refuse);
+	get_hosts(&r, m->hosts);
 	return end(&r, m->err < 0);
 }
 
 size_t fan_refuse_put(uint8_t *b, const struct fan_refuse *m)
 {
-	return (size_t)(PUT(b, m, refuse) - b);
+	uint8_t *p = PUT(b, m, refuse);
+	if (m->err == FAN_E_LAUNCHES)
+		p = put_hosts(p, m->hosts);
+	return (size_t)(p - b);
 }
 
 static bool is_sane(const struct fan_helper_cache_use *u)
@@ -244,6 +268,7 @@ enum fan_err fan_state_get(struct fan_state *m, const struct fan_frag *f)
 	struct reader r = reader_of(f);
 	GET(&r, m, state);
 	m->workers = r.left >= WORKERS_BYTES ? fan_get32(take(&r, WORKERS_BYTES)) : 0;
+	get_hosts(&r, m->hosts);
 	bool failed = m->state == FAN_JOB_FAILED;
 	return end(&r, m->state <= FAN_JOB_AWAY && m->workers <= FAN_WORKERS_MAX &&
 			       (failed ? m->err < 0 : m->err == FAN_OK));
@@ -252,8 +277,11 @@ enum fan_err fan_state_get(struct fan_state *m, const struct fan_frag *f)
 size_t fan_state_put(uint8_t *b, const struct fan_state *m)
 {
 	uint8_t *p = PUT(b, m, state);
-	if (m->workers)
+	const bool hosts = m->err == FAN_E_LAUNCHES;
+	if (m->workers || hosts)
 		p = put_number(p, &m->workers, WORKERS_BYTES);
+	if (hosts)
+		p = put_hosts(p, m->hosts);
 	return (size_t)(p - b);
 }
 

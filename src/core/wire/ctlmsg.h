@@ -37,6 +37,8 @@ struct fan_join {
 	uint8_t name_bytes;
 	char name[FAN_NAME_MAX + 1]; /* with a terminating zero, which is not on the wire */
 	uint32_t workers; /* of this rank: 1, or all below an aggregator.  On the wire 0 for 1 */
+	uint64_t launch;  /* token of the launch, the same on all its ranks; 0: none */
+	uint32_t claim;	  /* `have` of the REFUSE RANK_TAKEN that came before; 0: none did */
 };
 
 /* WELCOME.  header: job, epoch, nonce and path of the JOIN. */
@@ -60,12 +62,16 @@ enum fan_welcome_flag {
 	FAN_WELCOME_QUAD = 1 << 2,    /* the job has QUAD */
 };
 
+#define FAN_HOSTS_BYTES 32 /* two addresses, each in network order, IPv4 mapped into IPv6 */
+
 /* REFUSE.  header: nonce of the JOIN. */
 struct fan_refuse {
 	int8_t err;    /* enum fan_err */
 	uint16_t rank; /* the rank concerned, or FAN_RANK_NONE */
 	uint32_t have; /* the value of the aggregator or the other ranks */
 	uint32_t want; /* the value of the JOIN */
+	/* LAUNCHES: where `rank` is, and where the JOIN came from; otherwise 0, and not sent */
+	uint8_t hosts[FAN_HOSTS_BYTES];
 };
 
 /* JOB_MISMATCH: bits 24..31 of `have` and `want` name the option on which ranks disagree, the
@@ -76,6 +82,7 @@ enum fan_refuse_about {
 	FAN_ABOUT_OPTIONS = 3, /* enum fan_join_option */
 	FAN_ABOUT_WINDOW = 4,  /* `want` is less than the job's */
 	FAN_ABOUT_ROUTE = 5,
+	FAN_ABOUT_LAUNCH = 6, /* 1: there is a token; 0: there is none */
 };
 
 enum fan_beat_flag {
@@ -139,6 +146,7 @@ struct fan_state {
 	fan_desc desc_a, desc_b; /* FAILED, MISMATCH: the fragment as each of them sent it */
 	uint64_t missing[FAN_RANK_WORDS];
 	uint32_t workers; /* READY: of the tree.  As many as ranks: 0, and not on the wire */
+	uint8_t hosts[FAN_HOSTS_BYTES]; /* FAILED, LAUNCHES: as in REFUSE */
 };
 
 /* LEAVE.  header: job, epoch, sender = rank, nonce. */

@@ -108,6 +108,8 @@ static size_t join_body(const struct fan_worker *w, uint8_t *body)
 		.options = (uint8_t)(w->cfg.options | FAN_JOIN_NUMBERS),
 		.alive_ms = w->cfg.alive_ms,
 		.workers = w->cfg.workers,
+		.launch = w->cfg.launch,
+		.claim = w->cfg.claim,
 	};
 	memcpy(m.name, w->cfg.name, sizeof m.name);
 	while (m.name_bytes < FAN_NAME_MAX && m.name[m.name_bytes])

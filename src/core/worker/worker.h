@@ -39,7 +39,9 @@ struct fan_worker_config {
 	uint16_t route; /* to its aggregator; 0: none */
 	/* of the window that it uses, in 1 / 65536, at least 4 fragments; 0: all */
 	uint16_t share;
-	uint64_t nonce;		  /* random, not 0: this life of this rank */
+	uint64_t nonce;	 /* random, not 0: this life of this rank */
+	uint64_t launch; /* token of its launch, and a claim: struct fan_join */
+	uint32_t claim;
 	fan_priority_fn priority; /* of fragments whose operation has none; NULL: 0 */
 	const void *priority_arg;
 	uint32_t workers; /* an uplink: workers below its aggregator; otherwise 0 or 1 */
@@ -82,13 +84,15 @@ struct fan_op {
 
 /* Why a worker failed. */
 struct fan_fault {
-	int err;		 /* enum fan_err; FAN_OK: it has not failed */
-	uint16_t rank_a, rank_b; /* MISMATCH: two ranks that disagree; RANK_TAKEN: a */
+	int err; /* enum fan_err; FAN_OK: it has not failed */
+	/* MISMATCH: two ranks that disagree; RANK_TAKEN and LAUNCHES, of a refusal: a */
+	uint16_t rank_a, rank_b;
 	/* MISMATCH: the fragment as each sent it.  Refusals: what the aggregator has (a) and what
 	 * was requested (b) */
 	fan_desc desc_a, desc_b;
 	uint64_t frag;			/* STALLED: the fragment waited for, or FAN_FRAG_NONE */
 	uint64_t ranks[FAN_RANK_WORDS]; /* ranks to blame; empty: not known */
+	uint8_t hosts[FAN_HOSTS_BYTES]; /* LAUNCHES: as in struct fan_refuse */
 };
 
 enum fan_worker_phase {

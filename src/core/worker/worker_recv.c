@@ -140,6 +140,7 @@ static enum fan_verdict recv_refuse(struct fan_worker *w, const struct fan_frag 
 		.desc_a = m.have,
 		.desc_b = m.want,
 	};
+	memcpy(fault.hosts, m.hosts, sizeof fault.hosts);
 	fan_worker_fail(w, &fault);
 	return FAN_CTL;
 }
@@ -167,6 +168,7 @@ static enum fan_verdict job_failed(struct fan_worker *w, const struct fan_state 
 		.frag = FAN_FRAG_NONE, /* STATE does not say which another rank waited for */
 	};
 	memcpy(fault.ranks, m->missing, sizeof fault.ranks);
+	memcpy(fault.hosts, m->hosts, sizeof fault.hosts);
 	fan_worker_fail(w, &fault);
 	return FAN_CTL;
 }

@@ -62,6 +62,7 @@ static const char *const wire_words[] = {"float32", "float16", "bfloat16", "int8
 static const struct key keys[] = {
 	TEXT(switch, switch_addr),
 	TEXT(job, job),
+	TEXT(run, run),
 	NUMBER(rank, 0, FAN_RANKS_MAX - 1, UNSET),
 	NUMBER(ranks, 2, FAN_RANKS_MAX, UNSET),
 	NUMBER(mtu, FAN_CONFIG_MTU_MIN, 9000, 1500),
@@ -90,8 +91,7 @@ static const struct key keys[] = {
 	 0},
 };
 _Static_assert(KEYS <= 32, "a bit each in struct load");
-_Static_assert(offsetof(struct fanin_options, reserved_end) + sizeof(int) ==
-		       sizeof(struct fanin_options),
+_Static_assert(offsetof(struct fanin_options, run) + sizeof(char *) == sizeof(struct fanin_options),
 	       "sized.h: no padding at the end");
 
 /* Variables that stand for no field; each is read where it counts. */
@@ -459,6 +459,7 @@ static int take_all(struct load *l, const struct fanin_options *o)
 	if (!e)
 		e = take_file(l);
 	name_job(l);
+	c->launch = fan_rendezvous_launch(c->run, c->ranks);
 	if (!e)
 		e = read_key(l, &c->keys, c->key_file, offsetof(struct fan_config, key_file));
 	if (!e)

@@ -15,6 +15,7 @@
 #include "seal/key_file.h"
 
 #define FAN_CONFIG_SWITCH_MAX	  255  /* bytes of "HOST:PORT" */
+#define FAN_CONFIG_RUN_MAX	  255  /* bytes of a launch's id */
 #define FAN_CONFIG_FILE_MAX	  1023 /* bytes of a path */
 #define FAN_CONFIG_SWITCHES_MAX	  2047 /* bytes of a list of these */
 #define FAN_CONFIG_MTU_MIN	  576
@@ -30,6 +31,10 @@ struct fan_config {
 	/* "HOST:PORT,HOST:PORT"; "": none was named (rendezvous.h) */
 	char switch_addr[FAN_CONFIG_SWITCHES_MAX + 1];
 	char job[FAN_NAME_MAX + 1];
+	char run[FAN_CONFIG_RUN_MAX +
+		 1]; /* the launch, as the user calls it; "": as launchers do */
+	uint64_t
+		launch; /* token of the launch: of `run`, the launcher's id or a meeting; 0: none */
 	int rank, ranks;
 	int mtu;
 	int window; /* fragments per shard; 0: as the switch grants */

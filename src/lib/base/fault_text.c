@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fault_text.h"
 
+#include <arpa/inet.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -172,6 +173,12 @@ static void add_job_mismatch(struct text *t, const struct fan_fault *f,
 		add(t, "it uses fragments of %u bytes, rank %u has %u: the mtu must be the same",
 		    have, a->rank, want);
 		break;
+	case FAN_ABOUT_LAUNCH:
+		add(t,
+		    "rank %u %s the launch it is of, others %s: give all the same FANIN_RUN, or is "
+		    "another launch of this name at work?",
+		    a->rank, want ? "says" : "does not say", want ? "do not" : "do");
+		break;
 	case FAN_ABOUT_WINDOW:
 		add(t, "it has a window of %u fragments, rank %u allows only %u", have, a->rank,
 		    want);
@@ -317,6 +324,32 @@ static void add_version(struct text *t, const struct fan_fault *f, const struct 
 		add(t, "the switch %s speaks another version of the protocol", a->switch_addr);
 }
 
+/* An address in network order, INET6_ADDRSTRLEN bytes of text.  False: there is none. */
+static bool host_text(char *text, const uint8_t *at)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff}, none[16];
+	const bool v4 = !memcmp(at, mapped, sizeof mapped);
+	return memcmp(at, none, sizeof none) != 0 &&
+	       inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? at + sizeof mapped : at, text,
+			 INET6_ADDRSTRLEN) != NULL;
+}
+
+/* Two processes were the same rank, which this one may be. */
+static void add_launches(struct text *t, const struct fan_fault *f, const struct fan_fault_about *a)
+{
+	char list[LIST_BYTES], first[INET6_ADDRSTRLEN], second[INET6_ADDRSTRLEN];
+	const unsigned n = fan_fault_ranks_text(list, sizeof list, f->ranks);
+	if (!n && f->rank_a != FAN_RANK_NONE)
+		snprintf(list, sizeof list, "rank %u", f->rank_a);
+	add(t, "two launches use the name \"%s\" at once: %s %s started", a->job,
+	    *list ? list : "a rank", n > 1 ? "were" : "was");
+	if (host_text(first, f->hosts) && host_text(second, f->hosts + FAN_HOSTS_BYTES / 2))
+		add(t, " at %s and at %s", first, second);
+	else
+		add(t, " twice");
+	add(t, "; give each launch a FANIN_JOB or a FANIN_RUN of its own");
+}
+
 /* Sentences about what the switch refused. */
 static void add_refusal(struct text *t, const struct fan_fault *f, const struct fan_fault_about *a)
 {
@@ -419,6 +452,7 @@ static void add_fault(struct text *t, const struct fan_fault *f, const struct fa
 	case FAN_E_FILES:
 	case FAN_E_MTU: add_ranks(t, f, a); break;
 	case FAN_E_MISMATCH: add_mismatch(t, f); break;
+	case FAN_E_LAUNCHES: add_launches(t, f, a); break;
 	case FAN_E_JOB_MISMATCH: add_job_mismatch(t, f, a); break;
 	case FAN_E_UNREACHABLE: add_unreachable(t, f, a); break;
 	case FAN_E_RANK_TAKEN:

@@ -14,10 +14,17 @@
 #define FAN_MEETING_HOSTS_MAX FAN_PARTS_MAX /* hosts with an aggregator; others have none */
 #define FAN_MEETING_RAILS_MAX 3		    /* networks of a host beside that by which ranks meet */
 
-/* Processes with one kernel, network namespace and user have equal host ids. */
+/* Processes with one kernel and network namespace, and the same `user`, have equal host ids. */
 struct fan_host_id {
 	uint64_t word[2];
 };
+
+/* This process's. */
+struct fan_host_id fan_host_id_read(uint64_t user);
+
+/* `h` with `bytes` bytes at `data` behind it: FNV-1a, which begins with FAN_HASH_START. */
+#define FAN_HASH_START UINT64_C(0xcbf29ce484222325)
+uint64_t fan_hash(uint64_t h, const void *data, size_t bytes);
 
 /* Its aggregator by another network of it. */
 struct fan_meeting_rail {

@@ -10,6 +10,7 @@
 
 #include "core/base/err.h"
 #include "file/option.h"
+#include "hosts.h"
 
 #define FNV_START 2166136261u /* FNV-1a, 32 bits */
 #define FNV_PRIME 16777619u
@@ -255,4 +256,70 @@ void fan_rendezvous_job(char *job, bool inside)
 	if (strlen(id) > FAN_NAME_MAX) /* the end differs, and so does the hash */
 		snprintf(id + FAN_NAME_MAX - 9, 10, "#%08x", hash(id));
 	memcpy(job, id, strlen(id) + 1);
+}
+
+/* ---- the launch ---- */
+
+/* Does the launcher say that it has started so many?  Then all of them are the job's ranks, in
+ * whatever order. */
+static bool started(const char *name, int ranks)
+{
+	const char *all = fan_option_variable(name);
+	return all && atoi(all) == ranks;
+}
+
+/* Do all ranks meet at this host's loopback address?  Others have one as well. */
+static bool is_at_loopback(int ranks)
+{
+	return is_loopback(fan_option_variable("MASTER_ADDR")) &&
+	       started("LOCAL_WORLD_SIZE", ranks);
+}
+
+/* "torch-RUN:PORT, of host 0123456789abcdef"; "": nothing tells launches apart. */
+static void torch_launch(char *id, size_t bytes, int ranks)
+{
+	const char *run = fan_option_variable("TORCHELASTIC_RUN_ID");
+	const char *port = fan_option_variable("MASTER_PORT");
+	const struct fan_host_id host = fan_host_id_read(0);
+	const bool at_loopback = is_at_loopback(ranks);
+	run = same(run, "none") ? NULL : run;
+	if (run || at_loopback)
+		snprintf(id, bytes, "torch-%.80s:%.8s", run ? run : "", port ? port : "");
+	if (at_loopback)
+		snprintf(id + strlen(id), bytes - strlen(id), ", of host %016llx",
+			 (unsigned long long)host.word[0]);
+}
+
+static void slurm_launch(char *id, size_t bytes)
+{
+	const char *again = fan_option_variable("SLURM_RESTART_COUNT");
+	const char *cluster = fan_option_variable("SLURM_CLUSTER_NAME");
+	slurm_id(id, bytes);
+	snprintf(id + strlen(id), bytes - strlen(id), "/%.8s of %.40s", again ? again : "",
+		 cluster ? cluster : "");
+}
+
+/* The launcher's id of the launch. */
+static void find_launch(char *id, size_t bytes, int ranks)
+{
+	const char *mpi = fan_option_variable("PMIX_NAMESPACE");
+	const bool step = fan_option_variable("SLURM_JOB_ID") &&
+			  fan_option_variable("SLURM_STEP_ID") && !is_local_hydra();
+	if (started("WORLD_SIZE", ranks))
+		torch_launch(id, bytes, ranks);
+	else if (mpi && started("OMPI_COMM_WORLD_SIZE", ranks))
+		snprintf(id, bytes, "mpi-%.80s", mpi);
+	else if (step && (started("SLURM_STEP_NUM_TASKS", ranks) || started("SLURM_NTASKS", ranks)))
+		slurm_launch(id, bytes);
+}
+
+uint64_t fan_rendezvous_launch(const char *run, int ranks)
+{
+	char id[FAN_CONFIG_RUN_MAX + sizeof "run-"] = "";
+	if (*run)
+		snprintf(id, sizeof id, "run-%s", run);
+	else if (ranks >= 0)
+		find_launch(id, sizeof id, ranks);
+	const uint64_t token = fan_hash(FAN_HASH_START, id, strlen(id));
+	return *id ? token + !token : 0;
 }

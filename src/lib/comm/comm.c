@@ -17,6 +17,7 @@
 #include "net/clock.h"
 
 #define MEETING_WINDOW 8 /* fragments: a meeting leaves the slots to jobs that need them */
+#define KEEP_NAME_MS   (FAN_CLAIMS_NS / FAN_MS)
 
 /* Pages of its own, zero until they are used: most connections of a rank never are. */
 struct fanin_comm *fan_comm_new(void)
@@ -100,12 +101,35 @@ static int find_meeting(struct fanin_comm *c, struct fan_rendezvous *at)
 	return FAN_OK;
 }
 
+/* The ranks have met: what rank 0 has drawn there tells their launch from others, if nothing did.
+ */
+static uint64_t launch_of(const struct fanin_comm *c, const struct fan_meeting *m)
+{
+	const uint64_t nonce = m->host[0].nonce;
+	return c->rank.cfg.launch ? c->rank.cfg.launch : nonce + !nonce;
+}
+
+/* The ranks of `c` have met at `met`, where no operation runs from here on.  It ends, unless
+ * nothing told their launch from others there: then it keeps the name while ranks of another may
+ * come. */
+static void keep_name(struct fanin_comm *c, struct fanin_comm *met)
+{
+	if (met->rank.cfg.launch) {
+		fan_comm_destroy(met);
+		return;
+	}
+	c->name = met;
+	c->rank.name = &met->rank;
+	fan_rank_close_in(&met->rank, KEEP_NAME_MS);
+}
+
 /* Nobody named a switch: the ranks meet at rank 0, which starts one.  Where they are on several
  * hosts, the first rank of each host runs an aggregator for its part. */
 static int meet(struct fanin_comm *c)
 {
 	struct fan_rendezvous at;
 	struct fan_meeting *m = &c->places.ranks;
+	struct fanin_comm *met = NULL;
 	fan_peer here;
 	int e = find_meeting(c, &at);
 	if (e)
@@ -119,10 +143,12 @@ static int meet(struct fanin_comm *c)
 	m->hosts = 1;
 	m->host[0].aggregator = here;
 	if (!e)
-		e = fan_meeting_hold(m, &c->rank.cfg, &here, false, &c->embedded, c->rank.sentence,
+		e = fan_meeting_hold(m, &c->rank.cfg, &here, &c->embedded, &met, c->rank.sentence,
 				     sizeof c->rank.sentence);
 	if (e)
 		return fan_rank_refuse(&c->rank, e, c->rank.sentence);
+	c->rank.cfg.launch = launch_of(c, m);
+	keep_name(c, met);
 	c->rank.own = fan_embedded_switch_daemon(c->embedded);
 	c->rank.parts.count = set_hosts(c, 0, m);
 	if (fan_host_sharing_is_agreed(m, (unsigned)c->rank.cfg.ranks, false))
@@ -280,6 +306,7 @@ static int open_shared(struct fanin_comm *d, const struct fanin_comm *c)
 	d->rank.cfg = c->rank.cfg;
 	d->rank.own = fan_embedded_switch_daemon(c->embedded);
 	d->places.ranks = c->places.ranks;
+	d->rank.cfg.launch = launch_of(c, m);
 	d->rank.trace = c->rank.trace;
 	d->further_count = c->further_count;
 	memcpy(d->further, c->further, sizeof d->further);
@@ -301,11 +328,13 @@ static int share_memory(struct fanin_comm **comm)
 	if (!e && !fail && d) {
 		d->embedded = c->embedded;
 		c->embedded = NULL;
+		c->rank.trace = NULL; /* of the other one */
 		*comm = d;
-		d = c;
+		keep_name(d, c);
+		return FAN_OK;
 	}
 	if (d)
-		d->rank.trace = NULL; /* of the other one */
+		d->rank.trace = NULL;
 	fan_comm_destroy(d);
 	return e ? fails_to_meet(c, e) : FAN_OK;
 }
@@ -336,6 +365,7 @@ static int join_hosts(struct fanin_comm **comm)
 	pthread_mutex_lock(
 		&c->rank.lock); /* which the thread takes before it looks at further parts */
 	c->rank.own = fan_embedded_switch_daemon(c->embedded);
+	c->rank.cfg.launch = launch_of(c, m);
 	fan_rank_leave_parts(&c->rank, mix(c, m, connections));
 	pthread_mutex_unlock(&c->rank.lock);
 	fan_rank_wait_ready(&c->rank);
@@ -437,16 +467,23 @@ void fan_comm_destroy(struct fanin_comm *c)
 {
 	if (!c)
 		return;
+	const uint64_t nobody[FAN_RANK_WORDS] = {0};
 	const bool forked = fan_rank_is_forked(&c->rank); /* thread and job are the parent's */
 	if (c->watcher.end)
 		c->watcher.end(c->watcher.of, forked);
 	struct fan_trace *trace = c->rank.trace;
 	if (forked) {
 		fan_trace_abandon(trace);
+		fan_comm_destroy(c->name);
 		free_all(c, true);
 		return;
 	}
+	if (c->name && c->embedded) /* whose last user waits for jobs that are there */
+		fan_rank_end(&c->name->rank, FAN_E_CLOSED, nobody);
+	else if (c->name)
+		fan_rank_close_in(&c->name->rank, 0);
 	fan_rank_stop(&c->rank);
+	fan_comm_destroy(c->name);
 	free_all(c, false); /* its columns end */
 	fan_trace_close(trace);
 }

@@ -2,11 +2,9 @@
 #include "meeting.h"
 
 #include <assert.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "comm.h"
@@ -17,52 +15,13 @@
 #include "net/rails.h"
 #include "net/udp.h"
 
-#define BOOT_ID	    "/proc/sys/kernel/random/boot_id"
-#define NET_NS	    "/proc/self/ns/net"
-#define BOOT_BYTES  64
-#define ID_WORDS    4
-#define HASH_PRIME  UINT64_C(0x100000001b3)
-#define HASH_SECOND UINT64_C(0x9e3779b97f4a7c15) /* another start for the second half */
+#define ID_WORDS 4
 
 /* ---- records ---- */
 
-uint64_t fan_hash(uint64_t h, const void *data, size_t bytes)
-{
-	const uint8_t *p = data;
-	for (size_t i = 0; i < bytes; i++)
-		h = (h ^ p[i]) * HASH_PRIME;
-	return h;
-}
-
-/* What cannot be read counts as empty: hosts then differ by the rest. */
-static struct fan_host_id host_id(void)
-{
-	struct {
-		char boot[BOOT_BYTES];
-		uint64_t device, inode;
-		uint64_t user;
-	} about;
-	struct stat net;
-	memset(&about, 0, sizeof about);
-	int fd = open(BOOT_ID, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		ssize_t n = read(fd, about.boot, sizeof about.boot);
-		if (n < 0)
-			memset(about.boot, 0, sizeof about.boot);
-		close(fd);
-	}
-	if (!stat(NET_NS, &net)) {
-		about.device = net.st_dev;
-		about.inode = net.st_ino;
-	}
-	about.user = geteuid();
-	return (struct fan_host_id){{fan_hash(FAN_HASH_START, &about, sizeof about),
-				     fan_hash(FAN_HASH_START ^ HASH_SECOND, &about, sizeof about)}};
-}
-
 void fan_meeting_record(int32_t record[FAN_MEETING_RECORD], const fan_peer *at)
 {
-	struct fan_host_id id = host_id();
+	struct fan_host_id id = fan_host_id_read(geteuid());
 	fan_peer local = {0};
 	if (at)
 		fan_udp_interface_to(at, &local);
@@ -391,16 +350,18 @@ int fan_meeting_join(struct fan_meeting *m, struct fanin_comm *c, const fan_peer
 }
 
 int fan_meeting_hold(struct fan_meeting *m, const struct fan_config *cfg, const fan_peer *at,
-		     bool named, struct fan_embedded_switch **sw, char *why, size_t bytes)
+		     struct fan_embedded_switch **sw, struct fanin_comm **met, char *why,
+		     size_t bytes)
 {
-	struct fanin_comm *c;
-	int e = fan_comm_create_at(cfg, at, FAN_MEETING_SUFFIX, &c);
+	int e = fan_comm_create_at(cfg, at, FAN_MEETING_SUFFIX, met);
 	if (!e)
-		e = fan_meeting_join(m, c, at, named, sw);
-	if (e)
-		snprintf(why, bytes, "%s",
-			 c && *fan_rank_error(&c->rank) ? fan_rank_error(&c->rank)
+		e = fan_meeting_join(m, *met, at, false, sw);
+	if (!e)
+		return FAN_OK;
+	snprintf(why, bytes, "%s",
+		 *met && *fan_rank_error(&(*met)->rank) ? fan_rank_error(&(*met)->rank)
 							: fan_err_text(e));
-	fan_comm_destroy(c);
+	fan_comm_destroy(*met);
+	*met = NULL;
 	return e;
 }

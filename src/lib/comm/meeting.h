@@ -22,16 +22,19 @@
 /* Suffix of the name of the meeting's job. */
 #define FAN_MEETING_SUFFIX "#meet"
 
-/* Meet at `at`: a named switch, or the one embedded in rank 0, which is then the aggregator of the
- * first host; rank 0 passes it in `*sw`.  With more than one host, start a switch in `*sw` if this
- * is the first rank of its host and has none.  `sw` NULL: none is started, and hosts of a job with
- * a named switch have no aggregator.  Blocks for at most about cfg->timeout_ms.
+/* Meet at `at`, the switch embedded in rank 0, which is the aggregator of the first host; rank 0
+ * passes it in `*sw`.  With more than one host, start a switch in `*sw` if this is the first rank
+ * of its host and has none.  `*met` is the meeting, which the caller destroys.  Blocks for at most
+ * about cfg->timeout_ms.
  *
- * FAN_OK; or an error of fanin_comm_create, and `why`, `bytes` bytes. */
+ * FAN_OK; or an error of fanin_comm_create, and `why`, `bytes` bytes: then `*met` is NULL. */
 int fan_meeting_hold(struct fan_meeting *m, const struct fan_config *cfg, const fan_peer *at,
-		     bool named, struct fan_embedded_switch **sw, char *why, size_t bytes);
+		     struct fan_embedded_switch **sw, struct fanin_comm **met, char *why,
+		     size_t bytes);
 
-/* As fan_meeting_hold, among the ranks of `c`, which have joined at `at`. */
+/* As fan_meeting_hold, among the ranks of `c`, which have joined at `at`; `named`: a switch that
+ * was named.  `sw` NULL: none is started, and hosts of a job with a named switch have no
+ * aggregator. */
 int fan_meeting_join(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at, bool named,
 		     struct fan_embedded_switch **sw);
 
@@ -55,10 +58,6 @@ uint32_t fan_meeting_take_rate(int32_t word);
 
 /* Fill in the record of this process: its host, and its local address towards `at`; NULL: none. */
 void fan_meeting_record(int32_t record[FAN_MEETING_RECORD], const fan_peer *at);
-
-/* `h` with `bytes` bytes at `data` behind it: FNV-1a, which begins with FAN_HASH_START. */
-#define FAN_HASH_START UINT64_C(0xcbf29ce484222325)
-uint64_t fan_hash(uint64_t h, const void *data, size_t bytes);
 
 /* Do the variables or the file name a switch or a controller?  Joining a job tells what is wrong in
  * them. */

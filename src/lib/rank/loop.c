@@ -307,8 +307,8 @@ static void check_ready(struct fan_rank *c)
  * not time: while both are suspended, nobody's silence grows. */
 static bool awaits_its_place(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns)
 {
-	const uint64_t pause_ns = FAN_PLAN_CLIENT_AGAIN_MS * FAN_MS;
-	const uint64_t most = (uint64_t)c->cfg.alive_ms * 3 / 2 / FAN_PLAN_CLIENT_AGAIN_MS + 2;
+	const uint64_t pause_ns = cn->refusals ? FAN_JOIN_RETRY_NS : 0; /* at once it claims */
+	const uint64_t most = (uint64_t)c->cfg.alive_ms * 3 / 2 * FAN_MS / FAN_JOIN_RETRY_NS + 2;
 	if (c->ready || fan_worker_fault(cn->w)->err != FAN_E_RANK_TAKEN || cn->refusals >= most ||
 	    now_ns + pause_ns >= c->when.join_by_ns)
 		return false;
@@ -444,6 +444,8 @@ static int before_sleep(struct fan_rank *c)
 	pthread_mutex_lock(&c->lock);
 	if (c->asked.closing && c->when.leave_by_ns < deadline_ns)
 		deadline_ns = c->when.leave_by_ns;
+	if (!c->asked.closing && c->asked.close_ns && c->asked.close_ns < deadline_ns)
+		deadline_ns = c->asked.close_ns;
 	c->shown.stats = stats;
 	if (c->counts_trips)
 		fan_rank_collect_trips(c, &c->shown.trips);
@@ -467,6 +469,7 @@ static bool after_sleep(struct fan_rank *c)
 {
 	pthread_mutex_lock(&c->lock);
 	c->asked.awake = true;
+	c->asked.closing |= c->asked.close_ns && fan_clock_ns() >= c->asked.close_ns;
 	bool closing = c->asked.closing;
 	unsigned more = c->asked.parts_to_add;
 	if (more) /* else callers may read it */

@@ -63,6 +63,7 @@ static struct fan_worker_config worker_config(const struct fan_rank *c,
 		.route = part->route,
 		.share = window_share(c, part),
 		.nonce = fan_clock_nonce(),
+		.launch = cfg->launch,
 		.priority = fan_priority_default,
 		.cache_frags = (uint32_t)cfg->cache,
 	};
@@ -78,6 +79,8 @@ void fan_rank_open_connection(struct fan_rank *c, unsigned number, uint64_t now_
 	const struct fan_job_part *part = &c->parts.job[cn->part];
 	struct fan_worker_config cfg = worker_config(c, part, now_ns);
 	char why[FAN_CONNECTION_WHY_BYTES];
+	if (cn->w && fan_worker_fault(cn->w)->err == FAN_E_RANK_TAKEN)
+		cfg.claim = fan_worker_fault(cn->w)->desc_a;
 	fan_connection_close(cn);
 	cn->number = number;
 	cn->again_ns = 0;

@@ -89,7 +89,8 @@ static void say_hello(struct fan_rank *c)
 {
 	char text[FAN_PLAN_MSG_BYTES];
 	size_t n = fan_plan_msg_put_join(text, c->cfg.job, (unsigned)c->cfg.rank,
-					 (unsigned)c->cfg.ranks, c->parts.job, c->parts.count);
+					 (unsigned)c->cfg.ranks, c->cfg.launch, c->parts.job,
+					 c->parts.count);
 	if (!n)
 		fan_rank_fail(c, FAN_E_CONFIG,
 			      "the job's name is not UTF-8, as a controller's are");

@@ -19,9 +19,21 @@ bool fan_rank_is_forked(const struct fan_rank *c)
 	return c->fork_guard != fan_fork_guard();
 }
 
+int fan_rank_failed(const struct fan_rank *c)
+{
+	const int e = atomic_load_explicit(&c->error, memory_order_acquire);
+	if (e || !c->name)
+		return e;
+	return atomic_load_explicit(&c->name->error, memory_order_acquire) == FAN_E_LAUNCHES
+		       ? FAN_E_LAUNCHES
+		       : FAN_OK;
+}
+
 const char *fan_rank_error(const struct fan_rank *c)
 {
-	return atomic_load_explicit(&c->error, memory_order_acquire) ? c->sentence : "";
+	if (atomic_load_explicit(&c->error, memory_order_acquire))
+		return c->sentence;
+	return fan_rank_failed(c) ? c->name->sentence : "";
 }
 
 const char *fan_rank_ask(const struct fan_rank *c)
@@ -289,6 +301,15 @@ void fan_rank_run_first(struct fan_rank *c, uint64_t now_ns)
 	c->ops.waiting.head->started_ns = now_ns;
 	c->ops.running[c->ops.running_count++] = fan_op_queue_take(&c->ops.waiting);
 	c->ops.progressed = true;
+}
+
+void fan_rank_close_in(struct fan_rank *c, unsigned ms)
+{
+	fan_roster_remove(c);
+	pthread_mutex_lock(&c->lock);
+	c->asked.close_ns = fan_clock_ns() + ms * FAN_MS;
+	fan_rank_wake(c);
+	pthread_mutex_unlock(&c->lock);
 }
 
 void fan_rank_stop(struct fan_rank *c)

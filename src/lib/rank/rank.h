@@ -125,6 +125,7 @@ struct fan_rank_asked {
 	unsigned parts_to_add;	    /* to join, beyond `parts` */
 	bool complete;		    /* there are no further parts to add */
 	bool closing;		    /* to end: fanin_comm_destroy was called */
+	uint64_t close_ns;	    /* when it is to end by itself; 0: never */
 	unsigned room_waiters;	    /* callers that wait for room for an operation */
 	unsigned attending;	    /* callers that do this rank's work, in fan_rank_run */
 };
@@ -187,6 +188,8 @@ struct fan_rank {
 	const struct fan_rank
 		*parent; /* of a group that forms: what that has lost; NULL: nothing */
 	struct fan_rank_column column;
+	const struct fan_rank *name; /* keeps the name of the job: if two launches use it this rank
+				      * ends as well; NULL: none does */
 	struct fan_daemon *own;	 /* the aggregator in this process, which outlives it; NULL: none */
 	struct fan_trace *trace; /* NULL: nobody traces */
 	bool counts_trips;	 /* `shown.trips` is kept up to date */
@@ -245,6 +248,9 @@ int fan_rank_start(struct fan_rank *c);
 int fan_rank_begin(struct fan_rank *c);
 void fan_rank_wait_ready(struct fan_rank *c);
 
+/* From any thread: leave the job in `ms`; until then it joins, fails and is told of what it was. */
+void fan_rank_close_in(struct fan_rank *c, unsigned ms);
+
 /* The end: of the thread, which leaves the job; of what it has; of one of fan_rank_new, both unless
  * in a child of fork(), which has no thread.  NULL is allowed. */
 void fan_rank_stop(struct fan_rank *c);
@@ -255,8 +261,9 @@ void fan_rank_destroy(struct fan_rank *c);
  * caused it. */
 void fan_rank_end(struct fan_rank *c, int error, const uint64_t *blamed);
 
-/* Any thread: what has ended it, as far as it has seen that; as fanin_comm_error, which looks; and
- * as fanin_comm_stats with stats->size set. */
+/* Any thread: the error that has ended it, or FAN_OK; the sentence about it; as fanin_comm_error,
+ * which looks; and as fanin_comm_stats with stats->size set. */
+int fan_rank_failed(const struct fan_rank *c);
 const char *fan_rank_error(const struct fan_rank *c);
 const char *fan_rank_ask(const struct fan_rank *c);
 void fan_rank_read_stats(const struct fan_rank *c, struct fanin_stats *stats);

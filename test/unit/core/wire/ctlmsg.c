@@ -19,7 +19,9 @@ static const struct fan_join join = {.ranks = 256,
 				     .options = 7,
 				     .alive_ms = 600000,
 				     .name_bytes = 5,
-				     .name = "train"};
+				     .name = "train",
+				     .launch = UINT64_C(0x0123456789abcdef),
+				     .claim = 0x89abcdef};
 static const struct fan_welcome welcome = {.window = 4096,
 					   .shards = 64,
 					   .beat_ms = 1250,
@@ -555,11 +557,25 @@ static void ctlmsg__descriptions_come_back(void **state)
 	}
 }
 
+/* Two addresses are in what tells of two launches, and in nothing else. */
+static void ctlmsg__hosts(void **state)
+{
+	(void)state;
+	struct fan_refuse no = {.err = FAN_E_LAUNCHES, .hosts = {1, [31] = 2}}, got;
+	struct fan_frag f = frag_of(fan_refuse_put(body, &no));
+	assert_int_equal(f.payload_bytes, 11 + FAN_HOSTS_BYTES);
+	assert_int_equal(fan_refuse_get(&got, &f), FAN_OK);
+	assert_memory_equal(got.hosts, no.hosts, sizeof no.hosts);
+	no.err = FAN_E_RANK_TAKEN;
+	assert_int_equal(fan_refuse_put(body, &no), 11);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ctlmsg__round_trip_and_every_truncation),
 		cmocka_unit_test(ctlmsg__workers),
+		cmocka_unit_test(ctlmsg__hosts),
 		cmocka_unit_test(ctlmsg__join_out_of_range),
 		cmocka_unit_test(ctlmsg__names),
 		cmocka_unit_test(ctlmsg__welcome_with_a_burst),

@@ -137,19 +137,19 @@ static void lie(const unsigned (*field)[2], size_t fields)
 static void ctlmsg_fields__of_members_lie_where_the_page_says(void **state)
 {
 	(void)state;
-	fan_join_put(body, &(struct fan_join){1, 3, 5, 7, 8, 2, "ab", 15});
-	LIE({0, 2}, {2, 2}, {4, 2}, {6, 1}, {7, 4}, {14, 4});
+	fan_join_put(body, &(struct fan_join){1, 3, 5, 7, 8, 2, "ab", 15, 19, 27});
+	LIE({0, 2}, {2, 2}, {4, 2}, {6, 1}, {7, 4}, {14, 4}, {18, 8}, {26, 4});
 	assert_memory_equal(body + 11, "\2ab", 3);
 	fan_welcome_put(body,
 			&(struct fan_welcome){1, 3, 5, 9, 13, 14, "0123456789abcdef", 32, 34, 35});
 	LIE({0, 2}, {2, 2}, {4, 4}, {8, 4}, {12, 1}, {13, 2}, {31, 2}, {33, 1}, {34, 8});
 	assert_memory_equal(body + 15, "0123456789abcdef", 16);
-	fan_refuse_put(body, &(struct fan_refuse){1, 2, 4, 8});
+	fan_refuse_put(body, &(struct fan_refuse){1, 2, 4, 8, {0}});
 	LIE({0, 1}, {1, 2}, {3, 4}, {7, 4});
 	fan_beat_put(body, &(struct fan_beat){1, 2, {10, 12, 14}});
 	LIE({0, 1}, {1, 8}, {9, 2}, {11, 2}, {13, 2});
-	fan_state_put(body,
-		      &(struct fan_state){1, 9, 10, 11, 12, 14, 16, 18, 22, {26, 34, 42, 50}, 58});
+	fan_state_put(body, &(struct fan_state){
+				    1, 9, 10, 11, 12, 14, 16, 18, 22, {26, 34, 42, 50}, 58, {0}});
 	LIE({0, 8}, {8, 1}, {9, 1}, {10, 1}, {11, 2}, {13, 2}, {15, 2}, {17, 4}, {21, 4}, {25, 8},
 	    {33, 8}, {41, 8}, {49, 8}, {57, 4});
 	fan_leave_put(body, &(struct fan_leave){1, {2, 10, 18, 26}});

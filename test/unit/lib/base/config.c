@@ -141,7 +141,7 @@ static void config__file_errors_tell_the_line(void **state)
 	write_file("[worker]\njob = a\nwindows = 3\n");
 	assert_refused(
 		&o, ":3: windows: unknown key",
-		"expected switch, job, rank, ranks, mtu, window, timeout_ms, alive_ms, mode, wire, "
+		"expected switch, job, run, rank, ranks, mtu, window, timeout_ms, alive_ms, mode, wire, "
 		"multicast, checksum, narrow, plain_udp, priority, ahead, cache, server, "
 		"controller, pace, rto_min_ms, key_file, controller_key_file, join_ms, local, "
 		"hosts, split, steward or ps");

@@ -178,17 +178,17 @@ static void plan_msg__what_workers_say(void **state)
 	static const struct fan_job_part parts[] = {{.route = 7}, {.route = 9}};
 	char text[FAN_PLAN_MSG_BYTES];
 	(void)state;
-	size_t n = fan_plan_msg_put_join(text, "a \"b\"", 3, 8, NULL, 0);
+	size_t n = fan_plan_msg_put_join(text, "a \"b\"", 3, 8, 0, NULL, 0);
 	text[n] = '\0';
 	assert_string_equal(text, "{\"join\":{\"job\":\"a \\\"b\\\"\",\"rank\":3,\"ranks\":8}}");
-	n = fan_plan_msg_put_join(text, "j", 3, 8, parts, 2);
+	n = fan_plan_msg_put_join(text, "j", 3, 8, 26, parts, 2);
 	text[n] = '\0';
-	assert_string_equal(text,
-			    "{\"join\":{\"job\":\"j\",\"rank\":3,\"ranks\":8,\"routes\":[7,9]}}");
+	assert_string_equal(text, "{\"join\":{\"job\":\"j\",\"rank\":3,\"ranks\":8,"
+				  "\"launch\":\"000000000000001a\",\"routes\":[7,9]}}");
 	n = fan_plan_msg_put_moved(text, 1, 65535);
 	text[n] = '\0';
 	assert_string_equal(text, "{\"moved\":{\"part\":1,\"route\":65535}}");
-	assert_int_equal(fan_plan_msg_put_join(text, "\xff", 0, 2, NULL, 0), 0);
+	assert_int_equal(fan_plan_msg_put_join(text, "\xff", 0, 2, 0, NULL, 0), 0);
 }
 
 int main(void)

@@ -17,16 +17,21 @@
 static const char *const variables[] = {
 	"MASTER_ADDR",
 	"MASTER_PORT",
+	"RANK",
 	"WORLD_SIZE",
 	"LOCAL_WORLD_SIZE",
 	"TORCHELASTIC_RUN_ID",
 	"TORCHELASTIC_RESTART_COUNT",
+	"OMPI_COMM_WORLD_RANK",
 	"OMPI_COMM_WORLD_SIZE",
 	"OMPI_COMM_WORLD_LOCAL_SIZE",
 	"OMPI_MCA_ess_base_jobid",
 	"PMIX_NAMESPACE",
 	"SLURM_JOB_ID",
 	"SLURM_STEP_ID",
+	"SLURM_PROCID",
+	"SLURM_STEP_NUM_TASKS",
+	"SLURM_RESTART_COUNT",
 	"SLURM_JOB_NODELIST",
 	"SLURM_STEP_NODELIST",
 	"SLURM_STEP_NUM_NODES",
@@ -358,6 +363,62 @@ static void rendezvous__mpich(void **state)
 	assert_non_null(strstr(why, "MASTER_ADDR"));
 }
 
+/* The launcher's id counts where rank and ranks are the launcher's. */
+static void rendezvous__launches(void **state)
+{
+	(void)state;
+	assert_int_equal(fan_rendezvous_launch("", 2), 0);
+	const uint64_t mine = fan_rendezvous_launch("mine", 2);
+	assert_true(mine && mine == fan_rendezvous_launch("mine", -1));
+	set("RANK", "1");
+	set("WORLD_SIZE", "2");
+	set("MASTER_ADDR", "10.0.0.1");
+	set("MASTER_PORT", "29500");
+	assert_int_equal(fan_rendezvous_launch("", 2), 0); /* another may have the same */
+	set("TORCHELASTIC_RUN_ID", "none");
+	assert_int_equal(fan_rendezvous_launch("", 2), 0);
+	set("TORCHELASTIC_RUN_ID", "a");
+	const uint64_t a = fan_rendezvous_launch("", 2);
+	set("RANK", "0");
+	set("MASTER_ADDR", "rank0.example"); /* as another rank may know it */
+	assert_true(a && a == fan_rendezvous_launch("", 2));
+	assert_int_equal(fan_rendezvous_launch("", 3), 0);
+	assert_int_equal(fan_rendezvous_launch("mine", 2), mine);
+	set("MASTER_PORT", "29501");
+	assert_int_not_equal(fan_rendezvous_launch("", 2), a);
+}
+
+/* Loopback is another place on each host. */
+static void rendezvous__launch_at_loopback(void **state)
+{
+	(void)state;
+	set("RANK", "0");
+	set("WORLD_SIZE", "2");
+	set("MASTER_ADDR", "localhost");
+	set("MASTER_PORT", "29500");
+	assert_int_equal(fan_rendezvous_launch("", 2), 0); /* others may be elsewhere */
+	set("LOCAL_WORLD_SIZE", "2");
+	assert_int_not_equal(fan_rendezvous_launch("", 2), 0);
+}
+
+static void rendezvous__launch_by_slurm_and_mpi(void **state)
+{
+	(void)state;
+	set("SLURM_JOB_ID", "7");
+	set("SLURM_STEP_ID", "1");
+	set("SLURM_PROCID", "3");
+	set("SLURM_STEP_NUM_TASKS", "4");
+	const uint64_t first = fan_rendezvous_launch("", 4);
+	assert_int_not_equal(first, 0);
+	set("SLURM_RESTART_COUNT", "1");
+	assert_int_not_equal(fan_rendezvous_launch("", 4), first);
+	assert_int_equal(fan_rendezvous_launch("", 5), 0); /* of torchrun in such a step */
+	set("OMPI_COMM_WORLD_RANK", "3");
+	set("OMPI_COMM_WORLD_SIZE", "5");
+	set("PMIX_NAMESPACE", "prterun-h-1@1");
+	assert_int_not_equal(fan_rendezvous_launch("", 5), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -376,6 +437,9 @@ int main(void)
 		cmocka_unit_test_setup(rendezvous__job_names, clean),
 		cmocka_unit_test_setup(rendezvous__long_job_names_differ, clean),
 		cmocka_unit_test(rendezvous__derived_names),
+		cmocka_unit_test_setup(rendezvous__launches, clean),
+		cmocka_unit_test_setup(rendezvous__launch_at_loopback, clean),
+		cmocka_unit_test_setup(rendezvous__launch_by_slurm_and_mpi, clean),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

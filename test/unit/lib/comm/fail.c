@@ -132,6 +132,7 @@ static void fail__ranks_that_do_not_come(void **state)
 	fan_daemon_stop(sw);
 }
 
+/* A job whose launch has an id goes on, whoever else wants its ranks. */
 static void intrude(struct member *m)
 {
 	fanin_comm *c;
@@ -152,8 +153,35 @@ static void fail__rank_taken(void **state)
 {
 	(void)state;
 	setenv("FANIN_ALIVE_MS", "300", 1); /* for so long an earlier life may have it */
+	setenv("FANIN_RUN", "7", 1);
 	team_run_once(2, intrude);
+	unsetenv("FANIN_RUN");
 	unsetenv("FANIN_ALIVE_MS");
+}
+
+/* Without one nobody can tell whose ranks the job has. */
+static void mix(struct member *m)
+{
+	fanin_comm *c;
+	int e = FAN_OK;
+	if (!team_joined(m))
+		return;
+	if (m->rank == 0) {
+		EXPECT(create(m->team->address, "default", 1, 2, 5000, &c) == FANIN_E_LAUNCHES);
+		EXPECT(strstr(fanin_comm_error(c),
+			      "rank 1 was started at 127.0.0.1 and at 127.0.0.1"));
+		fanin_comm_destroy(c);
+	}
+	while (!e)
+		e = fanin_barrier(m->comm);
+	EXPECT(e == FANIN_E_LAUNCHES);
+	EXPECT_END(m->comm, FANIN_E_LAUNCHES, "two launches use the name \"default\"");
+}
+
+static void fail__two_launches(void **state)
+{
+	(void)state;
+	team_run_once(2, mix);
 }
 
 /* ---- ranks that stop ---- */
@@ -518,7 +546,7 @@ static void texts__errors(void **state)
 		assert_string_not_equal(fanin_strerror(e), "unknown error");
 	}
 	assert_string_equal(fanin_strerror(1), "unknown error");
-	assert_string_equal(fanin_strerror(FANIN_E_STOPPED - 1), "unknown error");
+	assert_string_equal(fanin_strerror(-128), "unknown error");
 	assert_string_equal(fanin_strerror(FANIN_E_CLOSED), "the communicator is closed");
 }
 
@@ -530,6 +558,7 @@ int main(void)
 		cmocka_unit_test(fail__wrong_configuration),
 		cmocka_unit_test(fail__ranks_that_do_not_come),
 		cmocka_unit_test(fail__rank_taken),
+		cmocka_unit_test(fail__two_launches),
 		cmocka_unit_test(fail__dead_rank_is_named),
 		cmocka_unit_test(fail__killed_ranks_begin_anew_at_once),
 		cmocka_unit_test(fail__stalled_rank_is_named_and_other_jobs_go_on),
