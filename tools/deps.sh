@@ -30,7 +30,7 @@ train='python3-torch python3-numpy python3-tqdm libopenblas0-pthread dataset-fas
 # PyTorch's inductor compiles C++ with Python's headers.
 elsewhere='g++ python3-dev libcmocka-dev clang lld clang-format black shellcheck scdoc iproute2 libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran
        python3-pytest python3-pip python3-venv python3-mesonpy python3-scipy zsh
-       libxdp-dev libbpf-dev bpftool'
+       libbpf-dev bpftool'
 check='libclang-rt-dev llvm clang-tidy cppcheck nftables ethtool mypy spin prometheus systemd abigail-tools chromium'
 # Mininet recommends Open vSwitch, which the lab does not use.
 lab='mininet iproute2 util-linux'

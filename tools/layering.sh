@@ -35,7 +35,6 @@ src/lib/api | lib net seal file core . | *
 src/mpi  | mpi lib net seal file core . | *
 src/nccl | nccl lib net seal file core . | *
 src/cmd  | cmd lib net seal file core . | *
-xdp            | xdp net core   | *
 page           | page cmd       | *
 planner/plan   | plan file core | *
 planner/ctl    | ctl plan core  | *
@@ -120,7 +119,7 @@ if [ -n "$complaints" ]; then
         echo "$complaints"
         exit 1
 fi
-for dir in src/*/ src/core/*/ src/lib/*/ page/ xdp/ planner/*/ simulator/*/; do
+for dir in src/*/ src/core/*/ src/lib/*/ page/ planner/*/ simulator/*/; do
         echo "$layers" | grep -q "^${dir%/}[ /]" || {
                 echo "${dir%/}: not in the table of tools/layering.sh"
                 exit 1

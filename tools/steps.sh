@@ -45,7 +45,7 @@ run_step() { # NAME
 
 # ---- what is looked at -------------------------------------------------------
 
-C_TREES='src planner simulator page xdp'
+C_TREES='src planner simulator page'
 
 sources() { # PATTERN...: files of these, include, test, bench, examples by name
         for pattern; do
@@ -171,7 +171,7 @@ step_build_clang() {
         if [ "${FAN_CHECK_KIND-}" = whole ]; then
                 # shellcheck disable=SC2046  # words are wanted
                 ninja -C build-clang src/libfancore.a $(ninja -C build-clang -t targets all |
-                        sed -nE 's/^((src|xdp)\/[a-z.]*\.(inc|skel\.h)): .*/\1/p')
+                        sed -nE 's/^(src\/[a-z.]*\.inc): .*/\1/p')
         else
                 ninja -C build-clang fanin fanin-planner
         fi
@@ -187,7 +187,7 @@ step_build_asan() {
 step_gcc_sanitizers() {
         need build-gcc || return
         # shellcheck disable=SC2086  # words are wanted
-        find $C_TREES -name '*.c' | grep -v -e '^xdp/[^p]' -e '^src/mpi/' | xargs -P 2 -n 40 gcc -fsyntax-only -fsanitize=address,undefined -Wall -Wextra -Werror \
+        find $C_TREES -name '*.c' | grep -v '^src/mpi/' | xargs -P 2 -n 40 gcc -fsyntax-only -fsanitize=address,undefined -Wall -Wextra -Werror \
                 -Wconversion -Wshadow -Wno-sign-conversion -std=c11 -D_GNU_SOURCE -DFAN_BUILD_VERSION='"0"' \
                 -DFAN_BUILD_FEATURES='""' -Iinclude -Isrc -Iplanner -Isimulator -I. -Ibuild -Ibuild/src -isystem /usr/include/coin
 }
@@ -250,7 +250,7 @@ step_cppcheck() {
                 --error-exitcode=1 --cppcheck-build-dir=build/cppcheck \
                 --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches \
                 -D__x86_64__ -D_GNU_SOURCE -D__GNUC__=12 -DFAN_BUILD_VERSION='""' -DFAN_BUILD_FEATURES='""' \
-                -I include -I src -I planner -I simulator -I . -I build -I build/src -i xdp/steer.bpf.c $C_TREES
+                -I include -I src -I planner -I simulator -I . -I build -I build/src $C_TREES
 }
 
 # Of a function the analyser looks at this many states; clang's own number is 225,000.

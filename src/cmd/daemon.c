@@ -92,24 +92,6 @@ static uint16_t read_weights(const char *name, const char *text)
 	return count;
 }
 
-const char *const daemon_planes[] = {"sockets", "xdp", "auto", NULL};
-
-/* What is wrong with the options of the plane, or NULL. */
-static const char *set_plane(struct fan_daemon_options *o, const struct daemon_args *a)
-{
-	if (a->plane == DAEMON_SOCKETS)
-		return a->interface[0] ? "--interface: expected with --plane xdp or auto" : NULL;
-	if (!a->interface[0])
-		return "--plane: expected with --interface IF,..., those towards the workers";
-	if (!fan_plane_plug && a->plane == DAEMON_XDP)
-		return "--plane: this build has no xdp; Debian's package fanin has it, or build it "
-		       "where libxdp-dev, libbpf-dev, clang and bpftool are installed";
-	o->open_plane = fan_plane_plug;
-	o->plane_optional = a->plane == DAEMON_AUTO;
-	snprintf(o->interfaces, sizeof o->interfaces, "%s", a->interface);
-	return NULL;
-}
-
 int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_args *a,
 		unsigned slots)
 {
@@ -157,7 +139,6 @@ int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_ar
 	}
 	o->log = print_line;
 	o->ctx = a;
-	daemon_check(name, set_plane(o, a));
 	return 0;
 }
 
@@ -221,9 +202,6 @@ static void tell_start(const struct fan_daemon *d, const struct fan_daemon_optio
 		     (double)f.memory / (1 << 20));
 	fan_line_add(&l, " segment=%s gro=%s sndbuf=%d rcvbuf=%d sockets=%u",
 		     f.segment ? "yes" : "no", f.gro ? "yes" : "no", f.sndbuf, f.rcvbuf, f.sockets);
-	if (f.plane)
-		fan_line_add(&l, " plane=xdp interface=%s queues=%u mode=%s", o->interfaces,
-			     f.queues, f.plane);
 	fan_line_add(&l, " sealed=%s", o->keys.count ? "yes" : "no");
 	if (o->core.ahead_max)
 		fan_line_add(&l, " ahead=%u", o->core.ahead_max);

@@ -7,10 +7,6 @@
 #include "args.h"
 #include "net/daemon.h"
 
-/* How datagrams are received: by sockets alone; by AF_XDP as well; by AF_XDP if it can be. */
-enum daemon_plane { DAEMON_SOCKETS, DAEMON_XDP, DAEMON_AUTO };
-extern const char *const daemon_planes[];
-
 struct daemon_args {
 	fan_peer listen;
 	int slots, threads, payload, mtu, jobs, window, group_port;
@@ -18,8 +14,6 @@ struct daemon_args {
 	int ahead; /* fragments; -1: a share of the slots */
 	uint64_t buffer;
 	bool no_multicast, plain, quiet;
-	int plane;			 /* enum daemon_plane */
-	char interface[ARGS_TEXT_BYTES]; /* of the plane */
 	char weights[ARGS_TEXT_BYTES];
 	char key[ARGS_TEXT_BYTES]; /* file of the fabric's key; empty: jobs are open */
 	fan_peer controller;

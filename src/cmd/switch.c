@@ -52,11 +52,6 @@ static const struct args_option options[] = {
 	 "send each worker its own results, even where all could hear a group"},
 	{"group-port", 0, ARGS_NUMBER, AT(group_port), 1, 65535, NULL, "PORT",
 	 "UDP port of multicast results (23846)"},
-	{"plane", 0, ARGS_WORD, AT(plane), 0, 0, daemon_planes, "NAME",
-	 "how datagrams are received: sockets; xdp, which takes them at --interface before the "
-	 "kernel's network layers; auto, xdp where possible (sockets)"},
-	{"interface", 0, ARGS_TEXT, AT(interface), 0, 0, NULL, "IF,...",
-	 "with --plane xdp or auto: the interfaces towards the workers"},
 	{"plain", 0, ARGS_FLAG, AT(plain), 0, 0, NULL, NULL, "no UDP_SEGMENT, no UDP_GRO"},
 	{"quiet", 'q', ARGS_FLAG, AT(quiet), 0, 0, NULL, NULL, "log failures and warnings only"},
 	{"parent", 0, ARGS_PEER, AT(parent), 0, 0, NULL, "ADDR:PORT",
@@ -88,8 +83,8 @@ static const struct args_option options[] = {
 static const char *const needed[] = {"listen",	 "drain",	   "policy", "server",	   "parent",
 				     "siblings", "index",	   "key",    "controller", "name",
 				     "config",	 "controller-key", NULL};
-static const char *const experiments[] = {"free-early", "no-multicast", "plain", "plane",
-					  "interface",	"group-port",	"mark",	 NULL};
+static const char *const experiments[] = {"free-early", "no-multicast", "plain",
+					  "group-port", "mark",		NULL};
 
 static const struct args_command command = {
 	"switch",

@@ -25,7 +25,6 @@ struct fan_daemon {
 	struct fan_node_config cfg;
 	unsigned shards; /* made so far */
 	struct fan_shard *shard[FAN_SHARDS_MAX];
-	struct fan_plane *plane; /* NULL: none */
 };
 
 void fan_daemon_defaults(struct fan_daemon_options *o)
@@ -257,40 +256,6 @@ static void configure(struct fan_node_config *c, const struct fan_daemon_options
 	c->above = away ? o->server : o->parent;
 }
 
-/* Without a plane that may be missing, the sockets are enough. */
-static int do_without_plane(struct fan_daemon *d, const char *why)
-{
-	struct fan_line l = {.used = 0};
-
-	fan_line_add(&l, "event=warning text=\"no second plane, sockets alone: %s\"", why);
-	if (d->log.line)
-		d->log.line(d->log.ctx, l.text);
-	return FAN_OK;
-}
-
-/* Open the plane, if one is requested, for shards whose sockets are open. */
-static int open_plane(struct fan_daemon *d, const struct fan_daemon_options *o, char *why,
-		      size_t bytes)
-{
-	struct fan_plane_wish w = {
-		.listen = fan_daemon_address(d),
-		.shards = d->shards,
-		.datagram_bytes = o->core.payload_bytes + FAN_HEAD_BYTES + BITMAP_BYTES,
-	};
-	int e = 0;
-
-	if (!o->open_plane)
-		return FAN_OK;
-	memcpy(w.interfaces, o->interfaces, sizeof w.interfaces);
-	if (o->open_plane(&d->plane, &w, why, bytes))
-		return o->plane_optional ? do_without_plane(d, why) : FAN_E_SYSTEM;
-	for (unsigned i = 0; i < d->shards && !e; i++)
-		e = fan_shard_use(d->shard[i], d->plane);
-	if (e)
-		snprintf(why, bytes, "%s: %s", o->interfaces, strerror(-e));
-	return e ? FAN_E_SYSTEM : FAN_OK;
-}
-
 static int start_shards(struct fan_daemon *d, const struct fan_daemon_options *o, char *why,
 			size_t bytes)
 {
@@ -321,8 +286,6 @@ int fan_daemon_start(struct fan_daemon **out, const struct fan_daemon_options *o
 	if (e)
 		e = explain(e, o, d->shards, why, bytes);
 	if (!e)
-		e = open_plane(d, o, why, bytes);
-	if (!e)
 		e = start_shards(d, o, why, bytes);
 	if (e) {
 		fan_daemon_stop(d);
@@ -352,10 +315,6 @@ void fan_daemon_facts(const struct fan_daemon *d, struct fan_daemon_facts *facts
 	facts->rcvbuf = s->udp[0].rcvbuf;
 	facts->segment = s->udp[0].segment;
 	facts->gro = s->udp[0].gro;
-	if (d->plane) {
-		facts->plane = d->plane->kind;
-		facts->queues = d->plane->queues;
-	}
 }
 
 void fan_daemon_dump(struct fan_daemon *d)
@@ -540,8 +499,6 @@ void fan_daemon_stop(struct fan_daemon *d)
 {
 	for (unsigned i = 0; i < d->shards; i++)
 		fan_shard_free(d->shard[i]);
-	if (d->plane)
-		d->plane->calls->close(d->plane);
 	pthread_mutex_destroy(&d->log.lock);
 	free(d);
 }

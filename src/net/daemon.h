@@ -9,7 +9,6 @@
 
 #include "core/node/node.h"
 #include "estate.h"
-#include "plane.h"
 #include "seal/key_file.h"
 
 /* Default port of multicast results.  It is one for all shards and daemons, since their groups
@@ -47,13 +46,10 @@ struct fan_daemon_options {
 	struct fan_keys keys; /* none: jobs are open */
 	bool of_tenant;	      /* the keys are those of one tenant, and good for all job names */
 	bool no_multicast;
-	bool plain;				/* no UDP_SEGMENT, no UDP_GRO */
-	bool inlets;				/* count what comes by each interface */
-	fan_plane_open *open_plane;		/* opens a plane beside the sockets; NULL: none */
-	char interfaces[FAN_PLANE_NAMES_BYTES]; /* for open_plane */
-	bool plane_optional;			/* without the plane: log a warning and go on */
-	int buffer_bytes;			/* socket buffers */
-	bool lasting; /* let another process continue it, if possible (fan_daemon_estate) */
+	bool plain;	  /* no UDP_SEGMENT, no UDP_GRO */
+	bool inlets;	  /* count what comes by each interface */
+	int buffer_bytes; /* socket buffers */
+	bool lasting;	  /* let another process continue it, if possible (fan_daemon_estate) */
 
 	/* One structured line without a newline: "event=job_ready job=\"x\" ...".
 	 * Called from the shards' threads, one at a time.  May be NULL. */
@@ -69,8 +65,6 @@ struct fan_daemon_facts {
 	int sndbuf, rcvbuf; /* granted to each socket, bytes */
 	unsigned sockets;   /* of each shard: rank r sends to number r modulo this */
 	bool segment, gro;  /* UDP_SEGMENT and UDP_GRO work */
-	const char *plane;  /* its kind; NULL: none */
-	unsigned queues;    /* of the plane */
 };
 
 /* Set every field to its default: 4096 slots for MTU 1500 on 127.0.0.1, any port. */

@@ -198,8 +198,6 @@ static void begin_others(struct fan_daemon_client *a)
 	fan_others_begin(&a->others, index, a->neighbours.count);
 }
 
-/* Frames that a plane takes are counted by driver and daemon each in its own way: with one, nothing
- * is known. */
 static void end_others(struct fan_daemon_client *a)
 {
 	struct fan_inlets own = {.full = false};
@@ -209,7 +207,7 @@ static void end_others(struct fan_daemon_client *a)
 		const struct fan_shard_traffic *t = &a->health[s].traffic;
 		for (unsigned i = 0; i < FAN_INLETS_MAX && t->inlets.of[i].index; i++)
 			fan_inlets_add(&own, &t->inlets.of[i]);
-		own.full |= t->inlets.full || t->by_plane;
+		own.full |= t->inlets.full;
 		overflows += t->overflows;
 	}
 	fan_others_end(&a->others, fan_clock_ns(), &own, overflows);

@@ -2,9 +2,12 @@
 #include "others.h"
 
 #include <assert.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <stddef.h>
 #include <string.h>
 
-#include "device.h"
+#include "netlink.h"
 
 #define ROOM	   (FAN_OTHERS_SAMPLES + 1)
 #define HEAD_BYTES 42 /* of Ethernet, IPv4 and UDP, which interfaces count and sockets do not */
@@ -30,6 +33,30 @@ static void want(struct fan_others *o, unsigned index)
 		i->wanted = true;
 }
 
+/* Read what interface `index` has received, in bytes.  False: it is not known, or the loopback's.
+ */
+static bool received(unsigned index, uint64_t *bytes)
+{
+	const struct ifinfomsg link = {.ifi_family = AF_UNSPEC, .ifi_index = (int)index};
+	struct rtnl_link_stats64 stats;
+	struct fan_netlink t;
+	struct ifinfomsg is;
+	size_t length;
+
+	fan_netlink_begin(&t, RTM_GETLINK, &link, sizeof link);
+	if (!fan_netlink_ask(&t, NETLINK_ROUTE))
+		return false;
+	const char *at = fan_netlink_attributes(&t, sizeof link, &length);
+	memcpy(&is, NLMSG_DATA(&t.answer.head), sizeof is);
+	/* younger kernels have more of them, older ones fewer */
+	if (is.ifi_flags & IFF_LOOPBACK ||
+	    fan_netlink_find(at, length, IFLA_STATS64, &stats, sizeof stats) <
+		    offsetof(struct rtnl_link_stats64, tx_bytes))
+		return false;
+	*bytes = stats.rx_bytes;
+	return true;
+}
+
 void fan_others_begin(struct fan_others *o, const unsigned *index, unsigned count)
 {
 	unsigned kept = 0;
@@ -43,7 +70,7 @@ void fan_others_begin(struct fan_others *o, const unsigned *index, unsigned coun
 			o->of[kept++] = o->of[i];
 	o->count = kept;
 	for (unsigned i = 0; i < o->count; i++)
-		o->of[i].told = fan_device_received(o->of[i].index, &o->of[i].received);
+		o->of[i].told = received(o->of[i].index, &o->of[i].received);
 }
 
 /* As interfaces count it. */

@@ -2,13 +2,15 @@
 #include "rails.h"
 
 #include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "device.h"
 #include "link_rate.h"
 #include "udp.h"
 
@@ -38,11 +40,17 @@ static void folder_of(char *folder, const char *name)
 /* The end of a container's link inside of it, not that of the host, which has a name of its own. */
 static bool is_containers(const char *name)
 {
-	struct fan_device d;
+	struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};
+	struct ifreq r = {.ifr_data = (char *)&driver};
 	if (!strncmp(name, "veth", 4) || !strncmp(name, "cali", 4))
 		return false;
-	fan_device_read(&d, name);
-	return !strcmp(d.driver, "veth");
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	snprintf(r.ifr_name, sizeof r.ifr_name, "%s", name);
+	const bool is_veth = !ioctl(fd, SIOCETHTOOL, &r) && !strcmp(driver.driver, "veth");
+	close(fd);
+	return is_veth;
 }
 
 static bool is_rail(const struct ifaddrs *i)

@@ -19,9 +19,7 @@
 #define ERROR_PAUSE_MS	1 /* after a receive that failed: an error that stays must not spin */
 #define EPOLL_EVENTS	16
 #define WAKE		UINT32_MAX /* number of `wake_fd` in epoll */
-#define QUEUE		(1u << 16) /* and of a plane's queue 0 */
 #define TICKS_PER_ROUND 4	   /* full outs that one round may send for ticks */
-#define QUEUE_TURNS	4	   /* receives of a plane's queue in one round */
 
 /* Around calls of the core, where the node is to outlive the process: the mark is there before
  * anything is changed, and until everything is. */
@@ -137,43 +135,6 @@ static void receive(struct fan_shard *s, struct fan_udp *u)
 		take(s, u, &b, in);
 	}
 	fan_shard_flush(s);
-	if (s->plane)
-		fan_shard_tell_unfinished(s);
-}
-
-/* Receive from a plane's queue.  Frames are held until what was made of them is sent.  False: none
- * of them was good. */
-static bool receive_frames(struct fan_shard *s, unsigned q)
-{
-	struct fan_plane_datagram d[FAN_PLANE_BATCH];
-	const struct fan_plane_calls *c = s->plane->calls;
-	bool full = s->mark_percent && c->backlog_percent(s->plane, q) >= s->mark_percent;
-	unsigned n = c->recv(s->plane, q, d, FAN_PLANE_BATCH);
-	uint64_t now = fan_clock_ns();
-
-	s->plane_receives += n > 0;
-	s->plane_datagrams += n;
-	for (unsigned i = 0; i < n; i++) {
-		bool marked = d[i].marked || full;
-		if (s->udp[0].locals)
-			fan_locals_put(s->udp[0].locals, &d[i].from, d[i].to);
-		/* frames are the shard's own until they are released: they are opened in place */
-		fan_shard_give(s, now, &d[i].from, (uint8_t *)d[i].data, d[i].bytes, marked);
-		s->marked += marked;
-		s->plane_bytes += d[i].bytes;
-	}
-	fan_shard_flush(s);
-	c->release(s->plane, q);
-	return n > 0;
-}
-
-/* What comes meanwhile needs no call to be told of. */
-static void receive_queue(struct fan_shard *s, unsigned q)
-{
-	unsigned i = 0;
-
-	while (i++ < QUEUE_TURNS && receive_frames(s, q))
-		;
 }
 
 static void tick(struct fan_shard *s)
@@ -229,8 +190,6 @@ static void receive_from(struct fan_shard *s, uint32_t number)
 {
 	if (number == WAKE)
 		heed_others(s);
-	else if (number >= QUEUE && number != FAN_SHARD_HATCHES)
-		receive_queue(s, number - QUEUE);
 	else if (number < s->sockets)
 		receive(s, &s->udp[number]);
 }
@@ -479,17 +438,6 @@ int fan_shard_inherit(struct fan_shard **shard, const struct fan_estate *e, cons
 	fan_node_sent(s->node); /* or lost */
 	*shard = s;
 	return 0;
-}
-
-int fan_shard_use(struct fan_shard *s, struct fan_plane *p)
-{
-	int e = 0;
-
-	s->plane = p;
-	for (unsigned q = 0; q < p->queues && !e; q++)
-		if (p->calls->shard(p, q) == s->index)
-			e = watch(s, p->calls->fd(p, q), QUEUE + q);
-	return e;
 }
 
 int fan_shard_start(struct fan_shard *s)

@@ -14,7 +14,6 @@
 #include "estate.h"
 #include "logline.h"
 #include "path_test.h"
-#include "plane.h"
 #include "seal/gate.h"
 #include "udp.h"
 
@@ -50,13 +49,11 @@ struct fan_shard_traffic {
 	uint64_t lost;		  /* between switch and aggregator of the node, for lack of room */
 	uint64_t overflows;	  /* of the sockets' receive queues */
 	struct fan_inlets inlets; /* of all sockets, if they count it */
-	uint64_t by_plane;	  /* datagrams that came by the plane, not by a socket */
-	struct fan_plane_stats plane;
-	uint64_t cpu_ns;   /* processor time of the thread */
-	bool sealed;	   /* jobs here are */
-	uint64_t forged;   /* sealed packets whose tag or MAC was wrong */
-	uint64_t replayed; /* sealed packets that had come before */
-	uint64_t clear;	   /* packets without a seal, with JOINs that were refused */
+	uint64_t cpu_ns;	  /* processor time of the thread */
+	bool sealed;		  /* jobs here are */
+	uint64_t forged;	  /* sealed packets whose tag or MAC was wrong */
+	uint64_t replayed;	  /* sealed packets that had come before */
+	uint64_t clear;		  /* packets without a seal, with JOINs that were refused */
 };
 
 struct fan_shard_health {
@@ -99,8 +96,6 @@ struct fan_shard {
 	unsigned mark_percent;
 	uint64_t marked;	    /* datagrams with a congestion mark */
 	bool told_too_long;	    /* the log has a datagram beyond the path MTU */
-	bool told_unfinished;	    /* and a frame whose sum its sender left to a device */
-	uint64_t look_at;	    /* receives by sockets at which to look for one again */
 	struct fan_path_test above; /* of the path to cfg.above, while there are jobs */
 	uint64_t above_look_ns;	    /* when to look for jobs again */
 	bool above_loses;	    /* the path loses large datagrams, as ranks are told */
@@ -109,8 +104,6 @@ struct fan_shard {
 	 * that each of them has a receive buffer for a few ranks only. */
 	struct fan_udp udp[FAN_SHARD_SOCKETS];
 	unsigned sockets;
-	struct fan_plane *plane; /* NULL: sockets alone.  Of its queues, this shard has some */
-	uint64_t plane_datagrams, plane_bytes, plane_receives;
 	unsigned index;
 	struct fan_shard_log *log;
 	int epoll_fd, wake_fd;
@@ -159,10 +152,6 @@ unsigned fan_shard_estate(const struct fan_shard *s, struct fan_estate *e,
  * its own.  -EBUSY: the first has ended while the core was at work. */
 int fan_shard_inherit(struct fan_shard **shard, const struct fan_estate *e, const int *fds,
 		      struct fan_shard_log *log);
-
-/* Before it starts: let it receive by those queues of `p` that are its own.  `p` stays open
- * longer than the shard.  0, or -errno. */
-int fan_shard_use(struct fan_shard *s, struct fan_plane *p);
 
 /* Start its thread, with all signals blocked.  0, or -errno. */
 int fan_shard_start(struct fan_shard *s);

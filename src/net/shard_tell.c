@@ -6,7 +6,6 @@
 #include "shard_priv.h"
 
 #define EVENTS_PER_ROUND FAN_EVENTS_MAX
-#define LOOK_RECEIVES	 64 /* by sockets, between two looks at what a plane leaves to them */
 
 static void tell(struct fan_shard *s, const struct fan_line *l)
 {
@@ -38,26 +37,6 @@ static void add_inlets(struct fan_inlets *to, const struct fan_inlets *from)
 	to->full |= from->full;
 }
 
-static void fill_plane(const struct fan_shard *s, struct fan_shard_traffic *t)
-{
-	struct fan_plane_stats one;
-
-	t->by_plane = s->plane_datagrams;
-	t->datagrams_in += s->plane_datagrams;
-	t->bytes_in += s->plane_bytes;
-	t->receives += s->plane_receives;
-	for (unsigned q = 0; s->plane && q < s->plane->queues; q++) {
-		if (s->plane->calls->shard(s->plane, q) != s->index)
-			continue;
-		s->plane->calls->stats(s->plane, q, &one);
-		t->plane.bad_length += one.bad_length;
-		t->plane.bad_checksum += one.bad_checksum;
-		t->plane.unfinished += one.unfinished;
-		t->plane.other += one.other;
-		t->plane.lost += one.lost;
-	}
-}
-
 static void fill_traffic(const struct fan_shard *s, struct fan_shard_traffic *t)
 {
 	struct timespec cpu = {0, 0};
@@ -69,7 +48,6 @@ static void fill_traffic(const struct fan_shard *s, struct fan_shard_traffic *t)
 		t->overflows += fan_udp_overflows(&s->udp[i]);
 		add_inlets(&t->inlets, &s->udp[i].inlets);
 	}
-	fill_plane(s, t);
 	t->datagrams_out = s->udp[0].datagrams_out;
 	t->bytes_out = s->udp[0].bytes_out;
 	t->sends = s->udp[0].sends;
@@ -96,11 +74,6 @@ static void add_traffic(struct fan_line *l, const struct fan_shard *s)
 	fan_line_add(l, " datagrams_in=%llu receives=%llu datagrams_out=%llu sends=%llu",
 		     (unsigned long long)t.datagrams_in, (unsigned long long)t.receives,
 		     (unsigned long long)t.datagrams_out, (unsigned long long)t.sends);
-	if (s->plane)
-		fan_line_add(l, " by_plane=%llu plane_lost=%llu bad_checksum=%llu unfinished=%llu",
-			     (unsigned long long)t.by_plane, (unsigned long long)t.plane.lost,
-			     (unsigned long long)t.plane.bad_checksum,
-			     (unsigned long long)t.plane.unfinished);
 	if (t.sealed)
 		fan_line_add(l, " forged=%llu replayed=%llu clear=%llu",
 			     (unsigned long long)t.forged, (unsigned long long)t.replayed,
@@ -202,28 +175,6 @@ void fan_shard_tell_above(struct fan_shard *s)
 		     "event=warning shard=%u text=\"the path to %s loses packets of %u bytes, of "
 		     "short ones it does not; give ranks and switches a smaller mtu\"",
 		     s->index, fan_peer_text(&s->cfg.above, addr, sizeof addr), s->above.bytes);
-	tell(s, &l);
-}
-
-/* Between virtual interfaces no device finishes the checksums.  Log it once, because the plane then
- * has nothing to do, unnoticed. */
-void fan_shard_tell_unfinished(struct fan_shard *s)
-{
-	struct fan_shard_traffic t = {0};
-	struct fan_line l = {.used = 0};
-
-	if (s->told_unfinished || !s->log->line || s->udp[0].recvs < s->look_at)
-		return;
-	s->look_at = s->udp[0].recvs + LOOK_RECEIVES;
-	fill_plane(s, &t);
-	if (!t.plane.unfinished)
-		return;
-	s->told_unfinished = true;
-	fan_line_add(&l,
-		     "event=warning shard=%u text=\"datagrams come without a checksum, which their "
-		     "sender leaves to its device, and so by the sockets; for the plane, on that "
-		     "machine, as root: ethtool -K IF tx off\"",
-		     s->index);
 	tell(s, &l);
 }
 

@@ -26,10 +26,6 @@
 #     fanin             the program
 #     dir               a folder of its own: $dir/switch, $dir/rank0, ... are their outputs
 #     passed failed     cases
-#
-# With FAN_TEST_PLANE=xdp switches and servers receive by AF_XDP (with_plane), and netns.sh draws
-# loss and marks where a plane sees them.  With FAN_TEST_COUNTERS=FILE what daemons have counted is
-# added to FILE.
 
 . "$here/netns.sh"
 
@@ -50,22 +46,10 @@ begin() { # [FANIN]
         fanin=${1:-${BUILD:-$here/../../build}/fanin}
         fan_net_check || exit $?
         [ -x "$fanin" ] || { echo "not ok - no program $fanin: build it first"; exit 1; }
-        if [ "${FAN_TEST_PLANE:-sockets}" = xdp ]; then
-                need_xdp
-                export FAN_TEST_PROGRAM="$fanin"
-                fanin=$here/with_plane
-        fi
         trap finish EXIT
         trap 'exit 130' INT
         trap 'exit 143' TERM
         dir=$(mktemp -d) || exit 1
-}
-
-# Ends the script (77) when the program has no second plane.
-need_xdp() {
-        "$fanin" info 2>&1 | grep -q 'xdp: yes' && return
-        echo "SKIPPED: this build has no xdp"
-        exit 77
 }
 
 finish() {
@@ -86,8 +70,6 @@ stop() {
         for pid in $pids $ranks; do
                 wait "$pid" 2>/dev/null
         done
-        [ -z "$pids" ] || [ -z "${FAN_TEST_COUNTERS:-}" ] ||
-                cat "$dir"/* 2>/dev/null | grep 'event=\(counters\|slots\) ' >>"$FAN_TEST_COUNTERS"
         pids=
         ranks=
 }

@@ -25,8 +25,6 @@ prefix=fanin-doc-$$
 other_namespaces=mid
 port=7080
 limit_s=300
-batches=ok # a veth with a program at its end carries none
-[ "${FAN_TEST_PLANE:-sockets}" = sockets ] || batches=warn
 
 # ---- the network -------------------------------------------------------------
 
@@ -47,10 +45,7 @@ build() {
         ends w0 w0 0 && ends sw sw 1 || return 1
         ip netns exec "$prefix-mid" sh -c '
                 echo 1 >/proc/sys/net/ipv4/ip_forward
-                echo 1 >/proc/sys/net/ipv6/conf/all/forwarding' || return 1
-        for ns in w0 mid sw; do
-                fan_net_finish_sums "$prefix-$ns" || return 1
-        done
+                echo 1 >/proc/sys/net/ipv6/conf/all/forwarding'
 }
 
 ends() { # NAMESPACE ROUTERDEVICE SUBNET
@@ -69,7 +64,6 @@ EOF
 }
 
 middle() { # MTU: of the link between router and switch
-        stop # with a program at its end a link takes no MTU that the program cannot have
         ip -n "$prefix-mid" link set sw mtu "$1" && ip -n "$prefix-sw" link set eth0 mtu "$1"
         for ns in w0 sw; do # what a case before has taught the kernel
                 ip -n "$prefix-$ns" route flush cache
@@ -145,7 +139,7 @@ good_path() { # ADDRESS
         fresh_switch "$1" && doctor "$fanin" doctor --switch "$1" &&
         is switch ok "$1" && is version ok && is rtt "ok|warn" && is fragments "ok|warn" " 0 of" &&
         is mtu ok "packets of 1500 bytes pass in both directions" && is sum ok " 0 elements wrong" &&
-        is burst "$batches" " 0 lost" && is multicast warn "behind a router" &&
+        is burst ok " 0 lost" && is multicast warn "behind a router" &&
         ends_with 0 "aggregation can work: " && json_has '"fails": false'
 }
 

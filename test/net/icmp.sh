@@ -28,7 +28,7 @@
 #     test/net/icmp.sh [-k KINDS] [FANIN]    KINDS: words as above (all)
 #
 # Prints one line a drill and a summary.  Exit code 0, 1, or 77 when namespaces cannot be made here
-# (SKIPPED says why).  With FAN_TEST_PLANE=xdp the switch receives by AF_XDP.
+# (SKIPPED says why).
 
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=test/net/forging.sh

@@ -65,9 +65,7 @@ case_of() { # NAME LISTEN HOST_OF_0 HOST_OF_1
 }
 
 begin "$@"
-fan_net__namespace "$prefix-sw" && subnet 0 && subnet 1 &&
-fan_net_finish_sums "$prefix-sw" && fan_net_finish_sums "$prefix-w0" &&
-fan_net_finish_sums "$prefix-w1" || exit 1
+fan_net__namespace "$prefix-sw" && subnet 0 && subnet 1 || exit 1
 
 case_of "IPv4, near addresses" 0.0.0.0 10.78.1.254 10.78.2.254
 case_of "IPv4, one address for both" 0.0.0.0 10.78.2.254 10.78.2.254

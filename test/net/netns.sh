@@ -51,18 +51,12 @@
 #             netns.sh check                       SKIPPED and 77, or 0
 # or source it (". netns.sh") and call fan_net_up, fan_net_loss, ... likewise.
 # RATE is tc's (200mbit) or "none" for links that are not shaped.
-#
-# With FAN_TEST_PLANE=xdp the far ends of links may have AF_XDP, which takes a frame before
-# nftables sees it arrive: so marks are drawn where frames enter the link.  And all ends finish their
-# checksums, which veth leaves to a device that there is not.
 
 FAN_NET_WORKERS_MAX=64
 FAN_NET_BURST=70kb      # one batch of 64 KiB with the headers of its 45 frames
 FAN_NET_LIMIT=1mb       # the link's queue; a default qdisc holds 1000 frames
 FAN_NET_MTU=1500
 FAN_NET_SKIP=77         # Meson's and automake's exit code for "skipped"
-FAN_NET_HOOK=ingress    # where marks are drawn
-[ "${FAN_TEST_PLANE:-sockets}" = sockets ] || FAN_NET_HOOK=egress
 
 # Say why namespaces cannot be made here and return 77; 0 when they can.
 fan_net_check() {
@@ -121,15 +115,7 @@ fan_net__build() { # PREFIX N RATE BURST LIMIT MTU
                 fi
                 i=$((i + 1))
         done
-        for ns in "$1-wire" $(fan_net__list "$1"); do
-                fan_net_finish_sums "$ns" || return 1
-        done
         fan_net__wires "$1"
-}
-
-# For a plane at the far end of its links.
-fan_net_finish_sums() { # NAMESPACE
-        [ $FAN_NET_HOOK = ingress ] || fan_net__offload "$1" tx off >/dev/null
 }
 
 # Duplicate address detection off, and no bridged packet through iptables.
@@ -237,7 +223,7 @@ fan_net__mark() { # NAMESPACE DEVICE WHICH
 table netdev fanin_mark_$2 {
         counter marked { }
         chain wire {
-                type filter hook $FAN_NET_HOOK device "$2" priority 0; policy accept;
+                type filter hook ingress device "$2" priority 0; policy accept;
                 ip ecn != not-ect $3 counter name "marked" ip ecn set ce
                 ip6 ecn != not-ect $3 counter name "marked" ip6 ecn set ce
         }
@@ -266,9 +252,6 @@ fan_net__segments() { # PREFIX FRAMES on|off
                 done | ip -n "$ns" -batch - || return 1
                 fan_net__offload "$ns" gro "$3" || return 1
         done
-        [ $FAN_NET_HOOK = ingress ] || return 0 # without checksums there is no TSO
-        [ "$3" = on ] && tso=off || tso=on
-        fan_net__offload "$1-wire" tso $tso
 }
 
 fan_net__offload() { # NAMESPACE gro|tso|tx on|off

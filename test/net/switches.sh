@@ -41,18 +41,10 @@ start_server() { # FLAGS...
         start_daemon w4 server server $server "$@"
 }
 
-# With FAN_TEST_PLANE=xdp the next switch has these interfaces alone; none named: all.
-with_links() { # INTERFACE...
-        export FAN_TEST_INTERFACES="$*"
-}
-
 switch_at() { # PORT FLAGS...
         port=$1
         shift
         start_daemon sw "switch$port" switch "$at:$port" "$@"
-        result=$?
-        with_links
-        return $result
 }
 
 worker() { # INDEX PORT FLAGS...
@@ -108,17 +100,17 @@ home_elsewhere() { # POLICY FLAGS...
 
 # Ranks 0, 1 on the first, 2, 3 on the second, both behind a third; and all in a row.
 levels() { # POLICY
-        start_server && with_links p4 &&
-        switch_at 7079 --policy "$1" --slots 64 --server $server && with_links p0 p1 &&
-        switch_at 7080 --policy "$1" --slots 64 --server $at:7079 && with_links p2 p3 &&
+        start_server &&
+        switch_at 7079 --policy "$1" --slots 64 --server $server &&
+        switch_at 7080 --policy "$1" --slots 64 --server $at:7079 &&
         switch_at 7081 --policy "$1" --slots 64 --server $at:7079 && job 7080 7080 7081
         result=$?
         stop
         [ "$(counted switch7080 hits)" -gt 0 ] && [ "$(counted switch7079 results)" -gt 0 ]
         ended "$1, two levels" $((result + $?))
-        start_server && with_links p3 p4 &&
-        switch_at 7079 --policy "$1" --slots 64 --server $server && with_links p2 &&
-        switch_at 7080 --policy "$1" --slots 64 --server $at:7079 && with_links p0 p1 &&
+        start_server &&
+        switch_at 7079 --policy "$1" --slots 64 --server $server &&
+        switch_at 7080 --policy "$1" --slots 64 --server $at:7079 &&
         switch_at 7081 --policy "$1" --slots 64 --server $at:7080 && job 7081 7081 7080 7079
         ended "$1, three levels, ranks at each" $?
 }
@@ -126,8 +118,8 @@ levels() { # POLICY
 # Two racks of two under one parent; the flags are words.
 tree() { # NAME BELOW-FLAGS ABOVE-FLAGS RANK-FLAGS
         # shellcheck disable=SC2086 # words
-        with_links p4 && switch_at 7079 $3 && with_links p0 p1 &&
-        switch_at 7080 $2 --parent $at:7079 --siblings 2 --index 0 && with_links p2 p3 &&
+        switch_at 7079 $3 &&
+        switch_at 7080 $2 --parent $at:7079 --siblings 2 --index 0 &&
         switch_at 7081 $2 --parent $at:7079 --siblings 2 --index 1 || return
         name=$1 flags=$4
         for rack in 0 1; do

@@ -22,7 +22,7 @@ rank_timeout_s=300
 begin "$@"
 switch=$(dirname "$fanin")/xdp-switch
 if [ ! -x "$switch" ]; then
-        echo "SKIPPED: this build has no xdp"
+        echo "SKIPPED: needs libbpf-dev, clang, bpftool and ninja benches"
         exit 77
 fi
 fan_net_up "$prefix" $((ranks_of_job + 1)) none || exit 1

@@ -37,8 +37,6 @@ static const struct args_option options[] = {
 	{"no-join", 'n', ARGS_FLAG, AT(no_join), 0, 0, NULL, NULL,
 	 "run no job: neither one of two ranks, which takes 16 slots of the switch for a moment, "
 	 "nor one of all ranks of this environment"},
-	{"interface", 'i', ARGS_TEXT, AT(interface), 0, 0, NULL, "IF",
-	 "report what a switch here gets from --plane xdp at this interface"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
 	 "write the findings to FILE as JSON; -: to standard output, in place of the text"},
 };
@@ -331,7 +329,7 @@ static void check_all(struct doctor *d)
 {
 	static void (*const here[])(struct doctor *) = {
 		doctor_check_library, doctor_check_cores, doctor_check_clock, doctor_check_buffers,
-		doctor_check_offload, check_name,	  check_seal,	      doctor_check_plane,
+		doctor_check_offload, check_name,	  check_seal,
 	};
 	static void (*const path[])(struct doctor *) = {
 		doctor_check_switch, doctor_check_version, doctor_check_redirects,

@@ -5,7 +5,6 @@
  *     doctor_local.c     this machine: cores, clock, buffers, offloads
  *     doctor_path.c      the path to the switch: answer, version, loss, bursts, shards
  *     doctor_mtu.c       the packet sizes that pass to the switch and back
- *     doctor_plane.c     AF_XDP at an interface, for a switch here
  *     doctor_sum.c       a job of two ranks that tries sums and multicast
  *     doctor_echo.c      trains of ECHOs
  *     doctor_stream.c    streams of them: rates
@@ -33,13 +32,12 @@
 #define DOCTOR_DEVICE_BYTES  16
 
 struct doctor_args {
-	char sw[ARGS_TEXT_BYTES];	 /* empty: FANIN_SWITCH, [worker] or none */
-	char json[ARGS_TEXT_BYTES];	 /* empty: none */
-	char interface[ARGS_TEXT_BYTES]; /* check its plane; empty: none */
-	int mtu;			 /* 0: the worker's */
-	int count;			 /* ECHOs of a train */
-	int timeout_s;			 /* of the whole run, once all ranks have met */
-	uint64_t bytes;			 /* of the tensor of the forecast */
+	char sw[ARGS_TEXT_BYTES];   /* empty: FANIN_SWITCH, [worker] or none */
+	char json[ARGS_TEXT_BYTES]; /* empty: none */
+	int mtu;		    /* 0: the worker's */
+	int count;		    /* ECHOs of a train */
+	int timeout_s;		    /* of the whole run, once all ranks have met */
+	uint64_t bytes;		    /* of the tensor of the forecast */
 	bool no_join;
 };
 
@@ -105,7 +103,6 @@ void doctor_check_clock(struct doctor *d);
 void doctor_check_buffers(struct doctor *d);
 void doctor_check_offload(struct doctor *d);
 void doctor_check_library(struct doctor *d);
-void doctor_check_plane(struct doctor *d); /* with --interface: several findings */
 
 void doctor_check_switch(struct doctor *d);
 void doctor_check_version(struct doctor *d);

@@ -9,7 +9,7 @@ set -eu
 cd "$SRC/fanin"
 rm -rf "$WORK/build"
 meson setup "$WORK/build" -Dfuzz=true -Dfuzz_engine="$LIB_FUZZING_ENGINE" -Db_lundef=false -Dbuildtype=plain \
-        -Dplanner=enabled -Dmpi=disabled -Dxdp=disabled -Dmetrics=disabled
+        -Dplanner=enabled -Dmpi=disabled -Dmetrics=disabled
 targets=$(sed -n "/^fuzz_targets/,/^}/s/^  '\([a-z_]*\)':.*/fuzz_\1/p" test/fuzz/meson.build)
 # shellcheck disable=SC2046,SC2086  # words are wanted
 ninja -C "$WORK/build" $(printf 'test/fuzz/%s ' $targets)
