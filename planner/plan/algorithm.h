@@ -88,7 +88,7 @@ struct fan_algorithm {
 #define FAN_ALGORITHMS(X)                                                                          \
 	X(geryon, fan_geryon, NULL)                                                                \
 	X(lbmm, fan_lbmm, NULL)                                                                    \
-	X(switchml, fan_round_outcome, NULL)                                                       \
+	X(switchml, fan_switchml, NULL)                                                            \
 	X(atp, fan_atp, NULL)                                                                      \
 	X(grid, fan_grid, fan_grid_mend)                                                           \
 	X(inart, fan_inart, fan_inart_mend)                                                        \

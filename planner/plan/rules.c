@@ -95,6 +95,16 @@ static uint32_t shortest(const struct fan_rules *r, struct fan_span span, uint32
 	return span.first + (span.count ? (uint32_t)fan_rng_below(&hash, equal) : 0);
 }
 
+/* Is there room for a sum at `node` once worker `w` has left its own? */
+static bool has_room(struct fan_tree *tree, uint32_t w, uint32_t node)
+{
+	if (tree->sums == tree->workers && !fan_tree_sum(tree, node)) {
+		tree->flow[w].to = FAN_NODE_NONE;
+		fan_tree_prune(tree);
+	}
+	return tree->sums < tree->workers || fan_tree_sum(tree, node);
+}
+
 void fan_rules_send(const struct fan_rules *r, struct fan_tree *tree, uint32_t w, uint32_t node)
 {
 	uint32_t g = fan_cands_group(&r->c, tree->job, w), to = tree->server;
@@ -104,11 +114,12 @@ void fan_rules_send(const struct fan_rules *r, struct fan_tree *tree, uint32_t w
 		uint32_t v = r->c.target_of[node];
 		struct fan_span in = fan_cands_to_sum(&r->c, g, v);
 		struct fan_span on = fan_cands_sum_to_server(&r->c, v, tree->server);
-		if (in.count && on.count) {
+		if (in.count && on.count && has_room(tree, w, node)) {
 			span = in;
 			to = node;
-			fan_tree_add_sum(tree, node)->route =
-				r->c.route[shortest(r, on, node, tree->server)];
+			struct fan_flow *sum = fan_tree_add_sum(tree, node);
+			if (sum->to == tree->server) /* not to a second switch */
+				sum->route = r->c.route[shortest(r, on, node, tree->server)];
 		}
 	}
 	fan_cands_flow(&r->c, &r->c.group[g], shortest(r, span, tree->flow[w].from, to),
@@ -204,8 +215,8 @@ int fan_lbmm(const struct fan_topo *t, const struct fan_plan_options *o, struct 
 	return plan_by_rule(t, o, p, false, true);
 }
 
-int fan_round_outcome(const struct fan_topo *t, const struct fan_plan_options *o,
-		      struct fan_plan *p, struct fan_planned *how)
+int fan_switchml(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p,
+		 struct fan_planned *how)
 {
 	(void)how;
 	return plan_by_rule(t, o, p, true, false);

@@ -22,8 +22,8 @@ int fan_rules_open(struct fan_rules *r, const struct fan_topo *t, const struct f
 void fan_rules_close(struct fan_rules *r);
 
 /* Let worker `w` of the tree send to `node`, a switch that sums, or the server.  The first worker
- * at a switch adds the sum's flow.  If there is no route to the switch or from it to the server,
- * the worker sends to the server. */
+ * at a switch adds the sum's flow.  If there is no route to the switch or from it to the server, or
+ * the tree has as many sums as workers, the worker sends to the server. */
 void fan_rules_send(const struct fan_rules *r, struct fan_tree *tree, uint32_t w, uint32_t node);
 
 /* Let switch `from` send its sum to switch `to`, which sums it again, if there is a route. */

@@ -9,7 +9,7 @@
 #define FAN_TOPO_JOBS_MAX    256
 #define FAN_TOPO_NAME_MAX    63	  /* bytes of a node's or job's name */
 #define FAN_GROUP_NAME_BYTES 4	  /* "@255" behind a job's name */
-#define FAN_TOPO_GBPS_MIN    1e-9 /* rates outside these bounds are refused */
+#define FAN_TOPO_GBPS_MIN    1e-4 /* rates outside these bounds are refused; LPs err by 1e-7 */
 #define FAN_TOPO_GBPS_MAX    1e9
 #define FAN_WHY_BYTES	     320 /* an error's text with its terminating zero */
 

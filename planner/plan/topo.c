@@ -299,7 +299,7 @@ void fan_topo_refresh(struct fan_topo *t)
 			*cap = n->kind == FAN_NODE_SWITCH ? 0 : INFINITY;
 	}
 	for (uint32_t i = 0; i < fan_topo_resources(t); i++)
-		if (t->cap[i] < 0)
+		if (t->cap[i] < FAN_TOPO_GBPS_MIN * (1 - 1e-9))
 			t->cap[i] = 0;
 }
 

@@ -97,6 +97,9 @@ static int rate(struct reader *r, const json_t *from, const char *key, double le
 			   : value	? ""
 				   : "; link=10, among hosts to attach, is what links have that "
 				     "say none";
+	if (json_is_number(value) && *gbps > 0)
+		return bad(r, key, "expected a number from %g to %g, got %s", least,
+			   FAN_TOPO_GBPS_MAX, found(value, text, sizeof text));
 	if (least > 0)
 		return bad(r, key, "expected a number above 0, got %s%s",
 			   found(value, text, sizeof text), hint);

@@ -91,6 +91,43 @@ static void rules__never_a_longer_route(void **state)
 	fan_topo_free(&t);
 }
 
+/* A tree has at most as many sums as workers: one that nobody enters any more makes room, and else
+ * the worker sends to the server.  A sum that goes to a second switch stays on its way there. */
+static void rules__as_many_sums_as_workers(void **state)
+{
+	(void)state;
+	static const char text[] =
+		"{\"nodes\":[{\"name\":\"W\",\"kind\":\"worker\"},{\"name\":\"S1\",\"kind\":"
+		"\"switch\",\"gbps\":1},{\"name\":\"S2\",\"kind\":\"switch\",\"gbps\":1},{\"name\":"
+		"\"P\",\"kind\":\"server\"}],\"links\":[{\"a\":\"W\",\"b\":\"S1\",\"gbps\":1},{\"a\":"
+		"\"S1\",\"b\":\"S2\",\"gbps\":1},{\"a\":\"S2\",\"b\":\"P\",\"gbps\":1}],\"jobs\":[{"
+		"\"name\":\"j\",\"workers\":[\"W\"],\"servers\":[\"P\"]}]}";
+	struct fan_topo t;
+	struct fan_why why = {""};
+	assert_int_equal(fan_topo_parse(&t, text, sizeof text - 1, &why), FAN_OK);
+	const uint32_t first = rig_node(&t, "S1"), second = rig_node(&t, "S2");
+	struct fan_rules r;
+	struct fan_plan p;
+	struct fan_plan_options o = fan_plan_defaults;
+	o.sums_at = FAN_SUMS_TWO_LEVELS;
+	assert_int_equal(fan_rules_open(&r, &t, &o), FAN_OK);
+	fan_plan_init(&p);
+	struct fan_tree *tree = fan_plan_add(&p, &t, 0, rig_node(&t, "P"), 1);
+	fan_rules_send(&r, tree, 0, first);
+	fan_rules_send(&r, tree, 0, second);
+	assert_int_equal(tree->sums, 1);
+	assert_non_null(fan_tree_sum(tree, second));
+	fan_rules_send(&r, tree, 0, first);
+	struct fan_flow *sum = fan_tree_sum(tree, first);
+	rig_flow(&t, sum, "S1 S2"); /* as if another had made room for S2's sum */
+	fan_rules_send(&r, tree, 0, first);
+	assert_int_equal(sum->to, second);
+	assert_int_equal(sum->route.hops, 1);
+	fan_plan_free(&p);
+	fan_rules_close(&r);
+	fan_topo_free(&t);
+}
+
 /*   W1 W2 - L1 --- S (30) --- L2 (20) - W3 W4, PS (12) */
 static const char reading_topology[] =
 	"{\"nodes\":[{\"name\":\"W1\",\"kind\":\"worker\"},{\"name\":\"W2\",\"kind\":\"worker\"},"
@@ -336,6 +373,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rules__spread_over_routes_of_one_length),
 		cmocka_unit_test(rules__never_a_longer_route),
+		cmocka_unit_test(rules__as_many_sums_as_workers),
 		cmocka_unit_test(rules__every_reading_by_hand),
 		cmocka_unit_test(rules__two_levels_can_be_installed),
 		cmocka_unit_test(round__probabilities_are_volumes),
