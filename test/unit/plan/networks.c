@@ -11,12 +11,13 @@
 #include "plan/install.h"
 #include "plan/steps.h"
 
-#define NETWORKS    150
-#define SWITCHES    6
-#define JOBS	    4
-#define WORKERS	    6
-#define SERVERS	    3
-#define NODES_EXACT 40 /* of branch and bound */
+#define NETWORKS      300
+#define SWITCHES      6
+#define JOBS	      4
+#define WORKERS	      6
+#define SERVERS	      3
+#define NODES_EXACT   40  /* of branch and bound */
+#define CHOICES_EXACT 120 /* integer variables */
 
 /* All rates of a network are multiplied by one of these. */
 static const double scales[] = {1, 1, 1, 1, FAN_TOPO_GBPS_MIN, 1e-3, 1e3, FAN_TOPO_GBPS_MAX / 100};
@@ -134,6 +135,7 @@ static void plan_all(struct fan_topo *t, struct fan_rng *r)
 	double bound = bound_of(t);
 	o.seed = fan_rng_next(r);
 	o.nodes = NODES_EXACT;
+	o.choices = CHOICES_EXACT;
 	o.sums_at = (enum fan_sums_at)below(r, 3);
 	o.rounding = (enum fan_rounding)below(r, 3);
 	o.trees = below(r, 2) ? 1 : FAN_TREES_DEFAULT;
