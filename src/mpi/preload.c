@@ -2,9 +2,11 @@
 /* preload.c - libfanin-mpi.so, which LD_PRELOAD loads into a program.
  *
  * MPIs differ in their binary interfaces: a communicator is a pointer in one and a number in the
- * other.  So this library knows no MPI.  At the program's first MPI call it finds out which MPI is
- * loaded, loads the library that was built for it from its own folder, and passes the calls to it.
- * Programs without MPI, such as shells that inherit the variable, only load this file.
+ * other.  So this library knows no MPI.  At the program's first MPI call it asks the MPI that the
+ * process has which one it is, loads the library that was built for its interface from its own
+ * folder, and passes the calls to it.  None of these libraries names an MPI: they bind to the
+ * process's own.  Programs without MPI, such as shells that inherit the variable, only load this
+ * file.
  *
  * Arguments are passed on as words.  In the calling conventions of 64-bit Linux each argument of an
  * MPI function is one word in its register or stack place, whichever integer or pointer type it
@@ -12,6 +14,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -24,18 +27,21 @@
 
 #include "calls.h"
 
-#define PATH_BYTES 4096
-#define MPI_FAILED 1 /* MPI_ERR_BUFFER of every MPI */
-#define MPI_MANY   2 /* MPI_ERR_COUNT of every MPI */
+#define PATH_BYTES    4096
+#define VERSION_BYTES 8192 /* MPI_MAX_LIBRARY_VERSION_STRING, the largest of any MPI */
+#define MPI_FAILED    1	   /* MPI_ERR_BUFFER of every MPI */
+#define MPI_MANY      2	   /* MPI_ERR_COUNT of every MPI */
 
 _Static_assert(sizeof(void *) == 8, "arguments are passed on as words of 64 bits");
 
+/* How the text of MPI_Get_library_version begins, and the library for that binary interface. */
 static const struct {
-	const char *soname, *backend;
+	const char *version, *backend;
 } mpis[] = {
-	{"libmpi.so.40", "libfanin-mpi-openmpi.so"},
-	{"libmpich.so.12", "libfanin-mpi-mpich.so"},
-	{"libmpi.so.12", "libfanin-mpi-mpich.so"},
+	{"Open MPI", "libfanin-mpi-openmpi.so"},
+	{"MPICH", "libfanin-mpi-mpich.so"},
+	{"MVAPICH", "libfanin-mpi-mpich.so"},
+	{"Intel(R) MPI", "libfanin-mpi-mpich.so"},
 };
 
 static const char *const names[] = {
@@ -66,6 +72,56 @@ static void path_beside(char *path, const char *file)
 		snprintf(path, PATH_BYTES, "%s", file);
 }
 
+struct nth {
+	size_t left;
+	char path[PATH_BYTES];
+};
+
+static int copy_path(struct dl_phdr_info *object, size_t bytes, void *nth)
+{
+	struct nth *n = nth;
+	(void)bytes;
+	if (n->left--)
+		return 0;
+	snprintf(n->path, sizeof n->path, "%s", object->dlpi_name);
+	return 1;
+}
+
+/* The file of the MPI that the process has: in the program's scope, or, as a module of Python's has
+ * it, in a scope of its own; NULL: none.  No lock of the loader is held while an object is asked.
+ */
+static const char *find_mpi(void)
+{
+	struct nth n;
+	Dl_info at;
+	void *symbol = dlsym(RTLD_NEXT, "PMPI_Init");
+	for (size_t i = 0; !symbol && (n.left = i, dl_iterate_phdr(copy_path, &n)); i++) {
+		void *object = dlopen(n.path, RTLD_LAZY | RTLD_NOLOAD);
+		symbol = object ? dlsym(object, "PMPI_Init") : NULL;
+		if (object)
+			dlclose(object);
+	}
+	return symbol && dladdr(symbol, &at) ? at.dli_fname : NULL;
+}
+
+/* The name of the library for `mpi`; NULL: none fits, as for the MPI standard's own binary
+ * interface, whose handles have other values, whichever MPI speaks it. */
+static const char *backend_for(void *mpi)
+{
+	char text[VERSION_BYTES] = "";
+	int bytes, major = -1, minor = -1;
+	void *version = dlsym(mpi, "PMPI_Get_library_version");
+	void *standard = dlsym(mpi, "PMPI_Abi_get_version");
+	if (standard)
+		((int (*)(int *, int *))(uintptr_t)standard)(&major, &minor);
+	if (version && major < 1)
+		((int (*)(char *, int *))(uintptr_t)version)(text, &bytes);
+	for (size_t i = 0; i < sizeof mpis / sizeof *mpis; i++)
+		if (!strncmp(text, mpis[i].version, strlen(mpis[i].version)))
+			return mpis[i].backend;
+	return NULL;
+}
+
 /* The function that the program would call without this library: a profiling tool's, or the MPI's,
  * which need not be in the program's own scope. */
 static void find_next(void *mpi)
@@ -78,22 +134,14 @@ static void find_next(void *mpi)
 	}
 }
 
-/* The library at `path`.  A wheel's does not name the MPI that it needs.  Where the MPI is in a
- * scope of its own, as a module of Python's has it, it becomes part of the program's scope. */
-static void *open_backend(const char *path, const char *mpi)
-{
-	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!library && dlopen(mpi, RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL))
-		library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	return library;
-}
-
+/* The MPI in the file `mpi` becomes part of the program's scope, in which the backend finds it. */
 static void take(const char *backend, const char *mpi)
 {
 	char path[PATH_BYTES];
 	fan_mpi_attach_function *attach;
 	path_beside(path, backend);
-	void *library = open_backend(path, mpi);
+	dlopen(mpi, RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL);
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	void *symbol = library ? dlsym(library, FAN_MPI_ATTACH_NAME) : NULL;
 	if (!symbol) {
 		fprintf(stderr, "fanin: %s; the program runs on its own MPI\n", dlerror());
@@ -107,17 +155,15 @@ static void add_large(void);
 
 static void attach(void)
 {
-	void *mpi = NULL;
-	size_t i = 0;
-	while (i < sizeof mpis / sizeof *mpis &&
-	       !(mpi = dlopen(mpis[i].soname, RTLD_LAZY | RTLD_NOLOAD)))
-		i++;
+	const char *path = find_mpi();
+	void *mpi = path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+	const char *backend = mpi ? backend_for(mpi) : NULL;
 	find_next(mpi);
-	if (mpi)
-		take(mpis[i].backend, mpis[i].soname);
+	if (backend)
+		take(backend, path);
 	else
-		fprintf(stderr, "fanin: no MPI that it knows (libmpi.so.40 of Open MPI, "
-				"libmpich.so.12 of MPICH): the program runs on its own\n");
+		fprintf(stderr, "fanin: no MPI with the binary interface of Open MPI or MPICH; "
+				"the program runs on its own MPI\n");
 	for (unsigned k = 0; k < FAN_MPI_CALLS; k++)
 		atomic_store_explicit(&table[k], mine[k] ? mine[k] : next[k], memory_order_release);
 	add_large();
