@@ -128,7 +128,7 @@ void fan_mpi_meet_answer(uint32_t answer[FAN_MEET_ANSWERS], const struct fan_mpi
 	look(o, &answer[0], &answer[1]);
 	if (same_host(host, o->host))
 		answer[0] = answer[1] = (2 * SAME_HOST) - 1;
-	if (willing && fan_meeting_is_named() == (bool)o->named)
+	if (willing && o->nonce && fan_meeting_is_named() == (bool)o->named)
 		answer[0] |= WILLING;
 }
 

@@ -32,7 +32,7 @@ struct fan_mpi_address {
 
 /* What rank 0 sends to all ranks. */
 struct fan_mpi_offer {
-	uint64_t nonce;
+	uint64_t nonce;			  /* makes the job's name unique; 0: there is none */
 	int32_t host[FAN_MEETING_RECORD]; /* only the host's id is used */
 	int32_t named;			  /* a switch or a controller */
 	uint16_t port, count;

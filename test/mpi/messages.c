@@ -2,7 +2,7 @@
 /* messages.c - broadcasts of all kinds of types; requests among others, persistent ones too;
  * progress of the MPI while fanin waits; with the argument "always", by which all goes to fanin, a
  * communicator that is freed early; and with "threads" two threads with a communicator each, and
- * nothing else; with "nothing" not even MPI_Init. */
+ * nothing else, or with a number sums of that number; with "nothing" not even MPI_Init. */
 #include <pthread.h>
 
 #include "expect.h"
@@ -15,6 +15,7 @@
 #define ROUNDS	 200
 #define LARGE	 (4 << 20)
 #define REQUESTS 6
+#define JOBS	 24
 
 static int always; /* all that fanin can take goes to it */
 
@@ -410,6 +411,28 @@ static void check_threads(int provided)
 	MPI_Comm_free(&comm[0]); /* the other one goes with MPI_Finalize */
 }
 
+/* A job a turn; another launch at the same switch has another `number`. */
+static void check_launch(int number)
+{
+	const size_t bytes = sizeof(int) * LARGE / 64;
+	int *mine = memory(bytes), *sum = memory(bytes), wrong_at = -1;
+	for (int turn = 0; turn < JOBS; turn++) {
+		MPI_Comm comm;
+		MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+		for (int i = 0; i < LARGE / 64; i++)
+			mine[i] = number * (turn + i);
+		MPI_Allreduce(mine, sum, LARGE / 64, MPI_INT, MPI_SUM, comm);
+		taken++;
+		for (int i = 0; i < LARGE / 64; i++)
+			if (sum[i] != ranks * mine[i])
+				wrong_at = i;
+		EXPECT(wrong_at < 0, "turn %d, element %d: %d", turn, wrong_at, sum[wrong_at]);
+		MPI_Comm_free(&comm);
+	}
+	free(mine);
+	free(sum);
+}
+
 int main(int argc, char **argv)
 {
 	int threads = argc > 1 && !strcmp(argv[1], "threads"), provided;
@@ -421,6 +444,10 @@ int main(int argc, char **argv)
 	always = argc > 1 && !strcmp(argv[1], "always");
 	if (threads) {
 		check_threads(provided);
+		return finish();
+	}
+	if (argc > 1 && atoi(argv[1])) {
+		check_launch(atoi(argv[1]));
 		return finish();
 	}
 	check_bcasts();
