@@ -45,7 +45,6 @@ void fan_mpi_attach(const fan_mpi_function *next, fan_mpi_function *mine)
 	TAKE(Allgather, fan_mpi_allgather);
 	TAKE(Iallreduce, fan_mpi_iallreduce);
 #if MPI_VERSION >= 4
-	TAKE(Allreduce_init_c, fan_mpi_allreduce_init_c);
 	TAKE(Allreduce_c, fan_mpi_allreduce_c);
 	TAKE(Reduce_c, fan_mpi_reduce_c);
 	TAKE(Bcast_c, fan_mpi_bcast_c);
@@ -62,12 +61,5 @@ void fan_mpi_attach(const fan_mpi_function *next, fan_mpi_function *mine)
 	TAKE(Testany, fan_mpi_testany);
 	TAKE(Testsome, fan_mpi_testsome);
 	TAKE(Request_get_status, fan_mpi_request_get_status);
-	TAKE(Start, fan_mpi_start);
-	TAKE(Startall, fan_mpi_startall);
-	TAKE(Request_free, fan_mpi_request_free);
-	static const enum fan_mpi_call inits[] = {FAN_MPI_Allreduce_init, FAN_MPIX_Allreduce_init};
-	for (size_t i = 0; i < sizeof inits / sizeof inits[0]; i++)
-		if (next[inits[i]])
-			mine[inits[i]] = (fan_mpi_function)fan_mpi_allreduce_init;
 	take_fortran(mine);
 }

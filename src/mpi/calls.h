@@ -32,15 +32,7 @@
 	X(Testall, 4)                                                                              \
 	X(Testany, 5)                                                                              \
 	X(Testsome, 5)                                                                             \
-	X(Request_get_status, 3)                                                                   \
-	X(Allreduce_init, 8)                                                                       \
-	X(Allreduce_init_c, 8)                                                                     \
-	X(Start, 1)                                                                                \
-	X(Startall, 2)                                                                             \
-	X(Request_free, 1)
-
-/* Functions whose names begin with MPIX_. */
-#define FAN_MPI_EACH_EXTENSION(X) X(Allreduce_init, 8)
+	X(Request_get_status, 3)
 
 /* Functions of Fortran, all of whose arguments are addresses.  MPICH's call those of C, which are
  * taken already; Open MPI's do not. */
@@ -74,13 +66,11 @@
 	X(testsome, 6)                                                                             \
 	X(request_get_status, 4)
 
-#define FAN_MPI_CALL_NUMBER(name, arguments)	  FAN_MPI_##name,
-#define FAN_MPI_EXTENSION_NUMBER(name, arguments) FAN_MPIX_##name,
-#define FAN_MPI_F08_NUMBER(name, arguments)	  FAN_MPI_F08_##name,
+#define FAN_MPI_CALL_NUMBER(name, arguments) FAN_MPI_##name,
+#define FAN_MPI_F08_NUMBER(name, arguments)  FAN_MPI_F08_##name,
 enum fan_mpi_call {
-	FAN_MPI_EACH_CALL(FAN_MPI_CALL_NUMBER) FAN_MPI_EACH_EXTENSION(FAN_MPI_EXTENSION_NUMBER)
-		FAN_MPI_EACH_FORTRAN(FAN_MPI_CALL_NUMBER) FAN_MPI_EACH_F08(FAN_MPI_F08_NUMBER)
-			FAN_MPI_CALLS
+	FAN_MPI_EACH_CALL(FAN_MPI_CALL_NUMBER) FAN_MPI_EACH_FORTRAN(FAN_MPI_CALL_NUMBER)
+		FAN_MPI_EACH_F08(FAN_MPI_F08_NUMBER) FAN_MPI_CALLS
 };
 
 typedef void (*fan_mpi_function)(void);

@@ -46,10 +46,6 @@ static void drop(struct fan_mpi_group *g)
 {
 	for (unsigned i = 0; i < FAN_LEARNER_KINDS; i++)
 		fan_mpi_pass_forget(&g->passes[i]);
-	if (g->kept) {
-		g->comm = MPI_COMM_NULL;
-		return;
-	}
 	pthread_mutex_lock(&lock);
 	struct fan_mpi_group **at = &groups;
 	while (*at && *at != g)
@@ -83,16 +79,13 @@ bool fan_mpi_groups_init(void)
 
 void fan_mpi_groups_end(void)
 {
-	fan_mpi_persistent_end();
 	for (unsigned stage = 0; stage < FAN_BACKGROUND_STAGES; stage++)
 		for (struct fan_mpi_group *g = groups; g; g = g->next)
 			fan_mpi_background_finish_stage(g, stage);
 	PMPI_Barrier(MPI_COMM_WORLD); /* so that no rank waits for one that has not left yet */
 	while (groups) {
 		struct fan_mpi_group *g = groups;
-		g->kept = false;
-		if (g->comm != MPI_COMM_NULL)
-			PMPI_Comm_delete_attr(g->comm, keyval);
+		PMPI_Comm_delete_attr(g->comm, keyval);
 		if (groups == g) /* the MPI has not called `gone` */
 			drop(g);
 	}
@@ -114,7 +107,6 @@ static struct fan_mpi_group *blank(void)
 	spare = g->next;
 	g->calls = 0;
 	g->bytes = 0;
-	g->kept = false;
 	g->job = NULL;
 	g->error = 0;
 	g->learner = NULL;
@@ -324,7 +316,7 @@ static void leave_together(MPI_Comm comm)
 	    PMPI_Comm_get_attr(comm, keyval, &g, &found) || !found)
 		return;
 	fan_mpi_background_finish(g);
-	if (!g->job || g->kept)
+	if (!g->job)
 		return;
 	fan_mpi_requests_wait(g);
 	PMPI_Barrier(comm);
@@ -360,6 +352,6 @@ int fan_mpi_group_result(struct fan_mpi_group *g, int e)
 		if (!PMPI_Add_error_class(&class) && !PMPI_Add_error_code(class, &g->error))
 			PMPI_Add_error_string(g->error, text);
 	}
-	PMPI_Comm_call_errhandler(g->comm == MPI_COMM_NULL ? MPI_COMM_WORLD : g->comm, g->error);
+	PMPI_Comm_call_errhandler(g->comm, g->error);
 	return g->error;
 }

@@ -30,7 +30,6 @@ struct fan_mpi_group {
 	int rank, ranks;
 	/* why no call is taken; FAN_WHY_TAKEN: some may be.  Equal on all of its ranks */
 	enum fan_mpi_why off;
-	bool kept;	 /* until MPI_Finalize, because persistent requests outlive communicators */
 	unsigned calls;	 /* calls before the join that fanin could take */
 	uint64_t bytes;	 /* bytes of these calls */
 	fanin_comm *job; /* NULL: not joined */

@@ -59,11 +59,6 @@ void fan_learner_tell(struct fan_learner *l, enum fan_learner_kind kind, unsigne
 	l->of[kind][class].fanin = fanin;
 }
 
-bool fan_learner_knows(const struct fan_learner *l, enum fan_learner_kind kind, size_t bytes)
-{
-	return l->of[kind][fan_learner_class(bytes)].known;
-}
-
 static double median(const double *times)
 {
 	double sorted[FAN_LEARNER_TIMES] = {0};

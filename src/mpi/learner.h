@@ -99,9 +99,6 @@ unsigned fan_learner_class(size_t bytes);
 void fan_learner_tell(struct fan_learner *l, enum fan_learner_kind kind, unsigned class,
 		      bool fanin);
 
-/* Has a trial of the class ended? */
-bool fan_learner_knows(const struct fan_learner *l, enum fan_learner_kind kind, size_t bytes);
-
 /* All ranks have the same `times`.  The trial ends here if it is complete, or if fanin is hopeless
  * after one call of each. */
 void fan_learner_decide(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes,

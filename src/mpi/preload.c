@@ -47,12 +47,10 @@ static const struct {
 static const char *const names[] = {
 #define NAME(name, arguments) "MPI_" #name,
 	FAN_MPI_EACH_CALL(NAME)
-#define EXTENSION_NAME(name, arguments) "MPIX_" #name,
-		FAN_MPI_EACH_EXTENSION(EXTENSION_NAME)
 #define FORTRAN_NAME(name, arguments) "mpi_" #name "_",
-			FAN_MPI_EACH_FORTRAN(FORTRAN_NAME)
+		FAN_MPI_EACH_FORTRAN(FORTRAN_NAME)
 #define F08_NAME(name, arguments) "mpi_" #name "_f08_",
-				FAN_MPI_EACH_F08(F08_NAME)};
+			FAN_MPI_EACH_F08(F08_NAME)};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static fan_mpi_function next[FAN_MPI_CALLS], mine[FAN_MPI_CALLS]; /* set once, by attach */
@@ -221,22 +219,20 @@ __attribute__((destructor)) static void tell_unused(void)
 #define NAMES_8 NAMES_7, h
 
 /* The first call takes a function of its own, so that the others are a load and a jump. */
-#define DEFINE_AS(prefix, number, name, arguments)                                                 \
-	__attribute__((noinline, cold)) static int first_##prefix##name(TYPES_##arguments)         \
+#define DEFINE(name, arguments)                                                                    \
+	__attribute__((noinline, cold)) static int first_##name(TYPES_##arguments)                 \
 	{                                                                                          \
-		int (*to)(TYPES_##arguments) = (int (*)(TYPES_##arguments))find_first(number);     \
+		int (*to)(TYPES_##arguments) =                                                     \
+			(int (*)(TYPES_##arguments))find_first(FAN_MPI_##name);                    \
 		return to ? to(NAMES_##arguments) : MPI_FAILED;                                    \
 	}                                                                                          \
-	__attribute__((visibility("default"))) int prefix##name(TYPES_##arguments);                \
-	int prefix##name(TYPES_##arguments)                                                        \
+	__attribute__((visibility("default"))) int MPI_##name(TYPES_##arguments);                  \
+	int MPI_##name(TYPES_##arguments)                                                          \
 	{                                                                                          \
-		int (*to)(TYPES_##arguments) = (int (*)(TYPES_##arguments))find(number);           \
-		return to ? to(NAMES_##arguments) : first_##prefix##name(NAMES_##arguments);       \
+		int (*to)(TYPES_##arguments) = (int (*)(TYPES_##arguments))find(FAN_MPI_##name);   \
+		return to ? to(NAMES_##arguments) : first_##name(NAMES_##arguments);               \
 	}
-#define DEFINE(name, arguments)		  DEFINE_AS(MPI_, FAN_MPI_##name, name, arguments)
-#define DEFINE_EXTENSION(name, arguments) DEFINE_AS(MPIX_, FAN_MPIX_##name, name, arguments)
 FAN_MPI_EACH_CALL(DEFINE)
-FAN_MPI_EACH_EXTENSION(DEFINE_EXTENSION)
 
 /* An MPI may lack the functions of large counts.  Programs that link them weakly, as mpi4py does,
  * find them here nevertheless: they call those of int if the counts (`at`, a bit for each argument)
@@ -247,8 +243,7 @@ FAN_MPI_EACH_EXTENSION(DEFINE_EXTENSION)
 	X(Bcast, 5, 1u << 1)                                                                       \
 	X(Reduce_scatter_block, 6, 1u << 2)                                                        \
 	X(Allgather, 7, 1u << 1 | 1u << 4)                                                         \
-	X(Iallreduce, 7, 1u << 2)                                                                  \
-	X(Allreduce_init, 8, 1u << 2)
+	X(Iallreduce, 7, 1u << 2)
 #define DEFINE_LARGE(name, arguments, at)                                                          \
 	static int large_##name(TYPES_##arguments)                                                 \
 	{                                                                                          \

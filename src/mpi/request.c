@@ -18,11 +18,17 @@
 #define YIELDS	 100	/* polls in a row that yield the core in between */
 #define SLEEP_NS 100000 /* of sleep between later polls */
 
-/* An operation in progress.  MPI knows it by its request; a generalized request frees it. */
+/* An all-reduce that fanin can do; `count` of MPI's elements. */
+struct reduction {
+	struct fan_mpi_sum sum;
+	const void *in; /* or MPI_IN_PLACE */
+	void *out;
+	MPI_Count count;
+};
+
+/* An operation in progress.  MPI knows it by its generalized request, which frees it. */
 struct started {
 	MPI_Request request;
-	MPI_Comm twin; /* MPI_COMM_NULL: the request is a generalized one */
-	int tag;
 	fanin_op *op; /* NULL: it is the MPI's, `inner`, to be timed */
 	MPI_Request inner;
 	size_t bytes;
@@ -108,12 +114,7 @@ static void tell_ended(const struct fan_mpi_group *g)
 		else if (s->group)
 			fan_mpi_background_time(s->group, s->bytes, PMPI_Wtime() - s->start_s);
 		fanin_op_free(s->op);
-		if (s->twin == MPI_COMM_NULL) {
-			PMPI_Grequest_complete(s->request);
-			continue;
-		}
-		PMPI_Send(s, s->code ? 1 : 0, MPI_BYTE, 0, s->tag, s->twin);
-		free(s);
+		PMPI_Grequest_complete(s->request);
 	}
 }
 
@@ -145,8 +146,8 @@ void fan_mpi_requests_wait(struct fan_mpi_group *g)
 
 /* ---- starting ---- */
 
-int fan_mpi_request_start(struct fan_mpi_group *g, const struct fan_mpi_reduction *r, MPI_Comm twin,
-			  int tag, MPI_Request *request)
+/* Start `r` in the job of `g`, as the generalized request *request. */
+static int start(struct fan_mpi_group *g, const struct reduction *r, MPI_Request *request)
 {
 	struct started *s = calloc(1, sizeof *s);
 	int e = s ? FANIN_OK : FANIN_E_NOMEM;
@@ -159,11 +160,7 @@ int fan_mpi_request_start(struct fan_mpi_group *g, const struct fan_mpi_reductio
 		return fan_mpi_group_result(g, e);
 	}
 	s->group = g;
-	s->twin = twin;
-	s->tag = tag;
-	s->request = *request;
-	if (twin == MPI_COMM_NULL)
-		e = PMPI_Grequest_start(query, release, cancel, s, &s->request);
+	e = PMPI_Grequest_start(query, release, cancel, s, &s->request);
 	if (e) {
 		fanin_op_free(s->op);
 		free(s);
@@ -183,11 +180,7 @@ static int time_it(struct fan_mpi_group *g, size_t bytes, double start_s, MPI_Re
 	*request = inner;
 	if (!s)
 		return MPI_SUCCESS;
-	*s = (struct started){.twin = MPI_COMM_NULL,
-			      .inner = inner,
-			      .bytes = bytes,
-			      .start_s = start_s,
-			      .group = g};
+	*s = (struct started){.inner = inner, .bytes = bytes, .start_s = start_s, .group = g};
 	if (PMPI_Grequest_start(query, release, cancel, s, &s->request)) {
 		free(s);
 		return MPI_SUCCESS;
@@ -221,11 +214,11 @@ static struct fan_mpi_turn begin_iallreduce(struct fan_mpi_sum *sum, MPI_Count c
 int fan_mpi_iallreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
 		       MPI_Comm comm, MPI_Request *request)
 {
-	struct fan_mpi_reduction r = {.in = in, .out = out, .count = count};
+	struct reduction r = {.in = in, .out = out, .count = count};
 	bool taken, timed;
 	struct fan_mpi_turn t = begin_iallreduce(&r.sum, count, type, op, comm, &taken, &timed);
 	if (taken)
-		return fan_mpi_request_start(t.group, &r, MPI_COMM_NULL, 0, request);
+		return start(t.group, &r, request);
 	double start_s = timed ? PMPI_Wtime() : 0;
 	int e = FAN_NEXT(Iallreduce)(in, out, count, type, op, comm, request);
 	return e || !timed ? e : time_it(t.group, t.what.bytes, start_s, *request, request);
@@ -235,11 +228,11 @@ int fan_mpi_iallreduce(const void *in, void *out, int count, MPI_Datatype type, 
 int fan_mpi_iallreduce_c(const void *in, void *out, MPI_Count count, MPI_Datatype type, MPI_Op op,
 			 MPI_Comm comm, MPI_Request *request)
 {
-	struct fan_mpi_reduction r = {.in = in, .out = out, .count = count};
+	struct reduction r = {.in = in, .out = out, .count = count};
 	bool taken, timed;
 	struct fan_mpi_turn t = begin_iallreduce(&r.sum, count, type, op, comm, &taken, &timed);
 	if (taken)
-		return fan_mpi_request_start(t.group, &r, MPI_COMM_NULL, 0, request);
+		return start(t.group, &r, request);
 	double start_s = timed ? PMPI_Wtime() : 0;
 	int e = FAN_NEXT(Iallreduce_c)(in, out, count, type, op, comm, request);
 	return e || !timed ? e : time_it(t.group, t.what.bytes, start_s, *request, request);

@@ -10,24 +10,7 @@
 #include <mpi.h>
 #include <stdbool.h>
 
-#include "types.h"
-
 struct fan_mpi_group;
-
-/* An all-reduce that fanin can do; `count` of MPI's elements. */
-struct fan_mpi_reduction {
-	struct fan_mpi_sum sum;
-	const void *in; /* or MPI_IN_PLACE */
-	void *out;
-	MPI_Count count;
-};
-
-/* Start it in the job of `g`.  `twin` MPI_COMM_NULL: *request becomes a generalized request.
- * Otherwise *request is a receive from this process on `twin` with `tag`, which MPI has started:
- * its message arrives when the operation ends, and is one byte longer than expected if the
- * operation failed. */
-int fan_mpi_request_start(struct fan_mpi_group *g, const struct fan_mpi_reduction *r, MPI_Comm twin,
-			  int tag, MPI_Request *request);
 
 /* Report all operations that have ended to MPI.  True: one of `requests` is fanin's and in
  * progress. */

@@ -163,21 +163,6 @@ int fan_mpi_turn_end(struct fan_mpi_turn *t, int e)
 	return e;
 }
 
-struct fan_mpi_group *fan_mpi_turn_join(MPI_Comm comm, const struct fan_mpi_what *what)
-{
-	if (!fan_mpi_world.on)
-		return NULL;
-	struct fan_mpi_group *g = fan_mpi_group_of(comm);
-	if (refuse(g, what))
-		return NULL;
-	if (!g->job) {
-		wake_barriers(g);
-		g->calls += FAN_MPI_JOIN_CALLS;
-		fan_mpi_group_join(g);
-	}
-	return g->job ? g : NULL;
-}
-
 bool fan_mpi_turn_at_once(struct fan_mpi_turn *t, MPI_Comm comm, const struct fan_mpi_what *what,
 			  bool *timed)
 {

@@ -57,9 +57,6 @@ bool fan_mpi_turn_begin(struct fan_mpi_turn *t, MPI_Comm comm, const struct fan_
 /* End the call, which returned `e`, one of MPI's codes.  Returns `e`. */
 int fan_mpi_turn_end(struct fan_mpi_turn *t, int e);
 
-/* Collective: join a job at once, since many such calls will follow.  NULL: they go to MPI. */
-struct fan_mpi_group *fan_mpi_turn_join(MPI_Comm comm, const struct fan_mpi_what *what);
-
 /* As fan_mpi_turn_begin, for a call that does not wait.  `*timed`: it goes to the MPI, and
  * fan_mpi_background_time needs its time. */
 bool fan_mpi_turn_at_once(struct fan_mpi_turn *t, MPI_Comm comm, const struct fan_mpi_what *what,

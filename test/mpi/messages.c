@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* messages.c - broadcasts of all kinds of types; requests among others, persistent ones too;
- * progress of the MPI while fanin waits; with the argument "always", by which all goes to fanin, a
- * communicator that is freed early; and with "threads" two threads with a communicator each, and
- * nothing else, or with a number sums of that number; with "nothing" not even MPI_Init. */
+/* messages.c - broadcasts of all kinds of types; requests among others; progress of the MPI while
+ * fanin waits; with the argument "always", by which all goes to fanin, a communicator that is freed
+ * early; and with "threads" two threads with a communicator each, and nothing else, or with a
+ * number sums of that number; with "nothing" not even MPI_Init. */
 #include <pthread.h>
 
 #include "expect.h"
-
-#ifdef OPEN_MPI
-#include <mpi-ext.h>
-#endif
 
 #define ROWS	 37
 #define ROUNDS	 200
@@ -228,109 +224,6 @@ static void check_tests(void)
 	check_all("get_status");
 }
 
-/* Persistent all-reduces; Open MPI has them as an extension before its version 5, which calls
- * itself MPI 3.1 as well. */
-
-#if defined OPEN_MPI && OMPI_MAJOR_VERSION < 5
-#define Allreduce_init MPIX_Allreduce_init
-#else
-#define Allreduce_init MPI_Allreduce_init
-#endif
-
-enum { KEPT = 2, TURNS = 12 };
-
-static int kept_in[KEPT][1000], kept_out[KEPT][1000];
-
-/* In turn number `turn`: the one in place has its input in `kept_out`. */
-static void fill_kept(int turn)
-{
-	for (int i = 0; i < 1000; i++) {
-		kept_in[0][i] = rank + i + turn;
-		kept_out[0][i] = -1;
-		kept_out[1][i] = rank + i - turn;
-	}
-}
-
-static void check_kept(int turn)
-{
-	for (int i = 0; i < 1000; i++) {
-		EXPECT(kept_out[0][i] == ranks * (ranks - 1) / 2 + ranks * (i + turn),
-		       "turn %d, element %d", turn, i);
-		EXPECT(kept_out[1][i] == ranks - 1 + i - turn, "in place, turn %d, element %d",
-		       turn, i);
-	}
-}
-
-static void wait_kept(MPI_Request *r, int turn)
-{
-	MPI_Status s[KEPT];
-	int index, flag = 0, done, left, at[KEPT];
-	switch (always ? turn % 5 : 0) {
-	case 0: MPI_Waitall(KEPT, r, s); break;
-	case 1:
-		while (!flag)
-			MPI_Testall(KEPT, r, &flag, s);
-		break;
-	case 2:
-		for (int i = 0; i < KEPT; i++)
-			MPI_Waitany(KEPT, r, &index, s);
-		MPI_Waitany(KEPT, r, &index, s); /* of nothing that is under way */
-		EXPECT(index == MPI_UNDEFINED, "waitany gives %d", index);
-		break;
-	case 3:
-		for (left = KEPT; left > 0; left -= done)
-			MPI_Waitsome(KEPT, r, &done, at, s);
-		break;
-	default:
-		for (int i = 0; i < KEPT; i++)
-			MPI_Wait(&r[i], &s[i]);
-	}
-	EXPECT(r[0] != MPI_REQUEST_NULL && r[1] != MPI_REQUEST_NULL, "turn %d", turn);
-}
-
-/* The requests outlive their communicator: not the MPIs' own, with which Open MPI 4.1.4 crashes
- * then.  MPICH 4.0.2 takes its own that are not under way for ended ones in MPI_Waitany, and fails
- * in MPI_Testall. */
-static void check_persistent(void)
-{
-	MPI_Comm comm;
-	MPI_Request r[KEPT];
-	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-	Allreduce_init(kept_in[0], kept_out[0], 1000, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &r[0]);
-	Allreduce_init(MPI_IN_PLACE, kept_out[1], 1000, MPI_INT, MPI_MAX, comm, MPI_INFO_NULL,
-		       &r[1]);
-	for (int turn = 0; turn < TURNS; turn++) {
-		if (turn == TURNS / 2 && always)
-			MPI_Comm_free(&comm);
-		fill_kept(turn);
-		if (turn % 2)
-			MPI_Startall(KEPT, r);
-		else
-			for (int i = 0; i < KEPT; i++)
-				MPI_Start(&r[i]);
-		wait_kept(r, turn);
-		check_kept(turn);
-		taken += KEPT;
-	}
-	for (int i = 0; i < KEPT; i++)
-		MPI_Request_free(&r[i]);
-	if (!always)
-		MPI_Comm_free(&comm);
-}
-
-/* What fanin lacks is the MPI's own request. */
-static void check_persistent_product(void)
-{
-	double four[4] = {1, 2, 3, 4}, product[4] = {0};
-	MPI_Request r;
-	MPI_Status s;
-	Allreduce_init(four, product, 4, MPI_DOUBLE, MPI_PROD, MPI_COMM_WORLD, MPI_INFO_NULL, &r);
-	MPI_Start(&r);
-	MPI_Wait(&r, &s);
-	EXPECT(product[0] == 1 && product[1] == (double)(1 << ranks), "product %g", product[1]);
-	MPI_Request_free(&r);
-}
-
 /* Rank 1 reaches the reduction only after the MPI has moved rank 0's large message, which takes
  * rank 0's help; and rank 0 must come back from a start that nobody else has made yet. */
 static void check_progress(void)
@@ -454,8 +347,6 @@ int main(int argc, char **argv)
 	check_allgathers();
 	check_waits();
 	check_tests();
-	check_persistent();
-	check_persistent_product();
 	check_progress();
 	if (always)
 		check_early_free();
