@@ -30,6 +30,13 @@ static atomic_bool refused; /* a join has failed; no other is tried */
 static struct fan_mpi_group *spare;
 _Atomic(struct fan_mpi_group *) fan_mpi_group_last;
 
+static void release(void)
+{
+	pthread_mutex_lock(&lock);
+	jobs_open--;
+	pthread_mutex_unlock(&lock);
+}
+
 static void leave(struct fan_mpi_group *g)
 {
 	if (!g->job)
@@ -37,9 +44,7 @@ static void leave(struct fan_mpi_group *g)
 	fan_mpi_requests_wait(g);
 	fanin_comm_destroy(g->job);
 	g->job = NULL;
-	pthread_mutex_lock(&lock);
-	jobs_open--;
-	pthread_mutex_unlock(&lock);
+	release();
 }
 
 static void drop(struct fan_mpi_group *g)
@@ -54,9 +59,7 @@ static void drop(struct fan_mpi_group *g)
 		*at = g->next;
 	pthread_mutex_unlock(&lock);
 	leave(g);
-	fan_mpi_requests_forget(g);
 	free(g->learner);
-	fan_mpi_background_free(g->background);
 	g->comm = MPI_COMM_NULL;
 	pthread_mutex_lock(&lock);
 	g->next = spare;
@@ -79,9 +82,6 @@ bool fan_mpi_groups_init(void)
 
 void fan_mpi_groups_end(void)
 {
-	for (unsigned stage = 0; stage < FAN_BACKGROUND_STAGES; stage++)
-		for (struct fan_mpi_group *g = groups; g; g = g->next)
-			fan_mpi_background_finish_stage(g, stage);
 	PMPI_Barrier(MPI_COMM_WORLD); /* so that no rank waits for one that has not left yet */
 	while (groups) {
 		struct fan_mpi_group *g = groups;
@@ -110,7 +110,6 @@ static struct fan_mpi_group *blank(void)
 	g->job = NULL;
 	g->error = 0;
 	g->learner = NULL;
-	g->background = NULL;
 	return g;
 }
 
@@ -155,8 +154,7 @@ static struct fan_mpi_group *add(MPI_Comm comm)
 	PMPI_Comm_rank(comm, &g->rank);
 	PMPI_Comm_size(comm, &g->ranks);
 	g->off = why_off(comm, g->ranks);
-	g->background = fan_mpi_background_new();
-	bool set = g->background && !PMPI_Comm_set_attr(comm, keyval, g);
+	bool set = !PMPI_Comm_set_attr(comm, keyval, g);
 	struct fan_mpi_group **list = set ? &groups : &spare;
 	g->next = *list;
 	*list = g;
@@ -188,7 +186,9 @@ struct fan_mpi_group *fan_mpi_group_of(MPI_Comm comm)
 
 /* ---- joining ---- */
 
-bool fan_mpi_group_reserve(struct fan_mpi_group *g)
+/* Reserve one more job for `g`, and memory for its learner.  Whether it returns true or false, the
+ * caller releases a job that is not joined. */
+static bool reserve(struct fan_mpi_group *g)
 {
 	if (!g->learner)
 		g->learner = calloc(1, sizeof *g->learner);
@@ -199,21 +199,6 @@ bool fan_mpi_group_reserve(struct fan_mpi_group *g)
 	return room;
 }
 
-void fan_mpi_group_release(struct fan_mpi_group *g)
-{
-	(void)g;
-	pthread_mutex_lock(&lock);
-	jobs_open--;
-	pthread_mutex_unlock(&lock);
-}
-
-void fan_mpi_group_take(struct fan_mpi_group *g, fanin_comm *job)
-{
-	assert(job && !g->job);
-	fan_rank_set_idle(&job->rank, fan_mpi_progress, NULL);
-	g->job = job;
-}
-
 static void say_failed(const struct fan_mpi_group *g, const struct fan_mpi_join *j)
 {
 	char name[MPI_MAX_OBJECT_NAME] = "", what[MPI_MAX_OBJECT_NAME + 32];
@@ -221,15 +206,6 @@ static void say_failed(const struct fan_mpi_group *g, const struct fan_mpi_join 
 	PMPI_Comm_get_name(g->comm, name, &bytes);
 	snprintf(what, sizeof what, "%s: rank %d", *name ? name : "a communicator", g->rank);
 	fan_mpi_say(what, j->job ? fanin_comm_error(j->job) : fanin_strerror(j->result));
-}
-
-void fan_mpi_group_refuse(struct fan_mpi_group *g, struct fan_mpi_join *failed)
-{
-	fanin_comm_destroy(failed->job);
-	failed->job = NULL;
-	atomic_store(&refused, true);
-	fan_mpi_group_release(g);
-	g->off = FAN_WHY_OFF;
 }
 
 struct joining {
@@ -276,19 +252,24 @@ static void join(struct fan_mpi_group *g)
 	assert(!g->job && !g->off);
 	struct joining j = {.join = {.rank = g->rank, .ranks = g->ranks}};
 	char why[WHY_BYTES];
-	bool willing = fan_mpi_group_reserve(g);
+	bool willing = reserve(g);
 	if (!fan_mpi_meet(&j.join.meet, g->comm, g->rank, willing, why, sizeof why)) {
 		if (willing && !g->rank)
 			fan_mpi_say("a communicator", why);
-		fan_mpi_group_release(g);
+		release();
 		g->off = FAN_WHY_OFF;
 		return;
 	}
 	join_beside(&j);
-	if (all_joined(g, &j.join))
-		fan_mpi_group_take(g, j.join.job);
-	else
-		fan_mpi_group_refuse(g, &j.join);
+	if (all_joined(g, &j.join)) {
+		fan_rank_set_idle(&j.join.job->rank, fan_mpi_progress, NULL);
+		g->job = j.join.job;
+		return;
+	}
+	fanin_comm_destroy(j.join.job);
+	atomic_store(&refused, true);
+	release();
+	g->off = FAN_WHY_OFF;
 }
 
 bool fan_mpi_group_has_enough(const struct fan_mpi_group *g)
@@ -299,8 +280,6 @@ bool fan_mpi_group_has_enough(const struct fan_mpi_group *g)
 
 void fan_mpi_group_join(struct fan_mpi_group *g)
 {
-	if (fan_mpi_background_finish(g))
-		return;
 	if (!g->job && !g->off && fan_mpi_group_has_enough(g))
 		join(g);
 }
@@ -315,7 +294,6 @@ static void leave_together(MPI_Comm comm)
 	if (!fan_mpi_world.on || comm == MPI_COMM_NULL ||
 	    PMPI_Comm_get_attr(comm, keyval, &g, &found) || !found)
 		return;
-	fan_mpi_background_finish(g);
 	if (!g->job)
 		return;
 	fan_mpi_requests_wait(g);

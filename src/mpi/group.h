@@ -13,9 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "background.h"
 #include "learner.h"
-#include "meet.h"
 #include "pass.h"
 #include "report.h"
 
@@ -35,7 +33,6 @@ struct fan_mpi_group {
 	fanin_comm *job; /* NULL: not joined */
 	int error;	 /* MPI's code for the job's failure; 0: none yet */
 	struct fan_learner *learner;
-	struct fan_mpi_background *background;
 	struct fan_mpi_pass passes[FAN_LEARNER_KINDS];
 	struct fan_mpi_group *next;
 };
@@ -57,13 +54,6 @@ void fan_mpi_group_join(struct fan_mpi_group *g);
 
 /* Have enough calls or bytes been seen to join a job? */
 bool fan_mpi_group_has_enough(const struct fan_mpi_group *g);
-
-/* Reserve one more job for `g`, and memory for its learner.  Whether it returns true or false,
- * fan_mpi_group_take, _release or _refuse must follow. */
-bool fan_mpi_group_reserve(struct fan_mpi_group *g);
-void fan_mpi_group_take(struct fan_mpi_group *g, fanin_comm *job);
-void fan_mpi_group_release(struct fan_mpi_group *g);
-void fan_mpi_group_refuse(struct fan_mpi_group *g, struct fan_mpi_join *failed);
 
 /* MPI's code for fanin's result `e`; the communicator's error handler sees an error first. */
 int fan_mpi_group_result(struct fan_mpi_group *g, int e);

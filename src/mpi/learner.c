@@ -6,7 +6,8 @@
 #define WARM 2		/* untimed steps: one with fanin, one with the MPI */
 #define LOOK (WARM + 2) /* after them each of the two has been timed once */
 
-unsigned fan_learner_class(size_t bytes)
+/* Of FAN_LEARNER_CLASSES. */
+static unsigned class_of(size_t bytes)
 {
 	if (bytes < 2)
 		return 0;
@@ -18,7 +19,7 @@ void fan_learner_next(struct fan_learner *l, enum fan_learner_kind kind, size_t 
 		      struct fan_learner_step *step)
 {
 	assert(kind < FAN_LEARNER_KINDS);
-	struct fan_learner_class *c = &l->of[kind][fan_learner_class(bytes)];
+	struct fan_learner_class *c = &l->of[kind][class_of(bytes)];
 	*step = (struct fan_learner_step){.class = c, .fanin = c->fanin};
 	if (c->rest) {
 		c->rest--;
@@ -39,24 +40,17 @@ void fan_learner_next(struct fan_learner *l, enum fan_learner_kind kind, size_t 
 uint64_t *fan_learner_rest(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes)
 {
 	assert(kind < FAN_LEARNER_KINDS);
-	struct fan_learner_class *c = &l->of[kind][fan_learner_class(bytes)];
+	struct fan_learner_class *c = &l->of[kind][class_of(bytes)];
 	return c->fanin || !c->rest ? NULL : &c->rest;
 }
 
 bool fan_learner_peek(const struct fan_learner *l, enum fan_learner_kind kind, size_t bytes)
 {
 	assert(kind < FAN_LEARNER_KINDS);
-	unsigned n = fan_learner_class(bytes);
+	unsigned n = class_of(bytes);
 	while (n && !l->of[kind][n].known)
 		n--;
 	return l->of[kind][n].fanin;
-}
-
-void fan_learner_tell(struct fan_learner *l, enum fan_learner_kind kind, unsigned class, bool fanin)
-{
-	assert(kind < FAN_LEARNER_KINDS && class < FAN_LEARNER_CLASSES);
-	l->of[kind][class].known = true;
-	l->of[kind][class].fanin = fanin;
 }
 
 static double median(const double *times)
@@ -92,7 +86,7 @@ void fan_learner_decide(struct fan_learner *l, enum fan_learner_kind kind, size_
 			const struct fan_learner_times *times)
 {
 	assert(kind < FAN_LEARNER_KINDS);
-	struct fan_learner_class *c = &l->of[kind][fan_learner_class(bytes)];
+	struct fan_learner_class *c = &l->of[kind][class_of(bytes)];
 	const bool whole = c->step == FAN_LEARNER_STEPS;
 	const double mpi_s = whole ? median(times->mpi_s) : times->mpi_s[0];
 	const double fanin_s = whole ? median(times->fanin_s) : times->fanin_s[0];

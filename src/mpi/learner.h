@@ -92,13 +92,6 @@ uint64_t *fan_learner_rest(struct fan_learner *l, enum fan_learner_kind kind, si
  * on its class, or on the next smaller class that has one. */
 bool fan_learner_peek(const struct fan_learner *l, enum fan_learner_kind kind, size_t bytes);
 
-/* Of FAN_LEARNER_CLASSES. */
-unsigned fan_learner_class(size_t bytes);
-
-/* Another measurement has found that calls of class `class` go to fanin if `fanin`. */
-void fan_learner_tell(struct fan_learner *l, enum fan_learner_kind kind, unsigned class,
-		      bool fanin);
-
 /* All ranks have the same `times`.  The trial ends here if it is complete, or if fanin is hopeless
  * after one call of each. */
 void fan_learner_decide(struct fan_learner *l, enum fan_learner_kind kind, size_t bytes,

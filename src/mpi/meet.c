@@ -13,21 +13,38 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lib/comm/meeting.h"
 #include "net/clock.h"
 
-#define PREFIX_BYTES 40 /* of FANIN_JOB that go into names of jobs */
+#define PREFIX_BYTES  40 /* of FANIN_JOB that go into names of jobs */
+#define ADDRESSES_MAX 30 /* of a host; answers have a bit for each, and two more */
+#define ANSWERS	      2	 /* words of an answer; that of all has the bits that all ranks have set */
 
 /* Bits of answers, after the bits for addresses; the first word has the bits of near addresses. */
-#define SAME_HOST (1u << FAN_MEET_ADDRESSES)
-#define WILLING	  (1u << (FAN_MEET_ADDRESSES + 1)) /* of the first word */
+#define SAME_HOST (1u << ADDRESSES_MAX)
+#define WILLING	  (1u << (ADDRESSES_MAX + 1)) /* of the first word */
 
-static uint16_t own_addresses(struct fan_mpi_address *a)
+/* An address of a host, as the network has it. */
+struct address {
+	uint32_t addr, mask;
+};
+
+/* What rank 0 sends to all ranks. */
+struct offer {
+	uint64_t nonce;			  /* makes the job's name unique; 0: there is none */
+	int32_t host[FAN_MEETING_RECORD]; /* only the host's id is used */
+	int32_t named;			  /* a switch or a controller */
+	uint16_t port, count;
+	struct address address[ADDRESSES_MAX];
+};
+
+static uint16_t own_addresses(struct address *a)
 {
 	struct ifaddrs *all;
 	uint16_t n = 0;
 	if (getifaddrs(&all))
 		return 0;
-	for (const struct ifaddrs *i = all; i && n < FAN_MEET_ADDRESSES; i = i->ifa_next) {
+	for (const struct ifaddrs *i = all; i && n < ADDRESSES_MAX; i = i->ifa_next) {
 		if (!i->ifa_addr || !i->ifa_netmask || i->ifa_addr->sa_family != AF_INET ||
 		    !(i->ifa_flags & IFF_UP) || i->ifa_flags & IFF_LOOPBACK)
 			continue;
@@ -57,7 +74,7 @@ static bool same_host(const int32_t *a, const int32_t *b)
 	return !memcmp(a, b, sizeof(struct fan_host_id));
 }
 
-void fan_mpi_meet_offer(struct fan_mpi_offer *o)
+static void make(struct offer *o)
 {
 	memset(o, 0, sizeof *o);
 	o->nonce = fan_clock_nonce();
@@ -80,9 +97,9 @@ static bool has_route(uint32_t addr)
 
 /* The addresses that this host reaches: `near` in a network of its own, `far` through a router as
  * well.  An address that this host has itself, as bridges of containers do, is not rank 0's. */
-static void look(const struct fan_mpi_offer *o, uint32_t *near, uint32_t *far)
+static void look(const struct offer *o, uint32_t *near, uint32_t *far)
 {
-	struct fan_mpi_address own[FAN_MEET_ADDRESSES];
+	struct address own[ADDRESSES_MAX];
 	unsigned count = own_addresses(own);
 	*near = *far = 0;
 	for (unsigned i = 0; i < o->count; i++) {
@@ -98,8 +115,7 @@ static void look(const struct fan_mpi_offer *o, uint32_t *near, uint32_t *far)
 }
 
 /* The first address that all ranks reach. */
-static bool choose(struct fan_mpi_meet *meet, const struct fan_mpi_offer *o, uint32_t near,
-		   uint32_t far)
+static bool choose(struct fan_mpi_meet *meet, const struct offer *o, uint32_t near, uint32_t far)
 {
 	struct in_addr at = {.s_addr = htonl(INADDR_LOOPBACK)};
 	uint32_t common = near & (SAME_HOST - 1) ? near : far;
@@ -117,13 +133,9 @@ static bool choose(struct fan_mpi_meet *meet, const struct fan_mpi_offer *o, uin
 	return true;
 }
 
-void fan_mpi_meet_answer(uint32_t answer[FAN_MEET_ANSWERS], const struct fan_mpi_offer *o,
-			 bool willing)
+static void answer_to(const struct offer *o, bool willing, uint32_t answer[ANSWERS])
 {
 	int32_t host[FAN_MEETING_RECORD];
-	answer[0] = answer[1] = 0;
-	if (!o)
-		return;
 	fan_meeting_record(host, NULL);
 	look(o, &answer[0], &answer[1]);
 	if (same_host(host, o->host))
@@ -132,8 +144,8 @@ void fan_mpi_meet_answer(uint32_t answer[FAN_MEET_ANSWERS], const struct fan_mpi
 		answer[0] |= WILLING;
 }
 
-bool fan_mpi_meet_choose(struct fan_mpi_meet *meet, const struct fan_mpi_offer *o,
-			 const uint32_t all[FAN_MEET_ANSWERS], char *why, size_t bytes)
+static bool take(struct fan_mpi_meet *meet, const struct offer *o, const uint32_t all[ANSWERS],
+		 char *why, size_t bytes)
 {
 	const char *prefix = secure_getenv("FANIN_JOB");
 	memset(meet, 0, sizeof *meet);
@@ -152,12 +164,12 @@ bool fan_mpi_meet(struct fan_mpi_meet *meet, MPI_Comm comm, int rank, bool willi
 		  size_t bytes)
 {
 	assert(rank >= 0);
-	struct fan_mpi_offer o;
-	uint32_t mine[FAN_MEET_ANSWERS], all[FAN_MEET_ANSWERS];
+	struct offer o;
+	uint32_t mine[ANSWERS], all[ANSWERS];
 	if (!rank)
-		fan_mpi_meet_offer(&o);
+		make(&o);
 	PMPI_Bcast(&o, sizeof o, MPI_BYTE, 0, comm);
-	fan_mpi_meet_answer(mine, &o, willing);
-	PMPI_Allreduce(mine, all, FAN_MEET_ANSWERS, MPI_UINT32_T, MPI_BAND, comm);
-	return fan_mpi_meet_choose(meet, &o, all, why, bytes);
+	answer_to(&o, willing, mine);
+	PMPI_Allreduce(mine, all, ANSWERS, MPI_UINT32_T, MPI_BAND, comm);
+	return take(meet, &o, all, why, bytes);
 }

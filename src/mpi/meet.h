@@ -7,9 +7,6 @@
 #include <mpi.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-
-#include "lib/comm/meeting.h"
 
 /* ---- meet.c ---- */
 
@@ -17,7 +14,6 @@
 
 #define FAN_MEET_ADDR_BYTES 32
 #define FAN_MEET_JOB_BYTES  64
-#define FAN_MEET_ADDRESSES  30 /* of a host; answers have a bit for each, and two more */
 
 struct fan_mpi_meet {
 	char job[FAN_MEET_JOB_BYTES];	/* a name of its own */
@@ -25,36 +21,9 @@ struct fan_mpi_meet {
 	bool local;			/* all ranks are on its host */
 };
 
-/* An address of a host, as the network has it. */
-struct fan_mpi_address {
-	uint32_t addr, mask;
-};
-
-/* What rank 0 sends to all ranks. */
-struct fan_mpi_offer {
-	uint64_t nonce;			  /* makes the job's name unique; 0: there is none */
-	int32_t host[FAN_MEETING_RECORD]; /* only the host's id is used */
-	int32_t named;			  /* a switch or a controller */
-	uint16_t port, count;
-	struct fan_mpi_address address[FAN_MEET_ADDRESSES];
-};
-
-/* What each rank answers: bits.  The answer of all ranks has the bits that all have set. */
-#define FAN_MEET_ANSWERS 2
-
-/* Fill in the offer.  Rank 0 calls it. */
-void fan_mpi_meet_offer(struct fan_mpi_offer *o);
-
-/* Fill in the answer to `o`; NULL: the offer has not arrived at this rank. */
-void fan_mpi_meet_answer(uint32_t answer[FAN_MEET_ANSWERS], const struct fan_mpi_offer *o,
-			 bool willing);
-
-/* Choose the meeting place by the answer of all.  False: some rank is not willing, or no address of
- * rank 0 is within reach of all; `why`, `bytes` bytes, says which. */
-bool fan_mpi_meet_choose(struct fan_mpi_meet *meet, const struct fan_mpi_offer *o,
-			 const uint32_t all[FAN_MEET_ANSWERS], char *why, size_t bytes);
-
-/* Offer, answer and choose.  Collective over `comm`, in which this process is `rank`. */
+/* Choose the meeting place.  Collective over `comm`, in which this process is `rank`.  False: some
+ * rank is not `willing`, or no address of rank 0 is within reach of all; `why`, `bytes` bytes, says
+ * which. */
 bool fan_mpi_meet(struct fan_mpi_meet *meet, MPI_Comm comm, int rank, bool willing, char *why,
 		  size_t bytes);
 

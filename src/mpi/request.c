@@ -29,10 +29,7 @@ struct reduction {
 /* An operation in progress.  MPI knows it by its generalized request, which frees it. */
 struct started {
 	MPI_Request request;
-	fanin_op *op; /* NULL: it is the MPI's, `inner`, to be timed */
-	MPI_Request inner;
-	size_t bytes;
-	double start_s;
+	fanin_op *op;
 	struct fan_mpi_group *group;
 	int code; /* MPI's, of its result */
 	struct started *next;
@@ -48,7 +45,7 @@ static int query(void *extra, MPI_Status *status)
 	const struct started *s = extra;
 	PMPI_Status_set_elements(status, MPI_BYTE, 0);
 	PMPI_Status_set_cancelled(status, 0);
-	status->MPI_SOURCE = s->op ? MPI_UNDEFINED : MPI_ANY_SOURCE;
+	status->MPI_SOURCE = MPI_UNDEFINED;
 	status->MPI_TAG = MPI_UNDEFINED;
 	return s->code;
 }
@@ -78,23 +75,13 @@ static void append(struct started *s)
 	pthread_mutex_unlock(&lock);
 }
 
-/* With the lock held. */
-static bool has_ended(struct started *s)
-{
-	int flag = 0;
-	if (s->op)
-		return fanin_op_test(s->op) != FANIN_E_PENDING;
-	s->code = PMPI_Test(&s->inner, &flag, MPI_STATUS_IGNORE);
-	return flag || s->code;
-}
-
 /* Remove the oldest operation that has ended from the list; `g` not NULL: of that group. */
 static struct started *take_ended(const struct fan_mpi_group *g)
 {
 	struct started *s = NULL;
 	pthread_mutex_lock(&lock);
 	for (struct started **at = &first; *at && !s; at = &(*at)->next)
-		if ((!g || (*at)->group == g) && has_ended(*at)) {
+		if ((!g || (*at)->group == g) && fanin_op_test((*at)->op) != FANIN_E_PENDING) {
 			s = *at;
 			*at = s->next;
 			atomic_fetch_sub(&open_count, 1);
@@ -109,10 +96,7 @@ static void tell_ended(const struct fan_mpi_group *g)
 {
 	struct started *s;
 	while (atomic_load(&open_count) && (s = take_ended(g))) {
-		if (s->op)
-			s->code = fan_mpi_group_result(s->group, fanin_op_test(s->op));
-		else if (s->group)
-			fan_mpi_background_time(s->group, s->bytes, PMPI_Wtime() - s->start_s);
+		s->code = fan_mpi_group_result(s->group, fanin_op_test(s->op));
 		fanin_op_free(s->op);
 		PMPI_Grequest_complete(s->request);
 	}
@@ -171,57 +155,23 @@ static int start(struct fan_mpi_group *g, const struct reduction *r, MPI_Request
 	return MPI_SUCCESS;
 }
 
-/* The MPI has started `inner`, of `bytes` bytes on the communicator of `g`, at start_s: time it.
- * Without memory for that, the program gets `inner` itself. */
-static int time_it(struct fan_mpi_group *g, size_t bytes, double start_s, MPI_Request inner,
-		   MPI_Request *request)
+/* Describe a call.  True: it goes to fanin, to job t->group->job. */
+static bool begin(struct fan_mpi_turn *t, struct reduction *r, MPI_Datatype type, MPI_Op op,
+		  MPI_Comm comm)
 {
-	struct started *s = calloc(1, sizeof *s);
-	*request = inner;
-	if (!s)
-		return MPI_SUCCESS;
-	*s = (struct started){.inner = inner, .bytes = bytes, .start_s = start_s, .group = g};
-	if (PMPI_Grequest_start(query, release, cancel, s, &s->request)) {
-		free(s);
-		return MPI_SUCCESS;
-	}
-	*request = s->request;
-	append(s);
-	return MPI_SUCCESS;
-}
-
-void fan_mpi_requests_forget(const struct fan_mpi_group *g)
-{
-	pthread_mutex_lock(&lock);
-	for (struct started *s = first; s; s = s->next)
-		if (s->group == g)
-			s->group = NULL;
-	pthread_mutex_unlock(&lock);
-}
-
-/* `*taken`: the call goes to fanin.  `*timed`: it goes to the MPI, and its time is needed. */
-static struct fan_mpi_turn begin_iallreduce(struct fan_mpi_sum *sum, MPI_Count count,
-					    MPI_Datatype type, MPI_Op op, MPI_Comm comm,
-					    bool *taken, bool *timed)
-{
-	struct fan_mpi_turn t;
 	struct fan_mpi_what what;
-	fan_mpi_what_sum(&what, sum, FAN_LEARNER_ALLREDUCE, count, type, op);
-	*taken = fan_mpi_turn_at_once(&t, comm, &what, timed);
-	return t;
+	fan_mpi_what_sum(&what, &r->sum, FAN_LEARNER_ALLREDUCE, r->count, type, op);
+	return fan_mpi_turn_at_once(t, comm, &what);
 }
 
 int fan_mpi_iallreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
 		       MPI_Comm comm, MPI_Request *request)
 {
 	struct reduction r = {.in = in, .out = out, .count = count};
-	bool taken, timed;
-	struct fan_mpi_turn t = begin_iallreduce(&r.sum, count, type, op, comm, &taken, &timed);
-	if (taken)
+	struct fan_mpi_turn t;
+	if (begin(&t, &r, type, op, comm))
 		return start(t.group, &r, request);
-	double start_s = timed ? PMPI_Wtime() : 0;
-	int e = FAN_NEXT(Iallreduce)(in, out, count, type, op, comm, request);
-	return e || !timed ? e : time_it(t.group, t.what.bytes, start_s, *request, request);
+	return FAN_NEXT(Iallreduce)(in, out, count, type, op, comm, request);
 }
 
 #if MPI_VERSION >= 4
@@ -229,13 +179,10 @@ int fan_mpi_iallreduce_c(const void *in, void *out, MPI_Count count, MPI_Datatyp
 			 MPI_Comm comm, MPI_Request *request)
 {
 	struct reduction r = {.in = in, .out = out, .count = count};
-	bool taken, timed;
-	struct fan_mpi_turn t = begin_iallreduce(&r.sum, count, type, op, comm, &taken, &timed);
-	if (taken)
+	struct fan_mpi_turn t;
+	if (begin(&t, &r, type, op, comm))
 		return start(t.group, &r, request);
-	double start_s = timed ? PMPI_Wtime() : 0;
-	int e = FAN_NEXT(Iallreduce_c)(in, out, count, type, op, comm, request);
-	return e || !timed ? e : time_it(t.group, t.what.bytes, start_s, *request, request);
+	return FAN_NEXT(Iallreduce_c)(in, out, count, type, op, comm, request);
 }
 #endif
 

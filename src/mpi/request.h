@@ -23,9 +23,6 @@ void fan_mpi_requests_pause(int *looks);
 /* Wait until all operations of `g` have ended; none uses its job afterwards. */
 void fan_mpi_requests_wait(struct fan_mpi_group *g);
 
-/* Forget `g`: its communicator has ended. */
-void fan_mpi_requests_forget(const struct fan_mpi_group *g);
-
 int fan_mpi_iallreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
 		       MPI_Comm comm, MPI_Request *request);
 #if MPI_VERSION >= 4

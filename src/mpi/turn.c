@@ -29,32 +29,26 @@ static enum fan_mpi_why refuse(const struct fan_mpi_group *g, const struct fan_m
 /* Is no job joined, nor about to be? */
 static bool is_early(const struct fan_mpi_group *g)
 {
-	return !g->job && !fan_mpi_group_has_enough(g) && fan_mpi_background_is_idle(g->background);
+	return !g->job && !fan_mpi_group_has_enough(g);
 }
 
-/* That may have changed, so barriers must look again. */
-static void wake_barriers(struct fan_mpi_group *g)
-{
-	if (!g->job)
-		fan_mpi_pass_forget(&g->passes[FAN_LEARNER_BARRIER]);
-}
-
-/* Count a call towards the join.  Barriers do not count: a program may have no other calls. */
+/* Count a call towards the join, so that barriers must look again.  Barriers do not count: a
+ * program may have no other calls. */
 static void count(struct fan_mpi_group *g, const struct fan_mpi_what *what)
 {
-	if (g->job)
-		return;
-	wake_barriers(g);
+	fan_mpi_pass_forget(&g->passes[FAN_LEARNER_BARRIER]);
 	g->calls += what->kind != FAN_LEARNER_BARRIER;
 	g->bytes += what->bytes;
-	fan_mpi_group_join(g);
 }
 
 static enum fan_mpi_why choose(struct fan_mpi_turn *t)
 {
 	assert(t->group);
 	struct fan_mpi_group *g = t->group;
-	count(g, &t->what);
+	if (!g->job) {
+		count(g, &t->what);
+		fan_mpi_group_join(g);
+	}
 	if (!g->job)
 		return g->off ? g->off : FAN_WHY_EARLY;
 	if (fan_mpi_world.use == FAN_USE_ALWAYS)
@@ -163,19 +157,15 @@ int fan_mpi_turn_end(struct fan_mpi_turn *t, int e)
 	return e;
 }
 
-bool fan_mpi_turn_at_once(struct fan_mpi_turn *t, MPI_Comm comm, const struct fan_mpi_what *what,
-			  bool *timed)
+bool fan_mpi_turn_at_once(struct fan_mpi_turn *t, MPI_Comm comm, const struct fan_mpi_what *what)
 {
-	*timed = false;
 	if (!fan_mpi_world.on)
 		return false;
 	struct fan_mpi_group *g = t->group = fan_mpi_group_of(comm);
-	t->what = *what;
 	enum fan_mpi_why why = refuse(g, what);
 	if (!why && !g->job) {
-		wake_barriers(g);
-		*timed = fan_mpi_background_call(g, what->bytes);
-		why = g->job ? FAN_WHY_TAKEN : FAN_WHY_EARLY;
+		count(g, what);
+		why = FAN_WHY_EARLY;
 	}
 	if (!why && fan_mpi_world.use == FAN_USE_LEARN &&
 	    !fan_learner_peek(g->learner, what->kind, what->bytes))

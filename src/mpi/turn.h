@@ -57,9 +57,8 @@ bool fan_mpi_turn_begin(struct fan_mpi_turn *t, MPI_Comm comm, const struct fan_
 /* End the call, which returned `e`, one of MPI's codes.  Returns `e`. */
 int fan_mpi_turn_end(struct fan_mpi_turn *t, int e);
 
-/* As fan_mpi_turn_begin, for a call that does not wait.  `*timed`: it goes to the MPI, and
- * fan_mpi_background_time needs its time. */
-bool fan_mpi_turn_at_once(struct fan_mpi_turn *t, MPI_Comm comm, const struct fan_mpi_what *what,
-			  bool *timed);
+/* As fan_mpi_turn_begin, for a call that does not wait: it joins no job, and ends without
+ * fan_mpi_turn_end. */
+bool fan_mpi_turn_at_once(struct fan_mpi_turn *t, MPI_Comm comm, const struct fan_mpi_what *what);
 
 #endif

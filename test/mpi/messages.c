@@ -258,6 +258,9 @@ static void check_early_free(void)
 	MPI_Request request;
 	int mine[4] = {rank, 1, 2, 3}, sum[4];
 	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	MPI_Iallreduce(mine, sum, 4, MPI_INT, MPI_SUM, comm, &request); /* joins nothing */
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
+	EXPECT(sum[1] == ranks, "before a call that may wait");
 	MPI_Barrier(comm);
 	MPI_Iallreduce(mine, sum, 4, MPI_INT, MPI_SUM, comm, &request);
 	taken += 2;
