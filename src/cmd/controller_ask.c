@@ -10,12 +10,13 @@
 
 #include "ask.h"
 #include "cmd/args.h"
+#include "net/clock.h"
 
 #define FIRST_BYTES 65536
 #define MOST_BYTES  (256u << 20)
 #define PATIENCE_S  30 /* a controller that plans answers afterwards */
 
-static char *read_all(int fd)
+static char *read_all(int fd, uint64_t by_ns)
 {
 	size_t room = FIRST_BYTES, used = 0;
 	char *text = malloc(room);
@@ -23,7 +24,7 @@ static char *read_all(int fd)
 
 	if (!text)
 		return NULL;
-	while (n > 0 && used < MOST_BYTES) {
+	while (n > 0 && used < MOST_BYTES && fan_clock_ns() < by_ns) {
 		if (used + 1 == room) {
 			char *more = realloc(text, room *= 2);
 			if (!more)
@@ -47,15 +48,17 @@ char *controller_ask(const char *path, const char *line, char *why)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	const struct timeval patience = {.tv_sec = PATIENCE_S};
+	const uint64_t by_ns = fan_clock_ns() + PATIENCE_S * 1000 * FAN_MS;
 	char *text = NULL;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	errno = strlen(path) < sizeof a.sun_path ? 0 : ENAMETOOLONG;
 	snprintf(a.sun_path, sizeof a.sun_path, "%s", path);
-	if (fd >= 0 && !errno && !connect(fd, (const struct sockaddr *)&a, sizeof a) &&
+	if (fd >= 0 && !errno &&
+	    !setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) &&
 	    !setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) &&
-	    dprintf(fd, "%s\n", line) > 0)
-		text = read_all(fd);
+	    !connect(fd, (const struct sockaddr *)&a, sizeof a) && dprintf(fd, "%s\n", line) > 0)
+		text = read_all(fd, by_ns);
 	if (!text)
 		snprintf(why, ARGS_WHY_BYTES,
 			 "%s: %s; does a controller run there with that --socket?", path,

@@ -342,12 +342,24 @@ static struct fan_shard *make(unsigned index, unsigned mark_percent, struct fan_
 	return s;
 }
 
+/* A filter of system calls may refuse those without which the thread would never wake. */
+static bool can_wake(const struct fan_shard *s)
+{
+	uint64_t one = 1;
+	struct epoll_event ev;
+
+	return write(s->wake_fd, &one, sizeof one) == sizeof one &&
+	       epoll_wait(s->epoll_fd, &ev, 1, 0) == 1 &&
+	       read(s->wake_fd, &one, sizeof one) == sizeof one;
+}
+
 static int open_events(struct fan_shard *s)
 {
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (s->epoll_fd >= 0)
 		s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	return s->wake_fd < 0 ? -errno : watch(s, s->wake_fd, WAKE);
+	int e = s->wake_fd < 0 ? -errno : watch(s, s->wake_fd, WAKE);
+	return e || can_wake(s) ? e : -errno;
 }
 
 int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp_options *o,

@@ -109,9 +109,19 @@ static bool send_fd(int to, int fd)
 	return sendmsg(to, &m, MSG_NOSIGNAL) == 1;
 }
 
-/* SIGSTOP and SIGCONT interrupt a wait with a limit, without any handler. */
+/* Sleep between two tries, until `until_ns` at most.  False: it is that time. */
+static bool may_try_again(uint64_t until_ns)
+{
+	const bool may = left_ms(until_ns) > 0;
+	if (may)
+		nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
+	return may;
+}
+
+/* Wait for a descriptor; -1: errno has the cause. */
 static int recv_fd(int from, uint64_t until_ns)
 {
+	struct pollfd p = {.fd = from, .events = POLLIN};
 	ssize_t got;
 	char byte;
 	int fd = -1;
@@ -124,11 +134,13 @@ static int recv_fd(int from, uint64_t until_ns)
 			   .msg_iovlen = 1,
 			   .msg_control = control.bytes,
 			   .msg_controllen = sizeof control.bytes};
-	do
+	do { /* SIGSTOP and SIGCONT interrupt a wait with a limit, without any handler */
+		poll(&p, 1, left_ms(until_ns));
 		got = recvmsg(from, &m, MSG_CMSG_CLOEXEC);
-	while (got < 0 && errno == EINTR && left_ms(until_ns));
-	if (got != 1)
+	} while (got < 0 && (errno == EINTR || errno == EAGAIN) && may_try_again(until_ns));
+	if (got < 0)
 		return -1;
+	errno = m.msg_flags & MSG_CTRUNC ? EMFILE : ECONNRESET;
 	const struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
 	    c->cmsg_len == CMSG_LEN(sizeof fd))
@@ -172,12 +184,9 @@ static int agree(struct fan_host_segment *s, uint64_t until_ns)
 	uint32_t agreed;
 	if (atomic_fetch_add(&s->present, 1) + 1 == s->ranks)
 		decide(s, ALL_HAVE_IT);
-	while (!(agreed = atomic_load(&s->agreed))) {
-		if (left_ms(until_ns))
-			nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
-		else
+	while (!(agreed = atomic_load(&s->agreed)))
+		if (!may_try_again(until_ns))
 			decide(s, GIVEN_UP);
-	}
 	return agreed == ALL_HAVE_IT ? FAN_OK : FAN_E_TIMEOUT;
 }
 
@@ -207,40 +216,43 @@ static int listen_at(uint64_t nonce)
 	return fd;
 }
 
-/* Until all others have it.  One that has given up meanwhile is not counted, and may come again. */
+/* Hand it to all others.  One that has given up meanwhile is not counted, and may come again. */
 static int hand_over(int listener, const struct fan_host_memory *m, unsigned others,
 		     uint64_t until_ns)
 {
+	int refused = 0; /* why the last one was not let in */
 	for (unsigned given = 0; given < others;) {
 		struct pollfd p = {.fd = listener, .events = POLLIN};
-		int ready = poll(&p, 1, left_ms(until_ns));
-		if (ready < 0 && errno != EINTR)
-			return FAN_E_SYSTEM;
-		if (ready == 0 || atomic_load(&m->s->agreed) == GIVEN_UP)
-			return FAN_E_TIMEOUT;
+		poll(&p, 1, left_ms(until_ns));
 		int to = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-		if (to < 0) { /* for want of a descriptor it waits there still */
-			nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
-			continue;
-		}
-		if (same_user(to) && send_fd(to, m->fd))
+		if (to < 0 && errno != EAGAIN && errno != EINTR) /* it waits there still */
+			refused = errno;
+		if (to >= 0 && same_user(to) && send_fd(to, m->fd))
 			given++;
-		close(to);
+		if (to >= 0) {
+			refused = 0;
+			close(to);
+		}
+		const bool may = to >= 0 ? left_ms(until_ns) > 0 : may_try_again(until_ns);
+		if (given < others && (!may || atomic_load(&m->s->agreed) == GIVEN_UP)) {
+			errno = refused;
+			return refused ? FAN_E_SYSTEM : FAN_E_TIMEOUT;
+		}
 	}
 	return FAN_OK;
 }
 
-/* Ranks are missing.  Those who have the segment, and may be at work, would wait for them and for
- * this rank. */
-static void give_up(struct fan_host_memory *m, const struct fan_host_seat *h, char *why,
+/* Those who have the segment, and may be at work, would wait for the missing and for this rank. */
+static void give_up(struct fan_host_memory *m, const struct fan_host_seat *h, int error, char *why,
 		    size_t bytes)
 {
 	const unsigned first = find_missing(m, h);
 	uint64_t here[FAN_RANK_WORDS] = {0};
-	fail_for_missing(m, h, why, bytes);
+	if (error == FAN_E_TIMEOUT)
+		fail_for_missing(m, h, why, bytes);
 	fan_ranks_set(here, h->host);
 	if (first < h->ranks)
-		fan_host_fail(m->s, 0, FAN_E_TIMEOUT, why,
+		fan_host_fail(m->s, 0, error, why,
 			      &(struct fan_host_blame){m->missing, FAN_CAUSE_LOST(first), here});
 }
 
@@ -253,14 +265,14 @@ static int give(struct fan_host_memory *m, const struct fan_host_seat *h, uint64
 		fan_host_hold(m->s, m->fd, 0);
 	if (!e)
 		e = hand_over(listener, m, h->ranks - 1, until_ns);
-	if (!e)
-		atomic_store(&m->s->given_ns, fan_clock_ns());
-	if (e && m->s)
-		decide(m->s, GIVEN_UP);
-	if (e == FAN_E_TIMEOUT)
-		give_up(m, h, why, bytes);
-	else if (e)
+	if (e)
 		fail(e, why, bytes, "the first of them");
+	else
+		atomic_store(&m->s->given_ns, fan_clock_ns());
+	if (e && m->s) {
+		decide(m->s, GIVEN_UP);
+		give_up(m, h, e, why, bytes);
+	}
 	if (listener >= 0)
 		close(listener);
 	return e;
@@ -268,28 +280,21 @@ static int give(struct fan_host_memory *m, const struct fan_host_seat *h, uint64
 
 /* ---- the others ---- */
 
-/* `option`: SO_RCVTIMEO or SO_SNDTIMEO, until then. */
-static void limit(int fd, int option, uint64_t until_ns)
-{
-	const int ms = left_ms(until_ns) + 1; /* 0 would be no limit */
-	const struct timeval t = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
-	setsockopt(fd, SOL_SOCKET, option, &t, sizeof t);
-}
-
-/* Connect to the first rank, which may not listen yet. */
+/* Connect to the first rank, which may not listen yet, and whose queue strangers may fill; -1:
+ * errno has the cause. */
 static int reach(uint64_t nonce, uint64_t until_ns)
 {
 	struct sockaddr_un at;
 	socklen_t len = name_of(&at, nonce);
 	do {
-		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-		limit(fd, SO_SNDTIMEO, until_ns); /* also of connect(), where strangers queue */
+		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 		if (fd >= 0 && !connect(fd, (struct sockaddr *)&at, len))
 			return fd;
+		const int e = errno;
 		if (fd >= 0)
 			close(fd);
-		nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
-	} while (left_ms(until_ns));
+		errno = e;
+	} while (may_try_again(until_ns));
 	return -1;
 }
 
@@ -307,13 +312,17 @@ static int take(struct fan_host_memory *m, const struct fan_host_seat *h, uint64
 {
 	size_t all = fan_host_bytes(h->ranks);
 	int from = reach(h->nonce, until_ns);
+	if (from < 0 && errno != ECONNREFUSED && errno != EAGAIN)
+		return fail(FAN_E_SYSTEM, why, bytes, "the way to the first of them");
 	if (from < 0) {
 		miss(m, h, 0);
 		return fail_for_missing(m, h, why, bytes);
 	}
-	limit(from, SO_RCVTIMEO, until_ns);
+	errno = EAGAIN;
 	m->fd = same_user(from) ? recv_fd(from, until_ns) : -1;
-	int e = m->fd < 0 ? FAN_E_TIMEOUT : is_ours(m->fd, all) ? FAN_OK : FAN_E_FORMAT;
+	int e = m->fd >= 0	  ? is_ours(m->fd, all) ? FAN_OK : FAN_E_FORMAT
+		: errno == EAGAIN ? FAN_E_TIMEOUT
+				  : FAN_E_SYSTEM;
 	if (!e && !map(m, all))
 		e = FAN_E_SYSTEM;
 	if (!e && !fan_host_is_sane(m->s, all, h->ranks))

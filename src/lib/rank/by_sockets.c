@@ -13,14 +13,25 @@
 #include "rank.h"
 #include "regroup.h"
 
+/* A filter of system calls may refuse those without which the thread would never wake. */
+static bool can_wake(const struct fan_rank *c)
+{
+	uint64_t one = 1;
+	struct epoll_event ev;
+	return write(c->thread.wake_fd, &one, sizeof one) == sizeof one &&
+	       epoll_wait(c->thread.epoll_fd, &ev, 1, 0) == 1 &&
+	       read(c->thread.wake_fd, &one, sizeof one) == sizeof one;
+}
+
 static int open_events(struct fan_rank *c)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = FAN_RANK_WAKE};
 	char why[FAN_CONNECTION_WHY_BYTES], cause[160];
 	c->thread.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	c->thread.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (c->thread.epoll_fd >= 0 && c->thread.wake_fd >= 0 &&
-	    !epoll_ctl(c->thread.epoll_fd, EPOLL_CTL_ADD, c->thread.wake_fd, &ev))
+	if (c->thread.epoll_fd >= 0)
+		c->thread.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (c->thread.wake_fd >= 0 &&
+	    !epoll_ctl(c->thread.epoll_fd, EPOLL_CTL_ADD, c->thread.wake_fd, &ev) && can_wake(c))
 		return FAN_OK;
 	snprintf(why, sizeof why, "cannot wait for events: %s",
 		 fan_files_strerror(errno, cause, sizeof cause));

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -196,6 +197,30 @@ static void host_attach__waits_on_where_it_was_stopped(void **state)
 	close(listener);
 }
 
+/* The first rank has no descriptor left with which to let the other one in. */
+static void host_attach__gives_up_without_descriptors(void **state)
+{
+	(void)state;
+	const uint64_t nonce = fan_clock_nonce();
+	struct rank r = {.host = {nonce, 0, 2, 1, HURRIED_MS, false, NULL, 0}}, other = {0};
+	int status, next = dup(0);
+	close(next);
+	pid_t child = fork();
+	if (!child) {
+		const struct rlimit two = {(rlim_t)next + 2, (rlim_t)next + 2};
+		alarm(HANG_S);
+		setrlimit(RLIMIT_NOFILE, &two);
+		attach(&r);
+		_exit(r.error != FAN_E_SYSTEM || !strstr(r.why, strerror(EMFILE)));
+	}
+	other.host = (struct fan_host_seat){nonce, 1, 2, 1, PATIENT_MS, false, NULL, 0};
+	attach(&other);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(other.error, FAN_E_SYSTEM);
+	assert_null(other.memory.s);
+}
+
 /* Whoever knows the name has filled the queue of the first rank, which is stopped. */
 static void host_attach__gives_up_where_others_queue(void **state)
 {
@@ -229,6 +254,7 @@ int main(void)
 		cmocka_unit_test(host_attach__names_the_first_where_it_does_not_answer),
 		cmocka_unit_test(host_attach__not_what_it_must_be),
 		cmocka_unit_test(host_attach__waits_on_where_it_was_stopped),
+		cmocka_unit_test(host_attach__gives_up_without_descriptors),
 		cmocka_unit_test(host_attach__gives_up_where_others_queue),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
