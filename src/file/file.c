@@ -3,8 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -97,9 +98,42 @@ int fan_file_open(const char *path, enum fan_file_use use, char *why, size_t byt
 	return open_with(path, use, 0, why, bytes);
 }
 
-static FILE *stream_of(int fd, const char *path, const char *mode, char *why, size_t bytes)
+bool fan_file_may_have(size_t bytes)
 {
-	FILE *f = fd < 0 ? NULL : fdopen(fd, mode);
+	struct rlimit most;
+	const bool may = getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur == RLIM_INFINITY ||
+			 bytes <= most.rlim_cur;
+
+	errno = may ? errno : EFBIG;
+	return may;
+}
+
+/* 0: an error. */
+static ssize_t write_within(void *file, const char *text, size_t bytes)
+{
+	const int fd = (int)(intptr_t)file;
+	const off_t at = lseek(fd, 0, SEEK_CUR);
+	const ssize_t n =
+		at < 0 || !fan_file_may_have((size_t)at + bytes) ? 0 : write(fd, text, bytes);
+
+	return n < 0 ? 0 : n;
+}
+
+static int close_file(void *file)
+{
+	return close((int)(intptr_t)file);
+}
+
+static FILE *stream_of(int fd, const char *path, enum fan_file_use use, char *why, size_t bytes)
+{
+	const cookie_io_functions_t within = {.write = write_within, .close = close_file};
+	struct stat st;
+	const bool reads = (rows[use].flags & O_ACCMODE) == O_RDONLY;
+	const bool limited =
+		fd >= 0 && use == FAN_FILE_WRITE && !fstat(fd, &st) && S_ISREG(st.st_mode);
+	FILE *f = fd < 0    ? NULL
+		  : limited ? fopencookie((void *)(intptr_t)fd, "w", within)
+			    : fdopen(fd, reads ? "r" : "w");
 
 	if (fd >= 0 && !f) {
 		wrong(path, strerror(errno), why, bytes);
@@ -110,9 +144,7 @@ static FILE *stream_of(int fd, const char *path, const char *mode, char *why, si
 
 FILE *fan_file_stream(const char *path, enum fan_file_use use, char *why, size_t bytes)
 {
-	const char *mode = (rows[use].flags & O_ACCMODE) == O_RDONLY ? "r" : "w";
-
-	return stream_of(fan_file_open(path, use, why, bytes), path, mode, why, bytes);
+	return stream_of(fan_file_open(path, use, why, bytes), path, use, why, bytes);
 }
 
 int fan_file_done(FILE *f, const char *path, char *why, size_t bytes)
@@ -151,7 +183,7 @@ FILE *fan_file_renew(const char *path, char *why, size_t bytes)
 		return NULL;
 	}
 	int fd = open_with(name, FAN_FILE_WRITE, O_NOFOLLOW, why, bytes);
-	return stream_of(fd, name, "w", why, bytes);
+	return stream_of(fd, name, FAN_FILE_WRITE, why, bytes);
 }
 
 int fan_file_renewed(FILE *f, const char *path, int bad, char *why, size_t bytes)

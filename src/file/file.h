@@ -7,6 +7,7 @@
 #ifndef FAN_FILE_FILE_H
 #define FAN_FILE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -24,7 +25,12 @@ enum fan_file_use {
  * bytes, says what is wrong: "PATH: expected a regular file". */
 int fan_file_open(const char *path, enum fan_file_use use, char *why, size_t bytes);
 
-/* Open `path` as a stream; NULL: `why` has the cause. */
+/* May a file have `bytes` bytes?  One beyond the limit of its size (RLIMIT_FSIZE) would end the
+ * process by a signal.  False: errno is EFBIG. */
+bool fan_file_may_have(size_t bytes);
+
+/* Open `path` as a stream; one that a library writes fails at that limit. NULL: `why` has the
+ * cause. */
 FILE *fan_file_stream(const char *path, enum fan_file_use use, char *why, size_t bytes);
 
 /* Close `f`, which was written to; is all of it in the file?  0; or -1, and `why` as above. */

@@ -3,12 +3,11 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdbool.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "file/file.h"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -40,20 +39,12 @@ static void *map_at(void *at, size_t bytes, int fd)
 	return NULL;
 }
 
-/* A file beyond the limit of its size would end the process by a signal. */
-static bool may_be_as_long(size_t bytes)
-{
-	struct rlimit most;
-	return !getrlimit(RLIMIT_FSIZE, &most) &&
-	       (most.rlim_cur == RLIM_INFINITY || most.rlim_cur >= bytes);
-}
-
 struct fan_estate_head *fan_estate_make(size_t *bytes, int *fd)
 {
 	void *at = NULL;
 	*bytes = round_up(sizeof(struct fan_estate_head) + *bytes);
 	*fd = -1;
-	if (*bytes > PLACE_BYTES || sizeof at < 8 || !may_be_as_long(*bytes))
+	if (*bytes > PLACE_BYTES || sizeof at < 8 || !fan_file_may_have(*bytes))
 		return NULL;
 	*fd = memfd_create("fanin-switch", MFD_CLOEXEC);
 	if (*fd < 0)

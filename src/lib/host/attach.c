@@ -16,6 +16,7 @@
 
 #include "core/base/err.h"
 #include "core/base/rank_set.h"
+#include "file/file.h"
 #include "lib/base/fault_text.h"
 #include "life.h"
 #include "net/clock.h"
@@ -196,7 +197,8 @@ static int make(struct fan_host_memory *m, const struct fan_host_seat *h)
 {
 	size_t bytes = fan_host_bytes(h->ranks);
 	m->fd = memfd_create("fanin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (m->fd < 0 || ftruncate(m->fd, (off_t)bytes) || fcntl(m->fd, F_ADD_SEALS, SEALS))
+	if (m->fd < 0 || !fan_file_may_have(bytes) || ftruncate(m->fd, (off_t)bytes) ||
+	    fcntl(m->fd, F_ADD_SEALS, SEALS))
 		return FAN_E_SYSTEM;
 	if (!map(m, bytes))
 		return FAN_E_SYSTEM;

@@ -3,8 +3,10 @@
  */
 #include "unit/unit.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -186,6 +188,23 @@ static void renew__replaces_nothing_else(void **state)
 	assert_null(fan_file_renew("/dev/null", why, sizeof why));
 }
 
+/* Beyond the limit of a file's size a signal would end the process. */
+static void stream__ends_at_the_limit(void **state)
+{
+	(void)state;
+	struct rlimit before, little;
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	little = (struct rlimit){4, before.rlim_max};
+	FILE *f = fan_file_stream(path, FAN_FILE_WRITE, why, sizeof why);
+	assert_non_null(f);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
+	fputs("longer", f);
+	const int e = fan_file_done(f, path, why, sizeof why);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	assert_int_equal(e, -1);
+	assert_non_null(strstr(why, strerror(EFBIG)));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -195,6 +214,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(open__only_writing_empties, begin, end),
 		cmocka_unit_test_setup_teardown(key__of_somebody_else, begin, end),
 		cmocka_unit_test_setup_teardown(done__tells_a_full_disk, begin, end),
+		cmocka_unit_test_setup_teardown(stream__ends_at_the_limit, begin, end),
 		cmocka_unit_test_setup_teardown(renew__is_whole_or_not_there, begin, end),
 		cmocka_unit_test_setup_teardown(renew__replaces_nothing_else, begin, end),
 	};

@@ -221,6 +221,21 @@ static void host_attach__gives_up_without_descriptors(void **state)
 	assert_null(other.memory.s);
 }
 
+/* Beyond the limit of a file's size a signal would end the process. */
+static void host_attach__heeds_the_limit_of_files(void **state)
+{
+	(void)state;
+	struct rank r = {.host = {fan_clock_nonce(), 0, 2, 1, PATIENT_MS, false, NULL, 0}};
+	struct rlimit before, little;
+	assert_false(getrlimit(RLIMIT_FSIZE, &before));
+	little = (struct rlimit){fan_host_bytes(2) - 1, before.rlim_max};
+	assert_false(setrlimit(RLIMIT_FSIZE, &little));
+	attach(&r);
+	assert_false(setrlimit(RLIMIT_FSIZE, &before));
+	assert_int_equal(r.error, FAN_E_SYSTEM);
+	assert_non_null(strstr(r.why, strerror(EFBIG)));
+}
+
 /* Whoever knows the name has filled the queue of the first rank, which is stopped. */
 static void host_attach__gives_up_where_others_queue(void **state)
 {
@@ -255,6 +270,7 @@ int main(void)
 		cmocka_unit_test(host_attach__not_what_it_must_be),
 		cmocka_unit_test(host_attach__waits_on_where_it_was_stopped),
 		cmocka_unit_test(host_attach__gives_up_without_descriptors),
+		cmocka_unit_test(host_attach__heeds_the_limit_of_files),
 		cmocka_unit_test(host_attach__gives_up_where_others_queue),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
