@@ -223,6 +223,11 @@ bool fan_udp_is_told(int e)
 	}
 }
 
+bool fan_udp_is_refused(int e)
+{
+	return e == EPERM || e == EACCES || e == ENOSYS;
+}
+
 void fan_udp_close(struct fan_udp *u)
 {
 	if (u->fd >= 0)
@@ -362,8 +367,12 @@ int fan_udp_recv(struct fan_udp *u, uint8_t *buf, struct fan_udp_batch *b)
 	ssize_t n = recvmsg(u->fd, &m, 0);
 
 	u->recvs++;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n < 0 && !fan_udp_is_told(errno))
+		u->last_errno = errno;
 	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+		return -errno;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
 		note(&notes, c);
 	b->from = fan_peer_from_sockaddr((struct sockaddr *)&ss, m.msg_namelen);

@@ -4,7 +4,8 @@
  * One call receives up to 64 KiB of equal-sized datagrams of one sender; one call sends
  * a run of equal-sized datagrams to one receiver, gathered from headers and payloads by
  * iovec without a copy.  Where the kernel refuses (UDP_SEGMENT or UDP_GRO unknown, EIO,
- * EINVAL), the socket falls back to plain datagrams by sendmmsg, and its fields say so.
+ * EINVAL), the socket falls back to plain datagrams by sendmmsg, or where that is refused by
+ * sendmsg, and its fields say so.
  *
  * Datagrams have ECT(0) in the IP header (RFC 3168), so that queues may mark them. */
 #ifndef FAN_UDP_H
@@ -101,12 +102,14 @@ struct fan_udp {
 	 * all that it sends.  They are closed with the socket.  NULL: none. */
 	struct fan_hatch *hatch[FAN_UDP_HATCHES];
 	struct fan_inlets inlets;
-	int last_errno; /* of the last refused send; EMSGSIZE: beyond an interface's MTU */
+	/* Of the last refused send or receive; EMSGSIZE: beyond an interface's MTU. */
+	int last_errno;
 	struct fan_udp_route route[FAN_UDP_ROUTES_MAX];
 	unsigned route_next; /* the entry to overwrite next */
 	bool dual;	     /* AF_INET6, and IPv4 too */
 	bool segment;	     /* UDP_SEGMENT works */
 	bool gro;	     /* UDP_GRO works */
+	bool singly;	     /* sendmmsg is refused, sendmsg is not */
 };
 
 struct fan_udp_options {
@@ -151,6 +154,9 @@ fan_peer fan_udp_local(const struct fan_udp *u);
 /* Is `e` an error that an ICMP message makes a connected socket return?  Anybody can send those, so
  * it says nothing for sure; the same errors can have a cause of this machine's own. */
 bool fan_udp_is_told(int e);
+
+/* Is `e` what a filter of system calls or of packets answers? */
+bool fan_udp_is_refused(int e);
 
 /* The MTU of the path to `to` as the kernel believes it, which ICMP messages have told, bytes; 0:
  * not known.  Sends nothing.  fan_path_read (path.h) tells what is sure. */

@@ -154,6 +154,20 @@ static void wait_for_room(const struct fan_udp *u)
 	poll(&p, u->last_errno == ENOBUFS ? 0 : 1, FAN_UDP_WAIT_MS);
 }
 
+/* As many of `count` messages as one call takes, or one where the call is refused, as filters of
+ * system calls do.  How many, or -1. */
+static int send_some(struct fan_udp *u, struct mmsghdr *m, unsigned count)
+{
+	int n = u->singly ? -1 : sendmmsg(u->fd, m, count, 0);
+
+	if (!u->singly && (n > 0 || !fan_udp_is_refused(errno)))
+		return n;
+	const ssize_t bytes = sendmsg(u->fd, &m->msg_hdr, 0);
+	u->singly |= bytes >= 0;
+	m->msg_len = bytes < 0 ? 0 : (unsigned)bytes;
+	return bytes < 0 ? -1 : 1;
+}
+
 /* Send `count` messages; returns how many left.  One that is refused is skipped, a
  * queue that stays full ends it. */
 static unsigned send_messages(struct fan_udp *u, struct mmsghdr *m, unsigned count, unsigned *waits)
@@ -161,7 +175,7 @@ static unsigned send_messages(struct fan_udp *u, struct mmsghdr *m, unsigned cou
 	unsigned done = 0, left = 0, told = 0;
 
 	while (done < count) {
-		int n = sendmmsg(u->fd, m + done, count - done, 0);
+		int n = send_some(u, m + done, count - done);
 		u->sends++;
 		for (int i = 0; i < n; i++)
 			u->bytes_out += m[done + (unsigned)i].msg_len;

@@ -228,6 +228,9 @@ static void add_unreachable(struct text *t, const struct fan_fault *f,
 		    list, a->switch_addr);
 	else if (*list)
 		add(t, "%s lost a switch that sums another part of the tensors", list);
+	else if (a->system_errno)
+		add(t, "the operating system refuses this rank's packets to the switch %s: %s",
+		    a->switch_addr, strerror(a->system_errno));
 	else if (a->inside >= 0)
 		add_unreachable_inside(t, a);
 	else if (a->joined && a->server_addr)

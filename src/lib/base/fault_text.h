@@ -19,14 +19,15 @@ struct fan_fault_about {
 	/* The name of a host's rank of a number, for FAN_CAUSE_LOST; NULL: no such error. */
 	const uint16_t (*rank_at)[FAN_HOST_RANKS_MAX];
 	uint32_t alive_ms, timeout_ms;
-	bool told;		      /* another rank has found out */
-	bool only;		      /* the switch sums all of the tensors */
-	bool joined;		      /* the switch has answered once */
-	bool sealed;		      /* this rank has a key */
-	bool answers;		      /* the switch does, itself, while its jobs are silent */
-	bool refused;		      /* ICMP has reported a closed port */
-	int inside;		      /* the rank in which this switch is embedded; -1: none */
-	unsigned files;		      /* file descriptors of this communicator */
+	bool told;	  /* another rank has found out */
+	bool only;	  /* the switch sums all of the tensors */
+	bool joined;	  /* the switch has answered once */
+	bool sealed;	  /* this rank has a key */
+	bool answers;	  /* the switch does, itself, while its jobs are silent */
+	bool refused;	  /* ICMP has reported a closed port */
+	int system_errno; /* with which the system refuses this rank's packets; 0: it does not */
+	int inside;	  /* the rank in which this switch is embedded; -1: none */
+	unsigned files;	  /* file descriptors of this communicator */
 	unsigned long long files_max; /* file descriptors that this process may have; 0: no limit */
 };
 

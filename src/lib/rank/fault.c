@@ -44,6 +44,7 @@ void fan_rank_fault_text(const struct fan_rank *c, const struct fan_connection *
 		.sealed = cn->seal != NULL,
 		.answers = cn->presence.answered,
 		.refused = cn->refused,
+		.system_errno = fan_udp_is_refused(cn->udp.last_errno) ? cn->udp.last_errno : 0,
 		.only = c->parts.count == 1,
 		.inside = c->parts.inside[cn->part],
 		.files = fan_rank_files(c).count,

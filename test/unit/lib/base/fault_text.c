@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <string.h>
 
 #include "lib/base/fault_text.h"
@@ -148,6 +149,10 @@ static void fault_text__unreachable(void **state)
 	assert_text(&f, &a,
 		    "the switch 10.0.0.1:5000 does not answer (port unreachable, ICMP says): no "
 		    "`fanin switch` listens there, or a firewall rejects its UDP port");
+	a.system_errno = EPERM;
+	assert_text(&f, &a,
+		    "the operating system refuses this rank's packets to the switch "
+		    "10.0.0.1:5000: Operation not permitted");
 }
 
 static void fault_text__unreachable_for_another_rank(void **state)
