@@ -12,7 +12,8 @@
 #include "plan_msg.h"
 
 #define FAN_MEETING_HOSTS_MAX FAN_PARTS_MAX /* hosts with an aggregator; others have none */
-#define FAN_MEETING_RAILS_MAX 3		    /* networks of a host beside that by which ranks meet */
+#define FAN_MEETING_WHY_BYTES 80
+#define FAN_MEETING_RAILS_MAX 3 /* networks of a host beside that by which ranks meet */
 
 /* Processes with one kernel and network namespace, and the same `user`, have equal host ids. */
 struct fan_host_id {
@@ -51,7 +52,9 @@ struct fan_meeting {
 	unsigned rails; /* of each host's `rail`: by which all ranks reach all aggregators */
 	bool further;	/* the first rank of each host knows further addresses of switches */
 	bool sums;	/* hosts have aggregators, unless they could start none */
-	unsigned may_share, ask_to_share; /* ranks that may share memory; that ask for it */
+	unsigned may_share, ask_to_share;	/* ranks that may share memory; that ask for it */
+	unsigned cannot_share;			/* of these: no rank does, then */
+	char cannot_why[FAN_MEETING_WHY_BYTES]; /* of this rank; "": it could */
 };
 
 /* Fill in s->idle_hosts and what is told about the first of them. */

@@ -43,6 +43,18 @@ static void tell_where(struct fanin_comm *c)
 			 hosts > 1 ? "s, each of which sums a part" : "");
 }
 
+/* Would ranks share memory, if the system did not refuse it to some? */
+static void tell_refusal(struct fanin_comm *c)
+{
+	const struct fan_meeting *m = &c->places.ranks;
+	const size_t used = strlen(c->switch_text);
+	if (m->cannot_share)
+		snprintf(c->switch_text + used, sizeof c->switch_text - used,
+			 ", without shared memory, which the system refuses to %u rank%s%s%s",
+			 m->cannot_share, m->cannot_share > 1 ? "s" : "",
+			 *m->cannot_why ? ": " : "", m->cannot_why);
+}
+
 int fan_comm_share_memory(struct fanin_comm *c, bool together)
 {
 	const int e = fan_host_comm_open(&c->rank, &c->places.ranks, together);
@@ -158,6 +170,7 @@ static int meet(struct fanin_comm *c)
 	else
 		snprintf(c->switch_text, sizeof c->switch_text,
 			 "%s (inside rank 0) and %u more hosts", at.addr, c->rank.parts.count - 1);
+	tell_refusal(c);
 	return FAN_OK;
 }
 
@@ -357,6 +370,7 @@ static int join_hosts(struct fanin_comm **comm)
 		e = fan_meeting_agree(c, c->further, &c->further_count);
 	if (e)
 		return fails_to_meet(c, e);
+	tell_refusal(c);
 	if (fan_host_sharing_is_agreed(m, (unsigned)c->rank.cfg.ranks, true))
 		e = share_memory(comm);
 	if (e || *comm != c)

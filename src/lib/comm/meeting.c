@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "comm.h"
+#include "lib/host/attach.h"
 #include "lib/host/rules.h"
 #include "lib/link/echo_test.h"
 #include "net/clock.h"
@@ -228,9 +229,10 @@ static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan
 			  bool named, struct fan_embedded_switch **sw)
 {
 	enum { PORT, MBPS, NONCE, WORDS = NONCE + 2, RAILS_BIT = 16, RAILS = 15, FURTHER_BIT = 20 };
-	int32_t word[FAN_MEETING_HOSTS_MAX * WORDS] = {0};
+	int32_t word[FAN_MEETING_HOSTS_MAX * WORDS + 1] = {0}; /* the last: cannot_share */
 	struct fan_rail rails[FAN_MEETING_RAILS_MAX];
 	unsigned count[FAN_MEETING_HOSTS_MAX];
+	const unsigned ranks = m->host[m->host_of[c->rank.cfg.rank]].ranks;
 	bool all = sw && m->hosts > 1;
 	uint64_t nonce = fan_clock_nonce();
 	for (unsigned h = 0; h < m->hosts; h++) {
@@ -248,7 +250,11 @@ static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan
 		word[h * WORDS + MBPS] = fan_link_rate_to(at);
 		memcpy(word + h * WORDS + NONCE, &nonce, sizeof nonce);
 	}
-	int e = fan_meeting_add_up(c, word, m->hosts * WORDS);
+	word[m->hosts * WORDS] =
+		fan_host_sharing_is_agreed(m, (unsigned)c->rank.cfg.ranks, named) &&
+		!fan_host_can_attach(ranks, m->cannot_why, sizeof m->cannot_why);
+	int e = fan_meeting_add_up(c, word, m->hosts * WORDS + 1);
+	m->cannot_share = (unsigned)word[m->hosts * WORDS];
 	m->further = named;
 	for (unsigned h = 0; h < m->hosts; h++) {
 		m->host[h].aggregator.port = (uint16_t)word[h * WORDS + PORT];
@@ -341,9 +347,9 @@ int fan_meeting_join(struct fan_meeting *m, struct fanin_comm *c, const fan_peer
 		     struct fan_embedded_switch **sw)
 {
 	int e = exchange_hosts(m, c, at);
+	m->sums = m->hosts > 1 && sw;
 	if (!e)
 		e = exchange_ports(m, c, at, named, sw);
-	m->sums = m->hosts > 1 && sw;
 	if (!e && m->sums)
 		e = drop_unreachable(m, c, named);
 	return e;

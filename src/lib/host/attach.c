@@ -21,9 +21,10 @@
 #include "life.h"
 #include "net/clock.h"
 
-#define SEALS	 (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-#define RETRY_NS FAN_MS
-#define BACKLOG	 FAN_HOST_RANKS_MAX
+#define SEALS	     (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define RETRY_NS     FAN_MS
+#define REHEARSAL_MS 1000
+#define BACKLOG	     FAN_HOST_RANKS_MAX
 
 enum { ALL_HAVE_IT = 1, GIVEN_UP };
 
@@ -358,4 +359,43 @@ void fan_host_detach(struct fan_host_memory *m)
 {
 	unmap(m);
 	*m = (struct fan_host_memory){.fd = -1};
+}
+
+/* ---- rehearsal ---- */
+
+/* As give and take do, with this process on both sides. */
+static bool rehearse(struct fan_host_memory *m, int fd[3], unsigned ranks, const char **step)
+{
+	enum { LISTENER, FROM, TO };
+	const uint64_t nonce = fan_clock_nonce(), until_ns = fan_clock_ns() + REHEARSAL_MS * FAN_MS;
+	const struct fan_host_seat h = {.ranks = ranks, .columns = 1};
+	*step = "memory to share (memfd_create)";
+	if (make(m, &h))
+		return false;
+	munmap(m->s, m->bytes);
+	m->s = NULL;
+	*step = "a socket of AF_UNIX";
+	if ((fd[LISTENER] = listen_at(nonce)) < 0 || (fd[FROM] = reach(nonce, until_ns)) < 0 ||
+	    (fd[TO] = accept4(fd[LISTENER], NULL, NULL, SOCK_CLOEXEC)) < 0)
+		return false;
+	*step = "passing a descriptor";
+	if (!same_user(fd[TO]) || !send_fd(fd[TO], m->fd))
+		return false;
+	close(m->fd);
+	m->fd = recv_fd(fd[FROM], until_ns);
+	return m->fd >= 0 && is_ours(m->fd, fan_host_bytes(ranks)) && map(m, fan_host_bytes(ranks));
+}
+
+bool fan_host_can_attach(unsigned ranks, char *why, size_t bytes)
+{
+	struct fan_host_memory m = {.fd = -1};
+	int fd[3] = {-1, -1, -1};
+	const char *step;
+	const bool can = rehearse(&m, fd, ranks, &step);
+	snprintf(why, bytes, "%s: %s", can ? "" : step, can ? "" : strerror(errno));
+	for (unsigned i = 0; i < 3; i++)
+		if (fd[i] >= 0)
+			close(fd[i]);
+	unmap(&m);
+	return can;
 }

@@ -32,6 +32,11 @@ struct fan_host_memory {
 int fan_host_attach(struct fan_host_memory *m, const struct fan_host_seat *h, char *why,
 		    size_t bytes);
 
+/* Can this process do what that takes, on a host of `ranks` ranks?  False: `why` has the call that
+ * is refused and the cause; a filter of system calls, or a limit, may refuse it to one rank alone.
+ */
+bool fan_host_can_attach(unsigned ranks, char *why, size_t bytes);
+
 void fan_host_detach(struct fan_host_memory *m);
 
 #endif

@@ -28,7 +28,7 @@ bool fan_host_sharing_pays(const struct fan_meeting *m)
 bool fan_host_sharing_is_agreed(const struct fan_meeting *m, unsigned ranks, bool named)
 {
 	bool left_to_switches = named && !m->sums;
-	return (left_to_switches ? m->ask_to_share : m->may_share) == ranks &&
+	return (left_to_switches ? m->ask_to_share : m->may_share) == ranks && !m->cannot_share &&
 	       fan_host_sharing_pays(m);
 }
 

@@ -229,7 +229,11 @@ static void host_attach__heeds_the_limit_of_files(void **state)
 	struct rlimit before, little;
 	assert_false(getrlimit(RLIMIT_FSIZE, &before));
 	little = (struct rlimit){fan_host_bytes(2) - 1, before.rlim_max};
+	assert_true(fan_host_can_attach(2, r.why, sizeof r.why));
 	assert_false(setrlimit(RLIMIT_FSIZE, &little));
+	assert_true(fan_host_can_attach(1, r.why, sizeof r.why));
+	assert_false(fan_host_can_attach(2, r.why, sizeof r.why));
+	assert_non_null(strstr(r.why, strerror(EFBIG)));
 	attach(&r);
 	assert_false(setrlimit(RLIMIT_FSIZE, &before));
 	assert_int_equal(r.error, FAN_E_SYSTEM);
