@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong with the addresses that a rank is given, before anybody is asked. */
+/* What is wrong with the addresses that a rank is given, before anybody is asked; and names that
+ * are not known, or not yet.  One that comes in time: ns-torchrun. */
 #include "unit/unit.h"
 
 #include <stddef.h>
@@ -12,12 +13,13 @@
 #include "lib/base/addresses.h"
 #include "lib/base/plan_msg.h"
 #include "lib/base/rank_file.h"
+#include "net/udp.h"
 
 static struct fan_config c;
+static char why[FAN_CONFIG_WHY_BYTES];
 
 static void refused(const char *switches, const char *words)
 {
-	char why[FAN_CONFIG_WHY_BYTES] = "";
 	snprintf(c.switch_addr, sizeof c.switch_addr, "%s", switches);
 	assert_int_equal(fan_switch_list_check(&c, why, sizeof why), FAN_E_CONFIG);
 	if (!strstr(why, words))
@@ -26,7 +28,6 @@ static void refused(const char *switches, const char *words)
 
 static void taken(const char *switches)
 {
-	char why[FAN_CONFIG_WHY_BYTES] = "";
 	snprintf(c.switch_addr, sizeof c.switch_addr, "%s", switches);
 	if (fan_switch_list_check(&c, why, sizeof why))
 		fail_msg("\"%s\": %s", switches, why);
@@ -119,6 +120,55 @@ static void pattern__only_with_a_file(void **state)
 	assert_string_equal(fan_rank_file_pattern("FANIN_METRICS"), "x");
 }
 
+/* ---- names ---- */
+
+#define NOBODY "no such host:5000" /* no resolver asks anybody for a name with blanks */
+
+static unsigned count;
+static char told[256];
+
+static void note(void *arg, const char *text)
+{
+	(void)arg;
+	snprintf(told, sizeof told, "%s", text);
+}
+
+static void resolve__address(void **state)
+{
+	const struct fan_config cfg = {.timeout_ms = 3600000};
+	fan_peer p;
+	char text[80];
+	(void)state;
+	assert_int_equal(fan_resolve_all(&p, 1, &count, "10.0.0.7:5000", &cfg, why, sizeof why),
+			 FAN_OK);
+	assert_string_equal(fan_peer_text(&p, text, sizeof text), "10.0.0.7:5000");
+}
+
+/* What can never be a name is not asked for again; an hour would be longer than the test may take.
+ */
+static void resolve__what_is_no_name(void **state)
+{
+	static const char *const wrong[] = {"10.0.0.256:5000", "10.0.0.1", "[fd00::g]:1", "a:x"};
+	const struct fan_config cfg = {.timeout_ms = 3600000};
+	fan_peer p;
+	(void)state;
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+		assert_int_equal(fan_resolve_all(&p, 1, &count, wrong[i], &cfg, why, sizeof why),
+				 FAN_E_CONFIG);
+}
+
+static void resolve__a_name_is_asked_for_until_the_time_is_over(void **state)
+{
+	struct fan_config cfg = {.timeout_ms = 3600000, .join_ms = 5000, .waiting = note};
+	fan_peer p;
+	(void)state;
+	assert_int_equal(fan_resolve_all(&p, 1, &count, NOBODY, &cfg, why, sizeof why),
+			 FAN_E_CONFIG);
+	assert_non_null(strstr(why, "known host name"));
+	assert_non_null(strstr(told, "waits for the address of \"" NOBODY "\""));
+	assert_non_null(strstr(told, "gives up in "));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -129,6 +179,9 @@ int main(void)
 		cmocka_unit_test(path__without_rank_gets_one),
 		cmocka_unit_test(path__too_long_is_refused),
 		cmocka_unit_test(pattern__only_with_a_file),
+		cmocka_unit_test(resolve__address),
+		cmocka_unit_test(resolve__what_is_no_name),
+		cmocka_unit_test(resolve__a_name_is_asked_for_until_the_time_is_over),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
