@@ -271,7 +271,7 @@ static int give(struct fan_host_memory *m, const struct fan_host_seat *h, uint64
 	if (e)
 		fail(e, why, bytes, "the first of them");
 	else
-		atomic_store(&m->s->given_ns, fan_clock_ns());
+		atomic_store(&m->s->given, 1);
 	if (e && m->s) {
 		decide(m->s, GIVEN_UP);
 		give_up(m, h, e, why, bytes);

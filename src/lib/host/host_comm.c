@@ -127,7 +127,7 @@ static void join_on(void *host)
 	struct fan_host_comm *l = host;
 	if (!l->s)
 		return; /* it has given up (tell_column) */
-	fan_host_beat(l->s, l->board.me, fan_clock_ns());
+	fan_host_beat(l->s, l->board.me);
 	if (fan_host_error(&l->board))
 		end_net(l);
 }
@@ -213,7 +213,7 @@ static int attach(struct fan_rank *c, const struct fan_meeting *m, unsigned colu
 	l->s = l->memory.s;
 	fan_host_open(&l->board, l->s, h.me, (uint16_t)c->cfg.rank, (unsigned)c->cfg.ranks);
 	atomic_store(&l->s->rank[h.me].joining, 1);
-	atomic_store(&l->s->rank[h.me].beat_ns, fan_clock_ns());
+	atomic_store(&l->s->rank[h.me].beats, 1);
 	l->board.with = (struct fan_host_net){
 		.hosts = m->hosts,
 		.host = host,
@@ -431,7 +431,7 @@ static void work(struct fan_rank *c, struct fanin_op *op, uint64_t until_ns)
 		}
 		if (!take_queue(c))
 			return;
-		fan_host_beat(l->s, l->board.me, now_ns);
+		fan_host_beat(l->s, l->board.me);
 		start_ops(c, now_ns);
 		if (l->net)
 			take_shares(l);
@@ -520,7 +520,7 @@ static void *run(void *rank)
 		uint32_t heard = fan_host_heard(&l->board, FAN_HOST_CALL);
 		if (!begin_round(c))
 			break;
-		fan_host_beat(l->s, l->board.me, fan_clock_ns());
+		fan_host_beat(l->s, l->board.me);
 		if (has_work(c)) {
 			pthread_mutex_lock(&l->drive);
 			work(c, NULL, UINT64_MAX);

@@ -37,11 +37,11 @@ bool fan_host_is_known(const struct fan_host_segment *s, unsigned i)
 	return atomic_load(&s->rank[i].process) != 0;
 }
 
-void fan_host_beat(struct fan_host_segment *s, unsigned me, uint64_t now_ns)
+void fan_host_beat(struct fan_host_segment *s, unsigned me)
 {
 	struct fan_host_rank *r = &s->rank[me];
 	if (atomic_exchange(&r->asked, 0))
-		atomic_store(&r->beat_ns, now_ns);
+		atomic_fetch_add(&r->beats, 1);
 }
 
 bool fan_host_one_joins(const struct fan_host_segment *s, const bool *missing)
@@ -75,12 +75,12 @@ bool fan_host_has_ended(const struct fan_host_segment *s, int fd, unsigned i)
 void fan_host_hear(struct fan_host_last_word *h, const struct fan_host_segment *s, unsigned i,
 		   uint64_t late_ns, uint64_t now_ns)
 {
-	const uint64_t beat_ns = atomic_load(&s->rank[i].beat_ns);
+	const uint64_t beats = atomic_load(&s->rank[i].beats);
 	/* A rank beats from when it has the memory; until all have been given it, it has time to
 	 * come. */
-	if (beat_ns != h->beat_ns || !h->at_ns) {
-		h->beat_ns = beat_ns;
-		h->at_ns = beat_ns ? beat_ns : atomic_load(&s->given_ns);
+	if (beats != h->beats || !h->at_ns) {
+		h->beats = beats;
+		h->at_ns = beats || atomic_load(&s->given) ? now_ns : 0;
 	}
 	if (late_ns && h->at_ns)
 		h->at_ns = fan_awake_shift(h->at_ns, late_ns, now_ns);

@@ -19,7 +19,7 @@ void fan_host_hold(struct fan_host_segment *s, int fd, unsigned me);
 bool fan_host_is_known(const struct fan_host_segment *s, unsigned i);
 
 /* Number `me` lives; it says so to whoever has asked. */
-void fan_host_beat(struct fan_host_segment *s, unsigned me, uint64_t now_ns);
+void fan_host_beat(struct fan_host_segment *s, unsigned me);
 
 /* One of those in `missing` still joins its column.  If that fails it tells why. */
 bool fan_host_one_joins(const struct fan_host_segment *s, const bool *missing);
@@ -29,8 +29,10 @@ bool fan_host_has_ended(const struct fan_host_segment *s, int fd, unsigned i);
 
 /* The last word of a rank, as another one has heard it; all zero at first. */
 struct fan_host_last_word {
-	uint64_t beat_ns; /* as the rank wrote it; 0: it has not come */
-	uint64_t at_ns;	  /* its last word, less the time that the other one slept since; 0: none */
+	uint64_t beats; /* as in the segment */
+	/* When that was seen first, by the other one's clock, less the time that it slept since; 0:
+	 * not all have been given the memory. */
+	uint64_t at_ns;
 };
 
 /* Hear number `i`.  The rank that hears has just slept for `late_ns`, in which it heard nobody. */

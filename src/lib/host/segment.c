@@ -120,7 +120,7 @@ int fan_host_error(const struct fan_host_board *l)
 
 void fan_host_leave(struct fan_host_board *l)
 {
-	atomic_store(&l->s->rank[l->me].beat_ns, UINT64_MAX);
+	atomic_store(&l->s->rank[l->me].beats, UINT64_MAX);
 	fan_host_ring_others(l->s, l->me, FAN_HOST_WORK);
 }
 

@@ -65,8 +65,9 @@ enum fan_host_bell_name {
 
 struct fan_host_rank {
 	_Alignas(64) struct fan_host_bell bell[FAN_HOST_BELLS];
-	/* CLOCK_MONOTONIC; 0: it has not come yet; UINT64_MAX: it has left */
-	_Atomic uint64_t beat_ns;
+	/* That it has beaten; 0: it has not come yet; UINT64_MAX: it has left.  A count, for
+	 * processes may have different clocks (time namespaces). */
+	_Atomic uint64_t beats;
 	_Atomic uint32_t asked;		  /* somebody wants a beat */
 	_Atomic uint64_t in, summed, out; /* chunks that it has copied in, summed, copied out */
 	_Atomic uint64_t process;	  /* 0: not known yet (life.h) */
@@ -80,10 +81,10 @@ struct fan_host_segment {
 	uint64_t bytes;
 	uint32_t ranks, columns;
 	_Atomic uint32_t joined;
-	_Atomic uint32_t present;  /* ranks that wait for all to have it (attach.c) */
-	_Atomic uint32_t agreed;   /* what they have agreed on (attach.c); 0: nothing yet */
-	_Atomic uint64_t given_ns; /* CLOCK_MONOTONIC: all have been given it; 0: not yet */
-	_Atomic int32_t error;	   /* 0; FAN_E_PENDING while `why` is written; or what ended all */
+	_Atomic uint32_t present; /* ranks that wait for all to have it (attach.c) */
+	_Atomic uint32_t agreed;  /* what they have agreed on (attach.c); 0: nothing yet */
+	_Atomic uint32_t given;	  /* to all */
+	_Atomic int32_t error;	  /* 0; FAN_E_PENDING while `why` is written; or what ended all */
 	char why[FAN_HOST_WHY_BYTES];
 	int32_t cause;			 /* what other hosts are told; 0: nothing */
 	uint64_t blamed[FAN_RANK_WORDS]; /* with it: hosts */

@@ -46,7 +46,7 @@ void fan_host_suspect(struct fan_rank *c, unsigned i, uint64_t now_ns)
 	const int64_t come_ms = h->at_ns ? 0 : fan_config_join_ms(&c->cfg),
 		      patient_ms = come_ms + c->cfg.alive_ms;
 	char why[FAN_HOST_WHY_BYTES];
-	if (h->beat_ns == UINT64_MAX) {
+	if (h->beats == UINT64_MAX) {
 		snprintf(why, sizeof why,
 			 "rank %u left job \"%s\" while other ranks still needed it", rank_of(l, i),
 			 c->cfg.job);
@@ -68,7 +68,7 @@ void fan_host_suspect(struct fan_rank *c, unsigned i, uint64_t now_ns)
 static bool has_ended(const struct fan_host_comm *l, unsigned i)
 {
 	return i != l->board.me && fan_host_has_ended(l->s, l->memory.fd, i) &&
-	       atomic_load(&l->s->rank[i].beat_ns) != UINT64_MAX;
+	       atomic_load(&l->s->rank[i].beats) != UINT64_MAX;
 }
 
 void fan_host_search(struct fan_rank *c, uint64_t now_ns)

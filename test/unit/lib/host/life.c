@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -21,7 +22,12 @@
 #define ALIVE_MS   500
 #define STOPPED_MS 2500	 /* more than a machine with other work keeps those that live waiting */
 #define LONG_MS	   20000 /* ...this long before any limit of the job */
-#define SLEEP_MS   2000	 /* for which a machine is suspended, and is used before */
+#define SKIPPED	   77
+#define SLEEP_MS   2000 /* for which a machine is suspended, and is used before */
+
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x80
+#endif
 
 /* Of a host, in memory that processes made by fork() share. */
 struct host {
@@ -320,6 +326,55 @@ static void run_slept(struct slept *job, int rank)
 	fan_comm_destroy(c);
 }
 
+/* Have the children of this process live half an hour later. */
+static bool change_clock(void)
+{
+	static const char later[] = "monotonic 1800 0";
+	if (unshare(CLONE_NEWTIME))
+		return false;
+	int fd = open("/proc/self/timens_offsets", O_WRONLY | O_CLOEXEC);
+	return fd >= 0 && write(fd, later, sizeof later - 1) == sizeof later - 1 && !close(fd);
+}
+
+/* Rank 1 waits for longer than a rank may be silent.  Skipped where the kernel makes no time
+ * namespaces. */
+static void host_life__ranks_may_have_other_clocks(void **state)
+{
+	struct slept *job = shared(sizeof *job);
+	pid_t child[2];
+	int status;
+	(void)state;
+	job->nonce = fan_clock_nonce();
+	for (int r = 0; r < 2; r++) {
+		child[r] = fork();
+		if (child[r])
+			continue;
+		if (!r && !change_clock())
+			_exit(SKIPPED);
+		const pid_t inside = r ? 0 : fork();
+		if (inside)
+			_exit(waitpid(inside, &status, 0) != inside || status);
+		run_slept(job, r);
+		_exit(0);
+	}
+	nanosleep(&(struct timespec){.tv_sec = 2 * SLEEP_MS / 1000}, NULL);
+	bool skipped = waitpid(child[0], &status, WNOHANG) == child[0] && WIFEXITED(status) &&
+		       WEXITSTATUS(status) == SKIPPED;
+	if (skipped)
+		end(child[1]);
+	else
+		wait_until(&job->waits, 1);
+	atomic_store(&job->slept, 1);
+	for (int r = 0; r < 2 && !skipped; r++) {
+		waitpid(child[r], NULL, 0);
+		assert_int_equal(job->result[r], FAN_OK);
+		assert_int_equal(job->sum[r], 3);
+	}
+	munmap(job, sizeof *job);
+	if (skipped)
+		skip();
+}
+
 /* The other goes on a little later. */
 static void host_life__what_a_suspended_host_slept_is_nobodys_silence(void **state)
 {
@@ -426,6 +481,7 @@ int main(void)
 		cmocka_unit_test(host_life__all_hosts_name_one_that_stops_when_it_has_joined),
 		cmocka_unit_test(host_life__all_hosts_name_one_that_stops_before_it_joins),
 		cmocka_unit_test(host_life__all_hosts_name_one_that_ends_before_it_joins),
+		cmocka_unit_test(host_life__ranks_may_have_other_clocks),
 		cmocka_unit_test(host_life__what_a_suspended_host_slept_is_nobodys_silence),
 		cmocka_unit_test(host_life__who_asks_is_told_who_has_ended),
 		cmocka_unit_test(host_life__one_that_has_left_is_no_error),
