@@ -61,11 +61,11 @@ def made(
     until, number, why = time.monotonic() + seconds, 0, ""
     while True:
         left = until - time.monotonic()
-        if left <= 0:
+        if left <= (PAUSE_S if number else 0):  # too short for a try
             break
         keys = c10d.PrefixStore(f"gloo/{number}", store)
         limit = min(left, TRY_S) if number == 0 else left
-        group, why = _tried(make, keys, rank, size, limit, look)
+        group, why = _tried(make, keys, rank, size, limit, look, seconds)
         if not why:
             return group
         number += 1
@@ -77,10 +77,16 @@ def made(
 
 
 def _tried(
-    make: Make, keys: Any, rank: int, size: int, seconds: float, look: Callable[[], None]
+    make: Make,
+    keys: Any,
+    rank: int,
+    size: int,
+    seconds: float,
+    look: Callable[[], None],
+    whole: float,
 ) -> tuple[Any, str]:
-    """One try: the group, and why not all ranks have it.  The first to say how it has ended says so for
-    all."""
+    """One try, of `whole` seconds for all: the group, and why not all ranks have it.  The first to say how
+    it has ended says so for all."""
     told, trying = PatientStore(keys, look), _Try(c10d.PrefixStore("keys", keys))
     found: list[Any] = []
 
@@ -106,7 +112,7 @@ def _tried(
         thread.join(PAUSE_S)  # a process that ends now does not survive it in the store
         raise
     except RuntimeError:
-        say(f"not all ranks have connected within {seconds:g} s")
+        say(f"not all ranks have connected within {whole:.3g} s")
         told.wait([ENDED], datetime.timedelta(seconds=TELL_S))
     how = told.get(ENDED).decode()
     trying.end()
