@@ -271,8 +271,16 @@ static void add_ranks(struct text *t, const struct fan_fault *f, const struct fa
 	case FAN_E_TIMEOUT:
 		if (!n)
 			who = "some ranks";
-		add(t, "%s of %u %s not joined job \"%s\" within %.4g s", who, a->ranks,
-		    n == 1 ? "has" : "have", a->job, a->timeout_ms / 1e3);
+		add(t, "%s", who);
+		if (!a->global) /* a column has a rank for each host */
+			add(t, " of %u", a->ranks);
+		add(t, " %s not joined job \"%s\" within %.4g s", n == 1 ? "has" : "have", a->job,
+		    a->timeout_ms / 1e3);
+		if (!a->global && a->inside >= 0 && fan_ranks_has(f->ranks, (unsigned)a->inside))
+			add(t,
+			    ", and runs the switch that answers here, so it has met others: is rank "
+			    "%u started twice?",
+			    a->rank);
 		break;
 	case FAN_E_RANK_LOST:
 		if (a->told)

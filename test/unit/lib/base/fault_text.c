@@ -87,6 +87,13 @@ static void fault_text__ranks(void **state)
 	for (unsigned r = 5; r < 8; r++)
 		fan_ranks_set(f.ranks, r);
 	assert_text(&f, &a, "ranks 2, 5-7 of 8 have not joined job \"train\" within 30 s");
+	memset(f.ranks, 0, sizeof f.ranks);
+	fan_ranks_set(f.ranks, 0);
+	a.inside = 0;
+	assert_text(
+		&f, &a,
+		"rank 0 of 8 has not joined job \"train\" within 30 s, and runs the switch that "
+		"answers here, so it has met others: is rank 1 started twice?");
 }
 
 static void fault_text__stopped_and_other_versions(void **state)
