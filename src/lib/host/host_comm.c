@@ -115,8 +115,10 @@ static void take_shares(struct fan_host_comm *l)
 
 static void end_net(struct fan_host_comm *l)
 {
-	if (l->net && l->s->cause)
-		fan_rank_end(l->net, l->s->cause, l->s->blamed);
+	struct fan_host_end e;
+	fan_host_read_end(l->s, &e);
+	if (l->net && e.cause)
+		fan_rank_end(l->net, e.cause, e.blamed);
 }
 
 /* ---- opening ---- */
@@ -212,6 +214,8 @@ static int attach(struct fan_rank *c, const struct fan_meeting *m, unsigned colu
 		return e;
 	l->s = l->memory.s;
 	fan_host_open(&l->board, l->s, h.me, (uint16_t)c->cfg.rank, (unsigned)c->cfg.ranks);
+	l->board.ranks = h.ranks;
+	l->board.columns = h.columns;
 	atomic_store(&l->s->rank[h.me].joining, 1);
 	atomic_store(&l->s->rank[h.me].beats, 1);
 	l->board.with = (struct fan_host_net){
@@ -224,6 +228,14 @@ static int attach(struct fan_rank *c, const struct fan_meeting *m, unsigned colu
 	return FAN_OK;
 }
 
+static void take_end(struct fan_rank *c)
+{
+	struct fan_host_end e;
+	fan_host_read_end(c->host->s, &e);
+	snprintf(c->sentence, sizeof c->sentence, "%s", e.why);
+	memcpy(c->fate.blamed, e.lost, sizeof c->fate.blamed);
+}
+
 /* This rank cannot join its column.  If another rank of this host has named a cause before, that
  * counts: what this rank saw may follow from the end of that one, and of the aggregator in it. */
 static int net_not_open(struct fan_rank *c, int error)
@@ -231,8 +243,7 @@ static int net_not_open(struct fan_rank *c, int error)
 	struct fan_host_comm *l = c->host;
 	int told = fan_host_error(&l->board);
 	if (told) {
-		snprintf(c->sentence, sizeof c->sentence, "%s", l->s->why);
-		memcpy(c->fate.blamed, l->s->lost, sizeof c->fate.blamed);
+		take_end(c);
 		return told;
 	}
 	snprintf(c->sentence, sizeof c->sentence, "%s",
@@ -250,7 +261,7 @@ static uint64_t gone(const struct fan_rank *c)
 {
 	const struct fan_host_segment *s = c->host->s;
 	uint64_t all = 0;
-	for (unsigned i = 0; i < s->ranks; i++)
+	for (unsigned i = 0; i < c->host->board.ranks; i++)
 		all |= atomic_load(&s->rank[i].gone);
 	return all;
 }
@@ -296,7 +307,7 @@ static void watch(struct fan_rank *c, uint64_t now_ns)
 	const uint64_t late_ns = fan_awake_late_ns(l->looked_ns + LOOK_MS * FAN_MS, now_ns);
 	l->looked_ns = now_ns;
 	l->moved_ns = fan_awake_shift(l->moved_ns, late_ns, now_ns);
-	for (unsigned i = 0; late_ns && i < l->s->ranks; i++)
+	for (unsigned i = 0; late_ns && i < l->board.ranks; i++)
 		fan_host_hear(&l->heard[i], l->s, i, late_ns, now_ns);
 	if (moved != l->moved || b->first_op == b->next_op) {
 		l->moved = moved;
@@ -306,7 +317,7 @@ static void watch(struct fan_rank *c, uint64_t now_ns)
 	if (now_ns < l->moved_ns + LOOK_MS * FAN_MS || !fan_host_missing(b, missing, &shares))
 		return;
 	watch_net(l);
-	for (unsigned i = 0; i < l->s->ranks; i++)
+	for (unsigned i = 0; i < l->board.ranks; i++)
 		if (missing[i])
 			fan_host_suspect(c, i, now_ns);
 	if (!shares && !fan_host_one_joins(l->s, missing) &&
@@ -351,7 +362,7 @@ static void end_ops(struct fan_rank *c)
 	c->shown.stats.ops = c->ops.done;
 	c->shown.stats.bytes = c->ops.bytes_done;
 	c->shown.stats.hosts = l->board.with.hosts;
-	c->shown.stats.host_ranks = l->s->ranks;
+	c->shown.stats.host_ranks = l->board.ranks;
 	c->shown.stats.sealed = c->cfg.keys.count != 0;
 	fan_meeting_count_idle(c->hosts, &c->shown.stats);
 	if (c->asked.room_waiters)
@@ -382,8 +393,7 @@ static void fail(struct fan_rank *c, int error)
 {
 	pthread_mutex_lock(&c->lock);
 	if (!atomic_load(&c->error)) {
-		snprintf(c->sentence, sizeof c->sentence, "%s", c->host->s->why);
-		memcpy(c->fate.blamed, c->host->s->lost, sizeof c->fate.blamed);
+		take_end(c);
 		atomic_store_explicit(&c->error, error, memory_order_release);
 	}
 	fan_op_queue_move(&c->ops.waiting, &c->asked.queued);

@@ -46,7 +46,7 @@ void fan_host_beat(struct fan_host_segment *s, unsigned me)
 
 bool fan_host_one_joins(const struct fan_host_segment *s, const bool *missing)
 {
-	for (unsigned i = 0; i < s->ranks; i++)
+	for (unsigned i = 0; i < fan_host_ranks(s); i++)
 		if (missing[i] && atomic_load(&s->rank[i].joining))
 			return true;
 	return false;
@@ -56,7 +56,7 @@ bool fan_host_one_joins(const struct fan_host_segment *s, const bool *missing)
 static bool is_alone(const struct fan_host_segment *s, unsigned i)
 {
 	uint64_t process = atomic_load(&s->rank[i].process);
-	for (unsigned k = 0; k < s->ranks; k++) {
+	for (unsigned k = 0; k < fan_host_ranks(s); k++) {
 		uint64_t other = atomic_load(&s->rank[k].process);
 		if (k != i && (!other || other == process))
 			return false;

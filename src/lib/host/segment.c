@@ -46,7 +46,7 @@ bool fan_host_is_sane(const struct fan_host_segment *s, size_t bytes, unsigned r
 /* The sum of the chunk, and the elements of number `i`. */
 static uint8_t *sum_of(const struct fan_host_board *l, uint64_t chunk)
 {
-	return l->s->data + chunk % FAN_HOST_DEPTH * place_bytes(l->s->ranks);
+	return l->s->data + chunk % FAN_HOST_DEPTH * place_bytes(l->ranks);
 }
 
 static uint8_t *elements_of(const struct fan_host_board *l, uint64_t chunk, unsigned i)
@@ -67,12 +67,12 @@ static uint64_t count_of(uint64_t each, uint64_t chunk)
 
 static uint64_t all_of(const struct fan_host_board *l, uint64_t chunk)
 {
-	return count_of(l->s->ranks, chunk);
+	return count_of(l->ranks, chunk);
 }
 
 static bool is_summed(const struct fan_host_board *l, uint64_t chunk)
 {
-	return atomic_load(&place_of(l, chunk)->summed) >= count_of(l->s->columns, chunk);
+	return atomic_load(&place_of(l, chunk)->summed) >= count_of(l->columns, chunk);
 }
 
 static bool has_others(const struct fan_host_board *l)
@@ -83,9 +83,11 @@ static bool has_others(const struct fan_host_board *l)
 void fan_host_open(struct fan_host_board *l, struct fan_host_segment *s, unsigned me, uint16_t rank,
 		   unsigned job_ranks)
 {
-	assert(me < s->ranks);
 	memset(l, 0, sizeof *l);
 	l->s = s;
+	l->ranks = fan_host_ranks(s);
+	l->columns = s->columns;
+	assert(me < FAN_HOST_RANKS_MAX);
 	l->me = me;
 	l->job_ranks = job_ranks;
 	s->rank[me].rank = rank;
@@ -112,6 +114,16 @@ void fan_host_fail(struct fan_host_segment *s, unsigned me, int error, const cha
 	fan_host_ring_others(s, me, FAN_HOST_CALL);
 }
 
+void fan_host_read_end(const struct fan_host_segment *s, struct fan_host_end *e)
+{
+	memcpy(e->why, s->why, sizeof e->why);
+	e->why[sizeof e->why - 1] = '\0';
+	memcpy(e->lost, s->lost, sizeof e->lost);
+	memcpy(e->blamed, s->blamed, sizeof e->blamed);
+	const int8_t cause = (int8_t)s->cause; /* as LEAVE has it */
+	e->cause = cause == FAN_E_PENDING ? 0 : cause;
+}
+
 int fan_host_error(const struct fan_host_board *l)
 {
 	int e = atomic_load(&l->s->error);
@@ -131,7 +143,7 @@ static uint64_t long_bytes(const struct fan_host_board *l)
 {
 	uint64_t share = (uint64_t)FAN_HOST_PART_BYTES * l->with.parts;
 	share = share < FAN_COPY_LARGE / 2 ? share : FAN_COPY_LARGE / 2; /* is read soon */
-	const uint64_t bytes = share * l->s->columns;
+	const uint64_t bytes = share * l->columns;
 	return bytes < FAN_HOST_ALONE_BYTES   ? FAN_HOST_ALONE_BYTES
 	       : bytes < FAN_HOST_CHUNK_BYTES ? bytes
 					      : FAN_HOST_CHUNK_BYTES;
@@ -221,7 +233,7 @@ static bool is_private(const struct fan_host_board *l, const struct slice *p)
 static bool is_free(const struct fan_host_board *l, uint64_t chunk)
 {
 	struct fan_host_place *at = place_of(l, chunk);
-	uint64_t before = all_of(l, chunk) - l->s->ranks;
+	uint64_t before = all_of(l, chunk) - l->ranks;
 	if (atomic_load(&at->left) == before)
 		return true;
 	atomic_store(&at->wanted, 1);
@@ -232,10 +244,10 @@ static bool is_free(const struct fan_host_board *l, uint64_t chunk)
  * aligned since shares begin at multiples of SHARE_ELEMS.  A small chunk is one share. */
 static unsigned share_begin(const struct fan_host_board *l, const struct slice *p, unsigned i)
 {
-	assert(i <= l->s->columns);
-	if (i == l->s->columns || (i && is_small(p)))
+	assert(i <= l->columns);
+	if (i == l->columns || (i && is_small(p)))
 		return p->count;
-	return (unsigned)((uint64_t)p->count * i / l->s->columns) / SHARE_ELEMS * SHARE_ELEMS;
+	return (unsigned)((uint64_t)p->count * i / l->columns) / SHARE_ELEMS * SHARE_ELEMS;
 }
 
 static const uint8_t *own_elements(const struct slice *p)
@@ -256,7 +268,7 @@ static void put_elements(const struct fan_host_board *l, uint64_t chunk, const s
 /* What others read: all, or all but the share that this rank sums. */
 static void put_slice(const struct fan_host_board *l, uint64_t chunk, const struct slice *p)
 {
-	const bool all = l->me >= l->s->columns || p->op->op == FAN_BCAST || is_private(l, p);
+	const bool all = l->me >= l->columns || p->op->op == FAN_BCAST || is_private(l, p);
 	const unsigned from = all ? p->count : share_begin(l, p, l->me);
 	const unsigned to = all ? p->count : share_begin(l, p, l->me + 1);
 	put_elements(l, chunk, p, 0, from);
@@ -321,7 +333,7 @@ static void disagree(struct fan_host_board *l, uint64_t chunk, unsigned i)
 static bool all_agree(struct fan_host_board *l, uint64_t chunk)
 {
 	const struct fan_host_place *at = place_of(l, chunk);
-	for (unsigned i = 0; i < l->s->ranks; i++) {
+	for (unsigned i = 0; i < l->ranks; i++) {
 		if (same_desc(&at->desc[i], &at->desc[l->me]))
 			continue;
 		disagree(l, chunk, i);
@@ -335,7 +347,7 @@ static void sum_strip(const struct fan_host_board *l, uint64_t chunk, const stru
 		      unsigned from, unsigned to, void *acc)
 {
 	const unsigned dtype = p->op->dtype;
-	for (unsigned i = 0; i < l->s->ranks; i++) {
+	for (unsigned i = 0; i < l->ranks; i++) {
 		const uint8_t *in = i == l->me ? own_elements(p) : elements_of(l, chunk, i);
 		in += (size_t)from * fan_dtype_bytes(dtype);
 		if (i)
@@ -377,9 +389,9 @@ static void count_summed(struct fan_host_board *l, uint64_t chunk, bool silent)
 {
 	struct fan_host_place *at = place_of(l, chunk);
 	atomic_store(&l->s->rank[l->me].summed, chunk + 1);
-	if (l->me >= l->s->columns)
+	if (l->me >= l->columns)
 		return;
-	if (atomic_fetch_add(&at->summed, 1) + 1 == count_of(l->s->columns, chunk) && !silent)
+	if (atomic_fetch_add(&at->summed, 1) + 1 == count_of(l->columns, chunk) && !silent)
 		fan_host_ring_others(l->s, l->me, FAN_HOST_WORK);
 }
 
@@ -419,7 +431,7 @@ static void finish_sum(const struct fan_host_board *l, const struct slice *p, vo
 /* The elements of this rank's share; does it go to the other hosts? */
 static unsigned share_count(const struct fan_host_board *l, const struct slice *p, bool *goes_out)
 {
-	bool column = l->me < l->s->columns;
+	bool column = l->me < l->columns;
 	unsigned count = column ? share_begin(l, p, l->me + 1) - share_begin(l, p, l->me) : 0;
 	*goes_out = has_others(l) && (count || (l->me == 0 && !p->count));
 	return count;
@@ -497,7 +509,7 @@ static void copy_shares(const struct fan_host_board *l, uint64_t chunk, const st
 	assert(bytes > 0);
 	const bool large = p->op->count >= FAN_COPY_LARGE / bytes;
 	uint8_t *to = (uint8_t *)p->op->out + p->from * bytes;
-	for (unsigned i = 0; i < l->s->columns; i++) {
+	for (unsigned i = 0; i < l->columns; i++) {
 		const unsigned from = share_begin(l, p, i), count = share_begin(l, p, i + 1) - from;
 		if (large)
 			fan_copy_past(to + (size_t)from * bytes, share_at(l, chunk, p, i),
@@ -554,7 +566,7 @@ static bool sums_alone(struct fan_host_board *l)
 	if (l->sum == l->in)
 		return false;
 	struct slice p = slice_of(l, l->sum, &l->sum_op);
-	return is_private(l, &p) || l->me >= l->s->columns;
+	return is_private(l, &p) || l->me >= l->columns;
 }
 
 void fan_host_finish(struct fan_host_board *l)
@@ -579,7 +591,7 @@ unsigned fan_host_missing(const struct fan_host_board *l, bool missing[FAN_HOST_
 		bool late = *shares ? atomic_load(&r->summed) <= l->out
 			    : full  ? atomic_load(&r->out) <= l->in - FAN_HOST_DEPTH
 				    : atomic_load(&r->in) <= l->sum;
-		missing[i] = i < l->s->ranks && i != l->me && l->out < l->chunks && late;
+		missing[i] = i < l->ranks && i != l->me && l->out < l->chunks && late;
 		count += missing[i];
 	}
 	return count;

@@ -79,7 +79,7 @@ struct fan_host_rank {
 
 struct fan_host_segment {
 	uint64_t bytes;
-	uint32_t ranks, columns;
+	_Atomic uint32_t ranks, columns;
 	_Atomic uint32_t joined;
 	_Atomic uint32_t present; /* ranks that wait for all to have it (attach.c) */
 	_Atomic uint32_t agreed;  /* what they have agreed on (attach.c); 0: nothing yet */
@@ -116,8 +116,9 @@ struct fan_host_op {
 
 struct fan_host_board {
 	struct fan_host_segment *s;
-	unsigned me;
-	unsigned job_ranks;			  /* that an average divides by */
+	unsigned me, ranks,
+		columns;    /* what the segment says of them may change: it is not believed */
+	unsigned job_ranks; /* that an average divides by */
 	struct fan_host_op op[FAN_HOST_OPS_KEPT]; /* a ring: number i at op[i % KEPT] */
 	uint64_t first_op, next_op;
 	uint64_t chunks; /* of all operations started so far */
@@ -135,6 +136,13 @@ size_t fan_host_bytes(unsigned ranks);
 /* Make it in `mem`, all of whose bytes are zero; aligned to 64.  Numbers 0 .. columns - 1 sum
  * shares: as many as on the other hosts. */
 struct fan_host_segment *fan_host_init(void *mem, unsigned ranks, unsigned columns);
+
+/* How many ranks the segment says it has, as far as there is room for them. */
+static inline unsigned fan_host_ranks(const struct fan_host_segment *s)
+{
+	const unsigned ranks = atomic_load_explicit(&s->ranks, memory_order_relaxed);
+	return ranks < FAN_HOST_RANKS_MAX ? ranks : FAN_HOST_RANKS_MAX;
+}
 
 /* Take part in it as number `me` of its ranks, rank `rank` of a job of `job_ranks`. */
 void fan_host_open(struct fan_host_board *l, struct fan_host_segment *s, unsigned me, uint16_t rank,
@@ -177,6 +185,15 @@ struct fan_host_blame {
 /* Number `me` ends it for all its ranks.  Only the first error counts. */
 void fan_host_fail(struct fan_host_segment *s, unsigned me, int error, const char *why,
 		   const struct fan_host_blame *blame);
+
+/* What the segment says of its end: a copy, which no other process changes. */
+struct fan_host_end {
+	char why[FAN_HOST_WHY_BYTES];
+	int cause;
+	uint64_t blamed[FAN_RANK_WORDS], lost[FAN_RANK_WORDS];
+};
+
+void fan_host_read_end(const struct fan_host_segment *s, struct fan_host_end *e);
 
 /* The error that has ended it, or 0. */
 int fan_host_error(const struct fan_host_board *l);

@@ -36,7 +36,7 @@ void fan_host_ring(struct fan_host_segment *s, unsigned i, enum fan_host_bell_na
 
 void fan_host_ring_others(struct fan_host_segment *s, unsigned me, enum fan_host_bell_name bell)
 {
-	for (unsigned i = 0; i < s->ranks; i++)
+	for (unsigned i = 0; i < fan_host_ranks(s); i++)
 		if (i != me)
 			fan_host_ring(s, i, bell);
 }

@@ -13,7 +13,7 @@
 /* As the ranks have met: rank[number].rank is not set until it opens. */
 static uint16_t rank_of(const struct fan_host_comm *l, unsigned number)
 {
-	assert(number < l->s->ranks);
+	assert(number < l->board.ranks);
 	return l->rank_at[l->board.with.host][number];
 }
 
@@ -78,9 +78,9 @@ void fan_host_search(struct fan_rank *c, uint64_t now_ns)
 	if (now_ns < l->searched_ns + SEARCH_MS * FAN_MS)
 		return;
 	l->searched_ns = now_ns;
-	while (i < l->s->ranks && !has_ended(l, i))
+	while (i < l->board.ranks && !has_ended(l, i))
 		i++;
-	l->found_ns = i == l->s->ranks ? 0 : l->found_ns ? l->found_ns : now_ns;
+	l->found_ns = i == l->board.ranks ? 0 : l->found_ns ? l->found_ns : now_ns;
 	if (l->found_ns && now_ns >= l->found_ns + (uint64_t)c->cfg.alive_ms * FAN_MS)
 		blame_ended(l, i);
 }
@@ -89,7 +89,7 @@ void fan_host_stall(struct fan_rank *c, const bool *missing)
 {
 	char list[FAN_HOST_WHY_BYTES / 2], why[FAN_HOST_WHY_BYTES];
 	uint64_t lost[FAN_RANK_WORDS] = {0};
-	for (unsigned i = 0; i < c->host->s->ranks; i++)
+	for (unsigned i = 0; i < c->host->board.ranks; i++)
 		if (missing[i])
 			fan_ranks_set(lost, rank_of(c->host, i));
 	fan_fault_ranks_text(list, sizeof list, lost);
@@ -107,7 +107,7 @@ static void note_waits(const struct fan_host_comm *l, struct fan_rank_snapshot *
 	const unsigned count = fan_host_missing(&l->board, missing, &shares);
 	const bool away = l->net && l->sent_first < l->sent_next && (shares || !count);
 	s->away = away;
-	for (unsigned i = 0; i < l->s->ranks; i++)
+	for (unsigned i = 0; i < l->board.ranks; i++)
 		if (missing[i])
 			fan_ranks_set(s->missing, rank_of(l, i));
 	fan_fault_ranks_text(list, sizeof list, s->missing);

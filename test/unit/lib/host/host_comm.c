@@ -8,6 +8,7 @@
 #include "lib/comm/comm.h"
 #include "lib/host/attach.h"
 #include "lib/host/host_comm.h"
+#include "lib/host/watch.h"
 
 #define RANKS	  4
 #define CALLERS	  3
@@ -324,6 +325,40 @@ static void host_comm__destroyed_while_a_caller_works(void **state)
 	team_free(&t);
 }
 
+/* A process of the same user writes into the memory. */
+static void change_memory(struct member *m)
+{
+	static int32_t x[RANKS][COUNT];
+	int32_t *mine = x[m->rank];
+	if (!team_joined(m))
+		return;
+	struct fan_host_segment *s = m->comm->rank.host->s;
+	if (!m->rank) {
+		s->ranks = UINT32_MAX;
+		s->columns = 0;
+	}
+	for (int round = 0; round < ROUNDS; round++) {
+		for (int i = 0; i < COUNT; i++)
+			mine[i] = i;
+		EXPECT(!fanin_allreduce(m->comm, mine, mine, COUNT, FANIN_INT32, FANIN_SUM));
+		EXPECT(is_sum(mine));
+	}
+	if (!m->rank) {
+		memset(s->why, 'x', sizeof s->why);
+		memset(s->lost, 0xff, sizeof s->lost);
+		s->cause = FAN_E_PENDING;
+		atomic_store(&s->error, FAN_E_RANK_LOST);
+	}
+	EXPECT(fanin_barrier(m->comm) == FAN_E_RANK_LOST);
+	EXPECT(strlen(fanin_comm_error(m->comm)) == FAN_HOST_WHY_BYTES - 1);
+}
+
+static void host_comm__believes_no_number_that_another_process_may_change(void **state)
+{
+	(void)state;
+	team_run_once(RANKS, change_memory);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -332,6 +367,7 @@ int main(void)
 		cmocka_unit_test(host_comm__columns_that_are_not_joined_have_one_cause),
 		cmocka_unit_test(host_comm__all_hosts_name_one_that_never_comes_for_the_memory),
 		cmocka_unit_test(host_comm__a_rank_that_never_beats_is_lost),
+		cmocka_unit_test(host_comm__believes_no_number_that_another_process_may_change),
 		cmocka_unit_test(host_comm__ends_at_once),
 		cmocka_unit_test(host_comm__destroyed_while_a_caller_works),
 	};

@@ -131,7 +131,7 @@ static void segment__chunks(void **state)
 	for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
 		const struct fan_op op = sum_of_floats(NULL, NULL, cases[n].count);
 		open_all(RANKS);
-		segment->columns = cases[n].columns;
+		local[0].columns = cases[n].columns;
 		local[0].with.parts = cases[n].parts;
 		assert_true(fan_host_start(&local[0], &op, 0));
 		assert_int_equal(local[0].chunks, cases[n].chunks);
