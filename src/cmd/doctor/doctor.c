@@ -328,8 +328,8 @@ static void print_new(struct doctor *d, bool known)
 static void check_all(struct doctor *d)
 {
 	static void (*const here[])(struct doctor *) = {
-		doctor_check_library, doctor_check_cores, doctor_check_clock, doctor_check_buffers,
-		doctor_check_offload, check_name,	  check_seal,
+		doctor_check_library, doctor_check_cores,  doctor_check_clock, doctor_check_buffers,
+		doctor_check_offload, doctor_check_memory, check_name,	       check_seal,
 	};
 	static void (*const path[])(struct doctor *) = {
 		doctor_check_switch, doctor_check_version, doctor_check_redirects,

@@ -2,7 +2,7 @@
 /* doctor.h - what the files of `fanin doctor` share: findings and measurements.
  *
  *     doctor.c           flags, the order of the checks, printing
- *     doctor_local.c     this machine: cores, clock, buffers, offloads
+ *     doctor_local.c     this machine: cores, clock, buffers, offloads, memory
  *     doctor_path.c      the path to the switch: answer, version, loss, bursts, shards
  *     doctor_mtu.c       the packet sizes that pass to the switch and back
  *     doctor_sum.c       a job of two ranks that tries sums and multicast
@@ -102,6 +102,7 @@ void doctor_check_cores(struct doctor *d);
 void doctor_check_clock(struct doctor *d);
 void doctor_check_buffers(struct doctor *d);
 void doctor_check_offload(struct doctor *d);
+void doctor_check_memory(struct doctor *d);
 void doctor_check_library(struct doctor *d);
 
 void doctor_check_switch(struct doctor *d);

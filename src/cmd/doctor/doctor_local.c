@@ -13,6 +13,7 @@
 #include "doctor.h"
 #include "file/file.h"
 #include "info.h"
+#include "lib/host/attach.h"
 #include "lib/link/connection.h"
 #include "net/clock.h"
 
@@ -341,6 +342,23 @@ void doctor_check_offload(struct doctor *d)
 	judge_loop(d, &from, &to, came, receives);
 	fan_udp_close(&from);
 	fan_udp_close(&to);
+}
+
+/* Can two ranks of this machine share memory? */
+void doctor_check_memory(struct doctor *d)
+{
+	char why[DOCTOR_TEXT_BYTES / 2];
+	const bool can = fan_host_can_attach(2, why, sizeof why);
+
+	if (can) {
+		doctor_find(d, "memory", DOCTOR_OK, "ranks of this machine can share it");
+		return;
+	}
+	struct doctor_finding *f =
+		doctor_find(d, "memory", DOCTOR_WARN,
+			    "ranks of this machine cannot share it, and sum by sockets: %s", why);
+	doctor_advise(f, "look at `ulimit -f`, and at what a container's filter refuses: "
+			 "memfd_create, sockets of AF_UNIX");
 }
 
 /* The library that other programs, such as Python, load. */
