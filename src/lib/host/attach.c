@@ -392,7 +392,9 @@ bool fan_host_can_attach(unsigned ranks, char *why, size_t bytes)
 	int fd[3] = {-1, -1, -1};
 	const char *step;
 	const bool can = rehearse(&m, fd, ranks, &step);
-	snprintf(why, bytes, "%s: %s", can ? "" : step, can ? "" : strerror(errno));
+	*why = '\0';
+	if (!can)
+		snprintf(why, bytes, "%s: %s", step, strerror(errno));
 	for (unsigned i = 0; i < 3; i++)
 		if (fd[i] >= 0)
 			close(fd[i]);

@@ -160,9 +160,10 @@ static const struct refusal refusals[] = {
 #define REFUSALS (sizeof refusals / sizeof refusals[0])
 
 /* How the ranks are placed. */
-enum place { MEMORY, SOCKETS, HOSTS, PLACES };
+enum place { MEMORY, SOCKETS, HOSTS, NAMED, PLACES };
 
-static const char *const place_name[] = {"one host", "one host by sockets", "two hosts"};
+static const char *const place_name[] = {"one host", "one host by sockets", "two hosts",
+					 "one host with a named switch"};
 
 /* Shared by the two processes of a case and this one. */
 struct shown {
@@ -184,6 +185,7 @@ struct run {
 	struct shown *shown;
 };
 
+static char switch_address[80];	     /* of a named switch */
 static char network[HOST_RANKS][64]; /* files of the two hosts' network namespaces; "": none */
 
 /* ---- a rank ---- */
@@ -325,6 +327,8 @@ static void start(struct run *t)
 {
 	char port[8];
 	snprintf(port, sizeof port, "%u", free_port());
+	setenv("FANIN_JOB", port, 1);
+	setenv("FANIN_SWITCH", t->place == NAMED ? switch_address : "", 1);
 	setenv("MASTER_ADDR", t->place == HOSTS ? "10.77.0.1" : "127.0.0.1", 1);
 	setenv("MASTER_PORT", port, 1);
 	setenv("FANIN_LOCAL", t->place == SOCKETS ? "0" : "1", 1);
@@ -440,6 +444,31 @@ static bool make_hosts(void)
 	return made;
 }
 
+/* ---- a named switch ---- */
+
+/* In a process that ends with this one. */
+static bool start_switch(void)
+{
+	int told[2];
+	if (pipe(told))
+		return false;
+	if (fork() == 0) {
+		struct fanin_switch_options o = FANIN_SWITCH_OPTIONS_INIT;
+		fanin_switch *sw;
+		char why[TEXT_BYTES];
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (fanin_switch_start(&o, &sw, why, sizeof why))
+			_exit(1);
+		snprintf(why, sizeof why, "%s", fanin_switch_address(sw));
+		(void)!write(told[1], why, strlen(why) + 1);
+		pause();
+	}
+	close(told[1]);
+	const bool started = read(told[0], switch_address, sizeof switch_address) > 0;
+	close(told[0]);
+	return started;
+}
+
 /* ---- all ---- */
 
 static bool is_wanted(const struct refusal *r, enum place place, int error, unsigned whom, bool all)
@@ -450,7 +479,7 @@ static bool is_wanted(const struct refusal *r, enum place place, int error, unsi
 		return true;
 	const bool alone = r->works && r->kind == CALL; /* to some, which rank 0 must hear of */
 	return r->brief && error == EPERM && whom == (alone ? 2 : 3) &&
-	       (place == MEMORY || (alone && place == HOSTS));
+	       (place == MEMORY || (alone && (place == HOSTS || place == NAMED)));
 }
 
 struct cursor {
@@ -501,6 +530,8 @@ int main(int argc, char **argv)
 	struct shown *shown = mmap(NULL, AT_ONCE * sizeof *shown, PROT_READ | PROT_WRITE,
 				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	const bool hosts = make_hosts();
+	if (!start_switch())
+		return 1;
 	if (!hosts)
 		printf("SKIP: two hosts: no network namespaces here\n");
 	for (unsigned i = 0; i < AT_ONCE; i++)

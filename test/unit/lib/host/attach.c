@@ -232,6 +232,7 @@ static void host_attach__heeds_the_limit_of_files(void **state)
 	assert_true(fan_host_can_attach(2, r.why, sizeof r.why));
 	assert_false(setrlimit(RLIMIT_FSIZE, &little));
 	assert_true(fan_host_can_attach(1, r.why, sizeof r.why));
+	assert_string_equal(r.why, "");
 	assert_false(fan_host_can_attach(2, r.why, sizeof r.why));
 	assert_non_null(strstr(r.why, strerror(EFBIG)));
 	attach(&r);
