@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "file/text.h"
 #include "install.h"
 
 #define RANKS_BYTES 1024 /* the longest text, every third of 256 ranks missing, has 609 bytes */
@@ -10,8 +11,8 @@
 
 json_t *fan_ranks_json(const uint64_t *ranks)
 {
-	char text[RANKS_BYTES] = "";
-	size_t at = 0;
+	char text[RANKS_BYTES];
+	struct fan_text t = fan_text_in(text, sizeof text);
 
 	for (uint32_t r = 0; r < FAN_RANKS_MAX; r++) {
 		uint32_t end = r;
@@ -19,9 +20,9 @@ json_t *fan_ranks_json(const uint64_t *ranks)
 			end++;
 		if (end == r)
 			continue;
-		at += (size_t)snprintf(text + at, sizeof text - at, at ? ",%u" : "%u", r);
+		fan_text_add(&t, t.used ? ",%u" : "%u", r);
 		if (end - r > 1)
-			at += (size_t)snprintf(text + at, sizeof text - at, "-%u", end - 1);
+			fan_text_add(&t, "-%u", end - 1);
 		r = end;
 	}
 	return json_string(text);

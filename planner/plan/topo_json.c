@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/err.h"
-#include "file/word.h"
+#include "file/text.h"
 
 #define PLACE_BYTES 64
 
@@ -72,7 +72,7 @@ static int known_keys(struct reader *r, const json_t *object, const char *const 
 			i++;
 		if (keys[i])
 			continue;
-		const char *near = fan_word_nearest(key, keys);
+		const char *near = fan_text_nearest(key, keys);
 		return bad(r, key, near ? "no such key; did you mean \"%s\"?" : "no such key",
 			   near);
 	}

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "file/word.h"
+#include "file/text.h"
 
 #define FIELDS_MAX  32 /* keys of an object */
 #define WORDS_BYTES 160
@@ -52,7 +52,7 @@ static const char *nearest(const struct fan_field *fields, unsigned count, const
 	assert(count <= FIELDS_MAX);
 	for (unsigned i = 0; i < count; i++)
 		keys[i] = fields[i].key;
-	return fan_word_nearest(key, keys);
+	return fan_text_nearest(key, keys);
 }
 
 static const char *type_name(const json_t *v)
@@ -89,14 +89,14 @@ static int read_text(struct fan_reader *r, const json_t *v, const struct fan_fie
 static int read_word(struct fan_reader *r, const json_t *v, const struct fan_field *f, int *to)
 {
 	const char *s = json_string_value(v);
-	char all[WORDS_BYTES] = "";
+	char all[WORDS_BYTES];
+	struct fan_text t = fan_text_in(all, sizeof all);
 	for (int i = 0; f->words[i]; i++) {
 		if (s && strcmp(s, f->words[i]) == 0) {
 			*to = i;
 			return 0;
 		}
-		size_t n = strlen(all);
-		snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "", f->words[i]);
+		fan_text_add(&t, "%s%s", i ? ", " : "", f->words[i]);
 	}
 	if (!s)
 		return fan_reader_fail(r, f->key, "expected one of %s, got %s", all, type_name(v));

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "file/text.h"
 #include "model.h"
 #include "scenario.h"
 
@@ -79,11 +80,10 @@ static int read_named(struct fan_model *m, const char *name, const char *key, st
 		return read_table(m, name, key, r);
 	if (fan_model_make(m, name))
 		return 0;
-	char all[256] = "";
-	for (unsigned i = 0; fan_model_names[i]; i++) {
-		size_t at = strlen(all);
-		snprintf(all + at, sizeof all - at, " %s", fan_model_names[i]);
-	}
+	char all[256];
+	struct fan_text t = fan_text_in(all, sizeof all);
+	for (unsigned i = 0; fan_model_names[i]; i++)
+		fan_text_add(&t, " %s", fan_model_names[i]);
 	return fan_reader_fail(r, key, "\"%.64s\": expected a file NAME.csv or one of%s", name,
 			       all);
 }

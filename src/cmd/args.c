@@ -12,7 +12,7 @@
 
 #include "cmd.h"
 #include "file/file.h"
-#include "file/word.h"
+#include "file/text.h"
 
 #define KEY_FIRST      0x1000 /* argp's key of the first row that has no letter */
 #define KEY_CONFIG     0x0fff
@@ -202,7 +202,7 @@ static int refuse_unknown(const struct args_command *c, int argc, char **argv, c
 		}
 		flag_names(c, names);
 		snprintf(word, sizeof word, "%.*s", (int)strcspn(argv[i] + 2, "="), argv[i] + 2);
-		const char *near = fan_word_nearest(word, names);
+		const char *near = fan_text_nearest(word, names);
 		snprintf(why, ARGS_WHY_BYTES, "fanin %s: unknown option --%s%s%s", c->name, word,
 			 near ? "; nearest: --" : "", near ? near : "");
 		return -1;
@@ -228,7 +228,7 @@ static bool unknown(const struct file *f, unsigned line, const char *what, const
 		    const char *const *words)
 {
 	char text[EXPECTED_BYTES];
-	const char *near = fan_word_nearest(word, words);
+	const char *near = fan_text_nearest(word, words);
 
 	if (near)
 		snprintf(text, sizeof text, "unknown %s \"%s\"; did you mean \"%s\"?", what, word,

@@ -56,7 +56,17 @@ int cmd_output_done(FILE *f, const char *command, const char *option, const char
  * -1, and a line on stderr. */
 int cmd_write_json(const char *command, const char *file, json_t *root, size_t flags);
 
-/* A value of an object: "" and 0 if it has none of that type, NaN or infinite ones included. */
+#define CMD_JSON_DEPTH 8    /* values within values */
+#define CMD_JSON_TEXT  1024 /* bytes of a text or a key, with a zero */
+#define CMD_NUMBER_MAX 1e15
+
+/* Bound `v`, which another process has written, before it is used: cut texts, and remove what is
+ * deeper, has a longer key, or is more than `values` values.  `shown`: escape texts as
+ * fan_text_escaped does. */
+void cmd_json_bound(json_t *v, unsigned values, bool shown);
+
+/* A value of an object: "" and 0 if it has none of that type.  Numbers are from 0 to
+ * CMD_NUMBER_MAX; NaN is 0. */
 const char *cmd_text_of(const json_t *object, const char *key);
 double cmd_number_of(const json_t *object, const char *key);
 

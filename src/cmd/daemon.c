@@ -17,6 +17,7 @@
 #include "cmd/log.h"
 #include "cmd/metrics/metrics_http.h"
 #include "cmd/metrics/metrics_jobs.h"
+#include "file/text.h"
 #include "lib/base/config.h"
 #include "net/daemon_client.h"
 #include "net/logline.h"
@@ -362,7 +363,7 @@ static void table_text(const fan_peer *at, char *text, size_t bytes)
 {
 	struct sockaddr_storage ss;
 	uint32_t word[4];
-	size_t used = 0;
+	struct fan_text t = fan_text_in(text, bytes);
 
 	fan_peer_to_sockaddr(at, fan_peer_family(at), &ss);
 	const bool v4 = ss.ss_family == AF_INET;
@@ -371,8 +372,8 @@ static void table_text(const fan_peer *at, char *text, size_t bytes)
 	else
 		memcpy(word, &((struct sockaddr_in6 *)&ss)->sin6_addr, sizeof word);
 	for (unsigned i = 0; i < (v4 ? 1 : 4); i++)
-		used += (size_t)snprintf(text + used, bytes - used, "%08" PRIX32, word[i]);
-	snprintf(text + used, bytes - used, ":%04X", at->port);
+		fan_text_add(&t, "%08" PRIX32, word[i]);
+	fan_text_add(&t, ":%04X", at->port);
 }
 
 /* The number of the socket at `at`; 0: there is none. */

@@ -5,7 +5,7 @@
 
 #include "args.h"
 #include "cmd.h"
-#include "file/word.h"
+#include "file/text.h"
 
 static const struct {
 	const char *name;
@@ -43,7 +43,7 @@ static int unknown(const char *word)
 
 	for (unsigned i = 0; i < COMMANDS; i++)
 		names[i] = commands[i].name;
-	const char *near = fan_word_nearest(word, names);
+	const char *near = fan_text_nearest(word, names);
 	fprintf(stderr, "fanin: no subcommand \"%s\"", word);
 	if (near)
 		fprintf(stderr, "; did you mean \"%s\"? There are:", near);

@@ -2,7 +2,6 @@
 /* ps.c - `fanin ps`: what the ranks of this host do, and for whom they wait. */
 #include "ps.h"
 
-#include <math.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,14 +12,17 @@
 #include "args.h"
 #include "cmd.h"
 #include "core/base/rank_set.h"
+#include "file/text.h"
 #include "net/clock.h"
 #include "net/logline.h"
 #include "top.h"
 
 #define CELLS	    12
 #define CELL_BYTES  300
-#define SHARES_MAX  4		 /* that are printed of a rank */
-#define MERGE_BYTES (256u << 20) /* of standard input */
+#define SHARES_MAX  4		/* that are printed of a rank */
+#define MERGE_BYTES (64u << 20) /* of standard input */
+#define MERGE_RANKS 262144	/* of all hosts */
+#define SILENT_MAX  8192	/* of one host */
 
 struct ps_args {
 	bool json, merge, all_hosts;
@@ -51,8 +53,7 @@ static const struct args_command command = {
 
 static unsigned long long count_of(const json_t *r, const char *key)
 {
-	const json_int_t n = json_integer_value(json_object_get(r, key));
-	return n > 0 ? (unsigned long long)n : 0;
+	return (unsigned long long)cmd_number_of(r, key);
 }
 
 static bool is_shown(const json_t *r, const char *job, int pid)
@@ -74,20 +75,23 @@ static unsigned place_of(const json_t *r)
 	return i;
 }
 
+static int more(unsigned long long a, unsigned long long b)
+{
+	return a < b ? -1 : a > b;
+}
+
 static int compare(const void *a, const void *b)
 {
 	const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
-	const double waits = cmd_number_of(y, "waited_s") - cmd_number_of(x, "waited_s");
-	const unsigned i = place_of(x), k = place_of(y);
-	int order = i < k ? -1 : i > k;
+	int order = more(place_of(x), place_of(y));
 
-	if (!order && fabs(waits) >= 1) /* those that began to wait together are sorted as others */
-		order = waits > 0 ? 1 : -1;
+	if (!order) /* whole seconds: those that began to wait together are sorted as others */
+		order = more(count_of(y, "waited_s"), count_of(x, "waited_s"));
 	if (!order)
 		order = strcmp(cmd_text_of(x, "job"), cmd_text_of(y, "job"));
 	if (!order)
-		order = (int)count_of(x, "rank") - (int)count_of(y, "rank");
-	return order ? order : (int)count_of(x, "pid") - (int)count_of(y, "pid");
+		order = more(count_of(x, "rank"), count_of(y, "rank"));
+	return order ? order : more(count_of(x, "pid"), count_of(y, "pid"));
 }
 
 /* ---- cells ---- */
@@ -128,10 +132,9 @@ static void put_ranks(char *cell, const json_t *list, bool hosts)
 /* Without control characters. */
 static void put_text(char *cell, const char *text)
 {
-	struct fan_line line = {.used = 0};
+	struct fan_text t = fan_text_in(cell, CELL_BYTES);
 
-	fan_line_escaped(&line, text, strnlen(text, CELL_BYTES));
-	snprintf(cell, CELL_BYTES, "%.*s", CELL_BYTES - 1, *text ? line.text : "-");
+	fan_text_escaped(&t, *text ? text : "-", *text ? strlen(text) : 1);
 }
 
 static void put_waits(char *cell, const json_t *r)
@@ -154,14 +157,12 @@ static void put_waits(char *cell, const json_t *r)
 static void put_shares(char *cell, const json_t *parts)
 {
 	const size_t count = json_array_size(parts);
-	size_t used = 0;
+	struct fan_text t = fan_text_in(cell, CELL_BYTES);
 
-	snprintf(cell, CELL_BYTES, "-");
 	for (size_t i = 0; count > 1 && i < count && i < SHARES_MAX; i++)
-		used += (size_t)snprintf(cell + used, CELL_BYTES - used, "%s%.0f", i ? "/" : "",
-					 100 * cmd_number_of(json_array_get(parts, i), "share"));
-	if (count > SHARES_MAX)
-		snprintf(cell + used, CELL_BYTES - used, "/...");
+		fan_text_add(&t, "%s%.0f", i ? "/" : "",
+			     100 * cmd_number_of(json_array_get(parts, i), "share"));
+	fan_text_add(&t, "%s", count > SHARES_MAX ? "/..." : count > 1 ? "" : "-");
 }
 
 struct row {
@@ -212,36 +213,39 @@ static void fill(struct row *row, const json_t *r)
 static void print_row(FILE *f, const struct row *row, const int *width, bool hosts)
 {
 	char line[CELLS * (CELL_BYTES + 2)];
-	size_t used = 0;
+	struct fan_text t = fan_text_in(line, sizeof line);
 
 	for (unsigned i = hosts ? 0 : 1; i < CELLS; i++)
-		used += (size_t)snprintf(line + used, sizeof line - used,
-					 to_the_right[i] ? "%*s  " : "%-*s  ", width[i],
-					 row->cell[i]);
-	while (used && line[used - 1] == ' ')
-		used--;
-	fprintf(f, "%.*s\n", (int)used, line);
+		fan_text_add(&t, to_the_right[i] ? "%*s  " : "%-*s  ", width[i], row->cell[i]);
+	while (t.used && line[t.used - 1] == ' ')
+		t.used--;
+	fprintf(f, "%.*s\n", (int)t.used, line);
 }
 
-static unsigned print_rows(FILE *f, json_t *const *ranks, unsigned count, bool hosts)
+/* The first row is the head. */
+static void fill_line(struct row *row, json_t *const *ranks, unsigned k)
 {
-	struct row *row = calloc(count + 1, sizeof *row);
+	if (k)
+		fill(row, ranks[k - 1]);
+	for (unsigned i = 0; !k && i < CELLS; i++)
+		snprintf(row->cell[i], CELL_BYTES, "%s", heads[i]);
+}
+
+static void print_rows(FILE *f, json_t *const *ranks, unsigned count, bool hosts)
+{
+	struct row row;
 	int width[CELLS] = {0};
 
-	if (!row)
-		return 0;
-	for (unsigned i = 0; i < CELLS; i++)
-		snprintf(row[0].cell[i], CELL_BYTES, "%s", heads[i]);
-	for (unsigned k = 0; k < count; k++)
-		fill(&row[k + 1], ranks[k]);
-	for (unsigned k = 0; k <= count; k++)
+	for (unsigned k = 0; k <= count; k++) {
+		fill_line(&row, ranks, k);
 		for (unsigned i = 0; i < CELLS; i++)
-			if ((int)strlen(row[k].cell[i]) > width[i])
-				width[i] = (int)strlen(row[k].cell[i]);
-	for (unsigned k = 0; k <= count; k++)
-		print_row(f, &row[k], width, hosts);
-	free(row);
-	return count;
+			if ((int)strlen(row.cell[i]) > width[i])
+				width[i] = (int)strlen(row.cell[i]);
+	}
+	for (unsigned k = 0; k <= count; k++) {
+		fill_line(&row, ranks, k);
+		print_row(f, &row, width, hosts);
+	}
 }
 
 unsigned ps_print(FILE *f, const json_t *found, const char *job, int pid)
@@ -260,6 +264,8 @@ unsigned ps_print(FILE *f, const json_t *found, const char *job, int pid)
 		print_rows(f, shown, count, json_is_true(json_object_get(found, "merged")));
 	}
 	free(shown);
+	if (count_of(found, "left_out"))
+		fprintf(f, "and %llu more\n", count_of(found, "left_out"));
 	for (size_t i = 0; i < json_array_size(silent); i++)
 		fprintf(f, "process %llu does not answer: is it stopped?\n",
 			(unsigned long long)json_integer_value(json_array_get(silent, i)));
@@ -274,46 +280,42 @@ static bool merge_line(json_t *found, const char *line)
 {
 	const char *begin = strchr(line, '{'); /* pdsh and others write the host before it */
 	json_t *one = begin ? json_loads(begin, 0, NULL) : NULL;
-	const json_t *ranks = json_object_get(one, "ranks");
+	const json_t *silent = json_object_get(one, "silent");
+	const size_t before = json_array_size(json_object_get(found, "ranks"));
+	json_t *about = json_pack("{s:s}", "host", cmd_text_of(one, "host"));
+	const bool is_one = ps_add(found, one, about, (unsigned)(MERGE_RANKS - before));
 
-	for (size_t i = 0; i < json_array_size(ranks); i++) {
-		json_t *r = json_array_get(ranks, i);
-		if (!json_is_object(r))
-			continue;
-		json_object_set_new(r, "host", json_string(cmd_text_of(one, "host")));
-		json_array_append(json_object_get(found, "ranks"), r);
-	}
-	json_array_extend(json_object_get(found, "silent"), json_object_get(one, "silent"));
-	const bool is_one = json_is_array(ranks);
+	for (size_t i = 0; i < json_array_size(silent) && i < SILENT_MAX; i++)
+		json_array_append(json_object_get(found, "silent"), json_array_get(silent, i));
+	json_decref(about);
 	json_decref(one);
 	return is_one;
 }
 
-static json_t *merge(FILE *f, char *why)
+json_t *ps_merge(FILE *f, char *why)
 {
 	json_t *found = json_pack("{s:b, s:s, s:o, s:o}", "merged", 1, "host", "several", "ranks",
 				  json_array(), "silent", json_array());
-	char *line = NULL;
-	size_t room = 0, all = 0;
-	unsigned number = 0;
-	ssize_t n;
+	char *text = ps_read(f, MERGE_BYTES);
+	unsigned number = 1;
 
-	while (found && (n = getline(&line, &room, f)) > 0) {
-		number++;
-		all += (size_t)n;
-		if (all > MERGE_BYTES)
-			snprintf(why, ARGS_WHY_BYTES, "standard input: expected %u MiB at most",
-				 MERGE_BYTES >> 20);
-		else if (strspn(line, " \t\r\n") == (size_t)n || merge_line(found, line))
-			continue;
-		else
+	*why = '\0';
+	if (!text || strlen(text) >= MERGE_BYTES)
+		snprintf(why, ARGS_WHY_BYTES, "standard input: expected less than %u MiB of text",
+			 MERGE_BYTES >> 20);
+	for (char *line = text, *next; line && !*why; line = next, number++) {
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = '\0';
+		if (line[strspn(line, " \t\r")] && !merge_line(found, line))
 			snprintf(why, ARGS_WHY_BYTES,
 				 "standard input:%u: expected a line of `fanin ps --json`", number);
-		json_decref(found);
-		found = NULL;
 	}
-	free(line);
-	return found;
+	free(text);
+	if (!*why)
+		return found;
+	json_decref(found);
+	return NULL;
 }
 
 /* ---- the aggregators of a job ---- */
@@ -474,7 +476,7 @@ int cmd_ps(int argc, char **argv)
 			a.merge ? ", and no --merge" : "");
 		return 2;
 	}
-	json_t *found = a.merge ? merge(stdin, why) : ps_collect(why);
+	json_t *found = a.merge ? ps_merge(stdin, why) : ps_collect(why);
 	if (!found) {
 		fprintf(stderr, "fanin ps: %s\n", why);
 		return 1;
@@ -486,7 +488,8 @@ int cmd_ps(int argc, char **argv)
 	int e = 0;
 	if (a.json) {
 		keep(found, &a);
-		e = json_dumpf(found, stdout, JSON_COMPACT) || putchar('\n') == EOF;
+		e = json_dumpf(found, stdout, JSON_COMPACT | JSON_ENSURE_ASCII) ||
+		    putchar('\n') == EOF;
 	} else if (!ps_print(stdout, found, a.job, a.pid) &&
 		   !json_array_size(json_object_get(found, "silent"))) {
 		e = tell_nothing(&a);

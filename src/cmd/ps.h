@@ -12,6 +12,22 @@
  * says why nobody could be asked. */
 json_t *ps_collect(char *why);
 
+/* The ranks of several hosts, lines of `fanin ps --json` from `f`, as ps_collect returns those of
+ * one. */
+json_t *ps_merge(FILE *f, char *why);
+
+/* Add what such a host has told: `most` of its ranks at most, each bounded and
+ * with the members of `about`; `left_out` of `found` counts the rest.  False: it is nothing such.
+ */
+bool ps_add(json_t *found, const json_t *told, const json_t *about, unsigned most);
+
+/* Add what the process `pid` of user `uid` has answered. */
+bool ps_add_process(json_t *found, const char *text, size_t bytes, int pid, unsigned uid);
+
+/* The whole of `f`, or `most` bytes and a little more, with a zero behind; to be freed.  NULL: it
+ * cannot be read, or there is no memory. */
+char *ps_read(FILE *f, size_t most);
+
 /* Complete what ranks that wait know with what the aggregators tell for which they wait. */
 void ps_complete(json_t *found);
 

@@ -15,34 +15,37 @@
 
 #include "args.h"
 #include "ask.h"
+#include "cmd.h"
 #include "lib/rank/roster.h"
 #include "net/clock.h"
 #include "net/logline.h"
 #include "net/udp.h"
 #include "ps.h"
 
-#define TABLE	      "/proc/net/unix"
-#define TABLE_BYTES   (64 << 20) /* of it that are read */
-#define PROCESSES_MAX 8192	 /* names, of whoever has taken them */
-#define FILES_ELSE    64	 /* descriptors that are not of talks */
-#define ANSWERS_BYTES (64 << 20) /* of all processes together; the longest answers give way */
-#define AGAIN_MS      10	 /* until who had no room for a connection is tried again */
-#define WAIT_MS	      2000
-#define LISTENS	      0x10000 /* of a socket's flags in TABLE: __SO_ACCEPTCON */
-#define BLOCK_BYTES   (64 << 10)
-#define QUESTION_MS   500 /* for all aggregators together */
-#define QUESTIONS_MAX 16
-#define ALL_HOSTS_MS  3000 /* for those of a whole job */
+#define TABLE		"/proc/net/unix"
+#define TABLE_BYTES	(64 << 20) /* of it that are read */
+#define PROCESSES_MAX	8192	   /* names, of whoever has taken them */
+#define FILES_ELSE	64	   /* descriptors that are not of talks */
+#define ANSWERS_BYTES	(16 << 20) /* of all processes together; the longest answers give way */
+#define RANK_VALUES	2048	   /* of one rank: many times what a library tells */
+#define RANKS_MAX	32768	   /* of one host */
+#define AGGREGATORS_MAX 256
+#define AGAIN_MS	10 /* until who had no room for a connection is tried again */
+#define WAIT_MS		2000
+#define LISTENS		0x10000 /* of a socket's flags in TABLE: __SO_ACCEPTCON */
+#define BLOCK_BYTES	(64 << 10)
+#define QUESTION_MS	500 /* for all aggregators together */
+#define QUESTIONS_MAX	16
+#define ALL_HOSTS_MS	3000 /* for those of a whole job */
 
 /* ---- who is there ---- */
 
-static char *read_table(char *why)
+char *ps_read(FILE *f, size_t most)
 {
-	FILE *f = fopen(TABLE, "re");
 	char *text = NULL;
 	size_t used = 0, room = 0, n;
 
-	while (f && used < TABLE_BYTES) {
+	while (f && used < most) {
 		if (used + BLOCK_BYTES >= room) {
 			char *more = realloc(text, room = 2 * room + 2 * BLOCK_BYTES);
 			if (!more)
@@ -56,7 +59,15 @@ static char *read_table(char *why)
 	}
 	if (text)
 		text[used] = '\0';
-	else
+	return text;
+}
+
+static char *read_table(char *why)
+{
+	FILE *f = fopen(TABLE, "re");
+	char *text = ps_read(f, TABLE_BYTES);
+
+	if (!text)
 		snprintf(why, ARGS_WHY_BYTES, TABLE ": %s: it names the processes that have ranks",
 			 strerror(errno));
 	if (f)
@@ -95,7 +106,7 @@ struct talk {
 	int fd; /* -1: it is over */
 	int pid;
 	char *text;
-	size_t used, room;
+	size_t used;
 	bool whole, later; /* later: to be connected to */
 };
 
@@ -144,8 +155,8 @@ static void bound_answers(void)
 	unsigned longest = 0;
 
 	for (unsigned i = 0; i < talks; i++) {
-		all += talk[i].room;
-		if (talk[i].room > talk[longest].room)
+		all += talk[i].used;
+		if (talk[i].used > talk[longest].used)
 			longest = i;
 	}
 	if (all <= ANSWERS_BYTES)
@@ -155,38 +166,30 @@ static void bound_answers(void)
 		end_talk(t);
 	free(t->text);
 	t->text = NULL;
-	t->used = t->room = 0;
+	t->used = 0;
 	t->whole = false;
-}
-
-static bool make_room(struct talk *t)
-{
-	if (t->room - t->used >= BLOCK_BYTES)
-		return true;
-	char *more =
-		t->used > FAN_ROSTER_BYTES ? NULL : realloc(t->text, t->room + 4 * BLOCK_BYTES);
-	if (!more) {
-		end_talk(t);
-		return false;
-	}
-	t->text = more;
-	t->room += 4 * BLOCK_BYTES;
-	bound_answers();
-	return t->fd >= 0;
 }
 
 static void take(struct talk *t)
 {
-	if (!make_room(t))
-		return;
-	const ssize_t n = recv(t->fd, t->text + t->used, t->room - t->used, 0);
+	static char block[BLOCK_BYTES];
+	const ssize_t n = recv(t->fd, block, sizeof block, 0);
+
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n > 0)
-		t->used += (size_t)n;
-	t->whole = t->used && t->text[t->used - 1] == '\n';
-	if (n <= 0 || t->whole)
+	char *more =
+		n > 0 && t->used <= FAN_ROSTER_BYTES ? realloc(t->text, t->used + (size_t)n) : NULL;
+	if (!more) {
 		end_talk(t);
+		return;
+	}
+	memcpy(more + t->used, block, (size_t)n);
+	t->text = more;
+	t->used += (size_t)n;
+	t->whole = block[n - 1] == '\n';
+	if (t->whole)
+		end_talk(t);
+	bound_answers();
 }
 
 /* Ask `count` processes at once, until `by_ns`. */
@@ -221,25 +224,72 @@ static void ask_wave(struct talk *t, unsigned count, uint64_t by_ns)
 			end_talk(&t[i]);
 }
 
-/* Its ranks behind the others, each with the process. */
-static bool add_ranks(json_t *ranks, const struct talk *t)
+/* Do two ranks of a process have the same place in the same job? */
+static bool is_rank_of(const json_t *r, const json_t *other)
 {
-	json_t *j = t->whole ? json_loadb(t->text, t->used, 0, NULL) : NULL;
-	const json_t *of = json_object_get(j, "ranks");
-	const json_t *program = json_object_get(j, "program");
+	return json_equal(json_object_get(r, "job"), json_object_get(other, "job")) &&
+	       json_equal(json_object_get(r, "rank"), json_object_get(other, "rank"));
+}
 
-	for (size_t i = 0; i < json_array_size(of); i++) {
+/* What goes between hosts is the work of a rank of its own, the column: what that knows belongs to
+ * the rank.  Both are among those of a process, from `first` on. */
+static void take_from_columns(json_t *ranks, size_t first)
+{
+	const size_t count = json_array_size(ranks);
+
+	for (size_t k = first; k < count; k++) {
+		const json_t *c = json_array_get(ranks, k);
+		if (!json_is_true(json_object_get(c, "column")))
+			continue;
+		for (size_t i = first; i < count; i++) {
+			json_t *r = json_array_get(ranks, i);
+			if (json_is_true(json_object_get(r, "column")) || !is_rank_of(r, c))
+				continue;
+			json_object_set(r, "parts", json_object_get(c, "parts"));
+			json_object_set(r, "places", json_object_get(c, "places"));
+			json_object_set(r, "of", json_object_get(c, "of"));
+			json_object_set(r, "stats_net", json_object_get(c, "stats"));
+		}
+	}
+}
+
+bool ps_add(json_t *found, const json_t *told, const json_t *about, unsigned most)
+{
+	const json_t *of = json_object_get(told, "ranks");
+	json_t *ranks = json_object_get(found, "ranks");
+	const double left_out = cmd_number_of(found, "left_out") + cmd_number_of(told, "left_out") +
+				cmd_number_of(told, "more");
+	unsigned count = 0;
+	size_t i = 0;
+
+	for (; i < json_array_size(of) && count < most; i++) {
 		json_t *r = json_array_get(of, i);
 		if (!json_is_object(r))
 			continue;
-		json_object_set_new(r, "pid", json_integer(t->pid));
-		json_object_set_new(r, "uid", json_integer(t->name->uid));
-		json_object_set_new(
-			r, "program",
-			json_string(json_is_string(program) ? json_string_value(program) : "?"));
+		cmd_json_bound(r, RANK_VALUES, false);
+		json_object_update(r, (json_t *)about);
 		json_array_append(ranks, r);
+		count++;
 	}
-	const bool told = json_is_array(of);
+	json_object_set_new(
+		found, "left_out",
+		json_integer((json_int_t)(left_out + (double)(json_array_size(of) - i))));
+	return json_is_array(of);
+}
+
+bool ps_add_process(json_t *found, const char *text, size_t bytes, int pid, unsigned uid)
+{
+	json_t *j = bytes ? json_loadb(text, bytes, 0, NULL) : NULL;
+	json_t *ranks = json_object_get(found, "ranks");
+	const size_t first = json_array_size(ranks), room = RANKS_MAX - first;
+	const char *program = json_string_value(json_object_get(j, "program"));
+	json_t *about = json_pack("{s:i, s:I, s:s}", "pid", pid, "uid", (json_int_t)uid, "program",
+				  program && strlen(program) < CMD_JSON_TEXT ? program : "?");
+	const bool told =
+		ps_add(found, j, about, room < FAN_ROSTER_MAX ? (unsigned)room : FAN_ROSTER_MAX);
+
+	take_from_columns(ranks, first);
+	json_decref(about);
 	json_decref(j);
 	return told;
 }
@@ -267,7 +317,6 @@ static void ask_all(json_t *found, const struct ps_name *names, unsigned count)
 {
 	const uint64_t by_ns = fan_clock_ns() + WAIT_MS * FAN_MS;
 	const unsigned most = at_once();
-	json_t *ranks = json_object_get(found, "ranks");
 	json_t *silent = json_object_get(found, "silent");
 
 	talks = 0;
@@ -282,9 +331,11 @@ static void ask_all(json_t *found, const struct ps_name *names, unsigned count)
 			 now_ns + left_ns / (turns ? turns : 1));
 	}
 	for (unsigned i = 0; i < talks; i++) {
-		if (!add_ranks(ranks, &talk[i]) && talk[i].pid)
-			json_array_append_new(silent, json_integer(talk[i].pid));
-		free(talk[i].text);
+		const struct talk *t = &talk[i];
+		if (!ps_add_process(found, t->text, t->whole ? t->used : 0, t->pid, t->name->uid) &&
+		    t->pid)
+			json_array_append_new(silent, json_integer(t->pid));
+		free(t->text);
 	}
 	talks = 0;
 }
@@ -342,29 +393,6 @@ static json_t *named(const uint64_t *set, const json_t *of)
 	return ranks;
 }
 
-static bool is_rank_of(const json_t *r, const json_t *other)
-{
-	return json_equal(json_object_get(r, "pid"), json_object_get(other, "pid")) &&
-	       json_equal(json_object_get(r, "job"), json_object_get(other, "job")) &&
-	       json_equal(json_object_get(r, "rank"), json_object_get(other, "rank"));
-}
-
-/* What goes between hosts is the work of a rank of its own, the column: what that knows belongs to
- * the rank. */
-static void take_from_column(json_t *r, const json_t *ranks)
-{
-	for (size_t i = 0; i < json_array_size(ranks); i++) {
-		json_t *c = json_array_get(ranks, i);
-		if (!json_is_true(json_object_get(c, "column")) || !is_rank_of(r, c))
-			continue;
-		json_object_set(r, "parts", json_object_get(c, "parts"));
-		json_object_set(r, "places", json_object_get(c, "places"));
-		json_object_set(r, "of", json_object_get(c, "of"));
-		json_object_set(r, "stats_net", json_object_get(c, "stats"));
-		return;
-	}
-}
-
 /* On whom the aggregator waits for which the rank `r` does; `asked` has the answers so far.  NULL:
  * it waits for none, or none has been asked. */
 static json_t *ask_for(const json_t *r, json_t *asked, uint64_t by_ns)
@@ -373,11 +401,11 @@ static json_t *ask_for(const json_t *r, json_t *asked, uint64_t by_ns)
 	const char *at = json_string_value(json_object_get(place, "at"));
 	const char *job = json_string_value(json_object_get(place, "job"));
 	struct fan_report report;
-	char key[ARGS_TEXT_BYTES];
+	char key[2 * CMD_JSON_TEXT];
 
 	if (!at || !job)
 		return NULL;
-	snprintf(key, sizeof key, "%.80s %.160s", at, job);
+	snprintf(key, sizeof key, "%s %s", at, job);
 	json_t *known = json_object_get(asked, key);
 	if (known || json_object_size(asked) == QUESTIONS_MAX)
 		return known;
@@ -397,7 +425,6 @@ void ps_complete(json_t *found)
 		json_t *r = json_array_get(ranks, i);
 		if (json_is_true(json_object_get(r, "column")))
 			continue;
-		take_from_column(r, ranks);
 		const char *state = json_string_value(json_object_get(r, "state"));
 		const bool away = json_is_true(json_object_get(r, "away"));
 		if (!state || strcmp(state, "waits") ||
@@ -422,6 +449,7 @@ static bool is_job_of(const char *name, size_t bytes, const char *job)
 
 static json_t *report_json(const struct fan_report *r, const json_t *of)
 {
+	struct fan_line name = {.used = 0};
 	const char *column = r->name_bytes ? strstr(r->name, "/c") : NULL;
 	const bool hosts = column && column[2] >= '0' && column[2] <= '9';
 	uint64_t waits[FAN_RANK_WORDS] = {0};
@@ -430,10 +458,12 @@ static json_t *report_json(const struct fan_report *r, const json_t *of)
 	for (unsigned i = 0; r->waiting && i < r->ranks && i < FAN_RANKS_MAX; i++)
 		if (!fan_ranks_has(r->missing, i))
 			fan_ranks_set(waits, i);
-	json_t *j = json_pack("{s:s%, s:s, s:i, s:i, s:b, s:o}", "job", r->name, (int)r->name_bytes,
-			      "state", fan_job_state_text(r->state), "ranks", (int)r->ranks, "open",
-			      (int)r->waiting, "by_host", (int)hosts, "missing",
-			      named(r->missing, hosts ? of : NULL));
+	json_t *j = json_pack("{s:s, s:i, s:i, s:b, s:o}", "state", fan_job_state_text(r->state),
+			      "ranks", (int)r->ranks, "open", (int)r->waiting, "by_host",
+			      (int)hosts, "missing", named(r->missing, hosts ? of : NULL));
+	fan_line_escaped(&name, r->name, r->name_bytes);
+	json_t *job = json_stringn(r->name, r->name_bytes);
+	json_object_set_new(j, "job", job ? job : json_string(name.text));
 	json_object_set_new(j, "operations", json_integer(r->operations));
 	json_object_set_new(j, "waits", named(waits, hosts ? of : NULL));
 	if (r->waiting && r->age_ms != FAN_AGE_NOT_TOLD)
@@ -483,7 +513,8 @@ void ps_ask_aggregators(json_t *found, const char *job)
 			const json_t *part = json_array_get(parts, k);
 			const char *at = json_string_value(json_object_get(part, "aggregator"));
 			json_t *one;
-			if (!at || json_object_get(asked, at))
+			if (!at || json_object_get(asked, at) ||
+			    json_array_size(all) == AGGREGATORS_MAX)
 				continue;
 			json_object_set_new(asked, at, json_true());
 			one = json_pack("{s:s, s:O}", "at", at, "inside",

@@ -13,7 +13,8 @@
 #include "core/base/limits.h"
 #include "top.h"
 
-#define INDENT 2
+#define INDENT	      2
+#define STATUS_VALUES (4u << 20) /* of a controller of 4,096 nodes and their jobs */
 
 static long long number_of(const json_t *o, const char *key)
 {
@@ -153,7 +154,10 @@ static int show(const struct top_tree_args *a)
 			text ? "the answer is not JSON" : why);
 		return 1;
 	}
+	if (a->json[0])
+		e = cmd_write_json("top", a->json, json_incref(status), JSON_INDENT(1));
 	if (strcmp(a->json, "-") != 0) {
+		cmd_json_bound(status, STATUS_VALUES, true);
 		if (isatty(STDOUT_FILENO) && !a->once)
 			printf("\033[H\033[J");
 		printf("controller of %s: %s, %lld plans made, up for %.1f s\n",
@@ -164,8 +168,6 @@ static int show(const struct top_tree_args *a)
 		print_jobs(json_object_get(status, "jobs"));
 		fflush(stdout);
 	}
-	if (a->json[0])
-		e = cmd_write_json("top", a->json, json_incref(status), JSON_INDENT(1));
 	json_decref(status);
 	return e ? 1 : 0;
 }

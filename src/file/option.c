@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text.h"
+
 #define SIZE_BYTES 24 /* text of a size */
 
 int fan_option_size(uint64_t *bytes, const char *text)
@@ -133,14 +135,10 @@ bool fan_option_set(const struct fan_option *o, void *values, const char *text)
 /* "a, b or c" */
 static void list_words(const char *const *words, char *text, size_t bytes)
 {
-	size_t used = 0;
+	struct fan_text t = fan_text_in(text, bytes);
 
-	text[0] = '\0';
-	for (unsigned i = 0; i < FAN_OPTION_WORDS_MAX && words[i] && used < bytes; i++) {
-		const char *before = i == 0 ? "" : words[i + 1] ? ", " : " or ";
-		int n = snprintf(text + used, bytes - used, "%s%s", before, words[i]);
-		used += n > 0 ? (size_t)n : 0;
-	}
+	for (unsigned i = 0; i < FAN_OPTION_WORDS_MAX && words[i]; i++)
+		fan_text_add(&t, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
 }
 
 void fan_option_expected(const struct fan_option *o, char *text, size_t bytes)

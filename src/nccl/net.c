@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "file/text.h"
 #include "link.h"
 #include "rails.h"
 
@@ -51,15 +52,14 @@ static void tell_wait(void *arg, const char *text)
 int fan_nccl_start(fan_nccl_logger log)
 {
 	static atomic_bool said;
-	char list[LIST_BYTES] = "";
-	size_t used = 0;
+	char list[LIST_BYTES];
+	struct fan_text t = fan_text_in(list, sizeof list);
 	atomic_store(&logger, log);
 	fanin_on_wait(tell_wait, NULL);
 	if (!fan_nccl_rails() || atomic_exchange(&said, true))
 		return FAN_NCCL_SUCCESS;
-	for (int i = 0; i < fan_nccl_rails() && used < sizeof list; i++)
-		used += (size_t)snprintf(list + used, sizeof list - used, " [%d]%s", i,
-					 fan_nccl_rail(i)->name);
+	for (int i = 0; i < fan_nccl_rails(); i++)
+		fan_text_add(&t, " [%d]%s", i, fan_nccl_rail(i)->name);
 	const char *key = secure_getenv("FANIN_KEY_FILE");
 	fan_nccl_info("fanin %s was chosen; devices:%s%s", fanin_version(), list,
 		      key && *key ? "; sums are sealed, messages between ranks are in clear" : "");

@@ -8,33 +8,28 @@
 #include <string.h>
 
 #include "core/wire/envelope.h"
+#include "file/text.h"
 #include "udp.h"
 
 #define ADDRESS_BYTES 80
 
 void fan_line_add(struct fan_line *l, const char *format, ...)
 {
+	struct fan_text t = {l->text, sizeof l->text, l->used};
 	va_list args;
-	size_t room = sizeof l->text - l->used;
 
 	va_start(args, format);
-	int n = vsnprintf(l->text + l->used, room, format, args);
+	fan_text_vadd(&t, format, args);
 	va_end(args);
-	if (n > 0)
-		l->used += (size_t)n < room ? (size_t)n : room - 1;
+	l->used = t.used;
 }
 
 void fan_line_escaped(struct fan_line *l, const char *value, size_t bytes)
 {
-	for (size_t i = 0; i < bytes; i++) {
-		unsigned char c = (unsigned char)value[i];
-		if (c == '"' || c == '\\')
-			fan_line_add(l, "\\%c", c);
-		else if (c < ' ' || c > '~')
-			fan_line_add(l, "\\x%02x", c);
-		else
-			fan_line_add(l, "%c", c);
-	}
+	struct fan_text t = {l->text, sizeof l->text, l->used};
+
+	fan_text_escaped(&t, value, bytes);
+	l->used = t.used;
 }
 
 void fan_line_quoted(struct fan_line *l, const char *key, const char *value, size_t bytes)
@@ -47,24 +42,18 @@ void fan_line_quoted(struct fan_line *l, const char *key, const char *value, siz
 
 const char *fan_ranks_text(const uint64_t *set, char *text, size_t bytes)
 {
-	assert(bytes >= sizeof "none");
-	size_t used = 0;
+	struct fan_text t = fan_text_in(text, bytes);
 
-	snprintf(text, bytes, "none");
 	for (unsigned r = 0; r < FAN_RANKS_MAX; r++) {
 		unsigned first = r;
 		if (!fan_ranks_has(set, r))
 			continue;
 		while (r + 1 < FAN_RANKS_MAX && fan_ranks_has(set, r + 1))
 			r++;
-		const char *comma = used ? "," : "";
-		int n = first == r
-				? snprintf(text + used, bytes - used, "%s%u", comma, r)
-				: snprintf(text + used, bytes - used, "%s%u-%u", comma, first, r);
-		if (n < 0 || (size_t)n >= bytes - used)
-			break;
-		used += (size_t)n;
+		fan_text_add(&t, first == r ? "%s%u" : "%s%u-%u", t.used ? "," : "", first, r);
 	}
+	if (!t.used)
+		fan_text_add(&t, "none");
 	return text;
 }
 

@@ -169,4 +169,167 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
+#elif defined FUZZ_ps
+/* What a process, or a line of --merge, tells `fanin ps`: as it is after a zero, and otherwise made
+ * of the input, with members that ps looks for and values of any kind, size and depth.  What is
+ * printed is lines of printable ASCII. */
+#include "cmd/ps.h"
+
+#define ANSWER_MAX (1 << 20)
+
+static char answer[ANSWER_MAX];
+static size_t answered;
+
+static void put(const char *text, size_t bytes)
+{
+	for (size_t i = 0; i < bytes && answered < ANSWER_MAX; i++)
+		answer[answered++] = text[i];
+}
+
+static void put_text(struct fuzz *z)
+{
+	static const char *const text[] = {
+		"waits",	"works",       "failed",	 "",
+		"\x1b[31m\x07", "\\u0000",     "\\n\\r",	 "\\u202e\\u009b",
+		"\xff\xc3\x28", "127.0.0.1:9", "waits for \\\"x"};
+	const uint8_t b = fuzz_8(z);
+	const char letter = (char)('A' + b % 26);
+
+	put("\"", 1);
+	if (b < 220)
+		put(text[b % 11], strlen(text[b % 11]));
+	for (unsigned i = b < 220 ? 0 : 1u << b % 17; i; i--)
+		put(&letter, 1);
+	put("\"", 1);
+}
+
+static void put_value(struct fuzz *z, unsigned depth);
+
+static void put_key(struct fuzz *z)
+{
+	static const char *const key[] = {
+		"job",	     "rank",	    "ranks",	"state",  "waits",     "error", "missing",
+		"by_host",   "parts",	    "share",	"places", "at",	       "of",	"open",
+		"under_way", "kind",	    "bytes",	"age_s",  "rate",      "stats", "pid",
+		"column",    "retransmits", "waited_s", "silent", "stats_net", "host",	"away",
+		"inside",    "aggregator",  "program",	"over_s"};
+	const char *name = key[fuzz_8(z) % 32];
+
+	put("\"", 1);
+	put(name, strlen(name));
+	put("\":", 2);
+}
+
+static void put_object(struct fuzz *z, unsigned depth)
+{
+	put("{", 1);
+	for (unsigned i = fuzz_8(z) % 16; i; i--) {
+		put_key(z);
+		put_value(z, depth + 1);
+		put(",", i > 1);
+	}
+	put("}", 1);
+}
+
+/* Values, or one object many times. */
+static void put_list(struct fuzz *z, unsigned depth)
+{
+	static const char many[] = "{\"share\":1e306},{\"share\":-1.7e306,\"at\":\"127.0.0.1:9\"},";
+
+	put("[", 1);
+	for (unsigned i = fuzz_8(z) % 4 ? 0 : 1u << fuzz_8(z) % 12; i; i--)
+		put(i % 2 ? many : many + 16, i % 2 ? 16 : sizeof many - 17);
+	for (unsigned i = fuzz_8(z) % 8; i; i--) {
+		put_value(z, depth + 1);
+		put(",", 1);
+	}
+	put("1]", 2);
+}
+
+static void put_value(struct fuzz *z, unsigned depth)
+{
+	static const char *const number[] = {"0",
+					     "-1",
+					     "1e306",
+					     "-1.7e306",
+					     "9223372036854775807",
+					     "-9223372036854775808",
+					     "4e9",
+					     "0.5",
+					     "1e-300",
+					     "99999999999999999999",
+					     "2.5e15",
+					     "true",
+					     "false",
+					     "null",
+					     "255",
+					     "1e400"};
+	const uint8_t b = fuzz_8(z);
+	const unsigned deep = 1u << fuzz_8(z) % 13;
+
+	if (b < 110 || depth > 12)
+		put(number[b % 16], strlen(number[b % 16]));
+	else if (b < 150)
+		put_text(z);
+	else if (b < 195)
+		put_list(z, depth);
+	else if (b < 250)
+		put_object(z, depth);
+	for (unsigned i = b < 250 ? 0 : deep; i; i--)
+		put("[", 1);
+	for (unsigned i = b < 250 ? 0 : deep; i; i--)
+		put("]", 1);
+}
+
+static void print(const json_t *found)
+{
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *f = open_memstream(&text, &bytes);
+
+	FUZZ_CHECK(f != NULL);
+	ps_print(f, found, "", 0);
+	FUZZ_CHECK(fclose(f) == 0);
+	for (size_t i = 0; i < bytes; i++)
+		FUZZ_CHECK(text[i] == '\n' || (text[i] >= ' ' && text[i] <= '~'));
+	free(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz z = {data, size};
+	json_t *found = json_pack("{s:[], s:[]}", "ranks", "silent");
+	char why[1024];
+
+	answered = 0;
+	if (!fuzz_8(&z)) {
+		put((const char *)z.p, z.left);
+	} else {
+		const uint8_t cut = fuzz_8(&z), begin[] = "{\"host\":\"h\",\"ranks\":[{\"job\":";
+		put((const char *)begin, sizeof begin - 1);
+		put_text(&z);
+		for (unsigned i = fuzz_8(&z) % 24; i; i--) {
+			put(",", 1);
+			put_key(&z);
+			put_list(&z, 1);
+			put("},", 2);
+			put_object(&z, 1);
+			put(",{\"rank\":1", 10);
+		}
+		put("}]}\n", 4);
+		answered -= cut > 250 && answered > cut ? cut : 0;
+	}
+	ps_add_process(found, answer, answered, 7, 0);
+	print(found);
+	json_decref(found);
+	FILE *f = answered ? fmemopen(answer, answered, "r") : NULL;
+	found = f ? ps_merge(f, why) : NULL;
+	if (found)
+		print(found);
+	json_decref(found);
+	if (f)
+		fclose(f);
+	return 0;
+}
+
 #endif

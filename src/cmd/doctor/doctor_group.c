@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "doctor.h"
+#include "file/text.h"
 #include "lib/comm/comm.h"
 #include "net/clock.h"
 
@@ -55,13 +56,13 @@ static int open_group(struct doctor *d, fan_peer *at, char *why, size_t bytes)
 static void list_ranks(const struct fan_meeting *m, char *text, size_t bytes)
 {
 	bool alike = true;
-	size_t used = 0;
+	struct fan_text t = fan_text_in(text, bytes);
 	for (unsigned h = 0; h < m->hosts; h++)
 		alike &= m->host[h].ranks == m->host[0].ranks;
-	snprintf(text, bytes, "%u each", m->host[0].ranks);
-	for (unsigned h = 0; h < m->hosts && !alike && used < bytes; h++)
-		used += (size_t)snprintf(text + used, bytes - used, "%s%u", h ? ", " : "",
-					 m->host[h].ranks);
+	if (alike)
+		fan_text_add(&t, "%u each", m->host[0].ranks);
+	for (unsigned h = 0; h < m->hosts && !alike; h++)
+		fan_text_add(&t, "%s%u", h ? ", " : "", m->host[h].ranks);
 }
 
 /* ", and send by 10.1.0.1, 10.2.0.1 as well"; "": they have no further rails.  Returns `text`. */
@@ -69,12 +70,10 @@ static const char *list_rails(const struct fan_meeting_host *host, unsigned rail
 			      size_t bytes)
 {
 	char at[DOCTOR_ADDRESS_BYTES];
-	size_t used = 0;
-	*text = '\0';
-	for (unsigned j = 0; j < rails && used < bytes; j++)
-		used += (size_t)snprintf(text + used, bytes - used, "%s%s",
-					 j ? ", " : ", and also send by ",
-					 fan_peer_text(&host->rail[j].at, at, sizeof at));
+	struct fan_text t = fan_text_in(text, bytes);
+	for (unsigned j = 0; j < rails; j++)
+		fan_text_add(&t, "%s%s", j ? ", " : ", and also send by ",
+			     fan_peer_text(&host->rail[j].at, at, sizeof at));
 	return text;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "doctor.h"
+#include "file/text.h"
 #include "net/clock.h"
 
 _Static_assert(FAN_FORECAST_RAILS_MAX == FAN_MEETING_RAILS_MAX, "all of them count");
@@ -126,15 +127,15 @@ static void list_hosts(const struct fan_forecast_net *n, const double *host_mbps
 		       size_t bytes)
 {
 	double least = host_mbps[0], most = least;
-	size_t used = 0;
+	struct fan_text t = fan_text_in(text, bytes);
 	for (unsigned h = 1; h < n->hosts; h++) {
 		least = host_mbps[h] < least ? host_mbps[h] : least;
 		most = host_mbps[h] > most ? host_mbps[h] : most;
 	}
-	snprintf(text, bytes, "%.0f to %.0f", least, most);
-	for (unsigned h = 0; h < n->hosts && n->hosts <= SHOWN_MAX && used < bytes; h++)
-		used += (size_t)snprintf(text + used, bytes - used, "%s%.0f", h ? ", " : "",
-					 host_mbps[h]);
+	if (n->hosts > SHOWN_MAX)
+		fan_text_add(&t, "%.0f to %.0f", least, most);
+	for (unsigned h = 0; h < n->hosts && n->hosts <= SHOWN_MAX; h++)
+		fan_text_add(&t, "%s%.0f", h ? ", " : "", host_mbps[h]);
 }
 
 static json_t *rates_json(const double *rate, unsigned count)
@@ -148,31 +149,27 @@ static json_t *rates_json(const double *rate, unsigned count)
 static void tell_links(struct doctor *d)
 {
 	struct fan_forecast_net *n = &d->net;
-	char hosts[LIST_BYTES], rails[LIST_BYTES] = "", switches[LIST_BYTES] = "";
+	char hosts[LIST_BYTES], rails[LIST_BYTES], switches[LIST_BYTES];
 	char at[DOCTOR_ADDRESS_BYTES];
-	size_t used = 0;
+	struct fan_text r = fan_text_in(rails, sizeof rails);
+	struct fan_text s = fan_text_in(switches, sizeof switches);
 	json_t *of_rails = json_array(), *of_switches = json_array();
 	list_hosts(n, n->host_mbps, hosts, sizeof hosts);
 	for (unsigned j = 0; j < n->rails; j++) {
 		char more[LIST_BYTES / 2];
 		list_hosts(n, n->rail_mbps[j], more, sizeof more);
-		if (used < sizeof rails)
-			used += (size_t)snprintf(rails + used, sizeof rails - used, "%s%s",
-						 j ? "; " : "; by further networks: ", more);
+		fan_text_add(&r, "%s%s", j ? "; " : "; by further networks: ", more);
 		json_array_append_new(of_rails, rates_json(n->rail_mbps[j], n->hosts));
 	}
-	used = 0;
-	for (unsigned k = 0; k < n->switches && used < sizeof switches; k++) {
+	for (unsigned k = 0; k < n->switches; k++) {
 		bool wide = n->switch_mbps[k] >= FAN_FORECAST_WIDE;
 		json_array_append_new(of_switches,
 				      wide ? json_null() : json_real(n->switch_mbps[k]));
 		fan_peer_text(&d->named[k], at, sizeof at);
 		if (wide)
-			used += (size_t)snprintf(switches + used, sizeof switches - used,
-						 "; switch %s as much as all hosts", at);
+			fan_text_add(&s, "; switch %s as much as all hosts", at);
 		else
-			used += (size_t)snprintf(switches + used, sizeof switches - used,
-						 "; switch %s %.0f", at, n->switch_mbps[k]);
+			fan_text_add(&s, "; switch %s %.0f", at, n->switch_mbps[k]);
 	}
 	struct doctor_finding *f = doctor_find(
 		d, "links", DOCTOR_OK,
@@ -235,10 +232,10 @@ static void widen(struct fan_forecast_net *n)
 /* Without other ranks, the rates to the named switches and back. */
 static void check_alone(struct doctor *d)
 {
-	char text[LIST_BYTES] = "", at[DOCTOR_ADDRESS_BYTES];
+	char text[LIST_BYTES], at[DOCTOR_ADDRESS_BYTES];
 	json_t *rates = json_array();
-	size_t used = 0;
-	for (unsigned k = 0; k < d->named_count && used < sizeof text; k++) {
+	struct fan_text t = fan_text_in(text, sizeof text);
+	for (unsigned k = 0; k < d->named_count; k++) {
 		struct doctor_stream s = {.to = d->named[k],
 					  .window = WINDOW,
 					  .ns = STREAM_NS,
@@ -251,8 +248,7 @@ static void check_alone(struct doctor *d)
 			doctor_advise(f, "find out why: fanin doctor --switch %s", at);
 		}
 		double rate = mbps(s.per_s, s.body_bytes);
-		used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %.0f",
-					 k ? ", " : "", at, rate);
+		fan_text_add(&t, "%s%s %.0f", k ? ", " : "", at, rate);
 		json_array_append_new(rates, json_real(rate));
 	}
 	struct doctor_finding *f =

@@ -13,6 +13,7 @@
 
 #include "doctor.h"
 #include "doctor_echo.h"
+#include "file/text.h"
 #include "net/clock.h"
 
 #define REACH_TRIES	 10
@@ -372,7 +373,8 @@ static bool shard_answers(const struct doctor *d, unsigned i)
 
 void doctor_check_shards(struct doctor *d)
 {
-	char list[64] = "";
+	char list[64];
+	struct fan_text t = fan_text_in(list, sizeof list);
 	unsigned silent = 0, i;
 
 	if (doctor_skips(d, "shards"))
@@ -380,9 +382,7 @@ void doctor_check_shards(struct doctor *d)
 	for (i = 1; i < d->who.shards && silent < SHARDS_SILENT; i++) {
 		if (shard_answers(d, i))
 			continue;
-		size_t used = strlen(list);
-		snprintf(list + used, sizeof list - used, "%s%u", silent ? ", " : "",
-			 d->sw.port + i);
+		fan_text_add(&t, "%s%u", silent ? ", " : "", d->sw.port + i);
 		silent++;
 	}
 	unsigned last = d->sw.port + d->who.shards - 1;

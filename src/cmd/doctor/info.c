@@ -16,7 +16,7 @@
 #include "cmd/cmd.h"
 #include "core/base/err.h"
 #include "core/wire/wire.h"
-#include "file/word.h"
+#include "file/text.h"
 #include "lib/link/connection.h"
 #include "net/udp.h"
 
@@ -213,7 +213,7 @@ static void tell_unknown(struct info *t)
 		if (known || is_commands(name))
 			continue;
 		json_array_append_new(unknown, json_string(name));
-		const char *near = fan_word_nearest(name, names);
+		const char *near = fan_text_nearest(name, names);
 		if (!t->silent)
 			printf("  %s is no variable of fanin%s%s%s\n", name,
 			       near ? "; did you mean " : "", near ? near : "", near ? "?" : "");

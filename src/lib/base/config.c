@@ -11,6 +11,7 @@
 #include "core/wire/partial.h"
 #include "file/file.h"
 #include "file/option.h"
+#include "file/text.h"
 #include "net/link_rate.h"
 #include "rendezvous.h"
 #include "sized.h"
@@ -302,11 +303,10 @@ static const struct fan_option *flag_of(const char *key)
 /* "switch, job, ... controller_key_file, local, hosts, split, steward or ps". */
 static void all_names(char *text, size_t bytes)
 {
-	size_t used = 0;
-	for (unsigned i = 0; i < KEYS && used < bytes; i++)
-		used += (size_t)snprintf(text + used, bytes - used, "%s, ", keys[i].o.name);
-	if (used < bytes)
-		snprintf(text + used, bytes - used, "local, hosts, split, steward or ps");
+	struct fan_text t = fan_text_in(text, bytes);
+	for (unsigned i = 0; i < KEYS; i++)
+		fan_text_add(&t, "%s, ", keys[i].o.name);
+	fan_text_add(&t, "local, hosts, split, steward or ps");
 }
 
 static bool check_flag(const struct fan_option *o, const char *text, const char *where, char *why,

@@ -2,29 +2,13 @@
 #include "fault_text.h"
 
 #include <arpa/inet.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "file/text.h"
+
+#define add	   fan_text_add
 #define LIST_BYTES 160 /* a list of ranks within a sentence */
-
-/* A text that is cut at its end, never beyond. */
-struct text {
-	char *at;
-	size_t bytes;
-	size_t used;
-};
-
-__attribute__((format(printf, 2, 3))) static void add(struct text *t, const char *format, ...)
-{
-	va_list args;
-	va_start(args, format);
-	int n = vsnprintf(t->at + t->used, t->bytes - t->used, format, args);
-	va_end(args);
-	if (n < 0)
-		return;
-	t->used += (size_t)n < t->bytes - t->used ? (size_t)n : t->bytes - t->used - 1;
-}
 
 /* One past the last of the run of ranks that begins with `first`. */
 static unsigned run_end(const uint64_t *ranks, unsigned first)
@@ -37,10 +21,9 @@ static unsigned run_end(const uint64_t *ranks, unsigned first)
 unsigned fan_fault_ranks_text(char *text, size_t bytes, const uint64_t *ranks)
 {
 	enum { ROOM_FOR_MORE = 16 }; /* ", 200-210, ..." and its zero */
-	struct text t = {text, bytes, 0};
+	struct fan_text t = fan_text_in(text, bytes);
 	unsigned count = fan_ranks_count(ranks);
 	bool cut = false;
-	*text = '\0';
 	if (count)
 		add(&t, count == 1 ? "rank" : "ranks");
 	const char *comma = " ";
@@ -87,7 +70,7 @@ static const char *dtype_text(unsigned dtype)
 }
 
 /* "reduce-scatter with sum of float32, 352 elements a rank" */
-static void add_operation(struct text *t, const struct fan_fault_asked *a)
+static void add_operation(struct fan_text *t, const struct fan_fault_asked *a)
 {
 	const bool member = a->kind & FAN_MARK_MEMBER, rooted = a->reduce || a->op == FAN_BCAST;
 	const char *with = !a->reduce ? "" : member ? "reduce-scatter with " : "reduce with ";
@@ -99,7 +82,7 @@ static void add_operation(struct text *t, const struct fan_fault_asked *a)
 }
 
 /* "rank 3 sent sum of float32, 352 elements" */
-static void add_asked(struct text *t, const struct fan_fault_asked *a)
+static void add_asked(struct fan_text *t, const struct fan_fault_asked *a)
 {
 	const unsigned mark = a->kind & FAN_MARK_NAME;
 	add(t, "rank %u sent ", a->rank);
@@ -116,14 +99,14 @@ static void add_asked(struct text *t, const struct fan_fault_asked *a)
 void fan_fault_disagreement_text(char *text, size_t bytes, const struct fan_fault_asked *a,
 				 const struct fan_fault_asked *b)
 {
-	struct text t = {text, bytes, 0};
+	struct fan_text t = fan_text_in(text, bytes);
 	add(&t, "ranks disagree: ");
 	add_asked(&t, a);
 	add(&t, ", ");
 	add_asked(&t, b);
 }
 
-static void add_desc(struct text *t, uint16_t rank, fan_desc d)
+static void add_desc(struct fan_text *t, uint16_t rank, fan_desc d)
 {
 	const struct fan_fault_asked asked = {
 		.rank = rank,
@@ -144,7 +127,7 @@ static void add_desc(struct text *t, uint16_t rank, fan_desc d)
 						  : "in the middle");
 }
 
-static void add_mismatch(struct text *t, const struct fan_fault *f)
+static void add_mismatch(struct fan_text *t, const struct fan_fault *f)
 {
 	if (f->rank_a == FAN_RANK_NONE || f->rank_b == FAN_RANK_NONE) {
 		add(t, "ranks disagree about count, type or operation");
@@ -160,7 +143,7 @@ static void add_mismatch(struct text *t, const struct fan_fault *f)
 
 /* A refusal that compares what the job has with what this rank asked for: its size, its
  * payload, or its options, told apart by which of ours it quotes. */
-static void add_job_mismatch(struct text *t, const struct fan_fault *f,
+static void add_job_mismatch(struct fan_text *t, const struct fan_fault *f,
 			     const struct fan_fault_about *a)
 {
 	add(t, "ranks disagree about job \"%s\": ", a->job);
@@ -201,7 +184,7 @@ static void add_job_mismatch(struct text *t, const struct fan_fault *f,
 	}
 }
 
-static void add_unreachable_inside(struct text *t, const struct fan_fault_about *a)
+static void add_unreachable_inside(struct fan_text *t, const struct fan_fault_about *a)
 {
 	if (a->joined)
 		add(t,
@@ -218,7 +201,7 @@ static void add_unreachable_inside(struct text *t, const struct fan_fault_about 
 
 /* With ranks, those have lost this switch, where it is the only one, or that of another part, and
  * told this one. */
-static void add_unreachable(struct text *t, const struct fan_fault *f,
+static void add_unreachable(struct fan_text *t, const struct fan_fault *f,
 			    const struct fan_fault_about *a)
 {
 	char list[LIST_BYTES];
@@ -262,7 +245,8 @@ static void add_unreachable(struct text *t, const struct fan_fault *f,
 }
 
 /* Sentences about ranks to blame. */
-static void add_ranks(struct text *t, const struct fan_fault *f, const struct fan_fault_about *a)
+static void add_ranks(struct fan_text *t, const struct fan_fault *f,
+		      const struct fan_fault_about *a)
 {
 	char list[LIST_BYTES];
 	unsigned n = fan_fault_ranks_text(list, sizeof list, f->ranks);
@@ -319,7 +303,8 @@ static void add_ranks(struct text *t, const struct fan_fault *f, const struct fa
 	}
 }
 
-static void add_version(struct text *t, const struct fan_fault *f, const struct fan_fault_about *a)
+static void add_version(struct fan_text *t, const struct fan_fault *f,
+			const struct fan_fault_about *a)
 {
 	if (f->desc_b && f->desc_a == f->desc_b)
 		add(t,
@@ -346,7 +331,8 @@ static bool host_text(char *text, const uint8_t *at)
 }
 
 /* Two processes were the same rank, which this one may be. */
-static void add_launches(struct text *t, const struct fan_fault *f, const struct fan_fault_about *a)
+static void add_launches(struct fan_text *t, const struct fan_fault *f,
+			 const struct fan_fault_about *a)
 {
 	char list[LIST_BYTES], first[INET6_ADDRSTRLEN], second[INET6_ADDRSTRLEN];
 	const unsigned n = fan_fault_ranks_text(list, sizeof list, f->ranks);
@@ -362,7 +348,8 @@ static void add_launches(struct text *t, const struct fan_fault *f, const struct
 }
 
 /* Sentences about what the switch refused. */
-static void add_refusal(struct text *t, const struct fan_fault *f, const struct fan_fault_about *a)
+static void add_refusal(struct fan_text *t, const struct fan_fault *f,
+			const struct fan_fault_about *a)
 {
 	const char *sw = a->switch_addr;
 	switch (f->err) {
@@ -453,7 +440,8 @@ static struct fan_fault renamed(const struct fan_fault *f, const struct fan_faul
 	return o;
 }
 
-static void add_fault(struct text *t, const struct fan_fault *f, const struct fan_fault_about *a)
+static void add_fault(struct fan_text *t, const struct fan_fault *f,
+		      const struct fan_fault_about *a)
 {
 	switch (f->err) {
 	case FAN_E_TIMEOUT:
@@ -484,10 +472,9 @@ static void add_fault(struct text *t, const struct fan_fault *f, const struct fa
 const char *fan_fault_text(char *text, size_t bytes, const struct fan_fault *f,
 			   const struct fan_fault_about *a)
 {
-	struct text t = {text, bytes, 0};
+	struct fan_text t = fan_text_in(text, bytes);
 	struct fan_fault_about about = *a;
 	struct fan_fault fault = renamed(f, a);
-	*text = '\0';
 	if (a->global && a->rank < a->ranks)
 		about.rank = a->global[a->rank];
 	about.told = fault.err != f->err; /* of a number of a host */

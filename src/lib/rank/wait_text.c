@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "file/text.h"
 #include "lib/base/fault_text.h"
 #include "net/clock.h"
 #include "plan_client.h"
@@ -98,11 +99,11 @@ static void add_places(struct fan_rank_snapshot *s, const struct fan_rank *c)
 static void write_places(struct fan_rank_snapshot *s)
 {
 	char at[ADDRESS_BYTES];
-	size_t used = (size_t)snprintf(s->waits, sizeof s->waits, "waits for results from");
-	for (unsigned i = 0; i < s->places && used < sizeof s->waits; i++)
-		used += (size_t)snprintf(s->waits + used, sizeof s->waits - used, "%s %s",
-					 i ? "," : "",
-					 fan_peer_text(&s->place[i].at, at, sizeof at));
+	struct fan_text t = fan_text_in(s->waits, sizeof s->waits);
+	fan_text_add(&t, "waits for results from");
+	for (unsigned i = 0; i < s->places; i++)
+		fan_text_add(&t, "%s %s", i ? "," : "",
+			     fan_peer_text(&s->place[i].at, at, sizeof at));
 }
 
 /* Ranks that have not joined, by the numbers of the job. */

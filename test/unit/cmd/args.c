@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "cmd/args.h"
-#include "file/word.h"
+#include "file/text.h"
 #include "net/udp.h"
 
 struct values {
@@ -334,13 +334,13 @@ static void nearest__of_a_list(void **state)
 	static const char *const words[] = {"switch", "bench", "top", NULL};
 	char longer[ARGS_NAME_MAX + 10];
 
-	assert_string_equal(fan_word_nearest("swich", words), "switch");
-	assert_string_equal(fan_word_nearest("benhc", words), "bench");
-	assert_string_equal(fan_word_nearest("tpo", words), "top");
-	assert_null(fan_word_nearest("server", words));
+	assert_string_equal(fan_text_nearest("swich", words), "switch");
+	assert_string_equal(fan_text_nearest("benhc", words), "bench");
+	assert_string_equal(fan_text_nearest("tpo", words), "top");
+	assert_null(fan_text_nearest("server", words));
 	memset(longer, 's', sizeof longer);
 	longer[sizeof longer - 1] = '\0';
-	assert_null(fan_word_nearest(longer, words));
+	assert_null(fan_text_nearest(longer, words));
 }
 
 int main(void)

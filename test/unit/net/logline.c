@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "file/text.h"
 #include "net/clock.h"
 #include "net/logline.h"
 
@@ -162,6 +163,33 @@ static void clock__nonces_differ(void **state)
 	assert_true(a && b && a != b);
 }
 
+static void text__is_cut_at_its_bound(void **state)
+{
+	char small[8], at[9] = "12345678";
+	struct fan_text t = fan_text_in(small, sizeof small);
+
+	(void)state;
+	for (unsigned i = 0; i < 9; i++)
+		fan_text_add(&t, "%.0f/", 1e306);
+	assert_string_equal(small, "1000000");
+	assert_int_equal(t.used, 7);
+	t = fan_text_in(at, 1);
+	fan_text_add(&t, "more");
+	fan_text_escaped(&t, "\n", 1);
+	assert_string_equal(at, "");
+	assert_string_equal(at + 1, "2345678");
+}
+
+static void text__is_escaped_for_a_terminal(void **state)
+{
+	char text[64];
+	struct fan_text t = fan_text_in(text, sizeof text);
+
+	(void)state;
+	fan_text_escaped(&t, "a\x1b[m\"\\\x7f\xc2\x9b", 9);
+	assert_string_equal(text, "a\\x1b[m\\\"\\\\\\x7f\\xc2\\x9b");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -174,6 +202,8 @@ int main(void)
 		cmocka_unit_test(stats__only_drops_that_happened),
 		cmocka_unit_test(line__too_long_is_cut),
 		cmocka_unit_test(clock__timeouts),
+		cmocka_unit_test(text__is_cut_at_its_bound),
+		cmocka_unit_test(text__is_escaped_for_a_terminal),
 		cmocka_unit_test(clock__nonces_differ),
 	};
 	return cmocka_run_group_tests_name("net_logline", tests, NULL, NULL);
