@@ -263,7 +263,7 @@ static int make(struct life *l, const char *from)
 static int serve(struct life *l, const char *from)
 {
 	fan_peer at = l->a->listen;
-	char text[80];
+	char text[80], line[300];
 	const char *what;
 	sigset_t signals;
 
@@ -276,9 +276,10 @@ static int serve(struct life *l, const char *from)
 	if (e) {
 		fprintf(stderr, "fanin controller: %s: %s\n", what, strerror(-e));
 	} else if (!(e = start_metrics(l))) {
+		snprintf(line, sizeof line, "%.200s, listening on %s", from,
+			 fan_peer_text(&at, text, sizeof text));
 		if (!l->a->quiet)
-			fprintf(stderr, "fanin controller: %s, listening on %s\n", from,
-				fan_peer_text(&at, text, sizeof text));
+			cmd_log(line);
 		e = controller_run(&l->sockets);
 	}
 	l->json_ns = 0; /* the last status is written at once */

@@ -2,8 +2,11 @@
 #include "log.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/limits.h"
 #include "net/clock.h"
 
 #define STAMP_BYTES 32
@@ -186,7 +190,7 @@ static int journal(void)
 /* Never waits: a journal that is behind, or away, has the line by standard error. */
 static bool write_journal(const char *line)
 {
-	static char entry[LOG_ENTRY_BYTES]; /* of cmd_log, which holds its lock */
+	static char entry[LOG_ENTRY_BYTES]; /* of the writer */
 	struct sockaddr_un at = {.sun_family = AF_UNIX, .sun_path = JOURNAL};
 	const int fd = journal();
 
@@ -197,36 +201,165 @@ static bool write_journal(const char *line)
 		      sizeof at) == (ssize_t)bytes;
 }
 
-static void write_line(const char *line)
+/* ---- the writer ---- */
+
+/* Lines with their time, each with a zero behind.  The writer empties one half while the other one
+ * is filled, and is the only one to wait for who reads standard error. */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t more;
+	char half[2][LOG_QUEUE_BYTES];
+	unsigned filled;       /* half */
+	size_t used;	       /* of it */
+	uint64_t lost, unread; /* lines without room: in all, and since the writer has said so */
+	bool started, writes;
+} queue = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
+
+static size_t put_stamp(char *text, size_t bytes)
 {
 	struct timespec now;
 	struct tm tm;
-	char stamp[STAMP_BYTES];
 
-	if (write_journal(line))
-		return;
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &tm);
-	strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
-	fprintf(stderr, "%s.%03ldZ %s\n", stamp, now.tv_nsec / 1000000, line);
+	const size_t n = strftime(text, bytes, "%Y-%m-%dT%H:%M:%S", &tm);
+	return n + (size_t)snprintf(text + n, bytes - n, ".%03ldZ ", now.tv_nsec / 1000000);
+}
+
+static void write_all(const char *text, size_t bytes)
+{
+	struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+	while (bytes) {
+		const ssize_t n = write(STDERR_FILENO, text, bytes);
+		if (n < 0 && errno == EAGAIN)
+			poll(&p, 1, -1);
+		else if (n < 0)
+			return;
+		text += n > 0 ? n : 0;
+		bytes -= n > 0 ? (size_t)n : 0;
+	}
+}
+
+/* `line` begins with its time; its zero becomes the end of the line. */
+static void write_line(char *line, size_t bytes)
+{
+	const char *rest = strchr(line, ' ');
+
+	if (rest && write_journal(rest + 1))
+		return;
+	line[bytes] = '\n';
+	write_all(line, bytes + 1);
+}
+
+static void write_unread(uint64_t lines)
+{
+	char text[STAMP_BYTES + 80];
+	const size_t n = put_stamp(text, sizeof text);
+	const int more = snprintf(text + n, sizeof text - n,
+				  "event=log_omitted lines=%" PRIu64 " of=unread", lines);
+
+	write_line(text, n + (size_t)more);
+}
+
+static void *run(void *arg)
+{
+	pthread_mutex_lock(&queue.lock);
+	for (;;) {
+		while (!queue.used)
+			pthread_cond_wait(&queue.more, &queue.lock);
+		char *text = queue.half[queue.filled];
+		const size_t used = queue.used;
+		const uint64_t unread = queue.unread;
+		queue.filled = !queue.filled;
+		queue.used = queue.unread = 0;
+		queue.writes = true;
+		pthread_mutex_unlock(&queue.lock);
+		for (size_t at = 0, n; at < used; at += n + 1) {
+			n = strlen(text + at);
+			write_line(text + at, n);
+		}
+		if (unread)
+			write_unread(unread);
+		pthread_mutex_lock(&queue.lock);
+		queue.writes = false;
+	}
+	return arg;
+}
+
+void log_end(void)
+{
+	const uint64_t by_ns = fan_clock_ns() + LOG_END_MS * FAN_MS;
+	bool writes = true;
+
+	while (writes && fan_clock_ns() < by_ns) {
+		pthread_mutex_lock(&queue.lock);
+		writes = queue.used || queue.writes;
+		pthread_mutex_unlock(&queue.lock);
+		if (writes)
+			poll(NULL, 0, 1);
+	}
+}
+
+/* With the lock held; signals are for others. */
+static void start(void)
+{
+	sigset_t all, before;
+	pthread_t thread;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	queue.started = !pthread_create(&thread, NULL, run, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!queue.started)
+		return;
+	pthread_detach(thread);
+	atexit(log_end);
+}
+
+/* With the lock held. */
+static void put_line(const char *line)
+{
+	char stamp[STAMP_BYTES];
+	const size_t first = put_stamp(stamp, sizeof stamp), bytes = strlen(line) + 1;
+	char *to = queue.half[queue.filled] + queue.used;
+
+	if (!queue.started)
+		start();
+	if (first + bytes > LOG_QUEUE_BYTES - queue.used) {
+		queue.lost++;
+		queue.unread++;
+		return;
+	}
+	memcpy(to, stamp, first);
+	memcpy(to + first, line, bytes);
+	queue.used += first + bytes;
+	pthread_cond_signal(&queue.more);
+}
+
+uint64_t log_lost(void)
+{
+	pthread_mutex_lock(&queue.lock);
+	const uint64_t lost = queue.lost;
+	pthread_mutex_unlock(&queue.lock);
+	return lost;
 }
 
 void cmd_log(const char *line)
 {
-	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 	static struct log_bound bound[LOG_KINDS];
 	enum log_kind kind = kind_of(line);
 	char text[80];
 	uint64_t omitted;
 
-	pthread_mutex_lock(&mutex);
+	pthread_mutex_lock(&queue.lock);
 	if (log_takes(&bound[kind], kind, fan_clock_ns(), &omitted)) {
 		if (omitted) {
 			snprintf(text, sizeof text, "event=log_omitted lines=%" PRIu64 " of=%s",
 				 omitted, bounds[kind].name);
-			write_line(text);
+			put_line(text);
 		}
-		write_line(line);
+		put_line(line);
 	}
-	pthread_mutex_unlock(&mutex);
+	pthread_mutex_unlock(&queue.lock);
 }

@@ -4,7 +4,10 @@
  *
  * Strangers can cause lines, so lines are bounded: a burst, then a rate.  Lines that cost a
  * stranger one packet, and lines that cost a few, have bounds of their own, so that they displace
- * no others.  A line reports how many were left out. */
+ * no others.  A line reports how many were left out.
+ *
+ * A thread of its own writes them, so that nobody else waits for who reads standard error: a full
+ * pipe, a terminal that was stopped.  Lines that find no room are lost and counted. */
 #ifndef FAN_CMD_LOG_H
 #define FAN_CMD_LOG_H
 
@@ -47,7 +50,16 @@ size_t log_entry(char *entry, const char *line);
 /* Is `fd` the stream that `stream` names, "DEVICE:INODE" as systemd has it?  NULL names none. */
 bool log_is_journal(int fd, const char *stream);
 
-/* Write a line.  Threads may call it. */
+#define LOG_QUEUE_BYTES (1u << 20) /* of lines that wait: more than all bursts */
+#define LOG_END_MS	1000	   /* for those that wait when the program ends */
+
+/* Write a line.  Threads may call it; it does not wait. */
 void cmd_log(const char *line);
+
+/* Wait until all lines are written, LOG_END_MS at most; exit() does. */
+void log_end(void);
+
+/* Lines that found no room. */
+uint64_t log_lost(void);
 
 #endif

@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cmd/log.h"
 #include "core/base/limits.h"
 #include "metrics.h"
 
@@ -60,6 +61,8 @@ void metrics_put_process(struct fan_expose *x, const char *role)
 	put_one(x, "process_cpu_seconds_total", FAN_COUNTER, "Processor time of all threads.",
 		clock_s(CLOCK_PROCESS_CPUTIME_ID));
 	put_one(x, "process_resident_memory_bytes", FAN_GAUGE, "Memory in use.", resident_bytes());
+	put_one(x, "fanin_log_lost_lines_total", FAN_COUNTER,
+		"Lines of the log that nobody read in time.", (double)log_lost());
 	put_one(x, "process_start_time_seconds", FAN_GAUGE, "Time of the start, since 1970.",
 		start_s());
 }

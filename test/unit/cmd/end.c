@@ -106,7 +106,7 @@ static void log__strangers_displace_no_other_line(void **state)
 		if (n % 1000 == 999)
 			cmd_log("event=job_ready job=\"y\"");
 	}
-	fflush(stderr);
+	log_end();
 	dup2(before, STDERR_FILENO);
 	close(before);
 	rewind(f);
@@ -121,6 +121,37 @@ static void log__strangers_displace_no_other_line(void **state)
 	assert_true(refused >= LOG_REFUSALS_BURST && refused < 6000);
 	assert_true(created >= LOG_BURST && created < 6000);
 	assert_true(told <= refused - LOG_REFUSALS_BURST);
+}
+
+/* Standard error is a pipe that is read only afterwards: each line is there, or counted. */
+static void log__waits_for_no_reader(void **state)
+{
+	(void)state;
+	enum { LINES = 1900 };
+	static char line[1900], read_back[2100];
+	int before = dup(STDERR_FILENO), ends[2];
+	unsigned long read_lines = 0, lost = 0;
+	memset(line, 'x', sizeof line - 1);
+	memcpy(line, "event=x ", 8);
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+	for (unsigned n = 0; n < LINES; n++)
+		cmd_log(line);
+	assert_in_range(log_lost(), 1, LINES);
+	FILE *f = fdopen(ends[0], "r");
+	assert_non_null(f);
+	while (!lost && fgets(read_back, sizeof read_back, f)) {
+		const char *told = strstr(read_back, "event=log_omitted lines=");
+		read_lines += strstr(read_back, line) != NULL;
+		if (told && strstr(told, "of=unread"))
+			lost = strtoul(told + strlen("event=log_omitted lines="), NULL, 10);
+	}
+	dup2(before, STDERR_FILENO);
+	close(before);
+	close(ends[1]);
+	fclose(f);
+	assert_int_equal(lost, log_lost());
+	assert_int_equal(read_lines + lost, LINES);
 }
 
 /* Is `field` a line of the entry? */
@@ -204,6 +235,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(end__what_a_library_prints_is_looked_at),
 		cmocka_unit_test(end__a_file_is_tried_and_left_as_it_was),
+		cmocka_unit_test(log__waits_for_no_reader),
 		cmocka_unit_test(log__is_bounded),
 		cmocka_unit_test(log__entry_of_the_journal),
 		cmocka_unit_test(log__is_the_journal),
