@@ -230,30 +230,46 @@ static bool same_host(const fan_peer *a, const fan_peer *b)
 	return !memcmp(a->addr, b->addr, is_v6 ? IPV6_HOST_OF : sizeof a->addr);
 }
 
-/* The client that has waited longest among those of `host`, NULL for all; NULL: there are at most
- * `max`. */
-static struct guest *one_too_many(struct metrics_http *h, const fan_peer *host, unsigned max)
+/* How many clients there are of `host`, NULL for all, and the one that has waited longest. */
+static unsigned count_of(struct metrics_http *h, const fan_peer *host, struct guest **longest)
 {
-	struct guest *longest = NULL;
 	unsigned count = 0;
 
+	*longest = NULL;
 	for (unsigned i = 0; i < METRICS_CONNECTIONS_MAX; i++) {
 		struct guest *g = &h->guest[i];
 		if (!g->is_there || g->is_leaving || (host && !same_host(&g->at, host)))
 			continue;
 		count++;
-		if (!longest || g->since_ns < longest->since_ns)
-			longest = g;
+		if (!*longest || g->since_ns < (*longest)->since_ns)
+			*longest = g;
 	}
-	return count > max ? longest : NULL;
+	return count;
+}
+
+/* The client that makes room for others: of the host that has most, the one that has waited
+ * longest. */
+static struct guest *give_way(struct metrics_http *h)
+{
+	struct guest *longest, *of_most = NULL;
+	unsigned most = 0;
+
+	for (unsigned i = 0; i < METRICS_CONNECTIONS_MAX; i++) {
+		const struct guest *g = &h->guest[i];
+		if (!g->is_there || g->is_leaving)
+			continue;
+		const unsigned count = count_of(h, &g->at, &longest);
+		if (count > most || (count == most && longest->since_ns < of_most->since_ns))
+			of_most = longest;
+		most = count > most ? count : most;
+	}
+	return of_most;
 }
 
 static void send_away(struct guest *g)
 {
-	if (g) {
-		shutdown(g->fd, SHUT_RDWR);
-		g->is_leaving = true;
-	}
+	shutdown(g->fd, SHUT_RDWR);
+	g->is_leaving = true;
 }
 
 static void let_in(struct metrics_http *h, struct MHD_Connection *c, void **place)
@@ -269,7 +285,7 @@ static void let_in(struct metrics_http *h, struct MHD_Connection *c, void **plac
 		i++;
 	if (i == METRICS_CONNECTIONS_MAX || fd < 0 || !client) /* its own bound is the same */
 		return;
-	struct guest *g = *place = &h->guest[i];
+	struct guest *longest, *g = *place = &h->guest[i];
 	const struct sockaddr *sa = client->client_addr;
 	*g = (struct guest){.is_there = true,
 			    .fd = fd,
@@ -277,8 +293,10 @@ static void let_in(struct metrics_http *h, struct MHD_Connection *c, void **plac
 								     ? sizeof(struct sockaddr_in6)
 								     : sizeof(struct sockaddr_in)),
 			    .since_ns = fan_clock_ns()};
-	send_away(one_too_many(h, &g->at, METRICS_HOST_MAX));
-	send_away(one_too_many(h, NULL, METRICS_CONNECTIONS_MAX - METRICS_SPARE));
+	if (count_of(h, &g->at, &longest) > METRICS_HOST_MAX)
+		send_away(longest);
+	if (count_of(h, NULL, &longest) > METRICS_CONNECTIONS_MAX - METRICS_SPARE)
+		send_away(give_way(h));
 }
 
 static void note_connection(void *ctx, struct MHD_Connection *c, void **place,

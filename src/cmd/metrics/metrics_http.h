@@ -3,17 +3,17 @@
  * with the last two minutes of jobs from /history.
  *
  * Connections, their memory and their time are bounded, and a new client is always accepted: it
- * replaces the one of its host, or of all, that has waited longest.  Anyone who reaches the port
- * can read the metrics; nobody can change anything. */
+ * replaces the one of its host, or of the host that has most, that has waited longest.  Anyone who
+ * reaches the port can read the metrics; nobody can change anything. */
 #ifndef FAN_CMD_METRICS_HTTP_H
 #define FAN_CMD_METRICS_HTTP_H
 
 #include "net/expose.h"
 #include "net/udp.h"
 
-#define METRICS_CONNECTIONS_MAX 16
+#define METRICS_CONNECTIONS_MAX 64
 #define METRICS_HOST_MAX	4     /* of one host; of an IPv6 network of 64 bits */
-#define METRICS_SPARE		2     /* connections kept free for new clients */
+#define METRICS_SPARE		16    /* connections kept free for new clients */
 #define METRICS_TIMEOUT_S	10    /* for a request and its answer, and for idling */
 #define METRICS_MEMORY_BYTES	16384 /* of a connection */
 #define METRICS_POINT_NS	UINT64_C(2000000000) /* from one point of the history to the next */
