@@ -17,6 +17,7 @@
 struct team {
 	struct fan_line name;
 	unsigned shard, ranks;
+	unsigned copy; /* teams of its name in the shard that were asked before */
 	struct fan_standing rank[FAN_RANKS_MAX];
 	bool paired; /* `kept` is known, by keeper and rank */
 	uint32_t kept[FAN_RANKS_MAX][FAN_RANKS_MAX];
@@ -132,6 +133,8 @@ static void add_rank(json_t *ranks, const struct team *t, unsigned rank)
 		(int)s->cache.open, "cache_peak", (int)s->cache.peak);
 
 	json_object_update_new(j, cache);
+	if (t->copy)
+		json_object_set_new(j, "copy", json_integer(t->copy));
 	if (t->paired)
 		json_object_set_new(j, "helps", kept_json(t, rank));
 	json_array_append_new(ranks, j);
@@ -201,6 +204,19 @@ static unsigned ask_team(struct ask_talk *t, unsigned index, struct team *team)
 	return m.jobs;
 }
 
+static unsigned count_copies(const json_t *ranks, const struct team *t)
+{
+	unsigned copies = 0;
+
+	for (size_t i = 0; i < json_array_size(ranks); i++) {
+		const json_t *r = json_array_get(ranks, i);
+		copies += !json_integer_value(json_object_get(r, "rank")) &&
+			  json_integer_value(json_object_get(r, "shard")) == t->shard &&
+			  !strcmp(json_string_value(json_object_get(r, "job")), t->name.text);
+	}
+	return copies;
+}
+
 unsigned rank_stats_ask(struct ask_talk *t, unsigned index, unsigned shard, json_t *ranks, FILE *f,
 			bool *begun)
 {
@@ -210,6 +226,7 @@ unsigned rank_stats_ask(struct ask_talk *t, unsigned index, unsigned shard, json
 		return 0;
 	team->shard = shard;
 	unsigned jobs = ask_team(t, index, team);
+	team->copy = count_copies(ranks, team);
 	for (unsigned r = 0; r < team->ranks; r++) {
 		if (f)
 			print_rank(f, team, r, begun);

@@ -2,6 +2,7 @@
 #include "expose.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,11 +10,13 @@
 #include <string.h>
 
 #include "file/file.h"
+#include "file/text.h"
 
-#define ROOM_FIRST  16384
-#define WHOLE_MAX   9007199254740992.0 /* 2^53: larger doubles are not exact */
-#define VALUE_BYTES 32
-#define LE_BYTES    24
+#define ROOM_FIRST   16384
+#define WHOLE_MAX    9007199254740992.0 /* 2^53: larger doubles are not exact */
+#define VALUE_BYTES  32
+#define LE_BYTES     24
+#define ESCAPE_BYTES 5 /* of the longest character, escaped */
 
 /* Room for `bytes` more and a zero. */
 static bool grow(struct fan_expose *x, size_t bytes)
@@ -83,24 +86,60 @@ void fan_expose_value(struct fan_expose *x, const char *name, const struct fan_l
 		put(x, "%.14g\n", value);
 }
 
+/* The bytes of the character of UTF-8 at `c`, of which `left` are there; 0: it is none, or a
+ * control character. */
+static size_t character(const unsigned char *c, size_t left)
+{
+	static const struct {
+		unsigned char mask, lead;
+		uint32_t least;
+	} form[] = {
+		{0x80, 0x00, ' '}, {0xe0, 0xc0, 0xa0}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000}};
+
+	for (size_t n = 1; n <= 4 && n <= left; n++) {
+		if ((c[0] & form[n - 1].mask) != form[n - 1].lead)
+			continue;
+		uint32_t point = c[0] & (unsigned char)~form[n - 1].mask;
+		bool good = true;
+		for (size_t i = 1; i < n; i++) {
+			good &= (c[i] & 0xc0) == 0x80;
+			point = point << 6 | (c[i] & 0x3f);
+		}
+		good &= point >= form[n - 1].least && point != 127 && point <= 0x10ffff &&
+			(point < 0xd800 || point > 0xdfff);
+		return good ? n : 0;
+	}
+	return 0;
+}
+
+/* Would it be read as an escape of ours? */
+static bool looks_escaped(const unsigned char *c, size_t left)
+{
+	return left >= 4 && c[0] == '\\' && c[1] == 'x' && isxdigit(c[2]) && isxdigit(c[3]);
+}
+
 void fan_labels_add(struct fan_labels *l, const char *name, const char *value, size_t bytes)
 {
 	assert(l->used < sizeof l->text);
 	char text[FAN_EXPOSE_LABELS_MAX];
-	size_t used = (size_t)snprintf(text, sizeof text, "%s%s=\"", l->used ? "," : "", name);
+	struct fan_text t = fan_text_in(text, sizeof text);
+	const unsigned char *c = (const unsigned char *)value;
 
-	for (size_t i = 0; i < bytes && used + 4 < sizeof text; i++) {
-		unsigned char c = (unsigned char)value[i];
-		if (c == '"' || c == '\\')
-			text[used++] = '\\';
-		text[used++] = (char)(c < ' ' || c >= 127 ? '_' : c);
+	fan_text_add(&t, "%s%s=\"", l->used ? "," : "", name);
+	for (size_t i = 0, n; i < bytes && t.used + ESCAPE_BYTES + 2 < sizeof text;
+	     i += n ? n : 1) {
+		n = looks_escaped(c + i, bytes - i) ? 0 : character(c + i, bytes - i);
+		if (!n)
+			fan_text_add(&t, "\\\\x%02x", c[i]);
+		else
+			fan_text_add(&t, "%s%.*s", c[i] == '"' || c[i] == '\\' ? "\\" : "", (int)n,
+				     value + i);
 	}
-	text[used++] = '"';
-	if (l->used + used >= sizeof l->text)
+	fan_text_add(&t, "\"");
+	if (l->used + t.used >= sizeof l->text)
 		return;
-	memcpy(l->text + l->used, text, used);
-	l->used += used;
-	l->text[l->used] = '\0';
+	memcpy(l->text + l->used, text, t.used + 1);
+	l->used += t.used;
 }
 
 void fan_labels_number(struct fan_labels *l, const char *name, unsigned value)

@@ -2,8 +2,9 @@
 /* expose.h - metrics in Prometheus' text format, version 0.0.4, into bounded memory.
  *
  * A family is a metric's name with its type and help; all samples of a family follow its head.
- * Values of labels that came from the network are escaped, and what is not ASCII becomes "_", so
- * that no job's name breaks the text. */
+ * Values of labels that came from the network are UTF-8 without control characters: each other byte
+ * becomes \xNN, and so does the backslash of such a text.  Different values stay different, and no
+ * job's name breaks the text. */
 #ifndef FAN_NET_EXPOSE_H
 #define FAN_NET_EXPOSE_H
 

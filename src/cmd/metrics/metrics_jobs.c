@@ -27,14 +27,20 @@ static bool same_name(const char *a, size_t a_bytes, const char *b, size_t b_byt
 
 void metrics_add_job(struct metrics_jobs *m, unsigned shard, const struct fan_report *r)
 {
+	unsigned copy = 0;
+
 	for (unsigned i = 0; i < m->jobs; i++) {
 		struct metrics_job *j = &m->job[i];
 		if (j->shard != shard ||
 		    !same_name(j->report.name, j->report.name_bytes, r->name, r->name_bytes))
 			continue;
-		if (r->state != FAN_JOB_FAILED)
+		if (r->state == FAN_JOB_FAILED)
+			return;
+		if (j->report.state == FAN_JOB_FAILED) {
 			j->report = *r;
-		return;
+			return;
+		}
+		copy++;
 	}
 	struct metrics_job *list = room(m->job, m->jobs, sizeof *list);
 	if (!list) {
@@ -42,18 +48,17 @@ void metrics_add_job(struct metrics_jobs *m, unsigned shard, const struct fan_re
 		return;
 	}
 	m->job = list;
-	m->job[m->jobs++] = (struct metrics_job){shard, *r};
+	m->job[m->jobs++] = (struct metrics_job){shard, copy, *r};
 }
 
 void metrics_add_slots(struct metrics_jobs *m, unsigned shard, const struct fan_slot_stats *s)
 {
+	unsigned copy = 0;
+
 	for (unsigned i = 0; i < m->slot_jobs; i++) {
-		struct metrics_slots *j = &m->slots[i];
-		if (j->shard != shard ||
-		    !same_name(j->slots.name, j->slots.name_bytes, s->name, s->name_bytes))
-			continue;
-		j->slots = *s;
-		return;
+		const struct metrics_slots *j = &m->slots[i];
+		copy += j->shard == shard &&
+			same_name(j->slots.name, j->slots.name_bytes, s->name, s->name_bytes);
 	}
 	struct metrics_slots *list = room(m->slots, m->slot_jobs, sizeof *list);
 	if (!list) {
@@ -61,7 +66,7 @@ void metrics_add_slots(struct metrics_jobs *m, unsigned shard, const struct fan_
 		return;
 	}
 	m->slots = list;
-	m->slots[m->slot_jobs++] = (struct metrics_slots){shard, *s};
+	m->slots[m->slot_jobs++] = (struct metrics_slots){shard, copy, *s};
 }
 
 void metrics_jobs_free(struct metrics_jobs *m)
@@ -70,18 +75,20 @@ void metrics_jobs_free(struct metrics_jobs *m)
 	free(m->slots);
 }
 
-static struct fan_labels labels_of(unsigned shard, const char *name, size_t bytes)
+static struct fan_labels labels_of(unsigned shard, const char *name, size_t bytes, unsigned copy)
 {
 	struct fan_labels l = {.used = 0};
 
 	fan_labels_number(&l, "shard", shard);
 	fan_labels_add(&l, "fanin_job", name, bytes);
+	if (copy)
+		fan_labels_number(&l, "copy", copy);
 	return l;
 }
 
 static struct fan_labels labels_of_job(const struct metrics_job *j)
 {
-	return labels_of(j->shard, j->report.name, j->report.name_bytes);
+	return labels_of(j->shard, j->report.name, j->report.name_bytes, j->copy);
 }
 
 static void put_states(struct fan_expose *x, const struct metrics_jobs *m)
@@ -237,7 +244,8 @@ static void put_slots(struct fan_expose *x, const struct metrics_jobs *m)
 		fan_expose_family(x, c->name, is_gauge ? FAN_GAUGE : FAN_COUNTER, c->help);
 		for (unsigned i = 0; i < m->slot_jobs; i++) {
 			const struct fan_slot_stats *s = &m->slots[i].slots;
-			struct fan_labels l = labels_of(m->slots[i].shard, s->name, s->name_bytes);
+			struct fan_labels l = labels_of(m->slots[i].shard, s->name, s->name_bytes,
+							m->slots[i].copy);
 			uint32_t gauge;
 			uint64_t value;
 			memcpy(&gauge, (const char *)s + c->at, sizeof gauge);
@@ -280,7 +288,8 @@ void metrics_put_ranks(struct fan_expose *x, const json_t *ranks)
 			const char *job = json_string_value(json_object_get(r, "job"));
 			struct fan_labels l =
 				labels_of((unsigned)json_integer_value(json_object_get(r, "shard")),
-					  job ? job : "", job ? strlen(job) : 0);
+					  job ? job : "", job ? strlen(job) : 0,
+					  (unsigned)json_integer_value(json_object_get(r, "copy")));
 			fan_labels_number(&l, "rank",
 					  (unsigned)json_integer_value(json_object_get(r, "rank")));
 			fan_expose_value(x, rank_family[k].name, &l,

@@ -14,18 +14,19 @@
 /* Jobs as shards have told of them.  Start with zeros; metrics_jobs_free frees what it holds. */
 struct metrics_jobs {
 	struct metrics_job {
-		unsigned shard;
+		unsigned shard, copy; /* copy: others of its name in the shard before it */
 		struct fan_report report;
 	} * job;
 	struct metrics_slots {
-		unsigned shard;
+		unsigned shard, copy;
 		struct fan_slot_stats slots;
 	} * slots;
 	unsigned jobs, slot_jobs;
 	bool lost; /* there was no memory for one */
 };
 
-/* Add one.  A job replaces a failed one of its name. */
+/* Add one.  A job replaces a failed one of its name; beside one that lives it has the label `copy`,
+ * 1 and more, in the shard's order. */
 void metrics_add_job(struct metrics_jobs *m, unsigned shard, const struct fan_report *r);
 void metrics_add_slots(struct metrics_jobs *m, unsigned shard, const struct fan_slot_stats *s);
 void metrics_jobs_free(struct metrics_jobs *m);

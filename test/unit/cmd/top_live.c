@@ -259,6 +259,42 @@ static void rows__parts_of_a_job(void **state)
 	assert_non_null(strstr(text, "/1 (part 0) "));
 }
 
+/* Two that live have a series each, a failed one has none beside them. */
+static void metrics__jobs_of_one_name(void **state)
+{
+	(void)state;
+	struct metrics_jobs m = {0};
+	struct fan_expose x = {.text = NULL};
+	struct fan_slot_stats s = {.name_bytes = 5, .name = "alpha"};
+	struct fan_report first = job("alpha", 5), failed = first;
+	json_t *ranks = json_array();
+	failed.state = FAN_JOB_FAILED;
+	metrics_add_job(&m, 0, &failed);
+	for (unsigned i = 0; i < 2; i++) {
+		metrics_add_job(&m, 0, &first);
+		metrics_add_slots(&m, 0, &s);
+		json_array_append_new(ranks, json_pack("{s:s, s:i, s:i, s:i}", "job", "alpha",
+						       "shard", 0, "rank", 0, "copy", (int)i));
+	}
+	metrics_add_job(&m, 0, &failed);
+	assert_int_equal(m.jobs, 2);
+	metrics_put_jobs(&x, &m);
+	metrics_put_ranks(&x, ranks);
+	for (const char *line = x.text, *next; *line; line = next) {
+		const size_t name = strcspn(line, " \n");
+		next = strchr(line, '\n') + 1;
+		for (const char *other = next; *line != '#' && *other;
+		     other = strchr(other, '\n') + 1)
+			assert_int_not_equal(strncmp(line, other, name + 1), 0);
+	}
+	assert_non_null(strstr(x.text, "fanin_job_ranks{shard=\"0\",fanin_job=\"alpha\"} "));
+	assert_non_null(
+		strstr(x.text, "fanin_job_ranks{shard=\"0\",fanin_job=\"alpha\",copy=\"1\"} "));
+	free(x.text);
+	metrics_jobs_free(&m);
+	json_decref(ranks);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -273,6 +309,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(shards__by_what_each_sends, begin, end),
 		cmocka_unit_test_setup_teardown(rows__age_of_the_oldest_fragment, begin, end),
 		cmocka_unit_test_setup_teardown(rows__parts_of_a_job, begin, end),
+		cmocka_unit_test(metrics__jobs_of_one_name),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

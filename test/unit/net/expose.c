@@ -43,7 +43,35 @@ static void labels__escape_what_would_end_them(void **state)
 	struct fan_labels l = {.used = 0};
 	fan_labels_number(&l, "shard", 7);
 	fan_labels_add(&l, "fanin_job", "a\"b\\c\nd\x80\xff", 9);
-	assert_string_equal(l.text, "shard=\"7\",fanin_job=\"a\\\"b\\\\c_d__\"");
+	assert_string_equal(l.text, "shard=\"7\",fanin_job=\"a\\\"b\\\\c\\\\x0ad\\\\x80\\\\xff\"");
+}
+
+/* Valid UTF-8 stays; what is not is shown, and no other name looks the same. */
+static void labels__of_different_names_differ(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *name, *label;
+	} names[] = {
+		{"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"},
+		{"job\xff", "job\\\\xff"},
+		{"job\xfe", "job\\\\xfe"},
+		{"job_", "job_"},
+		{"job\\xff", "job\\\\x5cxff"},
+		{"job\\\xff", "job\\\\\\\\xff"},
+		{"job\\\\xff", "job\\\\\\\\x5cxff"},
+		{"\xc2\x9b\x7f\x1b", "\\\\xc2\\\\x9b\\\\x7f\\\\x1b"},		 /* controls */
+		{"\xc0\xaf\xed\xa0\x80", "\\\\xc0\\\\xaf\\\\xed\\\\xa0\\\\x80"}, /* no UTF-8 */
+		{"\xe2\x82", "\\\\xe2\\\\x82"},
+	};
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		struct fan_labels l = {.used = 0};
+		char want[128];
+		snprintf(want, sizeof want, "n=\"%s\"", names[i].label);
+		fan_labels_add(&l, "n", names[i].name, strlen(names[i].name));
+		assert_string_equal(l.text, want);
+		assert_int_equal(l.used, strlen(want));
+	}
 }
 
 static void labels__too_long_are_cut_or_left_out(void **state)
@@ -195,6 +223,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(value__whole_numbers_and_others),
 		cmocka_unit_test(labels__escape_what_would_end_them),
+		cmocka_unit_test(labels__of_different_names_differ),
 		cmocka_unit_test(labels__too_long_are_cut_or_left_out),
 		cmocka_unit_test(histogram__buckets_add_up),
 		cmocka_unit_test(text__has_a_bound),
