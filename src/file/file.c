@@ -24,7 +24,7 @@ static const struct row {
 	[FAN_FILE_READ] = {O_RDONLY, false, false, false, false},
 	[FAN_FILE_KEY] = {O_RDONLY, false, false, false, false},
 	[FAN_FILE_INPUT] = {O_RDONLY, true, true, false, true},
-	[FAN_FILE_WRITE] = {O_WRONLY | O_CREAT, true, false, true, false},
+	[FAN_FILE_WRITE] = {O_WRONLY | O_CREAT, false, false, true, false},
 	[FAN_FILE_OUTPUT] = {O_WRONLY | O_CREAT, true, true, true, true},
 	[FAN_FILE_PROBE] = {O_WRONLY, true, true, false, false},
 };
@@ -182,7 +182,9 @@ FILE *fan_file_renew(const char *path, char *why, size_t bytes)
 		wrong(path, "expected a regular file, or none", why, bytes);
 		return NULL;
 	}
-	int fd = open_with(name, FAN_FILE_WRITE, O_NOFOLLOW, why, bytes);
+	if (lstat(name, &st) == 0 && (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)))
+		unlink(name); /* of a program that was killed, or laid there by somebody */
+	int fd = open_with(name, FAN_FILE_WRITE, O_EXCL, why, bytes);
 	return stream_of(fd, name, FAN_FILE_WRITE, why, bytes);
 }
 

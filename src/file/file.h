@@ -16,7 +16,7 @@ enum fan_file_use {
 	/* a secret: a regular file of this user or root, of which nobody else has anything */
 	FAN_FILE_KEY,
 	FAN_FILE_INPUT,	 /* what a command reads: a pipe or a device will do as well */
-	FAN_FILE_WRITE,	 /* what a library writes: a regular file, made or emptied, or a device */
+	FAN_FILE_WRITE,	 /* what a library writes: a regular file, made or emptied */
 	FAN_FILE_OUTPUT, /* what a command writes: a pipe that somebody reads will do as well */
 	FAN_FILE_PROBE,	 /* OUTPUT, neither made nor emptied: can it be written? */
 };
@@ -37,8 +37,9 @@ FILE *fan_file_stream(const char *path, enum fan_file_use use, char *why, size_t
 int fan_file_done(FILE *f, const char *path, char *why, size_t bytes);
 
 /* Write a file anew so that whoever reads it finds it whole: into PATH.new, which fan_file_renewed
- * makes the file unless `bad`.  What stands at `path` has to be a regular file, or nothing. Results
- * as of the functions above. */
+ * makes the file unless `bad`.  What stands at `path` has to be a regular file, or nothing.  Links
+ * are followed at neither name: PATH.new is made, and what is at `path` replaced.  Results as of
+ * the functions above. */
 FILE *fan_file_renew(const char *path, char *why, size_t bytes);
 int fan_file_renewed(FILE *f, const char *path, int bad, char *why, size_t bytes);
 

@@ -249,10 +249,11 @@ static void *run(void *arg)
 			;
 	}
 	pthread_mutex_unlock(&m->lock);
+	write_file(m, true);
 	return NULL;
 }
 
-/* Write a last time, and end.  The communicator is still whole. */
+/* Have it write a last time, and end.  The communicator is still whole. */
 static void stop(struct fan_comm_metrics *m)
 {
 	pthread_mutex_lock(&m->lock);
@@ -260,7 +261,6 @@ static void stop(struct fan_comm_metrics *m)
 	pthread_cond_signal(&m->changed);
 	pthread_mutex_unlock(&m->lock);
 	pthread_join(m->thread, NULL);
-	write_file(m, true);
 	pthread_cond_destroy(&m->changed);
 	pthread_mutex_destroy(&m->lock);
 }

@@ -3,18 +3,23 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "core/base/err.h"
 #include "file/file.h"
+#include "file/text.h"
 #include "net/clock.h"
 #include "rank_file.h"
 
-#define NS_PER_S UINT64_C(1000000000)
+#define NS_PER_S   UINT64_C(1000000000)
+#define NAME_BYTES (4 * (FAN_NAME_MAX + 32)) /* escaped */
 
 struct fan_trace {
 	char path[FAN_RANK_FILE_BYTES];
@@ -106,15 +111,30 @@ static void put_event(FILE *f, const struct fan_trace *t, const struct fan_trace
 	}
 }
 
-/* What is a thread and a process there has a name.  A job's name has no quotes (config.c). */
+/* A name may have quotes, and be no UTF-8. */
+static void put_text(FILE *f, const char *text)
+{
+	char shown[NAME_BYTES];
+	struct fan_text s = fan_text_in(shown, sizeof shown);
+	json_t *j = json_string(text);
+
+	fan_text_escaped(&s, text, strlen(text));
+	j = j ? j : json_string(shown);
+	json_dumpf(j, f, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+	json_decref(j);
+}
+
+/* What is a thread and a process there has a name. */
 static void put_head(FILE *f, const struct fan_trace *t, uint64_t lost)
 {
 	static const char *const threads[] = {"operations", "waits"};
+	char name[FAN_NAME_MAX + 32];
 
-	fprintf(f,
-		"[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":\"fanin %s "
-		"rank %d\",\"lost\":%" PRIu64 "}},\n",
-		t->rank, t->job, t->rank, lost);
+	snprintf(name, sizeof name, "fanin %s rank %d", t->job, t->rank);
+	fprintf(f, "[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":",
+		t->rank);
+	put_text(f, name);
+	fprintf(f, ",\"lost\":%" PRIu64 "}},\n", lost);
 	for (unsigned i = 0; i < sizeof threads / sizeof threads[0]; i++)
 		fprintf(f,
 			"{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%u,\"args\":{\"name\":\"%s\"}},\n",
@@ -133,17 +153,32 @@ static void put_all(FILE *f, const struct fan_trace *t)
 		t->rank, t->rank);
 }
 
-void fan_trace_close(struct fan_trace *t)
+/* A file beyond the process's limit is an error as any other: its signal must not end the program.
+ */
+static void write_file(const struct fan_trace *t)
 {
 	char why[FAN_CONFIG_WHY_BYTES];
+	sigset_t too_large, before, pending;
 
-	if (!t)
-		return;
-	FILE *f = fan_file_stream(t->path, FAN_FILE_WRITE, why, sizeof why);
+	sigemptyset(&too_large);
+	sigaddset(&too_large, SIGXFSZ);
+	pthread_sigmask(SIG_BLOCK, &too_large, &before);
+	sigpending(&pending);
+	FILE *f = fan_file_renew(t->path, why, sizeof why);
 	if (f)
 		put_all(f, t);
-	if (!f || fan_file_done(f, t->path, why, sizeof why))
+	if (!f || fan_file_renewed(f, t->path, 0, why, sizeof why))
 		fan_rank_file_fail("FANIN_TRACE", why);
+	if (!sigismember(&pending, SIGXFSZ))
+		sigtimedwait(&too_large, NULL, &(struct timespec){0});
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void fan_trace_close(struct fan_trace *t)
+{
+	if (!t)
+		return;
+	write_file(t);
 	fan_trace_abandon(t);
 }
 

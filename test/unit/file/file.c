@@ -107,7 +107,7 @@ static void open__devices_and_folders(void **state)
 {
 	(void)state;
 	taken("/dev/null", FAN_FILE_READ);
-	taken("/dev/null", FAN_FILE_WRITE);
+	refused("/dev/null", FAN_FILE_WRITE, "expected a regular file");
 	refused("/dev/zero", FAN_FILE_READ, "expected a regular file");
 	refused("/dev/zero", FAN_FILE_KEY, "expected a regular file");
 	refused("/tmp", FAN_FILE_READ, "expected a regular file");
@@ -147,7 +147,7 @@ static void done__tells_a_full_disk(void **state)
 	(void)state;
 	for (unsigned bytes = 1; bytes <= 1 << 20;
 	     bytes += (1 << 20) - 1) { /* buffered, and more */
-		FILE *f = fan_file_stream("/dev/full", FAN_FILE_WRITE, why, sizeof why);
+		FILE *f = fan_file_stream("/dev/full", FAN_FILE_OUTPUT, why, sizeof why);
 		assert_non_null(f);
 		for (unsigned i = 0; i < bytes; i++)
 			fputc('a', f);
@@ -183,8 +183,6 @@ static void renew__replaces_nothing_else(void **state)
 	assert_int_equal(mkfifo(other, 0600), 0);
 	assert_null(fan_file_renew(path, why, sizeof why));
 	unlink(other);
-	assert_int_equal(symlink("/dev/null", other), 0); /* laid there by somebody */
-	assert_null(fan_file_renew(path, why, sizeof why));
 	assert_null(fan_file_renew("/dev/null", why, sizeof why));
 }
 
@@ -205,6 +203,27 @@ static void stream__ends_at_the_limit(void **state)
 	assert_non_null(strstr(why, strerror(EFBIG)));
 }
 
+/* Somebody has laid links at both names, which lead to a file of ours. */
+static void renew__follows_no_link(void **state)
+{
+	char third[64];
+	(void)state;
+	snprintf(third, sizeof third, "%s/b", folder);
+	for (unsigned hard = 0; hard < 2; hard++) {
+		make(third, "ours");
+		assert_int_equal(symlink(third, path), 0);
+		assert_int_equal((hard ? link : symlink)(third, other), 0);
+		FILE *f = fan_file_renew(path, why, sizeof why);
+		assert_non_null(f);
+		fputs("new", f);
+		assert_int_equal(fan_file_renewed(f, path, 0, why, sizeof why), 0);
+		expect_text(path, "new");
+		expect_text(third, "ours");
+		unlink(path);
+		unlink(third);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -217,6 +236,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(stream__ends_at_the_limit, begin, end),
 		cmocka_unit_test_setup_teardown(renew__is_whole_or_not_there, begin, end),
 		cmocka_unit_test_setup_teardown(renew__replaces_nothing_else, begin, end),
+		cmocka_unit_test_setup_teardown(renew__follows_no_link, begin, end),
 	};
 	return RUN(tests);
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "lib/base/rank_file.h"
@@ -102,16 +103,42 @@ static void trace__keeps_the_last_events(void **state)
 }
 
 /* A process keeps its first error, so nothing before this one may fail. */
-static void trace__a_full_disk_is_told(void **state)
+static void trace__a_file_that_may_not_grow_is_told(void **state)
 {
 	(void)state;
 	char want[128];
+	const struct rlimit none = {0, RLIM_INFINITY};
+	struct rlimit before;
 	assert_string_equal(fan_rank_file_error(), "");
-	assert_int_equal(symlink("/dev/full", path), 0);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
 	fan_trace_close(fan_trace_open(&c));
-	snprintf(want, sizeof want, "FANIN_TRACE: %s: No space left on device", path);
+	setrlimit(RLIMIT_FSIZE, &before);
+	snprintf(want, sizeof want, "FANIN_TRACE: %s: File too large", path);
 	assert_string_equal(fan_rank_file_error(), want);
-	unlink(path);
+	assert_int_equal(access(path, F_OK), -1);
+}
+
+/* Any name makes JSON, and no link leads elsewhere. */
+static void trace__of_a_name_with_quotes_at_a_link(void **state)
+{
+	(void)state;
+	const char *const names[] = {"a\"},\n{\"x\\", "\xff\x1b[m\"", "\xc3\xa9"};
+	const char *const told[] = {"fanin a\"},\n{\"x\\ rank 2", "fanin \\xff\\x1b[m\\\" rank 2",
+				    "fanin \xc3\xa9 rank 2"};
+	for (unsigned i = 0; i < 3; i++) {
+		char other[sizeof path + 2];
+		snprintf(other, sizeof other, "%s.o", path);
+		snprintf(c.job, sizeof c.job, "%s", names[i]);
+		assert_int_equal(symlink(other, path), 0);
+		fan_trace_close(fan_trace_open(&c));
+		json_t *all = json_load_file(path, 0, NULL);
+		const json_t *args = json_object_get(json_array_get(all, 0), "args");
+		assert_string_equal(text(args, "name"), told[i]);
+		assert_int_equal(access(other, F_OK), -1);
+		json_decref(all);
+		unlink(path);
+	}
 }
 
 static void trace__nobody_asked(void **state)
@@ -128,7 +155,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(trace__halves_of_an_operation_and_a_stall, begin),
 		cmocka_unit_test_setup(trace__keeps_the_last_events, begin),
-		cmocka_unit_test_setup(trace__a_full_disk_is_told, begin),
+		cmocka_unit_test_setup(trace__a_file_that_may_not_grow_is_told, begin),
+		cmocka_unit_test_setup(trace__of_a_name_with_quotes_at_a_link, begin),
 		cmocka_unit_test_setup(trace__nobody_asked, begin),
 	};
 	return RUN(tests);
