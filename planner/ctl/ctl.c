@@ -8,41 +8,15 @@
 #include <string.h>
 
 #include "core/base/awake.h"
+#include "file/text.h"
 #include "plan/topo_json.h"
 
 /* ---- texts ---- */
 
-/* How many bytes follow `lead` in UTF-8; 4: it begins no sequence. */
-static unsigned bytes_behind(unsigned char lead)
-{
-	if (lead < 0x80)
-		return 0;
-	if (lead < 0xc2 || lead > 0xf4)
-		return 4;
-	return lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
-}
-
-/* Make the text one line of valid UTF-8 without control characters: parts come from the network,
- * and it may have been truncated. */
-static void make_plain(char *text)
-{
-	for (unsigned char *at = (unsigned char *)text; *at; at++) {
-		const unsigned more = bytes_behind(*at);
-		unsigned n = 0;
-		while (n < more && more < 4 && (at[n + 1] & 0xc0) == 0x80)
-			n++;
-		const bool controls = *at < ' ' || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0);
-		if (n < more || controls)
-			*at = '?'; /* the bytes that follow are checked one by one */
-		else
-			at += more;
-	}
-}
-
 static void print(char *to, size_t bytes, const char *format, va_list args)
 {
 	vsnprintf(to, bytes, format, args);
-	make_plain(to);
+	fan_text_plain(to);
 }
 
 void ctl_print(char *to, size_t bytes, const char *format, ...)

@@ -9,6 +9,7 @@
 
 #include "core/base/err.h"
 #include "core/base/limits.h"
+#include "file/text.h"
 
 const char *const fan_node_kinds[] = {"worker", "switch", "server"};
 
@@ -21,6 +22,7 @@ int fan_why_set(struct fan_why *why, int err, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(why->text, sizeof why->text, format, args);
 	va_end(args);
+	fan_text_plain(why->text);
 	return err;
 }
 

@@ -109,12 +109,16 @@ static int rate(struct reader *r, const json_t *from, const char *key, double le
 static int name_of(struct reader *r, const json_t *from, const char *key, const char **name)
 {
 	const json_t *value = json_object_get(from, key);
-	char text[PLACE_BYTES];
+	char text[PLACE_BYTES], plain[FAN_TOPO_NAME_MAX + 1];
 
 	*name = json_string_value(value);
 	if (!*name || !**name || strlen(*name) > FAN_TOPO_NAME_MAX)
 		return bad(r, key, "expected a name of 1 to %d bytes, got %s", FAN_TOPO_NAME_MAX,
 			   found(value, text, sizeof text));
+	snprintf(plain, sizeof plain, "%s", *name);
+	fan_text_plain(plain);
+	if (strcmp(plain, *name) != 0)
+		return bad(r, key, "\"%s\": expected a name without control characters", *name);
 	return FAN_OK;
 }
 

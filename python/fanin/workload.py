@@ -358,6 +358,11 @@ def write(layers: list[tuple[int, int]], file: Any) -> None:
         file.write(f"op{i},{layers[i][0]},0,{layers[i][1]}\n")
 
 
+def _plain(text: str) -> str:
+    """Return it with what a terminal would obey escaped."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python3 -m fanin.workload", description="A model for fanin sim from a trace."
@@ -376,12 +381,12 @@ def main() -> int:
         except WorkloadError as error:
             raise WorkloadError(f"{args.trace}: {error}") from None
     except WorkloadError as error:
-        print(f"fanin.workload: {error}", file=sys.stderr)
+        print(_plain(f"fanin.workload: {error}"), file=sys.stderr)
         return 1
     left = Counter(one.kind for one in trace.found if one.kind not in _KINDS)
     if left:
         names = ", ".join(f"{n} {kind}" for kind, n in sorted(left.items()))
-        print(f"fanin.workload: left out, no data parallelism: {names}", file=sys.stderr)
+        print(_plain(f"fanin.workload: left out, no data parallelism: {names}"), file=sys.stderr)
     write(layers, sys.stdout)
     return 0
 

@@ -11,6 +11,7 @@
 #include "cmd/args.h"
 #include "cmd/cmd.h"
 #include "file/file.h"
+#include "file/text.h"
 #include "page/page.h"
 #include "plan/network.h"
 #include "sim/model.h"
@@ -173,6 +174,7 @@ json_t *sim_load(const char *file, char *why)
 	fclose(f);
 	if (!root)
 		snprintf(why, SIM_WHY_BYTES, "%s:%d:%d: %s", file, e.line, e.column, e.text);
+	fan_text_plain(why);
 	return root;
 }
 

@@ -26,6 +26,7 @@ int fan_reader_fail(struct fan_reader *r, const char *key, const char *format, .
 	va_start(args, format);
 	vsnprintf(r->why + n, sizeof r->why - (size_t)n, format, args);
 	va_end(args);
+	fan_text_plain(r->why);
 	return -1;
 }
 

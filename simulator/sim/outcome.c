@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "file/text.h"
+
 #define SEED	"seed"
 #define VARIANT "variant"
 
@@ -33,6 +35,7 @@ static void name_of(const json_t *set, char *name)
 		if (strcmp(key, SEED) != 0)
 			add_value(name, key, v);
 	}
+	fan_text_plain(name);
 }
 
 static struct fan_outcome *find(struct fan_outcome *g, size_t count, const char *name)

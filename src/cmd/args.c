@@ -221,6 +221,7 @@ static const struct args_option *find(const struct args_command *c, const char *
 static bool file_error(const struct file *f, unsigned line, const char *text)
 {
 	snprintf(f->why, ARGS_WHY_BYTES, "%s:%u: %s", f->path, line, text);
+	fan_text_plain(f->why);
 	return false;
 }
 

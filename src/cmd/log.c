@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/base/limits.h"
+#include "file/text.h"
 #include "net/clock.h"
 
 #define STAMP_BYTES 32
@@ -333,6 +334,7 @@ static void put_line(const char *line)
 	}
 	memcpy(to, stamp, first);
 	memcpy(to + first, line, bytes);
+	fan_text_plain(to + first); /* of the same length */
 	queue.used += first + bytes;
 	pthread_cond_signal(&queue.more);
 }

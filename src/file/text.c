@@ -45,6 +45,31 @@ void fan_text_escaped(struct fan_text *t, const char *value, size_t bytes)
 	}
 }
 
+/* How many bytes follow `lead` in UTF-8; 4: it begins no sequence. */
+static unsigned bytes_behind(unsigned char lead)
+{
+	if (lead < 0x80)
+		return 0;
+	if (lead < 0xc2 || lead > 0xf4)
+		return 4;
+	return lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
+}
+
+void fan_text_plain(char *text)
+{
+	for (unsigned char *at = (unsigned char *)text; *at; at++) {
+		const unsigned more = bytes_behind(*at);
+		unsigned n = 0;
+		while (n < more && more < 4 && (at[n + 1] & 0xc0) == 0x80)
+			n++;
+		const bool controls = *at < ' ' || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0);
+		if (n < more || controls)
+			*at = '?'; /* the bytes that follow are checked one by one */
+		else
+			at += more;
+	}
+}
+
 /* How many letters have to change; SIZE_MAX: more than can be told. */
 static size_t edits(const char *a, const char *b)
 {

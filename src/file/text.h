@@ -25,6 +25,10 @@ void fan_text_vadd(struct fan_text *t, const char *format, va_list args)
 	__attribute__((format(printf, 2, 0)));
 void fan_text_escaped(struct fan_text *t, const char *value, size_t bytes);
 
+/* Make a message one line of valid UTF-8 without control characters, each wrong byte a "?": it may
+ * quote a file or the network, and have been cut. */
+void fan_text_plain(char *text);
+
 #define FAN_TEXT_WORD_MAX 64 /* bytes; longer ones are like no other */
 
 /* The word most like `word` in a list that ends with NULL: by the letters to put in, take out,

@@ -137,6 +137,7 @@ def test_a_profile_becomes_a_model_that_is_simulated(program, tmp_path):
     layers = rows(done)
     assert [numel for numel, _, _ in layers] == [2000, 33280, 267786, 33280, 267786]
     assert done.stderr == "fanin.workload: left out, no data parallelism: 1 broadcast\n"
+    assert "\\x1b[31m\\u202e: " in convert(str(tmp_path / "\x1b[31m\u202e")).stderr
     assert all(forward == 0 and backward > 0 for _, forward, backward in layers)
     done = convert("--steps", "2", recorded(tmp_path, "profile", 4))
     assert [numel for numel, _, _ in rows(done)] == [33280, 267786]

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/err.h"
+#include "file/text.h"
 #include "net/udp.h"
 
 #define ADDRESS_BYTES 80
@@ -25,6 +26,7 @@ __attribute__((format(printf, 2, 3))) static bool wrong(const struct reader *r, 
 	va_start(args, format);
 	vsnprintf(r->why, FAN_PLAN_MSG_WHY_BYTES, format, args);
 	va_end(args);
+	fan_text_plain(r->why);
 	return false;
 }
 

@@ -173,6 +173,7 @@ static void args__file_errors_tell_the_line(void **state)
 	file_refused("[switch]\nslotz = 4\n",
 		     "2: unknown key of [switch] \"slotz\"; did you mean \"slots\"?");
 	file_refused("[switch]\nzzzzzzzzz = 4\n", "2: unknown key of [switch] \"zzzzzzzzz\"");
+	file_refused("[switch]\n\x1b[31mkey = 4\n", "2: unknown key of [switch] \"?[31mkey\"");
 	file_refused("[swich]\nslots = 4\n",
 		     "2: unknown section \"swich\"; did you mean \"switch\"?");
 	file_refused("slots = 4\n", "1: expected a [section] before the first key");

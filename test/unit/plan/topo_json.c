@@ -26,6 +26,8 @@ static const struct {
 	{"{\"nodes\":[7]}", "nodes[0]: expected an object, got 7"},
 	{NODE("\"kind\":\"worker\""), "nodes[0].name: expected a name of 1 to 63 bytes"},
 	{NODE("\"name\":\"\",\"kind\":\"worker\""), "nodes[0].name: expected a name"},
+	{NODE("\"name\":\"a\\u001b[31m\\u009b\",\"kind\":\"worker\""),
+	 "nodes[0].name: \"a?[31m??\": expected a name without control characters"},
 	{NODE("\"name\":\"x\",\"kind\":\"router\""),
 	 "nodes[0].kind: expected \"worker\", \"switch\" or \"server\", got \"router\""},
 	{NODE("\"name\":\"x\",\"kind\":\"switch\",\"gbps\":\"ten\""),
