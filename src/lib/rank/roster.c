@@ -47,7 +47,10 @@ struct teller {
 	int fd;
 	char name[FAN_ROSTER_NAME_BYTES];
 	atomic_bool ends;
+	atomic_int state;
 };
+
+enum { RUNS, LEFT, DONE }; /* LEFT: nobody waits for the thread, which frees its teller */
 
 /* `life` is held while a thread is begun or taken away; `lock` while `entry` is used; `telling`
  * while the program is told.  Nobody who has one of the first two waits for anybody but who has the
@@ -325,9 +328,15 @@ void fan_roster_tell_after(int ms)
 	atomic_store(&roster.tell_ms, ms);
 }
 
+static void free_teller(struct teller *t)
+{
+	close(t->fd);
+	free(t);
+}
+
 static void *run(void *arg)
 {
-	const struct teller *t = arg;
+	struct teller *t = arg;
 	uint64_t turn_ns = fan_clock_ns();
 	char text[FAN_FAULT_TEXT_BYTES];
 	pthread_setname_np(pthread_self(), "fanin-ps");
@@ -342,6 +351,8 @@ static void *run(void *arg)
 		if (poll(&p, 1, fan_clock_timeout_ms(turn_ns, -1)) > 0 && !atomic_load(&t->ends))
 			answer(t);
 	}
+	if (atomic_exchange(&t->state, DONE) == LEFT)
+		free_teller(t);
 	return NULL;
 }
 
@@ -400,13 +411,23 @@ static void start(void)
 	fan_rank_file_fail("FANIN_PS", why);
 }
 
+/* The program, when it is told, may wait for whom it likes: it is left there after a while. */
 static void stop(struct teller *t)
 {
+	struct timespec by;
+	int runs = RUNS;
 	atomic_store(&t->ends, true);
 	shutdown(t->fd, SHUT_RDWR); /* wakes it */
-	pthread_join(t->thread, NULL);
-	close(t->fd);
-	free(t);
+	clock_gettime(CLOCK_REALTIME, &by);
+	by.tv_sec += FAN_ROSTER_END_MS / 1000;
+	if (!pthread_timedjoin_np(t->thread, NULL, &by)) {
+		free_teller(t);
+	} else if (atomic_compare_exchange_strong(&t->state, &runs, LEFT)) {
+		pthread_detach(t->thread);
+	} else {
+		pthread_join(t->thread, NULL);
+		free_teller(t);
+	}
 }
 
 /* ---- ranks ---- */

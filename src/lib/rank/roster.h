@@ -7,10 +7,11 @@
  * is: the thread answers its own user and root alone, and whoever asks believes no other user's
  * name.
  *
- * The thread begins with the first rank and ends with the last.  It waits for no operation: a rank
- * that does not say within FAN_ROSTER_ASK_MS what it does is told of as it was last.  Without the
- * thread ranks are as they were: FANIN_PS=0, or the system refuses, which fan_rank_file_error then
- * tells once.  A child of fork() begins without ranks. */
+ * The thread begins with the first rank and ends with the last, within FAN_ROSTER_END_MS: beyond
+ * that a call by which the program is told goes on alone.  It waits for no operation: a rank that
+ * does not say within FAN_ROSTER_ASK_MS what it does is told of as it was last.  Without the thread
+ * ranks are as they were: FANIN_PS=0, or the system refuses, which fan_rank_file_error then tells
+ * once.  A child of fork() begins without ranks. */
 #ifndef FAN_LIB_RANK_ROSTER_H
 #define FAN_LIB_RANK_ROSTER_H
 
@@ -25,6 +26,7 @@
 #define FAN_ROSTER_ASK_MS     100	    /* for ranks to say what they do */
 #define FAN_ROSTER_SEND_MS    1000	    /* for who asks to take the answer */
 #define FAN_ROSTER_PAUSE_MS   5		    /* between two answers */
+#define FAN_ROSTER_END_MS     2000	    /* for the thread to end; then nobody waits for it */
 #define FAN_ROSTER_TURN_MS    1000	    /* between two looks at how far ranks are */
 #define FAN_ROSTER_TURNS      10	    /* over which rates are taken */
 #define FAN_ROSTER_WAIT_NS    1000000000ull /* without progress, before a rank counts as waiting */

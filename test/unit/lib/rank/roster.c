@@ -354,6 +354,39 @@ static void roster__a_rank_that_waits_long_says_so_once(void **state)
 	}
 }
 
+static atomic_bool goes_on;
+
+static void wait_there(void *arg, const char *text)
+{
+	note_wait(arg, text);
+	while (!atomic_load(&goes_on))
+		wait_ms(10);
+}
+
+static void wait_for_the_first(struct member *m)
+{
+	int32_t x[COUNT] = {0}, y[COUNT];
+	if (!team_joined(m))
+		return;
+	while (m->rank == 1 && !said_so_far())
+		wait_ms(10);
+	EXPECT(fanin_allreduce(m->comm, x, y, COUNT, FANIN_INT32, FANIN_SUM) == FANIN_OK);
+}
+
+/* As one whose standard error nobody reads. */
+static void roster__no_rank_waits_for_a_program_that_is_told(void **state)
+{
+	(void)state;
+	says = 0;
+	fan_roster_tell_after(1000);
+	fanin_on_wait(wait_there, said);
+	team_run_once(2, wait_for_the_first);
+	fan_roster_tell_after(FAN_ROSTER_TELL_MS);
+	atomic_store(&goes_on, true);
+	fanin_on_wait(NULL, NULL);
+	assert_int_equal(says, 1);
+}
+
 /* Ranks come and go while somebody asks without pause. */
 static atomic_bool ends;
 
@@ -396,6 +429,7 @@ int main(void)
 		cmocka_unit_test(roster__answers_its_user_alone),
 		cmocka_unit_test(roster__is_turned_off),
 		cmocka_unit_test(roster__a_rank_that_waits_long_says_so_once),
+		cmocka_unit_test(roster__no_rank_waits_for_a_program_that_is_told),
 		cmocka_unit_test(roster__ranks_come_and_go_while_it_is_asked),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
