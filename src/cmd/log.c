@@ -210,9 +210,10 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t more;
 	char half[2][LOG_QUEUE_BYTES];
-	unsigned filled;       /* half */
-	size_t used;	       /* of it */
-	uint64_t lost, unread; /* lines without room: in all, and since the writer has said so */
+	unsigned filled; /* half */
+	size_t used;	 /* of it */
+	/* lines without room, or that could not be written: in all, and not yet told */
+	uint64_t lost, unread;
 	bool started, writes;
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
 
@@ -227,7 +228,7 @@ static size_t put_stamp(char *text, size_t bytes)
 	return n + (size_t)snprintf(text + n, bytes - n, ".%03ldZ ", now.tv_nsec / 1000000);
 }
 
-static void write_all(const char *text, size_t bytes)
+static bool write_all(const char *text, size_t bytes)
 {
 	struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
 
@@ -236,31 +237,32 @@ static void write_all(const char *text, size_t bytes)
 		if (n < 0 && errno == EAGAIN)
 			poll(&p, 1, -1);
 		else if (n < 0)
-			return;
+			return false;
 		text += n > 0 ? n : 0;
 		bytes -= n > 0 ? (size_t)n : 0;
 	}
+	return true;
 }
 
-/* `line` begins with its time; its zero becomes the end of the line. */
-static void write_line(char *line, size_t bytes)
+/* `line` begins with its time; its zero becomes the end of the line.  False: it is lost. */
+static bool write_line(char *line, size_t bytes)
 {
 	const char *rest = strchr(line, ' ');
 
 	if (rest && write_journal(rest + 1))
-		return;
+		return true;
 	line[bytes] = '\n';
-	write_all(line, bytes + 1);
+	return write_all(line, bytes + 1);
 }
 
-static void write_unread(uint64_t lines)
+static bool write_unread(uint64_t lines)
 {
 	char text[STAMP_BYTES + 80];
 	const size_t n = put_stamp(text, sizeof text);
 	const int more = snprintf(text + n, sizeof text - n,
 				  "event=log_omitted lines=%" PRIu64 " of=unread", lines);
 
-	write_line(text, n + (size_t)more);
+	return write_line(text, n + (size_t)more);
 }
 
 static void *run(void *arg)
@@ -271,18 +273,21 @@ static void *run(void *arg)
 			pthread_cond_wait(&queue.more, &queue.lock);
 		char *text = queue.half[queue.filled];
 		const size_t used = queue.used;
-		const uint64_t unread = queue.unread;
+		uint64_t unread = queue.unread, failed = 0;
 		queue.filled = !queue.filled;
 		queue.used = queue.unread = 0;
 		queue.writes = true;
 		pthread_mutex_unlock(&queue.lock);
 		for (size_t at = 0, n; at < used; at += n + 1) {
 			n = strlen(text + at);
-			write_line(text + at, n);
+			failed += !write_line(text + at, n);
 		}
-		if (unread)
-			write_unread(unread);
+		unread += failed;
+		if (unread && write_unread(unread))
+			unread = 0;
 		pthread_mutex_lock(&queue.lock);
+		queue.lost += failed;
+		queue.unread += unread;
 		queue.writes = false;
 	}
 	return arg;

@@ -7,7 +7,8 @@
  * no others.  A line reports how many were left out.
  *
  * A thread of its own writes them, so that nobody else waits for who reads standard error: a full
- * pipe, a terminal that was stopped.  Lines that find no room are lost and counted. */
+ * pipe, a terminal that was stopped.  Lines that find no room, or nobody to read them, are lost and
+ * counted; no signal comes of it. */
 #ifndef FAN_CMD_LOG_H
 #define FAN_CMD_LOG_H
 
@@ -59,7 +60,7 @@ void cmd_log(const char *line);
 /* Wait until all lines are written, LOG_END_MS at most; exit() does. */
 void log_end(void);
 
-/* Lines that found no room. */
+/* Lines that found no room, or could not be written. */
 uint64_t log_lost(void);
 
 #endif
