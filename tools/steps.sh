@@ -523,7 +523,7 @@ build_steps='build-gcc build-clang build-asan build-tsan build-fuzz'
 # What mostly waits, for packets or for time-outs, two at a time.  First those that take long; a network
 # that is new is behind these until it is named here.
 waiting_steps() {
-        long='net-tsan net-asan ns-drills interop python ns-switches ns-hosts ns-bits ns-doctor mpi ns-ahead ns-icmp ns-lab'
+        long='net-tsan net-asan ns-drills interop python ns-switches ns-hub ns-hosts ns-bits ns-doctor mpi ns-ahead ns-icmp ns-lab'
         printf '%s\n' $long
         namespace_steps | grep -vxF -e "$(printf '%s\n' $long $measuring_steps)"
 }
