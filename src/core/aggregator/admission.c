@@ -110,7 +110,7 @@ static bool knows(const struct fan_job *j, uint16_t rank, uint64_t nonce)
 
 /* The job that a JOIN is for: the one that has admitted this life of the rank before, even if it
  * has failed, or the open one of the name and launch.  If there is none, `*other` is one of the
- * name that forms and has a token where the JOIN has none, or the reverse.  A job that a rank has
+ * name that forms and has a launch where the JOIN has none, or the reverse.  A job that a rank has
  * left is no longer open: its name is free for the next. */
 static struct fan_job *find_by_name(struct fan_jobs *t, const struct fan_join *named, uint16_t rank,
 				    uint64_t nonce, struct fan_job **other)

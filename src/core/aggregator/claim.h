@@ -8,7 +8,7 @@
  * all with FAN_E_LAUNCHES, and so do those of either launch that come within FAN_CLAIMS_HELD_NS.
  * Later than FAN_CLAIMS_NS after its beginning a job takes no notice of claims.
  *
- * Jobs with a token of their launch need none of this: other launches have other jobs. */
+ * Jobs that know their launch need none of this: other launches have other jobs. */
 #ifndef FAN_AGGREGATOR_CLAIM_H
 #define FAN_AGGREGATOR_CLAIM_H
 

@@ -120,7 +120,7 @@ struct fan_job {
 	struct fan_group older;
 	struct fan_progress progress; /* option AHEAD: of its ranks, by contributions seen here */
 	struct fan_job_fault fault;   /* FAILED: the cause */
-	uint64_t launch;	      /* token of its launch; 0: none */
+	uint64_t launch;	      /* id of its launch; 0: none */
 	uint8_t claim_hosts[FAN_HOSTS_BYTES]; /* of its member claimed last, and of the claim */
 	char name[FAN_NAME_MAX + 1];
 };

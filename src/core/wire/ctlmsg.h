@@ -37,7 +37,7 @@ struct fan_join {
 	uint8_t name_bytes;
 	char name[FAN_NAME_MAX + 1]; /* with a terminating zero, which is not on the wire */
 	uint32_t workers; /* of this rank: 1, or all below an aggregator.  On the wire 0 for 1 */
-	uint64_t launch;  /* token of the launch, the same on all its ranks; 0: none */
+	uint64_t launch;  /* id of the launch, the same on all its ranks; 0: none */
 	uint32_t claim;	  /* `have` of the REFUSE RANK_TAKEN that came before; 0: none did */
 };
 
@@ -82,7 +82,7 @@ enum fan_refuse_about {
 	FAN_ABOUT_OPTIONS = 3, /* enum fan_join_option */
 	FAN_ABOUT_WINDOW = 4,  /* `want` is less than the job's */
 	FAN_ABOUT_ROUTE = 5,
-	FAN_ABOUT_LAUNCH = 6, /* 1: there is a token; 0: there is none */
+	FAN_ABOUT_LAUNCH = 6, /* 1: there is a launch; 0: there is none */
 };
 
 enum fan_beat_flag {

@@ -40,7 +40,7 @@ struct fan_worker_config {
 	/* of the window that it uses, in 1 / 65536, at least 4 fragments; 0: all */
 	uint16_t share;
 	uint64_t nonce;	 /* random, not 0: this life of this rank */
-	uint64_t launch; /* token of its launch, and a claim: struct fan_join */
+	uint64_t launch; /* id of its launch, and a claim: struct fan_join */
 	uint32_t claim;
 	fan_priority_fn priority; /* of fragments whose operation has none; NULL: 0 */
 	const void *priority_arg;

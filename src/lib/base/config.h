@@ -34,7 +34,7 @@ struct fan_config {
 	char run[FAN_CONFIG_RUN_MAX +
 		 1]; /* the launch, as the user calls it; "": as launchers do */
 	uint64_t
-		launch; /* token of the launch: of `run`, the launcher's id or a meeting; 0: none */
+		launch; /* id of the launch: of `run`, the launcher's id or a meeting; 0: none */
 	int rank, ranks;
 	int mtu;
 	int window; /* fragments per shard; 0: as the switch grants */

@@ -217,11 +217,11 @@ static size_t put(char *text, json_t *line)
 size_t fan_plan_msg_put_join(char *text, const char *job, unsigned rank, unsigned ranks,
 			     uint64_t launch, const struct fan_job_part *part, unsigned parts)
 {
-	char token[17];
+	char id[17];
 	assert(rank < ranks && parts <= FAN_PARTS_MAX);
-	snprintf(token, sizeof token, "%016llx", (unsigned long long)launch);
+	snprintf(id, sizeof id, "%016llx", (unsigned long long)launch);
 	json_t *line = json_pack("{s:{s:s, s:i, s:i, s:s*}}", "join", "job", job, "rank", (int)rank,
-				 "ranks", (int)ranks, "launch", launch ? token : NULL);
+				 "ranks", (int)ranks, "launch", launch ? id : NULL);
 	json_t *routes = parts ? json_array() : NULL;
 	for (unsigned i = 0; i < parts; i++)
 		json_array_append_new(routes, json_integer(part[i].route));

@@ -56,7 +56,7 @@ int fan_plan_msg_get(struct fan_plan_msg *o, const char *line, size_t bytes, con
 
 /* Write a worker's line, without its LF, to `text`, FAN_PLAN_MSG_BYTES.  Returns its bytes; 0: the
  * job's name is not UTF-8.  A rank that has parts already sends their routes, and one whose launch
- * has a token, not 0, that. */
+ * is known, not 0, that. */
 size_t fan_plan_msg_put_join(char *text, const char *job, unsigned rank, unsigned ranks,
 			     uint64_t launch, const struct fan_job_part *part, unsigned parts);
 size_t fan_plan_msg_put_moved(char *text, unsigned part, uint16_t route);

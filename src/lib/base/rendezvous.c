@@ -320,6 +320,6 @@ uint64_t fan_rendezvous_launch(const char *run, int ranks)
 		snprintf(id, sizeof id, "run-%s", run);
 	else if (ranks >= 0)
 		find_launch(id, sizeof id, ranks);
-	const uint64_t token = fan_hash(FAN_HASH_START, id, strlen(id));
-	return *id ? token + !token : 0;
+	const uint64_t launch = fan_hash(FAN_HASH_START, id, strlen(id));
+	return *id ? launch + !launch : 0;
 }

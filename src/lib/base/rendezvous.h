@@ -30,7 +30,7 @@ int fan_rendezvous_find(struct fan_rendezvous *r, char *why, size_t bytes);
  * if the launcher gives no job id. */
 void fan_rendezvous_job(char *job, bool inside);
 
-/* The token of this launch of the program for a job of `ranks` ranks (less than 0: not known): a
+/* The id of this launch of the program for a job of `ranks` ranks (less than 0: not known): a
  * hash of `run`, unless that is "", or of the id that the launcher gives it, if it has started as
  * many. Ranks that meet at this host's loopback address have the host in it.  0: nothing tells
  * launches apart. */

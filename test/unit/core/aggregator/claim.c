@@ -144,7 +144,7 @@ static void claim__long_after_the_beginning(void **state)
 }
 
 /* Launches that are told apart have jobs of their own, of one name. */
-static void claim__launches_with_tokens(void **state)
+static void claim__launches_that_are_known(void **state)
 {
 	(void)state;
 	struct fan_join m = rig_join_of("a", 2);
@@ -169,7 +169,7 @@ static void claim__launches_with_tokens(void **state)
 }
 
 /* Some ranks of one launch know its id and others do not: they are told so, in either order. */
-static void claim__some_have_a_token(void **state)
+static void claim__some_know_their_launch(void **state)
 {
 	(void)state;
 	for (uint64_t first = 0; first < 2; first++) {
@@ -191,8 +191,8 @@ int main(void)
 		RIG_TEST(claim__while_the_job_forms),
 		RIG_TEST(claim__holds_the_name),
 		RIG_TEST(claim__long_after_the_beginning),
-		RIG_TEST(claim__launches_with_tokens),
-		RIG_TEST(claim__some_have_a_token),
+		RIG_TEST(claim__launches_that_are_known),
+		RIG_TEST(claim__some_know_their_launch),
 	};
 	return RUN(tests);
 }
