@@ -230,7 +230,7 @@ static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan
 {
 	enum { PORT, MBPS, NONCE, WORDS = NONCE + 2, RAILS_BIT = 16, RAILS = 15, FURTHER_BIT = 20 };
 	int32_t word[FAN_MEETING_HOSTS_MAX * WORDS + 1] = {0}; /* the last: cannot_share */
-	struct fan_rail rails[FAN_MEETING_RAILS_MAX];
+	struct fan_rail rails[FAN_MEETING_RAILS_MAX] = {{.prefix_bits = 0}};
 	unsigned count[FAN_MEETING_HOSTS_MAX];
 	const unsigned ranks = m->host[m->host_of[c->rank.cfg.rank]].ranks;
 	bool all = sw && m->hosts > 1;
