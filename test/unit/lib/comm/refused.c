@@ -47,25 +47,24 @@ enum kind { NOTHING, CALL, LIMIT, FULL_ERROR, FULL_SHM, TINY_SHM };
 /* What is refused, and the effect that it may have. */
 struct refusal {
 	const char *name;
-	enum kind kind;
 	long which; /* call, or limit */
 	long value; /* first argument, or ANY; or the limit */
+	enum kind kind;
 	bool works; /* fanin does without */
 	bool brief; /* of ./check */
 };
 
-#define CALL(call, works, brief)                                                                   \
-	{                                                                                          \
-#call, CALL, SYS_##call, ANY, works, brief                                         \
-	}
+/* clang-format off */
+#define CALL(call, works, brief) {#call, SYS_##call, ANY, CALL, works, brief}
+/* clang-format on */
 
 static const struct refusal refusals[] = {
-	{"nothing", NOTHING, 0, 0, true, true},
+	{"nothing", 0, 0, NOTHING, true, true},
 	CALL(memfd_create, true, true),
 	CALL(ftruncate, true, false),
-	{"socket(AF_UNIX)", CALL, SYS_socket, AF_UNIX, true, true},
-	{"socket(AF_NETLINK)", CALL, SYS_socket, AF_NETLINK, true, false},
-	{"socket(AF_INET)", CALL, SYS_socket, AF_INET, false, true},
+	{"socket(AF_UNIX)", SYS_socket, AF_UNIX, CALL, true, true},
+	{"socket(AF_NETLINK)", SYS_socket, AF_NETLINK, CALL, true, false},
+	{"socket(AF_INET)", SYS_socket, AF_INET, CALL, false, true},
 	CALL(socketpair, true, false),
 	CALL(listen, true, false),
 	CALL(accept4, true, true),
@@ -120,33 +119,33 @@ static const struct refusal refusals[] = {
 	CALL(rt_sigprocmask, true, false),
 	CALL(ioctl, true, false),
 	CALL(uname, true, false),
-	{"4 descriptors", LIMIT, RLIMIT_NOFILE, 4, false, true},
-	{"5 descriptors", LIMIT, RLIMIT_NOFILE, 5, false, false},
-	{"6 descriptors", LIMIT, RLIMIT_NOFILE, 6, false, false},
-	{"7 descriptors", LIMIT, RLIMIT_NOFILE, 7, false, false},
-	{"8 descriptors", LIMIT, RLIMIT_NOFILE, 8, false, true},
-	{"10 descriptors", LIMIT, RLIMIT_NOFILE, 10, false, false},
-	{"12 descriptors", LIMIT, RLIMIT_NOFILE, 12, false, false},
-	{"14 descriptors", LIMIT, RLIMIT_NOFILE, 14, false, false},
-	{"16 descriptors", LIMIT, RLIMIT_NOFILE, 16, false, true},
-	{"20 descriptors", LIMIT, RLIMIT_NOFILE, 20, false, false},
-	{"24 descriptors", LIMIT, RLIMIT_NOFILE, 24, false, false},
-	{"32 descriptors", LIMIT, RLIMIT_NOFILE, 32, false, false},
-	{"64 descriptors", LIMIT, RLIMIT_NOFILE, 64, true, true},
-	{"files of 0 bytes", LIMIT, RLIMIT_FSIZE, 0, true, true},
-	{"files of 1 MiB", LIMIT, RLIMIT_FSIZE, MIB, true, false},
-	{"files of 12 MiB", LIMIT, RLIMIT_FSIZE, 12 * MIB, true, false},
-	{"files of 100 MiB", LIMIT, RLIMIT_FSIZE, 100 * MIB, true, false},
-	{"no more memory", LIMIT, RLIMIT_AS, 0, false, true},
-	{"2 MiB more memory", LIMIT, RLIMIT_AS, 2 * MIB, false, false},
-	{"8 MiB more memory", LIMIT, RLIMIT_AS, 8 * MIB, false, false},
-	{"16 MiB more memory", LIMIT, RLIMIT_AS, 16 * MIB, false, true},
-	{"32 MiB more memory", LIMIT, RLIMIT_AS, 32 * MIB, false, false},
-	{"64 MiB more memory", LIMIT, RLIMIT_AS, 64 * MIB, false, false},
-	{"256 MiB more memory", LIMIT, RLIMIT_AS, 256 * MIB, false, false},
-	{"standard error", FULL_ERROR, 0, 0, true, true},
-	{"/dev/shm, full", FULL_SHM, 0, 0, true, true},
-	{"/dev/shm, but a page", TINY_SHM, 0, 0, true, false},
+	{"4 descriptors", RLIMIT_NOFILE, 4, LIMIT, false, true},
+	{"5 descriptors", RLIMIT_NOFILE, 5, LIMIT, false, false},
+	{"6 descriptors", RLIMIT_NOFILE, 6, LIMIT, false, false},
+	{"7 descriptors", RLIMIT_NOFILE, 7, LIMIT, false, false},
+	{"8 descriptors", RLIMIT_NOFILE, 8, LIMIT, false, true},
+	{"10 descriptors", RLIMIT_NOFILE, 10, LIMIT, false, false},
+	{"12 descriptors", RLIMIT_NOFILE, 12, LIMIT, false, false},
+	{"14 descriptors", RLIMIT_NOFILE, 14, LIMIT, false, false},
+	{"16 descriptors", RLIMIT_NOFILE, 16, LIMIT, false, true},
+	{"20 descriptors", RLIMIT_NOFILE, 20, LIMIT, false, false},
+	{"24 descriptors", RLIMIT_NOFILE, 24, LIMIT, false, false},
+	{"32 descriptors", RLIMIT_NOFILE, 32, LIMIT, false, false},
+	{"64 descriptors", RLIMIT_NOFILE, 64, LIMIT, true, true},
+	{"files of 0 bytes", RLIMIT_FSIZE, 0, LIMIT, true, true},
+	{"files of 1 MiB", RLIMIT_FSIZE, MIB, LIMIT, true, false},
+	{"files of 12 MiB", RLIMIT_FSIZE, 12 * MIB, LIMIT, true, false},
+	{"files of 100 MiB", RLIMIT_FSIZE, 100 * MIB, LIMIT, true, false},
+	{"no more memory", RLIMIT_AS, 0, LIMIT, false, true},
+	{"2 MiB more memory", RLIMIT_AS, 2 * MIB, LIMIT, false, false},
+	{"8 MiB more memory", RLIMIT_AS, 8 * MIB, LIMIT, false, false},
+	{"16 MiB more memory", RLIMIT_AS, 16 * MIB, LIMIT, false, true},
+	{"32 MiB more memory", RLIMIT_AS, 32 * MIB, LIMIT, false, false},
+	{"64 MiB more memory", RLIMIT_AS, 64 * MIB, LIMIT, false, false},
+	{"256 MiB more memory", RLIMIT_AS, 256 * MIB, LIMIT, false, false},
+	{"standard error", 0, 0, FULL_ERROR, true, true},
+	{"/dev/shm, full", 0, 0, FULL_SHM, true, true},
+	{"/dev/shm, but a page", 0, 0, TINY_SHM, true, false},
 };
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
