@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,32 +152,17 @@ static void put_all(FILE *f, const struct fan_trace *t)
 		t->rank, t->rank);
 }
 
-/* A file beyond the process's limit is an error as any other: its signal must not end the program.
- */
-static void write_file(const struct fan_trace *t)
+void fan_trace_close(struct fan_trace *t)
 {
 	char why[FAN_CONFIG_WHY_BYTES];
-	sigset_t too_large, before, pending;
 
-	sigemptyset(&too_large);
-	sigaddset(&too_large, SIGXFSZ);
-	pthread_sigmask(SIG_BLOCK, &too_large, &before);
-	sigpending(&pending);
+	if (!t)
+		return;
 	FILE *f = fan_file_renew(t->path, why, sizeof why);
 	if (f)
 		put_all(f, t);
 	if (!f || fan_file_renewed(f, t->path, 0, why, sizeof why))
 		fan_rank_file_fail("FANIN_TRACE", why);
-	if (!sigismember(&pending, SIGXFSZ))
-		sigtimedwait(&too_large, NULL, &(struct timespec){0});
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
-void fan_trace_close(struct fan_trace *t)
-{
-	if (!t)
-		return;
-	write_file(t);
 	fan_trace_abandon(t);
 }
 
