@@ -11,7 +11,7 @@
 #include "plan/install.h"
 #include "plan/steps.h"
 
-#define NETWORKS      300
+#define NETWORKS      120
 #define SWITCHES      6
 #define JOBS	      4
 #define WORKERS	      6
