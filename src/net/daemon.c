@@ -488,6 +488,17 @@ int fan_daemon_inherit(struct fan_daemon **out, const struct fan_estate *e, cons
 	return 0;
 }
 
+void fan_daemon_own(struct fan_daemon *d, const struct fan_drain *own)
+{
+	struct fan_estate_head *at = d->shard[0]->estate;
+
+	if (!at)
+		return;
+	memcpy(at->own.head, own->head, sizeof own->head);
+	atomic_thread_fence(memory_order_release); /* the process may end here */
+	at->own.count = own->count;
+}
+
 void fan_daemon_abandon(struct fan_daemon *d)
 {
 	for (unsigned i = 0; i < d->shards; i++)

@@ -113,7 +113,7 @@ bool fan_daemon_drain(struct fan_daemon *d, const struct fan_drain *of, int ms);
 void fan_daemon_goodbye(struct fan_daemon *d);
 
 /* When a member of a job that is READY or has FAILED was heard last, by fan_clock_ns; 0: there is
- * no such job.  From any thread. */
+ * no such job.  Of a daemon with an estate, of its own jobs.  From any thread. */
 uint64_t fan_daemon_heard_ns(struct fan_daemon *d);
 
 /* A rank in this process has `h` for what it sends to shard `shard` at the address `local`. FAN_OK:
@@ -125,6 +125,9 @@ int fan_daemon_hatch(struct fan_daemon *d, unsigned shard, struct fan_hatch *h,
  * their number; 0: no estate: the daemon is sealed or has several shards, or the system refused. */
 unsigned fan_daemon_estate(const struct fan_daemon *d, struct fan_estate *e,
 			   int files[FAN_ESTATE_FILES_MAX]);
+
+/* Say which jobs the estate is continued for; `own` has grown since the last call. */
+void fan_daemon_own(struct fan_daemon *d, const struct fan_drain *own);
 
 /* In the other process, when the first has ended: continue with the mapped memory and the sockets
  * `fds`.  0 and `*d`; or -errno, -EBUSY: no process can. */

@@ -19,6 +19,7 @@
 /* The beginning of the memory; the node follows. */
 struct fan_estate_head {
 	_Alignas(64) atomic_uint at_work; /* the core is at work: the node may be inconsistent */
+	struct fan_drain own;		  /* jobs that it is continued for */
 };
 
 struct fan_estate {

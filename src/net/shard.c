@@ -160,7 +160,10 @@ static void answer(struct fan_shard *s, struct fan_shard_request *r)
 	else if (r->wish == FAN_SHARD_HATCH)
 		r->err = fan_shard_take_hatch(s, r->hatch, r->local);
 	else if (r->wish == FAN_SHARD_HEARD)
-		r->heard_ns = s->aggregator ? fan_aggregator_heard_ns(s->aggregator) : 0;
+		r->heard_ns = s->aggregator
+				      ? fan_aggregator_heard_ns(s->aggregator,
+								s->estate ? &s->estate->own : NULL)
+				      : 0;
 	else if (!s->slots)
 		r->err = FAN_E_INVALID;
 	else if (r->wish == FAN_SHARD_ROUTE)

@@ -23,7 +23,7 @@ RANKS = """
     import fanin
 
     def run(rank):
-        comms[rank] = fanin.Communicator(rank=rank, ranks=2, job="steward", timeout=30)
+        comms[rank] = fanin.Communicator(rank=rank, ranks=2, job=sys.argv[1], timeout=30)
         total = numpy.full(10, float(rank + 1), dtype=numpy.float32)
         comms[rank].allreduce(total)
         assert (total == 3).all()
@@ -35,6 +35,7 @@ RANKS = """
         thread.start()
     for thread in threads:
         thread.join()
+    assert None not in comms
     print("ready", flush=True)
     sys.stdin.readline()
 """
@@ -65,11 +66,11 @@ def wait_until(holds):
 class Program:
     """Two ranks in a process, whose last lines are `end`."""
 
-    def __init__(self, end, port, **variables):
+    def __init__(self, end, port, job="steward", **variables):
         env = dict(os.environ, PYTHONPATH=str(ROOT / "python"), FANIN_LOCAL="0", **variables)
         env.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
         self.process = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(RANKS) + textwrap.dedent(end)],
+            [sys.executable, "-c", textwrap.dedent(RANKS) + textwrap.dedent(end), job],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -123,6 +124,24 @@ def test_it_outlives_the_rank_and_leaves_the_port_to_the_next(end):
     wait_until(lambda: not stewards(first.pid))
     assert stewards(second.pid) != steward
     assert second.go_on() == 0
+
+
+def test_a_strangers_job_does_not_keep_the_port():
+    port = free_port()
+    first = Program("os._exit(0)", port)
+    stranger = Program(
+        "os._exit(0)",
+        port,
+        job="stranger",
+        FANIN_SWITCH=f"127.0.0.1:{port}",
+        FANIN_HOSTS="0",
+        FANIN_ALIVE_MS="1000",  # which is heard each eighth of it
+    )
+    assert first.go_on() == 0
+    second = Program("os._exit(0)", port)
+    assert second.go_on() == 0
+    stranger.process.kill()
+    stranger.process.communicate()
 
 
 def test_a_child_of_fork_does_not_keep_it():

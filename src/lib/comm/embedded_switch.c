@@ -13,6 +13,7 @@
 #include "core/base/err.h"
 #include "lib/base/fork_guard.h"
 #include "net/clock.h"
+#include "net/daemon.h"
 #include "net/udp.h"
 #include "steward.h"
 #include "switch_starter.h"
@@ -180,6 +181,8 @@ static void serves(struct fan_embedded_switch *sw, const char *job)
 		d->count = 0;
 	else
 		memcpy(d->head[d->count++], head, sizeof head);
+	if (sw->running)
+		fan_daemon_own(fan_switch_daemon(sw->running), d);
 }
 
 int fan_embedded_switch_get(struct fan_embedded_switch **sw, const struct fan_rendezvous *at,

@@ -13,8 +13,8 @@
  * The process is this library's own file, run as a program by the dynamic loader that the rank's
  * process has: nothing else must be installed, and its version is the library's.  It is no child of
  * the rank's process, holds none of its files, and blocks all signals that can be.  It ends when it
- * is told to; or, when the rank's process has ended, once no rank has been heard for
- * FAN_STEWARD_QUIET_MS, and after FAN_STEWARD_LINGER_MS in any case.
+ * is told to; or, when the rank's process has ended, once no rank of that process's jobs has been
+ * heard for FAN_STEWARD_QUIET_MS, and after FAN_STEWARD_LINGER_MS in any case.
  *
  * The two talk by a socket, which is closed when the rank's process ends.  A child of fork() has no
  * part in it. */
@@ -30,8 +30,9 @@
 #include "lib/base/config.h"
 #include "net/estate.h"
 
-#define FAN_STEWARD_QUIET_MS	  2000	  /* five times the longest pause between a rank's PROBEs */
-#define FAN_STEWARD_ROOM_QUIET_MS 500	  /* the quiet time where a new switch wants the port */
+#define FAN_STEWARD_QUIET_MS	  2000 /* five times the longest pause between a rank's PROBEs */
+#define FAN_STEWARD_ROOM_QUIET_MS 500  /* the quiet time where a new switch wants the port */
+#define FAN_STEWARD_ROOM_MS	  4000 /* and how long it lingers at most; below FAN_EMBEDDED_BIND_MS */
 #define FAN_STEWARD_LINGER_MS	  15000	  /* beyond the ranks' own alive_ms by default */
 #define FAN_STEWARD_ANSWER_MS	  10000	  /* for its begin, and each of its answers */
 #define FAN_STEWARD_BEGUN	  "begun" /* the text of its first answer */

@@ -137,10 +137,10 @@ static bool is_asked_for_room(const struct steward *st)
 	return who.uid == geteuid() || who.uid == 0;
 }
 
-/* The rank's process has ended: serve until nobody asks any more. */
+/* The rank's process has ended: serve its jobs until nobody of them asks any more. */
 static void outlive(const struct steward *st)
 {
-	const uint64_t by_ns = fan_clock_ns() + FAN_STEWARD_LINGER_MS * FAN_MS;
+	uint64_t by_ns = fan_clock_ns() + FAN_STEWARD_LINGER_MS * FAN_MS;
 	uint64_t quiet_ms = FAN_STEWARD_QUIET_MS, now_ns;
 	while (is_asked_for_room(st))
 		; /* before the rank's process ended */
@@ -150,8 +150,11 @@ static void outlive(const struct steward *st)
 		if (!heard_ns || now_ns > heard_ns + quiet_ms * FAN_MS)
 			return;
 		poll(&p, 1, LOOK_MS);
-		if (is_asked_for_room(st))
+		if (is_asked_for_room(st) && quiet_ms == FAN_STEWARD_QUIET_MS) {
+			const uint64_t room_ns = fan_clock_ns() + FAN_STEWARD_ROOM_MS * FAN_MS;
 			quiet_ms = FAN_STEWARD_ROOM_QUIET_MS;
+			by_ns = room_ns < by_ns ? room_ns : by_ns;
+		}
 	}
 }
 

@@ -345,21 +345,25 @@ static void member__heard_last(void **state)
 {
 	(void)state;
 	const struct fan_join m = rig_join_of("forming", 3);
-	assert_int_equal(fan_aggregator_heard_ns(rig.ag), 0);
+	assert_int_equal(fan_aggregator_heard_ns(rig.ag, NULL), 0);
 	rig.now_ns += FAN_MS;
 	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
-	assert_int_equal(fan_aggregator_heard_ns(rig.ag), 0);
+	assert_int_equal(fan_aggregator_heard_ns(rig.ag, NULL), 0);
 	rig_form("ready", 2, 0);
-	const uint64_t formed_ns = fan_aggregator_heard_ns(rig.ag);
+	const uint64_t formed_ns = fan_aggregator_heard_ns(rig.ag, NULL);
 	assert_true(formed_ns > 0);
 	rig.now_ns = formed_ns + FAN_MS;
 	rig_beat(1, rig_nonce(1), 0, 0);
-	assert_int_equal(fan_aggregator_heard_ns(rig.ag), rig.now_ns);
+	assert_int_equal(fan_aggregator_heard_ns(rig.ag, NULL), rig.now_ns);
+	const struct fan_drain own = {.count = 1, .head = {"ready"}},
+			       other = {.count = 1, .head = {"forming"}};
+	assert_int_equal(fan_aggregator_heard_ns(rig.ag, &own), rig.now_ns);
+	assert_int_equal(fan_aggregator_heard_ns(rig.ag, &other), 0);
 	rig.now_ns += FAN_MS;
 	rig_leave(1, FAN_OK);
-	assert_true(fan_aggregator_heard_ns(rig.ag) <= formed_ns);
+	assert_true(fan_aggregator_heard_ns(rig.ag, NULL) <= formed_ns);
 	rig_leave(0, FAN_OK);
-	assert_int_equal(fan_aggregator_heard_ns(rig.ag), 0);
+	assert_int_equal(fan_aggregator_heard_ns(rig.ag, NULL), 0);
 }
 
 static enum fan_verdict join_unanswered_of(uint16_t rank, uint64_t nonce, const char *name,
