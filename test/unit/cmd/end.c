@@ -132,7 +132,6 @@ static void log__waits_for_no_reader(void **state)
 	int before = dup(STDERR_FILENO), ends[2];
 	unsigned long read_lines = 0, lost = 0;
 	memset(line, 'x', sizeof line - 1);
-	memcpy(line, "event=x ", 8);
 	assert_int_equal(pipe(ends), 0);
 	assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
 	for (unsigned n = 0; n < LINES; n++)
