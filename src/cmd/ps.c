@@ -75,7 +75,7 @@ static unsigned place_of(const json_t *r)
 	return i;
 }
 
-static int more(unsigned long long a, unsigned long long b)
+static int order_of(unsigned long long a, unsigned long long b)
 {
 	return a < b ? -1 : a > b;
 }
@@ -83,15 +83,15 @@ static int more(unsigned long long a, unsigned long long b)
 static int compare(const void *a, const void *b)
 {
 	const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
-	int order = more(place_of(x), place_of(y));
+	int order = order_of(place_of(x), place_of(y));
 
 	if (!order) /* whole seconds: those that began to wait together are sorted as others */
-		order = more(count_of(y, "waited_s"), count_of(x, "waited_s"));
+		order = order_of(count_of(y, "waited_s"), count_of(x, "waited_s"));
 	if (!order)
 		order = strcmp(cmd_text_of(x, "job"), cmd_text_of(y, "job"));
 	if (!order)
-		order = more(count_of(x, "rank"), count_of(y, "rank"));
-	return order ? order : more(count_of(x, "pid"), count_of(y, "pid"));
+		order = order_of(count_of(x, "rank"), count_of(y, "rank"));
+	return order ? order : order_of(count_of(x, "pid"), count_of(y, "pid"));
 }
 
 /* ---- cells ---- */
