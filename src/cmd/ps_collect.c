@@ -53,6 +53,8 @@ char *ps_read(FILE *f, size_t most)
 			text = more;
 		}
 		n = fread(text + used, 1, BLOCK_BYTES, f);
+		for (char *zero; (zero = memchr(text + used, '\0', n));)
+			*zero = '?'; /* what follows counts, too */
 		used += n;
 		if (!n)
 			break;
