@@ -103,6 +103,38 @@ rank_ends() { # NAME SIGNAL RANK
         ended "$name: the others say so" $result
 }
 
+# Rank 2 is killed, and the others go on, though for a while the JOINs of rank 3 by which it would meet them get lost:
+# those of which nftables' WHICH holds.
+shrinks() { # NAME WHICH...
+        name=$1
+        shift
+        start_ranks 10.77.0.1 $port env FANIN_JOB=split FANIN_ALIVE_MS=8000 "$stream" -e -s 1 12 "$dir/json"
+        wait_said
+        ip netns exec "$prefix-w2" nft -f - <<EOF
+table inet fanin_lost {
+        chain output {
+                type filter hook output priority 0; policy accept;
+                ip daddr 10.77.0.1 meta l4proto udp @th,72,8 16 $* drop
+        }
+}
+EOF
+        kill -KILL "$(program_of 2)"
+        for _ in $(seq $LISTEN_POLLS); do
+                grep -q stopped "$dir/rank3" && break
+                sleep 0.05
+        done
+        sleep 1.5
+        ip netns exec "$prefix-w2" nft delete table inet fanin_lost
+        result=0
+        for rank in 0 1 3; do
+                wait "$(id_of $rank)" || result=1
+                grep -q '^# 3 ranks are left' "$dir/rank$rank" || result=1
+        done
+        wait "$(id_of 2)" 2>/dev/null
+        ranks=
+        ended "$name" $result
+}
+
 # Rank 3 cannot take part: it says that its cause is OWN, and all others OTHERS, not that a rank is missing.
 refused() { # NAME OWN OTHERS
         start_job 10.77.0.1 1
@@ -147,6 +179,7 @@ open_ports() { # INDEX
 }
 
 begin "$@"
+stream=$(dirname "${FAN_TEST_PROGRAM:-$fanin}")/test/stream
 FANIN_HOSTS=1
 fan_net_up "$prefix" $hosts 1gbit || exit 1
 
@@ -198,7 +231,9 @@ loner=''
 sums "in fixed point, each rank for itself" 10.77.0.1 --mode fixed
 ask=FANIN_LOCAL=0
 rank_ends "rank 0 is killed, and no memory is shared" KILL 0
+shrinks "rank 2 is killed, and rank 3 is late to meet the others"
 share=1 ask=''
+shrinks "rank 2 is killed, and rank 3 has met the others, but joins their group late" @th,528,8 0x7e # "split/left~"
 fan_net_loss "$prefix" 10 || exit 1
 sums "with 1 % loss" 10.77.0.1
 

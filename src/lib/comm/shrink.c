@@ -5,7 +5,8 @@
  * since the lost ranks do not come, but its aggregator tells each member who is missing.  Once all
  * are there but those that this rank knows as lost, or the time for it is over, the ranks that are
  * there join a group whose name follows from them: only ranks that agree about it meet.  Those that
- * do not look again, since what they see only grows.  So no two groups come of one meeting. */
+ * do not look again, since what they see only grows.  So no two groups come of one meeting.  A
+ * first sum shows that no rank has joined in a life that it has given up. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,12 +15,14 @@
 
 #include "comm.h"
 #include "core/base/awake.h"
+#include "meeting.h"
 #include "net/clock.h"
 
 #define MEETING	  "/left" /* suffix of the meeting's job */
 #define LOOK_NS	  (5 * FAN_MS)
-#define SILENT_MS 1000	/* a named switch that has not answered by then is lost as well */
-#define TRY_MS	  500	/* until a group whose ranks do not agree is given up */
+#define SILENT_MS 1000 /* at least, until a place that has not answered is lost as well */
+#define TRY_MS                                                                                     \
+	500 /* until the first group whose ranks do not agree is given up; then twice that, ... */
 #define LATE_MAX  3	/* groups that are tried when the time is over */
 #define BEYOND_MS 20000 /* the meeting itself may last so much longer: it is left before that */
 #define WINDOW	  2
@@ -114,13 +117,22 @@ static bool look(struct fanin_comm *m, uint64_t present[FAN_RANK_WORDS])
 	return known && fan_ranks_has(present, (unsigned)m->rank.cfg.rank);
 }
 
-/* Until when the first place may be silent.  The rank at the last one may not have noticed yet that
- * it must start an aggregator there, or may get no processor; without it nobody goes on. */
+/* Until when the first place may be silent: as long as a rank may, where ranks are lost, since
+ * their places are left out already, and those who leave out a place that lives do not meet the
+ * others.  The rank at the last place may not have noticed yet that it must start an aggregator
+ * there, or may get no processor; without it nobody goes on. */
 static uint64_t patient_until(const struct shrink *s)
 {
-	uint64_t by_ns = fan_clock_ns() + SILENT_MS * FAN_MS;
-	bool is_last = s->places.count == 1 && s->places.part[0].inside >= 0;
-	return is_last && by_ns < s->until_ns ? s->until_ns : by_ns;
+	const uint64_t now_ns = fan_clock_ns();
+	const uint64_t left_ns = s->until_ns > now_ns ? s->until_ns - now_ns : 0;
+	const uint64_t alive_ns = (uint64_t)s->of->rank.cfg.alive_ms * FAN_MS;
+	uint64_t silent_ns = SILENT_MS * FAN_MS;
+	assert(s->places.count > 0);
+	if (s->places.count == 1 && s->places.part[0].inside >= 0 && silent_ns < left_ns)
+		return s->until_ns;
+	if (fan_ranks_count(s->lost) && silent_ns < alive_ns && silent_ns < left_ns / 2)
+		silent_ns = alive_ns < left_ns / 2 ? alive_ns : left_ns / 2;
+	return now_ns + silent_ns;
 }
 
 static void leave_out_first_place(struct shrink *s)
@@ -182,35 +194,51 @@ static int assemble(struct shrink *s, uint64_t present[FAN_RANK_WORDS])
 	}
 }
 
-/* The group of those that are there. */
-static int join_group(struct shrink *s, const uint64_t present[FAN_RANK_WORDS],
+/* Make the group of those that are there, within `try_ms`.  FAN_E_TIMEOUT also if one of them has
+ * given up the life in which it has joined. */
+static int join_group(struct shrink *s, const uint64_t present[FAN_RANK_WORDS], int try_ms,
 		      struct fanin_comm **comm)
 {
 	int ranks[FAN_RANKS_MAX];
+	int32_t one = 1;
 	struct fan_comm_among among = {.name = "left",
 				       .ranks = ranks,
 				       .places = &s->places,
 				       .embedded = s->embedded,
 				       .together = true,
-				       .times = {.timeout_ms = -1, .join_ms = TRY_MS}};
+				       .times = {.timeout_ms = -1, .join_ms = try_ms}};
 	for (int r = 0; r < s->of->rank.cfg.ranks; r++)
 		if (fan_ranks_has(present, (unsigned)r))
 			ranks[among.count++] = r;
 	if (among.count < 2)
 		return FAN_E_RANK_LEFT;
-	return fan_comm_create_among(s->of, &among, comm);
+	int e = fan_comm_create_among(s->of, &among, comm);
+	return !e && fan_meeting_add_up(*comm, &one, 1) ? FAN_E_TIMEOUT : e;
+}
+
+/* The time of a group that is tried after so many: ever twice as long, since packets get lost, and
+ * a life that a rank has given up keeps its place until it has been silent. */
+static int try_ms_after(const struct shrink *s, unsigned tries, unsigned late)
+{
+	const uint64_t now_ns = fan_clock_ns();
+	const uint64_t left_ms = s->until_ns > now_ns ? (s->until_ns - now_ns) / FAN_MS : 0;
+	const uint64_t most_ms = 2 * (uint64_t)s->of->rank.cfg.alive_ms;
+	uint64_t ms = TRY_MS;
+	for (unsigned i = 0; i < (left_ms ? tries : late) && ms < most_ms; i++)
+		ms *= 2;
+	return (int)(left_ms && ms > left_ms + TRY_MS ? left_ms + TRY_MS : ms);
 }
 
 static int shrink(struct shrink *s, struct fanin_comm **comm)
 {
 	uint64_t present[FAN_RANK_WORDS];
-	unsigned late = 0;
+	unsigned tries = 0, late = 0;
 	int e = meet(s);
 	while (!e) {
 		e = assemble(s, present);
 		if (e)
 			break;
-		e = join_group(s, present, comm);
+		e = join_group(s, present, try_ms_after(s, tries++, late), comm);
 		/* of a place that is taken the former life is this rank's, of the try before */
 		bool again = e == FAN_E_TIMEOUT || e == FAN_E_UNREACHABLE || e == FAN_E_RANK_TAKEN;
 		late += fan_clock_ns() >= s->until_ns;
