@@ -175,9 +175,12 @@ size_t fan_join_put(uint8_t *b, const struct fan_join *m)
 {
 	const uint32_t workers = m->workers > 1 ? m->workers : 0;
 	uint8_t *p = PUT(b, m, join);
-	p = put_number(p, &workers, WORKERS_BYTES);
-	p = put_number(p, &m->launch, LAUNCH_BYTES);
-	p = put_number(p, &m->claim, CLAIM_BYTES);
+	if (workers || m->launch || m->claim)
+		p = put_number(p, &workers, WORKERS_BYTES);
+	if (m->launch || m->claim)
+		p = put_number(p, &m->launch, LAUNCH_BYTES);
+	if (m->claim)
+		p = put_number(p, &m->claim, CLAIM_BYTES);
 	return fill_up(b, p);
 }
 
@@ -213,6 +216,12 @@ static void get_hosts(struct reader *r, uint8_t hosts[FAN_HOSTS_BYTES])
 		memcpy(hosts, take(r, FAN_HOSTS_BYTES), FAN_HOSTS_BYTES);
 }
 
+static bool has_hosts(int err, const uint8_t hosts[FAN_HOSTS_BYTES])
+{
+	static const uint8_t none[FAN_HOSTS_BYTES];
+	return err == FAN_E_LAUNCHES && memcmp(hosts, none, sizeof none) != 0;
+}
+
 static uint8_t *put_hosts(uint8_t *p, const uint8_t hosts[FAN_HOSTS_BYTES])
 {
 	memcpy(p, hosts, FAN_HOSTS_BYTES);
@@ -233,7 +242,7 @@ enum fan_err fan_refuse_get(struct fan_refuse *m, const struct fan_frag *f)
 size_t fan_refuse_put(uint8_t *b, const struct fan_refuse *m)
 {
 	uint8_t *p = PUT(b, m, refuse);
-	if (m->err == FAN_E_LAUNCHES)
+	if (has_hosts(m->err, m->hosts))
 		p = put_hosts(p, m->hosts);
 	return (size_t)(p - b);
 }
@@ -277,7 +286,7 @@ enum fan_err fan_state_get(struct fan_state *m, const struct fan_frag *f)
 size_t fan_state_put(uint8_t *b, const struct fan_state *m)
 {
 	uint8_t *p = PUT(b, m, state);
-	const bool hosts = m->err == FAN_E_LAUNCHES;
+	const bool hosts = has_hosts(m->err, m->hosts);
 	if (m->workers || hosts)
 		p = put_number(p, &m->workers, WORKERS_BYTES);
 	if (hosts)
