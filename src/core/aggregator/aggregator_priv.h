@@ -19,6 +19,7 @@ struct fan_aggregator {
 	struct fan_proofs proofs;
 	struct fan_strangers strangers;
 	struct fan_contested contested[FAN_CONTESTED_MAX];
+	uint64_t contested_ns; /* until then some are */
 	enum fan_drop last_drop;
 	bool drains; /* whose jobs are awaited: */
 	struct fan_drain drain;

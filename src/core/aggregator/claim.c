@@ -31,7 +31,7 @@ static void fail(struct fan_aggregator *ag, struct fan_job *j, const uint64_t *b
 	struct fan_contested *c = place_of(ag, j->name);
 	memcpy(fault.hosts, j->claim_hosts, sizeof fault.hosts);
 	fan_ranks_copy(fault.blamed, blamed);
-	c->until_ns = ag->now_ns + FAN_CLAIMS_HELD_NS;
+	c->until_ns = ag->contested_ns = ag->now_ns + FAN_CLAIMS_HELD_NS;
 	memcpy(c->name, j->name, sizeof c->name);
 	memcpy(c->hosts, fault.hosts, sizeof c->hosts);
 	for (c->rank = 0; !fan_ranks_has(blamed, c->rank);)
@@ -110,11 +110,12 @@ bool fan_claim_fails(struct fan_aggregator *ag, struct fan_job *j, struct fan_ou
 bool fan_claim_holds(const struct fan_aggregator *ag, const struct fan_join *m,
 		     struct fan_refuse *no)
 {
-	char name[FAN_NAME_MAX + 1] = {0};
-	memcpy(name, m->name, m->name_bytes);
-	for (unsigned i = 0; i < FAN_CONTESTED_MAX && !m->launch; i++) {
+	if (m->launch || ag->now_ns >= ag->contested_ns)
+		return false;
+	for (unsigned i = 0; i < FAN_CONTESTED_MAX; i++) {
 		const struct fan_contested *c = &ag->contested[i];
-		if (!is_contested(c, name, ag->now_ns))
+		if (ag->now_ns >= c->until_ns || c->name[m->name_bytes] ||
+		    memcmp(c->name, m->name, m->name_bytes) != 0)
 			continue;
 		*no = (struct fan_refuse){.err = FAN_E_LAUNCHES, .rank = c->rank};
 		memcpy(no->hosts, c->hosts, sizeof no->hosts);

@@ -192,7 +192,7 @@ enum fan_verdict fan_join_recv(struct fan_aggregator *ag, const fan_peer *from,
 	if ((ag->drains || ag->stop_ns) && !fan_jobs_knows(&ag->jobs, f, &m))
 		return turn_away(ag, from, f, &m, out);
 	const bool held =
-		!fan_jobs_have(&ag->jobs, f->sender, f->nonce) && fan_claim_holds(ag, &m, &a.no);
+		fan_claim_holds(ag, &m, &a.no) && !fan_jobs_have(&ag->jobs, f->sender, f->nonce);
 	const enum admitted how = held ? REFUSED : admit(ag, from, f, &m, &a);
 	if (how != ADMITTED && !fan_strangers_may(ag, from, f))
 		return fan_aggregator_drop(ag, FAN_DROP_FULL);
