@@ -21,9 +21,8 @@
 #define MEETING	  "/left" /* suffix of the meeting's job */
 #define LOOK_NS	  (5 * FAN_MS)
 #define SILENT_MS 1000 /* at least, until a place that has not answered is lost as well */
-#define TRY_MS                                                                                     \
-	500 /* until the first group whose ranks do not agree is given up; then twice that, ... */
-#define LATE_MAX  3	/* groups that are tried when the time is over */
+#define TRY_MS	  500  /* of the first try of a group, whose ranks may not agree; then twice that */
+#define LATE_MAX  3    /* groups that are tried when the time is over */
 #define BEYOND_MS 20000 /* the meeting itself may last so much longer: it is left before that */
 #define WINDOW	  2
 
@@ -194,8 +193,7 @@ static int assemble(struct shrink *s, uint64_t present[FAN_RANK_WORDS])
 	}
 }
 
-/* Make the group of those that are there, within `try_ms`.  FAN_E_TIMEOUT also if one of them has
- * given up the life in which it has joined. */
+/* Make the group of those that are there, within `try_ms`. */
 static int join_group(struct shrink *s, const uint64_t present[FAN_RANK_WORDS], int try_ms,
 		      struct fanin_comm **comm)
 {
@@ -213,7 +211,7 @@ static int join_group(struct shrink *s, const uint64_t present[FAN_RANK_WORDS], 
 	if (among.count < 2)
 		return FAN_E_RANK_LEFT;
 	int e = fan_comm_create_among(s->of, &among, comm);
-	return !e && fan_meeting_add_up(*comm, &one, 1) ? FAN_E_TIMEOUT : e;
+	return e ? e : fan_meeting_add_up(*comm, &one, 1);
 }
 
 /* The time of a group that is tried after so many: ever twice as long, since packets get lost, and
@@ -229,6 +227,14 @@ static int try_ms_after(const struct shrink *s, unsigned tries, unsigned late)
 	return (int)(left_ms && ms > left_ms + TRY_MS ? left_ms + TRY_MS : ms);
 }
 
+/* Errors of a group whose ranks do not agree, or of which one has given up its life; of a place
+ * that is taken the former life is this rank's, of the try before. */
+static bool is_worth_a_try(int e)
+{
+	return e == FAN_E_TIMEOUT || e == FAN_E_UNREACHABLE || e == FAN_E_RANK_TAKEN ||
+	       e == FAN_E_RANK_LOST || e == FAN_E_RANK_LEFT;
+}
+
 static int shrink(struct shrink *s, struct fanin_comm **comm)
 {
 	uint64_t present[FAN_RANK_WORDS];
@@ -239,10 +245,8 @@ static int shrink(struct shrink *s, struct fanin_comm **comm)
 		if (e)
 			break;
 		e = join_group(s, present, try_ms_after(s, tries++, late), comm);
-		/* of a place that is taken the former life is this rank's, of the try before */
-		bool again = e == FAN_E_TIMEOUT || e == FAN_E_UNREACHABLE || e == FAN_E_RANK_TAKEN;
 		late += fan_clock_ns() >= s->until_ns;
-		if (!again || late == LATE_MAX)
+		if (!*comm || !is_worth_a_try(e) || late == LATE_MAX)
 			break;
 		fan_comm_destroy(*comm);
 		*comm = NULL;
