@@ -192,6 +192,10 @@ static void add_unreachable_inside(struct fan_text *t, const struct fan_fault_ab
 		    a->switch_addr, a->inside, a->alive_ms / 1e3,
 		    a->refused ? "ICMP says that its port is closed"
 			       : "the rank or its machine has died");
+	else if (a->answers)
+		add(t, "the switch %s inside rank %d answers, but takes nothing of this rank%s",
+		    a->switch_addr, a->inside,
+		    a->sealed ? ": FANIN_KEY_FILE must name the same key on all ranks" : "");
 	else
 		add(t,
 		    "no switch at %s, where rank %d should have started one: did it start, and is "
@@ -231,6 +235,12 @@ static void add_unreachable(struct fan_text *t, const struct fan_fault *f,
 		add(t, "the switch %s stopped answering (silent for more than %.1f s)%s",
 		    a->switch_addr, a->alive_ms / 1e3,
 		    a->refused ? ": ICMP says that its port is closed" : "");
+	else if (a->answers)
+		add(t,
+		    "the switch %s is there, but does not answer to join: %sis the switch or server "
+		    "running that it sends sums on to?",
+		    a->switch_addr,
+		    a->sealed ? "is FANIN_KEY_FILE the key of this job's tenant there, and " : "");
 	else if (a->refused)
 		add(t,
 		    "the switch %s does not answer (port unreachable, ICMP says): no `fanin switch` "
@@ -347,6 +357,24 @@ static void add_launches(struct fan_text *t, const struct fan_fault *f,
 	add(t, "; give each launch a FANIN_JOB or a FANIN_RUN of its own");
 }
 
+static void add_sealed(struct fan_text *t, const struct fan_fault_about *a)
+{
+	if (a->inside >= 0)
+		add(t,
+		    "the switch %s inside rank %d has %s key, rank %u has %s: set FANIN_KEY_FILE on "
+		    "all ranks, to the same key, or on none",
+		    a->switch_addr, a->inside, a->sealed ? "no" : "a", a->rank,
+		    a->sealed ? "one" : "none");
+	else
+		add(t,
+		    a->sealed
+			    ? "the switch %s has no key, so nothing would be sealed: start it with "
+			      "--key, or unset FANIN_KEY_FILE"
+			    : "the switch %s takes sealed jobs only: set FANIN_KEY_FILE to the file "
+			      "with the key of this job's tenant (fanin key job)",
+		    a->switch_addr);
+}
+
 /* Sentences about what the switch refused. */
 static void add_refusal(struct fan_text *t, const struct fan_fault *f,
 			const struct fan_fault_about *a)
@@ -390,15 +418,7 @@ static void add_refusal(struct fan_text *t, const struct fan_fault *f,
 		    "hop for it, or was the switch started anew?",
 		    sw, a->rank, a->job);
 		break;
-	case FAN_E_SEALED:
-		add(t,
-		    a->sealed
-			    ? "the switch %s has no key, so nothing would be sealed: start it with "
-			      "--key, or unset FANIN_KEY_FILE"
-			    : "the switch %s takes sealed jobs only: set FANIN_KEY_FILE to the file "
-			      "with the key of this job's tenant (fanin key job)",
-		    sw);
-		break;
+	case FAN_E_SEALED: add_sealed(t, a); break;
 	case FAN_E_VERSION: add_version(t, f, a); break;
 	case FAN_E_STOPPED:
 		if (a->server_addr)

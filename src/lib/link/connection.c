@@ -187,6 +187,7 @@ int fan_connection_open(struct fan_connection *cn, const struct fan_worker_confi
 	if (key)
 		fan_seal_rank_init(cn->seal, fan_cipher_gcrypt(), key);
 	cn->w = fan_worker_init(mem, cfg, now_ns);
+	fan_presence_came(cn, now_ns);
 	cn->news = true;
 	return FAN_OK;
 }
@@ -370,8 +371,10 @@ static bool take_run(struct fan_connection *cn, uint64_t now_ns, const uint8_t *
 static bool take_datagram(struct fan_connection *cn, uint64_t now_ns, uint8_t *pkt, size_t len,
 			  bool by_group, bool marked)
 {
-	if (!by_group && fan_presence_heard(&cn->presence, pkt, len))
+	if (!by_group && fan_presence_heard(&cn->presence, pkt, len)) {
+		cn->refused = false;
 		return false;
+	}
 	if (!by_group && fan_path_test_heard(&cn->path_test, pkt, len, now_ns))
 		return false;
 	if (cn->seal && !(len = fan_seal_rank_recv(cn->seal, now_ns, pkt, len)))

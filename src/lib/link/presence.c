@@ -7,11 +7,12 @@
 #include "core/wire/ctlmsg.h"
 #include "net/clock.h"
 
+/* That part of alive_ms; before a WELCOME has told it, FAN_PRESENCE_JOIN_MS. */
 static uint64_t part_of_alive_ns(const struct fan_connection *cn, unsigned parts)
 {
 	const struct fan_welcome *m = fan_worker_welcome(cn->w);
 	assert(parts > 0);
-	return m ? m->alive_ms * FAN_MS / parts : 0;
+	return m ? m->alive_ms * FAN_MS / parts : FAN_PRESENCE_JOIN_MS * FAN_MS;
 }
 
 void fan_presence_came(struct fan_connection *cn, uint64_t now_ns)
@@ -33,8 +34,8 @@ bool fan_presence_heard(struct fan_presence *p, const uint8_t *pkt, size_t len)
 
 uint64_t fan_presence_deadline(const struct fan_connection *cn)
 {
-	const bool asks = cn->presence.next_ns && fan_worker_phase(cn->w) == FAN_W_READY;
-	return asks ? cn->presence.next_ns : UINT64_MAX;
+	const bool asks = fan_worker_phase(cn->w) == FAN_W_READY || !fan_worker_welcome(cn->w);
+	return asks && cn->presence.next_ns ? cn->presence.next_ns : UINT64_MAX;
 }
 
 void fan_presence_turn(struct fan_connection *cn, uint64_t now_ns)

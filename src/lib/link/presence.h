@@ -4,7 +4,8 @@
  * Behind a switch an aggregator may have died, and silence alone does not tell which of the two
  * has. A switch answers ECHOs itself.  So one whose connection has been silent for half of alive_ms
  * is asked, again and again, and the sentence about the end blames it only if it has not answered.
- */
+ * So is one that does not answer a JOIN: silence then tells of another key, or of what it sends
+ * sums on to. */
 #ifndef FAN_LIB_LINK_PRESENCE_H
 #define FAN_LIB_LINK_PRESENCE_H
 
@@ -12,8 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FAN_PRESENCE_AFTER 2  /* a switch that is silent for 1 / AFTER of alive_ms is asked */
-#define FAN_PRESENCE_AGAIN 16 /* 1 / AGAIN of alive_ms passes between questions */
+#define FAN_PRESENCE_AFTER   2	 /* a switch that is silent for 1 / AFTER of alive_ms is asked */
+#define FAN_PRESENCE_AGAIN   16	 /* 1 / AGAIN of alive_ms passes between questions */
+#define FAN_PRESENCE_JOIN_MS 500 /* without a WELCOME before the first, and between questions */
 
 struct fan_connection;
 

@@ -29,8 +29,9 @@ static void for_switch(const struct fan_rank *c, const struct fan_connection *cn
 	const char *why = cn->short_mtu ? "no answer, and full packets do not fit the path to it"
 			  : fan_udp_is_refused(cn->udp.last_errno)
 				  ? "the operating system refuses packets"
-			  : cn->refused ? "port unreachable"
-					: "no answer";
+			  : cn->presence.answered ? "it is there, but does not answer to join"
+			  : cn->refused		  ? "port unreachable"
+						  : "no answer";
 	fan_peer_text(&cn->switch_addr, addr, sizeof addr);
 	if (c->parts.inside[cn->part] < 0)
 		snprintf(text, bytes, "waits for the switch %s: %s", addr, why);

@@ -160,6 +160,18 @@ static void fault_text__unreachable(void **state)
 	assert_text(&f, &a,
 		    "the operating system refuses this rank's packets to the switch "
 		    "10.0.0.1:5000: Operation not permitted");
+	a.system_errno = 0;
+	a.answers = true;
+	assert_text(
+		&f, &a,
+		"the switch 10.0.0.1:5000 is there, but does not answer to join: is the switch or "
+		"server running that it sends sums on to?");
+	a.sealed = true;
+	assert_text(
+		&f, &a,
+		"the switch 10.0.0.1:5000 is there, but does not answer to join: is FANIN_KEY_FILE "
+		"the key of this job's tenant there, and is the switch or server running that it "
+		"sends sums on to?");
 }
 
 static void fault_text__unreachable_for_another_rank(void **state)
@@ -196,6 +208,19 @@ static void fault_text__unreachable_inside_a_rank(void **state)
 	assert_text(&f, &a,
 		    "no switch at 10.0.0.1:5000, where rank 3 should have started one: did it "
 		    "start, and is the UDP port open?  FANIN_SWITCH=HOST:PORT names another");
+	a.answers = a.sealed = true;
+	assert_text(
+		&f, &a,
+		"the switch 10.0.0.1:5000 inside rank 3 answers, but takes nothing of this rank: "
+		"FANIN_KEY_FILE must name the same key on all ranks");
+	f.err = FAN_E_SEALED;
+	assert_text(&f, &a,
+		    "the switch 10.0.0.1:5000 inside rank 3 has no key, rank 1 has one: set "
+		    "FANIN_KEY_FILE on all ranks, to the same key, or on none");
+	a.sealed = false;
+	assert_text(&f, &a,
+		    "the switch 10.0.0.1:5000 inside rank 3 has a key, rank 1 has none: set "
+		    "FANIN_KEY_FILE on all ranks, to the same key, or on none");
 }
 
 /* In a column, rank r of which is called global[r], and whose hosts' switches have names of others.
