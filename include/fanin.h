@@ -187,7 +187,8 @@ struct fanin_options {
 	int pace;		     /* with a controller: percent of the planned rate at which this
 				      * rank sends, 0..1000; 0: no rate limit; FANIN_PACE; 100 */
 	/* Called by fanin_comm_create every few seconds while it waits; `text` is a sentence
-	 * that says for what.  Optional; may be NULL. */
+	 * that says for what.  Once a process also with one for each variable FANIN_* that is
+	 * probably misspelt.  Optional; may be NULL. */
 	void (*waiting)(void *arg, const char *text);
 	void *waiting_arg;
 	int rto_min_ms; /* least silence before this rank asks for a result, 1..1000.  Raise it

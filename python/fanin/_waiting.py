@@ -40,7 +40,7 @@ def tell(rank: int, text: str) -> None:
 def _tell(rank: int | None, text: bytes | None) -> None:
     try:
         who = f"rank {rank - 1}: " if rank else ""
-        _join.said = True
+        _join.said |= not (text or b"").startswith(b"FANIN_")  # a variable that nothing reads
         logger.log(_level(), "fanin: %s%s", who, (text or b"").decode(errors="replace"))
     except BaseException as error:  # such as KeyboardInterrupt
         _join.interrupt = error

@@ -96,10 +96,10 @@ static size_t edits(const char *a, const char *b)
 	return row[n % 3][m];
 }
 
-const char *fan_text_nearest(const char *word, const char *const *words)
+const char *fan_text_within(const char *word, const char *const *words, size_t edits_max)
 {
 	const char *best = NULL;
-	size_t least = strlen(word) / 3 + 2;
+	size_t least = edits_max + 1;
 
 	for (; *words; words++) {
 		size_t n = edits(word, *words);
@@ -109,4 +109,9 @@ const char *fan_text_nearest(const char *word, const char *const *words)
 		}
 	}
 	return best;
+}
+
+const char *fan_text_nearest(const char *word, const char *const *words)
+{
+	return fan_text_within(word, words, strlen(word) / 3 + 1);
 }

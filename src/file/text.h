@@ -35,4 +35,7 @@ void fan_text_plain(char *text);
  * change, or swap with the next one.  NULL: none is like it. */
 const char *fan_text_nearest(const char *word, const char *const *words);
 
+/* The same of at most `edits_max` letters. */
+const char *fan_text_within(const char *word, const char *const *words, size_t edits_max);
+
 #endif

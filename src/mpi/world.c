@@ -9,6 +9,7 @@
 
 #include "file/option.h"
 #include "group.h"
+#include "lib/base/config.h"
 #include "next.h"
 #include "report.h"
 #include "types.h"
@@ -141,6 +142,8 @@ static void begin(void)
 	fan_mpi_report_on = is_one("FANIN_MPI_REPORT");
 	PMPI_Comm_rank(MPI_COMM_WORLD, &w->rank);
 	PMPI_Comm_size(MPI_COMM_WORLD, &w->ranks);
+	if (!w->rank)
+		fan_config_misspelt(tell_wait, NULL);
 	if (w->ranks == 1 || !variables_agree() || !find_use(&w->use))
 		return;
 	PMPI_Comm_group(MPI_COMM_WORLD, &w->group);

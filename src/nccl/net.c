@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "file/text.h"
+#include "lib/base/config.h"
 #include "link.h"
 #include "rails.h"
 
@@ -56,6 +57,7 @@ int fan_nccl_start(fan_nccl_logger log)
 	struct fan_text t = fan_text_in(list, sizeof list);
 	atomic_store(&logger, log);
 	fanin_on_wait(tell_wait, NULL);
+	fan_config_misspelt(tell_wait, NULL);
 	if (!fan_nccl_rails() || atomic_exchange(&said, true))
 		return FAN_NCCL_SUCCESS;
 	for (int i = 0; i < fan_nccl_rails(); i++)

@@ -159,3 +159,38 @@ def bench(tmp_path, variables, flags):
         [*command, *flags], env=env, capture_output=True, text=True, timeout=600, check=False
     )
     return done, env
+
+
+def test_a_misspelt_variable_is_logged_once():
+    code = (
+        "import fanin, logging\n"
+        "logging.basicConfig()\n"
+        "for _ in range(2):\n"
+        "    try: fanin.Communicator('127.0.0.1:9', rank=1, ranks=2, timeout=0.2)\n"
+        "    except fanin.FaninError: pass\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "FANIN_TIMEOUTMS": "1"}
+    environment["FANIN_PORT"] = "udp://10.0.0.1:5000"  # of a service of Kubernetes named fanin
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    expected = "FANIN_TIMEOUTMS is no variable of fanin; did you mean FANIN_TIMEOUT_MS?"
+    assert done.stderr.count(expected) == 1
+    assert "FANIN_PORT" not in done.stderr and "have joined" not in done.stderr
+
+
+def test_every_variable_is_in_the_manual_and_every_one_there_is_known():
+    options = json.loads(
+        subprocess.run(
+            [BUILD / "fanin", "info", "--json", "-"], capture_output=True, check=True
+        ).stdout
+    )["options"]
+    known = {f"FANIN_{name.upper()}" for name in options}
+    names = "libfanin.3.scd", "fanin-mpi.7.scd", "fanin-doctor.1.scd"
+    pages = [(ROOT / "doc" / "man" / name).read_text() for name in names]
+    text = "\n".join(pages).replace("\\_", "_")
+    told = set(re.findall(r"FANIN_[A-Z_]*[A-Z]", text))
+    assert not known - told
+    listed = re.findall(r"^:  (FANIN_[A-Z_]+)|\*(FANIN_[A-Z_]+)=", pages[0], re.MULTILINE)
+    assert len(listed) > 25
+    assert {one or other for one, other in listed} <= known

@@ -16,13 +16,10 @@
 #include "cmd/cmd.h"
 #include "core/base/err.h"
 #include "core/wire/wire.h"
-#include "file/text.h"
 #include "lib/link/connection.h"
 #include "net/udp.h"
 
-#define NAMES_MAX 48 /* variables that libfanin reads */
-#define SONAME	  "libfanin.so.0"
-#define VARS_MAX  1000
+#define SONAME "libfanin.so.0"
 
 struct info_args {
 	bool all;
@@ -52,8 +49,6 @@ struct info {
 	const struct info_args *a;
 	bool silent;
 	json_t *root, *options;
-	char name[NAMES_MAX][ARGS_NAME_MAX + 1]; /* variables that are read */
-	unsigned names;
 	bool good;
 };
 
@@ -160,22 +155,10 @@ static void tell_kernel(struct info *t)
 	       u.sndbuf / 1024, FAN_CONNECTION_BUFFER_BYTES / 1024);
 }
 
-static void remember(struct info *t, const char *name)
-{
-	if (t->names < NAMES_MAX)
-		snprintf(t->name[t->names++], sizeof t->name[0], "%s", name);
-}
-
 static void tell_option(void *ctx, const char *name, const char *value, const char *from)
 {
 	struct info *t = ctx;
-	char variable[ARGS_NAME_MAX + 1] = "FANIN_";
-	size_t used = strlen(variable);
 
-	for (const char *p = name; *p && used < ARGS_NAME_MAX; p++)
-		variable[used++] = (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
-	variable[used] = '\0';
-	remember(t, variable);
 	json_object_set_new(t->options, name,
 			    json_pack("{s:s, s:s}", "value", value, "from", from));
 	if (!t->silent && (*from || t->a->all))
@@ -183,42 +166,16 @@ static void tell_option(void *ctx, const char *name, const char *value, const ch
 		       from);
 }
 
-/* Is it an option of a command: "FANIN_SWITCH_MTU"? */
-static bool is_commands(const char *variable)
+/* A variable that begins with FANIN_ and that nothing reads. */
+static void tell_unknown(void *ctx, const char *name, const char *near, const char *from)
 {
-	static const char *const commands[] = {"SWITCH_", "SERVER_", "CONTROLLER_", "BENCH_",
-					       "TOP_",	  "DOCTOR_", "PLAN_",	    "INFO_",
-					       "KEY_",	  "SIM_",    "PS_"};
+	struct info *t = ctx;
 
-	for (unsigned i = 0; i < sizeof commands / sizeof commands[0]; i++)
-		if (!strncmp(variable + strlen("FANIN_"), commands[i], strlen(commands[i])))
-			return true;
-	return false;
-}
-
-/* Variables that begin with FANIN_ and are unknown. */
-static void tell_unknown(struct info *t)
-{
-	const char *names[NAMES_MAX + 1] = {NULL};
-	json_t *unknown = json_array();
-
-	for (unsigned i = 0; i < t->names; i++)
-		names[i] = t->name[i];
-	for (unsigned i = 0; i < VARS_MAX && environ[i]; i++) {
-		char name[ARGS_NAME_MAX + 1];
-		bool known = strncmp(environ[i], "FANIN_", strlen("FANIN_")) != 0;
-		snprintf(name, sizeof name, "%.*s", (int)strcspn(environ[i], "="), environ[i]);
-		for (unsigned k = 0; k < t->names && !known; k++)
-			known = strcmp(name, names[k]) == 0;
-		if (known || is_commands(name))
-			continue;
-		json_array_append_new(unknown, json_string(name));
-		const char *near = fan_text_nearest(name, names);
-		if (!t->silent)
-			printf("  %s is no variable of fanin%s%s%s\n", name,
-			       near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
-	}
-	json_object_set_new(t->root, "unknown", unknown);
+	(void)from;
+	json_array_append_new(json_object_get(t->root, "unknown"), json_string(name));
+	if (!t->silent)
+		printf("  %s is no variable of fanin%s%s%s\n", name, *near ? "; did you mean " : "",
+		       near, *near ? "?" : "");
 }
 
 /* The library is silent about a file that it cannot write. */
@@ -242,21 +199,13 @@ static void tell_file(struct info *t, const char *variable)
 /* The options, and whether they are valid. */
 static void tell_options(struct info *t, struct fan_config *c)
 {
-	static const char *const beside[] = {"FANIN_CONFIG",	"FANIN_LINK_MBPS", "FANIN_LIBRARY",
-					     "FANIN_METRICS",	"FANIN_TRACE",	   "FANIN_MPI_USE",
-					     "FANIN_MPI_REPORT"};
 	char why[FAN_CONFIG_WHY_BYTES], flags[FAN_CONFIG_WHY_BYTES] = "";
 
 	if (!t->silent)
 		printf("\noptions of a rank, other than defaults:\n");
 	int e = fan_config_tell(c, tell_option, t, why, sizeof why);
-	for (unsigned i = 0; i < sizeof beside / sizeof beside[0]; i++) {
-		const char *value = getenv(beside[i]);
-		remember(t, beside[i]);
-		if (!t->silent && value && *value)
-			printf("  %-11s %s\n", beside[i], value);
-	}
-	tell_unknown(t);
+	json_object_set_new(t->root, "unknown", json_array());
+	fan_config_unknown(tell_unknown, t);
 	tell_file(t, "FANIN_METRICS");
 	tell_file(t, "FANIN_TRACE");
 	if (!e && fan_config_check_flags(flags, sizeof flags))

@@ -12,12 +12,10 @@
 #include "file/file.h"
 #include "file/option.h"
 #include "file/text.h"
-#include "net/link_rate.h"
 #include "rendezvous.h"
 #include "sized.h"
 
 #define IP_UDP_BYTES 48	 /* headers of IPv6 and UDP */
-#define NAME_BYTES   48	 /* "FANIN_TIMEOUT_MS", "options.timeout_ms" */
 #define FROM_BYTES   200 /* "FILE:LINE: key" */
 #define KEYS	     (sizeof keys / sizeof keys[0])
 #define UNSET	     (-1)
@@ -95,19 +93,6 @@ _Static_assert(KEYS <= 32, "a bit each in struct load");
 _Static_assert(offsetof(struct fanin_options, run) + sizeof(char *) == sizeof(struct fanin_options),
 	       "sized.h: no padding at the end");
 
-/* Variables that stand for no field; each is read where it counts. */
-static const char *const off_on[] = {"0", "1", NULL};
-static const struct fan_option variables[] = {
-	{"FANIN_LOCAL", FAN_OPTION_WORD, 0, 0, 1, off_on},
-	{"FANIN_HOSTS", FAN_OPTION_WORD, 0, 0, 1, off_on},
-	{"FANIN_SPLIT", FAN_OPTION_WORD, 0, 0, 1, off_on},
-	{"FANIN_RAILS", FAN_OPTION_WORD, 0, 0, 1, off_on},
-	{"FANIN_STEWARD", FAN_OPTION_WORD, 0, 0, 1, off_on},
-	{"FANIN_PS", FAN_OPTION_WORD, 0, 0, 1, off_on},
-	{"FANIN_LINK_MBPS", FAN_OPTION_NUMBER, 0, 0, FAN_LINK_MBPS_MAX, NULL},
-};
-#define VARIABLES (sizeof variables / sizeof variables[0])
-
 /* Where all texts of errors and the values taken so far are. */
 struct load {
 	struct fan_config *c;
@@ -129,10 +114,17 @@ static int refuse(const struct fan_option *o, const char *text, const char *wher
 {
 	static const char more[] = "; more are in groups: give each its FANIN_RANK and FANIN_RANKS "
 				   "there, and by a controller FANIN_JOB=NAME@GROUP";
+	static const char one[] = "; this is a launch of one process: have the launcher start all "
+				  "ranks (srun -n N, mpirun -n N), or give each FANIN_RANK and "
+				  "FANIN_RANKS";
+	const bool counts = !strncmp(o->name, "rank", 4);
 	char want[128];
 	fan_option_expected(o, want, sizeof want);
 	snprintf(why, bytes, "%s: \"%.64s\": expected %s%s", where, text, want,
-		 strncmp(o->name, "rank", 4) || atol(text) <= o->max ? "" : more);
+		 !counts	       ? ""
+		 : atol(text) > o->max ? more
+		 : !strcmp(text, "1")  ? one
+				       : "");
 	return FAN_E_CONFIG;
 }
 
@@ -154,7 +146,7 @@ static int take_field(struct load *l, unsigned i, const struct fanin_options *o)
 {
 	const struct key *k = &keys[i];
 	const char *field = (const char *)o + k->field;
-	char text[16], where[NAME_BYTES];
+	char text[16], where[FAN_CONFIG_NAME_BYTES];
 	const char *given = text;
 	int value;
 	if (is_text(k)) {
@@ -199,10 +191,27 @@ static int take_fields(struct load *l, const struct fanin_options *given)
 /* FANIN_<NAME>, of a key in the INI file. */
 static void variable_of(char *name, const char *key)
 {
-	size_t n = (size_t)snprintf(name, NAME_BYTES, "FANIN_");
-	for (const char *p = key; *p && n < NAME_BYTES - 1; p++)
+	size_t n = (size_t)snprintf(name, FAN_CONFIG_NAME_BYTES, "FANIN_");
+	for (const char *p = key; *p && n < FAN_CONFIG_NAME_BYTES - 1; p++)
 		name[n++] = (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
 	name[n] = '\0';
+}
+
+bool fan_config_variable(unsigned i, char *name)
+{
+	if (i < KEYS)
+		variable_of(name, keys[i].o.name);
+	return i < KEYS;
+}
+
+/* Empty variables count as not set, but for a key's: the job would run open without a word. */
+static bool is_empty_key(size_t at, const char *name)
+{
+	const char *text = at == offsetof(struct fan_config, key_file) ||
+					   at == offsetof(struct fan_config, controller_key_file)
+				   ? secure_getenv(name)
+				   : NULL;
+	return text && !*text;
 }
 
 /* The variable of every option that is still unset. */
@@ -210,11 +219,19 @@ static int take_variables(struct load *l)
 {
 	int e = FAN_OK;
 	for (unsigned i = 0; i < KEYS && !e; i++) {
-		char name[NAME_BYTES];
+		char name[FAN_CONFIG_NAME_BYTES];
 		variable_of(name, keys[i].o.name);
 		const char *text = fan_option_variable(name);
-		if (text && !(l->set & 1u << i))
+		if (l->set & 1u << i)
+			continue;
+		if (is_empty_key(keys[i].o.at, name)) {
+			snprintf(l->why, l->why_bytes,
+				 "%s is empty: expected a file; unset it for a job without a key",
+				 name);
+			e = FAN_E_CONFIG;
+		} else if (text) {
 			e = take(l, i, text, name);
+		}
 	}
 	return e;
 }
@@ -289,47 +306,31 @@ static int take_launcher(struct load *l)
 	return FAN_OK;
 }
 
-/* The flag that `key` of the INI file is; NULL: none. */
-static const struct fan_option *flag_of(const char *key)
-{
-	char name[NAME_BYTES];
-	variable_of(name, key);
-	for (size_t i = 0; i < VARIABLES; i++)
-		if (variables[i].kind == FAN_OPTION_WORD && !strcmp(variables[i].name, name))
-			return &variables[i];
-	return NULL;
-}
-
-/* "switch, job, ... controller_key_file, local, hosts, split, steward or ps". */
+/* "switch, job, ... controller_key_file, local, hosts, split, rails, steward or ps". */
 static void all_names(char *text, size_t bytes)
 {
 	struct fan_text t = fan_text_in(text, bytes);
+	char flags[128];
+	fan_config_flag_names(flags, sizeof flags);
 	for (unsigned i = 0; i < KEYS; i++)
 		fan_text_add(&t, "%s, ", keys[i].o.name);
-	fan_text_add(&t, "local, hosts, split, steward or ps");
-}
-
-static bool check_flag(const struct fan_option *o, const char *text, const char *where, char *why,
-		       size_t bytes)
-{
-	int value;
-	return fan_option_set(o, &value, text) || !refuse(o, text, where, why, bytes);
+	fan_text_add(&t, "%s", flags);
 }
 
 static bool take_line(void *arg, unsigned line, const char *section, const char *name,
 		      const char *value)
 {
 	struct load *l = arg;
-	char where[FAN_CONFIG_WHY_BYTES], names[FAN_CONFIG_WHY_BYTES / 2];
+	char where[FROM_BYTES], names[FAN_CONFIG_WHY_BYTES * 5 / 8];
 	if (strcmp(section, "worker"))
 		return true;
 	unsigned i = key_named(name);
-	snprintf(where, sizeof where, "%.160s:%u: %.32s", l->file, line, name);
+	snprintf(where, sizeof where, "%.120s:%u: %.32s", l->file, line, name);
 	if (i < KEYS)
 		return take(l, i, value, where) == FAN_OK;
-	const struct fan_option *flag = flag_of(name);
-	if (flag)
-		return check_flag(flag, value, where, l->why, l->why_bytes);
+	int e = fan_config_take_flag(name, value, where, l->why, l->why_bytes);
+	if (e != FAN_CONFIG_NO_FLAG)
+		return e == FAN_OK;
 	all_names(names, sizeof names);
 	snprintf(l->why, l->why_bytes, "%s: unknown key in [worker]: expected %s", where, names);
 	return false;
@@ -479,6 +480,7 @@ int fan_config_load_part(struct fan_config *c, const struct fanin_options *o, ch
 int fan_config_load(struct fan_config *c, const struct fanin_options *o, char *why, size_t bytes)
 {
 	int e = fan_config_load_part(c, o, why, bytes);
+	fan_config_misspelt(c->waiting, c->waiting_arg);
 	if (!e)
 		e = check_rank(c, why, bytes);
 	return e ? e : check_whole(c, why, bytes);
@@ -493,86 +495,6 @@ bool fan_config_is_rank(const struct fan_config *c)
 int fan_config_join_ms(const struct fan_config *c)
 {
 	return c->join_ms ? c->join_ms : c->timeout_ms;
-}
-
-/* ---- flags ---- */
-
-int fan_config_check_flags(char *why, size_t bytes)
-{
-	for (size_t i = 0; i < VARIABLES; i++) {
-		const struct fan_option *o = &variables[i];
-		const char *text = fan_option_variable(o->name);
-		if (text && !check_flag(o, text, o->name, why, bytes))
-			return FAN_E_CONFIG;
-	}
-	return FAN_OK;
-}
-
-/* A flag of the INI file. */
-struct flag {
-	const char *name; /* of its variable */
-	char value[2];	  /* "": not there */
-	unsigned line;
-};
-
-static bool take_flag(void *arg, unsigned line, const char *section, const char *name,
-		      const char *value)
-{
-	struct flag *f = arg;
-	const struct fan_option *o = strcmp(section, "worker") ? NULL : flag_of(name);
-	int on;
-	if (o && !strcmp(o->name, f->name) && !*f->value && fan_option_set(o, &on, value)) {
-		memcpy(f->value, value, sizeof f->value);
-		f->line = line;
-	}
-	return true;
-}
-
-/* What is wrong in the file fan_config_load has said. */
-static void read_flag(struct flag *f, const char *file)
-{
-	char why[FAN_CONFIG_WHY_BYTES];
-	unsigned line;
-	FILE *stream = file ? fan_file_stream(file, FAN_FILE_READ, why, sizeof why) : NULL;
-	if (!stream)
-		return;
-	fan_option_read(stream, take_flag, f, &line, why, sizeof why);
-	fclose(stream);
-}
-
-bool fan_config_flag(const char *name, bool unset)
-{
-	struct flag f = {.name = name};
-	const char *on = fan_option_variable(name);
-	if (!on) {
-		read_flag(&f, fan_option_variable("FANIN_CONFIG"));
-		on = f.value;
-	}
-	return *on ? !strcmp(on, "1") : unset;
-}
-
-/* A row for each flag. */
-static void tell_flags(fan_config_row *row, void *ctx)
-{
-	const char *file = fan_option_variable("FANIN_CONFIG");
-	char key[NAME_BYTES], from[FROM_BYTES];
-	for (size_t i = 0; i < VARIABLES; i++) {
-		const struct fan_option *o = &variables[i];
-		const char *text = fan_option_variable(o->name);
-		struct flag f = {.name = o->name};
-		size_t n = 0;
-		if (o->kind != FAN_OPTION_WORD)
-			continue;
-		for (const char *p = o->name + strlen("FANIN_"); *p; p++)
-			key[n++] = (char)(*p - 'A' + 'a');
-		key[n] = '\0';
-		if (!text)
-			read_flag(&f, file);
-		snprintf(from, sizeof from, "%s", text ? o->name : "");
-		if (*f.value)
-			snprintf(from, sizeof from, "%.120s:%u: %.32s", file, f.line, key);
-		row(ctx, key, text ? text : f.value, from);
-	}
 }
 
 int fan_config_tell(struct fan_config *c, fan_config_row *row, void *ctx, char *why, size_t bytes)
@@ -592,7 +514,7 @@ int fan_config_tell(struct fan_config *c, fan_config_row *row, void *ctx, char *
 		}
 		row(ctx, k->o.name, text, l.from[i]);
 	}
-	tell_flags(row, ctx);
+	fan_config_tell_flags(row, ctx);
 	if (!e && fan_config_is_rank(c))
 		e = check_rank(c, why, bytes);
 	return e ? e : check_whole(c, why, bytes);

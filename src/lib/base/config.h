@@ -23,6 +23,7 @@
 #define FAN_CONFIG_WAIT_MAX_MS	  86400000 /* the largest timeout_ms and join_ms: a day */
 #define FAN_CONFIG_RTO_MIN_MAX_MS 1000
 #define FAN_CONFIG_PACE		  100
+#define FAN_CONFIG_NAME_BYTES	  48   /* "FANIN_TIMEOUT_MS", "options.timeout_ms" */
 #define FAN_CONFIG_WHY_BYTES	  512  /* of any error text */
 #define FAN_CONFIG_NOTE_FIRST_MS  2000 /* before the first call of `waiting` */
 #define FAN_CONFIG_NOTE_MS	  5000 /* between further calls */
@@ -87,23 +88,48 @@ bool fan_config_is_rank(const struct fan_config *c);
 typedef void fan_config_row(void *ctx, const char *name, const char *value, const char *from);
 int fan_config_tell(struct fan_config *c, fan_config_row *row, void *ctx, char *why, size_t bytes);
 
+/* Time without progress after which a join fails. */
+int fan_config_join_ms(const struct fan_config *c);
+
+/* Set c->payload_bytes to what fits c->mtu for c->ranks. */
+void fan_config_set_payload(struct fan_config *c);
+
+/* Write the name of the variable of option `i` to `name`, FAN_CONFIG_NAME_BYTES bytes.  False:
+ * there are no so many. */
+bool fan_config_variable(unsigned i, char *name);
+
+/* The largest payload, in steps of 64, whose datagram, also as a partial sum with the bitmap of
+ * `ranks` ranks, fits `mtu` bytes over IPv6. */
+uint16_t fan_config_payload_bytes(int mtu, int ranks);
+
+/* ---- variables that stand for no option (config_flags.c) ---- */
+
+#define FAN_CONFIG_NO_FLAG 1
+
 /* FAN_OK, or FAN_E_CONFIG and in `why` which of these variables is neither 0 nor 1: FANIN_LOCAL,
  * FANIN_HOSTS, FANIN_SPLIT, FANIN_RAILS, FANIN_STEWARD, FANIN_PS; or that FANIN_LINK_MBPS is no
  * rate.  The first six are keys of the INI file as well: local, hosts, ...; fan_config_load looks
  * at them there. */
 int fan_config_check_flags(char *why, size_t bytes);
 
-/* Time without progress after which a join fails. */
-int fan_config_join_ms(const struct fan_config *c);
-
 /* Such a variable, or, if that is not set, the key in the INI file; `unset` if neither is. */
 bool fan_config_flag(const char *name, bool unset);
 
-/* Set c->payload_bytes to what fits c->mtu for c->ranks. */
-void fan_config_set_payload(struct fan_config *c);
+/* Check `key` of the INI file, at `where`.  FAN_OK; FAN_CONFIG_NO_FLAG; or FAN_E_CONFIG. */
+int fan_config_take_flag(const char *key, const char *text, const char *where, char *why,
+			 size_t bytes);
 
-/* The largest payload, in steps of 64, whose datagram, also as a partial sum with the bitmap of
- * `ranks` ranks, fits `mtu` bytes over IPv6. */
-uint16_t fan_config_payload_bytes(int mtu, int ranks);
+/* Write "local, hosts, split, rails, steward or ps". */
+void fan_config_flag_names(char *text, size_t bytes);
+
+/* Call `row` for each, as fan_config_tell does. */
+void fan_config_tell_flags(fan_config_row *row, void *ctx);
+
+/* Call `row` for each variable of the environment that begins with FANIN_ and that nothing of fanin
+ * reads: its name, and as value the one that was probably meant; "": none is like it. */
+void fan_config_unknown(fan_config_row *row, void *ctx);
+
+/* Once in a process, say which variables are misspelt.  `tell` may be NULL. */
+void fan_config_misspelt(void (*tell)(void *arg, const char *text), void *arg);
 
 #endif

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What fanin info says would sum: the choice of src/lib/comm/comm.c. */
+/* What fanin info says: what would sum (the choice of src/lib/comm/comm.c), and unknown variables.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 /* cmocka.h wants the three above first */
 #include <cmocka.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/doctor/info.h"
+#include "core/base/err.h"
 
 static struct fan_config c;
 static struct info_sums s;
@@ -124,6 +127,54 @@ static void none__launcher_says_where_ranks_meet(void **state)
 	assert_true(says("An embedded switch in rank 0"));
 }
 
+static void list(void *ctx, const char *name, const char *value, const char *from)
+{
+	char *text = ctx;
+	(void)from;
+	snprintf(text + strlen(text), 256 - strlen(text), "%s>%s ", name, value);
+}
+
+static void shout(void *arg, const char *text)
+{
+	char *all = arg;
+	snprintf(all + strlen(all), 256 - strlen(all), "%s\n", text);
+}
+
+/* Those of commands are known, and so is what stands for no option. */
+static void unknown__with_the_one_that_was_meant(void **state)
+{
+	(void)state;
+	char text[256] = "";
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	char why[FAN_CONFIG_WHY_BYTES];
+	setenv("FANIN_SWICH", "s:1", 1);
+	setenv("FANIN_TIMEOUTMS", "", 1);
+	setenv("FANIN_SERVICE_HOST", "10.0.0.1", 1);
+	setenv("FANIN_SWITCH_SLOTS", "1", 1);
+	setenv("FANIN_METRICS", "m", 1);
+	setenv("FANINSWITCH", "m", 1);
+	fan_config_unknown(list, text);
+	assert_non_null(strstr(text, "FANIN_SWICH>FANIN_SWITCH "));
+	assert_non_null(strstr(text, "FANIN_TIMEOUTMS>FANIN_TIMEOUT_MS "));
+	assert_non_null(strstr(text, "FANIN_SERVICE_HOST> "));
+	assert_null(strstr(text, "FANIN_SWITCH_SLOTS"));
+	assert_null(strstr(text, "FANIN_METRICS"));
+	assert_null(strstr(text, "FANINSWITCH"));
+	*text = '\0';
+	o.waiting = shout;
+	o.waiting_arg = text;
+	o.mode = 7;
+	assert_int_equal(fan_config_load(&c, &o, why, sizeof why), FAN_E_INVALID);
+	assert_non_null(
+		strstr(text, "FANIN_SWICH is no variable of fanin; did you mean FANIN_SWITCH?\n"));
+	assert_null(strstr(text, "HOST is"));
+	*text = '\0';
+	assert_int_equal(fan_config_load(&c, &o, why, sizeof why), FAN_E_INVALID);
+	assert_string_equal(text, ""); /* once a process */
+	unsetenv("FANIN_SWICH");
+	unsetenv("FANIN_TIMEOUTMS");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -134,6 +185,7 @@ int main(void)
 		cmocka_unit_test_setup(named__no_address, clean),
 		cmocka_unit_test_setup(none__where_no_rank_is_started, clean),
 		cmocka_unit_test_setup(none__launcher_says_where_ranks_meet, clean),
+		cmocka_unit_test_setup(unknown__with_the_one_that_was_meant, clean),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -144,7 +144,7 @@ static void config__file_errors_tell_the_line(void **state)
 		"expected switch, job, run, rank, ranks, mtu, window, timeout_ms, alive_ms, mode, wire, "
 		"multicast, checksum, narrow, plain_udp, priority, ahead, cache, server, "
 		"controller, pace, rto_min_ms, key_file, controller_key_file, join_ms, local, "
-		"hosts, split, steward or ps");
+		"hosts, split, rails, steward or ps");
 	write_file("[worker]\nmtu\n");
 	assert_refused(&o, ":2: expected", "key = value");
 	setenv("FANIN_CONFIG", "/nonexistent/fanin.ini", 1);
@@ -175,12 +175,19 @@ static void config__variable_errors(void **state)
 {
 	(void)state;
 	static const char *const wrong[][2] = {
-		{"FANIN_MTU", "575"},	     {"FANIN_MTU", "1e3"},
-		{"FANIN_WIRE", "int32"},     {"FANIN_RANKS", "257"},
-		{"FANIN_MULTICAST", "yes"},  {"FANIN_TIMEOUT_MS", "99999999999999999999"},
-		{"FANIN_JOB", "has\"quote"}, {"FANIN_ALIVE_MS", "10"},
-		{"FANIN_AHEAD", "32769"},    {"FANIN_CACHE", "65537"},
+		{"FANIN_MTU", "575"},
+		{"FANIN_MTU", "1e3"},
+		{"FANIN_WIRE", "int32"},
+		{"FANIN_RANKS", "257"},
+		{"FANIN_MULTICAST", "yes"},
+		{"FANIN_TIMEOUT_MS", "99999999999999999999"},
+		{"FANIN_JOB", "has\"quote"},
+		{"FANIN_ALIVE_MS", "10"},
+		{"FANIN_AHEAD", "32769"},
+		{"FANIN_CACHE", "65537"},
 		{"FANIN_AHEAD", "-1"},
+		{"FANIN_KEY_FILE", ""}, /* would run open */
+		{"FANIN_CONTROLLER_KEY_FILE", ""},
 	};
 	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
 		struct fanin_options o = complete();
@@ -230,7 +237,7 @@ static void config__flags_in_the_file(void **state)
 	write_file("[worker]\nps = no\n");
 	assert_refused(&o, ":2: ps: \"no\"", "expected 0 or 1");
 	write_file("[worker]\nlink_mbps = 100\n"); /* of a machine's devices, not of a job */
-	assert_refused(&o, "unknown key", "split, steward or ps");
+	assert_refused(&o, "unknown key", "split, rails, steward or ps");
 }
 
 static void config__field_errors(void **state)
@@ -512,7 +519,7 @@ static void config__a_shell_of_slurm_is_no_rank(void **state)
 		setenv("SLURM_PROCID", "0", 1);
 		setenv("SLURM_NTASKS", "1", 1);
 		setenv("SLURM_STEP_NUM_TASKS", "1", 1);
-		assert_refused(&o, "SLURM_STEP_NUM_TASKS", "expected a number from 2");
+		assert_refused(&o, "SLURM_STEP_NUM_TASKS", "srun -n N");
 		setenv(marks[i][0], marks[i][1], 1);
 		assert_refused(&o, "no rank", "FANIN_RANK");
 		o.rank = 1; /* by hand, beside others */

@@ -41,6 +41,8 @@ static const char *const variables[] = {
 	"FANIN_CACHE",
 	"FANIN_RTO_MIN_MS",
 	"FANIN_CONFIG",
+	"FANIN_KEY_FILE",
+	"FANIN_CONTROLLER_KEY_FILE",
 	"FANIN_LOCAL",
 	"FANIN_HOSTS",
 	"FANIN_SPLIT",
