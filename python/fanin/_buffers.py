@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory that the library may read and write: address, elements and type of a tensor, without a copy.
 
-PyTorch tensors, numpy arrays and everything with a writable buffer are taken.  Neither PyTorch nor
-numpy is imported here: whoever passes a tensor has done so.
+PyTorch tensors, numpy arrays and everything with a buffer are taken, read-only ones where nothing is
+written.  Neither PyTorch nor numpy is imported here: whoever passes a tensor has done so.
 """
 
 from __future__ import annotations
@@ -36,9 +36,12 @@ _FORMATS = {
     ("l", 8): INT64,
     ("q", 8): INT64,
     ("B", 1): UINT8,
+    ("bfloat16", 2): BFLOAT16,  # mlx's
 }
+_NATIVE = "@=<" if sys.byteorder == "little" else "@=>"  # marks of this machine's byte order
 
 EXPECTED = "float64, float32, float16, bfloat16, int32 or int64 (and uint8 for broadcasts)"
+_NO_PLACE = "{} is read-only: the result needs a writable one, such as a numpy array (out=)"
 
 
 class Memory(NamedTuple):
@@ -118,27 +121,70 @@ def _of_numpy(array: Any, writable: bool) -> Memory:
             f"array of shape {array.shape} is not contiguous: use numpy.ascontiguousarray()"
         )
     if writable and not array.flags.writeable:
-        raise ValueError("array is read-only: the result has no place")
+        raise ValueError(_NO_PLACE.format("array"))
     return Memory(int(array.ctypes.data), int(array.size), _NAMES[array.dtype.name], array)
 
 
-def _of_buffer(buffer: Any) -> Memory:
+class _PyBuffer(ctypes.Structure):
+    """Py_buffer of Python's C API."""
+
+    _fields_ = [
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.c_void_p),
+        *[(name, ctypes.c_ssize_t) for name in ("len", "itemsize")],
+        *[(name, ctypes.c_int) for name in ("readonly", "ndim")],
+        *[(name, ctypes.c_void_p) for name in "format shape strides suboffsets internal".split()],
+    ]
+
+
+class _ReadOnly:
+    """A buffer that is held and read; ctypes' from_buffer takes writable ones alone."""
+
+    def __init__(self, view: memoryview) -> None:
+        self._held = _PyBuffer()
+        ctypes.pythonapi.PyObject_GetBuffer(
+            ctypes.py_object(view), ctypes.byref(self._held), ctypes.c_int(0)
+        )
+
+    @property
+    def address(self) -> int:
+        return int(self._held.buf)
+
+    def __del__(self) -> None:
+        ctypes.pythonapi.PyBuffer_Release(ctypes.byref(self._held))
+
+
+def _of_buffer(buffer: Any, writable: bool) -> Memory:
+    kind = type(buffer)
+    numpy = sys.modules.get("numpy")
+    if writable and kind.__module__.partition(".")[0] == "mlx":
+        raise ValueError(
+            "mlx arrays share memory with others made of them, which would change as well: "
+            "give an out= that is none, such as a numpy array"
+        )
     try:
         view = memoryview(buffer)
-    except TypeError:
+    except (TypeError, ValueError, BufferError) as error:
+        if numpy is not None and hasattr(kind, "__array__"):  # such as JAX's of bfloat16
+            if not writable:
+                return _of_numpy(numpy.asarray(buffer), False)
+            raise ValueError(_NO_PLACE.format(kind.__name__)) from None
         raise TypeError(
-            f"{type(buffer).__name__}: expected a PyTorch tensor, a numpy array or a writable buffer"
+            f"{kind.__name__}: expected a PyTorch tensor, a numpy array or a writable buffer ({error})"
         ) from None
-    dtype = _FORMATS.get((view.format.lstrip("@="), view.itemsize))
+    dtype = _FORMATS.get((view.format.lstrip(_NATIVE), view.itemsize))
     if dtype is None:
         raise TypeError(f"buffer of format {view.format!r}: expected {EXPECTED}")
     if not view.c_contiguous:
         raise ValueError("buffer is not contiguous")
-    if view.readonly:
-        raise ValueError(f"{type(buffer).__name__} is read-only: expected a writable buffer")
+    if view.readonly and writable:
+        raise ValueError(_NO_PLACE.format(kind.__name__))
     count = view.nbytes // view.itemsize
     if not count:
         return Memory(0, 0, dtype, view)
+    if view.readonly:
+        held = _ReadOnly(view)
+        return Memory(held.address, count, dtype, held)
     first = ctypes.c_char.from_buffer(view)
     return Memory(ctypes.addressof(first), count, dtype, first)
 
@@ -157,7 +203,7 @@ def memory(buffer: Any, writable: bool = True) -> Memory:
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(buffer, getattr(numpy, "ndarray", ())):
         return _of_numpy(buffer, writable)
-    return _of_buffer(buffer)
+    return _of_buffer(buffer, writable)
 
 
 def torch_problem(tensor: Any) -> str:
@@ -170,20 +216,28 @@ def torch_problem(tensor: Any) -> str:
     return ""
 
 
-def shares(whole: Any, share: Any, size: int) -> tuple[Memory, Memory]:
-    """The memory of a tensor of all ranks and of one rank's share of it."""
-    all_of_them, one = memory(whole), memory(share)
-    if (all_of_them.elems, all_of_them.dtype) != (one.elems * size, one.dtype):
+def shares(tensor: Any, out: Any, size: int, gathers: bool) -> tuple[Memory, Memory]:
+    """The memory of a source and a target, of which one has as many elements for each of `size` ranks."""
+    source, target = memory(tensor, writable=False), memory(out)
+    whole, share = (target, source) if gathers else (source, target)
+    if (whole.elems, whole.dtype) != (share.elems * size, share.dtype):
         raise ValueError(
-            f"{all_of_them.elems} elements of {NAME_OF[all_of_them.dtype]} and {one.elems} "
-            f"of {NAME_OF[one.dtype]}: expected {size} times as many of one type"
+            f"{whole.elems} elements of {NAME_OF[whole.dtype]} and {share.elems} "
+            f"of {NAME_OF[share.dtype]}: expected {size} times as many of one type"
         )
-    return all_of_them, one
+    return source, target
+
+
+def summed(source: Memory) -> Memory:
+    """TypeError: of a type that is only copied."""
+    if source.dtype == UINT8:
+        raise TypeError("elements of uint8: sums of them would wrap; expected int32, say")
+    return source
 
 
 def pair(tensor: Any, into: Any) -> tuple[Memory, Memory]:
     """The memory of both, which must agree and not overlap in part."""
-    source = memory(tensor, writable=tensor is into)
+    source = summed(memory(tensor, writable=tensor is into))
     if tensor is into:
         return source, source
     target = memory(into)

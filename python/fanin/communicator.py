@@ -349,8 +349,9 @@ class Communicator:
                 )
         return found
 
-    # Operations.  Tensors: PyTorch tensors on the CPU, numpy arrays, writable buffers; contiguous,
-    # float64, float32, float16, bfloat16, int32 or int64.  They are used in place, never copied.
+    # Operations.  Tensors: PyTorch tensors on the CPU, numpy arrays, buffers; contiguous, float64,
+    # float32, float16, bfloat16, int32 or int64 (uint8 where nothing is summed).  They are used in
+    # place, never copied.  What is only read may be read-only: JAX's arrays with an `out`, say.
 
     def allreduce(self, tensor: T, op: str = "sum", out: T | None = None) -> T:
         """Reduce `tensor` of all ranks into `out` (the tensor itself if there is none) on every
@@ -434,7 +435,7 @@ class Communicator:
 
     def broadcast_start(self, tensor: T, root: int = 0, *, within: float = 0.0) -> Operation[T]:
         """Start a broadcast and return at once, or as allreduce_start."""
-        memory = _buffers.memory(tensor)
+        memory = _buffers.memory(tensor, self.rank != root)
         return self._start(
             "broadcast",
             (memory.address, memory.elems, memory.dtype, root),
@@ -451,7 +452,8 @@ class Communicator:
     def reduce_scatter_start(self, tensor: T, out: T, op: str = "sum") -> Operation[T]:
         """Start a reduce-scatter and return at once."""
         code = _arguments.choice("op", op, OPS)
-        source, target = _buffers.shares(tensor, out, self.size)
+        source, target = _buffers.shares(tensor, out, self.size, gathers=False)
+        _buffers.summed(source)
         return self._start(
             "reduce_scatter",
             (source.address, target.address, target.elems, target.dtype, code),
@@ -466,7 +468,7 @@ class Communicator:
 
     def allgather_start(self, tensor: T, out: T) -> Operation[T]:
         """Start an all-gather and return at once."""
-        target, source = _buffers.shares(out, tensor, self.size)
+        source, target = _buffers.shares(tensor, out, self.size, gathers=True)
         return self._start(
             "allgather",
             (source.address, target.address, source.elems, source.dtype),

@@ -2,10 +2,13 @@
 """python/fanin/_buffers.py: what memory a tensor gives, and what is refused with which words."""
 
 import array
+import ctypes
+import mmap
 
 import numpy
 import pytest
 import torch
+from conftest import ranks
 
 from fanin import _buffers
 
@@ -34,6 +37,16 @@ def test_buffers(letter, code):
     values = array.array(letter, [1, 2, 3])
     memory = _buffers.memory(values)
     assert (memory.address, memory.elems, memory.dtype) == (values.buffer_info()[0], 3, code)
+
+
+@pytest.mark.parametrize(
+    "kind, code",
+    [(ctypes.c_float, 0), (ctypes.c_double, 8), (ctypes.c_int32, 3), (ctypes.c_int64, 4)],
+)
+def test_arrays_of_ctypes(kind, code):
+    values = (kind * 3)(1, 2, 3)
+    memory = _buffers.memory(values)
+    assert (memory.address, memory.elems, memory.dtype) == (ctypes.addressof(values), 3, code)
 
 
 def test_a_view_of_a_tensor_is_the_same_memory():
@@ -66,6 +79,7 @@ def test_empty(empty):
         (numpy.float32(1), (TypeError, ValueError), ""),
         (b"abcd", ValueError, "read-only"),
         (memoryview(bytearray(8))[::2], ValueError, "not contiguous"),
+        ((ctypes.c_float.__ctype_be__ * 2)(), TypeError, "format '>f'"),
         (array.array("h", [1]), TypeError, "format 'h'"),
         ([1.0, 2.0], TypeError, "list: expected a PyTorch tensor"),
         (None, TypeError, "NoneType"),
@@ -84,6 +98,72 @@ def test_read_only_memory_may_be_a_source():
     assert _buffers.memory(values, writable=False).elems == 3
     with pytest.raises(ValueError, match="read-only"):
         _buffers.memory(values)
+
+
+class Immutable:
+    """As JAX's of bfloat16: no buffer, and numpy gets one that is read-only."""
+
+    def __init__(self, values):
+        self._values = values
+
+    def __array__(self, dtype=None, copy=None):
+        view = self._values[:]
+        view.flags.writeable = False
+        return view
+
+
+class Shared(Immutable):
+    """As mlx's."""
+
+    __module__ = "mlx.core"
+
+
+@pytest.mark.parametrize("kind, words", [(Immutable, "read-only.*out="), (Shared, "out=")])
+def test_arrays_that_are_values_are_sources_alone(kind, words):
+    values = numpy.ones(3, "float32")
+    assert _buffers.memory(kind(values), writable=False).address == values.ctypes.data
+    with pytest.raises(ValueError, match=words):
+        _buffers.memory(kind(values))
+
+
+@pytest.mark.parametrize("source", [bytes(8), memoryview(bytearray(8)).toreadonly()])
+def test_a_read_only_buffer_is_held(source):
+    memory = _buffers.memory(memoryview(source).cast("f"), writable=False)
+    assert (memory.elems, memory.dtype) == (2, 0)
+    assert memory.address == numpy.frombuffer(source, "uint8").ctypes.data
+
+
+def test_sums_of_bytes_are_refused_and_copies_are_not():
+    values = numpy.ones(4, "uint8")
+    assert _buffers.shares(values[:2], values, 2, True)[0].dtype == _buffers.UINT8
+    with pytest.raises(TypeError, match="uint8: sums of them would wrap"):
+        _buffers.pair(values, values)
+
+
+@pytest.mark.parametrize("local", ["0", "1"])
+@pytest.mark.parametrize("options", [{}, {"mode": "fixed"}, {"wire": "int8"}])
+def test_sources_may_be_memory_that_nobody_can_write(switch, job, monkeypatch, local, options):
+    """A write would end the process."""
+    monkeypatch.setenv("FANIN_LOCAL", local)
+    monkeypatch.setenv("FANIN_HOSTS", "0")
+    elems = 4 * mmap.PAGESIZE
+
+    def work(comm):
+        source = memoryview(mmap.mmap(-1, 4 * elems, prot=mmap.PROT_READ)).cast("f")
+        assert source.readonly
+        whole, half = numpy.ones(2 * elems, "float32"), numpy.ones(elems // 2, "float32")
+        summed, root = whole[:elems].copy(), whole[:elems].copy()
+        for result in (
+            comm.allreduce(source, out=summed),
+            comm.reduce(source, out=root),
+            comm.reduce_scatter(source, half),
+            comm.allgather(source, whole),
+            comm.broadcast(source if comm.rank == 1 else summed, root=1),
+        ):
+            assert result is root and comm.rank or not numpy.any(result)
+        return True
+
+    assert ranks(2, work, switch=switch, job=job, **options) == [True, True]
 
 
 def test_torch_problem_says_what_cannot_be_summed():
