@@ -8,6 +8,7 @@ PyTorch takes that in place of the group with all the backends that a program na
 them what has their tensors.
 """
 
+import datetime
 import functools
 import sys
 import threading
@@ -20,6 +21,7 @@ from torch._C._distributed_c10d import ProcessGroup
 from . import _elastic
 from ._compiled import skipped, untraced
 from ._completion import called_by_python, native
+from ._level import Level, set_timeout
 from ._life import Life
 
 c10d: Any = torch._C._distributed_c10d  # PyTorch's stubs lack half of it
@@ -163,6 +165,8 @@ class DevicesGroup(ProcessGroup):
         self.others = others
         self._name = self._desc = ""
         self._coalesced: dict[int, list[Any]] = {}  # works by thread, between start and end
+        self.timeout: datetime.timedelta | None = None  #: of an operation
+        self._levels: dict[int, Level] = {}
 
     @property
     def error(self) -> Any:
@@ -173,6 +177,14 @@ class DevicesGroup(ProcessGroup):
         """The same in the words of PyTorch from 2.7 on.  torchft asks at each step."""
         kinds = torch._C._distributed_c10d.ErrorType  # type: ignore[attr-defined]
         return kinds.SUCCESS if self.error is None else kinds.COMM_ERROR
+
+    def set_timeout(self, timeout: datetime.timedelta) -> None:
+        """For operations to come, as torch.distributed.set_timeout of PyTorch 2.15 asks."""
+        self.timeout = timeout
+        for level in list(self._levels.values()):
+            level.set_timeout(timeout)
+        for other in self.others.values():
+            set_timeout(other, timeout)
 
     def getBackendName(self) -> str:
         return OWN
@@ -261,6 +273,22 @@ def know() -> None:
         original = getattr(module, "shrink_group", None)
         if original is not None and not hasattr(original, KNOWS):
             module.shrink_group = _shrinking(original)
+        original = getattr(module, "_set_pg_timeout", None)  # PyTorch 2.1 to 2.14
+        if original is not None and not hasattr(module, "set_timeout"):
+            module._set_pg_timeout = _timed(original)
+
+
+def _timed(original: Callable[..., None]) -> Callable[..., None]:
+    """It sets the timeouts of Gloo and NCCL alone."""
+
+    @functools.wraps(original)
+    def set_pg_timeout(timeout: Any, group: Any = None) -> None:
+        found: Any = group if group is not None else dist.group.WORLD
+        if not isinstance(found, DevicesGroup):
+            return original(timeout, group)
+        found.set_timeout(timeout)
+
+    return set_pg_timeout
 
 
 def _shrinking(original: Callable[..., Any]) -> Callable[..., Any]:

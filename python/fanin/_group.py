@@ -54,7 +54,7 @@ class FaninGroup(GlooAlone):
         rank, size = first.membership.rank, first.membership.size
         super().__init__(rank, size, devices or dict.fromkeys(DEVICES, OWN), others or {})
         self.fallbacks: dict[str, int] = {}  #: reason -> operations that went to Gloo
-        self.timeout = timeout  #: of an operation
+        self.timeout = timeout
         self.life = life or Life("alone")  #: which the group is of
         self.parts: "weakref.WeakSet[FaninGroup]" = weakref.WeakSet()  #: groups of its ranks
         self._messages = messages  # what send and recv go through; None: the Gloo group

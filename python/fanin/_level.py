@@ -2,6 +2,7 @@
 """A level of a process group: what operations go through that callbacks of the same depth start, or, as
 level 0, those outside of callbacks (_completion.py)."""
 
+import datetime
 import functools
 import threading
 from typing import Any, Callable
@@ -14,6 +15,13 @@ from ._tensors import Tensors
 from .communicator import Operation
 
 STAGED = LEVELS_MAX + 1  # number of the level of tensors on a GPU, beside level 0
+
+
+def set_timeout(backend: Any, timeout: datetime.timedelta | None) -> None:
+    """Of a backend of PyTorch's, if it can change that; both may be None."""
+    change = getattr(backend, "set_timeout", None) or getattr(backend, "_set_default_timeout", None)
+    if timeout is not None and change is not None:
+        change(timeout)
 
 
 class Level:
@@ -29,6 +37,7 @@ class Level:
         self._stager: _staging.Stager | None = None
         self._make_gloo = make_gloo
         self._gloo: Any = None
+        self._timeout: datetime.timedelta | None = None  # that the program has set
         self._lock = threading.Lock()
 
     @property
@@ -36,7 +45,15 @@ class Level:
         with self._lock:
             if self._gloo is None:
                 self._gloo = self._make_gloo()
+                set_timeout(self._gloo, self._timeout)
             return self._gloo
+
+    def set_timeout(self, timeout: datetime.timedelta) -> None:
+        """For operations to come."""
+        self.membership.set_timeout(timeout)
+        with self._lock:
+            self._timeout = timeout
+            set_timeout(self._gloo, timeout)
 
     @property
     def stager(self) -> _staging.Stager:

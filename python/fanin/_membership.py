@@ -30,7 +30,7 @@ AGREE_S = 60.0  # beyond a join: the longest wait for what other ranks say about
 GRACE_S = 1.0  # for what goes through Gloo to end, once the communicator has
 ROOM_S = 0.001  # between looks for room for one more operation
 JOINED = "joined"
-RANK_LOST = -7  # FANIN_E_RANK_LOST
+RANK_LOST, STALLED = -7, -9  # FANIN_E_RANK_LOST, FANIN_E_STALLED
 NAME_CHARS = 24  # of a group's name: enough for no two to be alike
 JOB_BYTES = 40  # of the job's name in the names of its groups' jobs
 _environment_lock = threading.Lock()
@@ -100,6 +100,7 @@ class Membership:
         self.shrunk = 0  #: how often its ranks were to leave some behind
         self.store = PatientStore(store)
         self._patience = _gathering.patience(options.communicator, timeout)
+        self._limit_s: float | None = None  # shorter than that with which the ranks have joined
         self._processes: dict[int, str] = {}  # by rank: those that are known
         self._world = world
         self._members = list(members)  # its ranks in `world`
@@ -146,9 +147,26 @@ class Membership:
     def wait(self, op: Operation[Any]) -> None:
         """Wait for it, and keep what ends it for all."""
         try:
-            op.wait()
+            op.wait(self._limit_s)
         except FaninError as error:
             raise self._failed(error) from None
+        except TimeoutError as error:
+            self.fail(StalledError(f"{error}: the group's timeout is over", STALLED))
+            self.close()
+            raise self.error or error from None
+
+    def set_timeout(self, timeout: datetime.timedelta) -> None:
+        """For operations to come.  Those of ranks that have joined end no later than they would have."""
+        joined, new = self._patience, _gathering.patience(self.options.communicator, timeout)
+        if self.communicator is None or joined.operation is None or new.operation is None:
+            self._patience = new
+            return
+        self._limit_s = new.operation if new.operation < joined.operation else None
+        if new.operation > joined.operation:
+            self.say(
+                f"operations still end after {joined.operation:g} s without progress, the timeout with "
+                "which the ranks have joined: give init_process_group a longer one"
+            )
 
     def fail(self, error: FaninError) -> None:
         """Keep the first error."""

@@ -69,6 +69,14 @@ def test_a_rank_that_does_not_take_part_is_named_after_the_groups_timeout():
             assert text == f"no progress for {seconds} s: {end}"
 
 
+def test_a_timeout_that_is_made_shorter_ends_what_comes_later():
+    *others, _ = answers(3, "shortened", {"timeout": 1800})
+    told = dict(answer["failure"] for answer in others)
+    assert told.pop("StalledError") == "not ended within 1.5 s: the group's timeout is over"
+    assert not told or set(told) == {"RankLeftError"}  # of the first that gave up
+    assert all(answer["seconds"] < 600 for answer in others)
+
+
 def test_fanins_own_timeout_wins():
     *others, _ = answers(3, "stalled", {"timeout": 1800}, {"FANIN_TIMEOUT_MS": "2000"})
     for answer in others:

@@ -46,6 +46,26 @@ def total(group=None):
     return tensor.tolist()
 
 
+def shortened():
+    """The last rank does not take part after the group's timeout has been made shorter."""
+    last = dist.get_world_size() - 1
+    total()
+    setters = [
+        getattr(dist, "set_timeout", None),
+        dist.distributed_c10d.__dict__.get("_set_pg_timeout"),
+    ]
+    setter = next(
+        (one for one in setters if one), lambda timeout: dist.group.WORLD.set_timeout(timeout)
+    )
+    setter(datetime.timedelta(seconds=1.5))
+    if dist.get_rank() == last:
+        wait_for("shortened", range(last))
+        return {}
+    begun, answer = time.monotonic(), {"failure": failure(total)}
+    tell("shortened")
+    return {**answer, "seconds": time.monotonic() - begun}
+
+
 def stalled():
     """The last rank does not take part, until the others have given up; in the default group and in one
     whose timeout is another."""
