@@ -336,6 +336,59 @@ def rpc():
     return plain([tensor, far])
 
 
+# ---- frameworks, which take a group that is there ----------------------------------
+
+
+def accelerate():
+    """accelerate refuses the name as InitProcessGroupKwargs(backend=)."""
+    from accelerate import Accelerator
+
+    accelerator = Accelerator(cpu=True)
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = accelerator.prepare(model, optimizer)
+    for step in range(3):
+        optimizer.zero_grad()
+        accelerator.backward(model(batch(step)).square().mean())
+        optimizer.step()
+    return plain([*model.parameters(), accelerator.gather(torch.tensor([1.0]))])
+
+
+def trainer():
+    """The Trainer of transformers refuses it as ddp_backend."""
+    from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+
+    torch.manual_seed(1)
+    sizes = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "intermediate_size": 8}
+    model = BertForSequenceClassification(BertConfig(num_attention_heads=2, **sizes))
+    items = [{"input_ids": torch.arange(4) + i, "labels": i % 2} for i in range(4)]
+    with tempfile.TemporaryDirectory() as folder:
+        told = {"report_to": [], "save_strategy": "no", "disable_tqdm": True}
+        arguments = TrainingArguments(folder, use_cpu=True, num_train_epochs=2, **told)
+        loss = Trainer(model, arguments, train_dataset=items).train().training_loss
+    return [round(loss, 6), plain(list(model.parameters())[0])]
+
+
+def ignite():
+    """idist.Parallel refuses it, and auto_model wraps no model in a group whose name it does not know."""
+    import ignite.distributed as idist
+    from ignite.engine import create_supervised_trainer
+
+    def training(_):
+        model = torch.nn.parallel.DistributedDataParallel(network())
+        optimizer = idist.auto_optim(torch.optim.SGD(model.parameters(), lr=0.1))
+        data = [(batch(step), torch.zeros(1)) for step in range(3)]
+        loss = torch.nn.functional.mse_loss
+        trainer = create_supervised_trainer(model, optimizer, lambda got, _: loss(got, got * 0))
+        trainer.run(data, max_epochs=2)
+        return plain([*model.parameters(), idist.all_reduce(torch.tensor(1.0))])
+
+    found = []
+    with idist.Parallel(backend=None) as parallel:
+        parallel.run(lambda rank: found.append(training(rank)))
+    return found[0]
+
+
 def main():
     """The program, and what came out as JSON."""
     arguments = json.loads(sys.argv[2])
