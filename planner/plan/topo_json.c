@@ -524,8 +524,11 @@ json_t *fan_json_parse(const char *text, size_t bytes, struct fan_why *why)
 	json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &e);
 
 	if (!root)
-		fan_why_set(why, FAN_E_CONFIG, "line %d, column %d: not JSON: %s", e.line, e.column,
-			    e.text);
+		fan_why_set(why, FAN_E_CONFIG, "line %d, column %d: not JSON: %s%s", e.line,
+			    e.column, e.text,
+			    strncmp(e.text, "'[' or '{' expected", 19)
+				    ? ""
+				    : "; networks are read as JSON or GraphML, nothing as YAML");
 	return root;
 }
 

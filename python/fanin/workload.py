@@ -39,6 +39,11 @@ _BYTES = {
     "c10::half": 2, "c10::bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1,
 }  # fmt: skip
 
+_FORMS = (
+    "expected JSON of torch.profiler or ExecutionTraceObserver, or a Chakra trace as protobuf (.et) "
+    "or as the JSON of its messages"
+)
+
 # Chakra's et_def.proto: numbers of fields, and of collectives.
 _NODE = {2: "name", 3: "type", 6: "start", 7: "duration", 10: "attr"}
 _COLLECTIVE, _COMPUTES = 7, 4
@@ -302,10 +307,23 @@ def _read(path: str) -> bytes:
     return data
 
 
+def _is_text(data: bytes) -> bool:
+    """Protobuf has control characters in its first messages."""
+    return all(byte >= 32 or byte in b"\t\n\r" for byte in data[:4096])
+
+
 def _parse(data: bytes) -> Trace:
     if data.lstrip()[:1] not in (b"{", b"["):
-        return _chakra(_messages(memoryview(data)))
-    values = _objects(data.decode("utf-8"))
+        if _is_text(data):
+            raise WorkloadError(f"{'text' if data else 'empty'}: {_FORMS}")
+        try:
+            return _chakra(_messages(memoryview(data)))
+        except WorkloadError as error:
+            raise WorkloadError(f"as Chakra's protobuf: {error}") from None
+    try:
+        values = _objects(data.decode("utf-8"))
+    except json.JSONDecodeError as error:
+        raise WorkloadError(f"no JSON: {error}: {_FORMS}") from None
     if len(values) == 1 and isinstance(values[0], list):
         values = values[0]
     first = values[0] if values and isinstance(values[0], dict) else {}
@@ -315,7 +333,10 @@ def _parse(data: bytes) -> Trace:
         return _execution(first["nodes"])
     if any(isinstance(one, dict) and "ph" in one for one in values):
         return _profile(values)
-    return _chakra(_from_json(one) for one in values if isinstance(one, dict) and "id" in one)
+    nodes = [one for one in values if isinstance(one, dict) and "id" in one]
+    if not nodes:
+        raise WorkloadError(f"JSON of another kind: {_FORMS}")
+    return _chakra(_from_json(one) for one in nodes)
 
 
 def read(path: str) -> Trace:

@@ -173,7 +173,10 @@ json_t *sim_load(const char *file, char *why)
 	json_t *root = json_loadf(f, JSON_REJECT_DUPLICATES, &e);
 	fclose(f);
 	if (!root)
-		snprintf(why, SIM_WHY_BYTES, "%s:%d:%d: %s", file, e.line, e.column, e.text);
+		snprintf(why, SIM_WHY_BYTES, "%s:%d:%d: %s%s", file, e.line, e.column, e.text,
+			 strncmp(e.text, "'[' or '{' expected", 19)
+				 ? ""
+				 : "; scenarios are read as JSON, networks as JSON or GraphML");
 	fan_text_plain(why);
 	return root;
 }

@@ -271,6 +271,10 @@ def wrong_profiles():
     yield json.dumps({"traceEvents": many}), "5000 collectives an iteration: at most 4096"
     yield '{"traceEvents": 5}', "traceEvents: expected a list"
     yield '{"nodes": [{"name": "c10d::allreduce_", "id": 1}]}', "nodes[0]: inputs: expected"
+    yield "workload:\n  steps: 3\n", "text: expected JSON of torch.profiler"
+    yield "", "empty: expected JSON"
+    yield "[steps]\nn = 3\n", "no JSON: Expecting value: line 1 column 2 (char 1): expected JSON of"
+    yield '{"workload": [{"size": 3}]}', "JSON of another kind: expected"
     yield "[" * 100000, ""
     yield '{"traceEvents": [', ""
 

@@ -177,6 +177,8 @@ text '{"topology": {"nodes": [{"name": "s0", "kind": "switch", "policy": "none"}
  {"name": "w", "kind": "worker", "count": 2}], "links": [{"a": "w*", "b": "s0", "gbps": 10}]},
  "jobs": [{"name": "j", "model": {"numel": 1000}, "at": "s0"}]}' \
         'bad.json: jobs.j.at: "s0" has the policy none and names no server'
+text 'hosts: 4' 'bad.json:1:5:'
+text 'hosts: 4' 'scenarios are read as JSON, networks as JSON or GraphML'
 printf '%s' "$good" >bad.json
 
 # variants
