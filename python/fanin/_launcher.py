@@ -7,12 +7,14 @@ the same by other names, but for the port, which follows from the job.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import zlib
 from collections.abc import Mapping, MutableMapping
 from typing import NamedTuple
 
+logger = logging.getLogger("fanin")
 FIRST_PORT = 20000  # as the library's, below Linux's ephemeral ones
 PORTS = 10000
 
@@ -24,7 +26,7 @@ class Place(NamedTuple):
     size: str
     local: str  #: "": not known
     host: str  #: rank 0's; "": not known
-    job: str  #: a name of the job
+    job: str  #: a name of the job; "": none that ranks of all its hosts know
 
 
 def _first_host(env: Mapping[str, str]) -> str:
@@ -52,7 +54,7 @@ def _mpich(env: Mapping[str, str]) -> Place | None:
     if env["MPI_LOCALNRANKS"] == size:  # mpirun is the parent of all
         return Place(rank, size, local, "127.0.0.1", f"hydra-{os.getppid()}")
     host = _first_host(env)
-    return Place(rank, size, local, host, _step(env) if host else f"hydra-{os.getppid()}")
+    return Place(rank, size, local, host, _step(env) if host else "")
 
 
 def _is_shell(env: Mapping[str, str]) -> bool:
@@ -81,7 +83,9 @@ def _pmi(env: Mapping[str, str]) -> Place | None:
     rank, size = env.get("PMI_RANK"), env.get("PMI_SIZE")
     if not (rank and size):
         return None
-    return Place(rank, size, env.get("MPI_LOCALRANKID", ""), "", f"hydra-{os.getppid()}")
+    loopback = re.match(r"127\.|::1$|localhost$", env.get("MASTER_ADDR", ""))
+    job = f"hydra-{os.getppid()}" if loopback else ""
+    return Place(rank, size, env.get("MPI_LOCALRANKID", ""), "", job)
 
 
 _LAUNCHERS = (_open_mpi, _mpich, _slurm, _pmi)  # as the library's: the first that is one counts
@@ -113,7 +117,13 @@ def complete(env: MutableMapping[str, str]) -> None:
         return
     values = {"RANK": found.rank, "WORLD_SIZE": found.size, "LOCAL_RANK": found.local}
     values["MASTER_ADDR"] = found.host
-    values["MASTER_PORT"] = str(FIRST_PORT + zlib.crc32(found.job.encode()) % PORTS)
+    if found.job:
+        values["MASTER_PORT"] = str(FIRST_PORT + zlib.crc32(found.job.encode()) % PORTS)
+    elif env.get("MASTER_ADDR") and not env.get("MASTER_PORT"):
+        logger.warning(
+            "fanin: MASTER_PORT is not set, and MPICH tells the ranks of several hosts nothing from which "
+            "they could take the same one: give it a free port of rank 0's host (mpirun -genv MASTER_PORT N)"
+        )
     for name, value in values.items():
         if value and not env.get(name):
             env[name] = value

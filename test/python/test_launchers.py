@@ -81,8 +81,6 @@ PMI_STEP = dict(STEP, SLURM_PROCID="0", SLURM_STEP_NUM_TASKS="1", SLURM_LOCALID=
         (PMI, "127.0.0.1"),
         (PMI_STEP, "127.0.0.1"),
         (dict(PMI_STEP, MPI_LOCALNRANKS="2"), "b2"),
-        (dict(PMI, MPI_LOCALNRANKS="2"), None),
-        (dict(PMI, MPI_LOCALNRANKS="2", MASTER_ADDR="here"), "here"),
     ],
 )
 def test_variables_of_launchers(given, host):
@@ -92,6 +90,19 @@ def test_variables_of_launchers(given, host):
     assert env.get("MASTER_ADDR") == host
     port = int(env["MASTER_PORT"])
     assert _launcher.FIRST_PORT <= port < _launcher.FIRST_PORT + _launcher.PORTS
+
+
+@pytest.mark.parametrize(
+    "given, said", [({}, False), ({"MASTER_ADDR": "here"}, True), ({"MASTER_PORT": "9"}, False)]
+)
+@pytest.mark.parametrize("local", [{"MPI_LOCALNRANKS": "2"}, {"MPI_LOCALNRANKS": ""}])
+def test_mpich_on_several_hosts_tells_no_port_that_all_of_them_know(given, said, local, caplog):
+    """Each host had another one, and its ranks waited for those of the other hosts."""
+    env = dict(PMI, **local, **given)
+    _launcher.complete(env)
+    assert (env["RANK"], env["WORLD_SIZE"]) == ("2", "4")
+    assert env.get("MASTER_PORT") == given.get("MASTER_PORT")
+    assert ("-genv MASTER_PORT" in caplog.text) == said
 
 
 def test_the_script_of_an_allocation_is_no_rank():
