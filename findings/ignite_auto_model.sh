@@ -3,7 +3,7 @@
 #
 # pytorch-ignite 0.5.5 with PyTorch 2.15.0: ignite.distributed.auto_model() wraps a model in DistributedDataParallel where
 # the process group's backend is "gloo", and returns it as it is where that is "cpu:gloo", PyTorch's name for the same
-# backend by device. Nothing is logged, gradients are not averaged, and the ranks train apart.
+# backend by device. Nothing says so, gradients are not averaged, and the ranks train apart.
 # Cause: auto.py compares dist.get_backend() with "nccl", "gloo" and "mpi".
 # Until it changes: wrap the model in the program, or name the backend "gloo".
 #
