@@ -32,10 +32,8 @@ struct fan_config {
 	/* "HOST:PORT,HOST:PORT"; "": none was named (rendezvous.h) */
 	char switch_addr[FAN_CONFIG_SWITCHES_MAX + 1];
 	char job[FAN_NAME_MAX + 1];
-	char run[FAN_CONFIG_RUN_MAX +
-		 1]; /* the launch, as the user calls it; "": as launchers do */
-	uint64_t
-		launch; /* id of the launch: of `run`, the launcher's id or a meeting; 0: none */
+	char run[FAN_CONFIG_RUN_MAX + 1]; /* what the user calls the launch; "": nothing */
+	uint64_t launch; /* its id, of `run`, the launcher or the meeting; 0: not known */
 	int rank, ranks;
 	int mtu;
 	int window; /* fragments per shard; 0: as the switch grants */
