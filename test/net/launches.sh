@@ -125,6 +125,37 @@ if $torch; then
         }
         placement 'PyTorch: one name, two stores' 2 right
 fi
+again=0
+while [ $again -lt "$runs" ]; do # one launch is killed and started anew while the other runs
+        again=$((again + 1))
+        rm -rf "$dir/come" && mkdir "$dir/come"
+        for r in 0 1; do
+                rank 0 $r 2 $r FANIN_SWITCH=$at FANIN_JOB="a$again" FANIN_RUN=first
+        done
+        others=$ranks ranks=
+        for r in 0 1; do
+                rank 1 $r 2 $r FANIN_SWITCH=$at FANIN_JOB="a$again" FANIN_RUN=second
+        done
+        until [ -s "$dir/come/100.0" ] && [ -s "$dir/come/100.1" ]; do sleep 0.1; done
+        sleep 0.2
+        kill -KILL "$(cat "$dir/come/100.0")" "$(cat "$dir/come/100.1")"
+        for pid in $ranks; do
+                wait "$pid"
+        done
+        ranks=$others
+        for r in 0 1; do
+                rank 1 $r 2 $r FANIN_SWITCH=$at FANIN_JOB="a$again" FANIN_RUN=third
+        done
+        for pid in $ranks; do
+                wait "$pid"
+        done
+        ranks=
+        cat "$dir"/rank* >>"$dir/again"
+        rm -f "$dir"/rank*
+done
+[ "$(grep -c '^right' "$dir/again")" -eq $((4 * runs)) ]
+report "a launch is killed and started anew while the other runs, $runs runs" $? "$dir/again"
+
 stop
 start_switch $at --key "$dir/keys/fabric.key" || exit 1
 place() { rank "$1" "$2" 2 "$2" FANIN_SWITCH=$at FANIN_JOB="alice/$job" FANIN_KEY_FILE="$dir/keys/alice.key"; }

@@ -4,8 +4,8 @@
     launch_rank.py LAUNCH RANK RANKS SECONDS FOLDER [torch]     LAUNCH is added to each element
 
 It sums until SECONDS after all ranks of both have come to their communicators, which a file of each
-in FOLDER says; then it prints "right", "wrong" (a sum was not of this launch) or "error: TEXT".  A
-wrong sum with an error after it is "error": the program has been told.
+in FOLDER says, with its process id.  Then it prints "right", "wrong" (a sum was not of this launch)
+or "error: TEXT".  A wrong sum with an error after it is "error": the program has been told.
 """
 
 import array
@@ -25,7 +25,7 @@ class Clock:
         self.end = None
 
     def come(self, launch, rank):
-        (self.folder / f"{launch:.0f}.{rank}").touch()
+        (self.folder / f"{launch:.0f}.{rank}").write_text(str(os.getpid()), encoding="ascii")
 
     def is_over(self):
         if self.end is None and len(list(self.folder.iterdir())) >= 2 * self.ranks:
