@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "lib/base/addresses.h"
@@ -18,6 +19,7 @@
 
 #define MEETING_WINDOW 8 /* fragments: a meeting leaves the slots to jobs that need them */
 #define KEEP_NAME_MS   (FAN_CLAIMS_NS / FAN_MS)
+#define REFUSE_NS      (5 * FAN_JOIN_RETRY_NS) /* for which rank 0's switch refuses two launches */
 
 /* Pages of its own, zero until they are used: most connections of a rank never are. */
 struct fanin_comm *fan_comm_new(void)
@@ -492,12 +494,17 @@ void fan_comm_destroy(struct fanin_comm *c)
 		free_all(c, true);
 		return;
 	}
+	const bool mixed = fan_rank_failed(&c->rank) == FAN_E_LAUNCHES;
 	if (c->name && c->embedded) /* whose last user waits for jobs that are there */
 		fan_rank_end(&c->name->rank, FAN_E_CLOSED, nobody);
 	else if (c->name)
 		fan_rank_close_in(&c->name->rank, 0);
 	fan_rank_stop(&c->rank);
 	fan_comm_destroy(c->name);
+	c->rank.name = NULL;
+	/* Ranks that ask in vain would meet the other launch's rank 0, which waits for the port. */
+	if (mixed && c->embedded)
+		nanosleep(&(struct timespec){.tv_nsec = REFUSE_NS}, NULL);
 	free_all(c, false); /* its columns end */
 	fan_trace_close(trace);
 }
