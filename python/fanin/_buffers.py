@@ -142,16 +142,20 @@ class _ReadOnly:
 
     def __init__(self, view: memoryview) -> None:
         self._held = _PyBuffer()
-        ctypes.pythonapi.PyObject_GetBuffer(
-            ctypes.py_object(view), ctypes.byref(self._held), ctypes.c_int(0)
+        # prototypes of its own: those of ctypes.pythonapi are the whole process's, and may be set
+        python = ctypes.pythonapi
+        get = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)(
+            ("PyObject_GetBuffer", python)
         )
+        self._release = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("PyBuffer_Release", python))
+        get(view, ctypes.addressof(self._held), 0)
 
     @property
     def address(self) -> int:
         return int(self._held.buf)
 
     def __del__(self) -> None:
-        ctypes.pythonapi.PyBuffer_Release(ctypes.byref(self._held))
+        self._release(ctypes.addressof(self._held))
 
 
 def _of_buffer(buffer: Any, writable: bool) -> Memory:

@@ -215,6 +215,7 @@ static struct {
 	/* lines without room, or that could not be written: in all, and not yet told */
 	uint64_t lost, unread;
 	bool started, writes;
+	bool ends; /* log_end is called at the end */
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
 
 static size_t put_stamp(char *text, size_t bytes)
@@ -296,8 +297,12 @@ static void *run(void *arg)
 void log_end(void)
 {
 	const uint64_t by_ns = fan_clock_ns() + LOG_END_MS * FAN_MS;
-	bool writes = true;
+	struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+	bool writes = queue.started;
 
+	if (!queue.started && queue.used && poll(&p, 1, 0) == 1 &&
+	    write(STDERR_FILENO, queue.half[queue.filled], queue.used) < 0)
+		queue.lost++; /* of who reads it there is nobody left */
 	while (writes && fan_clock_ns() < by_ns) {
 		pthread_mutex_lock(&queue.lock);
 		writes = queue.used || queue.writes;
@@ -317,10 +322,10 @@ static void start(void)
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	queue.started = !pthread_create(&thread, NULL, run, NULL);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (!queue.started)
-		return;
-	pthread_detach(thread);
-	atexit(log_end);
+	if (queue.started)
+		pthread_detach(thread);
+	if (!queue.ends)
+		queue.ends = !atexit(log_end);
 }
 
 /* With the lock held. */

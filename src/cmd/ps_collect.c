@@ -251,6 +251,7 @@ static void take_from_columns(json_t *ranks, size_t first)
 			json_object_set(r, "places", json_object_get(c, "places"));
 			json_object_set(r, "of", json_object_get(c, "of"));
 			json_object_set(r, "stats_net", json_object_get(c, "stats"));
+			break; /* of one rank: a process might tell of many, to have all printed */
 		}
 	}
 }

@@ -109,6 +109,7 @@ struct fan_udp {
 	bool dual;	     /* AF_INET6, and IPv4 too */
 	bool segment;	     /* UDP_SEGMENT works */
 	bool gro;	     /* UDP_GRO works */
+	bool batches;	     /* sendmmsg has been done once: a refusal is of a packet */
 	bool singly;	     /* sendmmsg is refused, sendmsg is not */
 };
 

@@ -160,7 +160,8 @@ static int send_some(struct fan_udp *u, struct mmsghdr *m, unsigned count)
 {
 	int n = u->singly ? -1 : sendmmsg(u->fd, m, count, 0);
 
-	if (!u->singly && (n > 0 || !fan_udp_is_refused(errno)))
+	u->batches |= n > 0;
+	if (!u->singly && (n > 0 || u->batches || !fan_udp_is_refused(errno)))
 		return n;
 	const ssize_t bytes = sendmsg(u->fd, &m->msg_hdr, 0);
 	u->singly |= bytes >= 0;

@@ -18,7 +18,8 @@
 #define FROM_BYTES  200	 /* "FILE:LINE: key" */
 #define NAMES_MAX   64	 /* variables that are read */
 #define ENVIRON_MAX 8192 /* variables that are looked at */
-#define EDITS_MAX   2	 /* of a name that is probably misspelt */
+#define EDITS_MAX   2	 /* of a name that is probably misspelt; of a short one 1 */
+#define NAME_SHORT  5	 /* letters behind FANIN_: HOME, PATH and LIB are others' names */
 
 static const char *const off_on[] = {"0", "1", NULL};
 
@@ -198,7 +199,8 @@ void fan_config_unknown(fan_config_row *row, void *ctx)
 		if (strncmp(environ[i], PREFIX, strlen(PREFIX)) || bytes >= sizeof name)
 			continue;
 		snprintf(name, sizeof name, "%.*s", (int)bytes, environ[i]);
-		const char *near = fan_text_within(name, names, EDITS_MAX);
+		const bool is_short = bytes <= strlen(PREFIX) + NAME_SHORT;
+		const char *near = fan_text_within(name, names, is_short ? 1 : EDITS_MAX);
 		if ((!near || strcmp(near, name)) && !is_commands(name))
 			row(ctx, name, near ? near : "", "");
 	}

@@ -98,7 +98,9 @@ static int go_to(struct shrink *s, unsigned k, struct fanin_comm **meeting)
 	m->rank.cfg.ahead = m->rank.cfg.cache = 0;
 	m->rank.cfg.multicast = 0;
 	m->rank.cfg.waiting = NULL;
-	m->rank.cfg.join_ms = (int)((s->until_ns - fan_clock_ns()) / FAN_MS) + BEYOND_MS;
+	const uint64_t now_ns = fan_clock_ns(),
+		       left_ns = s->until_ns > now_ns ? s->until_ns - now_ns : 0;
+	m->rank.cfg.join_ms = (int)(left_ns / FAN_MS) + BEYOND_MS;
 	fan_rank_add_part(&m->rank, &s->places.part[k], MEETING);
 	return fan_rank_start(&m->rank);
 }

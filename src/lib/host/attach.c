@@ -79,7 +79,10 @@ static bool same_user(int fd)
 {
 	struct ucred peer;
 	socklen_t len = sizeof peer;
-	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) && peer.uid == geteuid();
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len))
+		return false;
+	errno = EPERM;
+	return peer.uid == geteuid();
 }
 
 static int left_ms(uint64_t until_ns)
@@ -306,6 +309,7 @@ static bool is_ours(int fd, size_t bytes)
 {
 	struct stat st;
 	int seals = fcntl(fd, F_GET_SEALS);
+	errno = seals >= 0 ? EINVAL : errno;
 	return seals >= 0 && (seals & F_SEAL_SHRINK) && !fstat(fd, &st) &&
 	       (size_t)st.st_size == bytes;
 }

@@ -416,6 +416,7 @@ static void stop(struct teller *t)
 {
 	struct timespec by;
 	int runs = RUNS;
+	const pthread_t thread = t->thread; /* which owns `t` once nobody waits for it */
 	atomic_store(&t->ends, true);
 	shutdown(t->fd, SHUT_RDWR); /* wakes it */
 	clock_gettime(CLOCK_REALTIME, &by);
@@ -423,7 +424,7 @@ static void stop(struct teller *t)
 	if (!pthread_timedjoin_np(t->thread, NULL, &by)) {
 		free_teller(t);
 	} else if (atomic_compare_exchange_strong(&t->state, &runs, LEFT)) {
-		pthread_detach(t->thread);
+		pthread_detach(thread);
 	} else {
 		pthread_join(t->thread, NULL);
 		free_teller(t);
