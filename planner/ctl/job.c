@@ -274,8 +274,9 @@ static bool is_of_another(struct fan_ctl *c, uint32_t conn, const struct ctl_job
 			  const struct join *m)
 {
 	for (uint32_t r = 0; r < j->ranks; r++) {
-		if (r == (uint32_t)m->rank || j->rank[r].conn == CTL_NONE ||
-		    j->rank[r].launch == m->launch)
+		const uint64_t other = j->rank[r].launch;
+		if (r == (uint32_t)m->rank || j->rank[r].conn == CTL_NONE || !other || !m->launch ||
+		    other == m->launch)
 			continue;
 		ctl_refuse(
 			c, conn,

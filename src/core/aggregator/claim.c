@@ -6,17 +6,18 @@
 
 #define CLAIM_SALT UINT64_C(0x636c6169) /* as prf.c has one */
 
-static bool is_contested(const struct fan_contested *c, const char *name, uint64_t now_ns)
+static bool is_contested(const struct fan_contested *c, const struct fan_job *j, uint64_t now_ns)
 {
-	return now_ns < c->until_ns && !memcmp(c->name, name, sizeof c->name);
+	return now_ns < c->until_ns && c->launch == j->launch &&
+	       !memcmp(c->name, j->name, sizeof c->name);
 }
 
 /* The place of a name that is contested already, or else of the one that has been longest. */
-static struct fan_contested *place_of(struct fan_aggregator *ag, const char *name)
+static struct fan_contested *place_of(struct fan_aggregator *ag, const struct fan_job *j)
 {
 	struct fan_contested *c = ag->contested;
 	for (unsigned i = 0; i < FAN_CONTESTED_MAX; i++)
-		if (is_contested(&ag->contested[i], name, ag->now_ns))
+		if (is_contested(&ag->contested[i], j, ag->now_ns))
 			return &ag->contested[i];
 		else if (ag->contested[i].until_ns < c->until_ns)
 			c = &ag->contested[i];
@@ -28,11 +29,12 @@ static void fail(struct fan_aggregator *ag, struct fan_job *j, const uint64_t *b
 {
 	struct fan_job_fault fault = {
 		.err = FAN_E_LAUNCHES, .rank_a = FAN_RANK_NONE, .rank_b = FAN_RANK_NONE};
-	struct fan_contested *c = place_of(ag, j->name);
+	struct fan_contested *c = place_of(ag, j);
 	memcpy(fault.hosts, j->claim_hosts, sizeof fault.hosts);
 	fan_ranks_copy(fault.blamed, blamed);
 	c->until_ns = ag->contested_ns = ag->now_ns + FAN_CLAIMS_HELD_NS;
 	memcpy(c->name, j->name, sizeof c->name);
+	c->launch = j->launch;
 	memcpy(c->hosts, fault.hosts, sizeof c->hosts);
 	for (c->rank = 0; !fan_ranks_has(blamed, c->rank);)
 		c->rank++;
@@ -80,7 +82,7 @@ void fan_claim_take(struct fan_aggregator *ag, const fan_peer *from, const struc
 	uint64_t claimed[FAN_RANK_WORDS] = {0};
 	const bool begins = j->state == FAN_JOB_FORMING || ag->now_ns < j->ready_ns + FAN_CLAIMS_NS;
 	a->no.have = proof_of(ag, j, from, f->sender);
-	if (j->launch || !begins || m->claim != a->no.have)
+	if (j->launch & 1 || !begins || m->claim != a->no.have)
 		return;
 	memcpy(j->claim_hosts, j->peers[f->sender].addr, ONE);
 	memcpy(j->claim_hosts + ONE, from->addr, ONE);
@@ -110,11 +112,11 @@ bool fan_claim_fails(struct fan_aggregator *ag, struct fan_job *j, struct fan_ou
 bool fan_claim_holds(const struct fan_aggregator *ag, const struct fan_join *m,
 		     struct fan_refuse *no)
 {
-	if (m->launch || ag->now_ns >= ag->contested_ns)
+	if (m->launch & 1 || ag->now_ns >= ag->contested_ns)
 		return false;
 	for (unsigned i = 0; i < FAN_CONTESTED_MAX; i++) {
 		const struct fan_contested *c = &ag->contested[i];
-		if (ag->now_ns >= c->until_ns || c->name[m->name_bytes] ||
+		if (ag->now_ns >= c->until_ns || c->launch != m->launch || c->name[m->name_bytes] ||
 		    memcmp(c->name, m->name, m->name_bytes) != 0)
 			continue;
 		*no = (struct fan_refuse){.err = FAN_E_LAUNCHES, .rank = c->rank};

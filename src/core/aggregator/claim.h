@@ -8,7 +8,8 @@
  * all with FAN_E_LAUNCHES, and so do those of either launch that come within FAN_CLAIMS_HELD_NS.
  * Later than FAN_CLAIMS_NS after its beginning a job takes no notice of claims.
  *
- * Jobs that know their launch need none of this: other launches have other jobs. */
+ * Where a launch has an id that no other has, which is odd, other launches have other jobs, and
+ * claims are not heeded.  A launcher's id may be a user's, and occur twice. */
 #ifndef FAN_AGGREGATOR_CLAIM_H
 #define FAN_AGGREGATOR_CLAIM_H
 
@@ -17,6 +18,7 @@
 /* A name that two launches have used. */
 struct fan_contested {
 	char name[FAN_NAME_MAX + 1];
+	uint64_t launch;
 	uint64_t until_ns; /* others are refused */
 	uint16_t rank;	   /* that was claimed */
 	uint8_t hosts[FAN_HOSTS_BYTES];

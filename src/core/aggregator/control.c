@@ -25,6 +25,7 @@ struct asked {
 	uint64_t nonce; /* 0: none, the STATE goes to all */
 	uint64_t frag;
 	bool waiting; /* for that fragment */
+	bool joins;   /* it is a JOIN, maybe a stranger's: the answer is not longer */
 };
 
 /* Write the STATE `s` about the job that is called `id` where it goes.  Its header. */
@@ -59,7 +60,8 @@ static struct fan_frag put_standing(struct fan_out_item *it, struct fan_out *out
 		.desc_b = j->fault.desc_b,
 		.workers = j->state == FAN_JOB_READY && j->workers != j->ranks ? j->workers : 0,
 	};
-	memcpy(s.hosts, j->fault.hosts, sizeof s.hosts);
+	if (!q->joins)
+		memcpy(s.hosts, j->fault.hosts, sizeof s.hosts);
 	fan_job_missing(j, q->frag, q->waiting, s.missing);
 	return put_state(it, out, id, j->epoch, q->nonce, &s);
 }
@@ -173,7 +175,7 @@ void fan_control_tell_failed(const struct fan_job *j, const fan_peer *to,
 {
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = *to;
-	const struct asked q = {.nonce = join->nonce};
+	const struct asked q = {.nonce = join->nonce, .joins = true};
 	put_standing(it, out, j, fan_job_id_on(j->id, fan_route_number(join->job)), &q);
 }
 
@@ -301,7 +303,8 @@ static enum fan_verdict recv_beat(struct fan_aggregator *ag, uint64_t now_ns, co
 		j->answered = f->sender;
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = *from;
-	const struct asked q = {f->nonce, f->frag, m.flags & FAN_BEAT_WAITING};
+	const struct asked q = {
+		.nonce = f->nonce, .frag = f->frag, .waiting = m.flags & FAN_BEAT_WAITING};
 	put_standing(it, out, j, fan_job_id_for(j, f->sender), &q);
 	return FAN_CTL;
 }

@@ -91,7 +91,8 @@ unsigned fan_aggregator_undrained(const struct fan_aggregator *ag)
 	for (unsigned i = 0; i < ag->jobs.max; i++) {
 		const struct fan_job *j = &ag->jobs.job[i];
 		const bool told = j->state == FAN_JOB_FORMING && ag->stop_ns; /* is to be */
-		if (j->state == FAN_JOB_READY || j->state == FAN_JOB_FAILED || told)
+		const bool closed = j->fault.err == FAN_E_CLOSED; /* nobody needs anything of it */
+		if (j->state == FAN_JOB_READY || (j->state == FAN_JOB_FAILED && !closed) || told)
 			n += is_awaited(&ag->drain, j);
 	}
 	return n;

@@ -115,7 +115,7 @@
 #define FAN_ALIVE_MAX_MS    600000
 #define FAN_UNSURE_NS	    (1000 * FAN_MS) /* until a member has proved its address */
 /* After a job's beginning, in which the ranks of another launch may still come */
-#define FAN_CLAIMS_NS	     (60000 * FAN_MS)
+#define FAN_CLAIMS_NS	     (30000 * FAN_MS)
 #define FAN_CLAIMS_HELD_NS   (5000 * FAN_MS) /* after two launches have failed for one name */
 #define FAN_CONTESTED_MAX    8		     /* such names that an aggregator remembers */
 #define FAN_STRANGERS_MAX    10	   /* answers a millisecond to senders that have proved nothing */

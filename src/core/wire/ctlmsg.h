@@ -37,8 +37,9 @@ struct fan_join {
 	uint8_t name_bytes;
 	char name[FAN_NAME_MAX + 1]; /* with a terminating zero, which is not on the wire */
 	uint32_t workers; /* of this rank: 1, or all below an aggregator.  On the wire 0 for 1 */
-	uint64_t launch;  /* id of the launch, the same on all its ranks; 0: none */
-	uint32_t claim;	  /* `have` of the REFUSE RANK_TAKEN that came before; 0: none did */
+	/* id of the launch, the same on all its ranks; 0: none; odd: no other launch has it */
+	uint64_t launch;
+	uint32_t claim; /* `have` of the REFUSE RANK_TAKEN that came before; 0: none did */
 };
 
 /* WELCOME.  header: job, epoch, nonce and path of the JOIN. */

@@ -309,7 +309,10 @@ static void find_launch(char *id, size_t bytes, int ranks)
 		torch_launch(id, bytes, ranks);
 	else if (mpi && started("OMPI_COMM_WORLD_SIZE", ranks))
 		snprintf(id, bytes, "mpi-%.80s", mpi);
-	else if (step && (started("SLURM_STEP_NUM_TASKS", ranks) || started("SLURM_NTASKS", ranks)))
+	else if (step &&
+		 started(fan_option_variable("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS"
+								     : "SLURM_NTASKS",
+			 ranks))
 		slurm_launch(id, bytes);
 }
 
@@ -321,5 +324,8 @@ uint64_t fan_rendezvous_launch(const char *run, int ranks)
 	else if (ranks >= 0)
 		find_launch(id, sizeof id, ranks);
 	const uint64_t launch = fan_hash(FAN_HASH_START, id, strlen(id));
-	return *id ? launch + !launch : 0;
+	if (!*id)
+		return 0;
+	return *run ? launch | 1
+		    : (launch | 3) - 1; /* a launcher's may be a user's, and occur twice */
 }

@@ -33,7 +33,7 @@ void fan_rendezvous_job(char *job, bool inside);
 /* The id of this launch of the program for a job of `ranks` ranks (less than 0: not known): a
  * hash of `run`, unless that is "", or of the id that the launcher gives it, if it has started as
  * many. Ranks that meet at this host's loopback address have the host in it.  0: nothing tells
- * launches apart. */
+ * launches apart.  Odd: no other launch has it. */
 uint64_t fan_rendezvous_launch(const char *run, int ranks);
 
 /* Write `job` and `suffix` to `name`, FAN_NAME_MAX + 1 bytes.  If they do not fit, a hash of `job`

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kept_name.h"
 #include "lib/base/addresses.h"
 #include "lib/host/host_comm.h"
 #include "lib/host/rules.h"
@@ -18,7 +19,6 @@
 #include "net/clock.h"
 
 #define MEETING_WINDOW 8 /* fragments: a meeting leaves the slots to jobs that need them */
-#define KEEP_NAME_MS   (FAN_CLAIMS_NS / FAN_MS)
 #define REFUSE_NS      (5 * FAN_JOIN_RETRY_NS) /* for which rank 0's switch refuses two launches */
 
 /* Pages of its own, zero until they are used: most connections of a rank never are. */
@@ -115,28 +115,6 @@ static int find_meeting(struct fanin_comm *c, struct fan_rendezvous *at)
 	return FAN_OK;
 }
 
-/* The ranks have met: what rank 0 has drawn there tells their launch from others, if nothing did.
- */
-static uint64_t launch_of(const struct fanin_comm *c, const struct fan_meeting *m)
-{
-	const uint64_t nonce = m->host[0].nonce;
-	return c->rank.cfg.launch ? c->rank.cfg.launch : nonce + !nonce;
-}
-
-/* The ranks of `c` have met at `met`, where no operation runs from here on.  It ends, unless
- * nothing told their launch from others there: then it keeps the name while ranks of another may
- * come. */
-static void keep_name(struct fanin_comm *c, struct fanin_comm *met)
-{
-	if (met->rank.cfg.launch) {
-		fan_comm_destroy(met);
-		return;
-	}
-	c->name = met;
-	c->rank.name = &met->rank;
-	fan_rank_close_in(&met->rank, KEEP_NAME_MS);
-}
-
 /* Nobody named a switch: the ranks meet at rank 0, which starts one.  Where they are on several
  * hosts, the first rank of each host runs an aggregator for its part. */
 static int meet(struct fanin_comm *c)
@@ -161,8 +139,8 @@ static int meet(struct fanin_comm *c)
 				     sizeof c->rank.sentence);
 	if (e)
 		return fan_rank_refuse(&c->rank, e, c->rank.sentence);
-	c->rank.cfg.launch = launch_of(c, m);
-	keep_name(c, met);
+	c->rank.cfg.launch = fan_comm_launch(c, m);
+	fan_comm_keep_name(c, met);
 	c->rank.own = fan_embedded_switch_daemon(c->embedded);
 	c->rank.parts.count = set_hosts(c, 0, m);
 	if (fan_host_sharing_is_agreed(m, (unsigned)c->rank.cfg.ranks, false))
@@ -321,7 +299,7 @@ static int open_shared(struct fanin_comm *d, const struct fanin_comm *c)
 	d->rank.cfg = c->rank.cfg;
 	d->rank.own = fan_embedded_switch_daemon(c->embedded);
 	d->places.ranks = c->places.ranks;
-	d->rank.cfg.launch = launch_of(c, m);
+	d->rank.cfg.launch = fan_comm_launch(c, m);
 	d->rank.trace = c->rank.trace;
 	d->further_count = c->further_count;
 	memcpy(d->further, c->further, sizeof d->further);
@@ -345,7 +323,7 @@ static int share_memory(struct fanin_comm **comm)
 		c->embedded = NULL;
 		c->rank.trace = NULL; /* of the other one */
 		*comm = d;
-		keep_name(d, c);
+		fan_comm_keep_name(d, c);
 		return FAN_OK;
 	}
 	if (d)
@@ -381,7 +359,7 @@ static int join_hosts(struct fanin_comm **comm)
 	pthread_mutex_lock(
 		&c->rank.lock); /* which the thread takes before it looks at further parts */
 	c->rank.own = fan_embedded_switch_daemon(c->embedded);
-	c->rank.cfg.launch = launch_of(c, m);
+	c->rank.cfg.launch = fan_comm_launch(c, m);
 	fan_rank_leave_parts(&c->rank, mix(c, m, connections));
 	pthread_mutex_unlock(&c->rank.lock);
 	fan_rank_wait_ready(&c->rank);
@@ -443,6 +421,7 @@ int fan_comm_create_on(const struct fanin_options *options, const struct fan_com
 		e = fan_config_check_flags(c->rank.sentence, sizeof c->rank.sentence);
 	if (e)
 		return fan_rank_refuse(&c->rank, e, c->rank.sentence);
+	fan_comm_drop_names_of(&c->rank.cfg);
 	c->rank.trace = fan_trace_open(&c->rank.cfg);
 	uint64_t begin_ns = c->rank.trace ? fan_clock_ns() : 0;
 	e = find_switch(c);
@@ -483,7 +462,6 @@ void fan_comm_destroy(struct fanin_comm *c)
 {
 	if (!c)
 		return;
-	const uint64_t nobody[FAN_RANK_WORDS] = {0};
 	const bool forked = fan_rank_is_forked(&c->rank); /* thread and job are the parent's */
 	if (c->watcher.end)
 		c->watcher.end(c->watcher.of, forked);
@@ -494,16 +472,11 @@ void fan_comm_destroy(struct fanin_comm *c)
 		free_all(c, true);
 		return;
 	}
-	const bool mixed = fan_rank_failed(&c->rank) == FAN_E_LAUNCHES;
-	if (c->name && c->embedded) /* whose last user waits for jobs that are there */
-		fan_rank_end(&c->name->rank, FAN_E_CLOSED, nobody);
-	else if (c->name)
-		fan_rank_close_in(&c->name->rank, 0);
+	struct fanin_comm *name = fan_comm_drop_name(c);
 	fan_rank_stop(&c->rank);
-	fan_comm_destroy(c->name);
-	c->rank.name = NULL;
+	fan_comm_destroy(name);
 	/* Ranks that ask in vain would meet the other launch's rank 0, which waits for the port. */
-	if (mixed && c->embedded)
+	if (c->embedded && atomic_load(&c->rank.error) == FAN_E_LAUNCHES)
 		nanosleep(&(struct timespec){.tv_nsec = REFUSE_NS}, NULL);
 	free_all(c, false); /* its columns end */
 	fan_trace_close(trace);

@@ -37,7 +37,9 @@ struct fanin_comm {
 	struct fan_comm_places places;		 /* constant once created */
 	struct fan_embedded_switch *embedded;	 /* of this process; NULL: none */
 	struct fan_comm_watcher watcher;
-	struct fanin_comm *name; /* where its ranks have met, which keeps the name; NULL: none */
+	/* where its ranks have met, which keeps the name, NULL: none; and the next such one of this
+	 * process */
+	struct fanin_comm *name, *next_name;
 	/* Of names with several addresses all but that at which this rank joins first: once it has
 	 * met the others, those that all ranks have, and reach. */
 	fan_peer further[FAN_COMM_MIXED_MAX];

@@ -503,6 +503,14 @@ static void ask(struct fan_rank *c)
 	pthread_mutex_unlock(&l->drive);
 }
 
+/* The host's ranks fail, and their columns with them; it need not work for that. */
+static void end(struct fan_rank *c, int error, const char *why)
+{
+	struct fan_host_comm *l = c->host;
+	fan_host_fail(l->s, l->board.me, error, why, &(struct fan_host_blame){.cause = error});
+	fan_host_ring(l->s, l->board.me, FAN_HOST_CALL);
+}
+
 /* There are operations, or an error that callers have not been told. */
 static bool has_work(struct fan_rank *c)
 {
@@ -554,6 +562,7 @@ static const struct fan_rank_kind by_memory = {
 	.join_on = join_on,
 	.look = look,
 	.ask = ask,
+	.end = end,
 	.gone = gone,
 	.release = release,
 };

@@ -96,6 +96,7 @@ const struct fan_rank_kind fan_rank_by_sockets = {
 	.run = fan_rank_loop,
 	.wake = wake,
 	.look = look,
+	.end = fan_rank_end_with,
 	.gone = gone,
 	.release = release,
 };

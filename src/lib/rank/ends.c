@@ -148,6 +148,8 @@ void fan_rank_fail(struct fan_rank *c, int error, const char *sentence)
 	atomic_store_explicit(&c->error, error, memory_order_release);
 	fan_op_queue_move(&c->ops.waiting, &c->asked.queued);
 	pthread_cond_broadcast(&c->changed);
+	if (error == FAN_E_LAUNCHES && c->owner)
+		c->owner->kind->end(c->owner, error, sentence);
 	pthread_mutex_unlock(&c->lock);
 	fan_rank_leave(c, error);
 	fan_rank_end_all(c, error);

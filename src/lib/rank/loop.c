@@ -302,14 +302,18 @@ static void check_ready(struct fan_rank *c)
 	fan_regroup_joined(c);
 }
 
-/* The rank is taken.  True: perhaps by an earlier life that was killed, which the switch notices
- * within five quarters of alive_ms; this one asks again for a little longer.  Refusals are counted,
+/* The rank is taken, or the name by a rank that does not know its launch.  True: perhaps by an
+ * earlier life that was killed, which the switch notices within five quarters of alive_ms; this one
+ * asks again for a little longer.  Refusals are counted,
  * not time: while both are suspended, nobody's silence grows. */
 static bool awaits_its_place(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns)
 {
 	const uint64_t pause_ns = cn->refusals ? FAN_JOIN_RETRY_NS : 0; /* at once it claims */
 	const uint64_t most = (uint64_t)c->cfg.alive_ms * 3 / 2 * FAN_MS / FAN_JOIN_RETRY_NS + 2;
-	if (c->ready || fan_worker_fault(cn->w)->err != FAN_E_RANK_TAKEN || cn->refusals >= most ||
+	const struct fan_fault *f = fan_worker_fault(cn->w);
+	const bool unknown = f->err == FAN_E_JOB_MISMATCH && f->desc_b & 1 &&
+			     f->desc_b >> 24 == FAN_ABOUT_LAUNCH;
+	if (c->ready || (f->err != FAN_E_RANK_TAKEN && !unknown) || cn->refusals >= most ||
 	    now_ns + pause_ns >= c->when.join_by_ns)
 		return false;
 	if (!cn->again_ns)
@@ -479,6 +483,8 @@ static bool after_sleep(struct fan_rank *c)
 	int ending = c->ending.error;
 	uint64_t blamed[FAN_RANK_WORDS];
 	memcpy(blamed, c->ending.blamed, sizeof blamed); /* which another thread may set again */
+	char why[FAN_FAULT_TEXT_BYTES];
+	memcpy(why, c->ending.why, sizeof why);
 	bool complete = c->asked.complete && c->ready;
 	c->asked.complete &= !complete;
 	fan_op_queue_move(&c->ops.waiting, &c->asked.queued);
@@ -492,7 +498,7 @@ static bool after_sleep(struct fan_rank *c)
 		end_done(c);
 		memcpy(c->fate.blamed, blamed, sizeof c->fate.blamed);
 		c->fate.cause = ending;
-		fan_rank_fail(c, ending, fan_err_text(ending));
+		fan_rank_fail(c, ending, *why ? why : fan_err_text(ending));
 	}
 	if (closing && !c->fate.leaving) {
 		bool busy = c->ops.running_count || c->ops.waiting.head ||

@@ -7,6 +7,7 @@
 #include "ends.h"
 #include "net/clock.h"
 #include "rank.h"
+#include "roster.h"
 #include "share_meter.h"
 
 /* The most fragments that a rank may have sent without their results; 0: no bound of ours. */
@@ -79,7 +80,7 @@ void fan_rank_open_connection(struct fan_rank *c, unsigned number, uint64_t now_
 	const struct fan_job_part *part = &c->parts.job[cn->part];
 	struct fan_worker_config cfg = worker_config(c, part, now_ns);
 	char why[FAN_CONNECTION_WHY_BYTES];
-	if (cn->w && fan_worker_fault(cn->w)->err == FAN_E_RANK_TAKEN)
+	if (cn->w && fan_worker_fault(cn->w)->err == FAN_E_RANK_TAKEN && !fan_roster_has_rank_of(c))
 		cfg.claim = fan_worker_fault(cn->w)->desc_a;
 	fan_connection_close(cn);
 	cn->number = number;

@@ -19,21 +19,9 @@ bool fan_rank_is_forked(const struct fan_rank *c)
 	return c->fork_guard != fan_fork_guard();
 }
 
-int fan_rank_failed(const struct fan_rank *c)
-{
-	const int e = atomic_load_explicit(&c->error, memory_order_acquire);
-	if (e || !c->name)
-		return e;
-	return atomic_load_explicit(&c->name->error, memory_order_acquire) == FAN_E_LAUNCHES
-		       ? FAN_E_LAUNCHES
-		       : FAN_OK;
-}
-
 const char *fan_rank_error(const struct fan_rank *c)
 {
-	if (atomic_load_explicit(&c->error, memory_order_acquire))
-		return c->sentence;
-	return fan_rank_failed(c) ? c->name->sentence : "";
+	return atomic_load_explicit(&c->error, memory_order_acquire) ? c->sentence : "";
 }
 
 const char *fan_rank_ask(const struct fan_rank *c)
@@ -270,6 +258,15 @@ void fan_rank_leave_complete(struct fan_rank *c)
 	c->asked.complete = true;
 	if (c->kind->has_sockets)
 		fan_rank_wake(c);
+}
+
+void fan_rank_end_with(struct fan_rank *c, int error, const char *why)
+{
+	const uint64_t nobody[FAN_RANK_WORDS] = {0};
+	pthread_mutex_lock(&c->lock);
+	snprintf(c->ending.why, sizeof c->ending.why, "%s", why);
+	fan_rank_leave_end(c, error, nobody);
+	pthread_mutex_unlock(&c->lock);
 }
 
 void fan_rank_leave_end(struct fan_rank *c, int error, const uint64_t *blamed)

@@ -56,6 +56,8 @@ struct fan_rank_kind {
 	void (*release)(struct fan_rank *rank); /* what it has, when there is no thread */
 	void (*look)(struct fan_rank *rank);	/* from any thread: shown.snapshot is to be taken */
 	void (*ask)(struct fan_rank *rank);	/* from any thread: has it failed? NULL: it knows */
+	/* from any thread: it fails with the error and sentence */
+	void (*end)(struct fan_rank *rank, int error, const char *why);
 
 	/* The others are NULL where they do not apply.  The caller of `op`, which is queued, does
 	 * the rank's work until it has ended, or it is `until_ns`. */
@@ -133,6 +135,7 @@ struct fan_rank_asked {
 /* Why fan_rank_end was called; error 0: it was not. */
 struct fan_rank_ending {
 	int error;
+	char why[FAN_FAULT_TEXT_BYTES]; /* ""; or the sentence about it */
 	uint64_t blamed[FAN_RANK_WORDS];
 };
 
@@ -188,8 +191,9 @@ struct fan_rank {
 	const struct fan_rank
 		*parent; /* of a group that forms: what that has lost; NULL: nothing */
 	struct fan_rank_column column;
-	const struct fan_rank *name; /* keeps the name of the job: if two launches use it this rank
-				      * ends as well; NULL: none does */
+	/* keeps the name of its job: if two launches use it, that ends as well; NULL: none.  Under
+	 * the lock */
+	struct fan_rank *owner;
 	struct fan_daemon *own;	 /* the aggregator in this process, which outlives it; NULL: none */
 	struct fan_trace *trace; /* NULL: nobody traces */
 	bool counts_trips;	 /* `shown.trips` is kept up to date */
@@ -248,6 +252,9 @@ int fan_rank_start(struct fan_rank *c);
 int fan_rank_begin(struct fan_rank *c);
 void fan_rank_wait_ready(struct fan_rank *c);
 
+/* From any thread, as kind->end of one with sockets. */
+void fan_rank_end_with(struct fan_rank *c, int error, const char *why);
+
 /* From any thread: leave the job in `ms`; until then it joins, fails and is told of what it was. */
 void fan_rank_close_in(struct fan_rank *c, unsigned ms);
 
@@ -261,9 +268,8 @@ void fan_rank_destroy(struct fan_rank *c);
  * caused it. */
 void fan_rank_end(struct fan_rank *c, int error, const uint64_t *blamed);
 
-/* Any thread: the error that has ended it, or FAN_OK; the sentence about it; as fanin_comm_error,
+/* Any thread: what has ended it, as far as it has seen that; as fanin_comm_error,
  * which looks; and as fanin_comm_stats with stats->size set. */
-int fan_rank_failed(const struct fan_rank *c);
 const char *fan_rank_error(const struct fan_rank *c);
 const char *fan_rank_ask(const struct fan_rank *c);
 void fan_rank_read_stats(const struct fan_rank *c, struct fanin_stats *stats);

@@ -487,6 +487,18 @@ void fan_roster_remove(struct fan_rank *c)
 	free(gone);
 }
 
+bool fan_roster_has_rank_of(const struct fan_rank *c)
+{
+	bool has = false;
+	pthread_mutex_lock(&roster.lock);
+	for (unsigned i = 0; i < roster.entries && !has; i++) {
+		const struct fan_rank *o = roster.entry[i]->rank;
+		has = o != c && o->cfg.rank == c->cfg.rank && !strcmp(o->cfg.job, c->cfg.job);
+	}
+	pthread_mutex_unlock(&roster.lock);
+	return has;
+}
+
 void fan_roster_name(char *name)
 {
 	pthread_mutex_lock(&roster.life);

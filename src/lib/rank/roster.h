@@ -40,6 +40,9 @@ struct fan_rank;
 /* A rank whose thread has been started; and before it is stopped, from then on nobody looks at it.
  * Remove does nothing for one that was not added. */
 void fan_roster_add(struct fan_rank *c);
+
+/* Does another one of this process, that was added, have the rank that `c` asks for? */
+bool fan_roster_has_rank_of(const struct fan_rank *c);
 void fan_roster_remove(struct fan_rank *c);
 
 /* Tell the program by `tell` when a rank has waited for long; NULL: no more, and it is not under

@@ -71,7 +71,7 @@ int fan_rank_submit_all(struct fan_rank *c, const struct fan_op_args *args, unsi
 	assert(count >= 1 && count <= FAN_RANKS_MAX);
 	if (fan_rank_is_forked(c))
 		return FAN_E_CLOSED;
-	int e = fan_rank_failed(c);
+	int e = atomic_load_explicit(&c->error, memory_order_acquire);
 	while (!e && made < count && !(e = make_op(c, &args[made], &ops[made])))
 		made++;
 	if (!e)

@@ -151,7 +151,7 @@ static void claim__launches_that_are_known(void **state)
 	uint32_t job[2];
 	for (unsigned l = 0; l < 2; l++)
 		for (uint16_t r = 0; r < 2; r++) {
-			m.launch = l + 1;
+			m.launch = 2 * l + 1;
 			assert_int_equal(rig_join(r, rig_nonce(r) + l, &m), FAN_OK);
 			rig_beat(r, rig_nonce(r) + l, 0, 0);
 			job[l] = rig.job;
@@ -166,6 +166,27 @@ static void claim__launches_that_are_known(void **state)
 		rig_beat(1, rig_nonce(1) + 1, 0, 0);
 	}
 	assert_int_equal(state_of(1), FAN_JOB_READY);
+}
+
+/* A launcher's id may be a user's: two launches have it. */
+static void claim__launches_of_one_id(void **state)
+{
+	(void)state;
+	struct fan_join m = rig_join_of("a", 2);
+	m.launch = 6;
+	for (uint16_t r = 0; r < 2; r++)
+		assert_int_equal(rig_join(r, rig_nonce(r), &m), FAN_OK);
+	for (uint16_t r = 0; r < 2; r++)
+		rig_beat(r, rig_nonce(r), 0, 0);
+	proof = 0;
+	assert_int_equal(claim(&m, 1, SECOND), FAN_E_RANK_TAKEN);
+	assert_int_equal(claim(&m, 1, SECOND + 1), FAN_E_RANK_TAKEN);
+	later(1);
+	rig_beat(1, rig_nonce(1), 0, 0);
+	assert_int_equal(claim(&m, 1, SECOND + 2), FAN_E_LAUNCHES);
+	assert_int_equal(claim(&m, 0, SECOND + 3), FAN_E_LAUNCHES); /* which is held for this id */
+	m.launch = 8;
+	assert_int_equal(rig_join(0, 99, &m), FAN_OK);
 }
 
 /* Some ranks of one launch know its id and others do not: they are told so, in either order. */
@@ -192,6 +213,7 @@ int main(void)
 		RIG_TEST(claim__holds_the_name),
 		RIG_TEST(claim__long_after_the_beginning),
 		RIG_TEST(claim__launches_that_are_known),
+		RIG_TEST(claim__launches_of_one_id),
 		RIG_TEST(claim__some_know_their_launch),
 	};
 	return RUN(tests);
