@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend.c - the library for one MPI: what libfanin-mpi.so hands the program's calls to. */
-#include <string.h>
-
 #include "collective.h"
 #include "fortran.h"
 #include "group.h"
@@ -9,7 +7,7 @@
 #include "request.h"
 #include "world.h"
 
-fan_mpi_function fan_mpi_next[FAN_MPI_CALLS];
+const fan_mpi_function *fan_mpi_next;
 
 __attribute__((visibility("default"))) fan_mpi_attach_function fan_mpi_attach;
 
@@ -18,20 +16,21 @@ __attribute__((visibility("default"))) fan_mpi_attach_function fan_mpi_attach;
 #define TAKE_F08(name, arguments) TAKE(F08_##name, fan_mpi_f08_##name);
 
 /* Open MPI's Fortran functions, which do not call C's. */
-static void take_fortran(fan_mpi_function *mine)
+static void take_fortran(const struct fan_mpi_constants *constants, fan_mpi_function *mine)
 {
 #ifdef OPEN_MPI
-	fan_mpi_fortran_init();
+	fan_mpi_fortran_init(constants);
 	FAN_MPI_EACH_FORTRAN(TAKE_F)
 	FAN_MPI_EACH_F08(TAKE_F08)
 #else
-	(void)mine;
+	(void)constants, (void)mine;
 #endif
 }
 
-void fan_mpi_attach(const fan_mpi_function *next, fan_mpi_function *mine)
+void fan_mpi_attach(const fan_mpi_function *next, const struct fan_mpi_constants *constants,
+		    fan_mpi_function *mine)
 {
-	memcpy(fan_mpi_next, next, sizeof fan_mpi_next);
+	fan_mpi_next = next;
 	TAKE(Init, fan_mpi_init);
 	TAKE(Init_thread, fan_mpi_init_thread);
 	TAKE(Finalize, fan_mpi_finalize);
@@ -61,5 +60,5 @@ void fan_mpi_attach(const fan_mpi_function *next, fan_mpi_function *mine)
 	TAKE(Testany, fan_mpi_testany);
 	TAKE(Testsome, fan_mpi_testsome);
 	TAKE(Request_get_status, fan_mpi_request_get_status);
-	take_fortran(mine);
+	take_fortran(constants, mine);
 }

@@ -75,10 +75,22 @@ enum fan_mpi_call {
 
 typedef void (*fan_mpi_function)(void);
 
-/* The one symbol that libfanin-mpi-openmpi.so and libfanin-mpi-mpich.so export.  Stores `next`, the
- * functions that calls are passed on to, and fills in `mine`, the functions that take the calls;
- * both have FAN_MPI_CALLS entries, NULL where this MPI lacks the function. */
+/* The addresses of Open MPI's MPI_IN_PLACE and MPI_BOTTOM of Fortran, up to a NULL: each object of
+ * the process may have variables of its own for them. */
+#define FAN_MPI_CONSTANTS 256
+struct fan_mpi_constants {
+	void *bottom[FAN_MPI_CONSTANTS];
+	void *_Atomic in_place[FAN_MPI_CONSTANTS]; /* each is stored after its `bottom` */
+};
+
+/* The one symbol that libfanin-mpi-openmpi.so and libfanin-mpi-mpich.so export.  Keeps `next`, the
+ * functions that calls are passed on to, and `constants`, and fills in `mine`, the functions that
+ * take the calls.  The functions have FAN_MPI_CALLS entries, NULL where this MPI lacks the
+ * function; those of Fortran and the constants are filled in before the first call of one in
+ * `mine`. */
 #define FAN_MPI_ATTACH_NAME "fan_mpi_attach"
-typedef void fan_mpi_attach_function(const fan_mpi_function *next, fan_mpi_function *mine);
+typedef void fan_mpi_attach_function(const fan_mpi_function *next,
+				     const struct fan_mpi_constants *constants,
+				     fan_mpi_function *mine);
 
 #endif

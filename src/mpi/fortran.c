@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fortran.h"
 
-#include <dlfcn.h>
 #include <stddef.h>
 
 #include "collective.h"
@@ -14,21 +13,20 @@
 #define NEXT(name)     ((__typeof__(&fan_mpi_f_##name))fan_mpi_next[FAN_MPI_##name])
 #define NEXT_F08(name) ((__typeof__(&fan_mpi_f08_##name))fan_mpi_next[FAN_MPI_F08_##name])
 
-static const void *in_place,
-	*bottom; /* addresses of the variables; NULL: the program has no Fortran */
+static const struct fan_mpi_constants *known;
 
-void fan_mpi_fortran_init(void)
+void fan_mpi_fortran_init(const struct fan_mpi_constants *constants)
 {
-	in_place = dlsym(RTLD_DEFAULT, "mpi_fortran_in_place_");
-	bottom = dlsym(RTLD_DEFAULT, "mpi_fortran_bottom_");
+	known = constants;
 }
 
 /* A buffer as C knows it. */
 static void *buffer_of(void *given)
 {
-	if (given && given == in_place)
-		return MPI_IN_PLACE;
-	return given && given == bottom ? MPI_BOTTOM : given;
+	for (unsigned i = 0; i < FAN_MPI_CONSTANTS && known->in_place[i] && given; i++)
+		if (given == known->in_place[i] || given == known->bottom[i])
+			return given == known->bottom[i] ? MPI_BOTTOM : MPI_IN_PLACE;
+	return given;
 }
 
 /* `e` may be left out in mpi_f08. */

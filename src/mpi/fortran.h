@@ -8,8 +8,10 @@
 
 #include <mpi.h>
 
+#include "calls.h"
+
 /* Before the program's first call of one of the others. */
-void fan_mpi_fortran_init(void);
+void fan_mpi_fortran_init(const struct fan_mpi_constants *constants);
 
 void fan_mpi_f_init(MPI_Fint *e);
 void fan_mpi_f_init_thread(const MPI_Fint *required, MPI_Fint *provided, MPI_Fint *e);

@@ -8,7 +8,7 @@
 
 #include "calls.h"
 
-extern fan_mpi_function fan_mpi_next[FAN_MPI_CALLS];
+extern const fan_mpi_function *fan_mpi_next; /* FAN_MPI_CALLS of them */
 
 /* MPI_name, as a function to be called. */
 #define FAN_NEXT(name) ((__typeof__(&PMPI_##name))fan_mpi_next[FAN_MPI_##name])

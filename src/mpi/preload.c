@@ -53,8 +53,11 @@ static const char *const names[] = {
 			FAN_MPI_EACH_F08(F08_NAME)};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static fan_mpi_function next[FAN_MPI_CALLS], mine[FAN_MPI_CALLS]; /* set once, by attach */
+static fan_mpi_function next[FAN_MPI_CALLS], mine[FAN_MPI_CALLS]; /* each set once */
 static _Atomic(fan_mpi_function) table[FAN_MPI_CALLS];		  /* constant once set */
+static struct fan_mpi_constants constants;
+static _Atomic(void *) caller; /* in the program, of the first call */
+static void *init;	       /* the process's PMPI_Init */
 static atomic_bool called;
 
 /* The path of `file` in this library's folder; if that does not fit, `file` alone, for the loader
@@ -85,21 +88,41 @@ static int copy_path(struct dl_phdr_info *object, size_t bytes, void *nth)
 	return 1;
 }
 
-/* The file of the MPI that the process has: in the program's scope, or, as a module of Python's has
- * it, in a scope of its own; NULL: none.  No lock of the loader is held while an object is asked.
- */
-static const char *find_mpi(void)
+/* An object to be kept is never unloaded.  No lock of the loader is held while one is asked.  The
+ * program itself is left out: its scope has this library's functions too. */
+static void each_object(bool (*keep)(void *object))
 {
 	struct nth n;
-	Dl_info at;
-	void *symbol = dlsym(RTLD_NEXT, "PMPI_Init");
-	for (size_t i = 0; !symbol && (n.left = i, dl_iterate_phdr(copy_path, &n)); i++) {
-		void *object = dlopen(n.path, RTLD_LAZY | RTLD_NOLOAD);
-		symbol = object ? dlsym(object, "PMPI_Init") : NULL;
-		if (object)
+	for (size_t i = 0; n.left = i, dl_iterate_phdr(copy_path, &n); i++) {
+		void *object = *n.path ? dlopen(n.path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+		if (object && !keep(object))
 			dlclose(object);
 	}
-	return symbol && dladdr(symbol, &at) ? at.dli_fname : NULL;
+}
+
+static bool ask_init(void *object)
+{
+	if (!init)
+		init = dlsym(object, "PMPI_Init");
+	return false;
+}
+
+/* The file of the MPI that the process has: in the program's scope, or, as a module of Python's has
+ * it, in a scope of its own, first of all the caller's; NULL: none. */
+static const char *find_mpi(void)
+{
+	Dl_info at;
+	init = dlsym(RTLD_NEXT, "PMPI_Init");
+	void *object = !init && dladdr(atomic_load(&caller), &at)
+			       ? dlopen(at.dli_fname, RTLD_LAZY | RTLD_NOLOAD)
+			       : NULL;
+	if (object) {
+		ask_init(object);
+		dlclose(object);
+	}
+	if (!init)
+		each_object(ask_init);
+	return init && dladdr(init, &at) ? at.dli_fname : NULL;
 }
 
 /* The name of the library for `mpi`; NULL: none fits, as for the MPI standard's own binary
@@ -122,13 +145,14 @@ static const char *backend_for(void *mpi)
 
 /* The function that the program would call without this library: a profiling tool's, or the MPI's,
  * which need not be in the program's own scope. */
-static void find_next(void *mpi)
+static void find_next(void *mpi, unsigned from, unsigned to)
 {
-	for (unsigned i = 0; i < FAN_MPI_CALLS; i++) {
-		void *f = dlsym(RTLD_NEXT, names[i]);
-		if (!f && mpi)
+	for (unsigned i = from; i < to; i++) {
+		void *f = next[i] ? NULL : dlsym(RTLD_NEXT, names[i]);
+		if (!f && !next[i] && mpi)
 			f = dlsym(mpi, names[i]);
-		memcpy(&next[i], &f, sizeof next[i]);
+		if (f)
+			memcpy(&next[i], &f, sizeof next[i]);
 	}
 }
 
@@ -146,7 +170,7 @@ static void take(const char *backend, const char *mpi)
 		return;
 	}
 	memcpy(&attach, &symbol, sizeof attach);
-	attach(next, mine);
+	attach(next, &constants, mine);
 }
 
 static void add_large(void);
@@ -156,13 +180,13 @@ static void attach(void)
 	const char *path = find_mpi();
 	void *mpi = path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
 	const char *backend = mpi ? backend_for(mpi) : NULL;
-	find_next(mpi);
+	find_next(mpi, 0, FAN_MPI_init);
 	if (backend)
 		take(backend, path);
 	else
 		fprintf(stderr, "fanin: no MPI with the binary interface of Open MPI or MPICH; "
 				"the program runs on its own MPI\n");
-	for (unsigned k = 0; k < FAN_MPI_CALLS; k++)
+	for (unsigned k = 0; k < FAN_MPI_init; k++)
 		atomic_store_explicit(&table[k], mine[k] ? mine[k] : next[k], memory_order_release);
 	add_large();
 	atomic_store(&called, true);
@@ -176,6 +200,49 @@ static fan_mpi_function find(enum fan_mpi_call call)
 static fan_mpi_function find_first(enum fan_mpi_call call)
 {
 	pthread_once(&once, attach);
+	return find(call);
+}
+
+static void add_constants(void *object)
+{
+	void *in_place = dlsym(object, "mpi_fortran_in_place_");
+	unsigned i = 0;
+	while (i < FAN_MPI_CONSTANTS && constants.in_place[i] && constants.in_place[i] != in_place)
+		i++;
+	if (i == FAN_MPI_CONSTANTS || !in_place || constants.in_place[i])
+		return;
+	constants.bottom[i] = dlsym(object, "mpi_fortran_bottom_");
+	constants.in_place[i] = in_place;
+}
+
+static bool ask_fortran(void *object)
+{
+	if (!init || dlsym(object, "PMPI_Init") != init)
+		return false;
+	find_next(object, FAN_MPI_init, FAN_MPI_CALLS);
+	add_constants(object);
+	return true;
+}
+
+/* An MPI's Fortran libraries may be in scopes of their own and come after its first call.  Its
+ * constants must be known, or else their addresses would be taken for data. */
+static fan_mpi_function find_fortran(enum fan_mpi_call call)
+{
+	static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+	pthread_once(&once, attach);
+	pthread_mutex_lock(&one);
+	if (!find(call)) {
+		find_next(NULL, FAN_MPI_init, FAN_MPI_CALLS);
+		add_constants(RTLD_DEFAULT);
+		each_object(ask_fortran);
+		bool known = constants.in_place[0] && !constants.in_place[FAN_MPI_CONSTANTS - 1];
+		for (unsigned k = FAN_MPI_init; k < FAN_MPI_CALLS; k++)
+			if (next[k] && !find(k))
+				atomic_store_explicit(&table[k],
+						      mine[k] && known ? mine[k] : next[k],
+						      memory_order_release);
+	}
+	pthread_mutex_unlock(&one);
 	return find(call);
 }
 
@@ -230,6 +297,8 @@ __attribute__((destructor)) static void tell_unused(void)
 	int MPI_##name(TYPES_##arguments)                                                          \
 	{                                                                                          \
 		int (*to)(TYPES_##arguments) = (int (*)(TYPES_##arguments))find(FAN_MPI_##name);   \
+		if (!to)                                                                           \
+			atomic_store(&caller, __builtin_return_address(0));                        \
 		return to ? to(NAMES_##arguments) : first_##name(NAMES_##arguments);               \
 	}
 FAN_MPI_EACH_CALL(DEFINE)
@@ -265,13 +334,28 @@ static void add_large(void)
 	FAN_MPI_EACH_LARGE(ADD_LARGE)
 }
 
+/* `error` may be left out in mpi_f08. */
+static void fail(const char *name, int *error)
+{
+	fprintf(stderr, "fanin: %s is in no library of the process's MPI\n", name);
+	if (error)
+		*error = MPI_FAILED;
+}
+
 #define DEFINE_SUBROUTINE(symbol, number, arguments)                                               \
 	__attribute__((visibility("default"))) void symbol(TYPES_##arguments);                     \
 	void symbol(TYPES_##arguments)                                                             \
 	{                                                                                          \
-		void (*to)(TYPES_##arguments) = (void (*)(TYPES_##arguments))find_first(number);   \
+		const WORD all[] = {NAMES_##arguments};                                            \
+		void (*to)(TYPES_##arguments) = (void (*)(TYPES_##arguments))find(number);         \
+		if (!to) {                                                                         \
+			atomic_store(&caller, __builtin_return_address(0));                        \
+			to = (void (*)(TYPES_##arguments))find_fortran(number);                    \
+		}                                                                                  \
 		if (to)                                                                            \
 			to(NAMES_##arguments);                                                     \
+		else                                                                               \
+			fail(#symbol, (int *)all[(arguments)-1]);                                  \
 	}
 
 /* Open MPI's module mpi_f08 calls the second name. */
