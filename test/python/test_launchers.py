@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy
@@ -328,16 +329,26 @@ def test_launches_of_one_name_sum_their_own(switch, job):
 @pytest.mark.parametrize("local", ["0", "1"])
 def test_two_launches_without_an_id_all_end(switch, job, local, monkeypatch):
     monkeypatch.setenv("FANIN_LOCAL", local)
+    intruder = [
+        sys.executable,
+        "-c",
+        f"import fanin; fanin.Communicator({switch!r}, {job!r}, 1, 2)",
+    ]
+    env = {**os.environ, "FANIN_LOCAL": local, "PYTHONPATH": str(ROOT / "python")}
 
     def work(comm):
         comm.barrier()
         if comm.rank == 0:
-            with pytest.raises(fanin.LaunchesError, match="rank 1 was started at 127.0.0.1 and at"):
-                fanin.Communicator(switch, job, 1, 2)
+            said = subprocess.run(
+                intruder, env=env, capture_output=True, text=True, timeout=WAIT_S, check=False
+            ).stderr
+            assert "LaunchesError: two launches use the name" in said
+            assert "rank 1 was started at 127.0.0.1 and at 127.0.0.1" in said
         # one that is in an operation may hear first that the other has left
         words = "give each launch a FANIN_JOB or a FANIN_RUN|rank 0 left"
         with pytest.raises((fanin.LaunchesError, fanin.RankLeftError), match=words):
-            while True:
+            for _ in range(2000):
+                time.sleep(0.005)
                 comm.barrier()
         return True
 
