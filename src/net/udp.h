@@ -88,6 +88,13 @@ struct fan_inlets {
 
 void fan_inlets_add(struct fan_inlets *i, const struct fan_inlet *more);
 
+/* Whether sendmmsg may be called. */
+enum fan_udp_batching {
+	FAN_UDP_UNTRIED,
+	FAN_UDP_BATCHES, /* it has been done once: a refusal is of a packet */
+	FAN_UDP_SINGLY,	 /* it is refused, and sendmsg is not */
+};
+
 /* A socket.  Users only read the fields. */
 struct fan_udp {
 	int fd;
@@ -109,8 +116,7 @@ struct fan_udp {
 	bool dual;	     /* AF_INET6, and IPv4 too */
 	bool segment;	     /* UDP_SEGMENT works */
 	bool gro;	     /* UDP_GRO works */
-	bool batches;	     /* sendmmsg has been done once: a refusal is of a packet */
-	bool singly;	     /* sendmmsg is refused, sendmsg is not */
+	uint8_t batching;    /* enum fan_udp_batching */
 };
 
 struct fan_udp_options {

@@ -158,13 +158,16 @@ static void wait_for_room(const struct fan_udp *u)
  * system calls do.  How many, or -1. */
 static int send_some(struct fan_udp *u, struct mmsghdr *m, unsigned count)
 {
-	int n = u->singly ? -1 : sendmmsg(u->fd, m, count, 0);
+	const bool batch = u->batching != FAN_UDP_SINGLY;
+	int n = batch ? sendmmsg(u->fd, m, count, 0) : -1;
 
-	u->batches |= n > 0;
-	if (!u->singly && (n > 0 || u->batches || !fan_udp_is_refused(errno)))
+	if (n > 0)
+		u->batching = FAN_UDP_BATCHES;
+	if (batch && (u->batching == FAN_UDP_BATCHES || !fan_udp_is_refused(errno)))
 		return n;
 	const ssize_t bytes = sendmsg(u->fd, &m->msg_hdr, 0);
-	u->singly |= bytes >= 0;
+	if (bytes >= 0)
+		u->batching = FAN_UDP_SINGLY;
 	m->msg_len = bytes < 0 ? 0 : (unsigned)bytes;
 	return bytes < 0 ? -1 : 1;
 }

@@ -259,7 +259,8 @@ static struct guest *give_way(struct metrics_http *h)
 		if (!g->is_there || g->is_leaving)
 			continue;
 		const unsigned count = count_of(h, &g->at, &longest);
-		if (count > most || (count == most && longest->since_ns < of_most->since_ns))
+		if (!of_most || count > most ||
+		    (count == most && longest->since_ns < of_most->since_ns))
 			of_most = longest;
 		most = count > most ? count : most;
 	}
