@@ -503,7 +503,7 @@ step_extend() {
 # ---- the lists ---------------------------------------------------------------
 
 fuzz_steps() {
-        sed -n "/^fuzz_targets/,/^}/s/^  '\([a-z_]*\)':.*/fuzz-\1/p" test/fuzz/meson.build
+        sed -n "/^fuzz_targets/,/^}/s/^  '\([a-z_]*\)':.*/fuzz-\1/p" test/fuzz/meson.build 2>/dev/null
 }
 
 # Every test/net/*.sh but netns.sh, cases.sh and forging.sh, which the others source.
