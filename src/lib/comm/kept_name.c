@@ -53,15 +53,6 @@ void fan_comm_keep_name(struct fanin_comm *c, struct fanin_comm *met)
 	fan_rank_close_in(&met->rank, KEEP_MS);
 }
 
-/* With the lock: the name that `*at` keeps, which is its own no more. */
-static struct fanin_comm *take_name(struct fanin_comm **at)
-{
-	struct fanin_comm *c = *at, *name = c->name;
-	*at = c->next_name;
-	c->name = c->next_name = NULL;
-	return name;
-}
-
 /* Let it leave: at an embedded switch, whose last user waits for jobs that are there, for all. */
 static void end_name(struct fanin_comm *name)
 {
@@ -75,37 +66,40 @@ static void end_name(struct fanin_comm *name)
 		fan_rank_end(&name->rank, FAN_E_CLOSED, nobody);
 }
 
-struct fanin_comm *fan_comm_drop_name(struct fanin_comm *c)
+static bool keeps_name_of(const struct fanin_comm *c, const struct fan_config *cfg)
 {
-	struct fanin_comm *name = NULL;
+	const struct fan_config *o = &c->name->rank.cfg;
+	return o->rank == cfg->rank && !strcmp(o->job, cfg->job);
+}
+
+/* Take the name that `c` keeps, or where that is NULL one of the rank of `cfg`, and let it leave.
+ */
+static struct fanin_comm *take_name(const struct fanin_comm *c, const struct fan_config *cfg)
+{
+	struct fanin_comm *name = NULL, **at = &names.first;
 	lock_names();
-	for (struct fanin_comm **at = &names.first; *at && !name;)
-		if (*at == c)
-			name = take_name(at);
-		else
-			at = &(*at)->next_name;
+	while (*at && (c ? *at != c : !keeps_name_of(*at, cfg)))
+		at = &(*at)->next_name;
+	if (*at) {
+		struct fanin_comm *owner = *at;
+		name = owner->name;
+		*at = owner->next_name;
+		owner->name = owner->next_name = NULL;
+	}
 	pthread_mutex_unlock(&names.lock);
 	if (name)
 		end_name(name);
 	return name;
 }
 
+struct fanin_comm *fan_comm_drop_name(struct fanin_comm *c)
+{
+	return take_name(c, NULL);
+}
+
 void fan_comm_drop_names_of(const struct fan_config *cfg)
 {
 	struct fanin_comm *name;
-	do {
-		name = NULL;
-		lock_names();
-		for (struct fanin_comm **at = &names.first; *at && !name;) {
-			const struct fan_config *o = &(*at)->name->rank.cfg;
-			if (o->rank == cfg->rank && !strcmp(o->job, cfg->job))
-				name = take_name(at);
-			else
-				at = &(*at)->next_name;
-		}
-		pthread_mutex_unlock(&names.lock);
-		if (name)
-			end_name(name);
+	while ((name = take_name(NULL, cfg)))
 		fan_comm_destroy(name);
-	} while (name);
 }
