@@ -28,6 +28,17 @@ static void later(uint64_t ms)
 	rig_pass(ms * FAN_MS);
 }
 
+/* Claims of rank 1, which lives: each is refused with nothing else told. */
+static void claims_are_refused(const struct fan_join *m, uint64_t nonce)
+{
+	proof = 0;
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(claim(m, 1, SECOND + i), FAN_E_RANK_TAKEN);
+		later(1);
+		rig_beat(1, nonce, 0, 0);
+	}
+}
+
 static enum fan_job_state state_of(unsigned place)
 {
 	return rig.ag->jobs.job[place].state;
@@ -134,12 +145,7 @@ static void claim__long_after_the_beginning(void **state)
 		rig_beat(0, rig_nonce(0), 0, 0);
 		rig_beat(1, rig_nonce(1), 0, 0);
 	}
-	proof = 0;
-	for (unsigned i = 0; i < 4; i++) {
-		assert_int_equal(claim(&m, 1, SECOND + i), FAN_E_RANK_TAKEN);
-		later(1);
-		rig_beat(1, rig_nonce(1), 0, 0);
-	}
+	claims_are_refused(&m, rig_nonce(1));
 	assert_int_equal(state_of(0), FAN_JOB_READY);
 }
 
@@ -159,12 +165,8 @@ static void claim__launches_that_are_known(void **state)
 	assert_int_not_equal(job[0], job[1]);
 	assert_int_equal(state_of(0), FAN_JOB_READY);
 	assert_int_equal(state_of(1), FAN_JOB_READY);
-	proof = 0;
-	for (unsigned i = 0; i < 4; i++) { /* in one launch it is a rank that was started anew */
-		assert_int_equal(claim(&m, 1, SECOND + i), FAN_E_RANK_TAKEN);
-		later(1);
-		rig_beat(1, rig_nonce(1) + 1, 0, 0);
-	}
+	/* in one launch it is a rank that was started anew */
+	claims_are_refused(&m, rig_nonce(1) + 1);
 	assert_int_equal(state_of(1), FAN_JOB_READY);
 }
 
