@@ -66,22 +66,12 @@ static void end_name(struct fanin_comm *name)
 		fan_rank_end(&name->rank, FAN_E_CLOSED, nobody);
 }
 
-static bool keeps_name_of(const struct fanin_comm *c, const struct fan_config *cfg)
+/* Take the name that the communicator `*at` of the locked list keeps, if there is one: unlock the
+ * list, and let the name leave. */
+static struct fanin_comm *take_name(struct fanin_comm **at)
 {
-	const struct fan_config *o = &c->name->rank.cfg;
-	return o->rank == cfg->rank && !strcmp(o->job, cfg->job);
-}
-
-/* Take the name that `c` keeps, or where that is NULL one of the rank of `cfg`, and let it leave.
- */
-static struct fanin_comm *take_name(const struct fanin_comm *c, const struct fan_config *cfg)
-{
-	struct fanin_comm *name = NULL, **at = &names.first;
-	lock_names();
-	while (*at && (c ? *at != c : !keeps_name_of(*at, cfg)))
-		at = &(*at)->next_name;
-	if (*at) {
-		struct fanin_comm *owner = *at;
+	struct fanin_comm *owner = *at, *name = NULL;
+	if (owner) {
 		name = owner->name;
 		*at = owner->next_name;
 		owner->name = owner->next_name = NULL;
@@ -94,12 +84,31 @@ static struct fanin_comm *take_name(const struct fanin_comm *c, const struct fan
 
 struct fanin_comm *fan_comm_drop_name(struct fanin_comm *c)
 {
-	return take_name(c, NULL);
+	struct fanin_comm **at = &names.first;
+	lock_names();
+	while (*at && *at != c)
+		at = &(*at)->next_name;
+	return take_name(at);
+}
+
+static bool keeps_name_of(const struct fanin_comm *c, const struct fan_config *cfg)
+{
+	const struct fan_config *o = &c->name->rank.cfg;
+	return o->rank == cfg->rank && !strcmp(o->job, cfg->job);
+}
+
+static struct fanin_comm *take_name_of(const struct fan_config *cfg)
+{
+	struct fanin_comm **at = &names.first;
+	lock_names();
+	while (*at && !keeps_name_of(*at, cfg))
+		at = &(*at)->next_name;
+	return take_name(at);
 }
 
 void fan_comm_drop_names_of(const struct fan_config *cfg)
 {
 	struct fanin_comm *name;
-	while ((name = take_name(NULL, cfg)))
+	while ((name = take_name_of(cfg)))
 		fan_comm_destroy(name);
 }
