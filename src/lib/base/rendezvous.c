@@ -12,9 +12,7 @@
 #include "file/option.h"
 #include "hosts.h"
 
-#define FNV_START 2166136261u /* FNV-1a, 32 bits */
-#define FNV_PRIME 16777619u
-#define ID_BYTES  128 /* of a launcher's job, as text */
+#define ID_BYTES 128 /* of a launcher's job, as text */
 
 static bool same(const char *one, const char *other)
 {
@@ -23,10 +21,7 @@ static bool same(const char *one, const char *other)
 
 static uint32_t hash(const char *text)
 {
-	uint32_t h = FNV_START;
-	for (; *text; text++)
-		h = (h ^ (unsigned char)*text) * FNV_PRIME;
-	return h;
+	return (uint32_t)fan_hash(FAN_HASH_START, text, strlen(text));
 }
 
 bool fan_rendezvous_first_host(const char *list, char *host, size_t bytes)
