@@ -73,6 +73,29 @@ static void ask_member(const struct fan_job *j, uint16_t rank, struct fan_out *o
 	fan_ctl_finish(it, &h, NULL, 0);
 }
 
+/* Another life has claimed the rank, whose member has not been heard since: ask it. */
+static void note_claim(struct fan_job *j, uint16_t rank, uint64_t now_ns, struct fan_out *out)
+{
+	struct fan_member *m = &j->members[rank];
+	m->claim_ns = m->claim_ns ? m->claim_ns : now_ns;
+	ask_member(j, rank, out);
+}
+
+void fan_claim_differs(struct fan_aggregator *ag, const fan_peer *from, const struct fan_frag *f,
+		       const struct fan_join *m, struct fan_admission *a, struct fan_out *out)
+{
+	struct fan_job *j = a->job;
+	if (!j || j->state != FAN_JOB_READY || j->launch & 1 || a->no.have >> 24 == FAN_ABOUT_ROUTE)
+		return;
+	const uint16_t rank = (uint16_t)(f->sender % j->ranks);
+	const uint32_t proof = proof_of(ag, j, from, rank);
+	if (m->claim == proof && is_contested_rank(&j->members[rank]))
+		return;
+	if (m->claim == proof)
+		note_claim(j, rank, ag->now_ns, out);
+	a->no = (struct fan_refuse){.err = FAN_E_RANK_TAKEN, .rank = f->sender, .have = proof};
+}
+
 void fan_claim_take(struct fan_aggregator *ag, const fan_peer *from, const struct fan_frag *f,
 		    const struct fan_join *m, struct fan_admission *a, struct fan_out *out)
 {
@@ -87,8 +110,7 @@ void fan_claim_take(struct fan_aggregator *ag, const fan_peer *from, const struc
 	memcpy(j->claim_hosts, j->peers[f->sender].addr, ONE);
 	memcpy(j->claim_hosts + ONE, from->addr, ONE);
 	if (!is_contested_rank(member)) {
-		member->claim_ns = member->claim_ns ? member->claim_ns : ag->now_ns;
-		ask_member(j, f->sender, out);
+		note_claim(j, f->sender, ag->now_ns, out);
 		return;
 	}
 	fan_ranks_set(claimed, f->sender);

@@ -29,6 +29,12 @@ struct fan_contested {
 void fan_claim_take(struct fan_aggregator *ag, const fan_peer *from, const struct fan_frag *f,
 		    const struct fan_join *m, struct fan_admission *a, struct fan_out *out);
 
+/* The JOIN was refused with JOB_MISMATCH for `a->job`.  That may be READY only because nobody has
+ * missed yet the ranks of a life that was killed, which is followed by one with other options: the
+ * answer becomes RANK_TAKEN until a member is heard after a claim. */
+void fan_claim_differs(struct fan_aggregator *ag, const fan_peer *from, const struct fan_frag *f,
+		       const struct fan_join *m, struct fan_admission *a, struct fan_out *out);
+
 /* All ranks of the job are there.  True: one of them is claimed and lives, so it has failed. */
 bool fan_claim_fails(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *out);
 

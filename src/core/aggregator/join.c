@@ -202,6 +202,8 @@ enum fan_verdict fan_join_recv(struct fan_aggregator *ag, const fan_peer *from,
 	}
 	if (how == REFUSED && a.no.err == FAN_E_RANK_TAKEN)
 		fan_claim_take(ag, from, f, &m, &a, out);
+	else if (how == REFUSED && a.no.err == FAN_E_JOB_MISMATCH)
+		fan_claim_differs(ag, from, f, &m, &a, out);
 	if (how == REFUSED)
 		return refuse(ag, from, f, &m, &a.no, out);
 	fan_job_check(a.job);

@@ -98,6 +98,35 @@ static void claim__by_a_successor(void **state)
 	assert_int_equal(state_of(0), FAN_JOB_READY);
 }
 
+/* A launch of another size comes while a job is READY: it is told so once a member shows that it
+ * lives, and until then to wait, as the successor of one that was killed must. */
+static void claim__by_another_size(void **state)
+{
+	(void)state;
+	rig_form("a", 2, 0);
+	const struct fan_join m = rig_join_of("a", 4);
+	for (uint16_t r = 1; r < 4; r += 2) {
+		proof = 0;
+		for (unsigned i = 0; i < 4; i++) {
+			assert_int_equal(claim(&m, r, SECOND + i), FAN_E_RANK_TAKEN);
+			later(50);
+			rig_beat(0, rig_nonce(0), 0, 0); /* not the member that is asked */
+		}
+		assert_int_equal(rig_beat(1, rig_nonce(1), 0, 0), FAN_CTL);
+		const uint32_t right = proof;
+		proof++;
+		assert_int_equal(claim(&m, r, SECOND + 8), FAN_E_RANK_TAKEN);
+		proof = right;
+		assert_int_equal(claim(&m, r, SECOND + 9), FAN_E_JOB_MISMATCH);
+		assert_int_equal(state_of(0), FAN_JOB_READY);
+		rig.ag->jobs.job[0].members[1].claim_ns = 0;
+	}
+	struct fan_join other = rig_join_of("a", 2);
+	other.options ^= FAN_JOIN_SUMMED;
+	proof = 0;
+	assert_int_equal(claim(&other, 0, SECOND + 10), FAN_E_RANK_TAKEN);
+}
+
 /* Until all are there nobody knows who is whose: then it is too late. */
 static void claim__while_the_job_forms(void **state)
 {
@@ -211,6 +240,7 @@ int main(void)
 		RIG_TEST(claim__both_live),
 		RIG_TEST(claim__without_proof),
 		RIG_TEST(claim__by_a_successor),
+		RIG_TEST(claim__by_another_size),
 		RIG_TEST(claim__while_the_job_forms),
 		RIG_TEST(claim__holds_the_name),
 		RIG_TEST(claim__long_after_the_beginning),
