@@ -313,7 +313,7 @@ static void drill_5__refusal_is_believed(void **state)
 	const uint64_t since_ns = rig.now_ns;
 	while (fan_worker_phase(rig.rank[2].w) == FAN_W_JOINING)
 		rig_step();
-	assert_int_equal(fan_worker_fault(rig.rank[2].w)->err, FAN_E_JOB_MISMATCH);
+	assert_int_equal(fan_worker_fault(rig.rank[2].w)->err, FAN_E_RANK_TAKEN);
 	assert_in_range(rig.now_ns - since_ns, 300 * FAN_MS, 500 * FAN_MS);
 	rig_sum(2, 1);
 }
