@@ -6,8 +6,9 @@
 #include "core/worker/stream.h"
 #include "trainer_priv.h"
 
-#define OP_FRAGS 64u /* the fewest fragments of a full operation */
-#define VALUES	 1024u
+#define OP_FRAGS  64u /* the fewest fragments of a full operation */
+#define OP_GROUPS 4u  /* of fragments, in fixed mode: an operation's first exponents take an RTT */
+#define VALUES	  1024u
 
 /* ---- iterations: layers forwards, then backwards ---- */
 
@@ -128,11 +129,12 @@ bool fan_trainer_share(struct fan_trainer_shared *sh, struct fan_job_config *cfg
 		return true;
 	uint32_t window = cfg->ahead ? cfg->ahead : cfg->window;
 	uint32_t frags = window / 8u < OP_FRAGS ? OP_FRAGS : window / 8u;
-	if (cfg->mode == FAN_FIXED) /* a whole group of fragments: exponents travel once for each */
-		frags = cfg->payload_bytes / 2u;
+	if (cfg->mode == FAN_FIXED) /* whole groups: exponents travel once for each */
+		frags = OP_GROUPS * cfg->payload_bytes / 2u;
 	sh->frag_elems = frag_elems(cfg);
 	sh->tile = frags * sh->frag_elems;
-	sh->ahead = (uint64_t)2 * window * sh->frag_elems;
+	/* the next operation is there before the window has room for it */
+	sh->ahead = (uint64_t)2 * window * sh->frag_elems + sh->tile;
 	size_t places = sh->tile + FAN_TILE_SHIFTS * FAN_TRAINER_OP_SHIFT;
 	size_t elems = places + (size_t)cfg->ranks * FAN_TRAINER_RANK_SHIFT;
 	sh->input_bytes = elems * sizeof *sh->input;
