@@ -61,6 +61,7 @@ struct fan_job_seat {
 	uint32_t node;
 	uint32_t aggregator; /* the actor there; set once that exists */
 	uint16_t rank, ranks;
+	uint32_t place; /* of its inputs: the ranks below any one aggregator are neighbours */
 	uint16_t route; /* its number in a plan; 0: none */
 	bool multicast; /* set once the actor exists */
 };

@@ -392,6 +392,7 @@ int fan_scenario_read_joins(struct fan_scenario *s, struct fan_job_config *c, co
 		c->seat[i] = (struct fan_job_seat){.node = n,
 						   .rank = (uint16_t)(i % each),
 						   .ranks = (uint16_t)each,
+						   .place = i,
 						   .route = (uint16_t)route};
 	}
 	return 0;

@@ -239,8 +239,6 @@ static int check_entry(const struct fan_scenario *s, struct job_entry *e, const 
 				       "goes with ahead: else none is slow alone");
 	if (e->mode && e->wire)
 		return fan_reader_fail(r, "mode", "fixed goes with wire float32 only");
-	if (e->verify && e->wire)
-		return fan_reader_fail(r, "verify", "only with wire float32: others round");
 	if (!json_object_get(o, "model"))
 		return fan_reader_fail(r, NULL, "lacks the key \"model\"");
 	return 0;
@@ -270,8 +268,8 @@ static int add_job(struct fan_scenario *s, const struct job_entry *e, const json
 	if (fan_scenario_read_model(&c->model, json_object_get(o, "model"), r))
 		return -1;
 	if (!json_object_get(o, "verify"))
-		c->verify = c->wire == FAN_FLOAT32 && e->reduce == FAN_REDUCE_FANIN &&
-			    fan_model_numel(&c->model) <= VERIFY_NUMEL;
+		c->verify =
+			e->reduce == FAN_REDUCE_FANIN && fan_model_numel(&c->model) <= VERIFY_NUMEL;
 	const json_t *slow = json_object_get(o, "slow"), *hosts = json_object_get(o, "hosts");
 	const json_t *cut = json_object_get(o, "cut"), *joins = json_object_get(o, "joins");
 	if (cut && fan_scenario_read_cut(&c->model, cut, r))

@@ -114,6 +114,21 @@ static int check_tree(struct fan_scenario *s, struct fan_sim *sim, const struct 
 	return 0;
 }
 
+/* Turn the leaves' counts of workers, in the tree of `root`, into their first places, from `first`
+ * on.  Returns the place after the last. */
+static uint32_t find_places(const struct fan_scenario *s, uint32_t root, uint32_t *count,
+			    uint32_t first)
+{
+	assert(root < s->nodes);
+	uint32_t own = count[root];
+	count[root] = first;
+	first += own;
+	for (uint32_t n = 0; s->node[root].children && n < s->nodes; n++)
+		if (s->node[n].parent == root)
+			first = find_places(s, n, count, first); /* ends: no cycle */
+	return first;
+}
+
 int fan_scenario_seat(struct fan_scenario *s, struct fan_sim *sim, struct fan_scenario_job *j,
 		      struct fan_reader *r)
 {
@@ -135,6 +150,9 @@ int fan_scenario_seat(struct fan_scenario *s, struct fan_sim *sim, struct fan_sc
 	for (uint32_t i = 0; tree && i < c->ranks; i++)
 		c->seat[i].ranks = (uint16_t)count[c->seat[i].node];
 	int bad = check_tree(s, sim, j, count, r);
+	find_places(s, j->at, count, 0);
+	for (uint32_t i = 0; tree && i < c->ranks; i++)
+		c->seat[i].place = count[c->seat[i].node] + c->seat[i].rank;
 	free(count);
 	return bad;
 }

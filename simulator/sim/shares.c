@@ -116,6 +116,7 @@ int fan_scenario_seat_shared(struct fan_scenario *s, struct fan_sim *sim,
 			.node = n,
 			.rank = (uint16_t)i,
 			.ranks = (uint16_t)c->ranks,
+			.place = i,
 		};
 	}
 	return 0;

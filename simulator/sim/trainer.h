@@ -4,8 +4,8 @@
  * It does what libfanin and a training framework do around a fan_worker.  A bucket of gradients
  * becomes operations of at most `tile` elements, a whole number of fragments.  So the fragments on
  * the wire are those of one large operation, while all inputs are the same small table and memory
- * does not grow with the model.  Each input element is a whole number, so sums are exact in any
- * order and can be checked. */
+ * does not grow with the model.  Sums of these inputs are exact in every type and any order, and so
+ * can be checked. */
 #ifndef FAN_SIM_TRAINER_H
 #define FAN_SIM_TRAINER_H
 

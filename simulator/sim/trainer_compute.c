@@ -8,7 +8,8 @@
 
 #define OP_FRAGS  64u /* the fewest fragments of a full operation */
 #define OP_GROUPS 4u  /* of fragments, in fixed mode: an operation's first exponents take an RTT */
-#define VALUES	  1024u
+#define LEAST	  33  /* magnitudes of levels */
+#define MOST	  63
 
 /* ---- iterations: layers forwards, then backwards ---- */
 
@@ -98,23 +99,27 @@ static uint32_t frag_elems(const struct fan_job_config *c)
 	return fan_stream_per_frag(&op, c->payload_bytes, c->wire == FAN_BLOCK8 ? 4 : 1);
 }
 
-static float value(uint64_t i)
+/* Half types and BLOCK8 are rounded by each worker, and by each aggregator when the contributions
+ * of all ranks below it are in (doc/protocol/base.md, 6.7).  So these sums are exact: with S =
+ * FAN_TRAINER_RANK_SHIFT, the inputs of n ranks at neighbouring places, level(i + S) - level(i)
+ * each, add up to level(i + nS) - level(i).  Levels change their sign every S.  Magnitudes of
+ * inputs are 66 to 126, those of sums at most 126: whole numbers that float16 has up to 2048,
+ * bfloat16 up to 256, and BLOCK8 where none in the block is beyond 127.
+ *
+ * A contribution that is lost or added twice is seen: it changes a sum by at least 66, to at most
+ * 252, which half types have.  BLOCK8 rounds only beside what is beyond 127; that is wrong, and
+ * stays beyond 127 at every aggregator above that rounds it. */
+static int level(uint64_t i)
 {
-	return (float)(int)(fan_rng_mix(i) % VALUES) - (float)(VALUES / 2);
+	int magnitude = LEAST + (int)(fan_rng_mix(i) % (MOST - LEAST + 1));
+	return i / FAN_TRAINER_RANK_SHIFT % 2 ? -magnitude : magnitude;
 }
 
-static bool make_expect(struct fan_trainer_shared *sh, size_t elems)
+/* Set `sum` to the sums of `ranks` ranks at the first places. */
+static void add_up(float *sum, size_t count, uint64_t ranks)
 {
-	assert(!sh->expect);
-	sh->expect = calloc(elems, sizeof *sh->expect);
-	if (!sh->expect)
-		return false;
-	for (size_t i = 0; i < elems; i++) {
-		sh->expect[i] = 0;
-		for (uint32_t r = 0; r < sh->cfg->ranks; r++)
-			sh->expect[i] += sh->input[i + r * FAN_TRAINER_RANK_SHIFT];
-	}
-	return true;
+	for (size_t i = 0; i < count; i++)
+		sum[i] = (float)(level(i + ranks * FAN_TRAINER_RANK_SHIFT) - level(i));
 }
 
 bool fan_trainer_share(struct fan_trainer_shared *sh, struct fan_job_config *cfg,
@@ -146,9 +151,10 @@ bool fan_trainer_share(struct fan_trainer_shared *sh, struct fan_job_config *cfg
 	sh->scratch = aligned_alloc(FAN_TRAINER_ALIGN, fan_trainer_rounded(sh->scratch_bytes));
 	if (!sh->input || !sh->sink || !sh->item || !sh->scratch)
 		return false;
-	for (size_t i = 0; i < elems; i++)
-		sh->input[i] = value(i);
-	return !cfg->verify || make_expect(sh, places);
+	add_up(sh->input, elems, 1);
+	if (cfg->verify && (sh->expect = malloc(places * sizeof *sh->expect)))
+		add_up(sh->expect, places, cfg->ranks);
+	return !cfg->verify || sh->expect;
 }
 
 void fan_trainer_unshare(struct fan_trainer_shared *sh)

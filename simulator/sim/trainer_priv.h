@@ -8,7 +8,7 @@
 
 #define FAN_TRAINER_ALIGN      64u
 #define FAN_TRAINER_ITEMS      64u /* datagrams that a core returns at a time */
-#define FAN_TRAINER_RANK_SHIFT 17u /* elements between the inputs of two ranks */
+#define FAN_TRAINER_RANK_SHIFT 17u /* elements between the inputs of two places */
 #define FAN_TRAINER_OP_SHIFT   16u /* elements; keeps operations aligned */
 
 static inline size_t fan_trainer_rounded(size_t bytes)

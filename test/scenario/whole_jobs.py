@@ -220,6 +220,9 @@ def scenario_of(seed, kind):
     if rng.random() < 0.3:
         a, b = rng.sample(hosts, 2)
         background.append({"from": a, "to": b, "gbps": 0.3, "jitter": 0.5, "stop_s": 0.1})
+    for job in jobs:
+        if "mode" not in job:
+            job["wire"] = rng.choice(["float32", "float16", "bfloat16", "int8"])
     return {"name": "seed%d" % seed, "seed": seed, "limit_s": 300, "sample_us": 1000,
             "topology": topology, "jobs": jobs, "changes": changes, "background": background}
 
@@ -301,7 +304,7 @@ def smaller(scenario):
     for i, job in enumerate(scenario["jobs"]):
         if len(scenario["jobs"]) > 1:
             yield without("jobs", i)
-        for key in ("mode", "overlap", "jitter", "bucket_bytes", "slow"):
+        for key in ("mode", "wire", "overlap", "jitter", "bucket_bytes", "slow"):
             if key in job:
                 yield without("jobs", i, key)
         yield changed(1, "jobs", i, "iterations")
