@@ -2,7 +2,7 @@
 """What the experiments share: running `fanin sim`, figures, result.json and the page.
 
 An experiment is experiments/NAME/run.  It writes result.json (figures asked and obtained, seed,
-revision, settings, plots) and from it report.html beside itself, or under --out, and prints the
+revision, sources, settings, plots) and from it report.html beside itself, or under --out, and prints the
 table.  experiments/render writes report.html anew.
 """
 
@@ -14,6 +14,7 @@ import sys
 import tempfile
 
 import pages
+import records
 import report
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -47,7 +48,7 @@ class Experiment:
         self.out = args.out or self.folder
         self.figures, self.plots, self.settings = [], [], {}
         self.seeds = (args.seed,)
-        self.revision = revision()  # before results are written: they are tracked files
+        self.code = records.code(name, args.build)
 
     def sim(self, heading, scenario, sets=(), sweeps=(), variants=None):
         """Run experiments/NAME/SCENARIO; its JSON.  The page's plots go under `heading`,
@@ -134,7 +135,7 @@ class Experiment:
 
     def finish(self):
         os.makedirs(self.out, exist_ok=True)
-        result = {"name": self.name, "title": self.title, "figures": self.figures, "seed": self.args.seed, "revision": self.revision,
+        result = {"name": self.name, "title": self.title, "figures": self.figures, "seed": self.args.seed, **self.code,
                   "settings": dict(self.settings, quick=self.args.quick)}
         pages.write_result(self.out, result, self.plots)
         pages.render(self.out)
@@ -147,21 +148,6 @@ class Experiment:
 
 def mean_jct(runs):
     return sum(run["avg_jct_s"] for run in runs) / len(runs)
-
-
-def revision():
-    """The commit, with -dirty when tracked files differ from it; None outside git."""
-    def git(*argv):
-        return subprocess.run(("git", "-C", ROOT) + argv, capture_output=True, text=True,
-                              check=False, timeout=30)
-    try:
-        head = git("rev-parse", "--verify", "-q", "HEAD")
-        if head.returncode != 0:
-            return None
-        dirty = git("status", "--porcelain", "-uno").stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return head.stdout.strip() + ("-dirty" if dirty else "")
 
 
 def main(run):

@@ -13,7 +13,8 @@ import sys
 import tempfile
 
 import pages
-from explib import ROOT, revision
+import records
+from records import ROOT
 
 TIMEOUT_S = 600
 
@@ -53,7 +54,7 @@ class Experiment:
         self.settings = {"quick": args.quick, "seeds": self.seeds}
         self.folder = args.out or os.path.join(ROOT, "experiments", name)
         self.fanin = os.path.join(args.build, "fanin")
-        self.revision = revision()  # before results are written: they are tracked files
+        self.code = records.code(name, args.build)
         if not os.access(self.fanin, os.X_OK):
             sys.exit("%s: not there; build first (./demo), or say --build DIR" % self.fanin)
 
@@ -119,7 +120,7 @@ class Experiment:
             "title": self.title,
             "figures": self.figures,
             "seed": "1..%d" % self.seeds,
-            "revision": self.revision,
+            **self.code,
             "settings": self.settings,
             "tables": self.tables,
         }

@@ -8,8 +8,8 @@ import subprocess
 import sys
 import tempfile
 
-from explib import ROOT
 from planlib import TIMEOUT_S
+from records import ROOT
 
 sys.path[:0] = [os.path.join(ROOT, "page"), os.path.join(ROOT, "simulator", "lab")]
 from layout import WIRE, Layout  # noqa: E402  pylint: disable=wrong-import-position
