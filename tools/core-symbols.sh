@@ -66,6 +66,7 @@ headers_of() { # SOURCE
         [ "$name" != "$room" ] || set -- "$@" "${room}_priv.h"
         case $room/$name in
         switch/policy_* | switch/switch) set -- "$@" policy.h ;;
+        recovery/congestion_*) set -- "$@" congestion.h ;;
         helper/*) set -- "$@" ../worker/keeper.h ../switch/run_ahead.h ;;
         esac
         for header; do
@@ -80,11 +81,15 @@ while read -r source object; do
         nm --extern-only --defined-only -P "$build/$object" | cut -d ' ' -f 1 |
                 sed '/\./d' >"$work/exports"
         policy=$(basename "$source" .c)
-        policy=${policy#policy_}
+        policy=${policy#*_}
         while read -r symbol; do
-                # The object of a policy is declared by the policy's line.
-                [ "$symbol" != "fan_policy_$policy" ] ||
-                        ! grep -q "^	X([A-Z_]*, $policy)" src/core/base/policy_kind.h || continue
+                # The object of a policy, or of a congestion control, is declared by its line.
+                case $symbol in
+                fan_policy_"$policy" | fan_congestion_"$policy")
+                        ! grep -q "^	X([A-Z0-9_]*, $policy)" src/core/base/policy_kind.h \
+                                src/core/recovery/congestion.h || continue
+                        ;;
+                esac
                 # shellcheck disable=SC2086  # words are wanted
                 [ -n "$headers" ] && grep -qw "$symbol" $headers || {
                         echo "$source: exports \"$symbol\", which none of these declares:" $headers

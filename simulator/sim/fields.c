@@ -9,7 +9,7 @@
 
 #include "file/text.h"
 
-#define FIELDS_MAX  32 /* keys of an object */
+#define FIELDS_MAX  48 /* keys of an object */
 #define WORDS_BYTES 160
 #define WHOLE_MAX   9007199254740992.0 /* 2^53: above it a double is not exact */
 

@@ -86,9 +86,10 @@ struct fan_job_config {
 	uint8_t mode;	      /* enum fan_mode */
 	uint8_t wire;	      /* enum fan_dtype: float32, a half type or BLOCK8 */
 	bool overlap, verify;
-	bool multicast;	  /* set once it is known who sums */
-	bool urgent;	  /* set once it is known: some switch heeds priorities */
-	uint8_t priority; /* enum fan_job_priority */
+	bool multicast;	    /* set once it is known who sums */
+	bool urgent;	    /* set once it is known: some switch heeds priorities */
+	uint8_t priority;   /* enum fan_job_priority */
+	uint8_t congestion; /* enum fan_congestion_kind */
 	uint32_t retries; /* times that a failed job begins again, from where all its ranks were */
 	uint32_t jitter;  /* each iteration's compute times vary by up to this, millionths */
 	uint32_t pareto;  /* shape of their Pareto distribution, millionths; 0: none */

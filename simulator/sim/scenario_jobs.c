@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/recovery/congestion.h"
 #include "csv.h"
 #include "file/file.h"
 #include "scenario.h"
@@ -21,6 +22,7 @@ static const char *const wires[] = {"float32", "float16", "bfloat16", "int8", NU
 static const char *const reduces[] = {"fanin", "ring", "tree", "two-level-ring", NULL};
 static const char *const whats[] = {"compute", "sending", "both", NULL};
 static const char *const priorities[] = {"remaining", "attained", "started", "none", NULL};
+static const char *const congestions[] = {FAN_CONGESTION_NAMES, NULL};
 
 /* A job as JSON has it, before it becomes a fan_scenario_job. */
 struct job_entry {
@@ -28,7 +30,7 @@ struct job_entry {
 	uint16_t payload_bytes, window, ahead, route;
 	uint32_t workers, iterations, jitter, pareto, copies, cache_frags;
 	uint64_t arrival_ns, interval_ns, bucket_bytes, alive_ns, stall_ns, pace_bps;
-	int mode, wire, reduce, priority;
+	int mode, wire, reduce, priority, congestion;
 	bool overlap, verify;
 	uint32_t retries;
 };
@@ -55,6 +57,7 @@ static const struct fan_field job_fields[] = {
 	{"mode", FAN_FIELD_WORD, AT(mode), 0, 0, modes},
 	{"wire", FAN_FIELD_WORD, AT(wire), 0, 0, wires},
 	{"priority", FAN_FIELD_WORD, AT(priority), 0, 0, priorities},
+	{"congestion", FAN_FIELD_WORD, AT(congestion), 0, 0, congestions},
 	{"overlap", FAN_FIELD_BOOL, AT(overlap), 0, 0, NULL},
 	{"verify", FAN_FIELD_BOOL, AT(verify), 0, 0, NULL},
 	{"jitter", FAN_FIELD_SHARE, AT(jitter), 0, 1, NULL},
@@ -200,6 +203,7 @@ static void fill(struct fan_scenario *s, struct fan_scenario_job *j, const struc
 	static const uint8_t dtypes[] = {FAN_FLOAT32, FAN_FLOAT16, FAN_BFLOAT16, FAN_BLOCK8};
 	c->wire = dtypes[e->wire];
 	c->priority = (uint8_t)e->priority;
+	c->congestion = (uint8_t)e->congestion;
 	c->route = e->route;
 	c->overlap = e->overlap;
 	c->verify = e->verify;

@@ -56,6 +56,7 @@ static bool join(struct fan_trainer *t)
 		.options = (uint8_t)((at.multicast ? FAN_JOIN_GROUP : 0) |
 				     (c->ahead ? FAN_JOIN_AHEAD : 0) |
 				     (c->wire == FAN_BLOCK8 ? FAN_JOIN_QUAD : 0)),
+		.congestion = c->congestion,
 		.cache_frags = c->cache_frags,
 		.alive_ms = c->alive_ms,
 		.join_ms = c->stall_ms,

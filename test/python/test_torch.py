@@ -30,7 +30,7 @@ def test_several_buckets_and_the_same_parameters_as_gloo(switch, job):
 
 
 def test_ranks_run_ahead_by_the_environment(switch, shared_switch, job):
-    ahead = {"FANIN_AHEAD": "400", "FANIN_CACHE": "16", "FANIN_CONGESTION": "aimd"}
+    ahead = {"FANIN_AHEAD": "400", "FANIN_CACHE": "16", "FANIN_CONGESTION": "a2tp"}
     options = {"switch": shared_switch, "job": job, "mode": "fixed"}
     in_step = Processes(2, "hook", dict(options, switch=switch), ahead).answers()
     for one, answer in zip(in_step, Processes(2, "hook", options, ahead).answers()):

@@ -195,6 +195,7 @@ def scenario_of(seed, kind):
              for i in range(n["count"])]
     jobs = [job_of(rng, i, len(hosts), switches) for i in range(rng.randint(1, 3))]
     for job in jobs:
+        job["congestion"] = random.Random(seed).choice(["fanin", "a2tp"])
         if kind in ("trees", "combined"):
             job["workers"] = len(hosts)  # each leaf has some
         if kind == "combined" and rng.random() < 0.7:  # and its ranks run ahead

@@ -162,6 +162,7 @@ set_to 'topology.nodes.s0.ageing=1' 'bad.json: topology.nodes[1].ageing: expecte
 set_to 'topology.nodes.s0.ecn_bytes=1000' 'bad.json: topology.nodes[1].ecn_bytes: goes with gbps'
 set_to 'topology.nodes.s0.parent=ps' 'bad.json: topology.nodes[1].parent: goes without "server", here and there'
 set_to 'topology.nodes.s0.payload_bytes=256' 'bad.json: jobs.j.payload_bytes: 1408: "s0" has slots of 256'
+set_to 'jobs.j.congestion=cubic' 'bad.json: jobs[0].congestion: "cubic": expected one of fanin, a2tp'
 set_to 'jobs.j.priority=high' 'bad.json: jobs[0].priority: "high": expected one of remaining, attained, started, none'
 chain='{"name": "ps", "kind": "server"}, {"name": "w", "kind": "worker", "count": 2}'
 ways='{"a": "w*", "b": "c24", "gbps": 10}, {"a": "c0", "b": "ps", "gbps": 10}'

@@ -120,7 +120,7 @@ bool fan_seq_ask(struct fan_worker *w, struct fan_out *out)
 	return false;
 }
 
-enum fan_verdict fan_seq_missed(struct fan_worker *w, const struct fan_frag *f)
+enum fan_verdict fan_seq_missed(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
 	bool any = false;
 	bool congested = is_congested(w);
@@ -138,7 +138,7 @@ enum fan_verdict fan_seq_missed(struct fan_worker *w, const struct fan_frag *f)
 			continue;
 		s->asked++;
 		if (!w->window.ahead) /* else it is counted long before its window's results are */
-			fan_congestion_lost(&w->congestion);
+			fan_congestion_lost(&w->congestion, now_ns);
 		any = true;
 	}
 	if (!any)

@@ -17,7 +17,7 @@ static inline void fan_seq_heard(struct fan_worker *w, const struct fan_frag *f)
 }
 
 /* Handle a MISS for this worker's job: send again what the next hop has not received. */
-enum fan_verdict fan_seq_missed(struct fan_worker *w, const struct fan_frag *f);
+enum fan_verdict fan_seq_missed(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
 
 /* Request missing results by MISS.  True if `out` ran full. */
 bool fan_seq_ask(struct fan_worker *w, struct fan_out *out);

@@ -138,7 +138,7 @@ bool fan_transfer_send(struct fan_worker *w, uint64_t now_ns, struct fan_out *ou
 		uint32_t i = fan_window_next(&w->window, fan_worker_cwnd(w), &what);
 		if (i == FAN_WSLOT_NONE)
 			return false;
-		if (!what && is_left_behind(w, i))
+		if (!what && (!fan_congestion_takes_slot(&w->congestion) || is_left_behind(w, i)))
 			w->window.slot[i].flags |= FAN_WSLOT_DIRECT;
 		bool fits = fan_out_fits(out, 1, 0);
 		if (fits && what == FAN_WSLOT_PROBE)
@@ -153,14 +153,21 @@ bool fan_transfer_send(struct fan_worker *w, uint64_t now_ns, struct fan_out *ou
 	}
 }
 
-/* Where the slot's next fragment looks for a shared slot: elsewhere, if this one has found
- * it taken.  All ranks have the same result, so they all look there. */
-static uint8_t next_place(struct fan_worker *w, const struct fan_frag *f)
+/* The fragment of slot `s` has found its shared slot taken, or a mark.  The slot's next fragment
+ * then looks for a shared slot elsewhere: all ranks have the same result, so they all look there.
+ */
+static void note_signs(struct fan_worker *w, uint64_t now_ns, struct fan_wslot *s,
+		       const struct fan_frag *f)
 {
-	if (!(f->flags & FAN_F_COLLISION))
-		return f->place;
-	w->stats.collisions++;
-	return (uint8_t)((f->place + 1) % FAN_PLACES);
+	if (f->flags & FAN_F_COLLISION) {
+		w->stats.collisions++;
+		s->place = (uint8_t)((f->place + 1) % FAN_PLACES);
+		fan_congestion_taken(&w->congestion, now_ns);
+	}
+	if (f->flags & FAN_F_ECN) {
+		w->stats.marks++;
+		fan_congestion_marked(&w->congestion, now_ns);
+	}
 }
 
 /* What it tells that the result of slot `s` has come: of the round trip, of the network's load, and
@@ -168,23 +175,24 @@ static uint8_t next_place(struct fan_worker *w, const struct fan_frag *f)
 static void note_arrival(struct fan_worker *w, uint64_t now_ns, struct fan_wslot *s,
 			 const struct fan_frag *f)
 {
+	uint64_t trip_ns = 0;
 	/* Replays say that they are, so a probe does not make a sample ambiguous. */
-	if (!(s->flags & FAN_WSLOT_AGAIN) && !(f->flags & FAN_F_REPLAY))
-		fan_rtt_sample(&w->rtt, now_ns - s->data_ns);
+	if (!(s->flags & FAN_WSLOT_AGAIN) && !(f->flags & FAN_F_REPLAY)) {
+		trip_ns = now_ns - s->data_ns;
+		fan_rtt_sample(&w->rtt, trip_ns);
+	}
 	fan_rtt_heard(&w->rtt);
 	w->progress_ns = now_ns;
 	w->stats.results++;
 	if (f->flags & FAN_F_REPLAY) {
 		w->stats.replays++;
-		fan_congestion_lost(&w->congestion);
+		fan_congestion_lost(&w->congestion, now_ns);
 	} else {
-		fan_congestion_done(&w->congestion);
+		fan_congestion_done(&w->congestion, now_ns, trip_ns);
 	}
-	s->place = next_place(w, f);
-	if (f->flags & FAN_F_ECN) {
-		w->stats.marks++;
-		fan_congestion_marked(&w->congestion);
-	}
+	s->place = f->place;
+	if (f->flags & (FAN_F_COLLISION | FAN_F_ECN))
+		note_signs(w, now_ns, s, f);
 	if (w->window.ahead)
 		fan_run_ahead_heard(w, s, f);
 }
@@ -237,7 +245,7 @@ enum fan_verdict fan_transfer_supply(struct fan_worker *w, uint64_t now_ns, stru
 /* Slot `i` has found no shared slot, and what it sent was dropped.  It goes again when the window,
  * now smaller, lets it: the results that come first have freed slots.  If that was so too often,
  * past all slots: the owner of its slot may wait for fragments behind it here. */
-static enum fan_verdict refused(struct fan_worker *w, uint32_t i)
+static enum fan_verdict refused(struct fan_worker *w, uint64_t now_ns, uint32_t i)
 {
 	struct fan_wslot *s = &w->window.slot[i];
 	if (s->refusals >= FAN_REFUSALS_MAX) {
@@ -252,7 +260,7 @@ static enum fan_verdict refused(struct fan_worker *w, uint32_t i)
 	fan_rtt_heard(&w->rtt);
 	if (seq < w->collided_seq)
 		return FAN_ASK;
-	fan_congestion_collided(&w->congestion);
+	fan_congestion_collided(&w->congestion, now_ns);
 	w->collided_seq = w->window.seq;
 	return FAN_ASK;
 }
@@ -271,7 +279,7 @@ enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const 
 	if (f->frag != s->frag || s->state != FAN_WSLOT_SENT)
 		return fan_worker_drop(w, f->frag < s->frag ? FAN_DROP_STALE : FAN_DROP_AHEAD);
 	if (f->flags & FAN_F_COLLISION && !w->window.ahead)
-		return refused(w, i);
+		return refused(w, now_ns, i);
 	s->flags |= FAN_WSLOT_DIRECT;
 	if (!fan_window_need(&w->window, i))
 		return fan_worker_drop(w, FAN_DROP_DUPLICATE);
@@ -279,6 +287,6 @@ enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const 
 		fan_rtt_answer(&w->rtt, now_ns - s->sent_ns);
 	if (!w->window.ahead) /* else slow links fill with questions faster than they empty */
 		fan_rtt_heard(&w->rtt);
-	fan_congestion_lost(&w->congestion);
+	fan_congestion_lost(&w->congestion, now_ns);
 	return FAN_ASK;
 }

@@ -16,8 +16,8 @@ static bool config_is_sane(const struct fan_worker_config *c)
 	       c->payload_bytes >= FAN_PAYLOAD_MIN && c->payload_bytes <= FAN_PAYLOAD_MAX &&
 	       c->payload_bytes % 8 == 0 && c->window_max >= 2 && c->window_max <= window_max &&
 	       c->alive_ms >= FAN_ALIVE_MIN_MS && c->alive_ms <= FAN_ALIVE_MAX_MS &&
-	       c->cache_frags <= FAN_CACHE_MAX && c->nonce != 0 && c->name[0] != '\0' &&
-	       memchr(c->name, '\0', sizeof c->name) != NULL;
+	       c->cache_frags <= FAN_CACHE_MAX && c->congestion < FAN_CONGESTION_COUNT &&
+	       c->nonce != 0 && c->name[0] != '\0' && memchr(c->name, '\0', sizeof c->name) != NULL;
 }
 
 size_t fan_worker_uplink_bytes(uint16_t window_max)

@@ -29,6 +29,7 @@ struct fan_worker_config {
 	uint16_t window_max;	/* most fragments in flight, 2 .. FAN_WINDOW_MAX */
 	uint16_t burst_max;	/* option AHEAD: most fragments in flight; 0: as granted */
 	uint8_t options;	/* enum fan_join_option */
+	uint8_t congestion;	/* enum fan_congestion_kind */
 	uint32_t alive_ms;	/* silence after which a rank is lost */
 	uint32_t rto_min_ms;	/* least time-out of a result; 0: FAN_RTO_MIN_NS */
 	uint32_t join_ms;	/* time-out of the join */

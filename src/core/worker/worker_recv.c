@@ -58,7 +58,8 @@ static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 		burst = w->cfg.burst_max;
 	if (burst)
 		fan_window_run_ahead(&w->window, burst);
-	fan_congestion_init(&w->congestion, window_share(w, burst ? burst : m.window));
+	fan_congestion_init(&w->congestion, w->cfg.congestion,
+			    window_share(w, burst ? burst : m.window));
 	if (burst)
 		fan_run_ahead_begin(w);
 	fan_transfer_begin(w);
@@ -368,7 +369,7 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 	switch (f.type) {
 	case FAN_TYPE_RESULT: return fan_transfer_result(w, now_ns, &f);
 	case FAN_TYPE_NEED: return fan_transfer_need(w, now_ns, &f);
-	case FAN_TYPE_MISS: return fan_seq_missed(w, &f);
+	case FAN_TYPE_MISS: return fan_seq_missed(w, now_ns, &f);
 	case FAN_TYPE_PROGRESS:
 		if (!(f.flags & FAN_F_ASK))
 			return fan_run_ahead_progress(w, now_ns, &f);

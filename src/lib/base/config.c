@@ -8,6 +8,7 @@
 
 #include "addresses.h"
 #include "core/base/err.h"
+#include "core/recovery/congestion.h"
 #include "core/wire/partial.h"
 #include "file/file.h"
 #include "file/option.h"
@@ -24,7 +25,7 @@
  * the key in the INI file; in capitals behind FANIN_, the variable. */
 struct key {
 	struct fan_option o;	/* `at`: in struct fan_config */
-	const char *field_name; /* in struct fanin_options */
+	const char *field_name; /* in struct fanin_options; NULL: not there */
 	size_t field;		/* its offset in struct fanin_options */
 	int preset;		/* its default; texts: none */
 	/* what the field holds if it is not given; texts: NULL.  0 in options later than version
@@ -34,6 +35,7 @@ struct key {
 
 static const char *const mode_words[] = {"native", "fixed", NULL};
 static const char *const wire_words[] = {"float32", "float16", "bfloat16", "int8", NULL};
+static const char *const congestion_words[] = {FAN_CONGESTION_NAMES, NULL};
 
 #define AT(f)	  offsetof(struct fan_config, f)
 #define PLACES(f) #f, offsetof(struct fanin_options, f)
@@ -86,6 +88,12 @@ static const struct key keys[] = {
 	{{"join_ms", FAN_OPTION_NUMBER, AT(join_ms), FAN_CONFIG_WAIT_MIN_MS, FAN_CONFIG_WAIT_MAX_MS,
 	  NULL},
 	 PLACES(join_ms),
+	 0,
+	 0},
+	{{"congestion", FAN_OPTION_WORD, AT(congestion), 0, FAN_CONGESTION_COUNT - 1,
+	  congestion_words},
+	 NULL,
+	 0,
 	 0,
 	 0},
 };
@@ -184,7 +192,7 @@ static int take_fields(struct load *l, const struct fanin_options *given)
 	l->c->waiting = o.waiting;
 	l->c->waiting_arg = o.waiting_arg;
 	for (unsigned i = 0; i < KEYS && !e; i++)
-		e = take_field(l, i, &o);
+		e = keys[i].field_name ? take_field(l, i, &o) : FAN_OK;
 	return e;
 }
 

@@ -48,6 +48,7 @@ struct fan_config {
 	int pace;		/* rate limit in percent of the planned rate; 0: none */
 	int priority;		/* 0: by the bytes that the job has left to send */
 	int ahead, cache;	/* fragments per shard; 0: none */
+	int congestion;		/* enum fan_congestion_kind */
 	uint16_t payload_bytes; /* of a full fragment, follows from mtu */
 	char key_file[FAN_CONFIG_FILE_MAX + 1];		   /* "": the job is open */
 	struct fan_keys keys;				   /* in it */

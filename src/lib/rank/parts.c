@@ -56,6 +56,7 @@ static struct fan_worker_config worker_config(const struct fan_rank *c,
 				     (cfg->wire == FANIN_WIRE_INT8 ? FAN_JOIN_QUAD : 0) |
 				     (cfg->ahead ? FAN_JOIN_AHEAD : 0) |
 				     (cfg->keys.count ? 0 : FAN_JOIN_RUNS)),
+		.congestion = (uint8_t)cfg->congestion,
 		.alive_ms = (uint32_t)cfg->alive_ms,
 		.rto_min_ms = fan_share_meter_rto_min_ms(c, c->parts.count, false),
 		.join_ms = (uint32_t)left_ms + 1,

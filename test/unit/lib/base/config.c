@@ -3,6 +3,8 @@
 
 #include <sys/stat.h>
 
+#include "core/recovery/congestion.h"
+
 static void config__defaults(void **state)
 {
 	(void)state;
@@ -45,9 +47,10 @@ static void config__running_ahead(void **state)
 	assert_int_equal(load(&o), FAN_OK);
 	clean(NULL);
 	o = complete();
-	write_file("[worker]\nahead = 100\ncache = 7\n");
+	write_file("[worker]\nahead = 100\ncache = 7\ncongestion = a2tp\n");
 	assert_int_equal(load(&o), FAN_OK);
 	assert_int_equal(c.ahead, 100);
+	assert_int_equal(c.congestion, FAN_CONGESTION_A2TP);
 	assert_int_equal(c.cache, 7);
 }
 
@@ -143,7 +146,7 @@ static void config__file_errors_tell_the_line(void **state)
 		&o, ":3: windows: unknown key",
 		"expected switch, job, run, rank, ranks, mtu, window, timeout_ms, alive_ms, mode, wire, "
 		"multicast, checksum, narrow, plain_udp, priority, ahead, cache, server, "
-		"controller, pace, rto_min_ms, key_file, controller_key_file, join_ms, local, "
+		"controller, pace, rto_min_ms, key_file, controller_key_file, join_ms, congestion, local, "
 		"hosts, split, rails, steward or ps");
 	write_file("[worker]\nmtu\n");
 	assert_refused(&o, ":2: expected", "key = value");
@@ -185,6 +188,7 @@ static void config__variable_errors(void **state)
 		{"FANIN_ALIVE_MS", "10"},
 		{"FANIN_AHEAD", "32769"},
 		{"FANIN_CACHE", "65537"},
+		{"FANIN_CONGESTION", "cubic"},
 		{"FANIN_AHEAD", "-1"},
 		{"FANIN_KEY_FILE", ""}, /* would run open */
 		{"FANIN_CONTROLLER_KEY_FILE", ""},

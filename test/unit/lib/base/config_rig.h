@@ -39,6 +39,7 @@ static const char *const variables[] = {
 	"FANIN_PLAIN_UDP",
 	"FANIN_AHEAD",
 	"FANIN_CACHE",
+	"FANIN_CONGESTION",
 	"FANIN_RTO_MIN_MS",
 	"FANIN_CONFIG",
 	"FANIN_KEY_FILE",
