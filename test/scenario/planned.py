@@ -172,6 +172,41 @@ def many_trees(folder):
             fail('  that is too far')
 
 
+def through_routers(folder):
+    """Routes that pass switches that cannot sum, in the planner's own files: GRID's setting."""
+    relay = {'nodes': [{'name': 'A', 'kind': 'switch', 'gbps': 10}, {'name': 'B', 'kind': 'switch'},
+                       {'name': 'w0', 'kind': 'worker'}, {'name': 'w1', 'kind': 'worker'},
+                       {'name': 'p', 'kind': 'server'}],
+             'links': [{'a': a, 'b': b, 'gbps': 10} for a, b in ('AB', ('w0', 'A'), ('w1', 'A'), 'pB')]}
+    file, made = (os.path.join(folder, f) for f in ('relay.json', 'made.json'))
+    with open(file, 'w', encoding='utf-8') as f:
+        json.dump(relay, f)
+    for spec in (file, 'fat-tree:k=4,workers=14,programmable=0.2,link=10,switch=10,server=10'):
+        for algorithm in ('geryon', 'grid', 'best'):
+            plan, planned = install(folder, spec, algorithm)
+            with open(plan, encoding='utf-8') as f:
+                routed = {s['name'] for s in json.load(f)['switches']}
+            with open(made, encoding='utf-8') as f:
+                able = {n['name'] for n in json.load(f)['nodes'] if 'gbps' in n}
+            r, result = simulate(folder, made, plan, 4 * ELEMENTS)
+            if not result:
+                fail(f'{spec} {algorithm}: {r.stderr}')
+                continue
+            slowest = max(j['comm_s'] for j in result['jobs'])
+            gbps = 4 * ELEMENTS * 32 / slowest / 1e9 * (PAYLOAD + HEADERS) / PAYLOAD
+            checked = sum(j['checked_elements'] for j in result['jobs'])
+            print(f'{spec} {algorithm}: planned {planned["with_results_gbps"]:.4g}, simulated '
+                  f'{gbps:.4g}, {len(routed - able)} routers, {checked} elements exact')
+            if not routed - able or checked != planned_workers(planned) * 4 * ELEMENTS:
+                fail('  no router on the way, or not all elements checked')
+            if abs(gbps / planned['with_results_gbps'] - 1) > FULL_SLACK:
+                fail('  that is too far')
+
+
+def planned_workers(planned):
+    return len({a['worker'] for a in planned['assignments']})
+
+
 def pace(folder):
     """Workers at half of what the plan gives: since the job says so, or the plan does."""
     topology = topology_of('grid-example')
@@ -326,6 +361,8 @@ def wrong(folder):
     refused('entries[0].depth: expected a number', entry(depth=0))
     refused('routes[0].routes[0].entries: contradict', lambda p: p['switches'][0]['routes'][0]
             ['entries'].append(dict(route['entries'][0], depth=9)))
+    refused('entries[0].sums: "S1" cannot sum', lambda p: topology['nodes'][0].update(kind='router'))
+    topology['nodes'][0]['kind'] = 'switch'
     refused('routes[0].name: "W1": no switch', lambda p: p['switches'][0].update(name='W1'))
     refused('of its 1 parts are of jobs of this', lambda p: p['parts'][0].update(job='other'))
     refused('expected "parts" and "switches"', lambda p: {'trees': []})
@@ -357,6 +394,7 @@ with tempfile.TemporaryDirectory() as work:
     rates(work)
     capacities(work)
     many_trees(work)
+    through_routers(work)
     pace(work)
     trouble(work)
     refused_part(work)
