@@ -108,7 +108,7 @@ def rates(folder):
             slowest = max(j['comm_s'] for j in result['jobs'])
             gbps = 4 * ELEMENTS * 32 / slowest / 1e9 * (PAYLOAD + HEADERS) / PAYLOAD
             possible = rate_with_results(topology, planned)
-            print(f'{name} {algorithm}: planned {planned["feasible_gbps"]:.4g}, with results '
+            print(f'{name} {algorithm}: planned {planned["gradients_gbps"]:.4g}, with results '
                   f'{possible:.4g}, simulated {gbps:.4g}, {len(result["jobs"])} parts')
             if abs(gbps / possible - 1) > SLACK:
                 fail('  that is too far')
@@ -130,7 +130,7 @@ def capacities(folder):
             if n['kind'] != 'worker':
                 n['sums_gbps' if n['kind'] == 'switch' else 'gbps'] = n.pop('gbps') * bare
         for algorithm in ('geryon', 'switchml', 'atp', 'grid', 'best'):
-            plan, planned = install(folder, file, algorithm, ('--results', '--trees', '4'))
+            plan, planned = install(folder, file, algorithm, ('--trees', '4'))
             r, result = simulate(folder, topology, plan, 4 * ELEMENTS)
             if not result:
                 fail(f'{name} {algorithm}: {r.stderr}')
@@ -138,7 +138,7 @@ def capacities(folder):
             slowest = max(j['comm_s'] for j in result['jobs'])
             gbps = 4 * ELEMENTS * 32 / slowest / 1e9 * (PAYLOAD + HEADERS) / PAYLOAD
             possible = planned['with_results_gbps']
-            print(f'{name} {algorithm}, all capacities: planned {planned["feasible_gbps"]:.4g}, '
+            print(f'{name} {algorithm}, all capacities: planned {planned["gradients_gbps"]:.4g}, '
                   f'with results {possible:.4g}, simulated {gbps:.4g}, {len(result["jobs"])} parts')
             if abs(gbps / possible - 1) > FULL_SLACK:
                 fail('  that is too far')
@@ -154,7 +154,7 @@ def many_trees(folder):
                  'leaf-spine:leaves=4,spines=3,workers=20,link=10,server=12,switch=10,'
                  'switch_max=60,seed=2'):
         file, planned = install(folder, made, 'best',
-                                ('--results', '--no-bound', '--slots', str(SLOTS)))
+                                ('--no-bound', '--slots', str(SLOTS)))
         with open(os.path.join(folder, 'made.json'), encoding='utf-8') as f:
             topology = Layout(json.load(f)).scenario(None, 1)['topology']
         for n in topology['nodes']:
@@ -278,7 +278,7 @@ def groups(folder, ranks, each, leaves, loss=0, **more):
     """A job of more ranks than one server takes: groups whose sums a further server adds up."""
     made = (f'leaf-spine:leaves={leaves},spines={max(2, leaves // 4)},workers={ranks},'
             f'servers={-(-ranks // each)},root=1')
-    plan, planned = install(folder, made, 'best', ('--results', '--no-bound'))
+    plan, planned = install(folder, made, 'best', ('--no-bound',))
     with open(os.path.join(folder, 'made.json'), encoding='utf-8') as f:
         topology = json.load(f)
     del topology['jobs']
