@@ -15,12 +15,12 @@ sys.path[:0] = [os.path.join(ROOT, "page"), os.path.join(ROOT, "simulator", "lab
 from layout import WIRE, Layout  # noqa: E402  pylint: disable=wrong-import-position
 
 
-def simulated_rate(fanin, spec, way, common, settings):
-    """(planned, simulated, ratio) of the plan that `fanin plan spec -a way common` installs, in Gb/s;
+def simulated_rate(fanin, spec, way, settings):
+    """(planned, simulated, ratio) of the plan that `fanin plan spec -a way` installs, in Gb/s;
     the latter two None: it was not over in settings["limit_s"] of processor time."""
     with tempfile.TemporaryDirectory() as folder:
         at = lambda name: os.path.join(folder, name)  # noqa: E731
-        argv = [fanin, "plan", spec, "-a", *way, *common, "--no-bound"]
+        argv = [fanin, "plan", spec, "-a", *way, "--no-bound"]
         argv += ["--json", at("plan"), "--install", at("install"), "--topology", at("topology")]
         subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, timeout=TIMEOUT_S)
         with open(at("plan"), encoding="utf-8") as file:

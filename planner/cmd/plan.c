@@ -32,7 +32,7 @@ struct plan_args {
 	int algorithm; /* index; the last one is "all" */
 	int solver;
 	int seed, paths, roundings, trees, sums_at, vertex, rounding;
-	bool no_bound, no_link_limits, results;
+	bool no_bound, no_link_limits, gradients_only;
 	char json[ARGS_TEXT_BYTES], topology[ARGS_TEXT_BYTES], from[ARGS_TEXT_BYTES];
 	char attach[ARGS_TEXT_BYTES];
 	char dot[ARGS_TEXT_BYTES], html[ARGS_TEXT_BYTES];
@@ -82,8 +82,9 @@ static const struct args_option options[] = {
 	 "do not look for the rate that no plan exceeds"},
 	{"no-link-limits", 0, ARGS_FLAG, AT(no_link_limits), 0, 0, NULL, NULL,
 	 "links between switches carry whatever is asked, as in GRID's published program"},
-	{"results", 0, ARGS_FLAG, AT(results), 0, 0, NULL, NULL,
-	 "best looks for the rate with results: those that come back over the same links count"},
+	{"gradients-only", 0, ARGS_FLAG, AT(gradients_only), 0, 0, NULL, NULL,
+	 "results, which come back over the same links, do not count: the papers' objective, not what a "
+	 "network gives"},
 	{"attach", 0, ARGS_TEXT, AT(attach), 0, 0, NULL, "NAME=NUMBER,...",
 	 "put hosts on a network that has none: workers servers link server seed, and switch "
 	 "switch_max programmable for what its switches sum"},
@@ -431,7 +432,7 @@ int cmd_plan(int argc, char **argv)
 	}
 	if (a.no_link_limits)
 		fan_topo_lift_limits(&t);
-	t.results = a.results;
+	t.results = !a.gradients_only;
 	int status = load_plan(&old, &t, &a, &why);
 	if (!status && a.topology[0])
 		status = write_json(a.topology, fan_topo_to_json(&t), "topology");

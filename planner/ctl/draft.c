@@ -181,7 +181,6 @@ static int plan_others(struct ctl_draft *d)
 	struct fan_plan q;
 	int err;
 
-	d->t.results = o->algorithm->run == fan_best; /* other algorithms plan as in their papers */
 	if (!d->p.trees)
 		return o->algorithm->run(&d->t, &o->plan, &d->p, &how);
 	if (o->algorithm->run == fan_best) {
@@ -205,7 +204,7 @@ static int make_plan(struct ctl_draft *d)
 	bool search = c->goal == CTL_SEARCH, others = false;
 	int err = load_kept(d);
 
-	d->t.results = true; /* running jobs are mended with results counted */
+	d->t.results = true;
 	if (!err)
 		err = fan_replan_paths(&d->t, &c->o.plan, &d->p, search ? 1 : WORTH,
 				       search || (c->goal == CTL_LOOK && !c->given));

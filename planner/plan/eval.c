@@ -226,6 +226,18 @@ static void fill(const struct look *l, struct fan_eval *e)
 	}
 }
 
+/* The first resource to be full, rates and loads are those of `with`, which has results counted. */
+static void count_results(const struct look *l, struct fan_eval *e, struct fan_eval *with)
+{
+	double *load_gbps = e->load_gbps;
+
+	e->gbps = with->gbps;
+	e->binding = with->binding;
+	e->load_gbps = with->load_gbps;
+	with->load_gbps = load_gbps;
+	memcpy(e->job_gbps, with->job_gbps, l->t->jobs * sizeof *e->job_gbps);
+}
+
 /* Compute the rates again, with the load of results added. */
 static int fill_with_results(const struct look *l, struct fan_eval *e)
 {
@@ -241,7 +253,10 @@ static int fill_with_results(const struct look *l, struct fan_eval *e)
 				     l->need + (size_t)l->p->tree[i].job * resources);
 	if (!err)
 		fill(l, &with);
+	e->gradients_gbps = e->gbps;
 	e->with_results_gbps = with.gbps;
+	if (!err && l->t->results)
+		count_results(l, e, &with);
 	e->job_results_gbps = with.job_gbps;
 	with.job_gbps = NULL;
 	fan_eval_free(&with);
@@ -298,7 +313,7 @@ double fan_eval_gbps(const struct fan_topo *t, const struct fan_plan *p)
 {
 	struct fan_eval e;
 	int err = fan_eval(&e, t, p, NULL);
-	double gbps = err ? err : t->results ? e.with_results_gbps : e.gbps;
+	double gbps = err ? err : e.gbps;
 
 	fan_eval_free(&e);
 	return gbps;

@@ -7,16 +7,18 @@
  *
  * The papers count only what goes up.  Results come back over the same links, over each once for a
  * tree; where servers are on both sides of a link, they compete there with the gradients of other
- * trees.  So there is a second rate, which counts results: the one that a network gives. */
+ * trees.  So there are two rates; the one that counts results is the one that a network gives. */
 #ifndef FAN_PLAN_EVAL_H
 #define FAN_PLAN_EVAL_H
 
 #include "plan.h"
 
+/* Results count in what says nothing of it if the topology's `results` is set. */
 struct fan_eval {
 	double gbps;		  /* the least rate of a job, divided by its weight */
-	uint32_t binding;	  /* the first resource to be full; UINT32_MAX: none is limited */
+	double gradients_gbps;	  /* as `gbps`, results not counted */
 	double with_results_gbps; /* as `gbps`, with results counted */
+	uint32_t binding;	  /* the first resource to be full; UINT32_MAX: none is limited */
 	double *job_gbps;	  /* by job: what each of its workers sends */
 	double *job_results_gbps; /* as `job_gbps`, with results counted */
 	double *load_gbps;	  /* by resource, without background load, at the rates job_gbps */
@@ -29,7 +31,7 @@ int fan_eval(struct fan_eval *e, const struct fan_topo *t, const struct fan_plan
 	     struct fan_why *why);
 void fan_eval_free(struct fan_eval *e);
 
-/* The least rate, with results counted if the topology's `results` is set; negative: an error. */
+/* The least rate, fan_eval's `gbps`; negative: an error. */
 double fan_eval_gbps(const struct fan_topo *t, const struct fan_plan *p);
 
 #endif

@@ -50,84 +50,26 @@ static void cut_dead(const struct fan_topo *t, struct fan_tree *tree)
 	fan_tree_prune(tree);
 }
 
-/* Add a tree on each server for jobs without a tree. */
+/* Add a tree on each server where a job has none, and make its shares add up to 1 again. */
 static int add_missing(const struct fan_topo *t, struct fan_plan *p)
 {
 	for (uint32_t j = 0; j < t->jobs; j++) {
-		bool has = false;
-		for (uint32_t i = 0; i < p->trees; i++)
-			has = has || p->tree[i].job == j;
-		for (uint32_t s = 0; s < t->job[j].servers && !has; s++)
-			if (!fan_plan_add(p, t, j, t->job[j].server[s], 1.0 / t->job[j].servers))
+		const struct fan_job *job = &t->job[j];
+		double sum = 0;
+		for (uint32_t s = 0; s < job->servers; s++) {
+			bool has = false;
+			for (uint32_t i = 0; i < p->trees && !has; i++)
+				has = p->tree[i].job == j && p->tree[i].server == job->server[s];
+			if (!has && !fan_plan_add(p, t, j, job->server[s], 1.0 / job->servers))
 				return FAN_E_NOMEM;
+		}
+		for (uint32_t i = 0; i < p->trees; i++)
+			sum += p->tree[i].job == j ? p->tree[i].share : 0;
+		for (uint32_t i = 0; i < p->trees; i++)
+			if (p->tree[i].job == j && sum > 0)
+				p->tree[i].share /= sum;
 	}
 	return FAN_OK;
-}
-
-/* With one tree on each server no other tree can take over its share, so flows have to move. */
-static int search_again(const struct fan_topo *t, const struct fan_cands *c,
-			const struct fan_plan_options *o, struct fan_plan *p)
-{
-	double work = 0;
-
-	for (uint32_t i = 0; i < p->trees; i++)
-		work += (double)p->tree[i].workers * (c->sums + 1) * o->paths;
-	uint32_t passes = (uint32_t)fmin(SEARCH_WORK / work, FAN_SEARCH_PASSES);
-	int err = FAN_OK;
-	if (o->trees > 1 || passes == 0)
-		return FAN_OK;
-	for (uint32_t i = 0; i < SEARCHES && !err; i++) {
-		err = fan_search(c, p, i % 2 ? FAN_MOVE_PLACE : FAN_MOVE_OPEN, passes);
-		if (!err)
-			err = fan_fit_plan(t, p);
-		if (!err)
-			err = fan_pack_shares(t, p, NULL, NULL);
-	}
-	return err;
-}
-
-int fan_replan(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p)
-{
-	struct fan_cands c = {0};
-	int err = add_missing(t, p);
-
-	for (uint32_t i = 0; i < p->trees; i++)
-		cut_dead(t, &p->tree[i]);
-	if (!err)
-		err = fan_cands_open_bounded(&c, t, o->paths, ROUTES_MAX);
-	if (!err)
-		err = fan_search_mend(&c, p);
-	if (!err)
-		err = fan_fit_plan(t, p);
-	if (!err)
-		err = fan_pack_shares(t, p, NULL, NULL);
-	if (!err)
-		err = search_again(t, &c, o, p);
-	if (!err && o->trees > 1)
-		err = fan_trees_grow(&c, p, FAN_TOPO_GBPS_MAX, GROW_ROUNDS);
-	if (!err)
-		err = fan_pack_few(t, p, (struct fan_few){o->trees, 10});
-	if (err)
-		fan_plan_free(p);
-	fan_cands_close(&c);
-	return err;
-}
-
-/* Move flows by local search, with shares kept, if that gives more than `worth` times the rate. */
-static int search_paths(const struct fan_topo *t, const struct fan_cands *c, struct fan_plan *p,
-			double worth)
-{
-	struct fan_plan other;
-	int err = fan_plan_copy(&other, p);
-
-	if (!err)
-		err = fan_search(c, &other, FAN_MOVE_OPEN, FAN_SEARCH_PASSES);
-	if (!err)
-		err = fan_fit_plan(t, &other);
-	if (!err && fan_eval_gbps(t, &other) > fan_eval_gbps(t, p) * worth)
-		fan_plan_move(p, &other);
-	fan_plan_free(&other);
-	return err;
 }
 
 /* Place all flows of tree `i` again, at the `count` switches of `open`. */
@@ -144,8 +86,8 @@ static int fill_again(const struct fan_cands *c, struct fan_plan *p, uint32_t i,
 	return fan_search_fill(c, p, i, open, count, false);
 }
 
-/* Try other switches for a tree that lost sums, first each alone, then all: local search would not
- * find them, since no single worker gains by moving there. */
+/* Try other switches for a tree, first each alone, then all: local search would not find them,
+ * since no single worker gains by moving there. */
 static int consolidate(const struct fan_topo *t, const struct fan_cands *c, struct fan_plan *p,
 		       uint32_t i)
 {
@@ -172,6 +114,97 @@ static int consolidate(const struct fan_topo *t, const struct fan_cands *c, stru
 		}
 		fan_plan_free(&other);
 	}
+	return err;
+}
+
+/* With one tree on each server no other tree can take over its share, so flows have to move. */
+static int search_again(const struct fan_topo *t, const struct fan_cands *c,
+			const struct fan_plan_options *o, struct fan_plan *p)
+{
+	double work = 0;
+
+	for (uint32_t i = 0; i < p->trees; i++)
+		work += (double)p->tree[i].workers * (c->sums + 1) * o->paths;
+	uint32_t passes = (uint32_t)fmin(SEARCH_WORK / work, FAN_SEARCH_PASSES);
+	int err = FAN_OK;
+	if (o->trees > 1 || passes == 0)
+		return FAN_OK;
+	for (uint32_t i = 0; i < SEARCHES && !err; i++) {
+		for (uint32_t k = 0; k < p->trees && !err; k++)
+			err = consolidate(t, c, p, k);
+		if (!err)
+			err = fan_search(c, p, i % 2 ? FAN_MOVE_PLACE : FAN_MOVE_OPEN, passes);
+		if (!err)
+			err = fan_fit_plan(t, p);
+		if (!err)
+			err = fan_pack_shares(t, p, NULL, NULL);
+	}
+	return err;
+}
+
+/* Add the trees of switchml, without shares, to grow from: prices leave results to workers out, and
+ * do not find such trees where results count. */
+static int add_simple(const struct fan_topo *t, const struct fan_plan_options *o,
+		      struct fan_plan *p)
+{
+	struct fan_plan_options one = *o;
+	struct fan_planned how = {0};
+	struct fan_plan q;
+
+	one.paths = 1;
+	int err = fan_switchml(t, &one, &q, &how);
+	for (uint32_t i = 0; i < q.trees && !err && p->trees < FAN_TREES_MAX / 2; i++) {
+		struct fan_tree *to = fan_plan_add_like(p, t, &q.tree[i]);
+		if (to)
+			to->share = 0;
+		else
+			err = FAN_E_NOMEM;
+	}
+	fan_plan_free(&q);
+	return err == FAN_E_NOMEM ? err : FAN_OK;
+}
+
+int fan_replan(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p)
+{
+	struct fan_cands c = {0};
+	int err = add_missing(t, p);
+
+	for (uint32_t i = 0; i < p->trees; i++)
+		cut_dead(t, &p->tree[i]);
+	if (!err)
+		err = fan_cands_open_bounded(&c, t, o->paths, ROUTES_MAX);
+	if (!err)
+		err = fan_search_mend(&c, p);
+	if (!err)
+		err = fan_fit_plan(t, p);
+	if (!err)
+		err = search_again(t, &c, o, p);
+	if (!err && o->trees > 1)
+		err = add_simple(t, o, p);
+	if (!err && o->trees > 1)
+		err = fan_trees_grow(&c, p, FAN_TOPO_GBPS_MAX, GROW_ROUNDS);
+	if (!err)
+		err = fan_pack_few(t, p, (struct fan_few){o->trees, 10});
+	if (err)
+		fan_plan_free(p);
+	fan_cands_close(&c);
+	return err;
+}
+
+/* Move flows by local search, with shares kept, if that gives more than `worth` times the rate. */
+static int search_paths(const struct fan_topo *t, const struct fan_cands *c, struct fan_plan *p,
+			double worth)
+{
+	struct fan_plan other;
+	int err = fan_plan_copy(&other, p);
+
+	if (!err)
+		err = fan_search(c, &other, FAN_MOVE_OPEN, FAN_SEARCH_PASSES);
+	if (!err)
+		err = fan_fit_plan(t, &other);
+	if (!err && fan_eval_gbps(t, &other) > fan_eval_gbps(t, p) * worth)
+		fan_plan_move(p, &other);
+	fan_plan_free(&other);
 	return err;
 }
 

@@ -137,10 +137,10 @@ json_t *fan_report_json(const struct fan_topo *t, const struct fan_plan *p,
 	json_t *loads = json_pack("{so so so}", "links", links_json(t, e), "switches",
 				  nodes_json(t, e, FAN_NODE_SWITCH), "servers",
 				  nodes_json(t, e, FAN_NODE_SERVER));
-	return json_pack("{ss sI sf sf sf sf sb ss so so so so}", "algorithm", r->algorithm, "seed",
-			 (json_int_t)r->seed, "feasible_gbps", e->gbps, "with_results_gbps",
-			 e->with_results_gbps, "bound_gbps", r->bound_gbps, "gap",
-			 fan_report_gap(e->gbps, r->bound_gbps), "proven", r->proven, "binding",
-			 binding, "jobs", jobs, "trees", trees, "assignments", list, "loads",
-			 loads);
+	return json_pack("{ss sI sf sf sf sf sf sb ss so so so so}", "algorithm", r->algorithm,
+			 "seed", (json_int_t)r->seed, "feasible_gbps", e->gbps, "gradients_gbps",
+			 e->gradients_gbps, "with_results_gbps", e->with_results_gbps, "bound_gbps",
+			 r->bound_gbps, "gap", fan_report_gap(e->gbps, r->bound_gbps), "proven",
+			 r->proven, "binding", binding, "jobs", jobs, "trees", trees, "assignments",
+			 list, "loads", loads);
 }

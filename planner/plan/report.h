@@ -13,8 +13,8 @@
 
 /* A plan as JSON: what a controller installs, and what people want to know of it.
  *
- *     {"algorithm", "seed", "feasible_gbps", "bound_gbps", "gap", "proven",
- *      "binding", "jobs": [{"name", "gbps", "servers": [{"name", "share"}]}],
+ *     {"algorithm", "seed", "feasible_gbps", "gradients_gbps", "with_results_gbps", "bound_gbps",
+ *      "gap", "proven", "binding", "jobs": [{"name", "gbps", "servers": [{"name", "share"}]}],
  *      "trees": [{"tree", "job", "server", "share",
  *                 "sums": [{"switch", "fan_in", "route": [NODE]}]}],
  *      "assignments": [{"job", "tree", "worker", "server", "share", "at", "route": [NODE]}],
@@ -23,7 +23,8 @@
  *
  * "share" is the part of the job's model that a tree carries; "at" is the switch that sums a
  * worker's part of it, or the server.  "proven": `exact` made it, and no plan with as many trees on
- * each server has a higher rate.  "loads" leaves out what is idle. */
+ * each server has a higher rate.  "feasible_gbps" is the one of the two rates behind it that the
+ * topology's `results` asks for, as in fan_eval.  "loads" leaves out what is idle. */
 
 struct fan_plan_about {
 	const char *algorithm;

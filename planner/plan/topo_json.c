@@ -138,14 +138,20 @@ static int kind_of(struct reader *r, const json_t *from, enum fan_node_kind *kin
 		   found(value, text, sizeof text));
 }
 
+/* Does a background load leave less than the least rate that is planned? */
+static bool is_used_up(double background_gbps, double gbps)
+{
+	return background_gbps > 0 && gbps - background_gbps < FAN_TOPO_GBPS_MIN * (1 - 1e-9);
+}
+
 static int read_background(struct reader *r, const json_t *from, double gbps, double *background)
 {
 	int err = rate(r, from, "background_gbps", 0, 0, background);
 
-	if (!err && *background > 0 && *background >= gbps)
+	if (!err && is_used_up(*background, gbps))
 		return bad(r, "background_gbps",
-			   "%g of %g Gb/s are in use, which leaves nothing for any job",
-			   *background, gbps);
+			   "%g of %g Gb/s are in use, which leaves less than %g for any job",
+			   *background, gbps, FAN_TOPO_GBPS_MIN);
 	return err;
 }
 
@@ -288,12 +294,12 @@ static int add_cable(struct reader *r, uint32_t at, uint32_t from, bool directed
 	l->gbps = both ? fmin(w->gbps[0], w->gbps[1]) : fmax(w->gbps[0], w->gbps[1]);
 	l->background_gbps = fmax(w->background_gbps[0], w->background_gbps[1]);
 	l->delay_us = fmax(l->delay_us, cable->delay_us);
-	if (l->background_gbps > 0 && l->background_gbps >= l->gbps)
+	if (is_used_up(l->background_gbps, l->gbps))
 		return bad(r, "background_gbps",
 			   "%g of the %g Gb/s between \"%s\" and \"%s\" are in use, which leaves "
-			   "nothing for any job",
+			   "less than %g for any job",
 			   l->background_gbps, l->gbps, r->t->node[l->a].name,
-			   r->t->node[l->b].name);
+			   r->t->node[l->b].name, FAN_TOPO_GBPS_MIN);
 	return FAN_OK;
 }
 

@@ -69,7 +69,7 @@ class Tools:
 
     def plan(self, topology, algorithm):
         """(plan, installation) for a topology's file, with as many trees for every algorithm."""
-        more = ["--no-bound", "--trees", str(self.args.trees), "--results"]
+        more = ["--no-bound", "--trees", str(self.args.trees)]
         more += ["--sums-at", self.args.sums_at]
         plan, install = algorithm + ".plan.json", algorithm + ".install.json"
         command = ["plan", topology, "-a", algorithm, "--json", self.path(plan), *more]

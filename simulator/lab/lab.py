@@ -170,7 +170,7 @@ class Lab:
         planned_s = size * 8 * WIRE / gbps / 1e9 * (ITERATIONS + 1)
         row = {
             "algorithm": name,
-            "planned_gbps": plan["feasible_gbps"] / self.scale,
+            "planned_gbps": plan["gradients_gbps"] / self.scale,
             "with_results_gbps": gbps / self.scale,
             "simulated_gbps": None,
             "measured_gbps": None,

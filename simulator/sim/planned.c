@@ -301,8 +301,11 @@ static int read_route(struct fan_scenario *s, uint32_t node, const json_t *o, st
 	s->routes++;
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		size_t back = fan_reader_enter(r, "entries[%zu]", i);
-		if (read_entry(s, &route->entry[route->entries++], json_array_get(list, i), r))
+		struct fan_scenario_entry *e = &route->entry[route->entries++];
+		if (read_entry(s, e, json_array_get(list, i), r))
 			return -1;
+		if (e->sums && s->node[node].kind == FAN_NODE_ROUTER)
+			return fan_reader_fail(r, "sums", "\"%s\" cannot sum", s->node[node].name);
 		fan_reader_leave(r, back);
 	}
 	return check_route(route, r);
@@ -313,7 +316,8 @@ static int read_switch(struct fan_scenario *s, const json_t *o, struct fan_reade
 	const json_t *list = json_object_get(o, "routes");
 	const char *name = json_string_value(json_object_get(o, "name"));
 	uint32_t node = name ? fan_scenario_find(s, name) : FAN_SIM_NONE;
-	if (node == FAN_SIM_NONE || s->node[node].kind != FAN_NODE_SWITCH)
+	if (node == FAN_SIM_NONE ||
+	    (s->node[node].kind != FAN_NODE_SWITCH && s->node[node].kind != FAN_NODE_ROUTER))
 		return fan_reader_fail(r, "name", "\"%.63s\": no switch of that name",
 				       name ? name : "");
 	if (!json_array_size(list) || json_array_size(list) > FAN_ROUTES_MAX)

@@ -175,7 +175,7 @@ uint32_t fan_scenario_nearest(const struct fan_scenario *s, struct fan_sim *sim,
 int fan_scenario_seat(struct fan_scenario *s, struct fan_sim *sim, struct fan_scenario_job *j,
 		      struct fan_reader *r);
 
-/* Is the node a switch with shared slots? */
+/* Is the node a switch with shared slots, or a router on a route of a plan? */
 bool fan_scenario_shares(const struct fan_scenario_node *n);
 
 /* The node that completes a switch's sums: a server, or a switch. */

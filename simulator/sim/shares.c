@@ -6,9 +6,10 @@
 
 #include "scenario.h"
 
+/* Only switches, and routers of a plan, have a policy other than the first. */
 bool fan_scenario_shares(const struct fan_scenario_node *n)
 {
-	return n->kind == FAN_NODE_SWITCH && fan_policy_shares((int)n->policy);
+	return fan_policy_shares((int)n->policy);
 }
 
 uint32_t fan_scenario_aggregator(const struct fan_scenario *s, uint32_t node)

@@ -108,7 +108,7 @@ def rates(folder):
             slowest = max(j['comm_s'] for j in result['jobs'])
             gbps = 4 * ELEMENTS * 32 / slowest / 1e9 * (PAYLOAD + HEADERS) / PAYLOAD
             possible = rate_with_results(topology, planned)
-            print(f'{name} {algorithm}: planned {planned["feasible_gbps"]:.4g}, with results '
+            print(f'{name} {algorithm}: planned {planned["gradients_gbps"]:.4g}, with results '
                   f'{possible:.4g}, simulated {gbps:.4g}, {len(result["jobs"])} parts')
             if abs(gbps / possible - 1) > SLACK:
                 fail('  that is too far')
@@ -130,7 +130,7 @@ def capacities(folder):
             if n['kind'] != 'worker':
                 n['sums_gbps' if n['kind'] == 'switch' else 'gbps'] = n.pop('gbps') * bare
         for algorithm in ('geryon', 'switchml', 'atp', 'grid', 'best'):
-            plan, planned = install(folder, file, algorithm, ('--results', '--trees', '4'))
+            plan, planned = install(folder, file, algorithm, ('--trees', '4'))
             r, result = simulate(folder, topology, plan, 4 * ELEMENTS)
             if not result:
                 fail(f'{name} {algorithm}: {r.stderr}')
@@ -138,7 +138,7 @@ def capacities(folder):
             slowest = max(j['comm_s'] for j in result['jobs'])
             gbps = 4 * ELEMENTS * 32 / slowest / 1e9 * (PAYLOAD + HEADERS) / PAYLOAD
             possible = planned['with_results_gbps']
-            print(f'{name} {algorithm}, all capacities: planned {planned["feasible_gbps"]:.4g}, '
+            print(f'{name} {algorithm}, all capacities: planned {planned["gradients_gbps"]:.4g}, '
                   f'with results {possible:.4g}, simulated {gbps:.4g}, {len(result["jobs"])} parts')
             if abs(gbps / possible - 1) > FULL_SLACK:
                 fail('  that is too far')
@@ -154,7 +154,7 @@ def many_trees(folder):
                  'leaf-spine:leaves=4,spines=3,workers=20,link=10,server=12,switch=10,'
                  'switch_max=60,seed=2'):
         file, planned = install(folder, made, 'best',
-                                ('--results', '--no-bound', '--slots', str(SLOTS)))
+                                ('--no-bound', '--slots', str(SLOTS)))
         with open(os.path.join(folder, 'made.json'), encoding='utf-8') as f:
             topology = Layout(json.load(f)).scenario(None, 1)['topology']
         for n in topology['nodes']:
@@ -170,6 +170,41 @@ def many_trees(folder):
               f'{len(result["jobs"])} parts')
         if gbps < planned['with_results_gbps'] * (1 - FULL_SLACK):
             fail('  that is too far')
+
+
+def through_routers(folder):
+    """Routes that pass switches that cannot sum, in the planner's own files: GRID's setting."""
+    relay = {'nodes': [{'name': 'A', 'kind': 'switch', 'gbps': 10}, {'name': 'B', 'kind': 'switch'},
+                       {'name': 'w0', 'kind': 'worker'}, {'name': 'w1', 'kind': 'worker'},
+                       {'name': 'p', 'kind': 'server'}],
+             'links': [{'a': a, 'b': b, 'gbps': 10} for a, b in ('AB', ('w0', 'A'), ('w1', 'A'), 'pB')]}
+    file, made = (os.path.join(folder, f) for f in ('relay.json', 'made.json'))
+    with open(file, 'w', encoding='utf-8') as f:
+        json.dump(relay, f)
+    for spec in (file, 'fat-tree:k=4,workers=14,programmable=0.2,link=10,switch=10,server=10'):
+        for algorithm in ('geryon', 'grid', 'best'):
+            plan, planned = install(folder, spec, algorithm)
+            with open(plan, encoding='utf-8') as f:
+                routed = {s['name'] for s in json.load(f)['switches']}
+            with open(made, encoding='utf-8') as f:
+                able = {n['name'] for n in json.load(f)['nodes'] if 'gbps' in n}
+            r, result = simulate(folder, made, plan, 4 * ELEMENTS)
+            if not result:
+                fail(f'{spec} {algorithm}: {r.stderr}')
+                continue
+            slowest = max(j['comm_s'] for j in result['jobs'])
+            gbps = 4 * ELEMENTS * 32 / slowest / 1e9 * (PAYLOAD + HEADERS) / PAYLOAD
+            checked = sum(j['checked_elements'] for j in result['jobs'])
+            print(f'{spec} {algorithm}: planned {planned["with_results_gbps"]:.4g}, simulated '
+                  f'{gbps:.4g}, {len(routed - able)} routers, {checked} elements exact')
+            if not routed - able or checked != planned_workers(planned) * 4 * ELEMENTS:
+                fail('  no router on the way, or not all elements checked')
+            if abs(gbps / planned['with_results_gbps'] - 1) > FULL_SLACK:
+                fail('  that is too far')
+
+
+def planned_workers(planned):
+    return len({a['worker'] for a in planned['assignments']})
 
 
 def pace(folder):
@@ -243,7 +278,7 @@ def groups(folder, ranks, each, leaves, loss=0, **more):
     """A job of more ranks than one server takes: groups whose sums a further server adds up."""
     made = (f'leaf-spine:leaves={leaves},spines={max(2, leaves // 4)},workers={ranks},'
             f'servers={-(-ranks // each)},root=1')
-    plan, planned = install(folder, made, 'best', ('--results', '--no-bound'))
+    plan, planned = install(folder, made, 'best', ('--no-bound',))
     with open(os.path.join(folder, 'made.json'), encoding='utf-8') as f:
         topology = json.load(f)
     del topology['jobs']
@@ -326,6 +361,8 @@ def wrong(folder):
     refused('entries[0].depth: expected a number', entry(depth=0))
     refused('routes[0].routes[0].entries: contradict', lambda p: p['switches'][0]['routes'][0]
             ['entries'].append(dict(route['entries'][0], depth=9)))
+    refused('entries[0].sums: "S1" cannot sum', lambda p: topology['nodes'][0].update(kind='router'))
+    topology['nodes'][0]['kind'] = 'switch'
     refused('routes[0].name: "W1": no switch', lambda p: p['switches'][0].update(name='W1'))
     refused('of its 1 parts are of jobs of this', lambda p: p['parts'][0].update(job='other'))
     refused('expected "parts" and "switches"', lambda p: {'trees': []})
@@ -357,6 +394,7 @@ with tempfile.TemporaryDirectory() as work:
     rates(work)
     capacities(work)
     many_trees(work)
+    through_routers(work)
     pace(work)
     trouble(work)
     refused_part(work)
