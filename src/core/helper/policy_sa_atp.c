@@ -5,15 +5,14 @@
 #include "core/switch/relay.h"
 #include "core/switch/switch_priv.h"
 
-/* What is unaggregated waits for so many of the shortest answers above: none, or too long. */
-#define AGGREGATOR_FREE 3
-#define AGGREGATOR_BUSY 6
+/* What is unaggregated waits too long where it goes: for so many of the shortest answers. */
+#define BUSY 6
 
 static const struct fan_slot_policy sa_atp;
 static const struct fan_run_ahead_ops run_ahead;
 
 #define SHARE_ALL  256u	       /* of the contributions in a block that go to helpers: all */
-#define SHARE_STEP 32u	       /* more of them in the next block */
+#define SHARE_STEP 64u	       /* more of them in the next block */
 #define SCATTER	   2654435769u /* 2^32 by the golden ratio: evenly, and in step with nothing */
 
 /* Who there is has changed: divide the slots among the jobs whose ranks run ahead.  Each has a
@@ -186,16 +185,18 @@ static uint32_t clip(uint64_t ns)
 	return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
 }
 
-static void note_answered(const struct fan_switch *sw, struct fan_helper_wait *w, uint64_t frag)
+/* An answer has come.  FAN_F_ECN: much waits there. */
+static uint16_t note_answered(const struct fan_switch *sw, struct fan_helper_wait *w, uint64_t frag)
 {
-	if (!w->asked_ns || w->frag != (uint32_t)frag)
-		return;
-	uint32_t took_ns = clip(sw->now_ns - w->asked_ns);
-	w->asked_ns = 0;
-	w->took_ns = w->took_ns ? w->took_ns / 2 + took_ns / 2 : took_ns;
-	if (!w->least_ns || took_ns < w->least_ns)
-		w->least_ns = took_ns;
-	w->fresh = true;
+	if (w->asked_ns && w->frag == (uint32_t)frag) {
+		uint32_t took_ns = clip(sw->now_ns - w->asked_ns);
+		w->asked_ns = 0;
+		w->took_ns = w->took_ns ? w->took_ns / 2 + took_ns / 2 : took_ns;
+		if (!w->least_ns || took_ns < w->least_ns)
+			w->least_ns = took_ns;
+		w->fresh = true;
+	}
+	return w->took_ns / BUSY > w->least_ns ? FAN_F_ECN : 0;
 }
 
 /* What nobody has asked about since the last block is believed less. */
@@ -206,39 +207,38 @@ static void fade(const struct fan_switch *sw, struct fan_helper_wait *w)
 	w->fresh = false;
 }
 
-/* How much of the next block goes to helpers: less while nothing waits at the aggregator, or
- * less than there. */
+/* How much of the next block goes to helpers: less while answers of the aggregator take less time
+ * than theirs, little by little, since what waits there the whole job waits for. */
 static void balance(const struct fan_switch *sw, struct fan_sa_atp *sa,
 		    const struct fan_helper_block *b)
 {
-	const struct fan_helper_wait *aggregator = &sa->wait[FAN_RANKS_MAX];
-	uint64_t aggregator_ns = wait_ns(sw, aggregator), mean_ns = 0;
+	uint64_t mean_ns = 0;
 	for (unsigned r = fan_ranks_first(b->ranks); r < FAN_RANKS_MAX;
 	     r = fan_ranks_next(b->ranks, r + 1))
 		mean_ns += wait_ns(sw, &sa->wait[r]) / b->count;
-	if (aggregator_ns <= AGGREGATOR_FREE * (uint64_t)aggregator->least_ns ||
-	    aggregator_ns < mean_ns)
-		sa->share = sa->share * 7 / 8;
+	if (wait_ns(sw, &sa->wait[FAN_RANKS_MAX]) < mean_ns)
+		sa->share = sa->share * 63 / 64;
 	else
 		sa->share += SHARE_STEP;
 	sa->share = sa->share < SHARE_ALL ? sa->share : SHARE_ALL;
 }
 
-/* The helpers of a block which is being entered: none without stragglers. */
-static void choose(struct fan_switch *sw, struct fan_switch_job *j, struct fan_helper_block *b)
+/* The helpers of a block which is being entered: all that have room, but not the slowest straggler,
+ * whose link is what others wait for. */
+static void choose(const struct fan_switch *sw, struct fan_switch_job *j,
+		   struct fan_helper_block *b)
 {
 	struct fan_sa_atp *sa = j->sa;
-	bool full = sw->now_ns < sa->full_until_ns, needed = false;
-	uint64_t slowest = slowest_below(j);
+	const bool full = sw->now_ns < sa->full_until_ns;
+	const uint64_t slowest = slowest_below(j);
 	fan_ranks_none(b->ranks);
 	b->count = 0;
 	if (!fan_path_has_all(j))
 		return;
-	for (unsigned r = 0; r < j->ranks; r++) {
-		needed |= fan_progress_straggles(&sa->progress, r);
-		bool last = sa->progress.next[r] == slowest;
-		bool has_room = !full || !fan_ranks_has(sa->full, r);
-		if (last || !has_room || !fan_ranks_has(sa->offers, r))
+	for (unsigned r = fan_ranks_first(sa->offers); r < j->ranks;
+	     r = fan_ranks_next(sa->offers, r + 1)) {
+		if ((full && fan_ranks_has(sa->full, r)) ||
+		    (sa->progress.next[r] == slowest && fan_progress_straggles(&sa->progress, r)))
 			continue;
 		fan_ranks_set(b->ranks, r);
 		b->count++;
@@ -249,8 +249,6 @@ static void choose(struct fan_switch *sw, struct fan_switch_job *j, struct fan_h
 		fade(sw, &sa->wait[r]);
 	assert(sa->share <= SHARE_ALL && b->count <= j->ranks);
 	b->share = (uint16_t)sa->share;
-	if (!needed)
-		b->count = 0;
 }
 
 static void enter(struct fan_switch *sw, struct fan_switch_job *j)
@@ -486,9 +484,9 @@ static enum fan_verdict progress(struct fan_switch *sw, struct fan_switch_job *j
 	if (f->sender >= j->ranks || fan_path_rank(sw, j, from, speaker, &p) >= 0)
 		return fan_switch_drop(sw, FAN_DROP_SENDER);
 	if (!question && fan_path_has_all(j)) {
-		note_answered(sw, &j->sa->wait[helper], f->frag);
+		const uint16_t busy = note_answered(sw, &j->sa->wait[helper], f->frag);
 		note_full(sw, j, f);
-		tell(sw, j, f->sender, f, FAN_F_AWAY | (f->flags & FAN_F_FULL), out);
+		tell(sw, j, f->sender, f, FAN_F_AWAY | busy | (f->flags & FAN_F_FULL), out);
 		return FAN_CTL;
 	}
 	if (question)
@@ -502,10 +500,9 @@ static enum fan_verdict progress(struct fan_switch *sw, struct fan_switch_job *j
 /* An answer from above: if what is unaggregated waits there for long, it says so. */
 static void heard(struct fan_switch *sw, struct fan_switch_job *j, struct fan_frag *f)
 {
-	struct fan_helper_wait *aggregator = &j->sa->wait[FAN_RANKS_MAX];
-	note_answered(sw, aggregator, f->frag);
-	if (f->flags & FAN_F_AWAY && aggregator->took_ns / AGGREGATOR_BUSY > aggregator->least_ns)
-		f->flags |= FAN_F_ECN;
+	const uint16_t busy = note_answered(sw, &j->sa->wait[FAN_RANKS_MAX], f->frag);
+	if (f->flags & FAN_F_AWAY)
+		f->flags |= busy;
 }
 
 static const struct fan_slot_policy sa_atp = {
