@@ -25,7 +25,7 @@ static uint64_t part_bytes(const struct fan_ring *r, const struct fan_ring_seat 
 {
 	assert(at->ranks && at->rank < at->ranks);
 	uint64_t part = (at->rank + 2 * (uint64_t)at->ranks - step % at->ranks) % at->ranks;
-	return (r->elems / at->ranks + (part < r->elems % at->ranks)) * sizeof(float);
+	return (r->elems / at->ranks + (part < r->elems % at->ranks)) * r->elem_bytes;
 }
 
 static void send_to(struct fan_ring *r, uint32_t to, uint32_t step, uint16_t len)
@@ -76,7 +76,7 @@ static void go_up(struct fan_ring *r, uint32_t packet, uint16_t len)
 /* A rank without children sends a window of packets, then one for each sum that arrives. */
 static void send_next(struct fan_ring *r)
 {
-	uint64_t bytes = r->elems * sizeof(float), at = (uint64_t)r->sent * r->payload_bytes;
+	uint64_t bytes = r->elems * r->elem_bytes, at = (uint64_t)r->sent * r->payload_bytes;
 	if (r->children || at >= bytes)
 		return;
 	uint64_t left = bytes - at < r->payload_bytes ? bytes - at : r->payload_bytes;
@@ -85,7 +85,7 @@ static void send_next(struct fan_ring *r)
 
 static void handle_tree(struct fan_ring *r, uint32_t packet, uint16_t len)
 {
-	assert((packet & ~DOWN) * (uint64_t)r->payload_bytes < r->elems * sizeof(float));
+	assert((packet & ~DOWN) * (uint64_t)r->payload_bytes < r->elems * r->elem_bytes);
 	if (packet & DOWN) {
 		hand_down(r, packet & ~DOWN, len);
 		send_next(r);
@@ -97,7 +97,7 @@ static void handle_tree(struct fan_ring *r, uint32_t packet, uint16_t len)
 
 static bool start_tree(struct fan_ring *r)
 {
-	uint64_t bytes = r->elems * sizeof(float);
+	uint64_t bytes = r->elems * r->elem_bytes;
 	uint64_t packets = (bytes + r->payload_bytes - 1) / r->payload_bytes;
 	free(r->came);
 	r->came = packets < DOWN ? calloc(packets + 1, sizeof *r->came) : NULL;
@@ -157,7 +157,7 @@ static void start_levels(struct fan_ring *r)
 {
 	r->raised = false;
 	r->among_bytes = 0;
-	r->down_bytes = r->rack.rank && r->among.ranks > 1 ? r->elems * sizeof(float) : 0;
+	r->down_bytes = r->rack.rank && r->among.ranks > 1 ? r->elems * r->elem_bytes : 0;
 	r->missing_bytes = begin_ring(r, &r->rack, 0);
 	end_levels(r);
 }

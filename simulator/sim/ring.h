@@ -32,6 +32,7 @@ struct fan_ring {
 	struct fan_sim *sim;
 	uint32_t actor, next; /* itself, and the one it sends to */
 	uint16_t rank, ranks, payload_bytes;
+	uint16_t elem_bytes;	/* of an element on the wire */
 	uint64_t bucket;	/* the one that is being reduced, or will be next */
 	bool busy;		/* the bucket is being reduced */
 	uint64_t elems;		/* of the bucket */
@@ -57,7 +58,7 @@ void fan_ring_free(struct fan_ring *r);
 bool fan_ring_seats(const struct fan_sim *s, const uint32_t *host, uint32_t ranks, uint32_t rank,
 		    struct fan_ring_seat *rack, struct fan_ring_seat *among);
 
-/* Begin to reduce the next bucket, of `elems` float32.  It may end at once. */
+/* Begin to reduce the next bucket, of `elems` elements.  It may end at once. */
 void fan_ring_start(struct fan_ring *r, uint64_t elems);
 
 /* Handle a packet from another worker. */

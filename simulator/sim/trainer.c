@@ -524,6 +524,7 @@ static void tick_ring(void *self)
 			.rank = t->rank,
 			.ranks = (uint16_t)t->shared->cfg->ranks,
 			.payload_bytes = t->shared->cfg->payload_bytes,
+			.elem_bytes = (uint16_t)fan_dtype_bytes(t->shared->cfg->wire),
 			.note = t->ring.note,
 			.notes = t->ring.notes,
 			.notes_room = t->ring.notes_room,

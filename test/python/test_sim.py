@@ -56,6 +56,15 @@ def test_settings_sweeps_and_files(program, tmp_path):
     assert fast <= slow
 
 
+def test_rings_carry_the_wire_type(program):
+    scenario = dict(STAR, jobs=[{"name": "j", "model": {"numel": 1000000}, "reduce": "ring"}])
+    sweep = {"jobs.j.wire": ["float32", "float16"], "jobs.j.reduce": ["ring", "tree"]}
+    runs = fanin.sim.run(scenario, sweep=sweep, program=program, timeout=300)["runs"]
+    comm_s = {tuple(run["set"].values()): run["jobs"][0]["comm_s"] for run in runs}
+    for reduce in "ring", "tree":
+        assert comm_s["float16", reduce] == pytest.approx(comm_s["float32", reduce] / 2, rel=0.05)
+
+
 def test_what_is_wrong_is_said_and_who_fails_is_in_the_result(program):
     with pytest.raises(fanin.sim.ScenarioError, match='jbos: no such key; did you mean "jobs"'):
         fanin.sim.run(dict(STAR, jbos=[]), program=program, timeout=300)
