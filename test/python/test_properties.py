@@ -23,6 +23,7 @@ WINDOWS = (2, 3, 5, 8, 13, 16, 24, 31, 32, 33, 48, 64, 96, 128, 256, 512)
 QUEUE_BYTES = 1_000_000_000  # of a link: nothing is lost for want of room
 PAYLOAD_ELEMS = 352  # float32 of a full packet
 LIMIT_S = 120
+TIMERS_S = 0.002  # two of the shortest time-outs
 
 
 @pytest.fixture(name="program", scope="module")
@@ -193,3 +194,12 @@ def test_times_scale_with_rates_and_delays(program, seed):
 def test_links_twice_as_fast_slow_nobody(program, seed):
     scenario = _star(random.Random(seed), 400)
     assert _time(_run(program, _faster(scenario, 2, 1))) <= _time(_run(program, scenario))
+
+
+@_each_seed
+def test_they_do_by_a_timer_where_slots_are_scarce(program, seed):
+    rng = random.Random(seed)
+    scenario = _star(rng, 400)
+    scenario["topology"]["nodes"][0]["slots"] = rng.choice((8, 16, 32, 64))
+    slow, fast = (_time(_run(program, one)) for one in (scenario, _faster(scenario, 2, 1)))
+    assert fast <= slow + TIMERS_S, (fast / slow, scenario)
