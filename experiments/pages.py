@@ -102,10 +102,10 @@ FINDINGS = {
         lambda f: (f["links as they are: best against atp, nearest"],),
     ),
     "helpers": (
-        "Helpers gain %.2g %% where slots are scarce and the server is busy; the same setting for all costs %.2g %% in the mean",
-        lambda f: (
-            100 - 100 * f["one job, atp, 3 Gb/s beside, 32 slots: run-ahead 192, M 1024, time by the best without"],
-            100 * f["one job: run-ahead 192, M 1024, time by the best without, geometric mean of 15 settings"] - 100,
+        "One setting of helpers takes %.2g of the best time without them in one job, and %.2g in four, in the mean",
+        lambda f: tuple(
+            next(value for figure, value in f.items() if figure.startswith(jobs + ": the helpers best for all"))
+            for jobs in ("one job", "four jobs")
         ),
     ),
     "installs": (
@@ -168,7 +168,7 @@ def found(name, result):
         text, values = FINDINGS[name]
         try:
             return text % values(obtained)
-        except (KeyError, TypeError):
+        except (KeyError, StopIteration, TypeError, ValueError):  # a part was left out
             pass
     return result.get("title", name)
 
