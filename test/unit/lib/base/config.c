@@ -3,8 +3,6 @@
 
 #include <sys/stat.h>
 
-#include "core/recovery/congestion.h"
-
 static void config__defaults(void **state)
 {
 	(void)state;

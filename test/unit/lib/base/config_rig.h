@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/base/err.h"
+#include "core/recovery/congestion.h"
 #include "lib/base/config.h"
 
 static const char *const variables[] = {
