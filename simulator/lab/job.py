@@ -16,8 +16,15 @@ ASK_TIMEOUT_S = 2
 EXTRA_S = 40  # what a job may take beyond four times what was asked
 ITERATIONS = 3
 PART_MIN_BYTES = 1 << 16
+WINDOW, WINDOW_PART = 32, 8  # fragments: at least, and for each part
 WINDOW_MIN = 2  # of fanin bench
 RTO_MIN_MS = 400  # timers are of fast links; here, a result waits for hundreds of ms in queues
+
+
+def window_of(asked, install):
+    """Fragments in flight, of all parts together: as `asked`, or so many that each part can fill its
+    round trip."""
+    return asked or max(WINDOW, WINDOW_PART * len(install["parts"]))
 
 
 def largest_window(window, install):
@@ -135,7 +142,8 @@ class Job:
         try:
             self._start_daemons(topology)
             self.net.set_filters(install)
-            ranks = self._start_ranks(iteration_bytes, largest_window(self.args.window, install))
+            window = window_of(self.args.window, install)
+            ranks = self._start_ranks(iteration_bytes, largest_window(window, install))
             idle = self._wait(ranks, planned_s)
             with open(self.tools.path("bench.json"), encoding="utf-8") as file:
                 result = json.load(file)["results"][0]

@@ -87,8 +87,8 @@ def arguments(argv):
                         help="trees on one server that best may use (4)")  # fmt: skip
     parser.add_argument("--sums-at", choices=("nearest", "rack", "two-level"), default="nearest",
                         help="which switch sums for a host under switchml and atp (nearest)")  # fmt: skip
-    parser.add_argument("--window", type=int, default=32, metavar="W",
-                        help="fragments in flight, of all parts together (32)")  # fmt: skip
+    parser.add_argument("--window", type=int, metavar="W",
+                        help="fragments in flight, of all parts together (8 a part, at least 32)")  # fmt: skip
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of plans (1)")
     parser.add_argument(
         "--kill",

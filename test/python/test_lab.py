@@ -12,7 +12,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "simulator", "lab"))
 
 import layout  # noqa: E402  pylint: disable=wrong-import-position
-from job import Kill, Tools, largest_window  # noqa: E402  pylint: disable=wrong-import-position
+from job import Kill, Tools, largest_window, window_of  # noqa: E402
 
 
 def example(name="grid-example", scale=0.005):
@@ -135,6 +135,8 @@ def test_all_parts_together_have_the_window():
         assert largest_window(32, install) * count == pytest.approx(32, abs=count / 2)
     uneven = {"parts": [{"gbps": 3.0}, {"gbps": 1.0}]}
     assert largest_window(32, uneven) == 24
+    assert window_of(None, uneven) == 32 and window_of(4, uneven) == 4
+    assert window_of(None, {"parts": [{"gbps": 1.0}] * 12}) == 96
     assert largest_window(4, {"parts": [{"gbps": 1.0}] * 16}) == 2
 
 
