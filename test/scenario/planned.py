@@ -95,6 +95,12 @@ def rate_with_results(topology, plan):
                for way in ((link['a'], link['b']), (link['b'], link['a'])) if load.get(way))
 
 
+def gbps_of(result):
+    """The rate on a worker's link of a tensor of 4 * ELEMENTS, frames counted."""
+    slowest = max(j['comm_s'] for j in result['jobs'])
+    return 4 * ELEMENTS * 32 / slowest / 1e9 * (PAYLOAD + HEADERS) / PAYLOAD
+
+
 def rates(folder):
     """Simulated rates against planned ones, for the plans of one tree on each server."""
     for name in ('grid-example', 'inart-example'):
@@ -105,8 +111,7 @@ def rates(folder):
             if not result:
                 fail(f'{name} {algorithm}: {r.stderr}')
                 continue
-            slowest = max(j['comm_s'] for j in result['jobs'])
-            gbps = 4 * ELEMENTS * 32 / slowest / 1e9 * (PAYLOAD + HEADERS) / PAYLOAD
+            gbps = gbps_of(result)
             possible = rate_with_results(topology, planned)
             print(f'{name} {algorithm}: planned {planned["gradients_gbps"]:.4g}, with results '
                   f'{possible:.4g}, simulated {gbps:.4g}, {len(result["jobs"])} parts')
@@ -135,8 +140,7 @@ def capacities(folder):
             if not result:
                 fail(f'{name} {algorithm}: {r.stderr}')
                 continue
-            slowest = max(j['comm_s'] for j in result['jobs'])
-            gbps = 4 * ELEMENTS * 32 / slowest / 1e9 * (PAYLOAD + HEADERS) / PAYLOAD
+            gbps = gbps_of(result)
             possible = planned['with_results_gbps']
             print(f'{name} {algorithm}, all capacities: planned {planned["gradients_gbps"]:.4g}, '
                   f'with results {possible:.4g}, simulated {gbps:.4g}, {len(result["jobs"])} parts')
@@ -192,8 +196,7 @@ def through_routers(folder):
             if not result:
                 fail(f'{spec} {algorithm}: {r.stderr}')
                 continue
-            slowest = max(j['comm_s'] for j in result['jobs'])
-            gbps = 4 * ELEMENTS * 32 / slowest / 1e9 * (PAYLOAD + HEADERS) / PAYLOAD
+            gbps = gbps_of(result)
             checked = sum(j['checked_elements'] for j in result['jobs'])
             print(f'{spec} {algorithm}: planned {planned["with_results_gbps"]:.4g}, simulated '
                   f'{gbps:.4g}, {len(routed - able)} routers, {checked} elements exact')
