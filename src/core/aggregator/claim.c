@@ -85,8 +85,8 @@ void fan_claim_differs(struct fan_aggregator *ag, const fan_peer *from, const st
 		       const struct fan_join *m, struct fan_admission *a, struct fan_out *out)
 {
 	struct fan_job *j = a->job;
-	if (!j || j->state != FAN_JOB_READY || j->launch & 1 || a->no.have >> 24 == FAN_ABOUT_ROUTE)
-		return;
+	if (!j || j->state != FAN_JOB_READY || a->no.have >> 24 == FAN_ABOUT_ROUTE)
+		return; /* routes differ in one life, too */
 	const uint16_t rank = (uint16_t)(f->sender % j->ranks);
 	const uint32_t proof = proof_of(ag, j, from, rank);
 	if (m->claim == proof && is_contested_rank(&j->members[rank]))

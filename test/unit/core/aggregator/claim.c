@@ -104,7 +104,9 @@ static void claim__by_another_size(void **state)
 {
 	(void)state;
 	rig_form("a", 2, 0);
-	const struct fan_join m = rig_join_of("a", 4);
+	rig.ag->jobs.job[0].launch = 7; /* a launcher's next life may have the same id */
+	struct fan_join m = rig_join_of("a", 4);
+	m.launch = 7;
 	for (uint16_t r = 1; r < 4; r += 2) {
 		proof = 0;
 		for (unsigned i = 0; i < 4; i++) {
@@ -123,6 +125,7 @@ static void claim__by_another_size(void **state)
 	}
 	struct fan_join other = rig_join_of("a", 2);
 	other.options ^= FAN_JOIN_SUMMED;
+	other.launch = 7;
 	proof = 0;
 	assert_int_equal(claim(&other, 0, SECOND + 10), FAN_E_RANK_TAKEN);
 }

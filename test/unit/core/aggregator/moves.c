@@ -196,6 +196,12 @@ static void moves__jobs_with_and_without_routes_do_not_mix(void **state)
 	assert_int_equal(rig_type(0), FAN_TYPE_REFUSE);
 	assert_int_equal(fan_refuse_get(&no, &rig.got[0].f), FAN_OK);
 	assert_int_equal(no.err, FAN_E_JOB_MISMATCH);
+	assert_int_equal(join(1, 3, 0, 2), FAN_CTL);
+	assert_int_equal(say(FAN_TYPE_BEAT, 1, 3), FAN_CTL);
+	assert_int_equal(rig.ag->jobs.job[0].state, FAN_JOB_READY);
+	assert_int_equal(join(1, 0, 0, 2), FAN_CTL);
+	assert_int_equal(fan_refuse_get(&no, &rig.got[0].f), FAN_OK);
+	assert_int_equal(no.err, FAN_E_JOB_MISMATCH); /* at once, though it is READY */
 }
 
 /* Beside moves: two operations of two and one fragments, of which the first takes 7 ms and the

@@ -142,8 +142,8 @@ static void intrude(struct member *m)
 		EXPECT(create(m->team->address, "default", 1, 2, 5000, &c) == FANIN_E_RANK_TAKEN);
 		EXPECT(strstr(fanin_comm_error(c), "rank 1 of job \"default\" is already taken"));
 		fanin_comm_destroy(c);
-		EXPECT(create(m->team->address, "default", 1, 3, 5000, &c) == FANIN_E_JOB_MISMATCH);
-		EXPECT(strstr(fanin_comm_error(c), "it has 2 ranks, rank 1 was started with 3"));
+		EXPECT(create(m->team->address, "default", 2, 3, 5000, &c) == FANIN_E_JOB_MISMATCH);
+		EXPECT(strstr(fanin_comm_error(c), "it has 2 ranks, rank 2 was started with 3"));
 		fanin_comm_destroy(c);
 	}
 	EXPECT(!fanin_barrier(m->comm)); /* the job goes on */
