@@ -7,8 +7,10 @@
 
 enum { ALPHA, MARKED };
 
-static void look(struct fan_congestion *c)
+static void ended(struct fan_congestion *c, uint64_t now_ns, uint64_t trip_ns)
 {
+	(void)now_ns;
+	(void)trip_ns;
 	uint64_t all = c->done + c->lost, marked = c->own[MARKED] + c->lost;
 	if (all < c->cwnd)
 		return;
@@ -18,26 +20,10 @@ static void look(struct fan_congestion *c)
 	c->own[MARKED] = c->done = c->lost = 0;
 }
 
-static void done(struct fan_congestion *c, uint64_t now_ns, uint64_t trip_ns)
-{
-	(void)now_ns;
-	(void)trip_ns;
-	c->done++;
-	look(c);
-}
-
-static void lost(struct fan_congestion *c, uint64_t now_ns)
-{
-	(void)now_ns;
-	c->lost++;
-	look(c);
-}
-
 static void marked(struct fan_congestion *c, uint64_t now_ns)
 {
 	(void)now_ns;
 	c->own[MARKED]++;
 }
 
-const struct fan_congestion_control fan_congestion_dctcp = {
-	.done = done, .lost = lost, .marked = marked};
+const struct fan_congestion_control fan_congestion_dctcp = {.ended = ended, .marked = marked};

@@ -37,20 +37,11 @@ static void look(struct fan_congestion *c)
 	c->done = c->lost = 0;
 }
 
-static void done(struct fan_congestion *c, uint64_t now_ns, uint64_t trip_ns)
+static void ended(struct fan_congestion *c, uint64_t now_ns, uint64_t trip_ns)
 {
 	(void)now_ns;
-	(void)trip_ns;
-	c->done++;
-	if (c->own[COLLIDES] && c->cwnd < c->max)
+	if (c->own[COLLIDES] && c->cwnd < c->max && trip_ns != FAN_CONGESTION_LOST)
 		c->cwnd++;
-	look(c);
-}
-
-static void lost(struct fan_congestion *c, uint64_t now_ns)
-{
-	(void)now_ns;
-	c->lost++;
 	look(c);
 }
 
@@ -73,7 +64,7 @@ static void collided(struct fan_congestion *c, uint64_t now_ns)
 }
 
 static const struct fan_congestion_control fan_congestion_fanin = {
-	.done = done, .lost = lost, .marked = marked, .collided = collided};
+	.ended = ended, .marked = marked, .collided = collided};
 
 void fan_congestion_init(struct fan_congestion *c, unsigned kind, uint32_t max)
 {
@@ -92,8 +83,8 @@ void fan_congestion_init(struct fan_congestion *c, unsigned kind, uint32_t max)
 
 void fan_congestion_lost(struct fan_congestion *c, uint64_t now_ns)
 {
-	if (c->control->lost)
-		c->control->lost(c, now_ns);
+	c->lost++;
+	c->control->ended(c, now_ns, FAN_CONGESTION_LOST);
 }
 
 void fan_congestion_marked(struct fan_congestion *c, uint64_t now_ns)

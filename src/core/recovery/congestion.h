@@ -24,6 +24,7 @@
 
 #define FAN_CWND_MIN	     2u /* fragments: one in flight while the other's result arrives */
 #define FAN_CONGESTION_ALL   UINT32_MAX /* no bound */
+#define FAN_CONGESTION_LOST  UINT64_MAX /* in place of a round trip */
 #define FAN_CONGESTION_WORDS 10
 
 /* The controls beside the default: the object fan_congestion_NAME of congestion_NAME.c, which the
@@ -58,18 +59,15 @@ struct fan_congestion {
 	uint64_t own[FAN_CONGESTION_WORDS]; /* the control's, 0 at first */
 };
 
-/* A control.  `done` and `lost` of struct fan_congestion are the control's to count; it sets cwnd,
- * slots and crowded.  Functions may be NULL, but for `done`. */
+/* A control sets cwnd, slots and crowded, and `done` and `lost` to 0.  Functions may be NULL, but
+ * for `ended`. */
 struct fan_congestion_control {
 	/* Start with a window of c->max fragments. */
 	void (*init)(struct fan_congestion *c);
 
-	/* A fragment has finished, `trip_ns` after it was sent, waits for other ranks included; 0:
-	 * it was sent more than once. */
-	void (*done)(struct fan_congestion *c, uint64_t now_ns, uint64_t trip_ns);
-
-	/* A fragment was lost. */
-	void (*lost)(struct fan_congestion *c, uint64_t now_ns);
+	/* A fragment has finished, `trip_ns` after it was sent, waits for other ranks included (0:
+	 * it was sent more than once); or, FAN_CONGESTION_LOST, was lost.  It is counted. */
+	void (*ended)(struct fan_congestion *c, uint64_t now_ns, uint64_t trip_ns);
 
 	/* Of the fragment that is done: a queue has marked it; a rank's contribution found its
 	 * shared slot taken, and went on unaggregated. */
@@ -101,7 +99,8 @@ static inline bool fan_congestion_takes_slot(struct fan_congestion *c)
 
 static inline void fan_congestion_done(struct fan_congestion *c, uint64_t now_ns, uint64_t trip_ns)
 {
-	c->control->done(c, now_ns, trip_ns);
+	c->done++;
+	c->control->ended(c, now_ns, trip_ns);
 }
 
 /* The other events.  A result is done or lost before it is marked or taken. */

@@ -78,18 +78,13 @@ static void init(struct fan_congestion *c)
 	c->own[BASE_NS] = UINT32_MAX;
 }
 
-static void done(struct fan_congestion *c, uint64_t now_ns, uint64_t trip_ns)
+static void ended(struct fan_congestion *c, uint64_t now_ns, uint64_t trip_ns)
 {
-	if (trip_ns && trip_ns < c->own[BASE_NS])
-		c->own[BASE_NS] = trip_ns;
-	c->own[PROMPT] += now_ns - c->own[START_NS] <= c->own[BASE_NS] * 3 / 2;
-	c->done++;
-	look(c, now_ns);
-}
-
-static void lost(struct fan_congestion *c, uint64_t now_ns)
-{
-	c->lost++;
+	if (trip_ns != FAN_CONGESTION_LOST) {
+		if (trip_ns && trip_ns < c->own[BASE_NS])
+			c->own[BASE_NS] = trip_ns;
+		c->own[PROMPT] += now_ns - c->own[START_NS] <= c->own[BASE_NS] * 3 / 2;
+	}
 	look(c, now_ns);
 }
 
@@ -106,4 +101,4 @@ static void taken(struct fan_congestion *c, uint64_t now_ns)
 }
 
 const struct fan_congestion_control fan_congestion_a2tp = {
-	.init = init, .done = done, .lost = lost, .marked = marked, .taken = taken};
+	.init = init, .ended = ended, .marked = marked, .taken = taken};
