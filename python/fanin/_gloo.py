@@ -17,6 +17,7 @@ from typing import Any, Callable
 
 import torch
 
+from ._completion import join
 from ._store import PatientStore
 from .errors import FaninError
 
@@ -116,7 +117,10 @@ def _tried(
         told.wait([ENDED], datetime.timedelta(seconds=TELL_S))
     how = told.get(ENDED).decode()
     trying.end()
-    return (found[0], "") if how == MADE else (None, how)
+    if how != MADE:
+        return None, how
+    join([thread])  # all it waits for is that the store answers
+    return found[0], ""
 
 
 def leave(group: Any) -> None:

@@ -130,6 +130,19 @@ def ended_soon():
     return threading.enumerate()
 
 
+def test_no_thread_of_a_try_outlives_the_group(monkeypatch):
+    """One that comes out of PyTorch's C++ code as the interpreter ends brings the process down."""
+
+    class Late(_gloo.PatientStore):
+        def set(self, key, value):
+            super().set(key, value)
+            time.sleep(0.2)  # who waits for it learns of it meanwhile
+
+    monkeypatch.setattr(_gloo, "PatientStore", Late)
+    assert gloo_of([lambda _: "made"]) == {0: "made"}
+    assert not any(thread.name == "fanin-gloo" for thread in threading.enumerate())
+
+
 def test_gloo_is_tried_again_by_all_ranks():
     tries = [0, 0]
 
