@@ -10,6 +10,7 @@ import sys
 import pytest
 from conftest import ROOT
 
+pytestmark = pytest.mark.skipif(shutil.which("ninja") is None, reason="there is no ninja")
 LIMIT_S = 300
 C = """#include <stddef.h>
 /* One. */
