@@ -105,9 +105,8 @@ static void take_shares(struct fan_host_comm *l)
 		if (e) {
 			fan_host_work(&l->board); /* with those before it, which are whole */
 			net_failed(l, e, NULL);
-		} else {
-			fan_host_returned(&l->board);
 		}
+		fan_host_returned(&l->board, e);
 		fanin_op_free(oldest);
 		l->sent_first++;
 	}

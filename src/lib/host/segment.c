@@ -470,9 +470,10 @@ bool fan_host_needs_net(struct fan_host_board *l)
 	return goes_out;
 }
 
-void fan_host_returned(struct fan_host_board *l)
+void fan_host_returned(struct fan_host_board *l, int result)
 {
-	l->returned++;
+	l->broken |= result != FAN_OK;
+	l->returned += !l->broken;
 }
 
 /* The oldest share in flight has come back, or there is none. */

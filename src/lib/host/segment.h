@@ -128,6 +128,7 @@ struct fan_host_board {
 	uint64_t in_op, sum_op, net_op, out_op;
 	struct fan_host_net with; /* hosts 0 or 1: no other host */
 	uint64_t returned;	  /* shares that have come back, and are not counted as summed */
+	bool broken;		  /* one has failed */
 };
 
 /* Bytes of the segment of `ranks` ranks, 1 .. FAN_HOST_RANKS_MAX. */
@@ -161,8 +162,9 @@ bool fan_host_has_room(const struct fan_host_board *l);
 /* The next chunk that it sums goes to the other hosts. */
 bool fan_host_needs_net(struct fan_host_board *l);
 
-/* The oldest operation that `with.start` has started has ended. */
-void fan_host_returned(struct fan_host_board *l);
+/* The oldest operation that `with.start` has started has ended.  One that has failed is the last
+ * that counts: those behind it may end well, but would be taken for its result. */
+void fan_host_returned(struct fan_host_board *l, int result);
 
 /* Do what can be done now.  True: something was done.  With an error in the segment nothing is. */
 bool fan_host_work(struct fan_host_board *l);

@@ -382,8 +382,8 @@ static bool network(unsigned i)
 		memcpy(x->out, acc, bytes);
 	if (y->out)
 		memcpy(y->out, acc, bytes);
-	fan_host_returned(a->rank);
-	fan_host_returned(b->rank);
+	fan_host_returned(a->rank, FAN_OK);
+	fan_host_returned(b->rank, FAN_OK);
 	return true;
 }
 
@@ -494,20 +494,26 @@ static void segment__several_hosts(void **state)
 		free(segments[h]);
 }
 
-/* The shares of a host have come back, with news that ends it. */
+/* Of three operations the shares of the second have failed, and all others have come back, with
+ * news that ends the host: the third's are not taken for the second's. */
 static void segment__shares_that_are_back_end_well(void **state)
 {
 	(void)state;
-	float in[3000], out[RANKS][3000];
+	float in[3000], out[RANKS][3000], others[3000];
 	open_hosts();
 	for (unsigned k = 0; k < 3000; k++)
 		in[k] = (float)k;
-	for (unsigned i = 0; i < RANKS; i++) {
-		struct fan_op op = sum_of_floats(in, out[i], 3000);
-		fan_host_start(&local[i], &op, 0);
+	for (unsigned i = 0; i < 3 * RANKS; i++) {
+		struct fan_op op = sum_of_floats(in, i < RANKS ? out[i] : others, 3000);
+		fan_host_start(&local[i % RANKS], &op, 0);
 	}
 	for (unsigned i = 0; i < 2 * RANKS; i++)
 		fan_host_work(&local[i % RANKS]);
+	assert_true(network(0) && network(1));
+	for (unsigned i = 0; i < HOSTS * COLUMNS; i++) {
+		column[i / COLUMNS][i % COLUMNS].first++;
+		fan_host_returned(column[i / COLUMNS][i % COLUMNS].rank, FAN_E_RANK_LOST);
+	}
 	assert_true(network(0) && network(1));
 	fan_host_work(&local[0]);
 	fan_host_fail(local[2].s, 2, FAN_E_RANK_LEFT, "left", &(struct fan_host_blame){0});
