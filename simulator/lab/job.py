@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 
-from layout import CONTROLLER, CONTROLLER_PORT, SIM_ELEMENTS, WIRE, LabError
+from layout import CONTROLLER, CONTROLLER_PORT, SIM_ELEMENTS, SIM_WINDOW, WIRE, LabError
 from network import POLL_S, signal_group, tail
 
 TOOL_TIMEOUT_S = 300
@@ -83,9 +83,9 @@ class Tools:
         self.run(*command, "--seed", str(self.args.seed), "--install", self.path(install))
         return self.load(plan), self.load(install)
 
-    def simulate(self, layout, install):
+    def simulate(self, layout, install, window=SIM_WINDOW):
         """The rate in Gb/s of the wire."""
-        scenario = layout.scenario(install, self.args.seed)
+        scenario = layout.scenario(install, self.args.seed, window)
         file, out = self.save("scenario.json", scenario), self.path("sim.json")
         self.run("sim", file, "-q", "--json", out)
         jobs = self.load("sim.json")["jobs"]

@@ -211,8 +211,8 @@ class Layout:
 
     # ---- for fanin sim ----------------------------------------------------------------
 
-    def scenario(self, plan, seed):
-        """The same for `fanin sim`.  Of a topology at its own rates: virtual time needs no scale."""
+    def scenario(self, plan, seed, window=SIM_WINDOW):
+        """The same for `fanin sim`."""
         bare = (PAYLOAD + HEAD) / (PAYLOAD + HEAD + FRAME)  # a node counts no frames
         nodes = []
         for node in self.nodes:
@@ -242,7 +242,7 @@ class Layout:
                 {
                     "name": self.job,
                     "model": {"numel": SIM_ELEMENTS, "layers": 1},
-                    "window": SIM_WINDOW,
+                    "window": window,
                     "verify": True,
                 }
             ],

@@ -11,7 +11,8 @@ import pytest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "simulator", "lab"))
 
-import layout  # noqa: E402  pylint: disable=wrong-import-position
+import lab  # noqa: E402  pylint: disable=wrong-import-position
+import layout  # noqa: E402
 from job import Kill, Tools, largest_window, window_of  # noqa: E402
 
 
@@ -138,6 +139,23 @@ def test_all_parts_together_have_the_window():
     assert window_of(None, uneven) == 32 and window_of(4, uneven) == 4
     assert window_of(None, {"parts": [{"gbps": 1.0}] * 12}) == 96
     assert largest_window(4, {"parts": [{"gbps": 1.0}] * 16}) == 2
+
+
+def test_a_window_is_simulated_at_the_rates_of_the_lab():
+    class Simulator:
+        def simulate(self, *what):
+            self.what = what
+            return 0.03
+
+    made, simulator = lab.Lab.__new__(lab.Lab), Simulator()
+    made.layout, made.full, made.scale, made.tools = "scaled", "whole", 0.01, simulator
+    install = {"parts": [{"gbps": 0.02}]}
+    made.args = argparse.Namespace(window=8)
+    assert made.simulated_gbps(install) == pytest.approx(3)
+    assert simulator.what == ("scaled", install, 8)
+    made.args.window = None
+    assert made.simulated_gbps(install) == 0.03
+    assert simulator.what == ("whole", {"parts": [{"gbps": pytest.approx(2)}]})
 
 
 def test_the_planner_hears_which_switch_sums(tmp_path):
