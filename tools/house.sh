@@ -108,23 +108,41 @@ lib_upward=$(echo "$lib" | awk -v rooms="$lib_rooms" '
         BEGIN { n = split(rooms, list, " "); for (i = 1; i <= n; i++) at[list[i]] = i }
         { split($1, a, "/"); split($2, b, "/"); if (at[b[1]] > at[a[1]]) count++ }
         END { print count + 0 }')
-# The files of the largest circle: those that reach each other.
-lib_circle=$(echo "$lib" | awk '
-        { next_of[$1] = next_of[$1] " " $2; file[$1]; file[$2] }
-        function walk(from, at, i, list, n) {
-                n = split(next_of[at], list, " ")
-                for (i = 1; i <= n; i++)
-                        if (!((from, list[i]) in reach)) { reach[from, list[i]]; walk(from, list[i]) }
-        }
-        END {
-                for (f in file) walk(f, f)
-                for (f in file) {
-                        count = 0
-                        for (g in file) if (((f, g) in reach) && ((g, f) in reach)) count++
-                        if (count > most) most = count
+# "FILE OTHER" on standard input: the files of the largest circle, those that reach each other.
+largest_circle() {
+        awk '
+                { next_of[$1] = next_of[$1] " " $2; file[$1]; file[$2] }
+                function walk(from, at, i, list, n) {
+                        n = split(next_of[at], list, " ")
+                        for (i = 1; i <= n; i++)
+                                if (!((from, list[i]) in reach)) { reach[from, list[i]]; walk(from, list[i]) }
                 }
-                print most + 0
-        }')
+                END {
+                        for (f in file) walk(f, f)
+                        for (f in file) {
+                                count = 0
+                                for (g in file) if (((f, g) in reach) && ((g, f) in reach)) count++
+                                if (count > most) most = count
+                        }
+                        print most + 0
+                }'
+}
+lib_circle=$(echo "$lib" | largest_circle)
+# "FILE OTHER" for each file of a folder that includes a header of another there.
+arrows_in() { # FOLDER PARENT, from which its headers are named
+        find "$1" -name '*.[ch]' | while read -r file; do
+                sed -n 's|^[ \t]*#[ \t]*include[ \t]*"\([a-z0-9_/]*\)\.h".*|\1|p' "$file" | while read -r other; do
+                        for header in "$(dirname "$file")/$other" "$2/$other"; do
+                                [ -f "$header.h" ] || continue
+                                case $header in
+                                "${file%.*}") ;;
+                                "$1"/*) echo "${file%.*} $header" ;;
+                                esac
+                                break
+                        done
+                done
+        done
+}
 lib_asserts=$(grep -hE '(^|[^a-zA-Z_])assert\(' src/lib/*/*.[ch] | wc -l)
 lib_lines=$(cat src/lib/*/*.[ch] | wc -l)
 members=$(awk '
@@ -150,6 +168,25 @@ lines_of() { # FOLDER...
 row 'lines of C in src' "$(lines_of src)" '' 1
 row '  of it src/core/helper, kept apart' "$(lines_of src/core/helper)" '' 1
 row '  with planner, simulator and page' "$(lines_of src planner simulator page)" '' 1
+row '  of planner; of simulator; of test' "$(lines_of planner); $(lines_of simulator); $(lines_of test)" '' 1
+for folder in src/net src/mpi src/nccl src/cmd planner simulator; do
+        case $folder in
+        src/*) parent=src ;;
+        *) parent=$folder ;;
+        esac
+        row "largest circle of $folder, by includes" "$(arrows_in "$folder" $parent | sort -u | largest_circle)" '' 1
+done
+product='src planner simulator page include'
+# shellcheck disable=SC2086  # words are wanted
+headers=$(find $product -name '*.h')
+row 'headers' "$(echo "$headers" | wc -l)" '' 1
+# shellcheck disable=SC2086
+row '  functions in them' "$(cat $headers | grep -cE '^[a-z].*[a-z0-9_]\(' || :)" '' 1
+# shellcheck disable=SC2086
+row 'structs' "$(find $product -name '*.[ch]' -exec cat {} + | grep -cE '^(typedef )?struct [a-z0-9_]* ?\{')" '' 1
+row 'files of 570 lines and more' "$(find $product test -name '*.[ch]' -exec wc -l {} + | awk '$2 != "total" && $1 >= 570' | wc -l)" '' 1
+row 'lines of recorded JSON' "$(find bench experiments -name '*.json' -exec cat {} + | wc -l)" '' 1
+row 'pages of doc/adr' "$(find doc/adr -name '*.md' | wc -l)" '' 1
 files=$(git ls-files 2>/dev/null | wc -l) # none where there is no git
 row 'tracked files' "$files" "at most $FILES_MAX" "$((files <= FILES_MAX))"
 exit $bad

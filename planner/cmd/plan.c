@@ -30,7 +30,6 @@
 
 struct plan_args {
 	int algorithm; /* index; the last one is "all" */
-	int solver;
 	int seed, paths, roundings, trees, sums_at, vertex, rounding;
 	bool no_bound, no_link_limits, gradients_only;
 	char json[ARGS_TEXT_BYTES], topology[ARGS_TEXT_BYTES], from[ARGS_TEXT_BYTES];
@@ -46,7 +45,6 @@ static const char *const algorithms[] = {FAN_ALGORITHMS(FAN_X) "all", NULL};
 static const struct fan_algorithm given = {.name = "given"};  /* of a plan by --plan */
 static const char *const vertices[] = {"short", "few", NULL}; /* fan_vertex */
 static const char *const roundings[] = {"random", "search", "columns", NULL}; /* fan_rounding */
-static const char *const solvers[] = {"clp", "highs", NULL};
 static const char *const readings[] = {"nearest", "rack", "two-level", NULL}; /* fan_sums_at */
 
 #define AT(field) offsetof(struct plan_args, field)
@@ -71,9 +69,6 @@ static const struct args_option options[] = {
 	 "which switch sums for a host under switchml and atp: the nearest that can (nearest, the "
 	 "default), its rack's if that can (rack), or the nearest to the worker and then that to the "
 	 "server (two-level: then all plans may sum twice)"},
-	{"solver", 0, ARGS_WORD, AT(solver), 0, 0, solvers, "NAME",
-	 "of the linear programs: clp (the default; cbc for whole numbers), or highs if this was built "
-	 "with it"},
 	{"from", 0, ARGS_TEXT, AT(from), 0, 0, NULL, "PLAN.json",
 	 "mend this plan, that was made before something changed, instead of making a new one"},
 	{"plan", 0, ARGS_TEXT, AT(plan), 0, 0, NULL, "PLAN.json",
@@ -413,10 +408,6 @@ int cmd_plan(int argc, char **argv)
 	if (!from) {
 		fprintf(stderr, "fanin plan: expected TOPOLOGY.json, or a topology to make\n"
 				"Try `fanin plan --help`.\n");
-		return EXIT_BAD;
-	}
-	if (fan_lp_use(solvers[a.solver])) {
-		fprintf(stderr, "fanin plan: --solver: built without HiGHS; expected clp\n");
 		return EXIT_BAD;
 	}
 	if (!cmd_can_write("plan", "json", a.json) || !cmd_can_write("plan", "install", a.install))

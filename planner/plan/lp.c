@@ -5,42 +5,21 @@
 #include <string.h>
 
 #include "core/base/err.h"
-#include "lp_solver.h"
 
-static const struct fan_lp_solver *const solvers[] = {
-	&fan_lp_clp,
-#ifdef FAN_HAS_HIGHS
-	&fan_lp_highs,
-#endif
-};
-static const struct fan_lp_solver *chosen = &fan_lp_clp;
-
-/* OpenBLAS, if the solvers use it for linear algebra, gets one thread: its threads spin while they
+/* OpenBLAS, if CLP uses it for linear algebra, gets one thread: its threads spin while they
  * wait, which doubled the run time on a busy machine, and the matrices here are small. */
 extern void openblas_set_num_threads(int threads) __attribute__((weak));
-
-int fan_lp_use(const char *name)
-{
-	for (size_t i = 0; i < sizeof solvers / sizeof solvers[0]; i++)
-		if (strcmp(solvers[i]->name, name) == 0) {
-			chosen = solvers[i];
-			return FAN_OK;
-		}
-	return FAN_E_INVALID;
-}
 
 void fan_lp_init(struct fan_lp *lp)
 {
 	memset(lp, 0, sizeof *lp);
-	lp->solver = chosen;
 	if (openblas_set_num_threads)
 		openblas_set_num_threads(1);
 }
 
 void fan_lp_free(struct fan_lp *lp)
 {
-	if (lp->warm)
-		lp->solver->drop(lp->warm);
+	fan_lp_drop_warm(lp);
 	free(lp->col_low);
 	free(lp->col_high);
 	free(lp->objective);
@@ -128,35 +107,4 @@ void fan_lp_put(struct fan_lp *lp, int row, double value)
 	lp->row[lp->entries] = row;
 	lp->value[lp->entries++] = value;
 	lp->start[lp->cols] = lp->entries;
-}
-
-int fan_lp_make_room(struct fan_lp *lp)
-{
-	free(lp->x);
-	free(lp->price);
-	lp->x = calloc((size_t)lp->cols + 1, sizeof *lp->x);
-	lp->price = calloc((size_t)lp->rows + 1, sizeof *lp->price);
-	if (!lp->x || !lp->price)
-		lp->err = FAN_E_NOMEM;
-	return lp->err;
-}
-
-int fan_lp_solve(struct fan_lp *lp)
-{
-	return lp->solver->solve(lp);
-}
-
-int fan_lp_solve_whole(struct fan_lp *lp, uint32_t nodes)
-{
-	return lp->solver->solve_whole(lp, nodes);
-}
-
-int fan_lp_solve_warm(struct fan_lp *lp, uint64_t *steps)
-{
-	return lp->solver->solve_warm(lp, steps);
-}
-
-int fan_lp_rows_warm(struct fan_lp *lp, const struct fan_lp_rows *rows)
-{
-	return lp->solver->rows_warm(lp, rows);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lp.h - a linear program, built column by column, and its solvers: CLP, with CBC if some columns
- * are integers, or HiGHS for both.  The objective is always maximised. */
+/* lp.h - a linear program, built column by column and solved by CLP, or by CBC if some columns are
+ * integers.  The objective is always maximised. */
 #ifndef FAN_PLAN_LP_H
 #define FAN_PLAN_LP_H
 
@@ -17,20 +17,15 @@ struct fan_lp {
 	double *value;
 	int err; /* the first error since fan_lp_init; later calls do nothing */
 
-	const struct fan_lp_solver *solver;
-	void *warm; /* the solver's model, kept by fan_lp_solve_warm */
+	void *warm; /* CLP's model, kept by fan_lp_solve_warm */
 	int warm_cols, warm_rows;
 
-	/* Set by a solver. */
+	/* The solution. */
 	double best;   /* objective */
 	double bound;  /* no solution exceeds it; equal to `best` for a linear program */
 	double *x;     /* by column */
 	double *price; /* by row: gain from one more on the right side; not with integers */
 };
-
-/* Choose the solver of all programs that are initialised from now on: "clp", the default, or
- * "highs".  FAN_E_INVALID: this planner was built without it. */
-int fan_lp_use(const char *name);
 
 void fan_lp_init(struct fan_lp *lp);
 void fan_lp_free(struct fan_lp *lp);
@@ -57,6 +52,9 @@ int fan_lp_solve_whole(struct fan_lp *lp, uint32_t nodes);
  * columns and bounds of rows; the last solution should stay feasible.  Adds the steps of the
  * simplex to `*steps`. */
 int fan_lp_solve_warm(struct fan_lp *lp, uint64_t *steps);
+
+/* Forget the model that it keeps, if there is one. */
+void fan_lp_drop_warm(struct fan_lp *lp);
 
 /* Entries of the newest rows, which fan_lp_row made after the last fan_lp_solve_warm, in the
  * columns of that call.  FAN_E_NOMEM, or the error of an earlier call. */

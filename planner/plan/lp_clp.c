@@ -8,11 +8,23 @@
 #include <string.h>
 
 #include "core/base/err.h"
-#include "lp_solver.h"
+#include "lp.h"
 #include "sizes.h"
 
 #define MAXIMISE     (-1.0)
 #define NUMBER_BYTES 24
+
+/* Make room for the solution.  FAN_E_NOMEM, which is also in `lp->err`. */
+static int make_room(struct fan_lp *lp)
+{
+	free(lp->x);
+	free(lp->price);
+	lp->x = calloc((size_t)lp->cols + 1, sizeof *lp->x);
+	lp->price = calloc((size_t)lp->rows + 1, sizeof *lp->price);
+	if (!lp->x || !lp->price)
+		lp->err = FAN_E_NOMEM;
+	return lp->err;
+}
 
 static Clp_Simplex *load(const struct fan_lp *lp)
 {
@@ -40,9 +52,9 @@ static int take(struct fan_lp *lp, Clp_Simplex *m)
 	return FAN_OK;
 }
 
-static int solve(struct fan_lp *lp)
+int fan_lp_solve(struct fan_lp *lp)
 {
-	Clp_Simplex *m = lp->err || fan_lp_make_room(lp) ? NULL : load(lp);
+	Clp_Simplex *m = lp->err || make_room(lp) ? NULL : load(lp);
 
 	if (!m)
 		return lp->err ? lp->err : FAN_E_NOMEM;
@@ -83,9 +95,9 @@ static int update(struct fan_lp *lp)
 	return FAN_OK;
 }
 
-static int solve_warm(struct fan_lp *lp, uint64_t *steps)
+int fan_lp_solve_warm(struct fan_lp *lp, uint64_t *steps)
 {
-	int err = lp->err ? lp->err : fan_lp_make_room(lp);
+	int err = lp->err ? lp->err : make_room(lp);
 
 	if (err)
 		return err;
@@ -109,7 +121,7 @@ static int solve_warm(struct fan_lp *lp, uint64_t *steps)
 	return take(lp, lp->warm);
 }
 
-static int rows_warm(struct fan_lp *lp, const struct fan_lp_rows *rows)
+int fan_lp_rows_warm(struct fan_lp *lp, const struct fan_lp_rows *rows)
 {
 	int first = lp->rows - rows->count;
 
@@ -119,9 +131,9 @@ static int rows_warm(struct fan_lp *lp, const struct fan_lp_rows *rows)
 	return lp->err;
 }
 
-static int solve_whole(struct fan_lp *lp, uint32_t node_limit)
+int fan_lp_solve_whole(struct fan_lp *lp, uint32_t node_limit)
 {
-	Cbc_Model *m = lp->err || fan_lp_make_room(lp) ? NULL : Cbc_newModel();
+	Cbc_Model *m = lp->err || make_room(lp) ? NULL : Cbc_newModel();
 	char nodes[NUMBER_BYTES];
 
 	if (!m)
@@ -150,16 +162,9 @@ static int solve_whole(struct fan_lp *lp, uint32_t node_limit)
 	return err;
 }
 
-static void drop(void *warm)
+void fan_lp_drop_warm(struct fan_lp *lp)
 {
-	Clp_deleteModel(warm);
+	if (lp->warm)
+		Clp_deleteModel(lp->warm);
+	lp->warm = NULL;
 }
-
-const struct fan_lp_solver fan_lp_clp = {
-	.name = "clp",
-	.solve = solve,
-	.solve_whole = solve_whole,
-	.solve_warm = solve_warm,
-	.rows_warm = rows_warm,
-	.drop = drop,
-};

@@ -86,7 +86,7 @@ def marked(
         comm.mark(0)
 
 
-class Few:
+class PackedAllGather:
     """A small all-gather as one sum of int32: each rank has a place of its own, with the number of its
     elements, their type and themselves, and zeros for the others."""
 
@@ -228,11 +228,13 @@ class Stated:
         self.done = True
 
 
-class _Turn:
+class _Queued:
     """An operation through Gloo, which begins when it is its turn and all have stated it."""
 
-    def __init__(self, turns: "Turns", stated: Stated | None, call: Callable[[], Any]) -> None:
-        self._turns = turns
+    def __init__(
+        self, sequencer: "Sequencer", stated: Stated | None, call: Callable[[], Any]
+    ) -> None:
+        self._sequencer = sequencer
         self._stated = stated
         self._call: Callable[[], Any] | None = call
         self._works: list[Any] = []
@@ -240,7 +242,7 @@ class _Turn:
         self.begun = False
 
     def begin(self) -> None:
-        """Under the lock of turns."""
+        """Under the lock of the sequencer."""
         try:
             if self._stated is not None:
                 self._stated.wait()
@@ -254,11 +256,11 @@ class _Turn:
 
     def wait(self) -> None:
         """Until it has ended."""
-        self._turns.reach(self)
+        self._sequencer.reach(self)
         if self._error is not None:
             raise self._error
         for work in self._works:
-            self._turns.end(work)
+            self._sequencer.end(work)
 
 
 def _has_ended(work: Any) -> bool:
@@ -274,7 +276,7 @@ def _has_ended(work: Any) -> bool:
         return False
 
 
-class Turns:
+class Sequencer:
     """The statements and Gloo operations of one level, in the order of their calls, in which Gloo
     numbers them, too."""
 
@@ -282,7 +284,7 @@ class Turns:
         self._membership = membership
         self._gloo = gloo
         self._lock = threading.Lock()
-        self._waiting: collections.deque[_Turn] = collections.deque()
+        self._waiting: collections.deque[_Queued] = collections.deque()
         self.number = 0  #: operations of this level that have been started
         self._staged = False  # the last one was of tensors on a GPU, through another communicator
         self._gate: Stated | None = None  # what those after it wait for
@@ -322,14 +324,14 @@ class Turns:
     def _wait_of(self, stated: Stated) -> Callable[[], None]:
         return stated.wait if self._membership.is_wanted() else self.add(stated, lambda _: []).wait
 
-    def add(self, stated: Stated | None, call: Callable[[Any], Any]) -> _Turn:
+    def add(self, stated: Stated | None, call: Callable[[Any], Any]) -> _Queued:
         """Let `call` start operations of the Gloo group when it is their turn.  Under the group's
         lock."""
-        turn = _Turn(self, stated, lambda: call(self._gloo()))
-        self._waiting.append(turn)
-        return turn
+        queued = _Queued(self, stated, lambda: call(self._gloo()))
+        self._waiting.append(queued)
+        return queued
 
-    def reach(self, turn: _Turn) -> None:
+    def reach(self, turn: _Queued) -> None:
         """Begin it, after those before it."""
         while not turn.begun:
             with self._lock:

@@ -15,7 +15,7 @@ from .communicator import Communicator, Operation
 SLICE_BYTES = 8 << 20
 ALIGNED_BYTES = 64  # shares of a slice begin at multiples of it: elements stay whole
 
-Places = list[
+Layout = list[
     tuple[int, torch.Tensor]
 ]  # byte of the slice, and bytes of a tensor that belong there
 
@@ -33,9 +33,9 @@ class Slice:
     """
 
     size: int
-    loads: Places
+    loads: Layout
     start: Callable[[Communicator, torch.Tensor], Operation[Any]]
-    stores: Places
+    stores: Layout
 
 
 def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
@@ -103,7 +103,7 @@ class _Shares:
         """As that of InPlace."""
         return self.whole
 
-    def _cuts(self, ranks: int) -> Iterator[tuple[int, Places, torch.Tensor]]:
+    def _cuts(self, ranks: int) -> Iterator[tuple[int, Layout, torch.Tensor]]:
         """Of each slice, which has as much of every rank: how many bytes, all ranks' places, and
         the same bytes of the share."""
         whole, share = bytes_of(self.whole), bytes_of(self.share)

@@ -39,7 +39,7 @@ LEAVE_S = 5.0  # the longest that rank 0 stays until the others have heard it
 
 
 @dataclasses.dataclass(frozen=True)
-class Patience:
+class Timeouts:
     """Seconds.  `operation` and `join` are for the library; None: as it was told by others."""
 
     coming: float  #: until all ranks have come
@@ -62,16 +62,16 @@ def _told(given: Mapping[str, Any], name: str) -> float | None:
     return int(text) / 1000 if text.isdecimal() else None
 
 
-def patience(given: Mapping[str, Any], timeout: datetime.timedelta | None) -> Patience:
+def timeouts(given: Mapping[str, Any], timeout: datetime.timedelta | None) -> Timeouts:
     """Of a group with this `timeout`, whose communicator is given these arguments."""
     told = _told(given, "timeout")
     if told is not None:
-        return Patience(told)
+        return Timeouts(told)
     if timeout is None:
-        return Patience(JOIN_S)
+        return Timeouts(JOIN_S)
     seconds = min(max(timeout.total_seconds(), LEAST_S), MOST_S)
     join = min(seconds, JOIN_S) if _told(given, "join") is None else None
-    return Patience(seconds, seconds, join)
+    return Timeouts(seconds, seconds, join)
 
 
 class Pauses:

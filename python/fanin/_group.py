@@ -16,7 +16,7 @@ from typing import Any, Callable
 import torch
 
 from . import _buffers, _elastic, _gloo, _report, _staging
-from ._agreed import Few, said
+from ._agreed import PackedAllGather, said
 from ._autoload import DEVICES
 from ._carried import Carried, Gather, InPlace, Scatter, bytes_of
 from ._completion import Completer, FaninWork, copy_back, ended, join, level
@@ -317,10 +317,12 @@ class FaninGroup(GlooAlone):
         if self._is_left_to_gloo("allgather", [source], why):
             text = said("all_gather", [source])
             return self._gather_by_gloo(text, dense, mine, outputs, ends, in_bytes=not why)
-        if Few.holds(mine, self.membership.size) and not (mine.numel() and is_staged(mine)):
-            few = Few(mine, self._here().membership)
-            ends.insert(0, lambda: few.spread(dense))
-            carried: Carried = InPlace(few.buffer, few.start)
+        if PackedAllGather.holds(mine, self.membership.size) and not (
+            mine.numel() and is_staged(mine)
+        ):
+            packed = PackedAllGather(mine, self._here().membership)
+            ends.insert(0, lambda: packed.spread(dense))
+            carried: Carried = InPlace(packed.buffer, packed.start)
             return self._by_fanin(outputs, carried, lambda: [step() for step in ends], opts)
         whole = joined(dense)
         if whole.data_ptr() != dense[0].data_ptr():
@@ -392,7 +394,7 @@ class FaninGroup(GlooAlone):
         monitored_barrier(self.membership, self._monitored, within, wait_all_ranks)
         here = self._here()
         with here.order:
-            here.turns.gate("monitored_barrier")
+            here.sequencer.gate("monitored_barrier")
 
     def _set_sequence_number_for_group(self) -> None:
         self.gloo._set_sequence_number_for_group()
@@ -435,7 +437,7 @@ class FaninGroup(GlooAlone):
         here = self._here()
         op, is_blocking = None, is_waited_for(opts) and not self._coalesced
         with here.order:
-            before = here.turns.before(cuda is not None, text)
+            before = here.sequencer.before(cuda is not None, text)
             here.ops += 1
             here.bytes += carried.bytes
             if cuda is None:
@@ -453,7 +455,7 @@ class FaninGroup(GlooAlone):
         """As _by_fanin, of an all-reduce that needs nothing before and after, and is waited for."""
         here = self._here()
         with here.order:
-            before = here.turns.before(False, "")
+            before = here.sequencer.before(False, "")
             within = 0.0 if before or self._coalesced else WITHIN_S
             started = here.membership.start(
                 lambda comm: comm.allreduce_start(memory, op, within=within)
@@ -499,8 +501,8 @@ class FaninGroup(GlooAlone):
         here = self._here()
         here.membership.is_wanted()
         with here.order:
-            stated = here.turns.state(text, unbalance) if self.membership.size > 1 else None
-            turn = here.turns.add(stated, call)
+            stated = here.sequencer.state(text, unbalance) if self.membership.size > 1 else None
+            turn = here.sequencer.add(stated, call)
             work = FaninWork(outputs, [turn.wait], finish)
         return self._added(work)
 

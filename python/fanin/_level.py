@@ -8,7 +8,7 @@ import threading
 from typing import Any, Callable
 
 from . import _staging
-from ._agreed import Turns
+from ._agreed import Sequencer
 from ._completion import LEVELS_MAX, FaninWork
 from ._membership import Membership
 from ._tensors import Tensors
@@ -30,7 +30,7 @@ class Level:
 
     def __init__(self, membership: Membership, make_gloo: Callable[[], Any]) -> None:
         self.membership = membership
-        self.turns = Turns(membership, lambda: self.gloo)
+        self.sequencer = Sequencer(membership, lambda: self.gloo)
         self.order = threading.Lock()  # operations start in the order of their calls
         self.ops = 0  #: that went through fanin
         self.bytes = 0  #: in them

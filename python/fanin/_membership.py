@@ -99,7 +99,7 @@ class Membership:
         self.kept: list[Any] = []  #: as long as this
         self.shrunk = 0  #: how often its ranks were to leave some behind
         self.store = PatientStore(store)
-        self._patience = _gathering.patience(options.communicator, timeout)
+        self._timeouts = _gathering.timeouts(options.communicator, timeout)
         self._limit_s: float | None = None  # shorter than that with which the ranks have joined
         self._processes: dict[int, str] = {}  # by rank: those that are known
         self._world = world
@@ -157,9 +157,9 @@ class Membership:
 
     def set_timeout(self, timeout: datetime.timedelta) -> None:
         """For operations to come.  Those of ranks that have joined end no later than they would have."""
-        joined, new = self._patience, _gathering.patience(self.options.communicator, timeout)
+        joined, new = self._timeouts, _gathering.timeouts(self.options.communicator, timeout)
         if self.communicator is None or joined.operation is None or new.operation is None:
-            self._patience = new
+            self._timeouts = new
             return
         self._limit_s = new.operation if new.operation < joined.operation else None
         if new.operation > joined.operation:
@@ -232,7 +232,7 @@ class Membership:
     def _failed(self, error: FaninError) -> FaninError:
         """What ends an operation, for the user, kept."""
         told = in_words(error)
-        if isinstance(told, StalledError) and self._patience.operation is not None:
+        if isinstance(told, StalledError) and self._timeouts.operation is not None:
             told = StalledError(f"{told}: the group's timeout is over", told.code)
         self.fail(told)
         return told
@@ -266,7 +266,7 @@ class Membership:
         if self._world is None:
             self.store.set(f"process/{self.rank}", _gathering.process())
         gathering = _gathering.Gathering(self.store, "come", self.size)
-        _gathering.gather(gathering, self.rank, self.size, self._patience.coming, self._look)
+        _gathering.gather(gathering, self.rank, self.size, self._timeouts.coming, self._look)
         self._hear()
 
     def _look(self) -> None:
@@ -307,7 +307,7 @@ class Membership:
             return None
         text = f"{world.token()} {self._name}"
         name = hashlib.sha256(text.encode()).hexdigest()[:NAME_CHARS]
-        return world.communicator.group(name, self._members, **self._patience.arguments)
+        return world.communicator.group(name, self._members, **self._timeouts.arguments)
 
     def token(self) -> str:
         """The same on all ranks, and another one in each life of the job.  Once all have joined,
@@ -325,7 +325,7 @@ class Membership:
 
     def _place(self) -> tuple[dict[str, Any], dict[str, str]]:
         """Arguments of the communicator, and variables, that say where the ranks meet."""
-        arguments: dict[str, Any] = {**self._patience.arguments, **self.options.communicator}
+        arguments: dict[str, Any] = {**self._timeouts.arguments, **self.options.communicator}
         named = self.options.given("switch", "controller")
         if self._world is not None:
             arguments["job"] = self._from_first("job", self._name_of_group)

@@ -21,7 +21,7 @@ from typing import Any, Callable, Iterator, Sequence
 
 import torch
 
-from ._carried import SLICE_BYTES, Carried, Places, Slice
+from ._carried import SLICE_BYTES, Carried, Layout, Slice
 from ._completion import Devices, FaninWork
 from ._membership import Membership
 
@@ -176,7 +176,7 @@ def _copy_all(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
         into.copy_(source, non_blocking=True)
 
 
-def _pairs(piece: _Piece, places: Places) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def _pairs(piece: _Piece, places: Layout) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Bytes of the piece, and of the tensors that belong there."""
     return [(piece.memory[at : at + one.numel()], one) for at, one in places]
 

@@ -53,27 +53,12 @@ typedef void (*fan_nccl_logger)(int level, unsigned long about, const char *wher
 	float latency;	 /* 0: NCCL takes its own */                                               \
 	int comms_max, recvs_max;
 
-struct fan_nccl_props_v6 {
-	char *name, *pci_path;
-	uint64_t guid;
-	int ptr_support;
-	FAN_NCCL_PROPS_SPEED
-};
-
-struct fan_nccl_props_v7 {
-	char *name, *pci_path;
-	uint64_t guid;
-	int ptr_support;
-	FAN_NCCL_PROPS_SPEED
-	int device_type, device_version; /* 0: no offload */
-};
-
 struct fan_nccl_props_v8 {
 	char *name, *pci_path;
 	uint64_t guid;
 	int ptr_support, reg_is_global;
 	FAN_NCCL_PROPS_SPEED
-	int device_type, device_version;
+	int device_type, device_version; /* 0: no offload */
 };
 
 #define FAN_NCCL_PROPS_V9(devices)                                                                 \
@@ -115,14 +100,14 @@ struct fan_nccl_piece {
 
 /* ---- tables of functions: what is alike in versions is one macro ---- */
 
-/* Registering memory; v6 and v7 have int sizes. */
-#define FAN_NCCL_MEMORY(size_type)                                                                 \
-	int (*reg_mr)(void *comm, void *data, size_type size, int type, void **memory);            \
+/* Registering memory. */
+#define FAN_NCCL_MEMORY                                                                            \
+	int (*reg_mr)(void *comm, void *data, size_t size, int type, void **memory);               \
 	int (*reg_mr_dma_buf)(void *comm, void *data, size_t size, int type, uint64_t offset,      \
 			      int fd, void **memory);                                              \
 	int (*dereg_mr)(void *comm, void *memory);
 
-/* What ends a table of ncclNet before v7. */
+/* What stands behind transfers in every table of ncclNet. */
 #define FAN_NCCL_NET_REST                                                                          \
 	int (*iflush)(void *comm, int n, void **data, int *sizes, void **memory, void **request);  \
 	int (*test)(void *request, int *done, int *sizes);                                         \
@@ -145,38 +130,18 @@ struct fan_nccl_piece {
 	int (*get_properties)(int dev, struct fan_nccl_props_v##version *props);                   \
 	int (*listen)(void *context, int dev, void *handle, void **comm);
 
-struct fan_nccl_net_v6 {
+struct fan_nccl_net_v8 {
 	const char *name;
 	int (*init)(fan_nccl_logger log);
-	FAN_NCCL_HEAD_PLAIN(6)
-	int (*connect)(int dev, void *handle, void **comm);
-	int (*accept)(void *listening, void **comm);
-	FAN_NCCL_MEMORY(int)
+	FAN_NCCL_HEAD_PLAIN(8)
+	int (*connect)(int dev, void *handle, void **comm, void **on_device);
+	int (*accept)(void *listening, void **comm, void **on_device);
+	FAN_NCCL_MEMORY
 	int (*isend)(void *comm, void *data, int size, int tag, void *memory, void **request);
 	int (*irecv)(void *comm, int n, void **data, int *sizes, int *tags, void **memory,
 		     void **request);
 	FAN_NCCL_NET_REST
-};
-
-#define FAN_NCCL_NET_V7(version, size_type)                                                        \
-	const char *name;                                                                          \
-	int (*init)(fan_nccl_logger log);                                                          \
-	FAN_NCCL_HEAD_PLAIN(version)                                                               \
-	int (*connect)(int dev, void *handle, void **comm, void **on_device);                      \
-	int (*accept)(void *listening, void **comm, void **on_device);                             \
-	FAN_NCCL_MEMORY(size_type)                                                                 \
-	int (*isend)(void *comm, void *data, int size, int tag, void *memory, void **request);     \
-	int (*irecv)(void *comm, int n, void **data, int *sizes, int *tags, void **memory,         \
-		     void **request);                                                              \
-	FAN_NCCL_NET_REST                                                                          \
 	FAN_NCCL_NET_OFFLOAD
-
-struct fan_nccl_net_v7 {
-	FAN_NCCL_NET_V7(7, int)
-};
-
-struct fan_nccl_net_v8 {
-	FAN_NCCL_NET_V7(8, size_t)
 };
 
 struct fan_nccl_net_v9 {
@@ -185,7 +150,7 @@ struct fan_nccl_net_v9 {
 	FAN_NCCL_HEAD_PLAIN(9)
 	int (*connect)(int dev, void *handle, void **comm, void **on_device);
 	int (*accept)(void *listening, void **comm, void **on_device);
-	FAN_NCCL_MEMORY(size_t)
+	FAN_NCCL_MEMORY
 	int (*isend)(void *comm, void *data, size_t size, int tag, void *memory, void **request);
 	int (*irecv)(void *comm, int n, void **data, size_t *sizes, int *tags, void **memory,
 		     void **request);
@@ -207,7 +172,7 @@ struct fan_nccl_net_v10 {
 	FAN_NCCL_HEAD_PLAIN(9)
 	int (*connect)(int dev, void *config, void *handle, void **comm, void **on_device);
 	int (*accept)(void *listening, void **comm, void **on_device);
-	FAN_NCCL_MEMORY(size_t)
+	FAN_NCCL_MEMORY
 	FAN_NCCL_NET_TRANSFER_V10
 	FAN_NCCL_NET_REST
 	FAN_NCCL_NET_OFFLOAD
@@ -221,7 +186,7 @@ struct fan_nccl_net_v10 {
 	FAN_NCCL_HEAD_CONTEXT(version)                                                             \
 	int (*connect)(void *context, int dev, void *handle, void **comm, void **on_device);       \
 	int (*accept)(void *listening, void **comm, void **on_device);                             \
-	FAN_NCCL_MEMORY(size_t)                                                                    \
+	FAN_NCCL_MEMORY                                                                            \
 	FAN_NCCL_NET_TRANSFER_V10                                                                  \
 	FAN_NCCL_NET_REST                                                                          \
 	FAN_NCCL_NET_OFFLOAD                                                                       \
@@ -259,29 +224,12 @@ struct fan_nccl_net_v12 {
 			      size_t rank_bytes, size_t offset, size_t bytes, int type, int op,    \
 			      void *out_memory, void **request);
 
-#define FAN_NCCL_COLL_V6(version)                                                                  \
-	const char *name;                                                                          \
-	int (*init)(fan_nccl_logger log);                                                          \
-	FAN_NCCL_HEAD_PLAIN(version)                                                               \
-	FAN_NCCL_COLL_MEET                                                                         \
-	FAN_NCCL_MEMORY(int)                                                                       \
-	FAN_NCCL_COLL_ALLREDUCE(int)                                                               \
-	FAN_NCCL_COLL_REST
-
-struct fan_nccl_coll_v6 {
-	FAN_NCCL_COLL_V6(6)
-};
-
-struct fan_nccl_coll_v7 {
-	FAN_NCCL_COLL_V6(7)
-};
-
 struct fan_nccl_coll_v8 {
 	const char *name;
 	int (*init)(fan_nccl_logger log);
 	FAN_NCCL_HEAD_PLAIN(8)
 	FAN_NCCL_COLL_MEET
-	FAN_NCCL_MEMORY(size_t)
+	FAN_NCCL_MEMORY
 	FAN_NCCL_COLL_ALLREDUCE(int)
 	FAN_NCCL_COLL_WINDOWS(struct fan_nccl_piece_v8)
 	FAN_NCCL_COLL_REST
@@ -292,7 +240,7 @@ struct fan_nccl_coll_v9 { /* and v10 */
 	int (*init)(fan_nccl_logger log);
 	FAN_NCCL_HEAD_PLAIN(9)
 	FAN_NCCL_COLL_MEET
-	FAN_NCCL_MEMORY(size_t)
+	FAN_NCCL_MEMORY
 	FAN_NCCL_COLL_ALLREDUCE(size_t)
 	FAN_NCCL_COLL_WINDOWS(struct fan_nccl_piece)
 	FAN_NCCL_COLL_REST
@@ -304,7 +252,7 @@ struct fan_nccl_coll_v9 { /* and v10 */
 	int (*init)(void **context, uint64_t comm_id, fan_nccl_logger log);                        \
 	FAN_NCCL_HEAD_CONTEXT(version)                                                             \
 	FAN_NCCL_COLL_MEET                                                                         \
-	FAN_NCCL_MEMORY(size_t)                                                                    \
+	FAN_NCCL_MEMORY                                                                            \
 	FAN_NCCL_COLL_ALLREDUCE(size_t)                                                            \
 	FAN_NCCL_COLL_WINDOWS(struct fan_nccl_piece)                                               \
 	FAN_NCCL_COLL_REST                                                                         \

@@ -100,12 +100,6 @@ int fan_nccl_properties(int dev, struct fan_nccl_props_v12 *props)
 	return FAN_NCCL_SUCCESS;
 }
 
-static int reg(int type, void **memory)
-{
-	*memory = NULL;
-	return type == FAN_NCCL_PTR_HOST ? FAN_NCCL_SUCCESS : FAN_NCCL_INTERNAL_ERROR;
-}
-
 /* What all versions have, in the members' own names. */
 #define COPY(to, from)                                                                             \
 	do {                                                                                       \
@@ -144,22 +138,15 @@ static int reg(int type, void **memory)
 		return result;                                                                     \
 	}
 
-PROPERTIES(6, COPY)
-PROPERTIES(7, COPY)
 PROPERTIES(8, COPY)
 PROPERTIES(9, COPY_V9)
 PROPERTIES(11, COPY_V11)
 
-int fan_nccl_reg_mr_v6(void *comm, void *data, int size, int type, void **memory)
-{
-	(void)comm, (void)data, (void)size;
-	return reg(type, memory);
-}
-
 int fan_nccl_reg_mr(void *comm, void *data, size_t size, int type, void **memory)
 {
 	(void)comm, (void)data, (void)size;
-	return reg(type, memory);
+	*memory = NULL;
+	return type == FAN_NCCL_PTR_HOST ? FAN_NCCL_SUCCESS : FAN_NCCL_INTERNAL_ERROR;
 }
 
 int fan_nccl_reg_mr_dma_buf(void *comm, void *data, size_t size, int type, uint64_t offset, int fd,

@@ -20,14 +20,11 @@ int fan_nccl_devices(int *count);
 int fan_nccl_properties(int dev, struct fan_nccl_props_v12 *props);
 
 /* What device `dev` is, as each version has it; v10's is v9's. */
-int fan_nccl_properties_v6(int dev, struct fan_nccl_props_v6 *props);
-int fan_nccl_properties_v7(int dev, struct fan_nccl_props_v7 *props);
 int fan_nccl_properties_v8(int dev, struct fan_nccl_props_v8 *props);
 int fan_nccl_properties_v9(int dev, struct fan_nccl_props_v9 *props);
 int fan_nccl_properties_v11(int dev, struct fan_nccl_props_v11 *props);
 
-/* Memory is registered by nobody: only the host's is taken.  v6 and v7 have int sizes. */
-int fan_nccl_reg_mr_v6(void *comm, void *data, int size, int type, void **memory);
+/* Memory is registered by nobody: only the host's is taken. */
 int fan_nccl_reg_mr(void *comm, void *data, size_t size, int type, void **memory);
 int fan_nccl_reg_mr_dma_buf(void *comm, void *data, size_t size, int type, uint64_t offset, int fd,
 			    void **memory);

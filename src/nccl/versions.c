@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* versions.c - the tables that NCCL looks for: ncclNetPlugin_v6 to _v12, ncclCollNetPlugin_v6 to
+/* versions.c - the tables that NCCL looks for: ncclNetPlugin_v8 to _v12, ncclCollNetPlugin_v8 to
  * _v12.
  *
  * Each function is adapted once for each way in which versions call it. */
@@ -37,7 +37,7 @@ static int listen_v11(void *context, int dev, void *handle, void **comm)
 	return fan_nccl_listen(dev, handle, comm);
 }
 
-static int connect_v7(int dev, void *handle, void **comm, void **on_device)
+static int connect_v8(int dev, void *handle, void **comm, void **on_device)
 {
 	(void)on_device;
 	return fan_nccl_connect(dev, handle, comm);
@@ -55,7 +55,7 @@ static int connect_v11(void *context, int dev, void *handle, void **comm, void *
 	return fan_nccl_connect(dev, handle, comm);
 }
 
-static int accept_v7(void *listening, void **comm, void **on_device)
+static int accept_v8(void *listening, void **comm, void **on_device)
 {
 	(void)on_device;
 	return fan_nccl_accept(listening, comm);
@@ -63,7 +63,7 @@ static int accept_v7(void *listening, void **comm, void **on_device)
 
 /* ---- messages ---- */
 
-static int isend_v6(void *comm, void *data, int size, int tag, void *memory, void **request)
+static int isend_v8(void *comm, void *data, int size, int tag, void *memory, void **request)
 {
 	(void)memory;
 	*request = NULL;
@@ -84,7 +84,7 @@ static int isend_v10(void *comm, void *data, size_t size, int tag, void *memory,
 	return fan_nccl_link_send(comm, data, size, tag, request);
 }
 
-static int irecv_v6(void *comm, int n, void **data, int *sizes, int *tags, void **memory,
+static int irecv_v8(void *comm, int n, void **data, int *sizes, int *tags, void **memory,
 		    void **request)
 {
 	size_t room[FAN_NCCL_PIECES_MAX];
@@ -151,19 +151,15 @@ static int close_link(void *comm)
 		.irecv = (recv_function),                                                          \
 		__VA_ARGS__};
 
-NET_TABLE(6, fan_nccl_start, fan_nccl_properties_v6, fan_nccl_listen, fan_nccl_connect,
-	  fan_nccl_accept, fan_nccl_reg_mr_v6, isend_v6, irecv_v6)
-NET_TABLE(7, fan_nccl_start, fan_nccl_properties_v7, fan_nccl_listen, connect_v7, accept_v7,
-	  fan_nccl_reg_mr_v6, isend_v6, irecv_v6)
-NET_TABLE(8, fan_nccl_start, fan_nccl_properties_v8, fan_nccl_listen, connect_v7, accept_v7,
-	  fan_nccl_reg_mr, isend_v6, irecv_v6)
-NET_TABLE(9, fan_nccl_start, fan_nccl_properties_v9, fan_nccl_listen, connect_v7, accept_v7,
+NET_TABLE(8, fan_nccl_start, fan_nccl_properties_v8, fan_nccl_listen, connect_v8, accept_v8,
+	  fan_nccl_reg_mr, isend_v8, irecv_v8)
+NET_TABLE(9, fan_nccl_start, fan_nccl_properties_v9, fan_nccl_listen, connect_v8, accept_v8,
 	  fan_nccl_reg_mr, isend_v9, irecv_v9)
-NET_TABLE(10, init_v10, fan_nccl_properties_v9, fan_nccl_listen, connect_v10, accept_v7,
+NET_TABLE(10, init_v10, fan_nccl_properties_v9, fan_nccl_listen, connect_v10, accept_v8,
 	  fan_nccl_reg_mr, isend_v10, irecv_v10)
-NET_TABLE(11, init_v11, fan_nccl_properties_v11, listen_v11, connect_v11, accept_v7,
+NET_TABLE(11, init_v11, fan_nccl_properties_v11, listen_v11, connect_v11, accept_v8,
 	  fan_nccl_reg_mr, isend_v10, irecv_v10, .finalize = fan_nccl_finalize)
-NET_TABLE(12, init_v11, fan_nccl_properties, listen_v11, connect_v11, accept_v7, fan_nccl_reg_mr,
+NET_TABLE(12, init_v11, fan_nccl_properties, listen_v11, connect_v11, accept_v8, fan_nccl_reg_mr,
 	  isend_v10, irecv_v10, .finalize = fan_nccl_finalize)
 
 /* ---- ncclCollNet ---- */
@@ -181,7 +177,7 @@ static int coll_listen_v11(void *context, int dev, void *handle, void **comm)
 	return fan_nccl_coll_listen(dev, handle, comm);
 }
 
-static int allreduce_v6(void *comm, void *in, void *out, int count, int type, int op,
+static int allreduce_v8(void *comm, void *in, void *out, int count, int type, int op,
 			void *in_memory, void *out_memory, void **request)
 {
 	(void)in_memory, (void)out_memory;
@@ -267,12 +263,8 @@ static int coll_iflush(void *comm, void *data, int size, void *memory, void **re
 		.iallreduce = (allreduce),                                                         \
 		__VA_ARGS__};
 
-COLL_TABLE(6, 6, fan_nccl_start, fan_nccl_properties_v6, fan_nccl_coll_listen, fan_nccl_reg_mr_v6,
-	   allreduce_v6)
-COLL_TABLE(7, 7, fan_nccl_start, fan_nccl_properties_v7, fan_nccl_coll_listen, fan_nccl_reg_mr_v6,
-	   allreduce_v6)
 COLL_TABLE(8, 8, fan_nccl_start, fan_nccl_properties_v8, fan_nccl_coll_listen, fan_nccl_reg_mr,
-	   allreduce_v6, .iallgather = allgather_v8, .ireducescatter = reducescatter_v8)
+	   allreduce_v8, .iallgather = allgather_v8, .ireducescatter = reducescatter_v8)
 COLL_TABLE(9, 9, fan_nccl_start, fan_nccl_properties_v9, fan_nccl_coll_listen, fan_nccl_reg_mr,
 	   allreduce_v9, .iallgather = allgather_v9, .ireducescatter = reducescatter_v9)
 COLL_TABLE(10, 9, fan_nccl_start, fan_nccl_properties_v9, fan_nccl_coll_listen, fan_nccl_reg_mr,

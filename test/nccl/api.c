@@ -15,10 +15,8 @@
 #define CASE(v, call)                                                                              \
 	case (v): return (call)
 
-/* A call by versions 6 to 10, and from 11 on. */
+/* A call by versions 8 to 10, and from 11 on. */
 #define OLD(table, ten, call)                                                                      \
-	CASE(6, table(6)->call);                                                                   \
-	CASE(7, table(7)->call);                                                                   \
 	CASE(8, table(8)->call);                                                                   \
 	CASE(9, table(9)->call);                                                                   \
 	CASE(10, table(ten)->call)
@@ -55,8 +53,6 @@ int api_init(struct api *a, fan_nccl_logger log)
 {
 	int result = BAD;
 	switch (a->version) {
-	case 6: result = NET(6)->init(log); break;
-	case 7: result = NET(7)->init(log); break;
 	case 8: result = NET(8)->init(log); break;
 	case 9: result = NET(9)->init(log); break;
 	case 10: result = NET(10)->init(log, NULL); break;
@@ -66,8 +62,6 @@ int api_init(struct api *a, fan_nccl_logger log)
 	if (result || !a->coll)
 		return result;
 	switch (a->version) {
-	case 6: return COLL(6)->init(log);
-	case 7: return COLL(7)->init(log);
 	case 8: return COLL(8)->init(log);
 	case 9:
 	case 10: return COLL(9)->init(log);
@@ -111,8 +105,6 @@ int api_properties(const struct api *a, int dev, struct fan_nccl_props_v12 *p)
 {
 	memset(p, 0, sizeof *p);
 	switch (a->version) {
-		PROPERTIES(6, 6)
-		PROPERTIES(7, 7)
 		PROPERTIES(8, 8)
 		PROPERTIES(9, 9)
 		PROPERTIES(10, 9)
@@ -135,8 +127,6 @@ int api_connect(const struct api *a, int dev, void *handle, void **comm)
 {
 	void *on_device = NULL;
 	switch (a->version) {
-	case 6: return NET(6)->connect(dev, handle, comm);
-	case 7: return NET(7)->connect(dev, handle, comm, &on_device);
 	case 8: return NET(8)->connect(dev, handle, comm, &on_device);
 	case 9: return NET(9)->connect(dev, handle, comm, &on_device);
 	case 10:
@@ -149,10 +139,7 @@ int api_connect(const struct api *a, int dev, void *handle, void **comm)
 int api_accept(const struct api *a, void *listening, void **comm)
 {
 	void *on_device = NULL;
-	if (a->version == 6)
-		return NET(6)->accept(listening, comm);
 	switch (a->version) {
-	case 7: return NET(7)->accept(listening, comm, &on_device);
 	case 8: return NET(8)->accept(listening, comm, &on_device);
 	case 9: return NET(9)->accept(listening, comm, &on_device);
 	case 10:
@@ -165,8 +152,6 @@ int api_accept(const struct api *a, void *listening, void **comm)
 int api_reg(const struct api *a, void *comm, void *data, size_t bytes, void **memory)
 {
 	switch (a->version) {
-	case 6: return NET(6)->reg_mr(comm, data, (int)bytes, FAN_NCCL_PTR_HOST, memory);
-	case 7: return NET(7)->reg_mr(comm, data, (int)bytes, FAN_NCCL_PTR_HOST, memory);
 	case 8: return NET(8)->reg_mr(comm, data, bytes, FAN_NCCL_PTR_HOST, memory);
 	case 9: return NET(9)->reg_mr(comm, data, bytes, FAN_NCCL_PTR_HOST, memory);
 	case 10:
@@ -184,8 +169,6 @@ int api_dereg(const struct api *a, void *comm, void *memory)
 int api_isend(const struct api *a, void *comm, void *data, size_t bytes, int tag, void **request)
 {
 	switch (a->version) {
-	case 6: return NET(6)->isend(comm, data, (int)bytes, tag, NULL, request);
-	case 7: return NET(7)->isend(comm, data, (int)bytes, tag, NULL, request);
 	case 8: return NET(8)->isend(comm, data, (int)bytes, tag, NULL, request);
 	case 9: return NET(9)->isend(comm, data, bytes, tag, NULL, request);
 	case 10:
@@ -204,8 +187,6 @@ int api_irecv(const struct api *a, void *comm, int n, void **data, size_t *room,
 		narrow[i] = (int)room[i];
 	*request = (void *)1; /* as NCCL has it where it can do without the completion */
 	switch (a->version) {
-	case 6: return NET(6)->irecv(comm, n, data, narrow, tags, memory, request);
-	case 7: return NET(7)->irecv(comm, n, data, narrow, tags, memory, request);
 	case 8: return NET(8)->irecv(comm, n, data, narrow, tags, memory, request);
 	case 9: return NET(9)->irecv(comm, n, data, room, tags, memory, request);
 	case 10:
@@ -261,12 +242,6 @@ int coll_allreduce(const struct api *a, void *comm, void *in, void *out, size_t 
 		   int op, void **request)
 {
 	switch (a->version) {
-	case 6:
-		return COLL(6)->iallreduce(comm, in, out, (int)count, type, op, NULL, NULL,
-					   request);
-	case 7:
-		return COLL(7)->iallreduce(comm, in, out, (int)count, type, op, NULL, NULL,
-					   request);
 	case 8:
 		return COLL(8)->iallreduce(comm, in, out, (int)count, type, op, NULL, NULL,
 					   request);

@@ -22,29 +22,29 @@ def minutes(count):
 
 
 def test_a_groups_timeout_bounds_coming_and_operations_and_a_join_is_short():
-    assert _gathering.patience({}, minutes(30)) == _gathering.Patience(1800, 1800, 30)
+    assert _gathering.timeouts({}, minutes(30)) == _gathering.Timeouts(1800, 1800, 30)
     short = datetime.timedelta(seconds=5)
-    assert _gathering.patience({}, short) == _gathering.Patience(5, 5, 5)
-    assert _gathering.patience({}, datetime.timedelta()).arguments == {"timeout": 0.1, "join": 0.1}
-    assert _gathering.patience({}, minutes(1e6)).operation == 86400
-    assert _gathering.patience({}, None) == _gathering.Patience(30)
+    assert _gathering.timeouts({}, short) == _gathering.Timeouts(5, 5, 5)
+    assert _gathering.timeouts({}, datetime.timedelta()).arguments == {"timeout": 0.1, "join": 0.1}
+    assert _gathering.timeouts({}, minutes(1e6)).operation == 86400
+    assert _gathering.timeouts({}, None) == _gathering.Timeouts(30)
 
 
 def test_what_fanin_is_told_wins(monkeypatch, tmp_path):
     told = {"timeout": 120, "alive": 2}
-    assert _gathering.patience(told, minutes(30)) == _gathering.Patience(120)
-    assert _gathering.patience({"join": 4}, minutes(30)) == _gathering.Patience(1800, 1800)
+    assert _gathering.timeouts(told, minutes(30)) == _gathering.Timeouts(120)
+    assert _gathering.timeouts({"join": 4}, minutes(30)) == _gathering.Timeouts(1800, 1800)
     file = tmp_path / "fanin.ini"
     file.write_text("[worker]\nalive_ms = 100%\ntimeout_ms = 7000\n")
     monkeypatch.setenv("FANIN_CONFIG", str(file))
-    assert _gathering.patience({}, minutes(30)) == _gathering.Patience(7)
+    assert _gathering.timeouts({}, minutes(30)) == _gathering.Timeouts(7)
     monkeypatch.setenv("FANIN_TIMEOUT_MS", "2500")
-    assert _gathering.patience({}, minutes(30)) == _gathering.Patience(2.5)
-    assert _gathering.patience(told, minutes(30)) == _gathering.Patience(120)
+    assert _gathering.timeouts({}, minutes(30)) == _gathering.Timeouts(2.5)
+    assert _gathering.timeouts(told, minutes(30)) == _gathering.Timeouts(120)
     monkeypatch.delenv("FANIN_TIMEOUT_MS")
     monkeypatch.setenv("FANIN_CONFIG", str(tmp_path))
     monkeypatch.setenv("FANIN_JOIN_MS", "900")
-    assert _gathering.patience({}, minutes(30)) == _gathering.Patience(1800, 1800)
+    assert _gathering.timeouts({}, minutes(30)) == _gathering.Timeouts(1800, 1800)
 
 
 def test_a_switch_or_a_controller_in_the_file_is_named(monkeypatch, tmp_path):

@@ -109,8 +109,8 @@ def gives_up():
         if dist.get_rank() == dist.get_world_size() - 1:
             group.membership.wait = lambda op, of=group, key=name: goes(op, of, key)
         else:
-            turns = group._here().turns
-            turns._gloo = lambda key=name, gloo=turns._gloo: (tell(key), gloo())[1]
+            sequencer = group._here().sequencer
+            sequencer._gloo = lambda key=name, gloo=sequencer._gloo: (tell(key), gloo())[1]
         work = dist.all_reduce(torch.eye(3).to_sparse(), group=group, async_op=True)
         if dist.get_rank() < dist.get_world_size() - 1:
             failure(lambda of=group: total(of))  # what the last rank does not do

@@ -259,8 +259,7 @@ static void bound__flows_and_routes_agree(void **state)
 	}
 }
 
-/* Both solvers find the same; only clp is there always. */
-static int by(const char *solver)
+int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lp__solves),
@@ -272,16 +271,5 @@ static int by(const char *solver)
 		cmocka_unit_test(bound__closed_form_without_links),
 		cmocka_unit_test(bound__flows_and_routes_agree),
 	};
-	if (fan_lp_use(solver)) {
-		print_message("built without %s\n", solver);
-		return 0;
-	}
-	print_message("by %s\n", solver);
 	return RUN(tests);
-}
-
-int main(void)
-{
-	assert(fan_lp_use("simplex") == FAN_E_INVALID);
-	return by("clp") + by("highs");
 }
