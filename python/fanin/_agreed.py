@@ -331,11 +331,11 @@ class Sequencer:
         self._waiting.append(queued)
         return queued
 
-    def reach(self, turn: _Queued) -> None:
+    def reach(self, queued: _Queued) -> None:
         """Begin it, after those before it."""
-        while not turn.begun:
+        while not queued.begun:
             with self._lock:
-                if not turn.begun:
+                if not queued.begun:
                     self._waiting[0].begin()
                     self._waiting.popleft()
 

@@ -317,9 +317,8 @@ class FaninGroup(GlooAlone):
         if self._is_left_to_gloo("allgather", [source], why):
             text = said("all_gather", [source])
             return self._gather_by_gloo(text, dense, mine, outputs, ends, in_bytes=not why)
-        if PackedAllGather.holds(mine, self.membership.size) and not (
-            mine.numel() and is_staged(mine)
-        ):
+        staged = mine.numel() and is_staged(mine)
+        if not staged and PackedAllGather.holds(mine, self.membership.size):
             packed = PackedAllGather(mine, self._here().membership)
             ends.insert(0, lambda: packed.spread(dense))
             carried: Carried = InPlace(packed.buffer, packed.start)
@@ -502,8 +501,8 @@ class FaninGroup(GlooAlone):
         here.membership.is_wanted()
         with here.order:
             stated = here.sequencer.state(text, unbalance) if self.membership.size > 1 else None
-            turn = here.sequencer.add(stated, call)
-            work = FaninWork(outputs, [turn.wait], finish)
+            queued = here.sequencer.add(stated, call)
+            work = FaninWork(outputs, [queued.wait], finish)
         return self._added(work)
 
     def _track(self, outputs: Tensors, works: list[Any], finish: Callable[[], Any] | None) -> Any:
