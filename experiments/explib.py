@@ -30,7 +30,7 @@ def flags(description):
     parser.add_argument("--quick", action="store_true", help="fewer settings: under 50 s")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), metavar="DIR",
                         help="where fanin was built (default: build)")
-    parser.add_argument("--out", metavar="DIR", help="where results go (default: $FANIN_RECORDS/experiments/NAME)")
+    parser.add_argument("--out", metavar="DIR", help="where results go (default: $FAN_RECORDS/experiments/NAME)")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="default 1")
     parser.add_argument("-j", "--jobs", type=int, metavar="J", default=os.cpu_count() or 1,
                         help="simulations at a time (default: processors)")

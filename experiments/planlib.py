@@ -30,7 +30,7 @@ def arguments(text):
         help="where fanin was built (default: build)",
     )
     parser.add_argument(
-        "--out", metavar="DIR", help="where results go (default: $FANIN_RECORDS/experiments/NAME)"
+        "--out", metavar="DIR", help="where results go (default: $FAN_RECORDS/experiments/NAME)"
     )
     parser.add_argument(
         "-j",

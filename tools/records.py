@@ -5,7 +5,7 @@ A record is named as the command that makes it, bench/NAME or experiments/NAME. 
 experiments/NAME/figures.csv; lines "# KEY: VALUE" above them have what is common to all: revision, machine, command, seed,
 and settings as JSON.  `asked` has its relation, as in "<= 5"; it is empty for information, `obtained` where nothing was.
 
-Whole results are below $FANIN_RECORDS (~/.cache/fanin/records): bench/NAME.json, experiments/NAME/result.json.
+Whole results are below $FAN_RECORDS (~/.cache/fanin/records): bench/NAME.json, experiments/NAME/result.json.
 """
 
 import csv
@@ -22,6 +22,7 @@ COLUMNS = ("name", "asked", "obtained", "unit")
 SPREAD = ("least", "most")  # of a mean, where the record has one
 SETTING_MAX = 120  # characters of a setting in the head; longer ones are in the whole result
 SLACK = 1e-9
+NOT_RECORDS = (":!bench/results/*.csv", ":!experiments/*/figures.csv")  # for git
 
 
 class RecordError(Exception):
@@ -29,7 +30,7 @@ class RecordError(Exception):
 
 
 def folder():
-    return Path(os.environ.get("FANIN_RECORDS") or Path.home() / ".cache" / "fanin" / "records")
+    return Path(os.environ.get("FAN_RECORDS") or Path.home() / ".cache" / "fanin" / "records")
 
 
 def split(name):
@@ -120,7 +121,7 @@ def write(name, result, command, on=None):
 
 
 def revision():
-    """The commit, with -dirty when tracked files differ from it; None outside git."""
+    """The commit, with -dirty when tracked files but records differ from it; None outside git."""
 
     def git(*argv):
         return subprocess.run(("git", "-C", ROOT) + argv, capture_output=True, text=True,
@@ -130,7 +131,7 @@ def revision():
         head = git("rev-parse", "--verify", "-q", "HEAD")
         if head.returncode != 0:
             return None
-        dirty = git("status", "--porcelain", "-uno").stdout
+        dirty = git("status", "--porcelain", "-uno", "--", ".", *NOT_RECORDS).stdout
     except (OSError, subprocess.TimeoutExpired):
         return None
     return head.stdout.strip() + ("-dirty" if dirty else "")

@@ -70,7 +70,7 @@ def ran(tree, *argv, rc=0):
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
-        env=dict(os.environ, FANIN_RECORDS=str(tree / "whole")),
+        env=dict(os.environ, FAN_RECORDS=str(tree / "whole")),
     )
     assert done.returncode == rc, done.stdout + done.stderr
     return done.stdout + done.stderr
