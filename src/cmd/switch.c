@@ -13,7 +13,7 @@ enum { POLICY_NONE = FAN_POLICY_COUNT };
 #define ROUTES_DEFAULT 64
 
 #define AT(field) offsetof(struct daemon_args, field)
-static const struct args_option options[] = {
+static const struct fan_option options[] = {
 	{"listen", 'l', ARGS_PEER, AT(listen), 0, 0, NULL, "ADDR:PORT",
 	 "where to listen; 0.0.0.0 or [::]: on every interface"},
 	{"slots", 's', ARGS_NUMBER, AT(slots), 1, FAN_SLOTS_MAX, NULL, "N",
@@ -95,6 +95,7 @@ static const struct args_command command = {
 	OPTIONS,
 	needed,
 	experiments,
+	NULL,
 };
 
 static const struct args_command server_command = {
@@ -107,6 +108,7 @@ static const struct args_command server_command = {
 	OPTIONS - SWITCH_OPTIONS,
 	needed,
 	experiments,
+	NULL,
 };
 
 /* Values before any option is read. */

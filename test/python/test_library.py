@@ -121,7 +121,7 @@ def test_a_plugin_is_named_alone(tmp_path):
         ({"MODE": "fixed", "WINDOW": "7"}, [], {"mode": "fixed", "window": 7}),
         ({"PLAIN_UDP": "1", "MULTICAST": "0"}, [], {"plain": True, "no_multicast": True}),
         ({"CONFIG": "wire = int8\nmode = native"}, [], {"wire": "int8", "mode": "native"}),
-        ({"AHEAD": "8"}, ["--policy", "esa"], {"wire": "float32", "window": -1}),
+        ({"AHEAD": "8"}, ["--policy", "esa"], {"wire": "float32", "window": 0}),
     ],
 )
 def test_a_bench_takes_variables(tmp_path, variables, flags, shown):

@@ -19,6 +19,7 @@
 
 #include "cmd/args.h"
 #include "core/wire/wire.h"
+#include "lib/base/config.h"
 
 #define BENCH_ITERS_MAX	 100000
 #define BENCH_SIZES_MAX	 64		      /* lines of the table */
@@ -26,12 +27,8 @@
 #define BENCH_BYTES_MAX	 (UINT64_C(16) << 30) /* of one tensor */
 
 struct bench_options {
-	int local;			       /* ranks to start here with a switch; 0: --switch */
-	char switch_addr[ARGS_TEXT_BYTES];     /* "": as the library finds it */
-	char server_addr[ARGS_TEXT_BYTES];     /* "": none */
-	char controller_addr[ARGS_TEXT_BYTES]; /* "": none */
-	char job[ARGS_TEXT_BYTES];	       /* "": the library's default */
-	int rank, ranks;		       /* -1: as a launcher says */
+	int local;	       /* ranks to start here with a switch; 0: --switch */
+	struct fan_config cfg; /* of a rank, as the library has it */
 	uint64_t begin_bytes, end_bytes;
 	uint64_t elems; /* 0: by bytes */
 	int factor;
@@ -39,8 +36,6 @@ struct bench_options {
 	int seconds;   /* instead of iters; 0: iters */
 	int dtype, op; /* enum fanin_dtype, enum fanin_redop */
 	int check;     /* every element */
-	int mtu, mode, wire, ahead;
-	int window, timeout_ms, alive_ms, priority, pace, cache; /* -1: as the library finds them */
 	bool no_multicast, plain;
 	int compute_ms, jitter; /* before each all-reduce, +- percent of it */
 	int workers, first;	/* of all the tree, and of those before this switch's; 0: no tree */

@@ -8,14 +8,14 @@
 
 static const char *mode_name(const struct bench_options *o)
 {
-	return o->mode == FANIN_MODE_FIXED ? "fixed" : "native";
+	return o->cfg.mode == FANIN_MODE_FIXED ? "fixed" : "native";
 }
 
 static const char *wire_name(const struct bench_options *o)
 {
-	if (o->wire == FANIN_WIRE_INT8 && o->dtype <= FANIN_BFLOAT16)
+	if (o->cfg.wire == FANIN_WIRE_INT8 && o->dtype <= FANIN_BFLOAT16)
 		return "int8";
-	return bench_dtype_name(o->dtype == FANIN_FLOAT32 ? o->wire : o->dtype);
+	return bench_dtype_name(o->dtype == FANIN_FLOAT32 ? o->cfg.wire : o->dtype);
 }
 
 /* Bandwidths in GB/s of 1e9 bytes, as nccl-tests has them; link: what every link carries
@@ -104,10 +104,10 @@ static json_t *rates_json(const struct bench_options *o, const struct fanin_stat
 			  const struct bench_result *r)
 {
 	enum { HEADERS = FAN_HEAD_BYTES + 28 + 14 };
-	bool blocks = o->wire == FANIN_WIRE_INT8 && o->dtype <= FANIN_BFLOAT16;
+	bool blocks = o->cfg.wire == FANIN_WIRE_INT8 && o->dtype <= FANIN_BFLOAT16;
 	bool floats = o->dtype == FANIN_FLOAT32;
 	uint64_t bytes = blocks	  ? fan_wire_bytes(FAN_BLOCK8, r->count)
-			 : floats ? r->count * bench_dtype_bytes(o->wire)
+			 : floats ? r->count * bench_dtype_bytes(o->cfg.wire)
 				  : r->count * bench_dtype_bytes(o->dtype);
 	uint64_t full = s->packet_bytes > FAN_HEAD_BYTES ? s->packet_bytes - FAN_HEAD_BYTES : 1;
 	uint64_t all = bytes + (bytes + full - 1) / full * HEADERS;
@@ -164,16 +164,17 @@ static json_t *conditions_json(const struct bench_options *o, const struct fanin
 			 (json_int_t)s->packet_bytes, "tensor_bytes", (json_int_t)tensor_bytes,
 			 "multicast", s->multicast, "segment_offload", s->segment_offload,
 			 "receive_offload", s->receive_offload, "shards", (json_int_t)s->shards,
-			 "parts", (json_int_t)s->parts, "mtu", o->mtu, "mode", mode_name(o), "wire",
-			 wire_name(o), "rss_peak_bytes", (json_int_t)usage.ru_maxrss * 1024);
+			 "parts", (json_int_t)s->parts, "mtu", o->cfg.mtu, "mode", mode_name(o),
+			 "wire", wire_name(o), "rss_peak_bytes",
+			 (json_int_t)usage.ru_maxrss * 1024);
 }
 
 static json_t *settings_json(const struct bench_options *o)
 {
 	return json_pack("{s:i, s:i, s:i, s:b, s:i, s:i, s:i, s:b, s:b}", "local", o->local,
 			 "iterations", o->iters, "warmup", o->warmup, "check", o->check, "threads",
-			 o->threads, "slots", o->slots, "window", o->window, "plain", o->plain,
-			 "no_multicast", o->no_multicast);
+			 o->threads, "slots", o->slots, "window", o->cfg.window, "plain",
+			 o->cfg.plain_udp, "no_multicast", !o->cfg.multicast);
 }
 
 /* Has that rank several parts, by several networks? */

@@ -117,7 +117,7 @@ static json_t *look_at_ranks(const struct bench_rank *k)
 {
 	struct fanin_stats s = {.size = sizeof s};
 	fanin_comm_stats(k->comm, &s);
-	return bench_rank_stats(fanin_comm_switch(k->comm), k->o->job,
+	return bench_rank_stats(fanin_comm_switch(k->comm), k->o->cfg.job,
 				s.ahead_frags ? s.shards : 0);
 }
 
@@ -300,10 +300,10 @@ static void tell_wait(void *arg, const char *text)
 {
 	struct bench_rank *k = arg;
 	k->waited = true;
-	if (k->o->rank < 0)
+	if (k->o->cfg.rank < 0)
 		fprintf(stderr, "fanin bench: %s\n", text);
 	else
-		fprintf(stderr, "fanin bench: rank %d: %s\n", k->o->rank, text);
+		fprintf(stderr, "fanin bench: rank %d: %s\n", k->o->cfg.rank, text);
 }
 
 /* Print for whom an operation has been waiting for long. */
@@ -316,28 +316,9 @@ static void tell_long_wait(void *arg, const char *text)
 int bench_join(struct bench_rank *k)
 {
 	fanin_on_wait(tell_long_wait, NULL);
-	const struct bench_options *o = k->o;
 	struct fanin_options f = FANIN_OPTIONS_INIT;
-	f.switch_addr = *o->switch_addr ? o->switch_addr : NULL;
-	f.server_addr = *o->server_addr ? o->server_addr : NULL;
-	f.controller_addr = *o->controller_addr ? o->controller_addr : NULL;
-	f.job = *o->job ? o->job : NULL;
-	f.rank = o->rank;
-	f.ranks = o->ranks;
-	f.mtu = o->mtu;
-	f.mode = o->mode;
-	f.wire = o->wire;
-	f.window = o->window;
-	f.timeout_ms = o->timeout_ms;
-	f.alive_ms = o->alive_ms;
-	f.multicast = o->no_multicast ? 0 : -1;
-	f.plain_udp = o->plain ? 1 : -1;
-	f.priority = o->priority;
-	f.pace = o->pace;
 	f.waiting = tell_wait;
 	f.waiting_arg = k;
-	f.ahead = o->ahead;
-	f.cache = o->cache;
 	int e = fanin_comm_create(&f, &k->comm);
 	if (e)
 		return e;
@@ -405,7 +386,7 @@ int bench_run(const struct bench_options *o, const struct bench_gate *gate)
 	}
 	k->o = o;
 	k->gate = gate;
-	k->rank = o->rank;
+	k->rank = o->cfg.rank;
 	int rc = run_all(k) ? 1 : report(k);
 	for (int i = 0; i < k->results; i++)
 		rc |= k->result[i].wrong != 0;
