@@ -119,7 +119,7 @@ def test_a_plugin_is_named_alone(tmp_path):
         ({"WIRE": "bfloat16", "MTU": "2000"}, [], {"wire": "bfloat16", "mtu": 2000}),
         ({"WIRE": "int8"}, ["--wire", "float16"], {"wire": "float16", "mtu": 1500}),
         ({"MODE": "fixed", "WINDOW": "7"}, [], {"mode": "fixed", "window": 7}),
-        ({"PLAIN_UDP": "1", "MULTICAST": "0"}, [], {"plain": True, "no_multicast": True}),
+        ({"MULTICAST": "0"}, [], {"no_multicast": True}),
         ({"CONFIG": "wire = int8\nmode = native"}, [], {"wire": "int8", "mode": "native"}),
         ({"AHEAD": "8"}, ["--policy", "esa"], {"wire": "float32", "window": 0}),
     ],

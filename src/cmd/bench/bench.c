@@ -58,7 +58,6 @@ static const struct fan_option options[] = {
 	 "silence after which a rank is lost (10000)"},
 	{"no-multicast", 0, ARGS_FLAG, AT(no_multicast), 0, 0, NULL, NULL,
 	 "results by unicast only"},
-	{"plain", 0, ARGS_FLAG, AT(plain), 0, 0, NULL, NULL, "no UDP_SEGMENT, no UDP_GRO"},
 	{"pace", 0, ARGS_WORKER, 0, 0, 0, NULL, "PERCENT",
 	 "with --controller: percent of the planned rate to send at; 0: as windows allow (100)"},
 	{"priority", 0, ARGS_WORKER, 0, 0, 0, NULL, "P",
@@ -146,8 +145,6 @@ static int take_settings(struct bench_options *o, char *why, size_t bytes)
 	struct fanin_options any = FANIN_OPTIONS_INIT;
 	if (o->no_multicast)
 		setenv("FANIN_MULTICAST", "0", 1);
-	if (o->plain)
-		setenv("FANIN_PLAIN_UDP", "1", 1);
 	if (o->local) { /* each rank's own are set later */
 		any.rank = 0;
 		any.ranks = 2;

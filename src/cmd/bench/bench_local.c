@@ -118,7 +118,6 @@ static int run_switch(const struct bench_options *o, int to_parent)
 	if (o->policy)
 		share_slots(o, &so);
 	so.no_multicast = !o->cfg.multicast;
-	so.plain = o->cfg.plain_udp;
 	so.keys = o->cfg.keys;
 	so.of_tenant = true;
 	sigprocmask(SIG_BLOCK, &s, NULL);

@@ -171,10 +171,10 @@ static json_t *conditions_json(const struct bench_options *o, const struct fanin
 
 static json_t *settings_json(const struct bench_options *o)
 {
-	return json_pack("{s:i, s:i, s:i, s:b, s:i, s:i, s:i, s:b, s:b}", "local", o->local,
+	return json_pack("{s:i, s:i, s:i, s:b, s:i, s:i, s:i, s:b}", "local", o->local,
 			 "iterations", o->iters, "warmup", o->warmup, "check", o->check, "threads",
-			 o->threads, "slots", o->slots, "window", o->cfg.window, "plain",
-			 o->cfg.plain_udp, "no_multicast", !o->cfg.multicast);
+			 o->threads, "slots", o->slots, "window", o->cfg.window, "no_multicast",
+			 !o->cfg.multicast);
 }
 
 /* Has that rank several parts, by several networks? */

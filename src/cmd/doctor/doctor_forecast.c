@@ -298,7 +298,7 @@ static void tell_proof(struct doctor *d, uint64_t *took_ns, unsigned count, uint
 	if (wrong)
 		doctor_advise(
 			f,
-			"a node on the path changes packets: export FANIN_CHECKSUM=1 on all ranks, "
+			"a node on the path changes packets: seal the job (FANIN_KEY_FILE on all ranks), "
 			"and report it to the authors");
 	else if (speed == DOCTOR_WARN && moving)
 		doctor_advise(f,

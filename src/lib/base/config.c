@@ -81,9 +81,6 @@ static const struct key keys[] = {
 	CHOICE(mode, mode_words),
 	CHOICE(wire, wire_words),
 	NUMBER(multicast, 0, 1, UNSET), /* as it fits, which a switch offers */
-	NUMBER(checksum, 0, 1, 0),
-	NUMBER(narrow, 0, 1, 0),
-	NUMBER(plain_udp, 0, 1, 0),
 	NUMBER(priority, 0, 255, 0),
 	NUMBER(ahead, 0, FAN_AHEAD_MAX, 0),
 	NUMBER(cache, 0, FAN_CACHE_MAX, 0),
@@ -400,9 +397,6 @@ static int check_whole(const struct fan_config *c, char *why, size_t bytes)
 		snprintf(why, bytes,
 			 "mode fixed with wire %s: expected wire float32, or mode native",
 			 wire_words[c->wire]);
-	else if (c->narrow && c->wire == FANIN_WIRE_INT8)
-		snprintf(why, bytes,
-			 "narrow 1 with wire int8, whose sums need wide slots: expected narrow 0");
 	else if (c->cache && !c->ahead)
 		snprintf(why, bytes,
 			 "cache %d without ahead: expected ahead as well, by how many fragments "

@@ -38,10 +38,9 @@ struct fan_config {
 	int mtu;
 	int window; /* fragments per shard; 0: as the switch grants */
 	int timeout_ms, alive_ms;
-	int mode;      /* enum fanin_mode */
-	int wire;      /* enum fanin_wire */
-	int multicast; /* 0, 1; -1: at one switch only */
-	int checksum, narrow, plain_udp;
+	int mode;					 /* enum fanin_mode */
+	int wire;					 /* enum fanin_wire */
+	int multicast;					 /* 0, 1; -1: at one switch only */
 	char server_addr[FAN_CONFIG_SWITCH_MAX + 1];	 /* "": none */
 	char controller_addr[FAN_CONFIG_SWITCH_MAX + 1]; /* "": none */
 	int rto_min_ms;					 /* least silence before a probe */
