@@ -81,9 +81,7 @@ static const struct fan_option options[] = {
 	{"slots", 0, ARGS_NUMBER, AT(slots), 2, FAN_SLOTS_MAX, NULL, "N",
 	 "slots of the local switch, as for `fanin switch`"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE", "write the results there"},
-	{"trace", 0, ARGS_TEXT, AT(trace), 0, 0, NULL, "FILE",
-	 "write a trace of the ranks there, for Perfetto (FANIN_TRACE)"},
-	{"progress", 0, ARGS_FLAG, AT(progress), 0, 0, NULL, NULL, "draw a progress bar on stderr"},
+	{"progress", 0, ARGS_FLAG, AT(progress), 0, 0, NULL, NULL, "count all-reduces on stderr"},
 };
 
 /* Which flags, or keys of [bench], have said where to run. */
@@ -194,8 +192,6 @@ int cmd_bench(int argc, char **argv)
 		fprintf(stderr, "%s: %s\n", argv[0], wrong);
 		return 2;
 	}
-	if (*o.trace)
-		setenv("FANIN_TRACE", o.trace, 1);
 	if (o.cfg.rank <= 0 && !cmd_can_write("bench", "json", o.json))
 		return 2;
 	return o.local ? bench_local(&o) : bench_run(&o, NULL);

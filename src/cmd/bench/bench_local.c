@@ -309,8 +309,6 @@ int bench_local(const struct bench_options *o)
 	int sig = wait_for_ranks(f);
 	end_switch(f);
 	bool failed = f->failed;
-	if (!failed && *o->trace)
-		failed = bench_trace_join(o, JOB) != 0;
 	free(f);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return sig ? 128 + sig : failed;
