@@ -49,23 +49,23 @@ static const char *const wire_words[] = {"float32", "float16", "bfloat16", "int8
 static const char *const congestion_words[] = {FAN_CONGESTION_NAMES, NULL};
 static const char *const off_on[] = {"0", "1", NULL};
 
-#define ROW(n, f, kind, lo, hi, words, places, preset, unset)                                      \
+/* Ends with the field in struct fanin_options and its offset. */
+#define ROW(n, f, kind, lo, hi, words, preset, unset, ...)                                         \
 	{                                                                                          \
-		{#n, 0, kind, offsetof(struct fan_config, f), lo, hi, words, NULL, NULL}, places,  \
-			preset, unset, false                                                       \
+		{#n, 0, kind, offsetof(struct fan_config, f), lo, hi, words, NULL, NULL},          \
+			__VA_ARGS__, preset, unset, false                                          \
 	}
 #define FIELD(f)	      #f, offsetof(struct fanin_options, f)
-#define NO_FIELD	      NULL, 0
 #define BYTES(f)	      sizeof(((struct fan_config *)0)->f) - 1
 #define MAX(w)		      sizeof w / sizeof *w - 2
-#define TEXT(n, f)	      ROW(n, f, FAN_OPTION_PRINTABLE, 1, BYTES(f), NULL, FIELD(f), 0, 0)
-#define NUMBER(n, lo, hi, by) ROW(n, n, FAN_OPTION_NUMBER, lo, hi, NULL, FIELD(n), by, UNSET)
-#define CHOICE(n, words)      ROW(n, n, FAN_OPTION_WORD, 0, MAX(words), words, FIELD(n), 0, UNSET)
-#define SWITCH(n)	      ROW(n, n, FAN_OPTION_WORD, 0, 1, off_on, NO_FIELD, UNSET, 0)
+#define TEXT(n, f)	      ROW(n, f, FAN_OPTION_PRINTABLE, 1, BYTES(f), NULL, 0, 0, FIELD(f))
+#define NUMBER(n, lo, hi, by) ROW(n, n, FAN_OPTION_NUMBER, lo, hi, NULL, by, UNSET, FIELD(n))
+#define CHOICE(n, words)      ROW(n, n, FAN_OPTION_WORD, 0, MAX(words), words, 0, UNSET, FIELD(n))
+#define SWITCH(n)	      ROW(n, n, FAN_OPTION_WORD, 0, 1, off_on, UNSET, 0, NULL, 0)
 /* Read where it counts. */
 #define VARIABLE(n)                                                                                \
 	{                                                                                          \
-		{#n, 0, FAN_OPTION_OTHER, 0, 0, 0, NULL, NULL, NULL}, NO_FIELD, 0, 0, true         \
+		{#n, 0, FAN_OPTION_OTHER, 0, 0, 0, NULL, NULL, NULL}, NULL, 0, 0, 0, true          \
 	}
 
 static const struct key keys[] = {
@@ -91,9 +91,9 @@ static const struct key keys[] = {
 	TEXT(key_file, key_file),
 	TEXT(controller_key_file, controller_key_file),
 	ROW(join_ms, join_ms, FAN_OPTION_NUMBER, FAN_CONFIG_WAIT_MIN_MS, FAN_CONFIG_WAIT_MAX_MS,
-	    NULL, FIELD(join_ms), 0, 0),
+	    NULL, 0, 0, FIELD(join_ms)),
 	ROW(congestion, congestion, FAN_OPTION_WORD, 0, FAN_CONGESTION_COUNT - 1, congestion_words,
-	    NO_FIELD, 0, 0),
+	    0, 0, NULL, 0),
 	SWITCH(local),
 	SWITCH(hosts),
 	SWITCH(split),
@@ -102,7 +102,8 @@ static const struct key keys[] = {
 	SWITCH(ps),
 	{{"link_mbps", 0, FAN_OPTION_NUMBER, offsetof(struct fan_config, link_mbps), 0,
 	  FAN_LINK_MBPS_MAX, NULL, NULL, NULL},
-	 NO_FIELD,
+	 NULL,
+	 0,
 	 UNSET,
 	 0,
 	 true},
