@@ -159,15 +159,13 @@ struct fanin_options {
 				  * join without join_ms; FANIN_TIMEOUT_MS; 30000 */
 	int alive_ms;		 /* silence after which a rank is lost; FANIN_ALIVE_MS; 10000 */
 	int mode;		 /* enum fanin_mode; FANIN_MODE=native|fixed; native */
-	int wire;		 /* enum fanin_wire; FLOAT32 only in fixed mode, INT8 only without
-				  * narrow; FANIN_WIRE=float32|float16|bfloat16|int8; float32 */
+	int wire;		 /* enum fanin_wire; FLOAT32 only in fixed mode;
+				  * FANIN_WIRE=float32|float16|bfloat16|int8; float32 */
 	int multicast;		 /* 0: never listen to a group; 1: also at several switches;
 				  * FANIN_MULTICAST; at one switch only */
-	int checksum;		 /* 1: CRC-32C over payloads as well; FANIN_CHECKSUM; 0 */
-	int narrow;		 /* 1: slots of one payload: the job takes half the switch's memory
-				  * and sends half types in half-full fragments;
-				  * FANIN_NARROW; 0 */
-	int plain_udp;		 /* 1: no UDP_SEGMENT, no UDP_GRO; FANIN_PLAIN_UDP; 0 */
+	int checksum;		 /* ignored since version 0.3, as the next two */
+	int narrow;		 /* ignored */
+	int plain_udp;		 /* ignored */
 	int priority;		 /* of the job where slots go by priority (policy esa), 1..255;
 				  * 0: high for jobs that have little left to send and wait long
 				  * for results; FANIN_PRIORITY; 0 */

@@ -40,7 +40,7 @@ static const char *const algorithms[] = {FAN_ALGORITHMS(FAN_X) NULL};
 #undef FAN_X
 
 #define AT(field) offsetof(struct controller_args, field)
-static const struct args_option options[] = {
+static const struct fan_option options[] = {
 	{"listen", 'l', ARGS_PEER, AT(listen), 0, 0, NULL, "ADDR:PORT",
 	 "where daemons and workers find it: a TCP port of a management network"},
 	{"algorithm", 'a', ARGS_WORD, AT(algorithm), 0, 0, algorithms, "NAME",
@@ -80,6 +80,7 @@ static const struct args_command command = {
 	"Workers: FANIN_CONTROLLER=ADDR:PORT.  SIGINT, SIGTERM: stop; daemons and jobs go on.",
 	options,
 	sizeof options / sizeof options[0],
+	NULL,
 	NULL,
 	NULL,
 };

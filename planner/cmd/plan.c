@@ -48,7 +48,7 @@ static const char *const roundings[] = {"random", "search", "columns", NULL}; /*
 static const char *const readings[] = {"nearest", "rack", "two-level", NULL}; /* fan_sums_at */
 
 #define AT(field) offsetof(struct plan_args, field)
-static const struct args_option options[] = {
+static const struct fan_option options[] = {
 	{"algorithm", 'a', ARGS_WORD, AT(algorithm), 0, 0, algorithms, "NAME",
 	 "geryon, lbmm, switchml, atp, grid, inart, exact, best (the default), or all to compare them"},
 	{"seed", 0, ARGS_NUMBER, AT(seed), 0, INT32_MAX, NULL, "N", "of all that is random (1)"},
@@ -105,6 +105,7 @@ static const struct args_command command = {
 	"leaf-spine, dragonfly, rails).",
 	options,
 	sizeof options / sizeof options[0],
+	NULL,
 	NULL,
 	NULL,
 };

@@ -148,7 +148,7 @@ class Communicator:
     wire
         "float32", "float16" or "bfloat16": how float32 tensors travel when they are reduced; "int8":
         sums and averages of more than 256 float32, float16 or bfloat16 travel in 8 bits.
-    multicast, checksum, narrow, plain_udp
+    multicast
         As in fanin.h.
     ahead
         Fragments by which a rank may run ahead of the slowest one, per thread of the switch, the
@@ -191,9 +191,6 @@ class Communicator:
         mode: str | None = None,
         wire: str | None = None,
         multicast: bool | None = None,
-        checksum: bool | None = None,
-        narrow: bool | None = None,
-        plain_udp: bool | None = None,
         priority: int | None = None,
         server: str | None = None,
         ahead: int | None = None,
@@ -221,9 +218,6 @@ class Communicator:
         self.wire = wire or _arguments.told("wire") or "float32"
         options.wire = _arguments.choice("wire", wire, WIRES)
         options.multicast = _arguments.number("multicast", multicast)
-        options.checksum = _arguments.number("checksum", checksum)
-        options.narrow = _arguments.number("narrow", narrow)
-        options.plain_udp = _arguments.number("plain_udp", plain_udp)
         options.priority = _arguments.number("priority", priority)
         options.server_addr = None if server is None else server.encode()
         options.ahead = _arguments.number("ahead", ahead)

@@ -35,7 +35,7 @@ struct flags {
 
 #define JSON	  (JSON_INDENT(1) | JSON_REAL_PRECISION(15))
 #define AT(field) offsetof(struct flags, field)
-static const struct args_option options[] = {
+static const struct fan_option options[] = {
 	{"scenario", 0, ARGS_OPERAND, AT(file), 0, 0, NULL, "SCENARIO.json|TOPOLOGY",
 	 "what to run"},
 	{"seed", 's', ARGS_TEXT, AT(seed), 0, 0, NULL, "S",

@@ -5,6 +5,7 @@
 #include <argp.h>
 #include <assert.h>
 #include <ctype.h>
+#include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,28 +14,25 @@
 #include "cmd.h"
 #include "file/file.h"
 #include "file/text.h"
+#include "net/udp.h"
 
-#define KEY_FIRST      0x1000 /* argp's key of the first row that has no letter */
-#define KEY_CONFIG     0x0fff
+#define KEY_FIRST      0x1000 /* getopt's key of the first row that has no letter */
 #define EXPECTED_BYTES 400
 #define USAGE_STATUS   2
-#define SAID_MAX       256 /* flags of a command line */
 
 /* Sections that a file may have; [worker] is the library's. */
 static const char *const sections[] = {"switch", "server", "controller", "bench",
 				       "top",	 "doctor", "info",	 "plan",
 				       "key",	 "sim",	   "worker",	 NULL};
 
-/* The command line's values, until the weaker sources have been read. */
-struct flags {
-	const struct args_command *c;
-	const char *config;
-	unsigned count;
-	struct {
-		unsigned row;
-		const char *text;
-	} said[SAID_MAX]; /* in their order */
+/* Flags of every command, behind its own. */
+static const struct fan_option common[] = {
+	{.name = "config",
+	 .what = "FILE",
+	 .help = "INI file; otherwise the one that FANIN_CONFIG names"},
+	{.name = "help", .letter = '?', .help = "list the options"},
 };
+enum { CONFIG, HELP, COMMON };
 
 /* A file that is being read. */
 struct file {
@@ -44,41 +42,174 @@ struct file {
 	char *why; /* ARGS_WHY_BYTES */
 };
 
-static int key_of(const struct args_command *c, unsigned i)
+/* Row `i` of the flags and the operand; NULL: there are no more. */
+static const struct fan_option *row(const struct args_command *c, unsigned i)
 {
-	if (c->options[i].kind == ARGS_OPERAND)
-		return ARGP_KEY_ARG;
-	return c->options[i].letter ? c->options[i].letter : KEY_FIRST + (int)i;
+	if (i < c->count)
+		return &c->options[i];
+	return i < c->count + COMMON ? &common[i - c->count] : NULL;
 }
 
-static error_t take_flag(int key, char *text, struct argp_state *state)
-{
-	struct flags *f = state->input;
+/* ---- the values ---- */
 
-	if (key == KEY_CONFIG) {
-		f->config = text;
-		return 0;
-	}
-	unsigned i = 0;
-	while (i < f->c->count && key_of(f->c, i) != key)
-		i++;
-	if (i == f->c->count && key != ARGP_KEY_ARG)
-		return ARGP_ERR_UNKNOWN;
-	for (unsigned k = 0; k < f->count && i < f->c->count; k++)
-		if (f->said[k].row == i && f->c->options[i].kind == ARGS_OPERAND)
-			i = f->c->count; /* a second one */
-	if (i == f->c->count)
-		argp_error(state, "unexpected argument \"%s\"", text);
-	else if (f->count == SAID_MAX)
-		argp_error(state, "more than %d options", SAID_MAX);
-	else {
-		f->said[f->count].row = i;
-		f->said[f->count++].text = text;
-	}
+static int set_peer(void *to, const char *text, char *why, size_t bytes)
+{
+	fan_peer p;
+
+	if (fan_peer_parse(&p, text, why, bytes))
+		return -1;
+	memcpy(to, &p, sizeof p);
 	return 0;
 }
 
-enum { GROUP_NEEDED = 1, GROUP_TUNING, GROUP_EXPERIMENTS, GROUPS };
+static int add_text(const struct fan_option *o, struct args_many *to, const char *text, char *why,
+		    size_t bytes)
+{
+	assert(o->max >= 1 && o->max <= ARGS_MANY_MAX);
+	if (to->count == o->max) {
+		snprintf(why, bytes, "expected at most %d, got \"%s\"", (int)o->max, text);
+		return -1;
+	}
+	char *copy = strdup(text);
+	if (!copy) {
+		snprintf(why, bytes, "out of memory");
+		return -1;
+	}
+	to->text[to->count++] = copy;
+	return 0;
+}
+
+/* Store `text` as option `o` of `values`; for a flag of the command line `text` is NULL.
+ * 0; or -1 with "expected ..., got ..." in `why`, `bytes` bytes. */
+static int set(const struct args_command *c, const struct fan_option *o, void *values,
+	       const char *text, char *why, size_t bytes)
+{
+	char expected[ARGS_WHY_BYTES / 2];
+
+	if (o->kind == FAN_OPTION_PEER)
+		return set_peer((char *)values + o->at, text, why, bytes);
+	if (o->kind == FAN_OPTION_MANY)
+		return add_text(o, (struct args_many *)((char *)values + o->at), text, why, bytes);
+	if (o->kind == FAN_OPTION_WORKER) {
+		if (!c->worker(o->name, text, expected, sizeof expected))
+			return 0;
+	} else if (fan_option_set(o, values, text)) {
+		return 0;
+	} else {
+		fan_option_expected(o, expected, sizeof expected);
+	}
+	if (o->kind == FAN_OPTION_TEXT || o->kind == FAN_OPTION_OPERAND)
+		snprintf(why, bytes, "expected %s, got %zu", expected, strlen(text));
+	else
+		snprintf(why, bytes, "expected %s, got \"%s\"", expected, text);
+	return -1;
+}
+
+/* ---- the command line ---- */
+
+__attribute__((format(printf, 3, 4))) static int refuse(const struct args_command *c, char *why,
+							const char *format, ...)
+{
+	struct fan_text t = fan_text_in(why, ARGS_WHY_BYTES);
+	va_list args;
+
+	fan_text_add(&t, "fanin %s: ", c->name);
+	va_start(args, format);
+	fan_text_vadd(&t, format, args);
+	va_end(args);
+	return -1;
+}
+
+/* What getopt calls row `i`, and '?' whatever is wrong. */
+static int key_of(const struct args_command *c, unsigned i)
+{
+	const int letter = row(c, i)->letter;
+	return letter && letter != '?' ? letter : KEY_FIRST + (int)i;
+}
+
+static unsigned row_of(const struct args_command *c, int key)
+{
+	unsigned i = 0;
+
+	while (row(c, i) && key_of(c, i) != key)
+		i++;
+	return i;
+}
+
+/* The first `count` rows' names, of flags, ended by NULL. */
+static void flag_names(const struct args_command *c, unsigned count, const char **names)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (row(c, i)->kind != FAN_OPTION_OPERAND)
+			*names++ = row(c, i)->name;
+	*names = NULL;
+}
+
+/* getopt has read an error: "--slotz=3" or "-z", or what follows lacks or is too much. */
+static int refuse_flag(const struct args_command *c, int key, const char *arg, char *why)
+{
+	const char *names[ARGS_OPTIONS_MAX + COMMON + 1];
+	char word[ARGS_NAME_MAX + 1];
+
+	if (optopt && !row(c, row_of(c, optopt)))
+		return refuse(c, why, "unknown option -%c", optopt);
+	if (optopt)
+		return refuse(c, why, "--%s %s", row(c, row_of(c, optopt))->name,
+			      key == ':' ? "requires an argument" : "takes no argument");
+	flag_names(c, c->count + COMMON, names);
+	snprintf(word, sizeof word, "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
+	const char *near = fan_text_nearest(word, names);
+	return refuse(c, why, "unknown option --%s%s%s", word, near ? "; nearest: --" : "",
+		      near ? near : "");
+}
+
+/* Find the next flag's row and its text in `optarg`.  1; 0: there is none, and operands follow,
+ * from `optind`; -1, and `why`. */
+static int next_flag(const struct args_command *c, int argc, char **argv, unsigned *found,
+		     char *why)
+{
+	struct option o[ARGS_OPTIONS_MAX + COMMON + 1] = {{0}}, *to = o;
+	char letters[2 * (ARGS_OPTIONS_MAX + COMMON) + 2] = ":", *letter = letters + 1;
+	const struct fan_option *r;
+
+	for (unsigned i = 0; (r = row(c, i)); i++) {
+		if (r->kind == FAN_OPTION_OPERAND)
+			continue;
+		*to++ = (struct option){r->name, r->what ? required_argument : no_argument, NULL,
+					key_of(c, i)};
+		if (r->letter && r->letter != '?')
+			*letter++ = (char)r->letter;
+		if (r->letter && r->what)
+			*letter++ = ':';
+	}
+	opterr = 0;
+	int key = getopt_long(argc, argv, letters, o, NULL);
+	if (key == -1)
+		return 0;
+	if (key == '?' && optopt == '?')
+		key = key_of(c, c->count + HELP);
+	if (key == '?' || key == ':')
+		return refuse_flag(c, key, argv[optind - 1], why);
+	*found = row_of(c, key);
+	return 1;
+}
+
+int args_takes_next(const struct args_command *c, const char *arg)
+{
+	char why[ARGS_WHY_BYTES], another[] = "x", own[ARGS_WHY_BYTES];
+	char *argv[] = {another, own, another, NULL};
+	unsigned unused;
+	int e;
+
+	snprintf(own, sizeof own, "%s", arg);
+	optind = 0;
+	do
+		e = next_flag(c, 3, argv, &unused, why);
+	while (e > 0 && optind < 3);
+	return e < 0 ? -1 : e;
+}
+
+/* ---- help ---- */
 
 static bool is_among(const char *name, const char *const *names)
 {
@@ -86,6 +217,8 @@ static bool is_among(const char *name, const char *const *names)
 		names++;
 	return *names;
 }
+
+enum { GROUP_NEEDED = 1, GROUP_TUNING, GROUP_EXPERIMENTS, GROUPS };
 
 static int group_of(const struct args_command *c, const char *name)
 {
@@ -96,121 +229,33 @@ static int group_of(const struct args_command *c, const char *name)
 	return is_among(name, c->experiments) ? GROUP_EXPERIMENTS : GROUP_TUNING;
 }
 
-/* The groups' heads, behind `count` options. */
-static void put_heads(const struct args_command *c, struct argp_option *o)
+/* Print it, by argp, and end the program. */
+static void help(const struct args_command *c, char *program)
 {
-	static const char *const head[GROUPS] = {
-		[GROUP_NEEDED] = "Needed:",
-		[GROUP_TUNING] = "Tuning:",
-		[GROUP_EXPERIMENTS] = "Experiments:",
-	};
+	static const char *const head[] = {"Needed:", "Tuning:", "Experiments:"};
+	struct argp_option o[ARGS_OPTIONS_MAX + COMMON + GROUPS] = {{0}}, *put = o;
+	struct argp argp = {.options = o, .doc = c->help};
+	const struct fan_option *r;
 
-	for (int i = GROUP_NEEDED; c->needed && i < GROUPS; i++)
-		*o++ = (struct argp_option){.doc = head[i], .group = i};
-}
-
-static void read_flags(struct flags *f, int argc, char **argv)
-{
-	struct argp_option o[ARGS_OPTIONS_MAX + 1 + GROUPS] = {{0}};
-	struct argp_option *next = o;
-	struct argp argp = {.options = o, .parser = take_flag, .doc = f->c->help};
-
-	assert(f->c->count <= ARGS_OPTIONS_MAX);
-
-	for (unsigned i = 0; i < f->c->count; i++) {
-		const struct args_option *row = &f->c->options[i];
-		if (row->kind == ARGS_OPERAND)
-			argp.args_doc = row->what;
+	for (unsigned i = 0; (r = row(c, i)); i++)
+		if (r->kind == FAN_OPTION_OPERAND)
+			argp.args_doc = r->what;
 		else
-			*next++ = (struct argp_option){.name = row->name,
-						       .key = key_of(f->c, i),
-						       .arg = row->what,
-						       .doc = row->help,
-						       .group = group_of(f->c, row->name)};
-	}
-	*next++ = (struct argp_option){.name = "config",
-				       .key = KEY_CONFIG,
-				       .arg = "FILE",
-				       .doc = ARGS_CONFIG_HELP,
-				       .group = group_of(f->c, "config")};
-	put_heads(f->c, next);
-	argp_err_exit_status = USAGE_STATUS;
-	argp_parse(&argp, argc, argv, 0, NULL, f);
+			*put++ = (struct argp_option){
+				.name = r->name,
+				.key = r->letter ? r->letter : KEY_FIRST + (int)i,
+				.arg = r->what,
+				.doc = r->help,
+				.group = r == &common[HELP] ? -1 : group_of(c, r->name)};
+	for (int i = GROUP_NEEDED; c->needed && i < GROUPS; i++)
+		*put++ = (struct argp_option){.doc = head[i - 1], .group = i};
+	argp_help(&argp, stdout, ARGP_HELP_STD_HELP & ~(unsigned)ARGP_HELP_EXIT_OK, program);
+	exit(cmd_end(0));
 }
 
-/* Names of flags, those of argp too. */
-#define FLAGS_MAX (ARGS_OPTIONS_MAX + 3)
+/* ---- the other sources ---- */
 
-static void flag_names(const struct args_command *c, const char **names)
-{
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < c->count; i++)
-		if (c->options[i].kind != ARGS_OPERAND)
-			names[n++] = c->options[i].name;
-	names[n++] = "config";
-	names[n++] = "help";
-	names[n++] = "usage";
-	names[n] = NULL;
-}
-
-/* Is the next argument that of `name`, the first flag that begins so?  -1: none does. */
-static int takes_next(const struct args_command *c, const char *const *names, const char *name,
-		      size_t bytes)
-{
-	while (*names && strncmp(*names, name, bytes) != 0)
-		names++;
-	if (!*names)
-		return -1;
-	for (unsigned i = 0; i < c->count; i++)
-		if (!strcmp(c->options[i].name, *names))
-			return c->options[i].what && !name[bytes];
-	return !strcmp(*names, "config") && !name[bytes];
-}
-
-/* As takes_next, for letters: "-q", "-s" or "-s4". */
-static bool letters_take_next(const struct args_command *c, const char *letters)
-{
-	for (; *letters; letters++)
-		for (unsigned i = 0; i < c->count; i++)
-			if (c->options[i].letter == *letters && c->options[i].what)
-				return !letters[1];
-	return false;
-}
-
-int args_takes_next(const struct args_command *c, const char *arg)
-{
-	const char *names[FLAGS_MAX + 1];
-
-	if (arg[0] != '-' || arg[1] != '-')
-		return arg[0] == '-' && letters_take_next(c, arg + 1);
-	flag_names(c, names);
-	return takes_next(c, names, arg + 2, strcspn(arg + 2, "="));
-}
-
-/* A flag that there is not: -1 and the nearest one.  argp would name none. */
-static int refuse_unknown(const struct args_command *c, int argc, char **argv, char *why)
-{
-	const char *names[FLAGS_MAX + 1];
-	char word[ARGS_NAME_MAX + 1];
-
-	for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
-		int takes = args_takes_next(c, argv[i]);
-		if (takes >= 0) {
-			i += takes;
-			continue;
-		}
-		flag_names(c, names);
-		snprintf(word, sizeof word, "%.*s", (int)strcspn(argv[i] + 2, "="), argv[i] + 2);
-		const char *near = fan_text_nearest(word, names);
-		snprintf(why, ARGS_WHY_BYTES, "fanin %s: unknown option --%s%s%s", c->name, word,
-			 near ? "; nearest: --" : "", near ? near : "");
-		return -1;
-	}
-	return 0;
-}
-
-static const struct args_option *find(const struct args_command *c, const char *name)
+static const struct fan_option *find(const struct args_command *c, const char *name)
 {
 	for (unsigned i = 0; i < c->count; i++)
 		if (strcmp(c->options[i].name, name) == 0)
@@ -241,11 +286,10 @@ static bool unknown(const struct file *f, unsigned line, const char *what, const
 
 static bool unknown_key(const struct file *f, unsigned line, const char *name)
 {
-	const char *names[ARGS_OPTIONS_MAX + 1] = {NULL};
+	const char *names[ARGS_OPTIONS_MAX + 1];
 	char what[ARGS_NAME_MAX + 16];
 
-	for (unsigned i = 0; i < f->c->count; i++)
-		names[i] = f->c->options[i].name;
+	flag_names(f->c, f->c->count, names);
 	snprintf(what, sizeof what, "key of [%s]", f->c->name);
 	return unknown(f, line, what, name, names);
 }
@@ -263,10 +307,10 @@ static bool take_key(void *arg, unsigned line, const char *section, const char *
 		return *section ? unknown(f, line, "section", section, sections)
 				: file_error(f, line, "expected a [section] before the first key");
 	}
-	const struct args_option *o = find(f->c, name);
+	const struct fan_option *o = find(f->c, name);
 	if (!o)
 		return unknown_key(f, line, name);
-	if (args_set(o, f->values, value, expected, sizeof expected) == 0)
+	if (set(f->c, o, f->values, value, expected, sizeof expected) == 0)
 		return true;
 	snprintf(text, sizeof text, "%s: %s", name, expected);
 	return file_error(f, line, text);
@@ -289,7 +333,7 @@ static int read_file(const struct args_command *c, void *values, const char *pat
 }
 
 /* "FANIN_SWITCH_NO_MULTICAST" */
-static void variable(const struct args_command *c, const struct args_option *o, char *name,
+static void variable(const struct args_command *c, const struct fan_option *o, char *name,
 		     size_t bytes)
 {
 	snprintf(name, bytes, "FANIN_%s_%s", c->name, o->name);
@@ -304,7 +348,7 @@ static int read_variables(const struct args_command *c, void *values, char *why)
 	for (unsigned i = 0; i < c->count; i++) {
 		variable(c, &c->options[i], name, sizeof name);
 		const char *text = getenv(name);
-		if (text && args_set(&c->options[i], values, text, expected, sizeof expected)) {
+		if (text && set(c, &c->options[i], values, text, expected, sizeof expected)) {
 			snprintf(why, ARGS_WHY_BYTES, "%s: %s", name, expected);
 			return -1;
 		}
@@ -312,38 +356,50 @@ static int read_variables(const struct args_command *c, void *values, char *why)
 	return 0;
 }
 
-static int apply_flags(const struct flags *f, void *values, char *why)
+/* Read the command line: `*config` is the file that it names, or, if that is NULL, store all else.
+ */
+static int read_line(const struct args_command *c, void *values, int argc, char **argv,
+		     const char **config, char *why)
 {
 	char expected[EXPECTED_BYTES];
+	unsigned i = 0;
+	int e;
 
-	for (unsigned i = 0; i < f->count; i++) {
-		const struct args_option *o = &f->c->options[f->said[i].row];
-		const char *dashes = o->kind == ARGS_OPERAND ? "" : "--";
-		if (args_set(o, values, f->said[i].text, expected, sizeof expected)) {
-			snprintf(why, ARGS_WHY_BYTES, "fanin %s: %s%s: %s", f->c->name, dashes,
-				 o->name, expected);
-			return -1;
-		}
+	optind = 0; /* from the beginning */
+	while ((e = next_flag(c, argc, argv, &i, why)) > 0) {
+		if (config && i == c->count + HELP)
+			help(c, argv[0]);
+		if (config && i == c->count + CONFIG)
+			*config = optarg;
+		if (!config && i != c->count + CONFIG &&
+		    set(c, row(c, i), values, optarg, expected, sizeof expected))
+			return refuse(c, why, "--%s: %s", row(c, i)->name, expected);
 	}
-	return 0;
+	for (i = 0; i < c->count && c->options[i].kind != FAN_OPTION_OPERAND;)
+		i++;
+	if (!e && argc - optind > (i < c->count))
+		return refuse(c, why, "unexpected argument \"%s\"", argv[optind + (i < c->count)]);
+	if (!e && !config && optind < argc &&
+	    set(c, row(c, i), values, argv[optind], expected, sizeof expected))
+		return refuse(c, why, "%s: %s", row(c, i)->name, expected);
+	return e;
 }
 
 int args_read(const struct args_command *c, void *values, int argc, char **argv, char *why)
 {
-	struct flags f = {.c = c};
+	const char *config = NULL;
 
 	assert(c->count <= ARGS_OPTIONS_MAX);
-	if (refuse_unknown(c, argc, argv, why))
+	if (read_line(c, values, argc, argv, &config, why))
 		return -1;
-	read_flags(&f, argc, argv);
-	if (f.config) /* the library asks for [worker] in the same file */
-		setenv("FANIN_CONFIG", f.config, 1);
+	if (config) /* the library asks for [worker] in the same file */
+		setenv("FANIN_CONFIG", config, 1);
 	const char *path = getenv("FANIN_CONFIG");
 	if (path && *path && read_file(c, values, path, why))
 		return -1;
 	if (read_variables(c, values, why))
 		return -1;
-	return apply_flags(&f, values, why);
+	return read_line(c, values, argc, argv, NULL, why);
 }
 
 /* ---- options as lines that a shell's completion reads: `fanin COMMAND --list-options` ----
@@ -352,30 +408,20 @@ int args_read(const struct args_command *c, void *values, int argc, char **argv,
  * "-", the words that it may be, separated by commas, or "-", and the help.  Completion asks the
  * program itself, so what it offers is what the program takes. */
 
-static void put(const char *name, int letter, const char *what, const char *const *words,
-		const char *help)
-{
-	printf("--%s\t", name);
-	if (letter)
-		printf("-%c", letter);
-	else
-		putchar('-');
-	printf("\t%s\t", what ? what : "-");
-	for (unsigned i = 0; words && words[i]; i++)
-		printf("%s%s", i ? "," : "", words[i]);
-	printf("%s\t%s\n", words ? "" : "-", help);
-}
-
 /* Print the table, to standard output. */
 static void list(const struct args_command *c)
 {
-	for (unsigned i = 0; i < c->count; i++) {
-		const struct args_option *o = &c->options[i];
-		if (o->kind != ARGS_OPERAND)
-			put(o->name, o->letter, o->what, o->words, o->help);
+	const struct fan_option *o;
+
+	for (unsigned i = 0; (o = row(c, i)); i++) {
+		if (o->kind == FAN_OPTION_OPERAND)
+			continue;
+		printf("--%s\t%s%c\t%s\t", o->name, o->letter ? "-" : "",
+		       o->letter ? o->letter : '-', o->what ? o->what : "-");
+		for (unsigned k = 0; o->words && o->words[k]; k++)
+			printf("%s%s", k ? "," : "", o->words[k]);
+		printf("%s\t%s\n", o->words ? "" : "-", o->help);
 	}
-	put("config", 0, "FILE", NULL, ARGS_CONFIG_HELP);
-	put("help", '?', NULL, NULL, "list the options");
 }
 
 int args_need_key(const char *command, const char *option, const char *given, const char *variable)

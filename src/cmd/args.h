@@ -14,24 +14,22 @@
 
 #include "file/option.h"
 
-#define ARGS_OPTIONS_MAX 64  /* rows of a table */
-#define ARGS_WHY_BYTES	 512 /* enough for any error text */
-#define ARGS_NAME_MAX	 63  /* bytes of a name, a key or a word */
-#define ARGS_TEXT_BYTES	 256 /* a text and its zero */
-#define ARGS_MANY_MAX	 64  /* texts of an option that may be repeated */
+#define ARGS_OPTIONS_MAX 64			   /* rows of a table */
+#define ARGS_WHY_BYTES	 512			   /* enough for any error text */
+#define ARGS_NAME_MAX	 63			   /* bytes of a name, a key or a word */
+#define ARGS_TEXT_BYTES	 (FAN_OPTION_TEXT_MAX + 1) /* a text and its zero */
+#define ARGS_MANY_MAX	 64			   /* texts of an option that may be repeated */
 
-#define ARGS_CONFIG_HELP "INI file; otherwise the one that FANIN_CONFIG names"
-
-enum args_kind {
-	ARGS_FLAG = FAN_OPTION_FLAG,	 /* bool; no argument on the command line */
-	ARGS_NUMBER = FAN_OPTION_NUMBER, /* int, min .. max */
-	ARGS_SIZE = FAN_OPTION_SIZE,	 /* uint64_t bytes, min .. max */
-	ARGS_TEXT = FAN_OPTION_TEXT,	 /* char[ARGS_TEXT_BYTES] */
-	ARGS_WORD = FAN_OPTION_WORD,	 /* int: the index in `words` */
-	ARGS_PEER = FAN_OPTION_OTHER,	 /* fan_peer */
-	ARGS_MANY,    /* struct args_many: may be repeated, at most `max` times */
-	ARGS_OPERAND, /* as TEXT, and no flag: the argument that has none */
-};
+/* Kinds, for rows of tables. */
+#define ARGS_FLAG    FAN_OPTION_FLAG /* no argument on the command line */
+#define ARGS_NUMBER  FAN_OPTION_NUMBER
+#define ARGS_SIZE    FAN_OPTION_SIZE
+#define ARGS_TEXT    FAN_OPTION_TEXT
+#define ARGS_WORD    FAN_OPTION_WORD
+#define ARGS_PEER    FAN_OPTION_PEER
+#define ARGS_MANY    FAN_OPTION_MANY
+#define ARGS_OPERAND FAN_OPTION_OPERAND
+#define ARGS_WORKER  FAN_OPTION_WORKER
 
 /* Texts in the order of their sources; never freed. */
 struct args_many {
@@ -39,30 +37,21 @@ struct args_many {
 	unsigned count;
 };
 
-struct args_option {
-	const char *name; /* "slots" */
-	int letter;	  /* 's' for -s; 0: none */
-	enum args_kind kind;
-	size_t at; /* offset in the values */
-	int64_t min, max;
-	const char *const *words; /* ended by NULL */
-	const char *what;	  /* "N", "ADDR:PORT"; NULL for flags */
-	const char *help;
-};
-
 struct args_command {
 	const char *name; /* "switch" */
 	const char *help; /* a paragraph for --help */
-	const struct args_option *options;
+	const struct fan_option *options;
 	unsigned count;
 	/* Names, ended by NULL: options that most need, and those of experiments.  --help has these
 	 * in groups of their own, and the others between them.  NULL: --help has one group. */
 	const char *const *needed, *const *experiments;
+	/* Of rows of the kind WORKER: fan_config_export. */
+	int (*worker)(const char *flag, const char *text, char *expected, size_t bytes);
 };
 
 /* Read all sources into `values`, the struct of the table's offsets.  0; or -1 and the error in
- * `why`, ARGS_WHY_BYTES bytes: where, what was expected and what was found.  --help, and flags
- * without what they need, end the program, by argp. */
+ * `why`, ARGS_WHY_BYTES bytes: where, what was expected and what was found.  --help ends the
+ * program. */
 int args_read(const struct args_command *c, void *values, int argc, char **argv, char *why);
 
 /* Refuse to start a daemon without a key where ranks have one.  `given`: its key file, by --OPTION,
@@ -81,9 +70,5 @@ void args_parse(const struct args_command *c, void *values, int argc, char **arg
 /* End the program as args_parse does, for what `format` says is wrong about `command`. */
 void args_wrong(const char *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3), noreturn));
-
-/* Store `text` as option `o` of `values`; for a flag of the command line `text` is NULL.
- * 0; or -1 with "expected ..., got ..." in `why`, `bytes` bytes. */
-int args_set(const struct args_option *o, void *values, const char *text, char *why, size_t bytes);
 
 #endif

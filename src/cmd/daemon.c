@@ -114,14 +114,12 @@ int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_ar
 	o->listen = a->listen;
 	o->threads = (unsigned)a->threads;
 	o->no_multicast = a->no_multicast;
-	o->plain = a->plain;
 	o->buffer_bytes = (int)a->buffer;
 	o->core.slots = slots / o->threads;
 	o->core.payload_bytes =
 		(uint16_t)(a->payload ? a->payload / 8 * 8 : fan_config_payload_bytes(a->mtu, 2));
 	o->core.jobs_max = (uint16_t)a->jobs;
 	o->core.window_max = (uint16_t)a->window;
-	o->core.group_port = (uint16_t)a->group_port;
 	o->core.shares = (struct fan_shares){shares, read_weights(name, a->weights)};
 	if (args_need_key(name, "key", a->key, "FANIN_KEY_FILE") ||
 	    (a->name[0] &&
@@ -212,7 +210,7 @@ static void tell_start(const struct fan_daemon *d, const struct fan_daemon_optio
 	add_peer(&l, "server", &o->server);
 	add_peer(&l, "parent", &o->parent);
 	print_line(a, l.text);
-	if (!o->plain && (!f.segment || !f.gro))
+	if (!f.segment || !f.gro)
 		print_line(a, "event=warning text=\"this kernel lacks UDP_SEGMENT or UDP_GRO: "
 			      "plain datagrams are several times slower; Linux 5.0 has both\"");
 	if (!o->keys.count && fan_peer_is_public(&o->listen))

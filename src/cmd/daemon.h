@@ -9,11 +9,11 @@
 
 struct daemon_args {
 	fan_peer listen;
-	int slots, threads, payload, mtu, jobs, window, group_port;
+	int slots, threads, payload, mtu, jobs, window;
 	int mark;  /* percent; -1: as the role has it */
 	int ahead; /* fragments; -1: a share of the slots */
 	uint64_t buffer;
-	bool no_multicast, plain, quiet;
+	bool no_multicast, quiet;
 	char weights[ARGS_TEXT_BYTES];
 	char key[ARGS_TEXT_BYTES]; /* file of the fabric's key; empty: jobs are open */
 	fan_peer controller;

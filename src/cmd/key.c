@@ -16,7 +16,7 @@ struct key_args {
 };
 
 #define AT(field) offsetof(struct key_args, field)
-static const struct args_option options[] = {
+static const struct fan_option options[] = {
 	{"key", 'k', ARGS_TEXT, AT(key), 0, 0, NULL, "FILE",
 	 "job: the fabric's key, which the switches use"},
 	{"out", 'o', ARGS_TEXT, AT(out), 0, 0, NULL, "FILE",

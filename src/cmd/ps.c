@@ -31,7 +31,7 @@ struct ps_args {
 };
 
 #define AT(field) offsetof(struct ps_args, field)
-static const struct args_option options[] = {
+static const struct fan_option options[] = {
 	{"job", 'j', ARGS_TEXT, AT(job), 0, 0, NULL, "JOB", "only ranks of this job"},
 	{"all-hosts", 'a', ARGS_FLAG, AT(all_hosts), 0, 0, NULL, NULL,
 	 "with --job: ask its aggregators on all hosts, too, for whom they wait"},

@@ -13,7 +13,7 @@ enum { POLICY_NONE = FAN_POLICY_COUNT };
 #define ROUTES_DEFAULT 64
 
 #define AT(field) offsetof(struct daemon_args, field)
-static const struct args_option options[] = {
+static const struct fan_option options[] = {
 	{"listen", 'l', ARGS_PEER, AT(listen), 0, 0, NULL, "ADDR:PORT",
 	 "where to listen; 0.0.0.0 or [::]: on every interface"},
 	{"slots", 's', ARGS_NUMBER, AT(slots), 1, FAN_SLOTS_MAX, NULL, "N",
@@ -50,9 +50,6 @@ static const struct args_option options[] = {
 	 "size of socket buffers, as far as the system grants it (4M)"},
 	{"no-multicast", 0, ARGS_FLAG, AT(no_multicast), 0, 0, NULL, NULL,
 	 "send each worker its own results, even where all could hear a group"},
-	{"group-port", 0, ARGS_NUMBER, AT(group_port), 1, 65535, NULL, "PORT",
-	 "UDP port of multicast results (23846)"},
-	{"plain", 0, ARGS_FLAG, AT(plain), 0, 0, NULL, NULL, "no UDP_SEGMENT, no UDP_GRO"},
 	{"quiet", 'q', ARGS_FLAG, AT(quiet), 0, 0, NULL, NULL, "log failures and warnings only"},
 	{"parent", 0, ARGS_PEER, AT(parent), 0, 0, NULL, "ADDR:PORT",
 	 "the switch that sums the sums of this one and its siblings, under any policy"},
@@ -83,8 +80,7 @@ static const struct args_option options[] = {
 static const char *const needed[] = {"listen",	 "drain",	   "policy", "server",	   "parent",
 				     "siblings", "index",	   "key",    "controller", "name",
 				     "config",	 "controller-key", NULL};
-static const char *const experiments[] = {"free-early", "no-multicast", "plain",
-					  "group-port", "mark",		NULL};
+static const char *const experiments[] = {"free-early", "no-multicast", "mark", NULL};
 
 static const struct args_command command = {
 	"switch",
@@ -95,6 +91,7 @@ static const struct args_command command = {
 	OPTIONS,
 	needed,
 	experiments,
+	NULL,
 };
 
 static const struct args_command server_command = {
@@ -107,6 +104,7 @@ static const struct args_command server_command = {
 	OPTIONS - SWITCH_OPTIONS,
 	needed,
 	experiments,
+	NULL,
 };
 
 /* Values before any option is read. */

@@ -36,7 +36,7 @@ struct top_args {
 };
 
 #define AT(field) offsetof(struct top_args, field)
-static const struct args_option options[] = {
+static const struct fan_option options[] = {
 	{"switch", 's', ARGS_TEXT, AT(switches), 0, 0, NULL, "ADDR:PORT[,...]",
 	 "the switch to ask; with several, also the share of a job that each has (none: the ranks of "
 	 "this host)"},

@@ -102,6 +102,11 @@ static bool set_flag(void *to, const char *text)
 	return true;
 }
 
+static int64_t text_max(const struct fan_option *o)
+{
+	return o->max ? o->max : FAN_OPTION_TEXT_MAX;
+}
+
 static bool set_text(const struct fan_option *o, void *to, const char *text)
 {
 	size_t len = strlen(text);
@@ -109,7 +114,7 @@ static bool set_text(const struct fan_option *o, void *to, const char *text)
 	for (const char *p = text; o->kind == FAN_OPTION_PRINTABLE && *p; p++)
 		if ((unsigned char)*p < ' ' || *p == '"' || *p == 127)
 			return false;
-	if (len == 0 || len > (uint64_t)o->max)
+	if (len == 0 || len > (uint64_t)text_max(o))
 		return false;
 	memcpy(to, text, len + 1);
 	return true;
@@ -125,9 +130,10 @@ bool fan_option_set(const struct fan_option *o, void *values, const char *text)
 	case FAN_OPTION_NUMBER: return set_number(o, to, text);
 	case FAN_OPTION_SIZE: return set_size(o, to, text);
 	case FAN_OPTION_TEXT:
+	case FAN_OPTION_OPERAND:
 	case FAN_OPTION_PRINTABLE: return set_text(o, to, text);
 	case FAN_OPTION_WORD: return set_word(o, to, text);
-	case FAN_OPTION_OTHER: break;
+	default: break;
 	}
 	return false;
 }
@@ -154,12 +160,15 @@ void fan_option_expected(const struct fan_option *o, char *text, size_t bytes)
 		snprintf(text, bytes, "a number of bytes from %s to %s, such as 4096, 64K or 16M",
 			 size_text((uint64_t)o->min, min), size_text((uint64_t)o->max, max));
 		break;
-	case FAN_OPTION_TEXT: snprintf(text, bytes, "1 to %" PRId64 " characters", o->max); break;
+	case FAN_OPTION_TEXT:
+	case FAN_OPTION_OPERAND:
+		snprintf(text, bytes, "1 to %" PRId64 " characters", text_max(o));
+		break;
 	case FAN_OPTION_PRINTABLE:
 		snprintf(text, bytes, "1 to %" PRId64 " printable bytes", o->max);
 		break;
 	case FAN_OPTION_WORD: list_words(o->words, text, bytes); break;
-	case FAN_OPTION_OTHER: *text = '\0'; break;
+	default: *text = '\0'; break;
 	}
 }
 

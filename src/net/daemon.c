@@ -216,10 +216,8 @@ static int make_shards(struct fan_daemon *d, const struct fan_daemon_options *o)
 	const struct fan_seal_options seal = {o->keys, o->of_tenant};
 
 	for (unsigned i = 0; i < o->threads; i++) {
-		struct fan_udp_options u = {.bind = o->listen,
-					    .buffer_bytes = o->buffer_bytes,
-					    .plain = o->plain,
-					    .inlets = o->inlets};
+		struct fan_udp_options u = {
+			.bind = o->listen, .buffer_bytes = o->buffer_bytes, .inlets = o->inlets};
 		struct fan_node_config c = config_of_shard(d, i);
 		if (!c.aggregator.secret.k[0])
 			return -EIO;

@@ -46,7 +46,6 @@ struct fan_daemon_options {
 	struct fan_keys keys; /* none: jobs are open */
 	bool of_tenant;	      /* the keys are those of one tenant, and good for all job names */
 	bool no_multicast;
-	bool plain;	  /* no UDP_SEGMENT, no UDP_GRO */
 	bool inlets;	  /* count what comes by each interface */
 	int buffer_bytes; /* socket buffers */
 	bool lasting;	  /* let another process continue it, if possible (fan_daemon_estate) */

@@ -91,11 +91,10 @@ static int set_everywhere(struct fan_udp *u)
 
 static void set_offloads(struct fan_udp *u, bool plain)
 {
-	const char *env = secure_getenv("FANIN_PLAIN_UDP");
 	int size = 0;
 	socklen_t len = sizeof size;
 
-	if (plain || (env && *env && strcmp(env, "0") != 0))
+	if (plain)
 		return;
 	u->segment = getsockopt(u->fd, IPPROTO_UDP, UDP_SEGMENT, &size, &len) == 0;
 	u->gro = set_int(u->fd, IPPROTO_UDP, UDP_GRO, 1) == 0;

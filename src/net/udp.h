@@ -123,7 +123,7 @@ struct fan_udp_options {
 	fan_peer bind;	  /* local address; port 0: any; none: by the family of `connect` */
 	fan_peer connect; /* of workers: the switch, the only sender then */
 	int buffer_bytes; /* of SO_SNDBUF and SO_RCVBUF; *FORCE is tried first */
-	bool plain;	  /* do not try UDP_SEGMENT and UDP_GRO (also: FANIN_PLAIN_UDP=1) */
+	bool plain;	  /* do not try UDP_SEGMENT and UDP_GRO */
 	bool inlets;	  /* count what comes by each interface */
 	bool beside; /* `bind` is the address of a socket that fan_udp_share has opened to others */
 	/* `bind` is a multicast group: join it on `interface`, with SO_REUSEADDR and without

@@ -18,7 +18,7 @@ struct values {
 
 #define AT(field) offsetof(struct values, field)
 static const char *const colors[] = {"red", "green", "blue", NULL};
-static const struct args_option options[] = {
+static const struct fan_option options[] = {
 	{"slots", 's', ARGS_NUMBER, AT(slots), 2, 65536, NULL, "N", "slots"},
 	{"big-bytes", 0, ARGS_SIZE, AT(bytes), 1024, 1 << 30, NULL, "BYTES", "bytes"},
 	{"color", 0, ARGS_WORD, AT(color), 0, 0, colors, "NAME", "color"},

@@ -81,7 +81,7 @@ def options_from(env: Dict[str, str]) -> Options:
         alive_ms=int(env.get("FANIN_ALIVE_MS", "10000")),
         fixed=env.get("FANIN_MODE", "native") == "fixed",
         wire={**DTYPES, "int8": 9}[env.get("FANIN_WIRE", "float32")],
-        summed=env.get("FANIN_CHECKSUM", "0") == "1", wide=env.get("FANIN_NARROW", "0") == "0",
+        summed=env.get("INTEROP_SUMMED", "0") == "1", wide=env.get("INTEROP_NARROW", "0") == "0",
         numbers=env.get("INTEROP_NUMBERS", "1") == "1", group=env.get("INTEROP_GROUP", "0") == "1",
         loss=float(env.get("INTEROP_LOSS", "0")), seed=int(env.get("INTEROP_SEED", "1")))
 

@@ -86,7 +86,7 @@ leftovers() {
 rank_ends() { # NAME SIGNAL RANK
         name=$1 signal=$2 ends=$3
         start_job 10.77.0.1 1000 --alive 1000
-        wait_said "(elements)"
+        wait_said redop
         result=$?
         sleep 0.5
         victim=$(program_of "$ends")

@@ -110,7 +110,7 @@ fails() { # NAME p|q SECONDS ITERATIONS PARTS LOST FLAGS...
         name=$1 side=$2 after=$3 iterations=$4 parts=$5 lost=$6
         shift 6
         start_job 10.77.0.1 "$iterations" --alive 5000 "$@"
-        wait_said "(elements)"
+        wait_said redop
         sleep 1
         cut "$side" 1
         [ -z "$after" ] || { sleep "$after"; mend "$side" 1; }
@@ -123,7 +123,7 @@ fails() { # NAME p|q SECONDS ITERATIONS PARTS LOST FLAGS...
 # Rank 2 is killed, or its host cut off both networks: the others say so, and that it is not a rail.
 rank_ends() { # NAME kill|cut
         start_job 10.77.0.1 10000 --alive 5000
-        wait_said "(elements)"
+        wait_said redop
         sleep 0.5
         victim=$(program_of 2)
         if [ "$2" = kill ]; then

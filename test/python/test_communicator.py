@@ -330,7 +330,6 @@ def test_a_rank_taken_is_refused(switch, job):
         ({"job": "x" * 64}, "job"),
         ({"mode": "fixed", "wire": "float16"}, "fixed"),
         ({"mode": "fixed", "wire": "int8"}, "fixed"),
-        ({"narrow": True, "wire": "int8"}, "narrow"),
     ],
 )
 def test_bad_options(options, words):

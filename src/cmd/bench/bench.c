@@ -12,25 +12,21 @@
 /* Indices are the values of fanin.h. */
 static const char *const dtypes[] = {"float32", "float16", "bfloat16", "int32", "int64", NULL};
 static const char *const ops[] = {"sum", "avg", "min", "max", NULL};
-static const char *const modes[] = {"native", "fixed", NULL};
-static const char *const wires[] = {"float32", "float16", "bfloat16", "int8", NULL};
 static const char *const policies[] = {FAN_POLICY_NAMES, NULL};
 
 #define AT(field) offsetof(struct bench_options, field)
-static const struct args_option options[] = {
+static const struct fan_option options[] = {
 	{"local", 0, ARGS_NUMBER, AT(local), 2, FANIN_RANKS_MAX, NULL, "N",
 	 "start a switch and N ranks on this machine"},
-	{"switch", 0, ARGS_TEXT, AT(switch_addr), 0, 0, NULL, "ADDR:PORT",
+	{"switch", 0, ARGS_WORKER, 0, 0, 0, NULL, "ADDR:PORT",
 	 "be one rank of a job on this switch"},
-	{"server", 0, ARGS_TEXT, AT(server_addr), 0, 0, NULL, "ADDR:PORT",
+	{"server", 0, ARGS_WORKER, 0, 0, 0, NULL, "ADDR:PORT",
 	 "the server behind that switch, used when the switch falls silent"},
-	{"controller", 0, ARGS_TEXT, AT(controller_addr), 0, 0, NULL, "ADDR:PORT",
+	{"controller", 0, ARGS_WORKER, 0, 0, 0, NULL, "ADDR:PORT",
 	 "be one rank of a job of this `fanin controller`'s plan"},
-	{"job", 0, ARGS_TEXT, AT(job), 0, 0, NULL, "NAME", "name of the job"},
-	{"rank", 0, ARGS_NUMBER, AT(rank), 0, FANIN_RANKS_MAX - 1, NULL, "R",
-	 "this rank (from the launcher)"},
-	{"ranks", 0, ARGS_NUMBER, AT(ranks), 2, FANIN_RANKS_MAX, NULL, "N",
-	 "ranks of the job (from the launcher)"},
+	{"job", 0, ARGS_WORKER, 0, 0, 0, NULL, "NAME", "name of the job"},
+	{"rank", 0, ARGS_WORKER, 0, 0, 0, NULL, "R", "this rank (from the launcher)"},
+	{"ranks", 0, ARGS_WORKER, 0, 0, 0, NULL, "N", "ranks of the job (from the launcher)"},
 	{"begin", 'b', ARGS_SIZE, AT(begin_bytes), 8, BENCH_BYTES_MAX, NULL, "BYTES",
 	 "first size (16M)"},
 	{"end", 'e', ARGS_SIZE, AT(end_bytes), 8, BENCH_BYTES_MAX, NULL, "BYTES",
@@ -49,27 +45,26 @@ static const struct args_option options[] = {
 	 "float32, float16, bfloat16, int32 or int64 (float32)"},
 	{"op", 'o', ARGS_WORD, AT(op), 0, 0, ops, "OP", "sum, avg, min or max (sum)"},
 	{"check", 'c', ARGS_NUMBER, AT(check), 0, 1, NULL, "0|1", "check every element (1)"},
-	{"mtu", 0, ARGS_NUMBER, AT(mtu), 576, 9000, NULL, "BYTES", "path MTU (1500)"},
-	{"mode", 0, ARGS_WORD, AT(mode), 0, 0, modes, "MODE",
+	{"mtu", 0, ARGS_WORKER, 0, 0, 0, NULL, "BYTES", "path MTU (1500)"},
+	{"mode", 0, ARGS_WORKER, 0, 0, 0, NULL, "MODE",
 	 "native, or fixed: the same bits on every run (native)"},
-	{"wire", 0, ARGS_WORD, AT(wire), 0, 0, wires, "TYPE",
+	{"wire", 0, ARGS_WORKER, 0, 0, 0, NULL, "TYPE",
 	 "float32 tensors travel as float32, float16, bfloat16 or int8 (float32)"},
-	{"window", 0, ARGS_NUMBER, AT(window), 2, FAN_WINDOW_MAX, NULL, "N",
+	{"window", 0, ARGS_WORKER, 0, 0, 0, NULL, "N",
 	 "fragments in flight per shard (as the switch grants)"},
-	{"timeout", 0, ARGS_NUMBER, AT(timeout_ms), 100, 86400000, NULL, "MS",
+	{"timeout", 0, ARGS_WORKER, 0, 0, 0, NULL, "MS",
 	 "fail after this time without progress (30000)"},
-	{"alive", 0, ARGS_NUMBER, AT(alive_ms), FAN_ALIVE_MIN_MS, FAN_ALIVE_MAX_MS, NULL, "MS",
+	{"alive", 0, ARGS_WORKER, 0, 0, 0, NULL, "MS",
 	 "silence after which a rank is lost (10000)"},
 	{"no-multicast", 0, ARGS_FLAG, AT(no_multicast), 0, 0, NULL, NULL,
 	 "results by unicast only"},
-	{"plain", 0, ARGS_FLAG, AT(plain), 0, 0, NULL, NULL, "no UDP_SEGMENT, no UDP_GRO"},
-	{"pace", 0, ARGS_NUMBER, AT(pace), 0, 1000, NULL, "PERCENT",
+	{"pace", 0, ARGS_WORKER, 0, 0, 0, NULL, "PERCENT",
 	 "with --controller: percent of the planned rate to send at; 0: as windows allow (100)"},
-	{"priority", 0, ARGS_NUMBER, AT(priority), 0, 255, NULL, "P",
+	{"priority", 0, ARGS_WORKER, 0, 0, 0, NULL, "P",
 	 "of the job under policy esa; 0: by what it has left to send (0)"},
-	{"ahead", 0, ARGS_NUMBER, AT(ahead), 0, FAN_AHEAD_MAX, NULL, "N",
+	{"ahead", 0, ARGS_WORKER, 0, 0, 0, NULL, "N",
 	 "fragments by which ranks may run ahead of the slowest, per shard; 0: in step (0)"},
-	{"cache", 0, ARGS_NUMBER, AT(cache), 0, FAN_CACHE_MAX, NULL, "M",
+	{"cache", 0, ARGS_WORKER, 0, 0, 0, NULL, "M",
 	 "with --ahead: sums that a rank keeps for slower ones, per shard (0)"},
 	{"compute", 0, ARGS_NUMBER, AT(compute_ms), 0, 3600000, NULL, "MS",
 	 "idle time before each all-reduce, as of a model that computes (0)"},
@@ -86,13 +81,25 @@ static const struct args_option options[] = {
 	{"slots", 0, ARGS_NUMBER, AT(slots), 2, FAN_SLOTS_MAX, NULL, "N",
 	 "slots of the local switch, as for `fanin switch`"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE", "write the results there"},
-	{"trace", 0, ARGS_TEXT, AT(trace), 0, 0, NULL, "FILE",
-	 "write a trace of the ranks there, for Perfetto (FANIN_TRACE)"},
-	{"progress", 0, ARGS_FLAG, AT(progress), 0, 0, NULL, NULL, "draw a progress bar on stderr"},
+	{"progress", 0, ARGS_FLAG, AT(progress), 0, 0, NULL, NULL, "count all-reduces on stderr"},
 };
+
+/* Which flags, or keys of [bench], have said where to run. */
+static struct {
+	bool sw, controller, rank;
+} given;
+
+static int take_worker(const char *flag, const char *text, char *expected, size_t bytes)
+{
+	given.sw |= !strcmp(flag, "switch");
+	given.controller |= !strcmp(flag, "controller");
+	given.rank |= !strncmp(flag, "rank", 4);
+	return fan_config_export(flag, text, expected, bytes);
+}
 
 static const struct args_command command = {
 	.name = "bench",
+	.worker = take_worker,
 	.help = "Time all-reduces through a switch and check every element.\v"
 		"Either --local N, or in every process --switch or --controller with --job, --rank and "
 		"--ranks.  Times are "
@@ -123,54 +130,41 @@ static bool is_addressed(const struct bench_options *o)
 	struct fan_rendezvous at;
 	char why[FAN_CONFIG_WHY_BYTES];
 	static const char *const variables[] = {"FANIN_SWITCH", "FANIN_CONTROLLER", "FANIN_CONFIG"};
-	bool addressed = *o->switch_addr || *o->controller_addr;
+	bool addressed = *o->cfg.switch_addr || *o->cfg.controller_addr;
 	for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
 		addressed |= getenv(variables[i]) != NULL;
 	return addressed || fan_rendezvous_find(&at, why, sizeof why) == FAN_OK;
 }
 
-static void prefer(int *given, int found)
-{
-	if (*given < 0)
-		*given = found;
-}
-
-/* What no option has given, as the library takes it: from variables, the INI file or a default.  0;
- * or an error, and `why`. */
+/* The options of the library, from flags, variables, the INI file or by default.  0; or an error,
+ * and `why`. */
 static int take_settings(struct bench_options *o, char *why, size_t bytes)
 {
-	struct fanin_options any_rank = FANIN_OPTIONS_INIT;
-	struct fan_config c;
-	any_rank.rank = 0; /* each rank's own are taken later */
-	any_rank.ranks = 2;
-	int e = fan_config_load_part(&c, &any_rank, why, bytes);
-	if (e)
-		return e;
-	prefer(&o->mtu, c.mtu);
-	prefer(&o->mode, c.mode);
-	prefer(&o->wire, c.wire);
-	prefer(&o->window, c.window ? c.window : -1);
-	prefer(&o->ahead, c.ahead);
-	o->plain |= c.plain_udp;
-	o->no_multicast |= c.multicast == 0;
-	return 0;
+	struct fanin_options any = FANIN_OPTIONS_INIT;
+	if (o->no_multicast)
+		setenv("FANIN_MULTICAST", "0", 1);
+	if (o->local) { /* each rank's own are set later */
+		any.rank = 0;
+		any.ranks = 2;
+	}
+	return fan_config_load_part(&o->cfg, &any, why, bytes);
 }
 
 /* Check options against each other; NULL: valid. */
 static const char *check_together(const struct bench_options *o)
 {
-	if (!!o->local + !!*o->switch_addr + !!*o->controller_addr > 1)
+	if (!!o->local + given.sw + given.controller > 1)
 		return "--local, --switch, --controller: expected only one of them";
 	if (!o->local && !is_addressed(o))
 		return "expected --local N, --switch ADDR:PORT, --controller ADDR:PORT, or a "
 		       "launcher's variables such as MASTER_ADDR and MASTER_PORT";
-	if (o->local && (o->rank >= 0 || o->ranks >= 0))
+	if (o->local && given.rank)
 		return "--rank, --ranks: expected with --switch or --controller, not with --local";
 	if (!o->local && o->policy)
 		return "--policy: expected with --local; otherwise the switch has one";
-	if (o->local && o->ahead > 0 && !o->policy)
+	if (o->local && o->cfg.ahead && !o->policy)
 		return "ahead: expected with --policy atp, esa or grid";
-	if (o->mode == FANIN_MODE_FIXED && o->wire != FANIN_WIRE_FLOAT32)
+	if (o->cfg.mode == FANIN_MODE_FIXED && o->cfg.wire != FANIN_WIRE_FLOAT32)
 		return "mode fixed: expected wire float32";
 	if (o->seconds && o->compute_ms)
 		return "--seconds, --compute: expected only one of them";
@@ -182,23 +176,11 @@ static const char *check_together(const struct bench_options *o)
 int cmd_bench(int argc, char **argv)
 {
 	struct bench_options o = {
-		.rank = -1,
-		.ranks = -1,
 		.begin_bytes = 16 << 20,
 		.factor = 2,
 		.iters = 20,
 		.warmup = 5,
 		.check = 1,
-		.mtu = -1,
-		.mode = -1,
-		.wire = -1,
-		.window = -1,
-		.priority = -1,
-		.ahead = -1,
-		.cache = -1,
-		.pace = -1,
-		.timeout_ms = -1,
-		.alive_ms = -1,
 		.threads = 1,
 	};
 	char why[FAN_CONFIG_WHY_BYTES];
@@ -210,9 +192,7 @@ int cmd_bench(int argc, char **argv)
 		fprintf(stderr, "%s: %s\n", argv[0], wrong);
 		return 2;
 	}
-	if (*o.trace)
-		setenv("FANIN_TRACE", o.trace, 1);
-	if (o.rank <= 0 && !cmd_can_write("bench", "json", o.json))
+	if (o.cfg.rank <= 0 && !cmd_can_write("bench", "json", o.json))
 		return 2;
 	return o.local ? bench_local(&o) : bench_run(&o, NULL);
 }

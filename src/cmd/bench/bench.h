@@ -5,9 +5,8 @@
  * bench_local.c    --local N: a switch and N ranks as child processes
  * bench_run.c      what one rank does
  * bench_again.c    going on after a server of the plan was lost
- * bench_policy.c   which policy the switch has
  * bench_verify.c   inputs whose results are known exactly
- * bench_report.c   the table, the bar and the JSON that rank 0 writes */
+ * bench_report.c   what rank 0 prints, and the JSON that it writes */
 #ifndef FAN_CMD_BENCH_BENCH_H
 #define FAN_CMD_BENCH_BENCH_H
 
@@ -19,6 +18,7 @@
 
 #include "cmd/args.h"
 #include "core/wire/wire.h"
+#include "lib/base/config.h"
 
 #define BENCH_ITERS_MAX	 100000
 #define BENCH_SIZES_MAX	 64		      /* lines of the table */
@@ -26,12 +26,8 @@
 #define BENCH_BYTES_MAX	 (UINT64_C(16) << 30) /* of one tensor */
 
 struct bench_options {
-	int local;			       /* ranks to start here with a switch; 0: --switch */
-	char switch_addr[ARGS_TEXT_BYTES];     /* "": as the library finds it */
-	char server_addr[ARGS_TEXT_BYTES];     /* "": none */
-	char controller_addr[ARGS_TEXT_BYTES]; /* "": none */
-	char job[ARGS_TEXT_BYTES];	       /* "": the library's default */
-	int rank, ranks;		       /* -1: as a launcher says */
+	int local;	       /* ranks to start here with a switch; 0: --switch */
+	struct fan_config cfg; /* of a rank, as the library has it */
 	uint64_t begin_bytes, end_bytes;
 	uint64_t elems; /* 0: by bytes */
 	int factor;
@@ -39,15 +35,12 @@ struct bench_options {
 	int seconds;   /* instead of iters; 0: iters */
 	int dtype, op; /* enum fanin_dtype, enum fanin_redop */
 	int check;     /* every element */
-	int mtu, mode, wire, ahead;
-	int window, timeout_ms, alive_ms, priority, pace, cache; /* -1: as the library finds them */
-	bool no_multicast, plain;
+	bool no_multicast;
 	int compute_ms, jitter; /* before each all-reduce, +- percent of it */
 	int workers, first;	/* of all the tree, and of those before this switch's; 0: no tree */
 	int threads, slots;	/* of the local switch; slots 0: its default */
 	int policy;		/* of the local switch, enum fan_policy */
-	char json[ARGS_TEXT_BYTES];  /* file, or "" */
-	char trace[ARGS_TEXT_BYTES]; /* empty: none */
+	char json[ARGS_TEXT_BYTES]; /* file, or "" */
 	bool progress;
 };
 
@@ -62,8 +55,6 @@ struct bench_gate {
 	void *ctx; /* NULL: the communicator */
 };
 
-struct json_t;
-
 /* Inputs and results of one iteration, period by period: element i of a tensor is
  * element i mod BENCH_PERIOD of a tile.  Whole numbers, so small that every sum is
  * exact in the type in which it travels, in any order. */
@@ -77,32 +68,38 @@ struct bench_tile {
 	unsigned char expected[BENCH_PERIOD * 8];
 };
 
-/* What an all-reduce of one size has shown, over all ranks. */
+/* Over all ranks: sums; and what the rank with most has, of its communicators so far. */
+enum bench_sum {
+	BENCH_WRONG,
+	BENCH_RETRANSMITS,
+	BENCH_CACHE_DONE,
+	BENCH_CACHE_EARLY,
+	BENCH_CACHE_OVER,
+	BENCH_SUMS
+};
+enum bench_most {
+	BENCH_CACHE_PEAK,
+	BENCH_RESTARTS, /* communicators that were lost with a server */
+	BENCH_MOVES,	/* of parts to other routes */
+	BENCH_GAP_NS,	/* longest time without a result while one was waited for */
+	BENCH_MOSTS
+};
+
+/* What all-reduces of one size have shown. */
 struct bench_result {
 	uint64_t count;
 	double p50_us, p99_us;
-	const char *policy; /* of the switch */
-	double elapsed_s;   /* of rank 0, all timed iterations with what lies between them */
-	int64_t wrong, retransmits;
-	int64_t cache_peak;			     /* of the rank with the most */
-	int64_t cache_done, cache_early, cache_over; /* over all ranks, so far */
-	int iters;				     /* timed */
+	double elapsed_s; /* of rank 0, all timed iterations with what lies between them */
+	int64_t sum[BENCH_SUMS], most[BENCH_MOSTS];
+	int iters; /* timed */
 	/* Of the first BENCH_SERIES_MAX: when rank 0 began it, CLOCK_MONOTONIC, and the time of its
 	 * slowest rank */
 	int64_t start_ns[BENCH_SERIES_MAX], took_ns[BENCH_SERIES_MAX];
-	/* Since the start, of the rank that has most of it: */
-	int64_t restarts; /* communicators that were lost with a server */
-	int64_t moves;	  /* of parts to other routes */
-	int64_t gap_ns;	  /* longest time without a result while one was waited for */
 };
 
 /* Be one rank: all sizes, all iterations.  The exit status; errors go to stderr.
  * `gate` NULL: the library's barrier. */
 int bench_run(const struct bench_options *o, const struct bench_gate *gate);
-
-/* Write the traces of all local ranks of `job` to o->trace, and remove theirs.  0; or -1, and it
- * has been said why. */
-int bench_trace_join(const struct bench_options *o, const char *job);
 
 /* Be the parent of a switch and o->local ranks.  The exit status. */
 int bench_local(const struct bench_options *o);
@@ -118,34 +115,16 @@ uint64_t bench_count_wrong(const struct bench_tile *t, const void *tensor, size_
 /* One element as text, for messages. */
 void bench_element_text(char *text, size_t bytes, const void *element, int dtype);
 
-/* How far the ranks of job `name` ("": of all jobs) have come, as the switch reports: an array,
- * empty where they go in step. */
-struct json_t *bench_rank_stats(const char *switch_text, const char *name, unsigned shards);
-/* Is that a controller, whose plan names the switches? */
-bool bench_follows(const char *switch_text);
+/* Rank 0: the table's head, its lines, and what follows them. */
+void bench_print_head(const struct bench_options *o, const fanin_comm *comm);
+void bench_print_row(const struct bench_options *o, const struct bench_result *r, int ranks);
+void bench_print_end(const fanin_comm *comm);
 
-/* The name of the policy of the switch that fanin_comm_switch names. */
-const char *bench_policy(const char *switch_text);
+/* Print on stderr that `done` of `all` all-reduces are done, the last in `ns`. */
+void bench_print_progress(int done, int all, int64_t ns);
 
-void bench_print_head(FILE *f, const struct bench_options *o, const struct fanin_stats *s,
-		      int ranks, const char *policy);
-void bench_print_row(FILE *f, const struct bench_options *o, const struct bench_result *r,
-		     int ranks);
-
-/* Redraw the bar on stderr: `done` of `all` all-reduces, the last of `bytes` in `ns`. */
-void bench_print_bar(int done, int all, uint64_t bytes, int64_t ns);
-
-/* The share of each part, where there are several; and the same as an array. */
-void bench_print_parts(FILE *f, const fanin_comm *comm);
-
-/* Print which host sums nothing, and why, if there is one. */
-void bench_print_idle(FILE *f, const struct fanin_stats *s);
-struct json_t *bench_parts_json(const fanin_comm *comm);
-
-/* Write the file o->json, with `rank_stats`, which stays the caller's, and `parts`, which does not.
- * 0, or -1 with errno. */
-int bench_write_json(const struct bench_options *o, const struct fanin_stats *s, int ranks,
-		     const struct bench_result *r, int results, uint64_t tensor_bytes,
-		     struct json_t *rank_stats, struct json_t *parts);
+/* Write the file o->json.  `all_bytes`: of a rank's tensors.  0, or 1: it has been said why. */
+int bench_write_json(const struct bench_options *o, const fanin_comm *comm,
+		     const struct bench_result *r, int results, uint64_t all_bytes);
 
 #endif

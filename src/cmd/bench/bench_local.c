@@ -18,7 +18,6 @@
 
 #include "bench.h"
 #include "cmd/cmd.h"
-#include "lib/base/config.h"
 #include "net/clock.h"
 #include "net/daemon.h"
 #include "net/udp.h"
@@ -99,21 +98,8 @@ static void share_slots(const struct bench_options *o, struct fan_daemon_options
 	so->slots.policy = (enum fan_policy)o->policy;
 	so->slots.slots = so->core.slots;
 	so->mark_percent = FAN_DAEMON_MARK_PERCENT;
-	so->core.ahead_max = (uint16_t)(o->ahead > 0 ? o->ahead : 0);
+	so->core.ahead_max = (uint16_t)o->cfg.ahead;
 	so->core.slots = fan_daemon_aggregator_slots(so->core.ahead_max, so->threads) / so->threads;
-}
-
-/* With the key of the ranks, if they have one. */
-static int take_key(struct fan_daemon_options *so, char *why, size_t bytes)
-{
-	struct fanin_options no_rank = FANIN_OPTIONS_INIT;
-	struct fan_config c;
-	no_rank.rank = 0; /* variables about a rank are not for the switch */
-	no_rank.ranks = 2;
-	int e = fan_config_load_part(&c, &no_rank, why, bytes);
-	so->keys = c.keys;
-	so->of_tenant = true;
-	return e;
 }
 
 /* Serve until told to end; the address goes to the parent. */
@@ -126,15 +112,16 @@ static int run_switch(const struct bench_options *o, int to_parent)
 	int sig;
 	fan_daemon_defaults(&so);
 	so.threads = (unsigned)o->threads;
-	so.core.payload_bytes = fan_config_payload_bytes(o->mtu, o->local);
+	so.core.payload_bytes = fan_config_payload_bytes(o->cfg.mtu, o->local);
 	if (o->slots)
 		so.core.slots = (uint32_t)(o->slots / o->threads);
 	if (o->policy)
 		share_slots(o, &so);
-	so.no_multicast = o->no_multicast;
-	so.plain = o->plain;
+	so.no_multicast = !o->cfg.multicast;
+	so.keys = o->cfg.keys;
+	so.of_tenant = true;
 	sigprocmask(SIG_BLOCK, &s, NULL);
-	if (take_key(&so, why, sizeof why) || listen_somewhere(&d, &so, why, sizeof why)) {
+	if (listen_somewhere(&d, &so, why, sizeof why)) {
 		fprintf(stderr, "fanin bench: the switch cannot start: %s\n", why);
 		return EXIT_SWITCH;
 	}
@@ -190,6 +177,19 @@ static pthread_barrier_t *make_gate(unsigned ranks)
 	return gate;
 }
 
+/* Set what the library finds in variables. */
+static int name_rank(struct bench_options *o, const char *address, int rank)
+{
+	char expected[FAN_CONFIG_WHY_BYTES], number[16];
+	o->cfg.rank = rank;
+	snprintf(number, sizeof number, "%d", rank);
+	int e = fan_config_export("switch", address, expected, sizeof expected) ||
+		fan_config_export("job", JOB, expected, sizeof expected) ||
+		fan_config_export("rank", number, expected, sizeof expected);
+	snprintf(number, sizeof number, "%d", o->local);
+	return e || fan_config_export("ranks", number, expected, sizeof expected);
+}
+
 static int start_ranks(struct family *f)
 {
 	for (int r = 0; r < f->o->local; r++) {
@@ -202,11 +202,7 @@ static int start_ranks(struct family *f)
 		}
 		struct bench_options o = *f->o;
 		struct bench_gate gate = {wait_gate, f->gate};
-		memcpy(o.switch_addr, f->address, sizeof f->address);
-		memcpy(o.job, JOB, sizeof JOB);
-		o.rank = r;
-		o.ranks = o.local;
-		int rc = bench_run(&o, &gate);
+		int rc = name_rank(&o, f->address, r) ? 1 : bench_run(&o, &gate);
 		_exit(cmd_end(rc));
 	}
 	return 0;
@@ -313,8 +309,6 @@ int bench_local(const struct bench_options *o)
 	int sig = wait_for_ranks(f);
 	end_switch(f);
 	bool failed = f->failed;
-	if (!failed && *o->trace)
-		failed = bench_trace_join(o, JOB) != 0;
 	free(f);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return sig ? 128 + sig : failed;

@@ -3,8 +3,6 @@
 #ifndef FAN_CMD_BENCH_BENCH_RANK_H
 #define FAN_CMD_BENCH_BENCH_RANK_H
 
-#include <jansson.h>
-
 #include "bench.h"
 
 #define BENCH_RESTARTS_MAX 1000
@@ -24,9 +22,7 @@ struct bench_rank {
 	int64_t wrong;
 	uint64_t retransmits; /* before the timed ones */
 	struct bench_tile tile;
-	const char *policy; /* rank 0: of the switch */
-	json_t *rank_stats; /* rank 0: how the ranks stood in the end */
-	bool told;	    /* a wrong element has been shown */
+	bool told; /* a wrong element has been shown */
 	struct bench_result result[BENCH_SIZES_MAX];
 	int results; /* of sizes that are done */
 	/* Of communicators before this one: */

@@ -6,7 +6,6 @@
  * time is that of the slowest rank; so after all iterations the ranks all-reduce their lists of
  * times with max. */
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -113,14 +112,6 @@ static void summarise(struct bench_result *r, int64_t *ns, int n)
 	r->p99_us = (double)ns[((int64_t)n * 99 + 99) / 100 - 1] / 1e3;
 }
 
-static json_t *look_at_ranks(const struct bench_rank *k)
-{
-	struct fanin_stats s = {.size = sizeof s};
-	fanin_comm_stats(k->comm, &s);
-	return bench_rank_stats(fanin_comm_switch(k->comm), k->o->job,
-				s.ahead_frags ? s.shards : 0);
-}
-
 /* Steps of one size: warm-up, getting ready to time, timed ones, summing up.  A step's number
  * is SIZE_STEP * size + step. */
 #define SIZE_STEP (INT64_C(1) << 32)
@@ -133,43 +124,25 @@ static int begin_timing(struct bench_rank *k)
 	return 0;
 }
 
-/* Over all ranks: what went wrong, was sent again, was kept for others, and how long no result
- * came. */
 static int add_up(struct bench_rank *k, struct bench_result *r)
 {
 	struct fanin_stats s = {.size = sizeof s};
 	fanin_comm_stats(k->comm, &s);
-	int64_t sums[] = {k->wrong, (int64_t)(bench_retransmits(k) - k->retransmits),
-			  (int64_t)s.cache_done, (int64_t)s.cache_early, (int64_t)s.cache_over};
-	int64_t most[] = {s.cache_peak, k->restarts, (int64_t)bench_moves(k), bench_gap_ns(k)};
-	int e = fanin_allreduce(k->comm, sums, sums, sizeof sums / sizeof *sums, FANIN_INT64,
-				FANIN_SUM);
-	if (!e)
-		e = fanin_allreduce(k->comm, most, most, sizeof most / sizeof *most, FANIN_INT64,
-				    FANIN_MAX);
-	r->wrong = sums[0];
-	r->retransmits = sums[1];
-	r->cache_done = sums[2];
-	r->cache_early = sums[3];
-	r->cache_over = sums[4];
-	r->cache_peak = most[0];
-	r->restarts = most[1];
-	r->moves = most[2];
-	r->gap_ns = most[3];
-	return e;
+	const struct bench_result own = {
+		.sum = {k->wrong, (int64_t)(bench_retransmits(k) - k->retransmits),
+			(int64_t)s.cache_done, (int64_t)s.cache_early, (int64_t)s.cache_over},
+		.most = {s.cache_peak, k->restarts, (int64_t)bench_moves(k), bench_gap_ns(k)}};
+	int e = fanin_allreduce(k->comm, own.sum, r->sum, BENCH_SUMS, FANIN_INT64, FANIN_SUM);
+	return e ? e
+		 : fanin_allreduce(k->comm, own.most, r->most, BENCH_MOSTS, FANIN_INT64, FANIN_MAX);
 }
 
 static int sum_up(struct bench_rank *k, size_t count, struct bench_result *r)
 {
 	memset(r, 0, sizeof *r);
 	r->count = count;
-	r->policy = k->policy;
 	r->iters = k->iters;
 	r->elapsed_s = (double)(bench_now_ns() - k->begin_ns) * 1e-9;
-	if (k->rank == 0 && *k->o->json) {
-		json_decref(k->rank_stats);
-		k->rank_stats = look_at_ranks(k); /* while all are there */
-	}
 	int e = fanin_allreduce(k->comm, k->ns, k->all, (size_t)k->iters, FANIN_INT64, FANIN_MAX);
 	if (!e)
 		e = add_up(k, r);
@@ -226,8 +199,7 @@ static int step_iteration(struct bench_rank *k, size_t count, int i, bool *over)
 	if (timed && iter - o->warmup < BENCH_SERIES_MAX)
 		k->start_ns[iter - o->warmup] = start;
 	if (!e && o->progress && k->rank == 0)
-		bench_print_bar(iter + 1, o->warmup + (o->seconds ? iter + 1 : o->iters),
-				count * bench_dtype_bytes(o->dtype), *ns);
+		bench_print_progress(iter + 1, o->warmup + (o->seconds ? iter + 1 : o->iters), *ns);
 	return e;
 }
 
@@ -253,7 +225,7 @@ static int take_step(struct bench_rank *k, int64_t size, size_t count, int64_t i
 		return e;
 	k->results++;
 	if (k->rank == 0)
-		bench_print_row(stdout, k->o, r, k->ranks);
+		bench_print_row(k->o, r, k->ranks);
 	return 0;
 }
 
@@ -300,10 +272,10 @@ static void tell_wait(void *arg, const char *text)
 {
 	struct bench_rank *k = arg;
 	k->waited = true;
-	if (k->o->rank < 0)
+	if (k->o->cfg.rank < 0)
 		fprintf(stderr, "fanin bench: %s\n", text);
 	else
-		fprintf(stderr, "fanin bench: rank %d: %s\n", k->o->rank, text);
+		fprintf(stderr, "fanin bench: rank %d: %s\n", k->o->cfg.rank, text);
 }
 
 /* Print for whom an operation has been waiting for long. */
@@ -316,28 +288,9 @@ static void tell_long_wait(void *arg, const char *text)
 int bench_join(struct bench_rank *k)
 {
 	fanin_on_wait(tell_long_wait, NULL);
-	const struct bench_options *o = k->o;
 	struct fanin_options f = FANIN_OPTIONS_INIT;
-	f.switch_addr = *o->switch_addr ? o->switch_addr : NULL;
-	f.server_addr = *o->server_addr ? o->server_addr : NULL;
-	f.controller_addr = *o->controller_addr ? o->controller_addr : NULL;
-	f.job = *o->job ? o->job : NULL;
-	f.rank = o->rank;
-	f.ranks = o->ranks;
-	f.mtu = o->mtu;
-	f.mode = o->mode;
-	f.wire = o->wire;
-	f.window = o->window;
-	f.timeout_ms = o->timeout_ms;
-	f.alive_ms = o->alive_ms;
-	f.multicast = o->no_multicast ? 0 : -1;
-	f.plain_udp = o->plain ? 1 : -1;
-	f.priority = o->priority;
-	f.pace = o->pace;
 	f.waiting = tell_wait;
 	f.waiting_arg = k;
-	f.ahead = o->ahead;
-	f.cache = o->cache;
 	int e = fanin_comm_create(&f, &k->comm);
 	if (e)
 		return e;
@@ -349,21 +302,14 @@ int bench_join(struct bench_rank *k)
 	return 0;
 }
 
-/* Print what only rank 0 prints. */
-static int report(struct bench_rank *k)
+/* What only rank 0 does. */
+static int report(const struct bench_rank *k)
 {
-	struct fanin_stats s = {.size = sizeof s};
-	fanin_comm_stats(k->comm, &s);
-	if (k->rank == 0) {
-		bench_print_parts(stdout, k->comm);
-		bench_print_idle(stdout, &s);
-	}
-	if (k->rank != 0 || !*k->o->json)
+	if (k->rank != 0)
 		return 0;
-	if (!bench_write_json(k->o, &s, k->ranks, k->result, k->results, 2 * k->tensor_bytes,
-			      k->rank_stats, bench_parts_json(k->comm)))
-		return 0;
-	return 1;
+	bench_print_end(k->comm);
+	return *k->o->json &&
+	       bench_write_json(k->o, k->comm, k->result, k->results, 2 * k->tensor_bytes);
 }
 
 /* Say which file of FANIN_TRACE or FANIN_METRICS could not be written.  0, or 1: there is one. */
@@ -376,7 +322,6 @@ static int tell_files(void)
 
 static int run_all(struct bench_rank *k)
 {
-	struct fanin_stats s = {.size = sizeof s};
 	int64_t begin = 0;
 	int e = allocate(k);
 	if (e)
@@ -386,11 +331,8 @@ static int run_all(struct bench_rank *k)
 		e = fanin_barrier(k->comm); /* the first operation: now the statistics are known */
 	if (e)
 		e = bench_again(k, e, &begin);
-	if (!e && k->rank == 0) {
-		fanin_comm_stats(k->comm, &s);
-		k->policy = bench_policy(fanin_comm_switch(k->comm));
-		bench_print_head(stdout, k->o, &s, k->ranks, k->policy);
-	}
+	if (!e && k->rank == 0)
+		bench_print_head(k->o, k->comm);
 	if (!e)
 		e = run_sizes(k);
 	return e ? ended_by(k, e) : 0;
@@ -405,10 +347,10 @@ int bench_run(const struct bench_options *o, const struct bench_gate *gate)
 	}
 	k->o = o;
 	k->gate = gate;
-	k->rank = o->rank;
+	k->rank = o->cfg.rank;
 	int rc = run_all(k) ? 1 : report(k);
 	for (int i = 0; i < k->results; i++)
-		rc |= k->result[i].wrong != 0;
+		rc |= k->result[i].sum[BENCH_WRONG] != 0;
 	fanin_comm_destroy(k->comm);
 	rc |= tell_files();
 	if (k->in)
@@ -417,7 +359,6 @@ int bench_run(const struct bench_options *o, const struct bench_gate *gate)
 		munmap(k->out, k->tensor_bytes);
 	free(k->ns);
 	free(k->all);
-	json_decref(k->rank_stats);
 	free(k);
 	return rc;
 }

@@ -11,9 +11,9 @@
 /* The largest n with all whole numbers up to n exact, where it travels. */
 static int exact_max(const struct bench_options *o)
 {
-	if (o->wire == FANIN_WIRE_INT8 && o->dtype <= FANIN_BFLOAT16)
+	if (o->cfg.wire == FANIN_WIRE_INT8 && o->dtype <= FANIN_BFLOAT16)
 		return 127;
-	int wire = o->dtype == FANIN_FLOAT32 ? o->wire : o->dtype;
+	int wire = o->dtype == FANIN_FLOAT32 ? o->cfg.wire : o->dtype;
 	if (wire == FANIN_FLOAT16)
 		return 2048;
 	return wire == FANIN_BFLOAT16 ? 256 : 1 << 24;
@@ -63,7 +63,7 @@ static void put(unsigned char *at, int dtype, int64_t v)
 static double tolerance(const struct bench_options *o, int amp, int ranks)
 {
 	bool sums = o->op == FANIN_SUM || o->op == FANIN_AVG;
-	if (o->mode != FANIN_MODE_FIXED || o->dtype != FANIN_FLOAT32 || !sums)
+	if (o->cfg.mode != FANIN_MODE_FIXED || o->dtype != FANIN_FLOAT32 || !sums)
 		return 0;
 	double step = exp2(ceil(log2(amp))) * ranks / (2147483646.0 - ranks);
 	double top = (double)amp * ranks;

@@ -23,7 +23,7 @@
 #define NS_PER_S	  UINT64_C(1000000000)
 
 #define AT(field) offsetof(struct doctor_args, field)
-static const struct args_option options[] = {
+static const struct fan_option options[] = {
 	{"switch", 's', ARGS_TEXT, AT(sw), 0, 0, NULL, "ADDR:PORT",
 	 "the switch that workers use (FANIN_SWITCH, or switch of [worker])"},
 	{"mtu", 'm', ARGS_NUMBER, AT(mtu), 576, 9000, NULL, "BYTES",

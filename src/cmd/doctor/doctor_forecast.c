@@ -52,7 +52,7 @@ static void note_net(struct doctor *d, const struct fanin_stats *s)
 	struct fan_forecast_net *n = &d->net;
 	struct fanin_part p = {.size = sizeof p};
 	n->shares_memory = s->host_ranks > 0;
-	n->even_shares = !fan_config_flag("FANIN_SPLIT", true);
+	n->even_shares = !d->cfg.split;
 	n->payload = s->packet_bytes > FAN_HEAD_BYTES ? s->packet_bytes - FAN_HEAD_BYTES
 						      : d->cfg.payload_bytes;
 	for (unsigned h = 0; h < m->hosts; h++)
@@ -298,7 +298,7 @@ static void tell_proof(struct doctor *d, uint64_t *took_ns, unsigned count, uint
 	if (wrong)
 		doctor_advise(
 			f,
-			"a node on the path changes packets: export FANIN_CHECKSUM=1 on all ranks, "
+			"a node on the path changes packets: seal the job (FANIN_KEY_FILE on all ranks), "
 			"and report it to the authors");
 	else if (speed == DOCTOR_WARN && moving)
 		doctor_advise(f,

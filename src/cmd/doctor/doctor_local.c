@@ -283,8 +283,6 @@ static void judge_loop(struct doctor *d, const struct fan_udp *from, const struc
 		       unsigned came, unsigned receives)
 {
 	struct utsname u;
-	bool plain = d->cfg.plain_udp;
-	const char *bad = plain ? "is not used" : "does not work";
 	bool segment = from->segment && from->sends == 1;
 	bool gro = to->gro && receives < LOOP_DATAGRAMS;
 	bool good = segment && gro && came == LOOP_DATAGRAMS;
@@ -294,15 +292,13 @@ static void judge_loop(struct doctor *d, const struct fan_udp *from, const struc
 		d, "offload", good ? DOCTOR_OK : DOCTOR_WARN,
 		"UDP_SEGMENT %s, UDP_GRO %s: %d datagrams over lo in %llu send%s and %u "
 		"receive%s%s",
-		segment ? "works" : bad, gro ? "works" : bad, LOOP_DATAGRAMS,
-		(unsigned long long)from->sends, from->sends == 1 ? "" : "s", receives,
-		receives == 1 ? "" : "s", came < LOOP_DATAGRAMS ? ", some lost" : "");
+		segment ? "works" : "does not work", gro ? "works" : "does not work",
+		LOOP_DATAGRAMS, (unsigned long long)from->sends, from->sends == 1 ? "" : "s",
+		receives, receives == 1 ? "" : "s", came < LOOP_DATAGRAMS ? ", some lost" : "");
 	doctor_value(f, "segment", json_boolean(segment));
 	doctor_value(f, "gro", json_boolean(gro));
 	doctor_value(f, "kernel", json_string(u.release));
-	if (plain)
-		doctor_advise(f, "FANIN_PLAIN_UDP forbids both: unset FANIN_PLAIN_UDP");
-	else if (!segment || !gro)
+	if (!segment || !gro)
 		doctor_advise(f,
 			      "this kernel is %s; UDP_SEGMENT needs Linux 4.18, UDP_GRO 5.0; plain "
 			      "datagrams work, but several times slower",
@@ -317,7 +313,7 @@ static void judge_loop(struct doctor *d, const struct fan_udp *from, const struc
 
 void doctor_check_offload(struct doctor *d)
 {
-	struct fan_udp_options o = {.buffer_bytes = 1 << 20, .plain = d->cfg.plain_udp};
+	struct fan_udp_options o = {.buffer_bytes = 1 << 20};
 	struct fan_udp from, to;
 	char why[ARGS_WHY_BYTES];
 	unsigned receives;

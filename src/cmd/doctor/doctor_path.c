@@ -306,7 +306,7 @@ static void judge_burst(struct doctor *d, const struct doctor_talk *t,
 			const struct doctor_train *tr)
 {
 	unsigned lost = tr->sent - tr->answered, refused = tr->tried - tr->sent;
-	bool segment = t->udp.segment || d->cfg.plain_udp, alone = tr->batch == 1;
+	bool segment = t->udp.segment, alone = tr->batch == 1;
 	bool gro_off = alone && device_has(d, ETHTOOL_GGRO) == 0;
 	/* a path that loses single packets loses bursts as well, which was reported */
 	bool bursty = (lost + refused) * 100 > tr->tried * RATE_MIN_PERCENT && !d->lossy;

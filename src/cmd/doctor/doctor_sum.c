@@ -189,7 +189,7 @@ static void tell(struct doctor *d, const struct rank *r, const char *job)
 	if (wrong)
 		doctor_advise(
 			f,
-			"a node on the path changes packets: export FANIN_CHECKSUM=1 on all ranks, "
+			"a node on the path changes packets: seal the job (FANIN_KEY_FILE on all ranks), "
 			"and report it to the authors");
 	tell_multicast(d, r);
 }

@@ -27,7 +27,7 @@ struct info_args {
 };
 
 #define AT(field) offsetof(struct info_args, field)
-static const struct args_option options[] = {
+static const struct fan_option options[] = {
 	{"all", 'a', ARGS_FLAG, AT(all), 0, 0, NULL, NULL,
 	 "list the options at their defaults, too"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
@@ -199,7 +199,7 @@ static void tell_file(struct info *t, const char *variable)
 /* The options, and whether they are valid. */
 static void tell_options(struct info *t, struct fan_config *c)
 {
-	char why[FAN_CONFIG_WHY_BYTES], flags[FAN_CONFIG_WHY_BYTES] = "";
+	char why[FAN_CONFIG_WHY_BYTES];
 
 	if (!t->silent)
 		printf("\noptions of a rank, other than defaults:\n");
@@ -208,14 +208,12 @@ static void tell_options(struct info *t, struct fan_config *c)
 	fan_config_unknown(tell_unknown, t);
 	tell_file(t, "FANIN_METRICS");
 	tell_file(t, "FANIN_TRACE");
-	if (!e && fan_config_check_flags(flags, sizeof flags))
-		e = FAN_E_CONFIG;
 	if (!e)
 		return;
 	t->good = false;
-	json_object_set_new(t->root, "error", json_string(*flags ? flags : why));
+	json_object_set_new(t->root, "error", json_string(why));
 	if (!t->silent)
-		printf("  wrong: %s\n", *flags ? flags : why);
+		printf("  wrong: %s\n", why);
 }
 
 static void tell_sums(struct info *t, const struct fan_config *c)

@@ -25,14 +25,14 @@ static void judge_local(struct info_sums *s, const struct fan_config *c)
 {
 	bool asked = fan_host_sharing_is_asked_for(c), named = *c->switch_addr;
 
-	if (named && !asked && !*c->server_addr && !fan_config_flag("FANIN_HOSTS", true))
+	if (named && !asked && !*c->server_addr && !c->hosts)
 		add(s, "Each rank sends a stream of its own, because FANIN_HOSTS=0 "
 		       "(FANIN_LOCAL=1: ranks of one host sum in shared memory first).");
 	else if (fan_host_sharing_is_wanted(c))
 		add(s, "%s sum in shared memory first (FANIN_LOCAL=0: they do not).",
 		    named && !asked ? "Where ranks are on several hosts, those of each host"
 				    : "Ranks of one host");
-	else if (!fan_config_flag("FANIN_LOCAL", true))
+	else if (!c->local)
 		add(s, "Each rank sends a stream of its own, because FANIN_LOCAL=0.");
 }
 
@@ -64,15 +64,14 @@ static void judge_named(struct info_sums *s, const struct fan_config *c)
 		    c->server_addr);
 	else if (c->ahead)
 		add(s, "Hosts sum nothing, because ranks run ahead of each other.");
-	else if (!fan_config_flag("FANIN_HOSTS", true))
+	else if (!c->hosts)
 		add(s, "Hosts sum nothing, because FANIN_HOSTS=0.");
 	else
 		add(s,
 		    "Where ranks are on several hosts, the first rank of each host sums a share as "
 		    "well%s (FANIN_HOSTS=0: named switches sum everything).",
-		    fan_config_flag("FANIN_SPLIT", true)
-			    ? "; shares follow what is measured"
-			    : "; all shares are even, because FANIN_SPLIT=0");
+		    c->split ? "; shares follow what is measured"
+			     : "; all shares are even, because FANIN_SPLIT=0");
 }
 
 static int judge_rendezvous(struct info_sums *s)

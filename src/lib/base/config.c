@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 
+#include <assert.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
 
 #include "addresses.h"
 #include "core/base/err.h"
@@ -13,16 +17,22 @@
 #include "file/file.h"
 #include "file/option.h"
 #include "file/text.h"
+#include "net/link_rate.h"
 #include "rendezvous.h"
 #include "sized.h"
 
-#define IP_UDP_BYTES 48	 /* headers of IPv6 and UDP */
-#define FROM_BYTES   200 /* "FILE:LINE: key" */
+#define IP_UDP_BYTES 48	  /* headers of IPv6 and UDP */
+#define FROM_BYTES   200  /* "FILE:LINE: key" */
+#define ENVIRON_MAX  8192 /* variables that are looked at */
+#define EDITS_MAX    2	  /* of a name that is probably misspelt; of a short one 1 */
+#define NAME_SHORT   5	  /* letters behind FANIN_: HOME, PATH and LIB are others' names */
+#define PREFIX	     "FANIN_"
 #define KEYS	     (sizeof keys / sizeof keys[0])
 #define UNSET	     (-1)
 
-/* One option: a row is all that a new one needs, beside its fields in the two structs.  The name is
- * the key in the INI file; in capitals behind FANIN_, the variable. */
+/* One option: a row is all that a new one needs, beside its field in struct fan_config.  In
+ * capitals behind FANIN_ its name is the variable.  Commands have some as flags
+ * (fan_config_export). */
 struct key {
 	struct fan_option o;	/* `at`: in struct fan_config */
 	const char *field_name; /* in struct fanin_options; NULL: not there */
@@ -31,33 +41,31 @@ struct key {
 	/* what the field holds if it is not given; texts: NULL.  0 in options later than version
 	 * 0.1: sized.h */
 	int unset;
+	bool no_key; /* it is a variable alone, and not in the INI file */
 };
 
 static const char *const mode_words[] = {"native", "fixed", NULL};
 static const char *const wire_words[] = {"float32", "float16", "bfloat16", "int8", NULL};
 static const char *const congestion_words[] = {FAN_CONGESTION_NAMES, NULL};
+static const char *const off_on[] = {"0", "1", NULL};
 
-#define AT(f)	  offsetof(struct fan_config, f)
-#define PLACES(f) #f, offsetof(struct fanin_options, f)
-#define TEXT(n, f)                                                                                 \
+/* Ends with the field in struct fanin_options and its offset. */
+#define ROW(n, f, kind, lo, hi, words, preset, unset, ...)                                         \
 	{                                                                                          \
-		{                                                                                  \
-			#n,                                                                        \
-			FAN_OPTION_PRINTABLE,                                                      \
-			AT(f),                                                                     \
-			1,                                                                         \
-			sizeof(((struct fan_config *)0)->f) - 1,                                   \
-			NULL},                                                                     \
-			PLACES(f), 0, 0                                                            \
+		{#n, 0, kind, offsetof(struct fan_config, f), lo, hi, words, NULL, NULL},          \
+			__VA_ARGS__, preset, unset, false                                          \
 	}
-#define NUMBER(n, lo, hi, preset)                                                                  \
+#define FIELD(f)	      #f, offsetof(struct fanin_options, f)
+#define BYTES(f)	      sizeof(((struct fan_config *)0)->f) - 1
+#define MAX(w)		      sizeof w / sizeof *w - 2
+#define TEXT(n, f)	      ROW(n, f, FAN_OPTION_PRINTABLE, 1, BYTES(f), NULL, 0, 0, FIELD(f))
+#define NUMBER(n, lo, hi, by) ROW(n, n, FAN_OPTION_NUMBER, lo, hi, NULL, by, UNSET, FIELD(n))
+#define CHOICE(n, words)      ROW(n, n, FAN_OPTION_WORD, 0, MAX(words), words, 0, UNSET, FIELD(n))
+#define SWITCH(n)	      ROW(n, n, FAN_OPTION_WORD, 0, 1, off_on, UNSET, 0, NULL, 0)
+/* Read where it counts. */
+#define VARIABLE(n)                                                                                \
 	{                                                                                          \
-		{#n, FAN_OPTION_NUMBER, AT(n), lo, hi, NULL}, PLACES(n), preset, UNSET             \
-	}
-#define CHOICE(n, words)                                                                           \
-	{                                                                                          \
-		{#n, FAN_OPTION_WORD, AT(n), 0, (int)(sizeof words / sizeof words[0]) - 2, words}, \
-			PLACES(n), 0, UNSET                                                        \
+		{#n, 0, FAN_OPTION_OTHER, 0, 0, 0, NULL, NULL, NULL}, NULL, 0, 0, 0, true          \
 	}
 
 static const struct key keys[] = {
@@ -73,9 +81,6 @@ static const struct key keys[] = {
 	CHOICE(mode, mode_words),
 	CHOICE(wire, wire_words),
 	NUMBER(multicast, 0, 1, UNSET), /* as it fits, which a switch offers */
-	NUMBER(checksum, 0, 1, 0),
-	NUMBER(narrow, 0, 1, 0),
-	NUMBER(plain_udp, 0, 1, 0),
 	NUMBER(priority, 0, 255, 0),
 	NUMBER(ahead, 0, FAN_AHEAD_MAX, 0),
 	NUMBER(cache, 0, FAN_CACHE_MAX, 0),
@@ -85,27 +90,42 @@ static const struct key keys[] = {
 	NUMBER(rto_min_ms, 1, FAN_CONFIG_RTO_MIN_MAX_MS, 0), /* 0: as it fits */
 	TEXT(key_file, key_file),
 	TEXT(controller_key_file, controller_key_file),
-	{{"join_ms", FAN_OPTION_NUMBER, AT(join_ms), FAN_CONFIG_WAIT_MIN_MS, FAN_CONFIG_WAIT_MAX_MS,
-	  NULL},
-	 PLACES(join_ms),
-	 0,
-	 0},
-	{{"congestion", FAN_OPTION_WORD, AT(congestion), 0, FAN_CONGESTION_COUNT - 1,
-	  congestion_words},
+	ROW(join_ms, join_ms, FAN_OPTION_NUMBER, FAN_CONFIG_WAIT_MIN_MS, FAN_CONFIG_WAIT_MAX_MS,
+	    NULL, 0, 0, FIELD(join_ms)),
+	ROW(congestion, congestion, FAN_OPTION_WORD, 0, FAN_CONGESTION_COUNT - 1, congestion_words,
+	    0, 0, NULL, 0),
+	SWITCH(local),
+	SWITCH(hosts),
+	SWITCH(split),
+	SWITCH(rails),
+	SWITCH(steward),
+	SWITCH(ps),
+	{{"link_mbps", 0, FAN_OPTION_NUMBER, offsetof(struct fan_config, link_mbps), 0,
+	  FAN_LINK_MBPS_MAX, NULL, NULL, NULL},
 	 NULL,
 	 0,
+	 UNSET,
 	 0,
-	 0},
+	 true},
+	VARIABLE(config),
+	VARIABLE(library),
+	VARIABLE(metrics),
+	VARIABLE(trace),
+	VARIABLE(mpi_use),
+	VARIABLE(mpi_report),
 };
-_Static_assert(KEYS <= 32, "a bit each in struct load");
 _Static_assert(offsetof(struct fanin_options, run) + sizeof(char *) == sizeof(struct fanin_options),
 	       "sized.h: no padding at the end");
+
+/* Variables of commands begin with these: FANIN_SWITCH_MTU. */
+static const char *const commands[] = {"SWITCH_", "SERVER_", "CONTROLLER_", "BENCH_",
+				       "TOP_",	  "DOCTOR_", "PLAN_",	    "INFO_",
+				       "KEY_",	  "SIM_",    "PS_",	    "LAB_"};
 
 /* Where all texts of errors and the values taken so far are. */
 struct load {
 	struct fan_config *c;
-	unsigned set;		     /* bit i: keys[i] has been taken */
-	char from[KEYS][FROM_BYTES]; /* where keys[i] was taken from */
+	char from[KEYS][FROM_BYTES]; /* where keys[i] was taken from; "": from nowhere */
 	char *why;
 	size_t why_bytes;
 	const char *file; /* the INI file */
@@ -139,14 +159,12 @@ static int refuse(const struct fan_option *o, const char *text, const char *wher
 /* Check `text` for keys[i]; take it unless a stronger place already gave a value. */
 static int take(struct load *l, unsigned i, const char *text, const char *where)
 {
-	struct fan_config taken = *l->c;
-	if (!fan_option_set(&keys[i].o, &taken, text))
+	struct fan_config unused;
+	const bool is_set = *l->from[i];
+	if (!fan_option_set(&keys[i].o, is_set ? &unused : l->c, text))
 		return refuse(&keys[i].o, text, where, l->why, l->why_bytes);
-	if (l->set & 1u << i)
-		return FAN_OK;
-	l->set |= 1u << i;
-	*l->c = taken;
-	snprintf(l->from[i], FROM_BYTES, "%s", where);
+	if (!is_set)
+		snprintf(l->from[i], FROM_BYTES, "%s", where);
 	return FAN_OK;
 }
 
@@ -199,58 +217,33 @@ static int take_fields(struct load *l, const struct fanin_options *given)
 /* FANIN_<NAME>, of a key in the INI file. */
 static void variable_of(char *name, const char *key)
 {
-	size_t n = (size_t)snprintf(name, FAN_CONFIG_NAME_BYTES, "FANIN_");
+	size_t n = (size_t)snprintf(name, FAN_CONFIG_NAME_BYTES, PREFIX);
 	for (const char *p = key; *p && n < FAN_CONFIG_NAME_BYTES - 1; p++)
 		name[n++] = (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
 	name[n] = '\0';
 }
 
-bool fan_config_variable(unsigned i, char *name)
-{
-	if (i < KEYS)
-		variable_of(name, keys[i].o.name);
-	return i < KEYS;
-}
-
-/* Empty variables count as not set, but for a key's: the job would run open without a word. */
-static bool is_empty_key(size_t at, const char *name)
-{
-	const char *text = at == offsetof(struct fan_config, key_file) ||
-					   at == offsetof(struct fan_config, controller_key_file)
-				   ? secure_getenv(name)
-				   : NULL;
-	return text && !*text;
-}
-
-/* The variable of every option that is still unset. */
+/* The variable of every option that is still unset.  Empty ones count as not set, but for a key's:
+ * the job would run open without a word. */
 static int take_variables(struct load *l)
 {
 	int e = FAN_OK;
 	for (unsigned i = 0; i < KEYS && !e; i++) {
 		char name[FAN_CONFIG_NAME_BYTES];
 		variable_of(name, keys[i].o.name);
-		const char *text = fan_option_variable(name);
-		if (l->set & 1u << i)
+		const char *text = secure_getenv(name);
+		if (!text || *l->from[i] || keys[i].o.kind == FAN_OPTION_OTHER)
 			continue;
-		if (is_empty_key(keys[i].o.at, name)) {
+		if (*text) {
+			e = take(l, i, text, name);
+		} else if (strstr(name, "KEY_FILE")) {
 			snprintf(l->why, l->why_bytes,
 				 "%s is empty: expected a file; unset it for a job without a key",
 				 name);
 			e = FAN_E_CONFIG;
-		} else if (text) {
-			e = take(l, i, text, name);
 		}
 	}
 	return e;
-}
-
-/* The row that fills in the field `at` bytes into struct fan_config. */
-static unsigned key_at(size_t at)
-{
-	unsigned i = 0;
-	while (i < KEYS && keys[i].o.at != at)
-		i++;
-	return i;
 }
 
 /* KEYS: none. */
@@ -297,32 +290,32 @@ static bool is_in_a_shell(const struct launcher *from)
 /* Rank and size from the first launcher that set both, unless both are known. */
 static int take_launcher(struct load *l)
 {
-	unsigned key_rank = key_at(offsetof(struct fan_config, rank));
-	unsigned key_ranks = key_at(offsetof(struct fan_config, ranks));
+	unsigned key_rank = key_named("rank");
+	unsigned key_ranks = key_named("ranks");
 	for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
 		const struct launcher *from = &launchers[i];
 		if (!fan_option_variable(from->rank) || !fan_option_variable(from->ranks) ||
 		    (from->mark && !fan_option_variable(from->mark)) || is_in_a_shell(from))
 			continue;
 		int e = FAN_OK;
-		if (!(l->set & 1u << key_rank))
+		if (!*l->from[key_rank])
 			e = take(l, key_rank, fan_option_variable(from->rank), from->rank);
-		if (!e && !(l->set & 1u << key_ranks))
+		if (!e && !*l->from[key_ranks])
 			e = take(l, key_ranks, fan_option_variable(from->ranks), from->ranks);
 		return e;
 	}
 	return FAN_OK;
 }
 
-/* "switch, job, ... controller_key_file, local, hosts, split, rails, steward or ps". */
+/* "switch, job, ... rails, steward or ps". */
 static void all_names(char *text, size_t bytes)
 {
 	struct fan_text t = fan_text_in(text, bytes);
-	char flags[128];
-	fan_config_flag_names(flags, sizeof flags);
-	for (unsigned i = 0; i < KEYS; i++)
-		fan_text_add(&t, "%s, ", keys[i].o.name);
-	fan_text_add(&t, "%s", flags);
+	unsigned last = KEYS - 1;
+	while (keys[last].no_key)
+		last--;
+	for (unsigned i = 0; i <= last; i++)
+		fan_text_add(&t, "%s%s", i == 0 ? "" : i < last ? ", " : " or ", keys[i].o.name);
 }
 
 static bool take_line(void *arg, unsigned line, const char *section, const char *name,
@@ -332,13 +325,10 @@ static bool take_line(void *arg, unsigned line, const char *section, const char 
 	char where[FROM_BYTES], names[FAN_CONFIG_WHY_BYTES * 5 / 8];
 	if (strcmp(section, "worker"))
 		return true;
-	unsigned i = key_named(name);
+	const unsigned i = key_named(name);
 	snprintf(where, sizeof where, "%.120s:%u: %.32s", l->file, line, name);
-	if (i < KEYS)
+	if (i < KEYS && !keys[i].no_key)
 		return take(l, i, value, where) == FAN_OK;
-	int e = fan_config_take_flag(name, value, where, l->why, l->why_bytes);
-	if (e != FAN_CONFIG_NO_FLAG)
-		return e == FAN_OK;
 	all_names(names, sizeof names);
 	snprintf(l->why, l->why_bytes, "%s: unknown key in [worker]: expected %s", where, names);
 	return false;
@@ -367,7 +357,7 @@ static void defaults(struct fan_config *c)
 {
 	memset(c, 0, sizeof *c);
 	for (unsigned i = 0; i < KEYS; i++)
-		if (!is_text(&keys[i]))
+		if (!is_text(&keys[i]) && keys[i].o.kind != FAN_OPTION_OTHER)
 			memcpy((char *)c + keys[i].o.at, &keys[i].preset, sizeof keys[i].preset);
 	memcpy(c->job, "default", sizeof "default");
 }
@@ -376,7 +366,7 @@ static void defaults(struct fan_config *c)
 static void name_job(struct load *l)
 {
 	const struct fan_config *c = l->c;
-	if (!(l->set & 1u << key_at(offsetof(struct fan_config, job))))
+	if (!*l->from[key_named("job")])
 		fan_rendezvous_job(l->c->job, !*c->switch_addr && !*c->controller_addr);
 }
 
@@ -408,9 +398,6 @@ static int check_whole(const struct fan_config *c, char *why, size_t bytes)
 		snprintf(why, bytes,
 			 "mode fixed with wire %s: expected wire float32, or mode native",
 			 wire_words[c->wire]);
-	else if (c->narrow && c->wire == FANIN_WIRE_INT8)
-		snprintf(why, bytes,
-			 "narrow 1 with wire int8, whose sums need wide slots: expected narrow 0");
 	else if (c->cache && !c->ahead)
 		snprintf(why, bytes,
 			 "cache %d without ahead: expected ahead as well, by how many fragments "
@@ -421,38 +408,33 @@ static int check_whole(const struct fan_config *c, char *why, size_t bytes)
 	return FAN_E_CONFIG;
 }
 
-/* The largest payload whose sealed datagram fits `mtu` bytes over IPv6; `ranks`: with the bitmap of
- * so many, 0: none. */
-static uint16_t sealed_bytes(int mtu, int ranks)
+/* The largest payload, with `more` bytes beside it, whose datagram fits `mtu` bytes over IPv6. */
+static uint16_t payload_bytes(int mtu, int ranks, int more)
 {
 	int bitmap = (int)fan_partial_words((unsigned)ranks) * 8;
-	int room = (mtu - IP_UDP_BYTES - FAN_HEAD_BYTES - FAN_TAG_BYTES - bitmap) / 64 * 64;
+	int room = (mtu - IP_UDP_BYTES - FAN_HEAD_BYTES - more - bitmap) / 64 * 64;
 	return (uint16_t)(room > FAN_PAYLOAD_MAX ? FAN_PAYLOAD_MAX : room);
 }
 
 uint16_t fan_config_payload_bytes(int mtu, int ranks)
 {
-	int bitmap = (int)fan_partial_words((unsigned)ranks) * 8;
-	int room = (mtu - IP_UDP_BYTES - FAN_HEAD_BYTES - bitmap) / 64 * 64;
-	return (uint16_t)(room > FAN_PAYLOAD_MAX ? FAN_PAYLOAD_MAX : room);
-}
-
-/* Take the keys in `file`, which is the option at `at`, if it names one. */
-static int read_key(struct load *l, struct fan_keys *into, const char *file, size_t at)
-{
-	const char *from = l->from[key_at(at)];
-	char wrong[FAN_CONFIG_WHY_BYTES];
-	if (!*file || !fan_key_file_read(into, file, wrong, sizeof wrong))
-		return FAN_OK;
-	snprintf(l->why, l->why_bytes, "%.100s: %.400s", from, wrong);
-	return FAN_E_CONFIG;
+	return payload_bytes(mtu, ranks, 0);
 }
 
 void fan_config_set_payload(struct fan_config *c)
 {
-	int ranks = c->ranks == UNSET ? 2 : c->ranks;
-	c->payload_bytes = c->keys.count ? sealed_bytes(c->mtu, ranks)
-					 : fan_config_payload_bytes(c->mtu, ranks);
+	c->payload_bytes = payload_bytes(c->mtu, c->ranks == UNSET ? 2 : c->ranks,
+					 c->keys.count ? FAN_TAG_BYTES : 0);
+}
+
+/* Take the keys in `file`, which option `name` names; "": none. */
+static int read_key(struct load *l, struct fan_keys *into, const char *file, const char *name)
+{
+	char wrong[FAN_CONFIG_WHY_BYTES];
+	if (!*file || !fan_key_file_read(into, file, wrong, sizeof wrong))
+		return FAN_OK;
+	snprintf(l->why, l->why_bytes, "%.100s: %.400s", l->from[key_named(name)], wrong);
+	return FAN_E_CONFIG;
 }
 
 static int take_all(struct load *l, const struct fanin_options *o)
@@ -470,10 +452,9 @@ static int take_all(struct load *l, const struct fanin_options *o)
 	name_job(l);
 	c->launch = fan_rendezvous_launch(c->run, c->ranks);
 	if (!e)
-		e = read_key(l, &c->keys, c->key_file, offsetof(struct fan_config, key_file));
+		e = read_key(l, &c->keys, c->key_file, "key_file");
 	if (!e)
-		e = read_key(l, &c->controller_keys, c->controller_key_file,
-			     offsetof(struct fan_config, controller_key_file));
+		e = read_key(l, &c->controller_keys, c->controller_key_file, "controller_key_file");
 	fan_config_set_payload(c);
 	return e;
 }
@@ -505,25 +486,102 @@ int fan_config_join_ms(const struct fan_config *c)
 	return c->join_ms ? c->join_ms : c->timeout_ms;
 }
 
+/* The value of an option; "": it has none. */
+static const char *value_of(const struct fan_config *c, const struct key *k, char number[16])
+{
+	const char *at = (const char *)c + k->o.at;
+	char name[FAN_CONFIG_NAME_BYTES];
+	int value;
+	variable_of(name, k->o.name);
+	if (k->o.kind == FAN_OPTION_OTHER)
+		return fan_option_variable(name) ? fan_option_variable(name) : "";
+	if (is_text(k))
+		return at;
+	memcpy(&value, at, sizeof value);
+	snprintf(number, 16, "%d", value);
+	return value == UNSET ? "" : k->o.words ? k->o.words[value] : number;
+}
+
 int fan_config_tell(struct fan_config *c, fan_config_row *row, void *ctx, char *why, size_t bytes)
 {
 	const struct fanin_options o = FANIN_OPTIONS_INIT;
 	struct load l = {.c = c, .why = why, .why_bytes = bytes};
 	int e = take_all(&l, &o);
 	for (unsigned i = 0; i < KEYS; i++) {
-		const struct key *k = &keys[i];
-		const char *at = (const char *)c + k->o.at, *text = at;
 		char number[16];
-		int value;
-		if (!is_text(k)) {
-			memcpy(&value, at, sizeof value);
-			snprintf(number, sizeof number, "%d", value);
-			text = k->o.words ? k->o.words[value] : value == UNSET ? "" : number;
-		}
-		row(ctx, k->o.name, text, l.from[i]);
+		const char *value = value_of(c, &keys[i], number);
+		if (keys[i].o.kind == FAN_OPTION_OTHER && *value)
+			variable_of(l.from[i], keys[i].o.name);
+		row(ctx, keys[i].o.name, value, l.from[i]);
 	}
-	fan_config_tell_flags(row, ctx);
 	if (!e && fan_config_is_rank(c))
 		e = check_rank(c, why, bytes);
 	return e ? e : check_whole(c, why, bytes);
+}
+
+int fan_config_export(const char *flag, const char *text, char *expected, size_t bytes)
+{
+	struct fan_config unused;
+	char name[FAN_CONFIG_NAME_BYTES];
+	unsigned i = key_named(flag);
+	snprintf(name, sizeof name, "%.*s_ms", (int)sizeof name - 4, flag);
+	if (i == KEYS)
+		i = key_named(name);
+	assert(i < KEYS);
+	if (!fan_option_set(&keys[i].o, &unused, text)) {
+		fan_option_expected(&keys[i].o, expected, bytes);
+		return FAN_E_CONFIG;
+	}
+	variable_of(name, keys[i].o.name);
+	return setenv(name, text, 1) ? FAN_E_NOMEM : FAN_OK;
+}
+
+/* ---- unknown variables ---- */
+
+static bool is_commands(const char *name)
+{
+	for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+		if (!strncmp(name + strlen(PREFIX), commands[i], strlen(commands[i])))
+			return true;
+	return false;
+}
+
+void fan_config_unknown(fan_config_row *row, void *ctx)
+{
+	char known[KEYS][FAN_CONFIG_NAME_BYTES];
+	const char *names[KEYS + 1] = {NULL};
+	for (unsigned i = 0; i < KEYS; i++) {
+		variable_of(known[i], keys[i].o.name);
+		names[i] = known[i];
+	}
+	for (unsigned i = 0; i < ENVIRON_MAX && environ && environ[i]; i++) {
+		char name[FAN_CONFIG_NAME_BYTES];
+		const size_t bytes = strcspn(environ[i], "=");
+		if (strncmp(environ[i], PREFIX, strlen(PREFIX)) || bytes >= sizeof name)
+			continue;
+		snprintf(name, sizeof name, "%.*s", (int)bytes, environ[i]);
+		const bool is_short = bytes <= strlen(PREFIX) + NAME_SHORT;
+		const char *near = fan_text_within(name, names, is_short ? 1 : EDITS_MAX);
+		if ((!near || strcmp(near, name)) && !is_commands(name))
+			row(ctx, name, near ? near : "", "");
+	}
+}
+
+static void tell_misspelt(void *ctx, const char *name, const char *near, const char *from)
+{
+	const struct fan_config *c = ctx;
+	char text[3 * FAN_CONFIG_NAME_BYTES];
+	(void)from;
+	if (!*near)
+		return;
+	snprintf(text, sizeof text, "%s is no variable of fanin; did you mean %s?", name, near);
+	c->waiting(c->waiting_arg, text);
+}
+
+void fan_config_misspelt(void (*tell)(void *arg, const char *text), void *arg)
+{
+	static atomic_flag told = ATOMIC_FLAG_INIT;
+	struct fan_config c = {.waiting = tell, .waiting_arg = arg};
+	if (tell && !getauxval(AT_SECURE) && !atomic_flag_test_and_set(&told))
+		fan_config_unknown(tell_misspelt, &c);
 }

@@ -38,17 +38,19 @@ struct fan_config {
 	int mtu;
 	int window; /* fragments per shard; 0: as the switch grants */
 	int timeout_ms, alive_ms;
-	int mode;      /* enum fanin_mode */
-	int wire;      /* enum fanin_wire */
-	int multicast; /* 0, 1; -1: at one switch only */
-	int checksum, narrow, plain_udp;
+	int mode;					 /* enum fanin_mode */
+	int wire;					 /* enum fanin_wire */
+	int multicast;					 /* 0, 1; -1: at one switch only */
 	char server_addr[FAN_CONFIG_SWITCH_MAX + 1];	 /* "": none */
 	char controller_addr[FAN_CONFIG_SWITCH_MAX + 1]; /* "": none */
 	int rto_min_ms;					 /* least silence before a probe */
-	int pace;		/* rate limit in percent of the planned rate; 0: none */
-	int priority;		/* 0: by the bytes that the job has left to send */
-	int ahead, cache;	/* fragments per shard; 0: none */
-	int congestion;		/* enum fan_congestion_kind */
+	int pace;	  /* rate limit in percent of the planned rate; 0: none */
+	int priority;	  /* 0: by the bytes that the job has left to send */
+	int ahead, cache; /* fragments per shard; 0: none */
+	int congestion;	  /* enum fan_congestion_kind */
+	/* 0, 1; -1: neither is said.  What they stand for: fanin.h, libfanin(3) */
+	int local, hosts, split, rails, steward, ps;
+	int link_mbps;		/* checked here for net/link_rate.h, which reads the variable */
 	uint16_t payload_bytes; /* of a full fragment, follows from mtu */
 	char key_file[FAN_CONFIG_FILE_MAX + 1];		   /* "": the job is open */
 	struct fan_keys keys;				   /* in it */
@@ -93,36 +95,13 @@ int fan_config_join_ms(const struct fan_config *c);
 /* Set c->payload_bytes to what fits c->mtu for c->ranks. */
 void fan_config_set_payload(struct fan_config *c);
 
-/* Write the name of the variable of option `i` to `name`, FAN_CONFIG_NAME_BYTES bytes.  False:
- * there are no so many. */
-bool fan_config_variable(unsigned i, char *name);
-
 /* The largest payload, in steps of 64, whose datagram, also as a partial sum with the bitmap of
  * `ranks` ranks, fits `mtu` bytes over IPv6. */
 uint16_t fan_config_payload_bytes(int mtu, int ranks);
 
-/* ---- variables that stand for no option (config_flags.c) ---- */
-
-#define FAN_CONFIG_NO_FLAG 1
-
-/* FAN_OK, or FAN_E_CONFIG and in `why` which of these variables is neither 0 nor 1: FANIN_LOCAL,
- * FANIN_HOSTS, FANIN_SPLIT, FANIN_RAILS, FANIN_STEWARD, FANIN_PS; or that FANIN_LINK_MBPS is no
- * rate.  The first six are keys of the INI file as well: local, hosts, ...; fan_config_load looks
- * at them there. */
-int fan_config_check_flags(char *why, size_t bytes);
-
-/* Such a variable, or, if that is not set, the key in the INI file; `unset` if neither is. */
-bool fan_config_flag(const char *name, bool unset);
-
-/* Check `key` of the INI file, at `where`.  FAN_OK; FAN_CONFIG_NO_FLAG; or FAN_E_CONFIG. */
-int fan_config_take_flag(const char *key, const char *text, const char *where, char *why,
-			 size_t bytes);
-
-/* Write "local, hosts, split, rails, steward or ps". */
-void fan_config_flag_names(char *text, size_t bytes);
-
-/* Call `row` for each, as fan_config_tell does. */
-void fan_config_tell_flags(fan_config_row *row, void *ctx);
+/* For a command whose flag `flag` is the option of that name, or, as `timeout`, without its `_ms`:
+ * set the option's variable to `text`.  FAN_OK; or FAN_E_CONFIG, and what was expected. */
+int fan_config_export(const char *flag, const char *text, char *expected, size_t bytes);
 
 /* Call `row` for each variable of the environment that begins with FANIN_ and that nothing of fanin
  * reads: its name, and as value the one that was probably meant; "": none is like it. */

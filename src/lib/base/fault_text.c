@@ -179,7 +179,9 @@ static void add_job_mismatch(struct fan_text *t, const struct fan_fault *f,
 			    "same on all",
 			    a->rank);
 		else
-			add(t, "the options checksum and narrow must be the same on all");
+			add(t,
+			    "rank %u has checksum or narrow, options of older releases, others have not, or the reverse",
+			    a->rank);
 		break;
 	}
 }

@@ -226,8 +226,7 @@ static int take_list(struct fanin_comm *c)
 /* Do the options allow that hosts sum parts beside named switches, and get what share pays? */
 static bool hosts_may_sum(const struct fan_config *cfg)
 {
-	return *cfg->switch_addr && !*cfg->server_addr && !cfg->ahead &&
-	       fan_config_flag("FANIN_HOSTS", true);
+	return *cfg->switch_addr && !*cfg->server_addr && !cfg->ahead && cfg->hosts;
 }
 
 static bool fits(unsigned named, unsigned parts, unsigned connections)
@@ -417,8 +416,6 @@ int fan_comm_create_on(const struct fanin_options *options, const struct fan_com
 	int e = fan_config_load(&c->rank.cfg, options, c->rank.sentence, sizeof c->rank.sentence);
 	if (terms)
 		take_terms(&c->rank.cfg, terms);
-	if (!e)
-		e = fan_config_check_flags(c->rank.sentence, sizeof c->rank.sentence);
 	if (e)
 		return fan_rank_refuse(&c->rank, e, c->rank.sentence);
 	fan_comm_drop_names_of(&c->rank.cfg);

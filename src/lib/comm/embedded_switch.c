@@ -147,7 +147,7 @@ static int start(struct fan_embedded_switch *sw, const struct fan_rendezvous *at
 	o.multicast = cfg->multicast;
 	o.key_file = *cfg->key_file ? cfg->key_file : NULL;
 	sw->running = NULL;
-	sw->steward = fan_steward_new();
+	sw->steward = cfg->steward ? fan_steward_new() : NULL;
 	while ((e = start_once(sw, &o, wrong, sizeof wrong)) == FAN_E_SYSTEM &&
 	       fan_clock_ns() < until_ns) {
 		fan_steward_ask_for_room(port_of(listen));

@@ -141,7 +141,7 @@ static unsigned find_rails(const struct fan_meeting *m, const fan_peer *at, unsi
 		named < FAN_COMM_MIXED_MAX ? (FAN_COMM_MIXED_MAX - named) / m->hosts : 0;
 	const unsigned most = each ? each - 1 : 0;
 	fan_peer local = {0};
-	if (m->hosts < 2 || !fan_config_flag("FANIN_RAILS", true))
+	if (m->hosts < 2)
 		return 0;
 	fan_udp_interface_to(at, &local);
 	return fan_rails_beside(&local, rails,
@@ -242,7 +242,7 @@ static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan
 			word[h * WORDS + PORT] = start_embedded(sw, &c->rank.cfg, at);
 		else if (!named)
 			word[h * WORDS + PORT] = (int32_t)at->port;
-		if (all && !c->rank.cfg.one_card)
+		if (all && c->rank.cfg.rails && !c->rank.cfg.one_card)
 			word[h * WORDS + PORT] |=
 				(int32_t)find_rails(m, at, named ? c->rank.parts.count : 0, rails)
 				<< RAILS_BIT;

@@ -66,7 +66,6 @@ static int configure(struct fan_daemon_options *d, const struct fanin_switch_opt
 	d->keys = cfg.keys;
 	d->of_tenant = true;
 	d->no_multicast = !cfg.multicast;
-	d->plain = cfg.plain_udp;
 	if (o->slots != -1)
 		d->core.slots = (uint32_t)o->slots;
 	if (o->threads != -1)

@@ -5,13 +5,13 @@
 
 bool fan_host_sharing_is_wanted(const struct fan_config *cfg)
 {
-	return fan_config_flag("FANIN_LOCAL", true) && !*cfg->server_addr &&
-	       !*cfg->controller_addr && cfg->mode == FANIN_MODE_NATIVE && !cfg->ahead;
+	return cfg->local != 0 && !*cfg->server_addr && !*cfg->controller_addr &&
+	       cfg->mode == FANIN_MODE_NATIVE && !cfg->ahead;
 }
 
 bool fan_host_sharing_is_asked_for(const struct fan_config *cfg)
 {
-	return fan_config_flag("FANIN_LOCAL", false) && fan_host_sharing_is_wanted(cfg);
+	return cfg->local == 1 && fan_host_sharing_is_wanted(cfg);
 }
 
 bool fan_host_sharing_pays(const struct fan_meeting *m)

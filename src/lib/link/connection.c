@@ -134,7 +134,6 @@ static int open_socket(struct fan_connection *cn, char *why)
 	struct fan_udp_options o = {
 		.connect = cn->switch_addr,
 		.buffer_bytes = FAN_CONNECTION_BUFFER_BYTES,
-		.plain = cn->plain,
 	};
 	char addr[80], cause[160];
 	int e = fan_udp_open(&cn->udp, &o);
@@ -198,7 +197,6 @@ int fan_connection_move(struct fan_connection *cn, const fan_peer *addr, uint16_
 	struct fan_udp_options o = {
 		.connect = *addr,
 		.buffer_bytes = FAN_CONNECTION_BUFFER_BYTES,
-		.plain = cn->plain,
 	};
 	struct fan_udp old = cn->udp;
 	assert(cn->w);
@@ -306,7 +304,6 @@ void fan_connection_listen(struct fan_connection *cn)
 	cn->group_at = at;
 	struct fan_udp_options o = {
 		.buffer_bytes = FAN_CONNECTION_BUFFER_BYTES,
-		.plain = cn->plain,
 		.freebind_group = true,
 		.interface = fan_udp_interface_to(&cn->switch_addr, NULL),
 	};

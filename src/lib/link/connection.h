@@ -61,7 +61,6 @@ struct fan_connection {
 	uint64_t again_ns; /* time of the next try to join; 0: none */
 	unsigned refusals; /* so often an earlier life may have had its rank */
 	int epoll_fd;
-	bool plain;
 	fan_peer group_at;     /* the one that was tried last */
 	bool refused;	       /* ICMP has reported a closed port, and no packet has come since */
 	bool by_group;	       /* results have come by multicast */

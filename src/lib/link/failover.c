@@ -53,7 +53,6 @@ static void go_to_server(struct fan_connection *cn, uint64_t now_ns)
 	struct fan_udp_options o = {
 		.connect = cn->server_addr,
 		.buffer_bytes = FAN_CONNECTION_BUFFER_BYTES,
-		.plain = cn->plain,
 	};
 	struct fan_udp u, to_switch = cn->udp;
 	cn->failover.heard_ns = now_ns; /* if it fails: again after as long */

@@ -50,9 +50,7 @@ static struct fan_worker_config worker_config(const struct fan_rank *c,
 		.payload_bytes = cfg->payload_bytes,
 		.window_max = window_of(cfg),
 		.burst_max = (uint16_t)(cfg->ahead ? cfg->window : 0),
-		.options = (uint8_t)((wants_group(c) ? FAN_JOIN_GROUP : 0) |
-				     (cfg->checksum ? FAN_JOIN_SUMMED : 0) |
-				     (cfg->narrow ? 0 : FAN_JOIN_WIDE) |
+		.options = (uint8_t)((wants_group(c) ? FAN_JOIN_GROUP : 0) | FAN_JOIN_WIDE |
 				     (cfg->wire == FANIN_WIRE_INT8 ? FAN_JOIN_QUAD : 0) |
 				     (cfg->ahead ? FAN_JOIN_AHEAD : 0) |
 				     (cfg->keys.count ? 0 : FAN_JOIN_RUNS)),
@@ -88,7 +86,6 @@ void fan_rank_open_connection(struct fan_rank *c, unsigned number, uint64_t now_
 	cn->again_ns = 0;
 	cn->behind = false;
 	cn->epoll_fd = c->thread.epoll_fd;
-	cn->plain = c->cfg.plain_udp;
 	cn->server_addr = c->server_addr;
 	if (!fan_peer_is_none(&c->server_addr))
 		cn->server_addr.port += cn->shard;

@@ -455,7 +455,7 @@ static bool enter(struct fan_rank *c)
 void fan_roster_add(struct fan_rank *c)
 {
 	assert(c->thread.started);
-	if (!fan_config_flag("FANIN_PS", true))
+	if (!c->cfg.ps)
 		return;
 	pthread_once(&once, watch_forks);
 	pthread_mutex_lock(&roster.life);

@@ -57,7 +57,7 @@ void fan_share_meter_init(struct fan_rank *c)
 		return;
 	}
 	fan_split_even(&s->shares.now, c->parts.count);
-	s->learns = c->parts.count > 1 && fan_config_flag("FANIN_SPLIT", true);
+	s->learns = c->parts.count > 1 && c->cfg.split;
 	if (!s->learns)
 		return;
 	for (unsigned k = 0; k < c->parts.count; k++)

@@ -27,7 +27,7 @@ struct values {
 static const char *const colors[] = {"red", "green", "blue", NULL};
 
 #define AT(field) offsetof(struct values, field)
-static const struct args_option options[] = {
+static const struct fan_option options[] = {
 	{"slots", 's', ARGS_NUMBER, AT(slots), 2, 65536, NULL, "N", "slots"},
 	{"big-bytes", 0, ARGS_SIZE, AT(bytes), 1024, 1 << 30, NULL, "BYTES", "bytes"},
 	{"color", 0, ARGS_WORD, AT(color), 0, 0, colors, "NAME", "color"},
@@ -38,7 +38,7 @@ static const struct args_option options[] = {
 	{"what", 0, ARGS_OPERAND, AT(what), 0, 0, NULL, "WHAT", "operand"},
 };
 static const struct args_command command = {
-	"switch", "help", options, sizeof options / sizeof options[0], NULL, NULL};
+	"switch", "help", options, sizeof options / sizeof options[0], NULL, NULL, NULL};
 
 static char path[] = "/tmp/fanin-args-XXXXXX";
 static char why[ARGS_WHY_BYTES];

@@ -19,14 +19,13 @@ static struct info_sums s;
 static int clean(void **state)
 {
 	(void)state;
-	static const char *const names[] = {
-		"MASTER_ADDR",	    "MASTER_PORT",	    "WORLD_SIZE",
-		"LOCAL_WORLD_SIZE", "FANIN_LOCAL",	    "FANIN_HOSTS",
-		"FANIN_SPLIT",	    "OMPI_COMM_WORLD_SIZE", "SLURM_JOB_ID"};
+	static const char *const names[] = {"MASTER_ADDR",	    "MASTER_PORT",
+					    "WORLD_SIZE",	    "LOCAL_WORLD_SIZE",
+					    "OMPI_COMM_WORLD_SIZE", "SLURM_JOB_ID"};
 
 	for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++)
 		unsetenv(names[i]);
-	memset(&c, 0, sizeof c);
+	c = (struct fan_config){.local = -1, .hosts = -1, .split = -1};
 	return 0;
 }
 
@@ -46,16 +45,16 @@ static void named__switch_hosts_and_streams(void **state)
 	assert_true(says("The switch 10.0.0.1:5000"));
 	assert_true(says("first rank of each host sums a share"));
 	assert_true(says("those of each host sum in shared memory first"));
-	setenv("FANIN_HOSTS", "0", 1);
+	c.hosts = 0;
 	assert_int_equal(info_judge(&s, &c), 0);
 	assert_true(says("Hosts sum nothing, because FANIN_HOSTS=0"));
 	assert_true(says("a stream of its own, because FANIN_HOSTS=0"));
-	setenv("FANIN_LOCAL", "1", 1);
+	c.local = 1;
 	assert_int_equal(info_judge(&s, &c), 0);
 	assert_true(says("Ranks of one host sum in shared memory first"));
 	assert_false(says("a stream of its own"));
-	setenv("FANIN_LOCAL", "0", 1);
-	unsetenv("FANIN_HOSTS");
+	c.local = 0;
+	c.hosts = -1;
 	assert_int_equal(info_judge(&s, &c), 0);
 	assert_true(says("a stream of its own, because FANIN_LOCAL=0"));
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shares of a job by what its aggregators have finished; what fanin bench says of the policy of
- * several. */
+/* Shares of a job by what its aggregators have finished. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,9 +9,7 @@
 
 #include <cmocka.h>
 
-#include "cmd/bench/bench.h"
 #include "cmd/top.h"
-#include "net/daemon.h"
 
 static const fan_peer at[3] = {{.port = 1}, {.port = 2}, {.port = 3}};
 static struct top_shares shares;
@@ -125,52 +122,6 @@ static void top_shares__more_parts_than_there_is_room_for(void **state)
 	top_shares_free(&shares);
 }
 
-static struct fan_daemon *switch_at(fan_peer *where, enum fan_policy policy)
-{
-	struct fan_daemon_options o;
-	struct fan_daemon *d;
-	char why[256];
-
-	fan_daemon_defaults(&o);
-	o.core.slots = 64;
-	o.has_slots = fan_policy_shares(policy);
-	o.slots.policy = policy;
-	o.slots.slots = 64;
-	assert_int_equal(fan_daemon_start(&d, &o, why, sizeof why), 0);
-	*where = fan_daemon_address(d);
-	return d;
-}
-
-/* Asked again while a switch has no processor, and so no answer. */
-static void policy_is(const char *list, const char *want)
-{
-	for (unsigned i = 0; i < 60 && strcmp(bench_policy(list), want) != 0; i++)
-		;
-	assert_string_equal(bench_policy(list), want);
-}
-
-/* What fanin_comm_switch tells of jobs with one, two and three switches. */
-static void bench_policy__of_several_switches(void **state)
-{
-	(void)state;
-	fan_peer where[3];
-	char list[300], text[3][80];
-	struct fan_daemon *d[3] = {switch_at(&where[0], FAN_POLICY_SWITCHML),
-				   switch_at(&where[1], FAN_POLICY_SWITCHML),
-				   switch_at(&where[2], FAN_POLICY_ATP)};
-
-	for (unsigned i = 0; i < 3; i++)
-		fan_peer_text(&where[i], text[i], sizeof text[i]);
-	snprintf(list, sizeof list, "%s (inside rank 0)", text[2]);
-	policy_is(list, "atp");
-	snprintf(list, sizeof list, "%s,%s", text[0], text[1]);
-	policy_is(list, "switchml");
-	snprintf(list, sizeof list, "%s,%s,%s", text[0], text[1], text[2]);
-	policy_is(list, "several");
-	for (unsigned i = 0; i < 3; i++)
-		fan_daemon_stop(d[i]);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -179,7 +130,6 @@ int main(void)
 		cmocka_unit_test(top_shares__other_jobs_stand_for_themselves),
 		cmocka_unit_test(top_shares__since_the_last_time),
 		cmocka_unit_test(top_shares__more_parts_than_there_is_room_for),
-		cmocka_unit_test(bench_policy__of_several_switches),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

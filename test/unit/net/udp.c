@@ -63,22 +63,6 @@ static void run__plain_on_either_side_gives_the_same(void **state)
 	run_arrives("[::1]:0", true, true, 100);
 }
 
-static void plain__is_asked_for_by_variable(void **state)
-{
-	(void)state;
-	struct fan_udp u;
-
-	setenv("FANIN_PLAIN_UDP", "1", 1);
-	open_at(&u, "127.0.0.1:0", false);
-	assert_false(u.segment || u.gro);
-	fan_udp_close(&u);
-	setenv("FANIN_PLAIN_UDP", "0", 1);
-	open_at(&u, "127.0.0.1:0", false);
-	assert_true(u.segment);
-	fan_udp_close(&u);
-	unsetenv("FANIN_PLAIN_UDP");
-}
-
 /* A run ends with the first shorter datagram, or before a longer one. */
 static void run__sizes_change_within(void **state)
 {
@@ -565,7 +549,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(run__arrives_split),
 		cmocka_unit_test(run__plain_on_either_side_gives_the_same),
-		cmocka_unit_test(plain__is_asked_for_by_variable),
 		cmocka_unit_test(run__sizes_change_within),
 		cmocka_unit_test(run__connected_ignores_peers),
 		cmocka_unit_test(run__connected_passes_over_nobody),

@@ -19,7 +19,6 @@ static void config__defaults(void **state)
 	assert_int_equal(c.mode, FANIN_MODE_NATIVE);
 	assert_int_equal(c.wire, FANIN_FLOAT32);
 	assert_int_equal(c.multicast, -1);
-	assert_int_equal(c.checksum, 0);
 	assert_int_equal(c.ahead, 0);
 	assert_int_equal(c.rto_min_ms, 0);
 	assert_int_equal(c.cache, 0);
@@ -36,9 +35,6 @@ static void config__running_ahead(void **state)
 	assert_int_equal(c.ahead, FAN_AHEAD_MAX);
 	assert_int_equal(c.cache, FAN_CACHE_MAX);
 	assert_int_equal(c.rto_min_ms, 0);
-	o.rto_min_ms = 3;
-	assert_int_equal(load(&o), FAN_OK);
-	assert_int_equal(c.rto_min_ms, 3);
 	o.ahead = 0;
 	assert_refused(&o, "cache 65536 without ahead", "expected ahead as well");
 	o.cache = 0;
@@ -78,7 +74,6 @@ static void config__variables(void **state)
 	setenv("FANIN_TIMEOUT_MS", "500", 1);
 	setenv("FANIN_MODE", "fixed", 1);
 	setenv("FANIN_MULTICAST", "0", 1);
-	setenv("FANIN_CHECKSUM", "1", 1);
 	assert_int_equal(load(&o), FAN_OK);
 	assert_string_equal(c.switch_addr, "[fd00::1]:7");
 	assert_string_equal(c.job, "train");
@@ -88,7 +83,6 @@ static void config__variables(void **state)
 	assert_int_equal(c.timeout_ms, 500);
 	assert_int_equal(c.mode, FANIN_MODE_FIXED);
 	assert_int_equal(c.multicast, 0);
-	assert_int_equal(c.checksum, 1);
 }
 
 static void config__field_wins_over_variable(void **state)
@@ -143,7 +137,7 @@ static void config__file_errors_tell_the_line(void **state)
 	assert_refused(
 		&o, ":3: windows: unknown key",
 		"expected switch, job, run, rank, ranks, mtu, window, timeout_ms, alive_ms, mode, wire, "
-		"multicast, checksum, narrow, plain_udp, priority, ahead, cache, server, "
+		"multicast, priority, ahead, cache, server, "
 		"controller, pace, rto_min_ms, key_file, controller_key_file, join_ms, congestion, local, "
 		"hosts, split, rails, steward or ps");
 	write_file("[worker]\nmtu\n");
@@ -209,15 +203,15 @@ static void config__flags(void **state)
 					       {"FANIN_LINK_MBPS", "2.5G"},
 					       {"FANIN_LINK_MBPS", "-1"},
 					       {"FANIN_LINK_MBPS", "4000001"}};
+	struct fanin_options o = complete();
 	(void)state;
-	assert_int_equal(fan_config_check_flags(why, sizeof why), FAN_OK);
 	setenv("FANIN_LINK_MBPS", "2500", 1);
-	assert_int_equal(fan_config_check_flags(why, sizeof why), FAN_OK);
+	assert_int_equal(load(&o), FAN_OK);
+	assert_int_equal(c.link_mbps, 2500);
 	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
 		clean(NULL);
 		setenv(wrong[i][0], wrong[i][1], 1);
-		assert_int_equal(fan_config_check_flags(why, sizeof why), FAN_E_CONFIG);
-		assert_why(wrong[i][0], "expected");
+		assert_refused(&o, wrong[i][0], "expected");
 	}
 }
 
@@ -226,20 +220,34 @@ static void config__flags_in_the_file(void **state)
 {
 	(void)state;
 	struct fanin_options o = complete();
-	assert_true(fan_config_flag("FANIN_PS", true));
 	write_file("[other]\nps = 0\n[worker]\nsteward = 1\nps = 0\nps = 1\nhosts = 0\n");
 	assert_int_equal(load(&o), FAN_OK);
-	assert_false(fan_config_flag("FANIN_PS", true));
-	assert_false(fan_config_flag("FANIN_HOSTS", true));
-	assert_true(fan_config_flag("FANIN_STEWARD", false));
-	assert_true(fan_config_flag("FANIN_LOCAL", true));
-	assert_false(fan_config_flag("FANIN_LOCAL", false));
+	assert_int_equal(c.ps, 0);
+	assert_int_equal(c.hosts, 0);
+	assert_int_equal(c.steward, 1);
+	assert_int_equal(c.local, -1);
 	setenv("FANIN_PS", "1", 1);
-	assert_true(fan_config_flag("FANIN_PS", false));
+	assert_int_equal(load(&o), FAN_OK);
+	assert_int_equal(c.ps, 1);
 	write_file("[worker]\nps = no\n");
 	assert_refused(&o, ":2: ps: \"no\"", "expected 0 or 1");
 	write_file("[worker]\nlink_mbps = 100\n"); /* of a machine's devices, not of a job */
 	assert_refused(&o, "unknown key", "split, rails, steward or ps");
+}
+
+/* What a command's flag is to the library. */
+static void config__a_flag_sets_the_variable(void **state)
+{
+	(void)state;
+	struct fanin_options o = complete();
+	char want[64];
+	assert_int_equal(fan_config_export("timeout", "99", want, sizeof want), FAN_E_CONFIG);
+	assert_string_equal(want, "a number from 100 to 86400000");
+	assert_int_equal(fan_config_export("timeout", "900", want, sizeof want), FAN_OK);
+	assert_int_equal(fan_config_export("wire", "int8", want, sizeof want), FAN_OK);
+	assert_int_equal(load(&o), FAN_OK);
+	assert_int_equal(c.timeout_ms, 900);
+	assert_int_equal(c.wire, FANIN_WIRE_INT8);
 }
 
 static void config__field_errors(void **state)
@@ -360,8 +368,6 @@ static void config__what_only_the_whole_shows(void **state)
 	assert_refused(&o, "mode fixed with wire float16", "expected");
 	o.wire = FANIN_WIRE_INT8;
 	assert_refused(&o, "mode fixed with wire int8", "expected");
-	o.mode = FANIN_MODE_NATIVE, o.narrow = 1;
-	assert_refused(&o, "narrow 1 with wire int8", "expected narrow 0");
 	o = complete();
 	o.controller_addr = "10.0.0.2:7700";
 	assert_refused(&o, "and controller 10.0.0.2:7700", "expected one of them");
@@ -571,6 +577,7 @@ int main(void)
 		cmocka_unit_test_setup(config__variable_errors, clean),
 		cmocka_unit_test_setup(config__flags, clean),
 		cmocka_unit_test_setup(config__flags_in_the_file, clean),
+		cmocka_unit_test_setup(config__a_flag_sets_the_variable, clean),
 		cmocka_unit_test_setup(config__field_errors, clean),
 		cmocka_unit_test_setup(config__older_options, clean),
 		cmocka_unit_test_setup(config__newer_options, clean),

@@ -88,10 +88,7 @@ static void switches__aggregator_inside(void **state)
 	aggregator_inside(FAN_POLICY_ATP, &o);
 	aggregator_inside(FAN_POLICY_ESA, &o);
 	aggregator_inside(FAN_POLICY_GRID, &o);
-	o.checksum = 1;
 	aggregator_inside(FAN_POLICY_ATP, &o);
-	o.checksum = -1;
-	o.plain_udp = 1;
 	aggregator_inside(FAN_POLICY_ESA, &o);
 }
 
@@ -101,9 +98,6 @@ static void switches__modes_and_wires(void **state)
 	struct fanin_options o = FANIN_OPTIONS_INIT;
 	o.wire = FANIN_BFLOAT16; /* sums are wider than a slot: unsummed, and right */
 	aggregator_inside(FAN_POLICY_ATP, &o);
-	o.narrow = 1;
-	aggregator_inside(FAN_POLICY_ATP, &o);
-	o.narrow = -1;
 	o.wire = FANIN_WIRE_INT8;
 	aggregator_inside(FAN_POLICY_ATP, &o);
 	aggregator_inside(FAN_POLICY_ESA, &o);

@@ -149,7 +149,6 @@ static void ahead__with_caches(void **state)
 	struct team t = team_ahead(CACHE, many_at_once);
 	run(FAN_POLICY_ATP, &t);
 	run(FAN_POLICY_ESA, &t);
-	t.options.checksum = 1;
 	run(FAN_POLICY_ESA, &t);
 	t.options.cache = 1;
 	run(FAN_POLICY_ATP, &t);
