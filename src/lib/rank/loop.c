@@ -91,7 +91,6 @@ static void fail_by_socket(struct fan_rank *c, struct fan_connection *cn, uint64
 {
 	char text[FAN_FAULT_TEXT_BYTES], addr[80];
 	int mtu;
-	fan_presence_turn(cn, now_ns);
 	if (!c->ops.running_count)
 		fan_path_test_result(&cn->path_test); /* nothing waits for one */
 	if (fan_connection_too_long(cn, &mtu)) {
@@ -388,7 +387,7 @@ static void work(struct fan_rank *c)
 	}
 	for (unsigned i = 0; i < c->connections; i++)
 		if (c->connection[i].w)
-			fan_failover_choose(&c->connection[i], c->io, now_ns);
+			fan_failover_work(&c->connection[i], now_ns);
 	fan_share_meter_keep_in_step(c, now_ns);
 	send_all(c, now_ns);
 }
@@ -403,8 +402,6 @@ static uint64_t connection_deadline(const struct fan_rank *c, const struct fan_c
 		return fan_connection_free_ns(cn);
 	uint64_t failover_ns = fan_failover_deadline(cn), core_ns = fan_worker_deadline(cn->w);
 	uint64_t test_ns = fan_path_test_deadline(&cn->path_test);
-	uint64_t ask_ns = fan_presence_deadline(cn);
-	test_ns = ask_ns < test_ns ? ask_ns : test_ns;
 	core_ns = test_ns < core_ns ? test_ns : core_ns;
 	return failover_ns < core_ns ? failover_ns : core_ns;
 }

@@ -156,12 +156,15 @@ static void move_connections(struct fan_rank *c, uint64_t now_ns)
 	c->client.behind_ns = UINT64_MAX;
 	for (unsigned i = 0; i < c->connections; i++) {
 		struct fan_connection *cn = &c->connection[i];
-		const struct fan_job_part *p = &c->parts.job[cn->part];
+		fan_peer to = c->parts.job[cn->part].at;
 		if (!cn->behind)
 			continue;
-		cn->behind = fan_connection_move(cn, &p->at, p->route, now_ns) != FAN_OK;
+		to.port += cn->shard;
+		cn->behind = fan_connection_move(cn, &to, c->parts.job[cn->part].route, now_ns);
 		if (cn->behind)
 			c->client.behind_ns = now_ns + FAN_PLAN_CLIENT_AGAIN_MS * FAN_MS;
+		else
+			cn->switch_addr = to;
 	}
 }
 

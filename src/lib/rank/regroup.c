@@ -533,8 +533,8 @@ uint64_t fan_regroup_deadline(const struct fan_rank *c)
 		at_ns = one_ns < at_ns ? one_ns : at_ns;
 	}
 	if (g && g->gone && g->phase == FAN_REGROUP_NONE && !c->fate.leaving && c->ready &&
-	    g->hello.turn_ns < at_ns)
-		at_ns = g->hello.turn_ns;
+	    fan_echo_due(&g->hello.echo) < at_ns)
+		at_ns = fan_echo_due(&g->hello.echo);
 	if (!g || c->fate.leaving || g->phase != FAN_REGROUP_JOINS)
 		return at_ns;
 	if (g->back >= 0 && g->back_by_ns < at_ns)
