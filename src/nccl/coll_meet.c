@@ -15,11 +15,11 @@
 #include "abi.h"
 #include "coll.h"
 #include "file/option.h"
+#include "interface.h"
 #include "lib/api/metrics.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/meeting.h"
 #include "net.h"
-#include "rails.h"
 
 #define MAGIC	   0x3143616eu /* "naC1" */
 #define PORT_TRIES 256
@@ -70,9 +70,9 @@ static uint16_t keep_port(int *fd)
 
 int fan_nccl_coll_listen(int dev, void *handle, void **listening)
 {
-	const struct fan_nccl_rail *rail = fan_nccl_rail(dev);
+	const struct fan_nccl_interface *interface = fan_nccl_interface(dev);
 	*listening = NULL;
-	if (!rail)
+	if (!interface)
 		return fan_nccl_warn(FAN_NCCL_INVALID_ARGUMENT, "there is no device %d", dev);
 	struct listener *l = calloc(1, sizeof *l);
 	if (!l)
@@ -80,8 +80,8 @@ int fan_nccl_coll_listen(int dev, void *handle, void **listening)
 	struct handle *h = &l->handle;
 	h->magic = MAGIC;
 	h->named = fan_meeting_is_named();
-	if (fan_peer_family(&rail->at) == AF_INET)
-		memcpy(&h->addr, (const char *)rail->at.addr + 12, sizeof h->addr);
+	if (fan_peer_family(&interface->at) == AF_INET)
+		memcpy(&h->addr, (const char *)interface->at.addr + 12, sizeof h->addr);
 	fan_meeting_record(h->host, NULL);
 	h->port = keep_port(&l->fd);
 	if (!h->port || getrandom(h->nonce, sizeof h->nonce, 0) != sizeof h->nonce) {

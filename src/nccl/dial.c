@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 #include "abi.h"
+#include "interface.h"
 #include "link.h"
 #include "net.h"
 #include "net/clock.h"
 #include "net/udp.h"
-#include "rails.h"
 
 #define MAGIC	    0x324e6166u /* "faN2" */
 #define NONCE_BYTES 16
@@ -67,18 +67,18 @@ static struct attempt attempts[FAN_NCCL_ATTEMPTS_MAX];
 
 int fan_nccl_listen(int dev, void *handle, void **listening)
 {
-	const struct fan_nccl_rail *rail = fan_nccl_rail(dev);
+	const struct fan_nccl_interface *interface = fan_nccl_interface(dev);
 	struct sockaddr_storage at;
 	struct handle h = {.magic = MAGIC};
 	*listening = NULL;
-	if (!rail)
+	if (!interface)
 		return fan_nccl_warn(FAN_NCCL_INVALID_ARGUMENT, "there is no device %d", dev);
 	struct listener *l = calloc(1, sizeof *l);
 	if (!l)
 		return FAN_NCCL_SYSTEM_ERROR;
 	for (unsigned i = 0; i < FAN_NCCL_GUESTS_MAX; i++)
 		l->guest[i].fd = -1;
-	socklen_t bytes = fan_peer_to_sockaddr(&rail->at, AF_UNSPEC, &at);
+	socklen_t bytes = fan_peer_to_sockaddr(&interface->at, AF_UNSPEC, &at);
 	l->fd = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (l->fd < 0 || bind(l->fd, (const struct sockaddr *)&at, bytes) ||
 	    listen(l->fd, BACKLOG) || getsockname(l->fd, (struct sockaddr *)&at, &bytes) ||
@@ -87,8 +87,8 @@ int fan_nccl_listen(int dev, void *handle, void **listening)
 		if (l->fd >= 0)
 			close(l->fd);
 		free(l);
-		return fan_nccl_warn(FAN_NCCL_SYSTEM_ERROR, "cannot listen on %s: %s", rail->name,
-				     strerror(e));
+		return fan_nccl_warn(FAN_NCCL_SYSTEM_ERROR, "cannot listen on %s: %s",
+				     interface->name, strerror(e));
 	}
 	h.at = fan_peer_from_sockaddr((const struct sockaddr *)&at, bytes);
 	memcpy(h.nonce, l->nonce, sizeof h.nonce);
@@ -224,11 +224,11 @@ static struct attempt *place(void)
 }
 
 /* Begin an attempt.  NULL: errno says why it cannot be. */
-static struct attempt *begin(const struct fan_nccl_rail *rail, const fan_peer *to)
+static struct attempt *begin(const struct fan_nccl_interface *interface, const fan_peer *to)
 {
 	struct sockaddr_storage there, here;
 	const socklen_t bytes = fan_peer_to_sockaddr(to, AF_UNSPEC, &there);
-	const socklen_t own = fan_peer_to_sockaddr(&rail->at, there.ss_family, &here);
+	const socklen_t own = fan_peer_to_sockaddr(&interface->at, there.ss_family, &here);
 	struct attempt *a = place();
 	uint64_t id = fan_clock_nonce();
 	if (!a || !id) {
@@ -238,8 +238,8 @@ static struct attempt *begin(const struct fan_nccl_rail *rail, const fan_peer *t
 	int fd = socket(there.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return NULL;
-	/* From the rail's own address, so that what comes back takes it as well. */
-	if (own && !fan_nccl_rail_is_beside(rail, to))
+	/* From the interface's own address, so that what comes back takes it as well. */
+	if (own && !fan_nccl_interface_is_beside(interface, to))
 		(void)!bind(fd, (const struct sockaddr *)&here, own);
 	if (connect(fd, (const struct sockaddr *)&there, bytes) && errno != EINPROGRESS) {
 		int e = errno;
@@ -280,7 +280,7 @@ static int outcome(const struct attempt *a, const struct handle *h)
 }
 
 /* With the lock held. */
-static int go_on(const struct fan_nccl_rail *rail, struct handle *h, void **link)
+static int go_on(const struct fan_nccl_interface *interface, struct handle *h, void **link)
 {
 	char peer[FAN_NCCL_PEER_BYTES];
 	if (h->magic != MAGIC || !h->at.port || h->at.port > UINT16_MAX)
@@ -289,7 +289,7 @@ static int go_on(const struct fan_nccl_rail *rail, struct handle *h, void **link
 				     "side may have loaded another one");
 	struct attempt *a = find(h->attempt);
 	if (!a)
-		a = begin(rail, &h->at);
+		a = begin(interface, &h->at);
 	int done = a ? outcome(a, h) : -1, e = errno;
 	h->attempt = a && !done ? a->id : 0;
 	if (!done)
@@ -304,21 +304,21 @@ static int go_on(const struct fan_nccl_rail *rail, struct handle *h, void **link
 		a->id = 0;
 	if (done < 0)
 		return fan_nccl_warn(FAN_NCCL_REMOTE_ERROR, "cannot connect to %s over %s: %s",
-				     fan_peer_text(&h->at, peer, sizeof peer), rail->name,
+				     fan_peer_text(&h->at, peer, sizeof peer), interface->name,
 				     strerror(e));
 	return *link ? FAN_NCCL_SUCCESS : FAN_NCCL_SYSTEM_ERROR;
 }
 
 int fan_nccl_connect(int dev, void *handle, void **link)
 {
-	const struct fan_nccl_rail *rail = fan_nccl_rail(dev);
+	const struct fan_nccl_interface *interface = fan_nccl_interface(dev);
 	struct handle h;
 	*link = NULL;
-	if (!rail)
+	if (!interface)
 		return fan_nccl_warn(FAN_NCCL_INVALID_ARGUMENT, "there is no device %d", dev);
 	memcpy(&h, handle, sizeof h);
 	pthread_mutex_lock(&lock);
-	int result = go_on(rail, &h, link);
+	int result = go_on(interface, &h, link);
 	pthread_mutex_unlock(&lock);
 	memcpy(handle, &h, sizeof h);
 	return result;

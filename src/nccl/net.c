@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "file/text.h"
+#include "interface.h"
 #include "lib/base/config.h"
 #include "link.h"
-#include "rails.h"
 
 #define LIST_BYTES 256
 
@@ -58,10 +58,10 @@ int fan_nccl_start(fan_nccl_logger log)
 	atomic_store(&logger, log);
 	fanin_on_wait(tell_wait, NULL);
 	fan_config_misspelt(tell_wait, NULL);
-	if (!fan_nccl_rails() || atomic_exchange(&said, true))
+	if (!fan_nccl_interfaces() || atomic_exchange(&said, true))
 		return FAN_NCCL_SUCCESS;
-	for (int i = 0; i < fan_nccl_rails(); i++)
-		fan_text_add(&t, " [%d]%s", i, fan_nccl_rail(i)->name);
+	for (int i = 0; i < fan_nccl_interfaces(); i++)
+		fan_text_add(&t, " [%d]%s", i, fan_nccl_interface(i)->name);
 	const char *key = secure_getenv("FANIN_KEY_FILE");
 	fan_nccl_info("fanin %s was chosen; devices:%s%s", fanin_version(), list,
 		      key && *key ? "; sums are sealed, messages between ranks are in clear" : "");
@@ -70,7 +70,7 @@ int fan_nccl_start(fan_nccl_logger log)
 
 int fan_nccl_devices(int *count)
 {
-	*count = fan_nccl_rails();
+	*count = fan_nccl_interfaces();
 	if (*count)
 		return FAN_NCCL_SUCCESS;
 	return fan_nccl_warn(FAN_NCCL_SUCCESS, "fanin is not used: no network interface is up, has "
@@ -79,15 +79,15 @@ int fan_nccl_devices(int *count)
 
 int fan_nccl_properties(int dev, struct fan_nccl_props_v12 *props)
 {
-	const struct fan_nccl_rail *rail = fan_nccl_rail(dev);
-	if (!rail)
+	const struct fan_nccl_interface *interface = fan_nccl_interface(dev);
+	if (!interface)
 		return fan_nccl_warn(FAN_NCCL_INVALID_ARGUMENT, "there is no device %d", dev);
 	*props = (struct fan_nccl_props_v12){
-		.name = (char *)rail->name,
-		.pci_path = *rail->pci_path ? (char *)rail->pci_path : NULL,
-		.guid = rail->guid,
+		.name = (char *)interface->name,
+		.pci_path = *interface->pci_path ? (char *)interface->pci_path : NULL,
+		.guid = interface->guid,
 		.ptr_support = FAN_NCCL_PTR_HOST,
-		.speed = rail->speed_mbps,
+		.speed = interface->speed_mbps,
 		.comms_max = FAN_NCCL_COMMS_MAX,
 		.recvs_max = FAN_NCCL_PIECES_MAX,
 		.virtual = {.count = 1, .device = {dev}},

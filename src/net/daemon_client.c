@@ -389,7 +389,7 @@ static void turn_neighbours(struct fan_daemon_client *a, uint64_t now_ns)
 		struct fan_heard *h = &a->neighbours.of[i];
 		if (!h->interface || (a->neighbours.turn + i) % TURNS_PER_ROUTE == 0)
 			h->interface = interface_to(&h->who.at);
-		fan_neighbours_ask(&a->neighbours, i, fan_clock_nonce(), &out);
+		fan_neighbours_ask(&a->neighbours, i, &out);
 	}
 	fan_udp_send(&a->udp, &out, false);
 }

@@ -4,10 +4,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "core/wire/ctlmsg.h"
-
-#define MS UINT64_C(1000000)
-
 static const struct fan_heard *known(const struct fan_neighbours *n,
 				     const struct fan_neighbour *who)
 {
@@ -47,7 +43,7 @@ static bool judge(struct fan_heard *h)
 	bool against = h->answered == h->silent;
 
 	h->changed = false;
-	if (!h->asks)
+	if (!h->echo.asked)
 		return false;
 	h->run = against ? h->run + 1 : 0;
 	h->answered = false;
@@ -66,51 +62,28 @@ bool fan_neighbours_turn(struct fan_neighbours *n, uint64_t now_ns)
 	for (unsigned i = 0; i < n->count; i++)
 		changed |= judge(&n->of[i]);
 	n->turn++;
-	n->due_ns = now_ns + FAN_NEIGHBOUR_MS * MS; /* one turn, however late it is */
+	n->due_ns = now_ns + FAN_ECHO_MS * FAN_MS; /* one turn, however late it is */
 	return changed;
 }
 
-void fan_neighbours_ask(struct fan_neighbours *n, unsigned i, uint64_t nonce, struct fan_out *out)
+void fan_neighbours_ask(struct fan_neighbours *n, unsigned i, struct fan_out *out)
 {
 	assert(i < n->count);
 	static const uint8_t body[FAN_ECHO_MIN]; /* zeros: an answer as long as the question */
-	struct fan_heard *h = &n->of[i];
-	struct fan_frag f = {.type = FAN_TYPE_QUERY,
-			     .topic = FAN_TOPIC_ECHO,
-			     .sender = FAN_RANK_NONE,
-			     .nonce = nonce};
-	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
-
-	if (!it)
-		return;
-	h->asked[n->turn % FAN_NEIGHBOUR_DOWN] = nonce;
-	h->asks += h->asks < FAN_NEIGHBOUR_DOWN;
-	it->peer = h->who.at;
-	fan_ctl_finish(it, &f, body, sizeof body);
-}
-
-static bool was_asked(const struct fan_heard *h, uint64_t nonce)
-{
-	bool so = false;
-
-	for (unsigned i = 0; i < FAN_NEIGHBOUR_DOWN && h->asks; i++)
-		so |= h->asked[i] == nonce && nonce != 0;
-	return so;
+	fan_echo_put_question(&n->of[i].echo, out, &n->of[i].who.at, body, sizeof body);
 }
 
 bool fan_neighbours_take(struct fan_neighbours *n, const fan_peer *from, const uint8_t *p,
 			 size_t bytes)
 {
-	struct fan_frag f;
-	struct fan_echoed who;
 	bool any = false;
 
-	if (fan_wire_get(&f, p, bytes) >= 0 || f.type != FAN_TYPE_REPORT ||
-	    f.topic != FAN_TOPIC_ECHO || fan_echoed_get(&who, &f) != FAN_OK)
-		return false;
 	for (unsigned i = 0; i < n->count; i++) {
 		struct fan_heard *h = &n->of[i];
-		if (!fan_peer_equal(&h->who.at, from) || !was_asked(h, f.nonce))
+		if (!fan_peer_equal(&h->who.at, from))
+			continue;
+		int64_t which = fan_echo_heard(&h->echo, p, bytes, NULL);
+		if (which < 0 || (uint64_t)which + FAN_NEIGHBOUR_DOWN < h->echo.asked)
 			continue;
 		h->answered = true;
 		any = true;

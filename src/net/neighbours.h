@@ -3,8 +3,7 @@
  *
  * A link may fail while both ends still reach the controller by another network.  So at each turn
  * a daemon sends an ECHO (doc/protocol/stats.md, section 5) to each neighbour, which the
- * controller names, and counts turns without an answer.  Pure: time and datagrams in, datagrams
- * out. */
+ * controller names, and counts turns without an answer. */
 #ifndef FAN_NEIGHBOURS_H
 #define FAN_NEIGHBOURS_H
 
@@ -14,9 +13,9 @@
 
 #include "core/base/limits.h"
 #include "core/base/out.h"
+#include "echo.h"
 
 #define FAN_NEIGHBOURS_MAX 256 /* of a daemon; further ones are ignored */
-#define FAN_NEIGHBOUR_MS   250 /* between two turns */
 #define FAN_NEIGHBOUR_DOWN 4   /* turns without an answer until a neighbour is silent */
 #define FAN_NEIGHBOUR_UP   4   /* turns with an answer until it is no longer silent */
 
@@ -32,11 +31,10 @@ struct fan_neighbours {
 	uint64_t due_ns; /* time of the next turn */
 	struct fan_heard {
 		struct fan_neighbour who;
-		uint64_t asked[FAN_NEIGHBOUR_DOWN]; /* nonces of the last ECHOs, by turn */
-		uint32_t asks;			    /* ECHOs sent so far */
-		bool answered;			    /* since the last turn */
-		bool silent, changed;		    /* state and change in the last turn */
-		unsigned run;			    /* turns in a row that contradict `silent` */
+		struct fan_echo_asker echo;
+		bool answered;	      /* since the last turn */
+		bool silent, changed; /* state and change in the last turn */
+		unsigned run;	      /* turns in a row that contradict `silent` */
 		unsigned interface; /* index of the one towards it; 0: not known; for the caller */
 	} of[FAN_NEIGHBOURS_MAX], next[FAN_NEIGHBOURS_MAX]; /* next: scratch of _set */
 };
@@ -53,9 +51,8 @@ void fan_neighbours_unlist(struct fan_neighbours *n);
  * changed.  Call fan_neighbours_ask for all neighbours afterwards. */
 bool fan_neighbours_turn(struct fan_neighbours *n, uint64_t now_ns);
 
-/* Write the ECHO of this turn to neighbour `i` into `out`, if that has room, with the random
- * `nonce`. */
-void fan_neighbours_ask(struct fan_neighbours *n, unsigned i, uint64_t nonce, struct fan_out *out);
+/* Write the ECHO of this turn to neighbour `i` into `out`, if that has room. */
+void fan_neighbours_ask(struct fan_neighbours *n, unsigned i, struct fan_out *out);
 
 /* Handle a datagram.  True: it answers one of the last ECHOs to one of the neighbours. */
 bool fan_neighbours_take(struct fan_neighbours *n, const fan_peer *from, const uint8_t *p,

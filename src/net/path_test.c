@@ -2,19 +2,11 @@
 #include "path_test.h"
 
 #include <assert.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "clock.h"
-#include "core/wire/ctlmsg.h"
 #include "path.h"
-
-/* Which ECHO of a test: what its nonce has more. */
-enum which {
-	LONG,
-	SHORT,
-	TOLD, /* of the length that ICMP reports for a router */
-	WHICH_COUNT
-};
 
 #define BODY_MIN_BYTES (FAN_PATH_TEST_MTU_MIN - 48 - FAN_HEAD_BYTES)
 
@@ -47,36 +39,30 @@ static void pass(struct fan_path_test *t, uint64_t now_ns)
 
 /* A long ECHO has been answered: the test is passed, unless the path behind loses such
  * datagrams. */
-static void long_heard(struct fan_path_test *t, const struct fan_frag *f, uint64_t now_ns)
+static void long_heard(struct fan_path_test *t, const struct fan_echoed *who, uint64_t now_ns)
 {
-	struct fan_echoed who;
-	bool knows = fan_echoed_get(&who, f) == FAN_OK && who.behind_loses > FAN_HEAD_BYTES;
-	t->behind_bytes = knows && who.behind_loses <= t->bytes ? who.behind_loses : 0;
-	if (!t->behind_bytes)
+	bool loses = who->behind_loses > FAN_HEAD_BYTES && who->behind_loses <= t->bytes;
+	t->behind_bytes = loses ? who->behind_loses : 0;
+	if (!loses)
 		pass(t, now_ns);
 }
 
 bool fan_path_test_heard(struct fan_path_test *t, const uint8_t *pkt, size_t len, uint64_t now_ns)
 {
-	struct fan_frag f;
-	if (!t->nonce || len < FAN_HEAD_BYTES || fan_wire_nonce(pkt) - t->nonce >= WHICH_COUNT ||
-	    fan_wire_get(&f, pkt, len) >= 0 || f.type != FAN_TYPE_REPORT ||
-	    f.topic != FAN_TOPIC_ECHO)
-		return false;
-	switch ((enum which)(f.nonce - t->nonce)) {
-	case LONG:
-		if (t->rounds && len >= t->bytes)
-			long_heard(t, &f, now_ns);
-		break;
-	case SHORT: t->short_heard++; break;
-	default: t->told_heard |= len >= t->told_bytes; break;
-	}
-	return true;
+	struct fan_echoed who;
+	unsigned i = 0;
+	while (i < FAN_PATH_TEST_ECHOS && fan_echo_heard(&t->echo[i], pkt, len, &who) < 0)
+		i++;
+	if (i == FAN_PATH_TEST_LONG && t->rounds && len >= t->bytes)
+		long_heard(t, &who, now_ns);
+	t->short_heard += i == FAN_PATH_TEST_SHORT;
+	t->told_heard |= i == FAN_PATH_TEST_TOLD && len >= t->told_bytes;
+	return i < FAN_PATH_TEST_ECHOS;
 }
 
 static void begin(struct fan_path_test *t)
 {
-	t->nonce = fan_clock_nonce() | 1;
+	memset(t->echo, 0, sizeof t->echo);
 	t->short_heard = 0;
 	t->told_heard = false;
 	t->told_bytes = t->behind_bytes = 0;
@@ -94,26 +80,6 @@ static void heed_router(struct fan_path_test *t, const struct fan_udp *udp, cons
 	t->told_bytes = (uint32_t)path.told_mtu - lower;
 }
 
-void fan_path_ask(struct fan_udp *udp, const fan_peer *to, uint64_t nonce, uint32_t bytes)
-{
-	assert(bytes >= FAN_HEAD_BYTES);
-	const struct fan_echo m = {.body_bytes = (uint16_t)(bytes - FAN_HEAD_BYTES)};
-	struct fan_frag h = {
-		.nonce = nonce,
-		.sender = FAN_RANK_NONE,
-		.type = FAN_TYPE_QUERY,
-		.topic = FAN_TOPIC_ECHO,
-	};
-	struct fan_out_item item;
-	struct fan_out out;
-	uint8_t body[FAN_ECHO_MAX];
-	fan_out_init(&out, &item, 1, NULL, 0);
-	fan_ctl_finish(fan_out_add(&out, FAN_TO_PEER), &h, body, fan_echo_put(body, &m));
-	if (to)
-		item.peer = *to;
-	fan_udp_send(udp, &out, !to);
-}
-
 bool fan_path_test_turn(struct fan_path_test *t, struct fan_udp *udp, const fan_peer *to,
 			bool connected, uint32_t stall_ms, uint64_t now_ns)
 {
@@ -122,7 +88,7 @@ bool fan_path_test_turn(struct fan_path_test *t, struct fan_udp *udp, const fan_
 	if (!t->rounds)
 		begin(t);
 	if (t->rounds >= FAN_PATH_TEST_ROUNDS) {
-		if (t->short_heard >= FAN_PATH_TEST_SHORT)
+		if (t->short_heard >= FAN_PATH_TEST_ANSWERS)
 			return true;
 		pass(t, now_ns); /* nothing passes: the cause is another */
 		return false;
@@ -131,10 +97,11 @@ bool fan_path_test_turn(struct fan_path_test *t, struct fan_udp *udp, const fan_
 	t->next_ns = now_ns + within_ns(FAN_PATH_TEST_STEP_MS, stall_ms, FAN_PATH_TEST_PARTS);
 	if (!t->told_bytes)
 		heed_router(t, udp, to);
-	fan_path_ask(udp, connected ? NULL : to, t->nonce + SHORT, FAN_HEAD_BYTES + FAN_ECHO_MIN);
+	const fan_peer *at = connected ? NULL : to;
+	fan_echo_ask(&t->echo[FAN_PATH_TEST_SHORT], udp, at, FAN_ECHO_BYTES, now_ns);
 	if (t->told_bytes)
-		fan_path_ask(udp, connected ? NULL : to, t->nonce + TOLD, t->told_bytes);
-	fan_path_ask(udp, connected ? NULL : to, t->nonce + LONG, t->bytes);
+		fan_echo_ask(&t->echo[FAN_PATH_TEST_TOLD], udp, at, t->told_bytes, now_ns);
+	fan_echo_ask(&t->echo[FAN_PATH_TEST_LONG], udp, at, t->bytes, now_ns);
 	return false;
 }
 

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "echo.h"
 #include "udp.h"
 
 #define FAN_PATH_TEST_MTU_MIN  576  /* that every path takes */
@@ -21,14 +22,22 @@
 #define FAN_PATH_TEST_AGAIN_MS 2500 /* without a result, until a test begins after a passed one */
 #define FAN_PATH_TEST_STEP_MS  100  /* from round to round */
 #define FAN_PATH_TEST_ROUNDS   24 /* without an answer to a long ECHO, until the path is given up */
-#define FAN_PATH_TEST_SHORT    8  /* answers to short ones by then, at least */
+#define FAN_PATH_TEST_ANSWERS  8  /* to short ones by then, at least */
 #define FAN_PATH_TEST_PART     8  /* AFTER_MS is at most the stall time over this */
 #define FAN_PATH_TEST_PARTS    64 /* STEP_MS is at most the stall time over this */
 
+/* The ECHOs of a test. */
+enum fan_path_test_echo {
+	FAN_PATH_TEST_LONG,
+	FAN_PATH_TEST_SHORT,
+	FAN_PATH_TEST_TOLD, /* of the length that ICMP reports for a router */
+	FAN_PATH_TEST_ECHOS
+};
+
 /* The test of one path.  All zero: no test is in progress. */
 struct fan_path_test {
-	uint64_t next_ns;     /* of the next round; 0: no large datagram waits for a result */
-	uint64_t nonce;	      /* of the test's ECHOs, plus which of them it is */
+	uint64_t next_ns; /* of the next round; 0: no large datagram waits for a result */
+	struct fan_echo_asker echo[FAN_PATH_TEST_ECHOS];
 	uint32_t bytes;	      /* of the longest datagram since the last result, with its header */
 	unsigned rounds;      /* rounds sent; 0: no test is in progress */
 	unsigned short_heard; /* answers to short ECHOs */
@@ -54,9 +63,6 @@ bool fan_path_test_heard(struct fan_path_test *t, const uint8_t *pkt, size_t len
  * path does not take what it must, or if `behind_bytes`, the one behind. */
 bool fan_path_test_turn(struct fan_path_test *t, struct fan_udp *udp, const fan_peer *to,
 			bool connected, uint32_t stall_ms, uint64_t now_ns);
-
-/* Send an ECHO of `nonce` and `bytes` with its header to `to`; NULL: to whom `udp` is connected. */
-void fan_path_ask(struct fan_udp *udp, const fan_peer *to, uint64_t nonce, uint32_t bytes);
 
 /* When it is due next; UINT64_MAX: never. */
 uint64_t fan_path_test_deadline(const struct fan_path_test *t);

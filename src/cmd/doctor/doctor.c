@@ -28,7 +28,7 @@ static const struct fan_option options[] = {
 	 "the switch that workers use (FANIN_SWITCH, or switch of [worker])"},
 	{"mtu", 'm', ARGS_NUMBER, AT(mtu), 576, 9000, NULL, "BYTES",
 	 "the MTU to test (FANIN_MTU); the largest that passes is searched, too"},
-	{"count", 'c', ARGS_NUMBER, AT(count), 1, DOCTOR_TRAIN_MAX, NULL, "N",
+	{"count", 'c', ARGS_NUMBER, AT(count), 1, DOCTOR_COUNT_MAX, NULL, "N",
 	 "packets of each size to time, one per millisecond (300)"},
 	{"timeout", 't', ARGS_NUMBER, AT(timeout_s), 1, 600, NULL, "SECONDS",
 	 "time for all checks after the ranks have met; checks beyond it are skipped (15)"},

@@ -6,8 +6,7 @@
  *     doctor_path.c      the path to the switch: answer, version, loss, bursts, shards
  *     doctor_mtu.c       the packet sizes that pass to the switch and back
  *     doctor_sum.c       a job of two ranks that tries sums and multicast
- *     doctor_echo.c      trains of ECHOs
- *     doctor_stream.c    streams of them: rates
+ *     doctor_echo.c      trains and streams of ECHOs
  *     doctor_group.c     the doctors of all ranks of a job meet
  *     doctor_links.c     how wide the links of hosts and switches are
  *     doctor_forecast.c  what sums, the time of an all-reduce and of a ring's, what would be faster
@@ -144,25 +143,5 @@ bool doctor_group_add(struct doctor *d, int32_t *words, unsigned count);
 
 /* Wait for all ranks, then leave. */
 void doctor_group_leave(struct doctor *d);
-
-/* ---- doctor_stream.c: a stream of ECHOs to one shard within a window, which measures the rate of
- * the path ---- */
-
-#define DOCTOR_STREAM_WINDOW_MAX 256
-#define DOCTOR_STREAM_BYTES_MAX	 (64 << 20) /* of one stream, at most */
-
-struct doctor_stream {
-	/* What to send. */
-	fan_peer to;
-	unsigned window; /* ECHOs in flight, 1 .. DOCTOR_STREAM_WINDOW_MAX */
-	uint64_t ns;	 /* duration */
-	uint16_t body_bytes, answer_bytes;
-
-	/* The result. */
-	double per_s; /* answers per second once the path was full; 0: none */
-	int error;    /* errno of the socket; 0: none */
-};
-
-void doctor_stream_run(struct doctor_stream *s);
 
 #endif

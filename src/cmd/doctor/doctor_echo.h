@@ -3,22 +3,20 @@
 #ifndef FAN_CMD_DOCTOR_DOCTOR_ECHO_H
 #define FAN_CMD_DOCTOR_DOCTOR_ECHO_H
 
-#include "core/wire/ctlmsg.h"
+#include "net/echo.h"
 #include "net/udp.h"
 
-#define DOCTOR_TRAIN_MAX 5000 /* ECHOs of a train */
-#define DOCTOR_BURST_MAX 64   /* ECHOs sent at once */
-
-/* A socket to one port. */
-struct doctor_talk {
-	struct fan_udp udp;
-};
+#define DOCTOR_TRAIN_MAX  65536	     /* ECHOs of a train */
+#define DOCTOR_COUNT_MAX  5000	     /* of one that a user asks for */
+#define DOCTOR_BURST_MAX  64	     /* ECHOs sent at once */
+#define DOCTOR_STREAM_MAX (64 << 20) /* bytes of one stream, at most */
 
 struct doctor_train {
 	/* What to send. */
 	unsigned count; /* 1 .. DOCTOR_TRAIN_MAX */
 	unsigned burst; /* sent at once, 1 .. DOCTOR_BURST_MAX */
 	uint64_t gap_ns;
+	unsigned window;   /* in place of gaps: ECHOs in flight; 0: gaps */
 	uint64_t wait_ns;  /* to wait for answers to the last */
 	uint64_t until_ns; /* end by then, whatever is missing */
 	uint16_t body_bytes, answer_bytes;
@@ -38,11 +36,15 @@ struct doctor_train {
 
 /* Open a socket to `to`.  It ignores the kernel's path MTU, and IP never fragments its datagrams.
  * 0, or -errno. */
-int doctor_talk_open(struct doctor_talk *t, const fan_peer *to);
-void doctor_talk_close(struct doctor_talk *t);
+int doctor_echo_open(struct fan_udp *udp, const fan_peer *to);
 
 /* Send and wait; ends early when all answers have arrived, or when the interface refuses the size
  * (EMSGSIZE). */
-void doctor_train_run(struct doctor_talk *t, struct doctor_train *tr);
+void doctor_train_run(struct fan_udp *udp, struct doctor_train *tr);
+
+/* Send ECHOs to `to` for `ns`, `window` in flight.  The answers per second once the path is full;
+ * 0: there are none. */
+double doctor_stream(const fan_peer *to, unsigned window, uint64_t ns, uint16_t body_bytes,
+		     uint16_t answer_bytes);
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "doctor.h"
+#include "doctor_echo.h"
 #include "file/text.h"
 #include "net/clock.h"
 
@@ -38,18 +39,14 @@ static bool stream(struct doctor *d, const fan_peer *to, unsigned window, uint16
 		   int32_t *per_s)
 {
 	struct doctor_group *g = &d->group;
-	struct doctor_stream s = {.to = *to,
-				  .window = window,
-				  .ns = STREAM_NS,
-				  .body_bytes = d->cfg.payload_bytes,
-				  .answer_bytes = answer_bytes};
+	double rate = 0;
 	memset(per_s, 0, g->meeting.hosts * sizeof *per_s);
 	if (!doctor_group_add(d, per_s, 1)) /* all begin together */
 		return false;
 	if (g->first && to->port)
-		doctor_stream_run(&s);
+		rate = doctor_stream(to, window, STREAM_NS, d->cfg.payload_bytes, answer_bytes);
 	*per_s = 0;
-	per_s[g->host] = g->first ? (int32_t)s.per_s : 0;
+	per_s[g->host] = (int32_t)rate;
 	return doctor_group_add(d, per_s, g->meeting.hosts);
 }
 
@@ -236,18 +233,15 @@ static void check_alone(struct doctor *d)
 	json_t *rates = json_array();
 	struct fan_text t = fan_text_in(text, sizeof text);
 	for (unsigned k = 0; k < d->named_count; k++) {
-		struct doctor_stream s = {.to = d->named[k],
-					  .window = WINDOW,
-					  .ns = STREAM_NS,
-					  .body_bytes = fan_config_payload_bytes(d->mtu, 2)};
+		const uint16_t bytes = fan_config_payload_bytes(d->mtu, 2);
+		const double per_s = doctor_stream(&d->named[k], WINDOW, STREAM_NS, bytes, 0);
 		fan_peer_text(&d->named[k], at, sizeof at);
-		doctor_stream_run(&s);
-		if (s.per_s <= 0) {
+		if (per_s <= 0) {
 			struct doctor_finding *f = doctor_find(d, "links", DOCTOR_FAIL,
 							       "switch %s does not answer", at);
 			doctor_advise(f, "find out why: fanin doctor --switch %s", at);
 		}
-		double rate = mbps(s.per_s, s.body_bytes);
+		double rate = mbps(per_s, bytes);
 		fan_text_add(&t, "%s%s %.0f", k ? ", " : "", at, rate);
 		json_array_append_new(rates, json_real(rate));
 	}

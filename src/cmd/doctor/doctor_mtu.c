@@ -27,7 +27,7 @@ enum why {
 
 struct search {
 	struct doctor *d;
-	struct doctor_talk t;
+	struct fan_udp udp;
 	unsigned ip_bytes;    /* IP and UDP headers */
 	struct fan_path path; /* as this machine's routes have it */
 	int hint;	      /* MTU of a router, by ICMP; 0: none reported */
@@ -44,7 +44,7 @@ static unsigned echoes(struct search *s, int body_bytes, uint16_t answer_bytes,
 				    .body_bytes = (uint16_t)body_bytes,
 				    .answer_bytes = answer_bytes,
 				    .once = true};
-	doctor_train_run(&s->t, tr);
+	doctor_train_run(&s->udp, tr);
 	return tr->answered;
 }
 
@@ -234,7 +234,7 @@ void doctor_check_mtu(struct doctor *d)
 
 	if (doctor_skips(d, "mtu"))
 		return;
-	int e = doctor_talk_open(&s.t, &d->sw);
+	int e = doctor_echo_open(&s.udp, &d->sw);
 	if (e) {
 		doctor_find(d, "mtu", DOCTOR_FAIL, "cannot open a socket that probes the path: %s",
 			    strerror(-e));
@@ -244,7 +244,7 @@ void doctor_check_mtu(struct doctor *d)
 	enum why why = try_size(&s, (int)bytes);
 	int path = why == PASSES && d->args.mtu ? 0 : largest(&s);
 	d->path_mtu = path;
-	doctor_talk_close(&s.t);
+	fan_udp_close(&s.udp);
 	if (doctor_skips(d, "mtu")) /* time was up: sizes that did not pass may still do */
 		return;
 	fan_path_read(&s.path, &d->sw);

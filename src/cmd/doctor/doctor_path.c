@@ -21,8 +21,7 @@
 #define TRAIN_GAP_NS	 (1 * FAN_MS)
 #define RTO_MIN_NS	 (20 * FAN_MS)
 #define RTO_MAX_NS	 (300 * FAN_MS)
-#define SHARD_TRIES	 4
-#define SHARDS_SILENT	 4 /* silent shards after which no others are asked */
+#define SHARDS_SILENT	 4 /* silent shards that are listed */
 #define BURST_ROUNDS	 4
 #define BURST_GAP_NS	 (10 * FAN_MS)
 #define RATE_MIN_PERCENT 1 /* of a burst's datagrams lost, beyond the loss of single ones */
@@ -109,7 +108,7 @@ static void tell_silence(struct doctor *d, int e, const struct doctor_train *tr)
 
 void doctor_check_switch(struct doctor *d)
 {
-	struct doctor_talk t;
+	struct fan_udp udp;
 	struct doctor_train tr = {.count = REACH_TRIES,
 				  .burst = 1,
 				  .gap_ns = REACH_GAP_NS,
@@ -121,13 +120,13 @@ void doctor_check_switch(struct doctor *d)
 	if (!d->resolved) /* already reported */
 		return;
 	note_device(d);
-	int e = doctor_talk_open(&t, &d->sw);
+	int e = doctor_echo_open(&udp, &d->sw);
 	if (e) {
 		tell_silence(d, -e, &tr);
 		return;
 	}
-	doctor_train_run(&t, &tr);
-	doctor_talk_close(&t);
+	doctor_train_run(&udp, &tr);
+	fan_udp_close(&udp);
 	if (tr.version) {
 		d->no_path = "the switch speaks another version of the protocol";
 		struct doctor_finding *f =
@@ -230,9 +229,9 @@ static unsigned headers(const struct doctor *d)
 }
 
 static int run_train(struct doctor *d, const char *name, struct doctor_train *tr,
-		     struct doctor_talk *t)
+		     struct fan_udp *udp)
 {
-	int e = doctor_talk_open(t, &d->sw);
+	int e = doctor_echo_open(udp, &d->sw);
 
 	if (e) {
 		doctor_find(d, name, DOCTOR_FAIL, "cannot open a socket to the switch: %s",
@@ -242,20 +241,20 @@ static int run_train(struct doctor *d, const char *name, struct doctor_train *tr
 	if (!tr->wait_ns)
 		tr->wait_ns = d->rto_ns;
 	tr->until_ns = d->deadline_ns;
-	doctor_train_run(t, tr);
-	doctor_talk_close(t);
+	doctor_train_run(udp, tr);
+	fan_udp_close(udp);
 	return 0;
 }
 
 void doctor_check_rtt(struct doctor *d)
 {
-	struct doctor_talk t;
+	struct fan_udp udp;
 	struct doctor_train tr = {.count = (unsigned)d->args.count,
 				  .burst = 1,
 				  .gap_ns = TRAIN_GAP_NS,
 				  .body_bytes = FAN_ECHO_MIN};
 
-	if (doctor_skips(d, "rtt") || run_train(d, "rtt", &tr, &t))
+	if (doctor_skips(d, "rtt") || run_train(d, "rtt", &tr, &udp))
 		return;
 	judge_train(d, "rtt", &tr, FAN_ECHO_MIN + headers(d));
 	d->rtt_ns = doctor_percentile(tr.rtt_ns, tr.answered, 500);
@@ -276,13 +275,13 @@ static uint16_t fragment_bytes(struct doctor *d, const char *name)
 
 void doctor_check_fragments(struct doctor *d)
 {
-	struct doctor_talk t;
+	struct fan_udp udp;
 	struct doctor_train tr = {.count = (unsigned)d->args.count,
 				  .burst = 1,
 				  .gap_ns = TRAIN_GAP_NS,
 				  .body_bytes = fragment_bytes(d, "fragments")};
 
-	if (!tr.body_bytes || run_train(d, "fragments", &tr, &t))
+	if (!tr.body_bytes || run_train(d, "fragments", &tr, &udp))
 		return;
 	judge_train(d, "fragments", &tr, tr.body_bytes + headers(d));
 }
@@ -302,11 +301,10 @@ static int device_has(const struct doctor *d, uint32_t what)
 	return e ? -1 : v.data != 0;
 }
 
-static void judge_burst(struct doctor *d, const struct doctor_talk *t,
-			const struct doctor_train *tr)
+static void judge_burst(struct doctor *d, const struct fan_udp *udp, const struct doctor_train *tr)
 {
 	unsigned lost = tr->sent - tr->answered, refused = tr->tried - tr->sent;
-	bool segment = t->udp.segment, alone = tr->batch == 1;
+	bool segment = udp->segment, alone = tr->batch == 1;
 	bool gro_off = alone && device_has(d, ETHTOOL_GGRO) == 0;
 	/* a path that loses single packets loses bursts as well, which was reported */
 	bool bursty = (lost + refused) * 100 > tr->tried * RATE_MIN_PERCENT && !d->lossy;
@@ -314,14 +312,13 @@ static void judge_burst(struct doctor *d, const struct doctor_talk *t,
 	struct doctor_finding *f = doctor_find(
 		d, "burst", !segment || gro_off || bursty ? DOCTOR_WARN : DOCTOR_OK,
 		"%u bursts of %u fragments: %u lost, %llu sends, up to %u in one receive",
-		BURST_ROUNDS, tr->burst, lost + refused, (unsigned long long)t->udp.sends,
-		tr->batch);
+		BURST_ROUNDS, tr->burst, lost + refused, (unsigned long long)udp->sends, tr->batch);
 
 	doctor_value(f, "sent", json_integer(tr->tried));
 	doctor_value(f, "lost", json_integer(lost + refused));
-	doctor_value(f, "sends", json_integer((json_int_t)t->udp.sends));
+	doctor_value(f, "sends", json_integer((json_int_t)udp->sends));
 	doctor_value(f, "largest_batch", json_integer(tr->batch));
-	doctor_value(f, "segment", json_boolean(t->udp.segment));
+	doctor_value(f, "segment", json_boolean(udp->segment));
 	if (!segment)
 		doctor_advise(f, "%s refuses UDP_SEGMENT; as root: ethtool -K %s tx on", dev, dev);
 	if (gro_off)
@@ -338,52 +335,37 @@ static void judge_burst(struct doctor *d, const struct doctor_talk *t,
 
 void doctor_check_burst(struct doctor *d)
 {
-	struct doctor_talk t;
+	struct fan_udp udp;
 	struct doctor_train tr = {.burst = DOCTOR_BURST_MAX,
 				  .count = BURST_ROUNDS * DOCTOR_BURST_MAX,
 				  .gap_ns = BURST_GAP_NS + d->rto_ns / 4,
 				  .wait_ns = RTO_MAX_NS, /* narrow links are slow */
 				  .body_bytes = fragment_bytes(d, "burst")};
 
-	if (!tr.body_bytes || run_train(d, "burst", &tr, &t))
+	if (!tr.body_bytes || run_train(d, "burst", &tr, &udp))
 		return;
-	judge_burst(d, &t, &tr);
-}
-
-/* Does the shard on port + `i` answer? */
-static bool shard_answers(const struct doctor *d, unsigned i)
-{
-	struct doctor_talk t;
-	fan_peer to = d->sw;
-	struct doctor_train tr = {.count = SHARD_TRIES,
-				  .burst = 1,
-				  .gap_ns = d->rto_ns,
-				  .wait_ns = d->rto_ns,
-				  .until_ns = d->deadline_ns,
-				  .body_bytes = FAN_ECHO_MIN,
-				  .once = true};
-
-	to.port += i;
-	if (doctor_talk_open(&t, &to))
-		return false;
-	doctor_train_run(&t, &tr);
-	doctor_talk_close(&t);
-	return tr.answered > 0;
+	judge_burst(d, &udp, &tr);
 }
 
 void doctor_check_shards(struct doctor *d)
 {
 	char list[64];
 	struct fan_text t = fan_text_in(list, sizeof list);
-	unsigned silent = 0, i;
+	fan_peer at[FAN_SHARDS_MAX];
+	bool answers[FAN_SHARDS_MAX];
+	unsigned silent = 0;
 
 	if (doctor_skips(d, "shards"))
 		return;
-	for (i = 1; i < d->who.shards && silent < SHARDS_SILENT; i++) {
-		if (shard_answers(d, i))
-			continue;
-		fan_text_add(&t, "%s%u", silent ? ", " : "", d->sw.port + i);
-		silent++;
+	for (unsigned i = 0; i < d->who.shards; i++) {
+		at[i] = d->sw;
+		at[i].port += i;
+	}
+	fan_echo_all(at, d->who.shards, answers);
+	for (unsigned i = 0; i < d->who.shards; i++) {
+		if (!answers[i] && silent < SHARDS_SILENT)
+			fan_text_add(&t, "%s%u", silent ? ", " : "", d->sw.port + i);
+		silent += !answers[i];
 	}
 	unsigned last = d->sw.port + d->who.shards - 1;
 	struct doctor_finding *f;
@@ -395,7 +377,7 @@ void doctor_check_shards(struct doctor *d)
 	else
 		f = doctor_find(d, "shards", DOCTOR_FAIL,
 				"the switch has %u, on ports %u to %u; silent: %s%s", d->who.shards,
-				d->sw.port, last, list, i < d->who.shards ? ", ..." : "");
+				d->sw.port, last, list, silent > SHARDS_SILENT ? ", ..." : "");
 	doctor_value(f, "shards", json_integer(d->who.shards));
 	doctor_value(f, "silent", json_integer(silent));
 	if (silent) {

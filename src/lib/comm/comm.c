@@ -13,10 +13,10 @@
 #include "lib/base/addresses.h"
 #include "lib/host/host_comm.h"
 #include "lib/host/rules.h"
-#include "lib/link/echo_test.h"
 #include "lib/rank/by_sockets.h"
 #include "meeting.h"
 #include "net/clock.h"
+#include "net/echo.h"
 
 #define MEETING_WINDOW 8 /* fragments: a meeting leaves the slots to jobs that need them */
 #define REFUSE_NS      (5 * FAN_JOIN_RETRY_NS) /* for which rank 0's switch refuses two launches */
@@ -169,7 +169,7 @@ static void order_addresses(fan_peer *at, unsigned count)
 	bool answers[FAN_COMM_MIXED_MAX];
 	unsigned lowest = 0;
 	qsort(at, count, sizeof *at, by_address);
-	fan_echo_test(at, count, answers);
+	fan_echo_all(at, count, answers);
 	while (lowest < count && !answers[lowest])
 		lowest++;
 	for (unsigned i = 0; i < count && lowest == count; i++)

@@ -10,8 +10,8 @@
 #include "comm.h"
 #include "lib/host/attach.h"
 #include "lib/host/rules.h"
-#include "lib/link/echo_test.h"
 #include "net/clock.h"
+#include "net/echo.h"
 #include "net/link_rate.h"
 #include "net/rails.h"
 #include "net/udp.h"
@@ -290,11 +290,11 @@ static void keep_rails(struct fan_meeting *m, const int32_t *silent)
  * is not used. */
 static int drop_unreachable(struct fan_meeting *m, struct fanin_comm *c, bool named)
 {
-	fan_peer at[FAN_ECHO_TEST_MAX] = {{{0}, 0, 0}};
-	bool answers[FAN_ECHO_TEST_MAX];
-	int32_t silent[FAN_ECHO_TEST_MAX];
+	fan_peer at[FAN_ECHO_PEERS_MAX] = {{{0}, 0, 0}};
+	bool answers[FAN_ECHO_PEERS_MAX];
+	int32_t silent[FAN_ECHO_PEERS_MAX];
 	const unsigned count = m->hosts * (1 + m->rails), own = m->host_of[c->rank.cfg.rank];
-	assert(count <= FAN_ECHO_TEST_MAX);
+	assert(count <= FAN_ECHO_PEERS_MAX);
 	for (unsigned i = 0; i < count; i++) {
 		const unsigned h = i % m->hosts, j = i / m->hosts;
 		at[i] = m->host[h].aggregator;
@@ -303,7 +303,7 @@ static int drop_unreachable(struct fan_meeting *m, struct fanin_comm *c, bool na
 		else if (j)
 			at[i].port = 0;
 	}
-	fan_echo_test(at, count, answers);
+	fan_echo_all(at, count, answers);
 	for (unsigned i = 0; i < count; i++)
 		silent[i] = !answers[i];
 	int e = fan_meeting_add_up(c, silent, count);
@@ -331,7 +331,7 @@ int fan_meeting_agree(struct fanin_comm *c, fan_peer *at, unsigned *count)
 	}
 	all = mine;
 	int e = fan_meeting_add_up(c, &all, 1);
-	fan_echo_test(at, *count, answers);
+	fan_echo_all(at, *count, answers);
 	for (unsigned i = 0; i < FAN_COMM_MIXED_MAX; i++)
 		silent[i] = all != mine * c->rank.cfg.ranks || i >= *count || !answers[i];
 	if (!e)

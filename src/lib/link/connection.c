@@ -119,26 +119,21 @@ static int watch(const struct fan_connection *cn, int fd, unsigned number)
 	return epoll_ctl(cn->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
-int fan_connection_watch(const struct fan_connection *cn)
+int fan_connection_dial(const fan_peer *to, struct fan_udp *u)
 {
-	return watch(cn, cn->udp.fd, 2 * cn->number);
-}
-
-void fan_connection_ignore(const struct fan_connection *cn, const struct fan_udp *u)
-{
-	epoll_ctl(cn->epoll_fd, EPOLL_CTL_DEL, u->fd, NULL);
+	const struct fan_udp_options o = {
+		.connect = *to,
+		.buffer_bytes = FAN_CONNECTION_BUFFER_BYTES,
+	};
+	return fan_udp_open(u, &o);
 }
 
 static int open_socket(struct fan_connection *cn, char *why)
 {
-	struct fan_udp_options o = {
-		.connect = cn->switch_addr,
-		.buffer_bytes = FAN_CONNECTION_BUFFER_BYTES,
-	};
 	char addr[80], cause[160];
-	int e = fan_udp_open(&cn->udp, &o);
+	int e = fan_connection_dial(&cn->switch_addr, &cn->udp);
 	if (!e) {
-		e = fan_connection_watch(cn);
+		e = watch(cn, cn->udp.fd, 2 * cn->number);
 		if (e)
 			fan_udp_close(&cn->udp);
 	}
@@ -186,39 +181,39 @@ int fan_connection_open(struct fan_connection *cn, const struct fan_worker_confi
 	if (key)
 		fan_seal_rank_init(cn->seal, fan_cipher_gcrypt(), key);
 	cn->w = fan_worker_init(mem, cfg, now_ns);
-	fan_presence_came(cn, now_ns);
+	fan_failover_came(cn, now_ns);
 	cn->news = true;
 	return FAN_OK;
 }
 
-int fan_connection_move(struct fan_connection *cn, const fan_peer *addr, uint16_t route,
-			uint64_t now_ns)
+int fan_connection_go_on_by(struct fan_connection *cn, struct fan_udp *u, uint16_t route,
+			    uint64_t now_ns)
 {
-	struct fan_udp_options o = {
-		.connect = *addr,
-		.buffer_bytes = FAN_CONNECTION_BUFFER_BYTES,
-	};
-	struct fan_udp old = cn->udp;
+	const struct fan_udp former = cn->udp;
 	assert(cn->w);
-	o.connect.port += cn->shard;
-	if (fan_udp_open(&cn->udp, &o)) {
-		cn->udp = old;
+	if (watch(cn, u->fd, 2 * cn->number))
 		return FAN_E_SYSTEM;
-	}
-	if (fan_connection_watch(cn)) {
-		fan_udp_close(&cn->udp);
-		cn->udp = old;
-		return FAN_E_SYSTEM;
-	}
+	epoll_ctl(cn->epoll_fd, EPOLL_CTL_DEL, former.fd, NULL);
+	cn->udp = *u;
+	*u = former;
 	fan_worker_reroute(cn->w, now_ns, route);
-	fan_udp_close(&old);
-	cn->switch_addr = o.connect;
 	cn->failover.heard_ns = now_ns;
 	cn->failover.moves++;
 	cn->refused = false;
 	fan_path_test_result(&cn->path_test);
 	cn->news = true;
 	return FAN_OK;
+}
+
+int fan_connection_move(struct fan_connection *cn, const fan_peer *to, uint16_t route,
+			uint64_t now_ns)
+{
+	struct fan_udp u;
+	if (fan_connection_dial(to, &u))
+		return FAN_E_SYSTEM;
+	int e = fan_connection_go_on_by(cn, &u, route, now_ns);
+	fan_udp_close(&u); /* the former one, unless `e` */
+	return e;
 }
 
 void fan_connection_close(struct fan_connection *cn)
@@ -272,9 +267,9 @@ void fan_connection_renumber(struct fan_connection *cn, unsigned number)
 {
 	assert(cn->w && number != cn->number);
 	fan_udp_close(&cn->group);
-	fan_connection_ignore(cn, &cn->udp);
+	epoll_ctl(cn->epoll_fd, EPOLL_CTL_DEL, cn->udp.fd, NULL);
 	cn->number = number;
-	if (fan_connection_watch(cn))
+	if (watch(cn, cn->udp.fd, 2 * cn->number))
 		cn->io_errno = errno;
 }
 
@@ -368,7 +363,7 @@ static bool take_run(struct fan_connection *cn, uint64_t now_ns, const uint8_t *
 static bool take_datagram(struct fan_connection *cn, uint64_t now_ns, uint8_t *pkt, size_t len,
 			  bool by_group, bool marked)
 {
-	if (!by_group && fan_presence_heard(&cn->presence, pkt, len)) {
+	if (!by_group && fan_failover_heard(&cn->failover, pkt, len)) {
 		cn->refused = false;
 		return false;
 	}
@@ -377,8 +372,7 @@ static bool take_datagram(struct fan_connection *cn, uint64_t now_ns, uint8_t *p
 	if (cn->seal && !(len = fan_seal_rank_recv(cn->seal, now_ns, pkt, len)))
 		return false;
 	cn->refused = false;
-	cn->failover.heard_ns = now_ns;
-	fan_presence_came(cn, now_ns);
+	fan_failover_came(cn, now_ns);
 	unsigned frags = cn->seal ? 1 : fan_run_frags(pkt, len);
 	return frags > 1 ? take_run(cn, now_ns, pkt, frags, by_group, marked)
 			 : take_one(cn, now_ns, pkt, len, by_group, marked);

@@ -12,7 +12,6 @@
 #include "lib/base/op.h"
 #include "net/path_test.h"
 #include "net/udp.h"
-#include "presence.h"
 #include "seal/rank.h"
 
 #define FAN_CONNECTION_BATCHES_MAX  4		/* receives of one socket between two sends */
@@ -51,7 +50,6 @@ struct fan_connection {
 	fan_peer server_addr;	    /* of this shard; none: no failover */
 	struct fan_failover failover;
 	struct fan_path_test path_test;
-	struct fan_presence presence; /* of the switch */
 	struct fan_rate_limit rate_limit;
 	unsigned shard;	   /* of its part's switch */
 	unsigned part;	   /* index of the communicator's part */
@@ -114,20 +112,21 @@ void fan_connection_set_rate_limit(struct fan_connection *cn, double gbps);
 /* When the rate limit permits the next datagram; 0: at once. */
 uint64_t fan_connection_free_ns(const struct fan_connection *cn);
 
-/* Continue on route `route`, which begins at the switch at `addr`: JOINs from a new socket announce
- * it to the same aggregator.  FAN_OK; or an error, and nothing has changed. */
-int fan_connection_move(struct fan_connection *cn, const fan_peer *addr, uint16_t route,
+/* Open a socket to `to`.  0, or -errno. */
+int fan_connection_dial(const fan_peer *to, struct fan_udp *u);
+
+/* Continue by the socket `u`, on route `route`: JOINs from it announce the path to the same
+ * aggregator.  The former socket is `*u` then.  FAN_OK; or an error, and nothing has changed. */
+int fan_connection_go_on_by(struct fan_connection *cn, struct fan_udp *u, uint16_t route,
+			    uint64_t now_ns);
+
+/* The same by a new socket to `to`, where the route begins. */
+int fan_connection_move(struct fan_connection *cn, const fan_peer *to, uint16_t route,
 			uint64_t now_ns);
 
 /* Try once to listen to the multicast group that the switch offers, if it does; again if it offers
  * another.  Without the group, results come by unicast. */
 void fan_connection_listen(struct fan_connection *cn);
-
-/* Add the connected socket to the communicator's epoll.  FAN_OK, or -errno. */
-int fan_connection_watch(const struct fan_connection *cn);
-
-/* Remove `u` from it. */
-void fan_connection_ignore(const struct fan_connection *cn, const struct fan_udp *u);
 
 /* Handle datagrams of one of the sockets, at most FAN_CONNECTION_BATCHES_MAX batches.  True if a
  * fragment has finished. */

@@ -3,11 +3,10 @@
 
 #include "connection.h"
 #include "core/base/awake.h"
-#include "echo_test.h"
 #include "net/clock.h"
 
-#define SILENT_BEATS 3 /* heartbeats without an answer, until a path is given up */
-#define ASK_NS	     (1000 * FAN_MS)
+#define SILENT_BEATS 3		     /* heartbeats without an answer, until a path is given up */
+#define STAY_NS	     (2000 * FAN_MS) /* at the server, though the switch answers */
 
 static bool has_choice(const struct fan_connection *cn)
 {
@@ -33,100 +32,83 @@ static void discount_sleep(struct fan_failover *f, uint64_t beat_ns, uint64_t no
 	f->look_ns = now_ns + beat_ns;
 }
 
-/* Announce the path to the aggregator. */
+void fan_failover_came(struct fan_connection *cn, uint64_t now_ns)
+{
+	struct fan_failover *f = &cn->failover;
+	const struct fan_welcome *m = fan_worker_welcome(cn->w);
+	const uint64_t wait_ns = (m ? m->alive_ms / 2 : FAN_FAILOVER_JOIN_MS) * FAN_MS;
+	f->heard_ns = now_ns;
+	f->answered = false;
+	if (!f->at_server)
+		f->echo = (struct fan_echo_asker){.due_ns = wait_ns ? now_ns + wait_ns : 0};
+}
+
+bool fan_failover_heard(struct fan_failover *f, const uint8_t *pkt, size_t len)
+{
+	bool heard = fan_echo_heard(&f->echo, pkt, len, NULL) >= 0;
+	f->answered |= heard;
+	return heard;
+}
+
+/* The socket to the switch is kept: a switch whose server is gone answers another one with WHO, as
+ * if it could bring sums.  If there is no socket, try again after as much silence. */
 static void take_path(struct fan_connection *cn, bool at_server, uint64_t now_ns)
 {
-	cn->failover.at_server = at_server;
-	cn->failover.asked = false;
-	cn->failover.heard_ns = now_ns;
-	cn->failover.ask_ns = now_ns + ASK_NS;
-	cn->failover.moves++;
-	cn->refused = false;
-	fan_path_test_result(&cn->path_test);
-	fan_worker_reroute(cn->w, now_ns, 0);
-	cn->news = true;
-}
-
-/* Keep the socket to the switch, to notice its return. */
-static void go_to_server(struct fan_connection *cn, uint64_t now_ns)
-{
-	struct fan_udp_options o = {
-		.connect = cn->server_addr,
-		.buffer_bytes = FAN_CONNECTION_BUFFER_BYTES,
-	};
-	struct fan_udp u, to_switch = cn->udp;
-	cn->failover.heard_ns = now_ns; /* if it fails: again after as long */
-	if (fan_udp_open(&u, &o))
-		return;
-	cn->udp = u;
-	if (fan_connection_watch(cn)) {
-		cn->udp = to_switch;
-		fan_udp_close(&u);
+	struct fan_failover *f = &cn->failover;
+	f->heard_ns = now_ns;
+	if (at_server && fan_connection_dial(&cn->server_addr, &f->aside)) {
+		f->aside.fd = -1;
 		return;
 	}
-	fan_connection_ignore(cn, &to_switch);
-	cn->failover.aside = to_switch;
-	take_path(cn, true, now_ns);
-}
-
-static void go_to_switch(struct fan_connection *cn, uint64_t now_ns)
-{
-	struct fan_udp to_server = cn->udp;
-	cn->failover.heard_ns = now_ns;
-	cn->udp = cn->failover.aside;
-	if (fan_connection_watch(cn)) {
-		cn->udp = to_server;
+	bool taken = !fan_connection_go_on_by(cn, &f->aside, 0, now_ns);
+	if (taken != at_server) /* the one to the server */
+		fan_udp_close(&f->aside);
+	if (!taken)
 		return;
+	f->at_server = at_server;
+	f->stay_ns = now_ns + STAY_NS;
+	if (at_server)
+		f->echo = (struct fan_echo_asker){.due_ns = now_ns};
+}
+
+static void ask(struct fan_connection *cn, uint64_t now_ns)
+{
+	struct fan_failover *f = &cn->failover;
+	fan_echo_ask(&f->echo, f->at_server ? &f->aside : &cn->udp, NULL, FAN_ECHO_BYTES, now_ns);
+}
+
+/* When to ask the switch, which has not answered to join, or to nothing else for long. */
+static uint64_t ask_ns(const struct fan_connection *cn)
+{
+	const enum fan_worker_phase phase = fan_worker_phase(cn->w);
+	const bool asks =
+		phase == FAN_W_READY || (phase == FAN_W_JOINING && !fan_worker_welcome(cn->w));
+	return asks ? fan_echo_due(&cn->failover.echo) : UINT64_MAX;
+}
+
+void fan_failover_work(struct fan_connection *cn, uint64_t now_ns)
+{
+	struct fan_failover *f = &cn->failover;
+	bool returns = false;
+	if (now_ns >= ask_ns(cn)) {
+		f->answered |= f->aside.fd >= 0 && fan_echo_receive(&f->echo, &f->aside);
+		returns = f->at_server && f->answered && now_ns >= f->stay_ns;
+		if (!returns)
+			ask(cn, now_ns);
 	}
-	fan_udp_close(&to_server); /* epoll forgets it */
-	cn->failover.aside.fd = -1;
-	take_path(cn, false, now_ns);
-}
-
-/* Has the switch said anything since it was asked? */
-static bool switch_answers(struct fan_connection *cn, struct fan_connection_io *io)
-{
-	struct fan_udp_batch b;
-	bool any = false;
-	for (int i = 0;
-	     i < FAN_CONNECTION_BATCHES_MAX && fan_udp_recv(&cn->failover.aside, io->recv, &b) > 0;
-	     i++)
-		any = true;
-	return any;
-}
-
-void fan_failover_choose(struct fan_connection *cn, struct fan_connection_io *io, uint64_t now_ns)
-{
 	if (!has_choice(cn))
 		return;
-	if (!cn->failover.heard_ns)
-		cn->failover.heard_ns = now_ns;
-	discount_sleep(&cn->failover, beat_ns(cn), now_ns);
-	if (!cn->failover.at_server && fan_worker_path_ends(cn->w)) {
-		go_to_server(cn, now_ns);
-		return;
-	}
-	if (cn->failover.at_server && now_ns >= cn->failover.ask_ns) {
-		if (switch_answers(cn, io) && cn->failover.asked) {
-			go_to_switch(cn, now_ns);
-			return;
-		}
-		cn->failover.asked = true;
-		fan_echo_ask(&cn->failover.aside, fan_clock_nonce());
-		cn->failover.ask_ns = now_ns + ASK_NS;
-	}
-	if (now_ns < silent_ns(cn))
-		return;
-	if (cn->failover.at_server)
-		go_to_switch(cn, now_ns);
-	else
-		go_to_server(cn, now_ns);
+	if (!f->heard_ns)
+		f->heard_ns = now_ns;
+	discount_sleep(f, beat_ns(cn), now_ns);
+	const bool ends = !f->at_server && fan_worker_path_ends(cn->w);
+	if (returns || ends || now_ns >= silent_ns(cn))
+		take_path(cn, !f->at_server, now_ns);
 }
 
 uint64_t fan_failover_deadline(const struct fan_connection *cn)
 {
-	if (!has_choice(cn))
-		return UINT64_MAX;
-	uint64_t at_ns = silent_ns(cn);
-	return cn->failover.at_server && cn->failover.ask_ns < at_ns ? cn->failover.ask_ns : at_ns;
+	const uint64_t asks_ns = ask_ns(cn),
+		       choice_ns = has_choice(cn) ? silent_ns(cn) : UINT64_MAX;
+	return asks_ns < choice_ns ? asks_ns : choice_ns;
 }

@@ -42,7 +42,7 @@ void fan_rank_fault_text(const struct fan_rank *c, const struct fan_connection *
 								 : c->cfg.timeout_ms),
 		.joined = fan_worker_welcome(cn->w) != NULL,
 		.sealed = cn->seal != NULL,
-		.answers = cn->presence.answered,
+		.answers = cn->failover.answered,
 		.refused = cn->refused,
 		.system_errno = fan_udp_is_refused(cn->udp.last_errno) ? cn->udp.last_errno : 0,
 		.only = c->parts.count == 1,

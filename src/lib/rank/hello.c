@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/link/echo_test.h"
 #include "net/clock.h"
 #include "rank.h"
 
@@ -51,6 +50,7 @@ void fan_hello_lost(struct fan_hello *h, unsigned number, uint64_t now_ns)
 	p->heard_ns = 0;
 	p->from_ns = now_ns + (FAN_HELLO_WAIT_NS << p->waits);
 	h->back &= ~(UINT64_C(1) << number);
+	h->echo.due_ns = now_ns;
 	h->ops = 0;
 	h->bytes = 0;
 }
@@ -132,12 +132,12 @@ void fan_hello_offered(struct fan_rank *c, const struct fanin_op *op)
 static void hear(struct fan_hello *h, uint64_t now_ns)
 {
 	if (h->udp.fd >= 0)
-		h->part[h->asked].heard_ns = fan_echo_heard(&h->udp, h->nonce) ? now_ns : 0;
+		h->part[h->asked].heard_ns = fan_echo_receive(&h->echo, &h->udp) ? now_ns : 0;
 	hang_up(h);
 }
 
 /* The one behind the one that was asked last. */
-static void ask(struct fan_regroup *g)
+static void ask(struct fan_regroup *g, uint64_t now_ns)
 {
 	struct fan_hello *h = &g->hello;
 	assert(g->gone && g->all <= FAN_CAUSE_PARTS_MAX);
@@ -146,12 +146,11 @@ static void ask(struct fan_regroup *g)
 	while (!(g->gone >> h->asked & 1));
 	const struct fan_udp_options o = {.connect = g->first[h->asked].part.at,
 					  .buffer_bytes = BUFFER_BYTES};
-	if (fan_udp_open(&h->udp, &o)) {
+	h->echo = (struct fan_echo_asker){.due_ns = now_ns + FAN_ECHO_MS * FAN_MS};
+	if (fan_udp_open(&h->udp, &o))
 		h->udp.fd = -1;
-		return;
-	}
-	h->nonce = fan_clock_nonce() | 1;
-	fan_echo_ask(&h->udp, h->nonce);
+	else
+		fan_echo_ask(&h->echo, &h->udp, NULL, FAN_ECHO_BYTES, now_ns);
 }
 
 int fan_hello_work(struct fan_rank *c, uint64_t now_ns)
@@ -159,10 +158,9 @@ int fan_hello_work(struct fan_rank *c, uint64_t now_ns)
 	struct fan_regroup *g = c->regroup;
 	struct fan_hello *h = &g->hello;
 	assert(g->gone && g->phase == FAN_REGROUP_NONE);
-	if (now_ns >= h->turn_ns) {
+	if (now_ns >= h->echo.due_ns) {
 		hear(h, now_ns);
-		ask(g);
-		h->turn_ns = now_ns + FAN_HELLO_ASK_NS;
+		ask(g, now_ns);
 	}
 	for (unsigned n = 0; n < g->all; n++) {
 		const uint64_t with = fan_hello_lost_with(g, n);

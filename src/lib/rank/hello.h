@@ -14,11 +14,11 @@
 
 #include "core/base/limits.h"
 #include "lib/base/cause.h"
+#include "net/echo.h"
 #include "net/udp.h"
 
-#define FAN_HELLO_ASK_NS (1000 * FAN_MS) /* between questions, each to another one */
 /* For which an answer counts, times those lost. */
-#define FAN_HELLO_FRESH_NS (3 * FAN_HELLO_ASK_NS)
+#define FAN_HELLO_FRESH_NS (3000 * FAN_MS)
 #define FAN_HELLO_WAIT_NS  (10000 * FAN_MS)
 #define FAN_HELLO_WAITS	   7 /* it is doubled so often at most */
 #define FAN_HELLO_CALM_NS                                                                          \
@@ -41,10 +41,9 @@ struct fan_hello_part {
 struct fan_hello {
 	struct fan_udp udp; /* to the one that was asked; fd -1: none was */
 	unsigned asked;	    /* its number */
-	uint64_t nonce;	    /* of the question */
-	uint64_t turn_ns;   /* of the next question */
-	uint64_t back;	    /* bit i: all ranks have heard part number i */
-	unsigned ops;	    /* started since the last all-reduce, and their bytes */
+	struct fan_echo_asker echo;
+	uint64_t back; /* bit i: all ranks have heard part number i */
+	unsigned ops;  /* started since the last all-reduce, and their bytes */
 	uint64_t bytes;
 	struct fan_hello_part part[FAN_CAUSE_PARTS_MAX];
 };

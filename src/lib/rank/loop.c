@@ -91,7 +91,6 @@ static void fail_by_socket(struct fan_rank *c, struct fan_connection *cn, uint64
 {
 	char text[FAN_FAULT_TEXT_BYTES], addr[80];
 	int mtu;
-	fan_presence_turn(cn, now_ns);
 	if (!c->ops.running_count)
 		fan_path_test_result(&cn->path_test); /* nothing waits for one */
 	if (fan_connection_too_long(cn, &mtu)) {
@@ -302,24 +301,50 @@ static void check_ready(struct fan_rank *c)
 	fan_regroup_joined(c);
 }
 
-/* The rank is taken, or the name by a rank that does not know its launch.  True: perhaps by an
- * earlier life that was killed, which the switch notices within five quarters of alive_ms; this one
- * asks again for a little longer.  Refusals are counted,
- * not time: while both are suspended, nobody's silence grows. */
-static bool awaits_its_place(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns)
+/* There is no room for the job that regroups: its former life may still have it. */
+static bool lacks_room(const struct fan_rank *c, int err)
 {
-	const uint64_t pause_ns = cn->refusals ? FAN_JOIN_RETRY_NS : 0; /* at once it claims */
+	return c->regroup &&
+	       (err == FAN_E_JOBS_FULL || err == FAN_E_SLOTS_FULL || err == FAN_E_MEMBERS_FULL);
+}
+
+/* The switch of a plan's route may have been restarted, or the server be stopped in whose place the
+ * controller has another. */
+static bool lacks_route(const struct fan_rank *c, const struct fan_fault *f)
+{
+	return c->client.on &&
+	       (f->err == FAN_E_ROUTE || f->err == FAN_E_RANK_TAKEN || f->err == FAN_E_RESTARTED ||
+		f->err == FAN_E_STOPPED ||
+		(f->err == FAN_E_JOB_MISMATCH && f->desc_a >> 24 == FAN_ABOUT_ROUTE));
+}
+
+/* The rank is taken, or the name by a rank that does not know its launch: perhaps by an earlier
+ * life that was killed, which the switch notices within five quarters of alive_ms; this one asks
+ * again for a little longer.  Refusals are counted, not time: while both are suspended, nobody's
+ * silence grows. */
+static bool may_be_own(const struct fan_rank *c, const struct fan_connection *cn)
+{
 	const uint64_t most = (uint64_t)c->cfg.alive_ms * 3 / 2 * FAN_MS / FAN_JOIN_RETRY_NS + 2;
 	const struct fan_fault *f = fan_worker_fault(cn->w);
 	const bool unknown = f->err == FAN_E_JOB_MISMATCH && f->desc_b & 1 &&
 			     f->desc_b >> 24 == FAN_ABOUT_LAUNCH;
-	if (c->ready || (f->err != FAN_E_RANK_TAKEN && !unknown) || cn->refusals >= most ||
+	return (f->err == FAN_E_RANK_TAKEN || unknown) && cn->refusals < most;
+}
+
+/* Connection `cn` was refused.  True: the cause may pass, and it joins again, at once the first
+ * time, which claims the rank. */
+static bool joins_again(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns)
+{
+	const struct fan_fault *f = fan_worker_fault(cn->w);
+	const bool room = !lacks_room(c, f->err);
+	const uint64_t pause_ns = room && !cn->refusals ? 0 : FAN_JOIN_RETRY_NS;
+	if (c->ready || (room && !lacks_route(c, f) && !may_be_own(c, cn)) ||
 	    now_ns + pause_ns >= c->when.join_by_ns)
 		return false;
 	if (!cn->again_ns)
 		cn->again_ns = now_ns + pause_ns;
 	if (now_ns >= cn->again_ns) {
-		cn->refusals++;
+		cn->refusals += room;
 		fan_rank_open_connection(c, cn->number, now_ns);
 	}
 	return true;
@@ -342,9 +367,7 @@ static void check_connections(struct fan_rank *c, uint64_t now_ns)
 		lose_path(c, cn);
 		if (fan_worker_phase(cn->w) != FAN_W_FAILED)
 			fail_by_socket(c, cn, now_ns);
-		else if (!fan_regroup_forgives(c, cn, now_ns) &&
-			 (c->ready || !fan_plan_client_forgives(c, cn, now_ns)) &&
-			 !awaits_its_place(c, cn, now_ns))
+		else if (!fan_regroup_forgives(c, cn, now_ns) && !joins_again(c, cn, now_ns))
 			fail_by_core(c, cn);
 		if (!c->ready && cn->w)
 			fan_connection_listen(cn);
@@ -388,7 +411,7 @@ static void work(struct fan_rank *c)
 	}
 	for (unsigned i = 0; i < c->connections; i++)
 		if (c->connection[i].w)
-			fan_failover_choose(&c->connection[i], c->io, now_ns);
+			fan_failover_work(&c->connection[i], now_ns);
 	fan_share_meter_keep_in_step(c, now_ns);
 	send_all(c, now_ns);
 }
@@ -403,8 +426,6 @@ static uint64_t connection_deadline(const struct fan_rank *c, const struct fan_c
 		return fan_connection_free_ns(cn);
 	uint64_t failover_ns = fan_failover_deadline(cn), core_ns = fan_worker_deadline(cn->w);
 	uint64_t test_ns = fan_path_test_deadline(&cn->path_test);
-	uint64_t ask_ns = fan_presence_deadline(cn);
-	test_ns = ask_ns < test_ns ? ask_ns : test_ns;
 	core_ns = test_ns < core_ns ? test_ns : core_ns;
 	return failover_ns < core_ns ? failover_ns : core_ns;
 }

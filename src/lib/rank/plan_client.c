@@ -114,13 +114,12 @@ static void tell_moved(struct fan_rank *c)
 {
 	struct fan_plan_client *f = &c->client;
 	char text[FAN_PLAN_MSG_BYTES];
-	for (unsigned k = 0; k < c->parts.count && f->movings && f->dial.up; k++) {
+	for (unsigned k = 0; k < c->parts.count && f->dial.up; k++) {
 		if (!f->moving[k] || !has_moved(c, k))
 			continue;
 		if (!say(c, text, fan_plan_msg_put_moved(text, k, c->parts.job[k].route)))
 			return;
 		f->moving[k] = false;
-		f->movings--;
 	}
 }
 
@@ -136,8 +135,6 @@ static void move(struct fan_rank *c, unsigned k, uint16_t route, const fan_peer 
 		p->gbps = gbps;
 		fan_rank_set_rate_limit(c, k);
 	}
-	if (!f->moving[k])
-		f->movings++;
 	f->moving[k] = true; /* told even if it is there already: the answer may have been lost */
 	if (p->route == route && fan_peer_equal(&p->at, at))
 		return;
@@ -156,12 +153,15 @@ static void move_connections(struct fan_rank *c, uint64_t now_ns)
 	c->client.behind_ns = UINT64_MAX;
 	for (unsigned i = 0; i < c->connections; i++) {
 		struct fan_connection *cn = &c->connection[i];
-		const struct fan_job_part *p = &c->parts.job[cn->part];
+		fan_peer to = c->parts.job[cn->part].at;
 		if (!cn->behind)
 			continue;
-		cn->behind = fan_connection_move(cn, &p->at, p->route, now_ns) != FAN_OK;
+		to.port += cn->shard;
+		cn->behind = fan_connection_move(cn, &to, c->parts.job[cn->part].route, now_ns);
 		if (cn->behind)
 			c->client.behind_ns = now_ns + FAN_PLAN_CLIENT_AGAIN_MS * FAN_MS;
+		else
+			cn->switch_addr = to;
 	}
 }
 
@@ -225,7 +225,7 @@ static void begin_anew(struct fan_rank *c, uint64_t now_ns)
 	}
 	memset(c->parts.shards, 0, sizeof c->parts.shards);
 	memset(f->moving, 0, sizeof f->moving);
-	c->connections = c->parts.count = f->movings = 0;
+	c->connections = c->parts.count = 0;
 	f->has_parts = false;
 	f->behind_ns = UINT64_MAX;
 	fan_dial_drop(&f->dial, now_ns, f->msg.why);
@@ -311,20 +311,4 @@ uint64_t fan_plan_client_deadline(const struct fan_rank *c)
 	if (f->behind_ns < at_ns)
 		at_ns = f->behind_ns;
 	return f->has_parts || at_ns < c->when.join_by_ns ? at_ns : c->when.join_by_ns;
-}
-
-bool fan_plan_client_forgives(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns)
-{
-	const struct fan_fault *f = fan_worker_fault(cn->w);
-	bool route = f->err == FAN_E_JOB_MISMATCH && f->desc_a >> 24 == FAN_ABOUT_ROUTE;
-	if (!c->client.on || now_ns >= c->when.join_by_ns)
-		return false;
-	if (!route && f->err != FAN_E_ROUTE && f->err != FAN_E_RANK_TAKEN &&
-	    f->err != FAN_E_RESTARTED && f->err != FAN_E_STOPPED)
-		return false;
-	if (!cn->again_ns)
-		cn->again_ns = now_ns + FAN_PLAN_CLIENT_AGAIN_MS * FAN_MS;
-	if (now_ns >= cn->again_ns)
-		fan_rank_open_connection(c, cn->number, now_ns);
-	return true;
 }

@@ -13,11 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FAN_PLAN_CLIENT_AGAIN_MS 250 /* between tries after a refusal that may pass */
+#define FAN_PLAN_CLIENT_AGAIN_MS 250 /* between tries to open the socket of a moved part */
 
 struct fan_rank;
-struct fan_connection;
-struct fan_fault;
 
 void fan_plan_client_init(struct fan_rank *c);
 void fan_plan_client_free(struct fan_rank *c);
@@ -25,11 +23,6 @@ void fan_plan_client_free(struct fan_rank *c);
 /* Handle the controller's messages and answer them.  May end the communicator. */
 void fan_plan_client_work(struct fan_rank *c, uint64_t now_ns);
 uint64_t fan_plan_client_deadline(const struct fan_rank *c);
-
-/* Connection `cn` was refused while its job forms.  True: the cause may pass, as after a restart of
- * a switch, while an earlier life of the job ends, or until the controller has another server than
- * the one that is being stopped; and the client will try again. */
-bool fan_plan_client_forgives(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns);
 
 /* Write what it waits for to `text`, `bytes` bytes. */
 void fan_plan_client_text(const struct fan_rank *c, char *text, size_t bytes);

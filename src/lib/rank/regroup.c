@@ -371,20 +371,6 @@ static void fail_for(struct fan_rank *c, const struct fan_connection *cn, const 
 	fan_rank_fail(c, FAN_E_RANK_LOST, text);
 }
 
-/* There was no room for the job: its former life may still have it. */
-static bool tries_again(struct fan_rank *c, struct fan_connection *cn, int err, uint64_t now_ns)
-{
-	if (err != FAN_E_JOBS_FULL && err != FAN_E_SLOTS_FULL && err != FAN_E_MEMBERS_FULL)
-		return false;
-	if (now_ns >= c->regroup->until_ns)
-		return false;
-	if (!cn->again_ns)
-		cn->again_ns = now_ns + FAN_REGROUP_AGAIN_MS * FAN_MS;
-	if (now_ns >= cn->again_ns)
-		fan_rank_open_connection(c, cn->number, now_ns);
-	return true;
-}
-
 bool fan_regroup_forgives(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns)
 {
 	struct fan_regroup *g = c->regroup;
@@ -405,10 +391,8 @@ bool fan_regroup_forgives(struct fan_rank *c, struct fan_connection *cn, uint64_
 		begin(c, number, f->err == FAN_E_STOPPED ? f->err : FAN_E_UNREACHABLE, why, now_ns);
 		return true;
 	}
-	if (g->phase == FAN_REGROUP_NONE)
+	if (g->phase == FAN_REGROUP_NONE || f->err != FAN_E_TIMEOUT || !fan_ranks_count(f->ranks))
 		return false;
-	if (f->err != FAN_E_TIMEOUT || !fan_ranks_count(f->ranks))
-		return tries_again(c, cn, f->err, now_ns);
 	fail_for(c, cn, f->ranks);
 	return true;
 }
@@ -533,8 +517,8 @@ uint64_t fan_regroup_deadline(const struct fan_rank *c)
 		at_ns = one_ns < at_ns ? one_ns : at_ns;
 	}
 	if (g && g->gone && g->phase == FAN_REGROUP_NONE && !c->fate.leaving && c->ready &&
-	    g->hello.turn_ns < at_ns)
-		at_ns = g->hello.turn_ns;
+	    fan_echo_due(&g->hello.echo) < at_ns)
+		at_ns = fan_echo_due(&g->hello.echo);
 	if (!g || c->fate.leaving || g->phase != FAN_REGROUP_JOINS)
 		return at_ns;
 	if (g->back >= 0 && g->back_by_ns < at_ns)

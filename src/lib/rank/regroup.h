@@ -33,7 +33,6 @@
 #include <stdint.h>
 
 #define FAN_REGROUP_MARGIN_MS 1000 /* beyond twice alive_ms, until all ranks have joined again */
-#define FAN_REGROUP_AGAIN_MS  50   /* until another try to join where there was no room */
 
 struct fan_connection;
 struct fan_rank;

@@ -27,7 +27,6 @@ struct fan_plan_client {
 	bool news;		    /* the socket has reported */
 	bool has_parts;		    /* the job's parts are known */
 	bool moving[FAN_PARTS_MAX]; /* by part: the controller waits for its `moved` */
-	unsigned movings;	    /* number of moving parts */
 	uint64_t behind_ns;	    /* time to move connections that are behind; UINT64_MAX: none */
 	struct fan_dial dial;
 	struct fan_plan_msg msg; /* the last one */

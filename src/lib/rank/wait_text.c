@@ -29,7 +29,7 @@ static void for_switch(const struct fan_rank *c, const struct fan_connection *cn
 	const char *why = cn->short_mtu ? "no answer, and full packets do not fit the path to it"
 			  : fan_udp_is_refused(cn->udp.last_errno)
 				  ? "the operating system refuses packets"
-			  : cn->presence.answered ? "it is there, but does not answer to join"
+			  : cn->failover.answered ? "it is there, but does not answer to join"
 			  : cn->refused		  ? "port unreachable"
 						  : "no answer";
 	fan_peer_text(&cn->switch_addr, addr, sizeof addr);

@@ -11,7 +11,7 @@
 
 #include "core/base/rng.h"
 #include "fuzz.h"
-#include "lib/link/echo_test.h"
+#include "net/echo.h"
 #include "net/udp.h"
 
 #define TAPE_MAX    4096
@@ -98,7 +98,7 @@ static bool answers(const fan_peer *at)
 {
 	bool yes = false;
 	for (unsigned i = 0; i < SILENCE_MAX && !yes; i++)
-		fan_echo_test(at, 1, &yes);
+		fan_echo_all(at, 1, &yes);
 	return yes;
 }
 

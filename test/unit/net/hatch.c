@@ -6,8 +6,9 @@
 #include <stdatomic.h>
 #include <sys/epoll.h>
 
+#include "net/clock.h"
 #include "net/daemon.h"
-#include "net/path_test.h"
+#include "net/echo.h"
 
 #define MOST	   1600
 #define MANY	   40000
@@ -305,7 +306,8 @@ static bool answers(struct fan_udp *u, int epoll_fd)
 {
 	struct epoll_event ev;
 	size_t bytes;
-	fan_path_ask(u, NULL, 1, ECHO_BYTES);
+	struct fan_echo_asker a = {.asked = 0};
+	fan_echo_ask(&a, u, NULL, ECHO_BYTES, fan_clock_ns());
 	if (u->sends)
 		return false;
 	while (fan_hatch_may_sleep(u->hatch[0], FAN_HATCH_DOWN))

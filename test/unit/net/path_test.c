@@ -17,8 +17,16 @@
 
 #define NOW   (1000 * FAN_MS)
 #define STALL 30000
-#define NONCE UINT64_C(0x1234567800000001)
 #define LONG  1472
+
+/* The nonces of the last ECHOs of a test in progress. */
+#define NONCE	  UINT64_C(0x1234567800000001)
+#define SHORT_ONE UINT64_C(0x2234567800000001)
+#define ROUTERS	  UINT64_C(0x3234567800000001)
+#define ASKED                                                                                      \
+	.echo = {{.nonce = NONCE, .asked = 1},                                                     \
+		 {.nonce = SHORT_ONE, .asked = 1},                                                 \
+		 {.nonce = ROUTERS, .asked = 1}}
 
 static size_t answer_of(const struct fan_echoed *who, uint8_t *pkt, uint64_t nonce, size_t bytes)
 {
@@ -84,7 +92,7 @@ static void path_test__short_datagrams_begin_none(void **state)
 static void path_test__long_answer_passes_it(void **state)
 {
 	(void)state;
-	struct fan_path_test t = {.nonce = NONCE, .bytes = LONG, .rounds = 3, .next_ns = NOW};
+	struct fan_path_test t = {ASKED, .bytes = LONG, .rounds = 3, .next_ns = NOW};
 	uint8_t pkt[FAN_HEAD_BYTES + FAN_ECHO_MAX];
 
 	assert_true(fan_path_test_heard(&t, pkt, answer(pkt, NONCE, LONG - 8), NOW));
@@ -97,15 +105,15 @@ static void path_test__long_answer_passes_it(void **state)
 static void path_test__short_answers_count(void **state)
 {
 	(void)state;
-	struct fan_path_test t = {
-		.nonce = NONCE, .bytes = LONG, .rounds = 3, .told_bytes = 1372, .next_ns = NOW};
+	struct fan_path_test t = {ASKED, .bytes = LONG, .rounds = 3, .told_bytes = 1372,
+				  .next_ns = NOW};
 	uint8_t pkt[FAN_HEAD_BYTES + FAN_ECHO_MAX];
 
-	assert_true(fan_path_test_heard(&t, pkt, answer(pkt, NONCE + 1, 100), NOW));
+	assert_true(fan_path_test_heard(&t, pkt, answer(pkt, SHORT_ONE, 100), NOW));
 	assert_int_equal(t.short_heard, 1);
-	assert_true(fan_path_test_heard(&t, pkt, answer(pkt, NONCE + 2, 1371), NOW));
+	assert_true(fan_path_test_heard(&t, pkt, answer(pkt, ROUTERS, 1371), NOW));
 	assert_false(t.told_heard);
-	assert_true(fan_path_test_heard(&t, pkt, answer(pkt, NONCE + 2, 1372), NOW));
+	assert_true(fan_path_test_heard(&t, pkt, answer(pkt, ROUTERS, 1372), NOW));
 	assert_true(t.told_heard);
 	assert_int_equal(t.rounds, 3);
 }
@@ -114,7 +122,7 @@ static void path_test__short_answers_count(void **state)
 static void path_test__long_answer_of_one_who_loses_them_behind_passes_nothing(void **state)
 {
 	(void)state;
-	struct fan_path_test t = {.nonce = NONCE, .bytes = LONG, .rounds = 3, .next_ns = NOW};
+	struct fan_path_test t = {ASKED, .bytes = LONG, .rounds = 3, .next_ns = NOW};
 	struct fan_echoed who = {
 		.payload_bytes = 1408, .shards = 1, .window = 16, .behind_loses = LONG};
 	uint8_t pkt[FAN_HEAD_BYTES + FAN_ECHO_MAX];
@@ -132,12 +140,12 @@ static void path_test__long_answer_of_one_who_loses_them_behind_passes_nothing(v
 static void path_test__strangers_answer_nothing(void **state)
 {
 	(void)state;
-	struct fan_path_test t = {.nonce = NONCE, .bytes = LONG, .rounds = 3, .next_ns = NOW};
+	struct fan_path_test t = {ASKED, .bytes = LONG, .rounds = 3, .next_ns = NOW};
 	struct fan_path_test none = {.next_ns = 0};
 	uint8_t pkt[FAN_HEAD_BYTES + FAN_ECHO_MAX];
 
 	assert_false(fan_path_test_heard(&t, pkt, answer(pkt, NONCE - 1, LONG), NOW));
-	assert_false(fan_path_test_heard(&t, pkt, answer(pkt, NONCE + 3, LONG), NOW));
+	assert_false(fan_path_test_heard(&t, pkt, answer(pkt, NONCE + 1, LONG), NOW));
 	size_t len = answer(pkt, NONCE, LONG);
 	assert_false(fan_path_test_heard(&t, pkt, FAN_HEAD_BYTES - 1, NOW));
 	pkt[len - 1] ^= 1; /* its check does not hold */

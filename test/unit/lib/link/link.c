@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Aggregators that answer, and connections. */
+/* Aggregators that answer, connections, and the path past a switch. */
 #include "unit/unit.h"
 
 #include <fanin.h>
@@ -9,10 +9,10 @@
 
 #include "core/base/err.h"
 #include "lib/link/connection.h"
-#include "lib/link/echo_test.h"
+#include "net/echo.h"
 #include "net/udp.h"
 
-/* ---- echo_test ---- */
+/* ---- echo ---- */
 
 /* Which aggregators answer: a switch does, a closed port and a socket that says nothing do not. */
 
@@ -34,7 +34,7 @@ static void reach__only_switches_answer(void **state)
 	assert_false(fan_peer_parse(&bound.bind, "127.0.0.1:0", why, sizeof why));
 	assert_false(fan_udp_open(&mute, &bound));
 	at[2] = fan_udp_local(&mute);
-	fan_echo_test(at, 4, answers); /* the last has no port */
+	fan_echo_all(at, 4, answers); /* the last has no port */
 	assert_true(answers[0]);
 	for (int i = 1; i < 4; i++)
 		assert_false(answers[i]);
@@ -44,11 +44,10 @@ static void reach__only_switches_answer(void **state)
 
 /* ---- connection ---- */
 
-/* One that had gone past its switch begins at the switch again, and counts on its changes of path.
- */
-static void connection__opened_again_is_at_its_switch(void **state)
+static struct fan_connection cn;
+
+static void open_to(const fan_peer *at)
 {
-	struct fan_connection cn = {.epoll_fd = epoll_create1(0)};
 	const struct fan_worker_config cfg = {.name = "j",
 					      .rank = 1,
 					      .ranks = 2,
@@ -59,28 +58,110 @@ static void connection__opened_again_is_at_its_switch(void **state)
 					      .stall_ms = 30000,
 					      .nonce = 7};
 	char why[FAN_CONNECTION_WHY_BYTES];
+	assert_int_equal(fan_connection_open(&cn, &cfg, at, NULL, FAN_MS, why), FAN_OK);
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	cn = (struct fan_connection){.epoll_fd = epoll_create1(0)};
+	return cn.epoll_fd < 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	fan_connection_close(&cn);
+	close(cn.epoll_fd);
+	return 0;
+}
+
+/* One that had gone past its switch begins at the switch again, and counts on its changes of path.
+ */
+static void connection__opened_again_is_at_its_switch(void **state)
+{
 	fan_peer at;
 	(void)state;
-	assert_false(fan_peer_parse(&at, "127.0.0.1:9", why, sizeof why));
+	assert_true(fan_peer_read(&at, "127.0.0.1:9"));
 	for (unsigned i = 0; i < 2; i++) {
-		assert_int_equal(fan_connection_open(&cn, &cfg, &at, NULL, FAN_MS, why), FAN_OK);
+		open_to(&at);
 		assert_false(cn.failover.at_server);
 		assert_int_equal(cn.failover.aside.fd, -1);
-		assert_int_equal(cn.failover.ask_ns, 0);
+		assert_int_equal(cn.failover.echo.asked, 0);
 		assert_int_equal(cn.failover.moves, i);
 		cn.failover.at_server = true;
-		cn.failover.ask_ns = FAN_MS;
+		cn.failover.echo.asked = 3;
 		cn.failover.moves++;
 		fan_connection_close(&cn);
 	}
-	close(cn.epoll_fd);
+}
+
+/* ---- failover ---- */
+
+/* One that does not answer to join is asked, again and again, and what it answers to that is no
+ * answer to join. */
+static void failover__asks_a_switch_that_does_not_answer_to_join(void **state)
+{
+	const uint64_t first_ns = FAN_MS + FAN_FAILOVER_JOIN_MS * FAN_MS;
+	struct fan_udp_options o = {.buffer_bytes = 65536};
+	struct fan_udp mute;
+	uint8_t pkt[FAN_ECHO_BYTES], body[FAN_ECHO_MAX];
+	(void)state;
+	assert_true(fan_peer_read(&o.bind, "127.0.0.1:0"));
+	assert_false(fan_udp_open(&mute, &o));
+	const fan_peer at = fan_udp_local(&mute);
+	open_to(&at);
+	assert_true(fan_failover_deadline(&cn) == first_ns);
+	fan_failover_work(&cn, first_ns - 1);
+	assert_int_equal(cn.failover.echo.asked, 0);
+	fan_failover_work(&cn, first_ns);
+	assert_int_equal(cn.failover.echo.asked, 1);
+	assert_true(fan_failover_deadline(&cn) == first_ns + FAN_ECHO_MS * FAN_MS);
+
+	const struct fan_echoed who = {.payload_bytes = 1408, .shards = 1, .window = 16};
+	struct fan_frag h = {
+		.type = FAN_TYPE_REPORT, .topic = FAN_TOPIC_ECHO, .nonce = cn.failover.echo.nonce};
+	struct fan_out_item it;
+	fan_echoed_put(body, &who);
+	fan_ctl_finish(&it, &h, body, FAN_ECHO_MIN);
+	const size_t bytes = fan_out_item_copy(&it, pkt);
+	assert_true(fan_failover_heard(&cn.failover, pkt, bytes));
+	assert_true(cn.failover.answered);
+	fan_failover_came(&cn, first_ns); /* something else: what it answered before says nothing */
+	assert_false(cn.failover.answered);
+	assert_false(fan_failover_heard(&cn.failover, pkt, bytes));
+	assert_true(fan_failover_deadline(&cn) == first_ns + FAN_FAILOVER_JOIN_MS * FAN_MS);
+	fan_udp_close(&mute);
+}
+
+/* Past the switch, what the server sends says nothing of the switch. */
+static void failover__at_the_server_the_switch_is_asked_all_the_same(void **state)
+{
+	fan_peer at;
+	(void)state;
+	assert_true(fan_peer_read(&at, "127.0.0.1:9"));
+	open_to(&at);
+	const uint64_t due_ns = fan_failover_deadline(&cn);
+	assert_false(fan_connection_dial(&at, &cn.failover.aside));
+	cn.failover.at_server = true;
+	fan_failover_came(&cn, due_ns);
+	assert_true(fan_failover_deadline(&cn) == due_ns);
+	fan_failover_work(&cn, due_ns);
+	assert_int_equal(cn.failover.echo.asked, 1);
+	assert_int_equal(cn.failover.aside.sends, 1);
+	assert_int_equal(cn.udp.sends, 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reach__only_switches_answer),
-		cmocka_unit_test(connection__opened_again_is_at_its_switch),
+		cmocka_unit_test_setup_teardown(connection__opened_again_is_at_its_switch, begin,
+						end),
+		cmocka_unit_test_setup_teardown(
+			failover__asks_a_switch_that_does_not_answer_to_join, begin, end),
+		cmocka_unit_test_setup_teardown(
+			failover__at_the_server_the_switch_is_asked_all_the_same, begin, end),
 	};
 	return RUN(tests);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rails.h"
+#include "interface.h"
 
 #include <ifaddrs.h>
 #include <limits.h>
@@ -21,7 +21,7 @@ static const char *const passes[] = {"ib", "^docker,lo,virbr", "docker", "lo", "
 #define PASSES (sizeof passes / sizeof *passes)
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct fan_nccl_rail rails[FAN_NCCL_RAILS_MAX]; /* constant once looked at */
+static struct fan_nccl_interface interfaces[FAN_NCCL_INTERFACES_MAX]; /* constant once looked at */
 static int count;
 
 static bool is_named(const char *names, const char *name)
@@ -59,15 +59,15 @@ static bool is_usable(const struct sockaddr *at)
 	       !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)(const void *)at)->sin6_addr);
 }
 
-static struct fan_nccl_rail *find(const char *name)
+static struct fan_nccl_interface *find(const char *name)
 {
 	for (int i = 0; i < count; i++)
-		if (!strcmp(rails[i].name, name))
-			return &rails[i];
+		if (!strcmp(interfaces[i].name, name))
+			return &interfaces[i];
 	return NULL;
 }
 
-static void describe(struct fan_nccl_rail *r, const char *name)
+static void describe(struct fan_nccl_interface *r, const char *name)
 {
 	char folder[64], path[PATH_MAX];
 	int32_t rate = fan_link_rate_parse(secure_getenv("FANIN_LINK_MBPS"));
@@ -75,7 +75,7 @@ static void describe(struct fan_nccl_rail *r, const char *name)
 	snprintf(folder, sizeof folder, "/sys/class/net/%s", r->name);
 	if (rate <= 0)
 		rate = fan_link_rate_of(folder);
-	r->speed_mbps = rate > 0 ? rate : FAN_NCCL_RAIL_SPEED_MBPS;
+	r->speed_mbps = rate > 0 ? rate : FAN_NCCL_INTERFACE_MBPS;
 	r->guid = if_nametoindex(name);
 	snprintf(folder, sizeof folder, "/sys/class/net/%s/device", r->name);
 	if (realpath(folder, path) && strlen(path) < sizeof r->pci_path)
@@ -84,11 +84,11 @@ static void describe(struct fan_nccl_rail *r, const char *name)
 
 static void add(const struct ifaddrs *i)
 {
-	struct fan_nccl_rail *r = find(i->ifa_name);
+	struct fan_nccl_interface *r = find(i->ifa_name);
 	if (!r) {
-		if (count == FAN_NCCL_RAILS_MAX)
+		if (count == FAN_NCCL_INTERFACES_MAX)
 			return;
-		r = &rails[count++];
+		r = &interfaces[count++];
 		describe(r, i->ifa_name);
 	} else if (i->ifa_addr->sa_family != AF_INET || fan_peer_family(&r->at) == AF_INET) {
 		return;
@@ -109,26 +109,26 @@ static void look(void)
 	freeifaddrs(all);
 }
 
-int fan_nccl_rails(void)
+int fan_nccl_interfaces(void)
 {
 	pthread_once(&once, look);
 	return count;
 }
 
-const struct fan_nccl_rail *fan_nccl_rail(int dev)
+const struct fan_nccl_interface *fan_nccl_interface(int dev)
 {
-	return dev >= 0 && dev < fan_nccl_rails() ? &rails[dev] : NULL;
+	return dev >= 0 && dev < fan_nccl_interfaces() ? &interfaces[dev] : NULL;
 }
 
-static bool has(const struct fan_nccl_rail *r, const fan_peer *to)
+static bool has(const struct fan_nccl_interface *r, const fan_peer *to)
 {
 	return fan_rails_are_near(&r->at, to, r->prefix_bits);
 }
 
-bool fan_nccl_rail_is_beside(const struct fan_nccl_rail *rail, const fan_peer *to)
+bool fan_nccl_interface_is_beside(const struct fan_nccl_interface *interface, const fan_peer *to)
 {
 	bool others = false;
-	for (int i = 0; i < fan_nccl_rails(); i++)
-		others |= has(&rails[i], to);
-	return others && !has(rail, to);
+	for (int i = 0; i < fan_nccl_interfaces(); i++)
+		others |= has(&interfaces[i], to);
+	return others && !has(interface, to);
 }
