@@ -34,9 +34,9 @@ void bench_print_head(const struct bench_options *o, const fanin_comm *comm)
 		       s.hosts, s.hosts == 1 ? "" : "s");
 	printf("# fanin %s  ranks %d  switch %s\n", fanin_version(), fanin_comm_size(comm),
 	       fanin_comm_switch(comm));
-	printf("# mode %s  wire %s  packet %u B  window %u  ahead %u  shards %u  %s  %s%s%s\n",
-	       mode_name(o), wire_name(o), s.packet_bytes, s.window_frags, s.ahead_frags, s.shards,
-	       s.sealed ? "sealed" : "open", s.multicast ? "multicast" : "unicast",
+	printf("# %s, results by %s  mode %s  wire %s  packet %u B  window %u  ahead %u  shards %u%s%s\n",
+	       s.sealed ? "sealed" : "open", s.multicast ? "multicast" : "unicast", mode_name(o),
+	       wire_name(o), s.packet_bytes, s.window_frags, s.ahead_frags, s.shards,
 	       s.segment_offload ? "" : "  no UDP_SEGMENT",
 	       s.receive_offload ? "" : "  no UDP_GRO");
 	printf("# %10s %12s %9s %6s %11s %11s %8s %8s %8s %8s %12s\n", "size (B)", "elements",
