@@ -60,9 +60,18 @@ counted() { # KEY
         sed -n "s/.*event=slots .* $1=\\([0-9]*\\).*/\\1/p" "$dir/switch" | tail -n 1
 }
 
-# The largest of KEY in the JSON of rank 0.
+# The largest of KEY in the JSON of rank 0, and in what watch saw of all ranks.
 largest() { # KEY
-        sed -n "s/.*\"$1\": \\([0-9]*\\).*/\\1/p" "$dir/json" | sort -n | tail -n 1
+        sed -n "s/.*\"$1\": \\([0-9]*\\).*/\\1/p" "$dir/json" "$dir/tops" | sort -n | tail -n 1
+}
+
+# What the switch tells of the ranks until rank 0 has ended.
+watch() {
+        while kill -0 "$(id_of 0)" 2>/dev/null; do
+                ip netns exec "$prefix-sw" "$fanin" top --switch $switch --once --json "$dir/top.json" >/dev/null 2>&1 &&
+                        cat "$dir/top.json" >>"$dir/tops"
+                sleep 0.1
+        done
 }
 
 # Until the helpers have been given something to keep; the job may be over before.
@@ -100,6 +109,8 @@ try() { # NAME FUNCTION [ARGUMENT...]
 slow_rank() { # POLICY CACHE
         daemons "$1" || return
         start_job 2 --cache "$2"
+        : >"$dir/tops"
+        watch &
         wait_ranks && none_wrong
         result=$?
         stop

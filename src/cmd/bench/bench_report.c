@@ -34,9 +34,9 @@ void bench_print_head(const struct bench_options *o, const fanin_comm *comm)
 		       s.hosts, s.hosts == 1 ? "" : "s");
 	printf("# fanin %s  ranks %d  switch %s\n", fanin_version(), fanin_comm_size(comm),
 	       fanin_comm_switch(comm));
-	printf("# mode %s  wire %s  packet %u B  window %u  ahead %u  shards %u  %s  %s%s%s\n",
-	       mode_name(o), wire_name(o), s.packet_bytes, s.window_frags, s.ahead_frags, s.shards,
-	       s.sealed ? "sealed" : "open", s.multicast ? "multicast" : "unicast",
+	printf("# %s, results by %s  mode %s  wire %s  packet %u B  window %u  ahead %u  shards %u%s%s\n",
+	       s.sealed ? "sealed" : "open", s.multicast ? "multicast" : "unicast", mode_name(o),
+	       wire_name(o), s.packet_bytes, s.window_frags, s.ahead_frags, s.shards,
 	       s.segment_offload ? "" : "  no UDP_SEGMENT",
 	       s.receive_offload ? "" : "  no UDP_GRO");
 	printf("# %10s %12s %9s %6s %11s %11s %8s %8s %8s %8s %12s\n", "size (B)", "elements",
@@ -157,6 +157,17 @@ static json_t *result_json(const struct bench_options *o, const struct fanin_sta
 		"starts_us", start, "times_us", took, "tensor_bytes", (json_int_t)all_bytes);
 }
 
+/* The share of each part, and which is lost. */
+static json_t *parts_json(const fanin_comm *comm)
+{
+	struct fanin_part p = {.size = sizeof p};
+	json_t *all = json_array();
+	for (uint32_t k = 0; !fanin_comm_part(comm, k, &p); k++)
+		json_array_append_new(all, json_pack("{ss sf sb}", "aggregator", p.aggregator,
+						     "share", p.share_ppm * 1e-6, "lost", p.lost));
+	return all;
+}
+
 int bench_write_json(const struct bench_options *o, const fanin_comm *comm,
 		     const struct bench_result *r, int results, uint64_t all_bytes)
 {
@@ -167,6 +178,7 @@ int bench_write_json(const struct bench_options *o, const fanin_comm *comm,
 		json_array_append_new(rows,
 				      result_json(o, &s, &r[i], fanin_comm_size(comm), all_bytes));
 	return cmd_write_json("bench", o->json,
-			      json_pack("{ss so}", "version", fanin_version(), "results", rows),
+			      json_pack("{ss so so}", "version", fanin_version(), "results", rows,
+					"parts", parts_json(comm)),
 			      JSON_INDENT(1) | JSON_REAL_PRECISION(6));
 }
