@@ -157,6 +157,7 @@ int fan_udp_open(struct fan_udp *u, const struct fan_udp_options *o)
 	bool everywhere = is_everywhere(o);
 
 	memset(u, 0, sizeof *u);
+	u->bound = o->bind;
 	u->family = fan_peer_family(fan_peer_is_none(&o->bind) ? &o->connect : &o->bind);
 	u->dual = everywhere && u->family == AF_INET6;
 	u->fd = socket(u->family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
