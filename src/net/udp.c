@@ -176,15 +176,6 @@ int fan_udp_open(struct fan_udp *u, const struct fan_udp_options *o)
 	return e;
 }
 
-void fan_udp_adopt(struct fan_udp *u, const struct fan_udp *from, int fd, struct fan_locals *locals)
-{
-	assert(fd >= 0);
-	*u = *from;
-	u->fd = fd;
-	u->locals = !from->locals ? NULL : locals ? locals : calloc(1, sizeof *u->locals);
-	memset(u->hatch, 0, sizeof u->hatch); /* the other process's */
-}
-
 /* The first was bound without the option: so a port that another program has is an error, also if
  * that program shares it. */
 int fan_udp_share(const struct fan_udp *u)

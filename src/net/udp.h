@@ -142,12 +142,6 @@ struct fan_udp_options {
 int fan_udp_open(struct fan_udp *u, const struct fan_udp_options *o);
 void fan_udp_close(struct fan_udp *u);
 
-/* The socket `from` of another process, which is `fd` here.  Its addresses for peers are `locals`,
- * or begin anew if it has some. */
-struct fan_locals;
-void fan_udp_adopt(struct fan_udp *u, const struct fan_udp *from, int fd,
-		   struct fan_locals *locals);
-
 /* Let more sockets of this user have the address of `u`, which is bound: options.beside.  0, or
  * -errno. */
 int fan_udp_share(const struct fan_udp *u);

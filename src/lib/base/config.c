@@ -314,7 +314,7 @@ static int take_launcher(struct load *l)
 	return FAN_OK;
 }
 
-/* "switch, job, ... controller_key_file, local, hosts, split, rails, steward or ps". */
+/* "switch, job, ... controller_key_file, local, hosts, split, rails or ps". */
 static void all_names(char *text, size_t bytes)
 {
 	struct fan_text t = fan_text_in(text, bytes);

@@ -106,7 +106,7 @@ uint16_t fan_config_payload_bytes(int mtu, int ranks);
 #define FAN_CONFIG_NO_FLAG 1
 
 /* FAN_OK, or FAN_E_CONFIG and in `why` which of these variables is neither 0 nor 1: FANIN_LOCAL,
- * FANIN_HOSTS, FANIN_SPLIT, FANIN_RAILS, FANIN_STEWARD, FANIN_PS; or that FANIN_LINK_MBPS is no
+ * FANIN_HOSTS, FANIN_SPLIT, FANIN_RAILS, FANIN_PS; or that FANIN_LINK_MBPS is no
  * rate.  The first six are keys of the INI file as well: local, hosts, ...; fan_config_load looks
  * at them there. */
 int fan_config_check_flags(char *why, size_t bytes);
@@ -118,7 +118,7 @@ bool fan_config_flag(const char *name, bool unset);
 int fan_config_take_flag(const char *key, const char *text, const char *where, char *why,
 			 size_t bytes);
 
-/* Write "local, hosts, split, rails, steward or ps". */
+/* Write "local, hosts, split, rails or ps". */
 void fan_config_flag_names(char *text, size_t bytes);
 
 /* Call `row` for each, as fan_config_tell does. */

@@ -29,7 +29,6 @@ static const struct fan_option variables[] = {
 	{"FANIN_HOSTS", FAN_OPTION_WORD, 0, 0, 1, off_on},
 	{"FANIN_SPLIT", FAN_OPTION_WORD, 0, 0, 1, off_on},
 	{"FANIN_RAILS", FAN_OPTION_WORD, 0, 0, 1, off_on},
-	{"FANIN_STEWARD", FAN_OPTION_WORD, 0, 0, 1, off_on},
 	{"FANIN_PS", FAN_OPTION_WORD, 0, 0, 1, off_on},
 	{"FANIN_LINK_MBPS", FAN_OPTION_NUMBER, 0, 0, FAN_LINK_MBPS_MAX, NULL},
 	{"FANIN_CONFIG", FAN_OPTION_OTHER, 0, 0, 0, NULL},
