@@ -228,8 +228,6 @@ static int make_shards(struct fan_daemon *d, const struct fan_daemon_options *o)
 			return e;
 		d->shards++;
 	}
-	if (o->lasting && d->shards == 1)
-		fan_shard_last(d->shard[0]); /* or it ends with the process, as others do */
 	return 0;
 }
 
@@ -434,19 +432,25 @@ void fan_daemon_goodbye(struct fan_daemon *d)
 	fan_daemon_drain(d, &all, d->cfg.has_aggregator ? FAN_DAEMON_GOODBYE_MS : 0);
 	if (!d->cfg.has_aggregator)
 		wait_for_quiet(d);
-	(void)fan_daemon_heard_ns(d); /* threads that had no time have told it once by then */
+	(void)packets(d); /* threads that had no time have told it once by then */
 }
 
-uint64_t fan_daemon_heard_ns(struct fan_daemon *d)
+void fan_daemon_linger(const struct fan_daemon *d, int quiet_ms, uint64_t by_ns)
 {
-	uint64_t last_ns = 0;
+	const struct timespec look = {.tv_nsec = (long)(GOODBYE_LOOK_MS * FAN_MS)};
 
-	for (unsigned i = 0; i < d->shards; i++) {
-		struct fan_shard_request r = {.wish = FAN_SHARD_HEARD};
-		fan_shard_ask(d->shard[i], &r);
-		last_ns = r.heard_ns > last_ns ? r.heard_ns : last_ns;
+	for (;;) {
+		uint64_t heard_ns = 0, now_ns = fan_clock_ns();
+		for (unsigned i = 0; i < d->shards; i++) {
+			uint64_t at_ns =
+				atomic_load_explicit(&d->shard[i]->heard_ns, memory_order_relaxed);
+			heard_ns = at_ns > heard_ns ? at_ns : heard_ns;
+		}
+		if (!heard_ns || now_ns >= by_ns ||
+		    now_ns >= heard_ns + (uint64_t)quiet_ms * FAN_MS)
+			return;
+		nanosleep(&look, NULL);
 	}
-	return last_ns;
 }
 
 int fan_daemon_hatch(struct fan_daemon *d, unsigned shard, struct fan_hatch *h,
@@ -458,43 +462,6 @@ int fan_daemon_hatch(struct fan_daemon *d, unsigned shard, struct fan_hatch *h,
 		return FAN_E_BUSY;
 	fan_shard_ask(d->shard[shard], &r);
 	return r.err;
-}
-
-unsigned fan_daemon_estate(const struct fan_daemon *d, struct fan_estate *e,
-			   int files[FAN_ESTATE_FILES_MAX])
-{
-	return d->shards == 1 ? fan_shard_estate(d->shard[0], e, files) : 0;
-}
-
-int fan_daemon_inherit(struct fan_daemon **out, const struct fan_estate *e, const int *fds)
-{
-	struct fan_daemon *d = calloc(1, sizeof *d);
-
-	if (!d)
-		return -ENOMEM;
-	pthread_mutex_init(&d->log.lock, NULL);
-	int error = fan_shard_inherit(&d->shard[0], e, fds, &d->log);
-	if (!error) {
-		d->shards = 1;
-		error = fan_shard_start(d->shard[0]);
-	}
-	if (error) {
-		fan_daemon_stop(d);
-		return error;
-	}
-	*out = d;
-	return 0;
-}
-
-void fan_daemon_own(struct fan_daemon *d, const struct fan_drain *own)
-{
-	struct fan_estate_head *at = d->shard[0]->estate;
-
-	if (!at)
-		return;
-	memcpy(at->own.head, own->head, sizeof own->head);
-	atomic_thread_fence(memory_order_release); /* the process may end here */
-	at->own.count = own->count;
 }
 
 void fan_daemon_abandon(struct fan_daemon *d)

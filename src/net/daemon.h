@@ -8,7 +8,6 @@
 #define FAN_DAEMON_H
 
 #include "core/node/node.h"
-#include "estate.h"
 #include "seal/key_file.h"
 
 /* Default port of multicast results.  It is one for all shards and daemons, since their groups
@@ -24,6 +23,7 @@
 	50 /* default fill of the receive buffer above which datagrams are marked */
 
 struct fan_daemon;
+struct fan_hatch;
 
 struct fan_daemon_options {
 	fan_peer listen; /* port 0: any (then threads = 1) */
@@ -48,7 +48,6 @@ struct fan_daemon_options {
 	bool no_multicast;
 	bool inlets;	  /* count what comes by each interface */
 	int buffer_bytes; /* socket buffers */
-	bool lasting;	  /* let another process continue it, if possible (fan_daemon_estate) */
 
 	/* One structured line without a newline: "event=job_ready job=\"x\" ...".
 	 * Called from the shards' threads, one at a time.  May be NULL. */
@@ -111,26 +110,14 @@ bool fan_daemon_drain(struct fan_daemon *d, const struct fan_drain *of, int ms);
  * gone, for FAN_DAEMON_GOODBYE_MS at most. */
 void fan_daemon_goodbye(struct fan_daemon *d);
 
-/* When a member of a job that is READY or has FAILED was heard last, by fan_clock_ns; 0: there is
- * no such job.  Of a daemon with an estate, of its own jobs.  From any thread. */
-uint64_t fan_daemon_heard_ns(struct fan_daemon *d);
+/* Wait until no socket has had a packet for `quiet_ms`, at most until `by_ns`.  Takes no lock, so
+ * the threads that run when the process ends cannot block it. */
+void fan_daemon_linger(const struct fan_daemon *d, int quiet_ms, uint64_t by_ns);
 
 /* A rank in this process has `h` for what it sends to shard `shard` at the address `local`. FAN_OK:
  * the daemon has it as well, and closes it; FAN_E_BUSY, FAN_E_SYSTEM.  From any thread. */
 int fan_daemon_hatch(struct fan_daemon *d, unsigned shard, struct fan_hatch *h,
 		     const fan_peer *local);
-
-/* The estate of a daemon with `lasting` set, for another process, which gets `files`.  Returns
- * their number; 0: no estate: the daemon is sealed or has several shards, or the system refused. */
-unsigned fan_daemon_estate(const struct fan_daemon *d, struct fan_estate *e,
-			   int files[FAN_ESTATE_FILES_MAX]);
-
-/* Say which jobs the estate is continued for; `own` has grown since the last call. */
-void fan_daemon_own(struct fan_daemon *d, const struct fan_drain *own);
-
-/* In the other process, when the first has ended: continue with the mapped memory and the sockets
- * `fds`.  0 and `*d`; or -errno, -EBUSY: no process can. */
-int fan_daemon_inherit(struct fan_daemon **d, const struct fan_estate *e, const int *fds);
 
 /* In a child of fork(): free all, without stopping the parent's threads. */
 void fan_daemon_abandon(struct fan_daemon *d);

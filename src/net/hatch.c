@@ -95,6 +95,15 @@ const fan_peer *fan_hatch_rank(const struct fan_hatch *h)
 	return &h->rank;
 }
 
+bool fan_hatch_fits(struct fan_hatch *h, enum fan_hatch_way way, unsigned count)
+{
+	struct ring *r = &h->ring[way];
+
+	if (r->put - r->known + count > FAN_HATCH_PLACES)
+		r->known = atomic_load_explicit(&r->let_go, memory_order_acquire);
+	return r->put - r->known + count <= FAN_HATCH_PLACES && !fan_hatch_is_closed(h);
+}
+
 /* Where all has been read, the ring begins at its first place again, which is in the cache. */
 static bool has_room(struct ring *r)
 {

@@ -41,6 +41,9 @@ const fan_peer *fan_hatch_rank(const struct fan_hatch *h);
 bool fan_hatch_put(struct fan_hatch *h, enum fan_hatch_way way, const struct iovec *iov,
 		   unsigned vectors);
 
+/* Is there room for `count` datagrams? */
+bool fan_hatch_fits(struct fan_hatch *h, enum fan_hatch_way way, unsigned count);
+
 /* Let the reader have all that was put, and wake it if it sleeps. */
 void fan_hatch_show(struct fan_hatch *h, enum fan_hatch_way way);
 

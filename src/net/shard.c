@@ -21,22 +21,6 @@
 #define WAKE		UINT32_MAX /* number of `wake_fd` in epoll */
 #define TICKS_PER_ROUND 4	   /* full outs that one round may send for ticks */
 
-/* Around calls of the core, where the node is to outlive the process: the mark is there before
- * anything is changed, and until everything is. */
-static void begin_work(struct fan_shard *s)
-{
-	if (!s->estate)
-		return;
-	atomic_store_explicit(&s->estate->at_work, 1, memory_order_relaxed);
-	atomic_thread_fence(memory_order_release);
-}
-
-static void end_work(struct fan_shard *s)
-{
-	if (s->estate)
-		atomic_store_explicit(&s->estate->at_work, 0, memory_order_release);
-}
-
 void fan_shard_flush(struct fan_shard *s)
 {
 	fan_run_pack(&s->out, false);
@@ -75,9 +59,7 @@ static void give_run(struct fan_shard *s, uint64_t now_ns, const fan_peer *from,
 		if (!fan_node_fits(s->node, &s->out))
 			fan_shard_flush(s);
 		fan_run_take(head, pkt, n);
-		begin_work(s);
 		fan_node_recv(s->node, now_ns, *from, head, sizeof head, marked, &s->out);
-		end_work(s);
 	}
 }
 
@@ -95,9 +77,7 @@ void fan_shard_give(struct fan_shard *s, uint64_t now_ns, const fan_peer *from, 
 		give_run(s, now_ns, from, pkt, frags, marked);
 		return;
 	}
-	begin_work(s);
 	enum fan_verdict v = fan_node_recv(s->node, now_ns, *from, pkt, bytes, marked, &s->out);
-	end_work(s);
 	if (s->gate && fan_gate_is_join(s->gate))
 		fan_gate_answer(s->gate, &s->out);
 	else if (v == FAN_DROP && !s->gate)
@@ -113,6 +93,7 @@ static void take(struct fan_shard *s, const struct fan_udp *u, const struct fan_
 	bool marked =
 		b->marked || (s->mark_percent && fan_udp_backlog_percent(u) >= s->mark_percent);
 
+	atomic_store_explicit(&s->heard_ns, now, memory_order_relaxed);
 	do { /* an empty datagram is one, too: the core counts it */
 		size_t bytes = fan_udp_datagram_bytes(b, offset);
 		fan_shard_give(s, now, &b->from, in + offset, bytes, marked);
@@ -142,9 +123,7 @@ static void tick(struct fan_shard *s)
 	uint64_t now = fan_clock_ns();
 
 	for (unsigned i = 0; i < TICKS_PER_ROUND && fan_node_deadline(s->node) <= now; i++) {
-		begin_work(s);
 		fan_node_tick(s->node, now, &s->out);
-		end_work(s);
 		fan_shard_flush(s);
 	}
 }
@@ -159,11 +138,6 @@ static void answer(struct fan_shard *s, struct fan_shard_request *r)
 		fan_shard_fill_health(s, r->health);
 	else if (r->wish == FAN_SHARD_HATCH)
 		r->err = fan_shard_take_hatch(s, r->hatch, r->local);
-	else if (r->wish == FAN_SHARD_HEARD)
-		r->heard_ns = s->aggregator
-				      ? fan_aggregator_heard_ns(s->aggregator,
-								s->estate ? &s->estate->own : NULL)
-				      : 0;
 	else if (!s->slots)
 		r->err = FAN_E_INVALID;
 	else if (r->wish == FAN_SHARD_ROUTE)
@@ -202,11 +176,8 @@ static void tell_empty(struct fan_shard *s)
 {
 	if (!atomic_load_explicit(&s->drain, memory_order_acquire)) /* then drain_of is there */
 		return;
-	if (!s->draining) {
-		begin_work(s);
+	if (!s->draining)
 		fan_node_drain(s->node, fan_clock_ns(), &s->drain_of);
-		end_work(s);
-	}
 	s->draining = true;
 	if (!fan_node_undrained(s->node) && atomic_exchange(&s->drain, false))
 		sem_post(&s->empty);
@@ -337,7 +308,7 @@ static struct fan_shard *make(unsigned index, unsigned mark_percent, struct fan_
 	s->index = index;
 	s->mark_percent = mark_percent;
 	s->log = log;
-	s->epoll_fd = s->wake_fd = s->estate_fd = -1;
+	s->epoll_fd = s->wake_fd = -1;
 	sem_init(&s->empty, 0, 0);
 	sem_init(&s->answered, 0, 0);
 	pthread_mutex_init(&s->asking, NULL);
@@ -391,66 +362,6 @@ int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp
 		fan_shard_free(s);
 		return e;
 	}
-	*shard = s;
-	return 0;
-}
-
-int fan_shard_last(struct fan_shard *s)
-{
-	size_t bytes = fan_node_bytes(&s->cfg);
-
-	if (s->gate)
-		return -EINVAL;
-	struct fan_estate_head *at = fan_estate_make(&bytes, &s->estate_fd);
-	if (!at)
-		return -ENOMEM;
-	free(s->node);
-	s->estate = at;
-	s->estate_bytes = bytes;
-	use_node(s, fan_node_init(fan_estate_node(at), &s->cfg));
-	return 0;
-}
-
-unsigned fan_shard_estate(const struct fan_shard *s, struct fan_estate *e,
-			  int files[FAN_ESTATE_FILES_MAX])
-{
-	if (!s->estate)
-		return 0;
-	e->at = s->estate;
-	e->bytes = s->estate_bytes;
-	e->cfg = s->cfg;
-	e->mark_percent = s->mark_percent;
-	e->sockets = s->sockets;
-	files[0] = s->estate_fd;
-	for (unsigned i = 0; i < s->sockets; i++) {
-		e->udp[i] = s->udp[i];
-		files[1 + i] = s->udp[i].fd;
-	}
-	return 1 + s->sockets;
-}
-
-int fan_shard_inherit(struct fan_shard **shard, const struct fan_estate *e, const int *fds,
-		      struct fan_shard_log *log)
-{
-	if (atomic_load_explicit(&e->at->at_work, memory_order_acquire))
-		return -EBUSY;
-	struct fan_shard *s = make(0, e->mark_percent, log);
-	int error = s ? open_events(s) : -ENOMEM;
-
-	for (unsigned i = 0; !error && i < e->sockets; i++) {
-		fan_udp_adopt(&s->udp[i], &e->udp[i], fds[i], i ? s->udp[0].locals : NULL);
-		s->sockets++;
-		error = watch(s, fds[i], i);
-	}
-	if (error) {
-		fan_shard_free(s);
-		return error;
-	}
-	s->cfg = e->cfg;
-	s->estate = e->at;
-	s->estate_bytes = e->bytes;
-	use_node(s, fan_estate_node(e->at));
-	fan_node_sent(s->node); /* or lost */
 	*shard = s;
 	return 0;
 }
@@ -534,12 +445,7 @@ void fan_shard_free(struct fan_shard *s)
 	sem_destroy(&s->empty);
 	sem_destroy(&s->answered);
 	pthread_mutex_destroy(&s->asking);
-	if (s->estate)
-		fan_estate_free(s->estate, s->estate_bytes);
-	else
-		free(s->node);
-	if (s->estate_fd >= 0)
-		close(s->estate_fd);
+	free(s->node);
 	fan_gate_free(s->gate);
 	free(s);
 }

@@ -11,7 +11,6 @@
 #include <stdatomic.h>
 
 #include "core/node/node.h"
-#include "estate.h"
 #include "logline.h"
 #include "path_test.h"
 #include "seal/gate.h"
@@ -19,8 +18,7 @@
 
 #define FAN_SHARD_BATCHES 8 /* receives of at most 64 KiB between two sends */
 #define FAN_SHARD_ITEMS	  256
-#define FAN_SHARD_SOCKETS                                                                          \
-	FAN_ESTATE_SOCKETS_MAX	      /* at most, where the kernel grants small receive buffers */
+#define FAN_SHARD_SOCKETS 64	      /* at most, where the kernel grants small receive buffers */
 #define FAN_SHARD_SCRATCH (32 * 1024) /* bytes of control messages between two sends */
 
 /* The log, shared by all shards. */
@@ -36,7 +34,6 @@ enum fan_shard_wish {
 	FAN_SHARD_UNROUTE,
 	FAN_SHARD_HEALTH,
 	FAN_SHARD_KEYS,
-	FAN_SHARD_HEARD,
 	FAN_SHARD_HATCH
 };
 
@@ -80,7 +77,6 @@ struct fan_shard_request {
 	struct fan_hatch *hatch;	      /* HATCH: the shard's from now on, unless `err` */
 	const fan_peer *local; /* HATCH: the shard's address that the rank sends to */
 	int err;	       /* ROUTE, HATCH: enum fan_err */
-	uint64_t heard_ns;     /* HEARD: the answer, as of fan_aggregator_heard_ns; 0 without one */
 };
 
 struct fan_shard {
@@ -88,10 +84,7 @@ struct fan_shard {
 	struct fan_aggregator *aggregator; /* of the node; NULL: none */
 	struct fan_switch *slots;
 	struct fan_node_config cfg;
-	struct fan_gate *gate;		/* NULL: jobs here are open */
-	struct fan_estate_head *estate; /* where the node is; NULL: in memory of its own */
-	size_t estate_bytes;
-	int estate_fd;
+	struct fan_gate *gate; /* NULL: jobs here are open */
 	/* fill of the receive buffer above which datagrams are marked; 0: never */
 	unsigned mark_percent;
 	uint64_t marked;	    /* datagrams with a congestion mark */
@@ -114,6 +107,7 @@ struct fan_shard {
 	pthread_mutex_t asking;	       /* held from a request to its answer */
 	_Atomic(struct fan_shard_request *) asked; /* then wake_fd is written; NULL: none */
 	sem_t answered;				   /* posted when it is done */
+	_Atomic uint64_t heard_ns;		   /* of the last packet of a socket; 0: none */
 	pthread_t thread;
 	bool running;
 	struct fan_out out;
@@ -138,20 +132,6 @@ int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp
 		  unsigned sockets, const struct fan_node_config *cfg,
 		  const struct fan_seal_options *seal, unsigned mark_percent,
 		  struct fan_shard_log *log);
-
-/* Before it starts: put its node into memory that another process can go on with.  -errno: it stays
- * where it was.  Sealed jobs have more than a node. */
-int fan_shard_last(struct fan_shard *s);
-
-/* What a shard leaves to another process, which gets `files`.  How many these are; 0: it leaves
- * nothing. */
-unsigned fan_shard_estate(const struct fan_shard *s, struct fan_estate *e,
-			  int files[FAN_ESTATE_FILES_MAX]);
-
-/* In the other process, when the first has ended: the shard, with the sockets `fds`, which become
- * its own.  -EBUSY: the first has ended while the core was at work. */
-int fan_shard_inherit(struct fan_shard **shard, const struct fan_estate *e, const int *fds,
-		      struct fan_shard_log *log);
 
 /* Start its thread, with all signals blocked.  0, or -errno. */
 int fan_shard_start(struct fan_shard *s);

@@ -156,6 +156,7 @@ int fan_udp_open(struct fan_udp *u, const struct fan_udp_options *o)
 	bool everywhere = is_everywhere(o);
 
 	memset(u, 0, sizeof *u);
+	u->bound = o->bind;
 	u->family = fan_peer_family(fan_peer_is_none(&o->bind) ? &o->connect : &o->bind);
 	u->dual = everywhere && u->family == AF_INET6;
 	u->fd = socket(u->family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -172,15 +173,6 @@ int fan_udp_open(struct fan_udp *u, const struct fan_udp_options *o)
 	if (e)
 		fan_udp_close(u);
 	return e;
-}
-
-void fan_udp_adopt(struct fan_udp *u, const struct fan_udp *from, int fd, struct fan_locals *locals)
-{
-	assert(fd >= 0);
-	*u = *from;
-	u->fd = fd;
-	u->locals = !from->locals ? NULL : locals ? locals : calloc(1, sizeof *u->locals);
-	memset(u->hatch, 0, sizeof u->hatch); /* the other process's */
 }
 
 /* The first was bound without the option: so a port that another program has is an error, also if

@@ -19,16 +19,17 @@
 #include "hatch.h"
 #include "locals.h"
 
-#define FAN_UDP_RECV_BYTES 65536 /* most bytes of one receive */
-#define FAN_UDP_SEND_BYTES 65000 /* most bytes of one send, without lower headers */
-#define FAN_UDP_BURST_MAX  64	 /* segments of one send; the kernel's bound is 64 or 128 */
-#define FAN_UDP_ROUTES_MAX 8	 /* multicast interfaces cached by a socket */
-#define FAN_INLETS_MAX	   8	 /* interfaces by which a socket counts what comes */
-#define FAN_UDP_HOPS	   8	 /* routers that a multicast result may cross */
-#define FAN_UDP_WAIT_MS	   1	 /* of one wait for a full send queue */
-#define FAN_UDP_WAITS_MAX  20	 /* such waits in one fan_udp_send */
-#define FAN_UDP_HATCHES	   8	 /* of a socket to ranks in its own process */
-#define FAN_UDP_TOLD_MAX   8	 /* tries of one datagram while ICMP messages refuse it */
+#define FAN_UDP_RECV_BYTES	 65536 /* most bytes of one receive */
+#define FAN_UDP_SEND_BYTES	 65000 /* most bytes of one send, without lower headers */
+#define FAN_UDP_BURST_MAX	 64    /* segments of one send; the kernel's bound is 64 or 128 */
+#define FAN_UDP_ROUTES_MAX	 8     /* multicast interfaces cached by a socket */
+#define FAN_INLETS_MAX		 8     /* interfaces by which a socket counts what comes */
+#define FAN_UDP_HOPS		 8     /* routers that a multicast result may cross */
+#define FAN_UDP_WAIT_MS		 1     /* of one wait for a full send queue */
+#define FAN_UDP_WAITS_MAX	 20    /* such waits in one fan_udp_send */
+#define FAN_UDP_WAITS_INSIDE_MAX 200   /* with ranks inside, which may end before a second try */
+#define FAN_UDP_HATCHES		 8     /* of a socket to ranks in its own process */
+#define FAN_UDP_TOLD_MAX	 8     /* tries of one datagram while ICMP messages refuse it */
 
 /* Convert between socket addresses and the core's (out.h).  fan_peer_to_sockaddr returns the
  * length, or 0 if the address is not of `family` (AF_UNSPEC: either). */
@@ -105,6 +106,7 @@ struct fan_udp {
 	uint64_t bytes_out, bytes_in; /* of these, without the headers of UDP and IP */
 	uint64_t send_drops;	      /* datagrams not sent: full queue, too long, other errors */
 	struct fan_locals *locals;    /* of a socket on every interface; otherwise NULL */
+	fan_peer bound;		      /* without `locals`: the address given to bind; or none */
 	/* What is sent to these ranks goes there, if it has room; a connected socket has one, for
 	 * all that it sends.  They are closed with the socket.  NULL: none. */
 	struct fan_hatch *hatch[FAN_UDP_HATCHES];
@@ -139,12 +141,6 @@ struct fan_udp_options {
  * serves IPv4. */
 int fan_udp_open(struct fan_udp *u, const struct fan_udp_options *o);
 void fan_udp_close(struct fan_udp *u);
-
-/* The socket `from` of another process, which is `fd` here.  Its addresses for peers are `locals`,
- * or begin anew if it has some. */
-struct fan_locals;
-void fan_udp_adopt(struct fan_udp *u, const struct fan_udp *from, int fd,
-		   struct fan_locals *locals);
 
 /* Let more sockets of this user have the address of `u`, which is bound: options.beside.  0, or
  * -errno. */

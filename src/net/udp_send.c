@@ -3,7 +3,11 @@
  *
  * Items with one destination and one size form a run, also if a few with other destinations are
  * between: of a reduce, each fragment has a result for the group and one for the root.  A run is
- * gathered once, and leaves in one call for each receiver that it has. */
+ * gathered once, and leaves in one call for each receiver that it has.
+ *
+ * A socket with ranks in its process sends to other hosts first, then to other ranks of its own,
+ * which share memory with those inside, and to these last: the process may end as soon as its rank
+ * has the result, and with it whoever could send to the others. */
 #include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -18,12 +22,14 @@
 #endif
 
 #define ASIDE 8 /* items of other destinations in a row that a run passes over */
+#define LATER 8 /* of an item's `dest`: some receivers have it, and the others come last */
 
 /* Items that leave together. */
 struct run {
 	unsigned count;			    /* items, at most FAN_UDP_BURST_MAX */
 	size_t segment;			    /* bytes of each but the last, which may be shorter */
 	unsigned vectors;		    /* of iov */
+	uint16_t at[FAN_UDP_BURST_MAX];	    /* of each item, behind the first */
 	uint8_t of_item[FAN_UDP_BURST_MAX]; /* vectors of each item */
 	struct iovec iov[2 * FAN_UDP_BURST_MAX];
 };
@@ -77,7 +83,7 @@ static void run_gather(struct run *r, struct fan_out_item *it, unsigned left, bo
 	r->segment = bytes;
 	r->count = r->vectors = 0;
 	for (unsigned i = 0, last = 0; i < left && i <= last + ASIDE + 1; i++) {
-		if (it[i].dest == FAN_TO_NOBODY) {
+		if (it[i].dest == FAN_TO_NOBODY || it[i].dest & LATER) {
 			last = i;
 			continue;
 		}
@@ -86,6 +92,7 @@ static void run_gather(struct run *r, struct fan_out_item *it, unsigned left, bo
 		bytes = fan_out_item_bytes(&it[i]);
 		if (bytes > r->segment)
 			break;
+		r->at[r->count] = (uint16_t)i;
 		run_add(r, &it[i]);
 		last = i;
 		if (i)
@@ -362,18 +369,125 @@ static void send_to(struct fan_udp *u, struct run *r, const fan_peer *p, unsigne
 		fan_locals_forget(u->locals, p);
 }
 
+/* ---- ranks of this host ---- */
+
+/* Where receivers are, and in which order they have what is sent to several. */
+enum where { ELSEWHERE, HOST, INSIDE, ANYWHERE };
+
+static bool has_hatch(const struct fan_udp *u)
+{
+	for (unsigned i = 0; i < FAN_UDP_HATCHES; i++)
+		if (u->hatch[i])
+			return true;
+	return false;
+}
+
+/* A rank of this host sends from the address to which it sends. */
+static enum where where_is(const struct fan_udp *u, const fan_peer *p)
+{
+	if (hatch_to(u, p))
+		return INSIDE;
+	const uint64_t *local = u->locals ? fan_locals_get(u->locals, p) : u->bound.addr;
+	return local && local[0] == p->addr[0] && local[1] == p->addr[1] ? HOST : ELSEWHERE;
+}
+
+static bool is_at(const struct fan_udp *u, const fan_peer *p, enum where where)
+{
+	return where == ANYWHERE || where_is(u, p) == where;
+}
+
+/* Would somebody have the run too early, if all had it now?  A hatch shows at the end what is put
+ * there; what finds no room leaves by the socket. */
+static bool is_early(const struct fan_udp *u, const struct run *r, const struct fan_out_item *it)
+{
+	const bool one = it->dest == FAN_TO_PEER || it->dest == FAN_TO_PARENT;
+	const fan_peer *p = one ? &it->peer : it->group->peers;
+	bool at[ANYWHERE] = {one}, no_room = false; /* others may be behind it */
+
+	if (it->dest == FAN_TO_MCAST || (!one && it->group->multicast))
+		return false; /* one call for all */
+	for (unsigned n = 0; n < (one ? 1 : it->group->ranks); n++) {
+		if (fan_peer_is_none(&p[n]))
+			continue;
+		const enum where where = where_is(u, &p[n]);
+		at[where] = true;
+		no_room |= where == INSIDE &&
+			   !fan_hatch_fits(hatch_to(u, &p[n]), FAN_HATCH_DOWN, r->count);
+	}
+	return (at[HOST] && at[ELSEWHERE]) || (no_room && (at[HOST] || at[ELSEWHERE]));
+}
+
+/* Leave the items of a run for the next turn. */
+static void run_leave(const struct run *r, struct fan_out_item *it)
+{
+	const enum fan_dest later = (enum fan_dest)(it->dest | LATER);
+
+	for (unsigned i = 0; i < r->count; i++)
+		it[r->at[i]].dest = later;
+}
+
+/* ---- all items ---- */
+
 /* `first` first: where each of several hosts sends to all others, no two begin with the same. */
 static void send_to_members(struct fan_udp *u, struct run *r, const struct fan_group *g,
-			    unsigned first, unsigned *waits)
+			    unsigned first, enum where where, unsigned *waits)
 {
 	for (unsigned n = 0; n < g->ranks; n++) {
 		const fan_peer *p = &g->peers[(first + n) % g->ranks];
-		if (!fan_peer_is_none(p))
+		if (!fan_peer_is_none(p) && is_at(u, p, where))
 			send_to(u, r, p, waits);
 	}
 }
 
-void fan_udp_send(struct fan_udp *u, struct fan_out *out, bool to_connected)
+static void send_run(struct fan_udp *u, struct run *r, const struct fan_out_item *it,
+		     enum where where, unsigned *waits)
+{
+	if (it->dest == FAN_TO_PEER || it->dest == FAN_TO_PARENT) {
+		if (is_at(u, &it->peer, where))
+			send_to(u, r, &it->peer, waits);
+	} else if (it->dest == FAN_TO_MCAST || it->group->multicast) {
+		send_multicast(u, r, it->group, waits);
+	} else {
+		send_to_members(u, r, it->group, it->first, where, waits);
+	}
+}
+
+/* Send the items to who is `where`; to all who may have them now, that is in the first turn.  True:
+ * some items are left for the next turn, LATER. */
+static bool send_turn(struct fan_udp *u, struct fan_out *out, enum where where, unsigned *waits)
+{
+	bool more = false;
+	struct run r;
+
+	for (unsigned i = 0; i < out->count; i++) {
+		struct fan_out_item *it = &out->item[i];
+		if (it->dest == FAN_TO_NOBODY || it->dest & LATER)
+			continue;
+		run_gather(&r, it, out->count - i, false);
+		const bool left = where == HOST || (where == ELSEWHERE && is_early(u, &r, it));
+		send_run(u, &r, it, where == ELSEWHERE && !left ? ANYWHERE : where, waits);
+		if (left)
+			run_leave(&r, it);
+		else
+			it->dest = FAN_TO_NOBODY;
+		more |= left;
+	}
+	for (unsigned i = 0; i < out->count && more; i++)
+		out->item[i].dest = (enum fan_dest)(out->item[i].dest & ~LATER);
+	return more;
+}
+
+static void send_all(struct fan_udp *u, struct fan_out *out)
+{
+	const bool inside = has_hatch(u);
+	unsigned waits = inside ? FAN_UDP_WAITS_INSIDE_MAX : FAN_UDP_WAITS_MAX;
+	enum where where = inside ? ELSEWHERE : ANYWHERE;
+
+	while (send_turn(u, out, where, &waits))
+		where++;
+}
+
+static void send_to_connected(struct fan_udp *u, struct fan_out *out)
 {
 	static const struct target connected;
 	struct run r;
@@ -383,20 +497,20 @@ void fan_udp_send(struct fan_udp *u, struct fan_out *out, bool to_connected)
 		struct fan_out_item *it = &out->item[i];
 		if (it->dest == FAN_TO_NOBODY)
 			continue;
-		run_gather(&r, it, out->count - i, to_connected);
-		if (to_connected && u->hatch[0])
+		run_gather(&r, it, out->count - i, true);
+		if (u->hatch[0])
 			hand_over(u, &r, u->hatch[0], FAN_HATCH_UP);
-		if (to_connected && r.count)
+		if (r.count)
 			run_send(u, &r, &connected, &waits);
-		else if (to_connected)
-			continue;
-		else if (it->dest == FAN_TO_PEER || it->dest == FAN_TO_PARENT)
-			send_to(u, &r, &it->peer, &waits);
-		else if (it->dest == FAN_TO_MCAST || it->group->multicast)
-			send_multicast(u, &r, it->group, &waits);
-		else
-			send_to_members(u, &r, it->group, it->first, &waits);
 	}
+}
+
+void fan_udp_send(struct fan_udp *u, struct fan_out *out, bool to_connected)
+{
+	if (to_connected)
+		send_to_connected(u, out);
+	else
+		send_all(u, out);
 	for (unsigned i = 0; i < FAN_UDP_HATCHES; i++)
 		if (u->hatch[i])
 			fan_hatch_show(u->hatch[i], to_connected ? FAN_HATCH_UP : FAN_HATCH_DOWN);

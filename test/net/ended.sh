@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Programs that end right after a barrier, or their last sum, by os._exit, by SIGKILL, by an error or by
-# themselves, on two hosts of two ranks between network namespaces, where nobody names a switch: what one
-# rank has, all get, though the ranks end in which the hosts' aggregators are; also with 1 % loss, and
-# where of all that is UDP a third is lost, so that in nearly every run somebody lacks the last result.
+# Programs that end right after a barrier, or their last sum, on two hosts of two ranks between network
+# namespaces, where nobody names a switch.  Those that return, exit or raise: all ranks get what one has, also
+# with 1 % loss.  By os._exit or SIGKILL: all get it without loss; with it, whoever does not is told the rank
+# in which the aggregator was, also where a third of all that is UDP is lost.
 #
-#     test/net/ended.sh [FANIN [RUNS]]   FANIN: the program (build/fanin); RUNS of each case (10), of
-#                                      the last one a third
+#     test/net/ended.sh [FANIN [RUNS [WHAT]]]   FANIN: the program (build/fanin); RUNS of each case (10), of
+#                                             the last one a third; WHAT: `library`, or `both` (with PyTorch's)
 #
 # Prints one line a case and a summary.  Exit code 0, 1, or 77 when namespaces cannot be made here or
 # there is no PyTorch (SKIPPED says why).
@@ -19,13 +19,14 @@ here=$(cd "$(dirname "$0")" && pwd)
 prefix=fanin-en-$$
 root=$here/../..
 runs=${2:-10}
+what=${3:-both}
 
 # RUNS on two hosts, which begin them at about the same time.
-all_end() { # RUNS NAME PORT WHAT
+all_end() { # RUNS NAME PORT END [lossy]
         for host in 0 1; do
                 start w$host "host$host" timeout -k 2 $((600 + 600 * $1)) \
                         env PYTHONPATH="$root/python" OMP_NUM_THREADS=1 FANIN_LIBRARY="$library" \
-                        ENDED_KEY="$dir/key" MASTER_ADDR=10.77.0.1 "$torch" "$root/test/python/ended.py" $host 2 2 "$1" "$3" "$4"
+                        ENDED_KEY="$dir/key" MASTER_ADDR=10.77.0.1 "$torch" "$root/test/python/ended.py" $host 2 2 "$1" "$3" "$what" "$4" ${5:+"$5"}
                 ranks="$ranks $!"
         done
         result=0
@@ -44,9 +45,11 @@ library=${FANIN_LIBRARY:-$(cd "$(dirname "$fanin")" && pwd)/src/libfanin.so.0}
 fan_net_up "$prefix" 2 none || exit 1
 "$fanin" key new --out "$dir/fabric" && "$fanin" key job ended --key "$dir/fabric" --out "$dir/key" || exit 1
 
-all_end "$runs" "that end after a barrier" 30000 both
+all_end "$runs" "that end by themselves" 30000 normal
+all_end "$runs" "that are killed" 31000 killed
 fan_net_loss "$prefix" 10 || exit 1
-all_end "$runs" "with 1 % loss" 31000 both
+all_end "$runs" "that end by themselves, with 1 % loss" 32000 normal
+all_end "$runs" "that are killed, with 1 % loss" 33000 killed lossy
 fan_net_noloss "$prefix"
 for host in 0 1; do
         ip netns exec "$prefix-w$host" nft -f - <<EOF || exit 1
@@ -58,6 +61,6 @@ table inet fanin_ended {
 }
 EOF
 done
-all_end $(((runs + 2) / 3)) "of the library with a third of UDP lost" 32000 library
+all_end $(((runs + 2) / 3)) "that are killed, with a third of UDP lost" 34000 killed lossy
 
 summary

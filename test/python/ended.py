@@ -1,25 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ranks of one host that end right after a barrier, in all ways, run after run.
+"""The ranks of one host that end right after a barrier, run after run.
 
-    ended.py HOST HOSTS RANKS RUNS PORT WHAT
+    ended.py HOST HOSTS RANKS RUNS PORT WHAT END [lossy]
 
-WHAT is `library`, or `both`: then every other run is one of torch.distributed.
+WHAT is `library`, or `both`: then every other run is one of torch.distributed.  END is `normal` (the
+program returns, exits or raises) or `killed` (by os._exit or SIGKILL).
 
 PyTorch is imported once; each run forks RANKS ranks of host HOST from here, as test/python/warm.py
 does, and the other hosts fork theirs.  Run n meets at port PORT + n, so nothing else keeps the
-hosts in step.  A rank is well when its barrier has ended without an error: it says so by a pipe
-and ends at once.  Exit code 1 and a line for each rank that was not.
+hosts in step.  A rank says by a pipe, before it ends, that its barrier has ended, or with what
+error.  Exit code 1 and a line for each rank with an error; with `lossy` only for an error that does
+not name the first rank of a host, which has an aggregator in its process.
 """
 
 import faulthandler
 import os
+import re
 import signal
 import sys
+import time
 
 RUN_LIMIT_S = 600
 
 HOST, HOSTS, RANKS, RUNS, PORT = (int(word) for word in sys.argv[1:6])
 WITH_BACKEND = sys.argv[6] == "both"
+KILLED = sys.argv[7] == "killed"
+LOSSY = sys.argv[8:] == ["lossy"]
+FIRST = re.compile(r"\branks? (%s)\b" % "|".join(str(host * RANKS) for host in range(HOSTS)))
 
 
 def rank_of(index):
@@ -28,7 +35,7 @@ def rank_of(index):
 
 
 def by_backend():
-    """torch.distributed, whose programs leave by os._exit (test/python/launched.py)."""
+    """torch.distributed."""
     import torch
     import torch.distributed as dist
 
@@ -60,33 +67,36 @@ def by_communicator(last):
     return comm
 
 
-def end_by_kill():
+def end_by_kill(_kept):
     """As the kernel ends a process that takes too much memory."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def end_by_return():
+def end_by_return(_kept):
     """As a program that has come to its end, without closing anything."""
 
 
-def end_by_exit():
+def end_by_exit(_kept):
     """The same from somewhere else."""
     sys.exit(3)
 
 
-def end_by_error():
+def end_by_error(_kept):
     """And with an exception that nobody catches."""
     raise RuntimeError("as the test wants it")
 
 
-ENDS = [
-    lambda: os._exit(0),
-    end_by_return,
-    end_by_kill,
-    lambda: os._exit(0),
-    end_by_exit,
-    end_by_error,
-]
+def end_unclosed(kept):
+    """As a program in C that returns: the interpreter does not close the communicator."""
+    if kept is not None:
+        kept._finalize.detach()  # pylint: disable=protected-access
+
+
+ENDS = (
+    [lambda _kept: os._exit(0), end_by_kill]
+    if KILLED
+    else [end_by_return, end_unclosed, end_by_exit, end_by_error]
+)
 
 
 def one_rank(run, index, well):
@@ -102,22 +112,25 @@ def one_rank(run, index, well):
     )
     if run % 4 == 3:
         os.environ["FANIN_LOCAL"] = "0"
-    if run % 7 == 5 and "ENDED_KEY" in os.environ:  # a sealed job, whose switches stewards run
+    if run % 7 == 5 and "ENDED_KEY" in os.environ:
         os.environ.update(FANIN_KEY_FILE=os.environ["ENDED_KEY"], FANIN_JOB=f"ended/{run}")
-    if WITH_BACKEND and run % 2 == 0:
-        by_backend()
-        os.write(well, b"y")
-        os._exit(0)
-    kept = by_communicator("sum" if run % 8 == 5 else "barrier")
+    kept = None
+    try:
+        if WITH_BACKEND and run % 2 == 0:
+            by_backend()
+        else:
+            kept = by_communicator("sum" if run % 8 == 5 else "barrier")
+    except Exception as error:  # pylint: disable=broad-exception-caught
+        os.write(well, str(error).replace("\n", " ").encode())
+        os._exit(1)
     os.write(well, b"y")
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 2)  # what ends by an error says so
-    ENDS[run // 2 % len(ENDS)]()
-    del kept
+    ENDS[run // 2 % len(ENDS)](kept)
 
 
 def one_run(run):
-    """The ranks of this host that were not well."""
+    """Rank and error of those of this host that were not well."""
     ranks = []
     for index in range(RANKS):
         told, well = os.pipe()
@@ -130,27 +143,36 @@ def one_run(run):
         ranks.append((pid, told))
     bad = []
     for index, (pid, told) in enumerate(ranks):
-        if os.read(told, 1) != b"y":
-            bad.append(rank_of(index))
+        text = os.read(told, 4096).decode()
+        if text != "y":
+            bad.append((rank_of(index), text or "it said nothing"))
         os.close(told)
         os.waitpid(pid, 0)
     return bad
 
 
 def main():
-    """All runs; the count of those that went wrong here."""
+    """All runs."""
     import numpy  # noqa: F401
     import torch.distributed  # noqa: F401
 
     sys.stdout.flush()
-    failed = 0
+    failed = nameless = 0
+    longest_s = 0.0
     for run in range(RUNS):
+        began = time.monotonic()
         bad = one_run(run)
+        longest_s = max(longest_s, time.monotonic() - began)
         failed += bool(bad)
-        for rank in bad:
-            print(f"run {run}: rank {rank} did not get past its barrier", flush=True)
-    print(f"ended: {RUNS} runs, {failed} failed", flush=True)
-    os._exit(failed > 0)
+        for rank, error in bad:
+            nameless += not FIRST.search(error)
+            print(f"run {run}: rank {rank}: {error}", flush=True)
+    print(
+        f"ended: {RUNS} runs, {failed} failed, {nameless} errors without the rank of an aggregator, "
+        f"the longest {longest_s:.1f} s",
+        flush=True,
+    )
+    os._exit((nameless if LOSSY else failed) > 0)
 
 
 if __name__ == "__main__":

@@ -154,10 +154,6 @@ unsigned fan_aggregator_undrained(const struct fan_aggregator *ag);
 /* Fill in the report of job number r->index (0 .. jobs-1). */
 void fan_aggregator_report(const struct fan_aggregator *ag, struct fan_report *r);
 
-/* When a member of a job of `of` (NULL: of any) that is READY or has FAILED was heard last; 0:
- * there is no such job. */
-uint64_t fan_aggregator_heard_ns(const struct fan_aggregator *ag, const struct fan_drain *of);
-
 /* Fill in the statistics of ranks of job number m->index, from m->first on. */
 void fan_aggregator_rank_stats(const struct fan_aggregator *ag, struct fan_rank_stats *m);
 

@@ -98,22 +98,6 @@ unsigned fan_aggregator_undrained(const struct fan_aggregator *ag)
 	return n;
 }
 
-uint64_t fan_aggregator_heard_ns(const struct fan_aggregator *ag, const struct fan_drain *of)
-{
-	uint64_t heard_ns = 0;
-	for (unsigned i = 0; i < ag->jobs.max; i++) {
-		const struct fan_job *j = &ag->jobs.job[i];
-		if ((j->state != FAN_JOB_READY && j->state != FAN_JOB_FAILED) ||
-		    (of && !is_awaited(of, j)))
-			continue;
-		for (unsigned r = 0; r < j->ranks; r++)
-			if (j->members[r].flags & FAN_MEMBER_IN &&
-			    j->members[r].heard_ns > heard_ns)
-				heard_ns = j->members[r].heard_ns;
-	}
-	return heard_ns;
-}
-
 void fan_aggregator_rank_stats(const struct fan_aggregator *ag, struct fan_rank_stats *m)
 {
 	*m = (struct fan_rank_stats){.index = m->index, .first = m->first};

@@ -7,7 +7,7 @@
 int fanin_switch_start(const struct fanin_switch_options *options, fanin_switch **started,
 		       char *why, size_t why_bytes)
 {
-	return fan_switch_start(options, false, started, why, why_bytes);
+	return fan_switch_start(options, started, why, why_bytes);
 }
 
 const char *fanin_switch_address(const fanin_switch *running)

@@ -98,7 +98,6 @@ static const struct key keys[] = {
 	SWITCH(hosts),
 	SWITCH(split),
 	SWITCH(rails),
-	SWITCH(steward),
 	SWITCH(ps),
 	{{"link_mbps", 0, FAN_OPTION_NUMBER, offsetof(struct fan_config, link_mbps), 0,
 	  FAN_LINK_MBPS_MAX, NULL, NULL, NULL},
@@ -307,7 +306,7 @@ static int take_launcher(struct load *l)
 	return FAN_OK;
 }
 
-/* "switch, job, ... rails, steward or ps". */
+/* "switch, job, ... rails or ps". */
 static void all_names(char *text, size_t bytes)
 {
 	struct fan_text t = fan_text_in(text, bytes);

@@ -4,10 +4,12 @@
 #include <assert.h>
 #include <fanin.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/aggregator/aggregator.h"
 #include "core/base/err.h"
@@ -15,16 +17,15 @@
 #include "net/clock.h"
 #include "net/daemon.h"
 #include "net/udp.h"
-#include "steward.h"
 #include "switch_starter.h"
 
 #define RETRY_NS (100 * FAN_MS)
+#define LOOK_NS	 (1 * FAN_MS)
 
 /* An entry is free while `users` is 0.  Whoever makes or stops the switch of an entry does
  * so without the lock, with `busy` set: others wait for `changed`. */
 struct fan_embedded_switch {
-	struct fan_steward *steward; /* that watches over it, or runs it; NULL: none */
-	fanin_switch *running;	     /* in this process; NULL: the steward runs it */
+	fanin_switch *running;
 	unsigned users;
 	struct fan_drain jobs; /* of its users */
 	bool busy;
@@ -35,6 +36,7 @@ struct fan_embedded_switch {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static atomic_int owner; /* the process that has the switches of the table; 0: none had any */
 static struct fan_embedded_switch table[FAN_EMBEDDED_SWITCHES_MAX];
 
 static void before_fork(void)
@@ -51,12 +53,9 @@ static void after_fork(void)
  * with none. */
 static void in_child(void)
 {
-	for (unsigned i = 0; i < FAN_EMBEDDED_SWITCHES_MAX; i++) {
-		if (table[i].steward)
-			fan_steward_abandon(table[i].steward);
+	for (unsigned i = 0; i < FAN_EMBEDDED_SWITCHES_MAX; i++)
 		if (table[i].users && !table[i].busy)
 			fan_switch_stop(table[i].running, NULL, 0);
-	}
 	memset(table, 0, sizeof table);
 	pthread_cond_init(&changed, NULL);
 	pthread_mutex_unlock(&lock);
@@ -101,28 +100,6 @@ static int listen_text(char *text, size_t bytes, const struct fan_rendezvous *at
 	return FAN_OK;
 }
 
-/* Once: in this process, and the steward watches over it, or by the steward; or in this process
- * alone, where there is no steward, or none any more. */
-static int start_once(struct fan_embedded_switch *sw, const struct fanin_switch_options *o,
-		      char *why, size_t bytes)
-{
-	int e = FAN_E_CLOSED;
-	if (sw->steward && !o->key_file) {
-		e = fan_switch_start(o, true, &sw->running, why, bytes);
-		if (e || fan_steward_watch(sw->steward, sw->running))
-			return e;
-		fan_switch_stop(sw->running, NULL, 0);
-		sw->running = NULL;
-	}
-	if (sw->steward)
-		e = fan_steward_start(sw->steward, o, why, bytes);
-	if (sw->steward && e != FAN_E_CLOSED)
-		return e;
-	fan_steward_stop(sw->steward, &sw->jobs, 0);
-	sw->steward = NULL;
-	return fan_switch_start(o, false, &sw->running, why, bytes);
-}
-
 static unsigned port_of(const char *addr)
 {
 	const char *colon = strrchr(addr, ':');
@@ -146,17 +123,11 @@ static int start(struct fan_embedded_switch *sw, const struct fan_rendezvous *at
 	o.mtu = cfg->mtu;
 	o.multicast = cfg->multicast;
 	o.key_file = *cfg->key_file ? cfg->key_file : NULL;
-	sw->running = NULL;
-	sw->steward = cfg->steward ? fan_steward_new() : NULL;
-	while ((e = start_once(sw, &o, wrong, sizeof wrong)) == FAN_E_SYSTEM &&
-	       fan_clock_ns() < until_ns) {
-		fan_steward_ask_for_room(port_of(listen));
+	while ((e = fan_switch_start(&o, &sw->running, wrong, sizeof wrong)) == FAN_E_SYSTEM &&
+	       fan_clock_ns() < until_ns)
 		nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
-	}
 	if (!e)
 		return FAN_OK;
-	fan_steward_stop(sw->steward, &sw->jobs, 0);
-	sw->steward = NULL;
 	snprintf(why, bytes,
 		 "rank 0 cannot start a switch: %.300s; name a running one in FANIN_SWITCH", wrong);
 	return e;
@@ -181,8 +152,6 @@ static void serves(struct fan_embedded_switch *sw, const char *job)
 		d->count = 0;
 	else
 		memcpy(d->head[d->count++], head, sizeof head);
-	if (sw->running)
-		fan_daemon_own(fan_switch_daemon(sw->running), d);
 }
 
 int fan_embedded_switch_get(struct fan_embedded_switch **sw, const struct fan_rendezvous *at,
@@ -193,6 +162,7 @@ int fan_embedded_switch_get(struct fan_embedded_switch **sw, const struct fan_re
 	pthread_once(&once, watch_forks);
 	*sw = NULL;
 	pthread_mutex_lock(&lock);
+	atomic_store(&owner, getpid());
 	while ((one = find(at->addr)) && one->busy)
 		pthread_cond_wait(&changed, &lock);
 	if (!one) {
@@ -230,14 +200,13 @@ struct fan_embedded_switch *fan_embedded_switch_share(struct fan_embedded_switch
 
 unsigned fan_embedded_switch_port(const struct fan_embedded_switch *sw)
 {
-	assert(sw->running || sw->steward);
-	return port_of(sw->running ? fan_switch_address(sw->running)
-				   : fan_steward_address(sw->steward));
+	assert(sw->running);
+	return port_of(fan_switch_address(sw->running));
 }
 
 struct fan_daemon *fan_embedded_switch_daemon(const struct fan_embedded_switch *sw)
 {
-	return sw && sw->running ? fan_switch_daemon(sw->running) : NULL;
+	return sw ? fan_switch_daemon(sw->running) : NULL;
 }
 
 void fan_embedded_switch_put(struct fan_embedded_switch *sw, int linger_ms)
@@ -252,13 +221,36 @@ void fan_embedded_switch_put(struct fan_embedded_switch *sw, int linger_ms)
 	}
 	sw->busy = true;
 	pthread_mutex_unlock(&lock);
-	const int its_ms = sw->running ? 0 : linger_ms;
 	fan_switch_stop(sw->running, &sw->jobs, linger_ms);
-	fan_steward_stop(sw->steward, &sw->jobs, its_ms);
 	pthread_mutex_lock(&lock);
-	sw->steward = NULL;
 	sw->running = NULL;
 	sw->busy = false;
 	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+}
+
+/* Take the lock, which a thread may have that ends with the process. */
+static bool lock_by(uint64_t by_ns)
+{
+	while (pthread_mutex_trylock(&lock)) {
+		if (fan_clock_ns() >= by_ns)
+			return false;
+		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+	}
+	return true;
+}
+
+/* The process ends, by exit or a return from main, with communicators that nobody has destroyed:
+ * the threads of its switches go on until this returns. */
+static void __attribute__((destructor)) linger(void)
+{
+	static atomic_flag begun = ATOMIC_FLAG_INIT;
+	const uint64_t by_ns = fan_clock_ns() + FAN_EMBEDDED_EXIT_MS * FAN_MS;
+	if (atomic_load(&owner) != getpid() || atomic_flag_test_and_set(&begun) || !lock_by(by_ns))
+		return;
+	for (unsigned i = 0; i < FAN_EMBEDDED_SWITCHES_MAX; i++)
+		if (table[i].users && !table[i].busy)
+			fan_daemon_linger(fan_switch_daemon(table[i].running),
+					  FAN_EMBEDDED_QUIET_MS, by_ns);
 	pthread_mutex_unlock(&lock);
 }

@@ -2,7 +2,12 @@
 /* embedded_switch.h - switches in the process of a rank, for jobs without a named switch.
  *
  * Communicators whose jobs meet at one port share a switch: it lives from the first to the
- * last of them.  A child of fork() has none. */
+ * last of them.  A child of fork() has none.
+ *
+ * A rank's process may end right after its last operation, while other ranks lack the result.  They
+ * have been sent theirs before it has had its own (net/udp_send.c).  If one was lost on the way,
+ * its rank asks again; so a process that ends by exit() lingers while somebody asks, for
+ * FAN_EMBEDDED_EXIT_MS at most.  After _exit() or a signal the others fail, and name the rank. */
 #ifndef FAN_LIB_COMM_EMBEDDED_SWITCH_H
 #define FAN_LIB_COMM_EMBEDDED_SWITCH_H
 
@@ -12,6 +17,8 @@
 
 #define FAN_EMBEDDED_SWITCHES_MAX 64	/* switches in one process */
 #define FAN_EMBEDDED_BIND_MS	  10000 /* longest wait for a port in use */
+#define FAN_EMBEDDED_EXIT_MS	  2000	/* longest delay of exit() */
+#define FAN_EMBEDDED_QUIET_MS	  1000	/* of it without a packet: over twice the pause of PROBEs */
 #define FAN_EMBEDDED_THREADS	  1	/* of a switch: no more than one core of its host */
 #define FAN_EMBEDDED_SLOTS	  32768 /* in memory once they are used: room for many groups */
 
@@ -33,7 +40,7 @@ struct fan_embedded_switch *fan_embedded_switch_share(struct fan_embedded_switch
 /* The UDP port on which it listens. */
 unsigned fan_embedded_switch_port(const struct fan_embedded_switch *sw);
 
-/* The daemon in this process that it is; NULL: the steward's, or `sw` is. */
+/* The daemon that it is; NULL: `sw` is. */
 struct fan_daemon *fan_embedded_switch_daemon(const struct fan_embedded_switch *sw);
 
 /* Return a switch.  The last user waits up to `linger_ms` for the ranks that are still joined and

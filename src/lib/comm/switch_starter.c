@@ -73,8 +73,7 @@ static int configure(struct fan_daemon_options *d, const struct fanin_switch_opt
 	return FAN_OK;
 }
 
-static int start(const struct fanin_switch_options *given, bool lasting,
-		 struct fanin_switch **started, char *why)
+static int start(const struct fanin_switch_options *given, struct fanin_switch **started, char *why)
 {
 	static const struct fan_sized kind = {.known = sizeof(struct fanin_switch_options),
 					      .least = offsetof(struct fanin_switch_options, slots),
@@ -87,7 +86,6 @@ static int start(const struct fanin_switch_options *given, bool lasting,
 		e = configure(&d, &o, why);
 	if (e)
 		return e;
-	d.lasting = lasting;
 	struct fanin_switch *s = calloc(1, sizeof *s);
 	if (!s) {
 		snprintf(why, FAN_CONFIG_WHY_BYTES, "%s", fan_err_text(FAN_E_NOMEM));
@@ -105,8 +103,8 @@ static int start(const struct fanin_switch_options *given, bool lasting,
 	return FAN_OK;
 }
 
-int fan_switch_start(const struct fanin_switch_options *options, bool lasting,
-		     fanin_switch **started, char *why, size_t why_bytes)
+int fan_switch_start(const struct fanin_switch_options *options, fanin_switch **started, char *why,
+		     size_t why_bytes)
 {
 	char text[FAN_CONFIG_WHY_BYTES] = "";
 	int e = FAN_E_INVALID;
@@ -114,7 +112,7 @@ int fan_switch_start(const struct fanin_switch_options *options, bool lasting,
 	if (started)
 		*started = NULL;
 	if (options && started)
-		e = start(options, lasting, started, text);
+		e = start(options, started, text);
 	else
 		snprintf(text, sizeof text, "%s", fan_err_text(e));
 	if (why && why_bytes)

@@ -11,9 +11,9 @@
 struct fan_daemon;
 struct fan_drain;
 
-/* As fanin_switch_start.  `lasting`: another process may go on with it (fan_daemon_estate). */
-int fan_switch_start(const struct fanin_switch_options *options, bool lasting,
-		     fanin_switch **started, char *why, size_t why_bytes);
+/* As fanin_switch_start. */
+int fan_switch_start(const struct fanin_switch_options *options, fanin_switch **started, char *why,
+		     size_t why_bytes);
 
 /* As fanin_switch_address. */
 const char *fan_switch_address(const fanin_switch *running);

@@ -10,6 +10,8 @@
 #include <cmocka.h>
 
 #include "cmd/top.h"
+#include "net/daemon.h"
+#include "net/udp.h"
 
 static const fan_peer at[3] = {{.port = 1}, {.port = 2}, {.port = 3}};
 static struct top_shares shares;

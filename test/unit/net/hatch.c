@@ -356,6 +356,143 @@ static void hatch__a_daemon_answers_by_it_until_it_ends(void **state)
 	}
 }
 
+/* ---- results: the ranks of a host have theirs last, and that in the process last of all ---- */
+
+#define INSIDE 1 /* last bytes of the addresses of ranks */
+#define HOST   2
+#define AWAY   3
+
+/* A socket with a hatch to the rank INSIDE, and one that hears what goes to all three by sockets.
+ */
+struct inside {
+	struct fan_udp from, to;
+	struct fan_hatch *h;
+	fan_peer peers[3];
+	struct fan_group group;
+	struct fan_out out;
+};
+
+static void open_inside(struct inside *n, bool hatch)
+{
+	memset(n, 0, sizeof *n);
+	open_at(&n->from, "0.0.0.0:0", false);
+	open_at(&n->to, "0.0.0.0:0", true);
+	for (unsigned i = 0; i < 3; i++) {
+		char text[32];
+		snprintf(text, sizeof text, "127.0.0.%u:%u", i + 1, fan_udp_local(&n->to).port);
+		n->peers[i] = peer(text);
+		fan_locals_put(n->from.locals, &n->peers[i],
+			       peer(i == AWAY - 1 ? "127.0.0.1:1" : text).addr);
+	}
+	if (hatch)
+		n->h = n->from.hatch[1] = new_hatch(&n->peers[0]);
+	n->group = (struct fan_group){.peers = n->peers, .ranks = 3};
+	start(&n->out);
+}
+
+static void close_inside(struct inside *n)
+{
+	fan_udp_close(&n->from);
+	fan_udp_close(&n->to);
+	if (n->h)
+		fan_hatch_close(n->h);
+}
+
+/* Two results of a reduce: for all, and for the root, which is away; and one for a rank of this
+ * host that has asked again. */
+static void send_results(struct inside *n)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		add(&n->out, FAN_TO_GROUP, 0)->group = &n->group;
+		add(&n->out, FAN_TO_PEER, PAYLOAD)->peer = n->peers[AWAY - 1];
+	}
+	add(&n->out, FAN_TO_PEER, PAYLOAD)->peer = n->peers[HOST - 1];
+	fan_udp_send(&n->from, &n->out, false);
+}
+
+/* What came by sockets: ten times the receiver, and the item's number. */
+static void assert_order(struct inside *n, const unsigned *expected, unsigned count)
+{
+	const fan_peer from = {.port = fan_udp_local(&n->from).port};
+	struct fan_udp_batch b;
+	unsigned number;
+	for (unsigned i = 0; i < count; i++) {
+		assert_int_equal(recv_next(&n->to, &b), 1);
+		assert_int_equal(b.from.port, from.port);
+		const uint8_t *local = (const uint8_t *)fan_locals_get(n->to.locals, &b.from);
+		assert_non_null(local);
+		memcpy(&number, buffer, sizeof number);
+		assert_int_equal(10 * local[15] + number, expected[i]);
+	}
+	assert_int_equal(fan_udp_recv(&n->to, buffer, &b), 0);
+}
+
+static void assert_inside(struct inside *n, unsigned number)
+{
+	size_t bytes;
+	const uint8_t *at = fan_hatch_next(n->h, FAN_HATCH_DOWN, &bytes);
+	assert_non_null(at);
+	assert_memory_equal(at, item[number].head, FAN_HEAD_BYTES);
+}
+
+static void inside__ranks_of_the_host_come_after_others(void **state)
+{
+	(void)state;
+	static const unsigned order[] = {30, 32, 31, 33, 20, 22, 24};
+	struct inside n;
+	open_inside(&n, true);
+	send_results(&n);
+	assert_order(&n, order, 7);
+	assert_inside(&n, 0);
+	assert_inside(&n, 2);
+	assert_true(is_empty(n.h, FAN_HATCH_DOWN));
+	close_inside(&n);
+}
+
+static void inside__what_finds_no_room_comes_last(void **state)
+{
+	(void)state;
+	static const unsigned order[] = {30, 32, 31, 33, 20, 22, 24, 10, 12};
+	struct inside n;
+	open_inside(&n, true);
+	for (unsigned i = 0; i < FAN_HATCH_PLACES; i++)
+		assert_true(put(n.h, FAN_HATCH_DOWN, i));
+	send_results(&n);
+	assert_order(&n, order, 9);
+	close_inside(&n);
+}
+
+static void inside__is_last_of_its_host_too(void **state)
+{
+	(void)state;
+	static const unsigned order[] = {20, 21, 10, 11};
+	for (unsigned full = 0; full < 2; full++) {
+		struct inside n;
+		open_inside(&n, true);
+		for (unsigned i = 0; i < FAN_HATCH_PLACES && full; i++)
+			assert_true(put(n.h, FAN_HATCH_DOWN, i));
+		n.group.ranks = HOST;
+		for (unsigned i = 0; i < 2; i++)
+			add(&n.out, FAN_TO_GROUP, 0)->group = &n.group;
+		fan_udp_send(&n.from, &n.out, false);
+		assert_order(&n, order, full ? 4 : 2);
+		for (unsigned i = 0; i < 2 && !full; i++)
+			assert_inside(&n, i);
+		close_inside(&n);
+	}
+}
+
+static void inside__nobody_there_means_one_turn(void **state)
+{
+	(void)state;
+	static const unsigned order[] = {10, 12, 20, 22, 30, 32, 31, 33, 24};
+	struct inside n;
+	open_inside(&n, false);
+	send_results(&n);
+	assert_order(&n, order, 9);
+	close_inside(&n);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -369,6 +506,10 @@ int main(void)
 			hatch__a_rank_here_gets_its_results_by_it_and_others_by_the_socket),
 		cmocka_unit_test(hatch__what_has_no_room_in_it_goes_by_the_socket),
 		cmocka_unit_test(hatch__a_daemon_answers_by_it_until_it_ends),
+		cmocka_unit_test(inside__ranks_of_the_host_come_after_others),
+		cmocka_unit_test(inside__what_finds_no_room_comes_last),
+		cmocka_unit_test(inside__is_last_of_its_host_too),
+		cmocka_unit_test(inside__nobody_there_means_one_turn),
 	};
 	return cmocka_run_group_tests_name("hatch", tests, NULL, NULL);
 }

@@ -340,32 +340,6 @@ static void member__weights_end_somewhere(void **state)
 	assert_int_equal(rig.ag->jobs.job[0].asked, FAN_WINDOW_MAX);
 }
 
-/* Who only asks to join, or has left, is nobody who may lack a result. */
-static void member__heard_last(void **state)
-{
-	(void)state;
-	const struct fan_join m = rig_join_of("forming", 3);
-	assert_int_equal(fan_aggregator_heard_ns(rig.ag, NULL), 0);
-	rig.now_ns += FAN_MS;
-	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
-	assert_int_equal(fan_aggregator_heard_ns(rig.ag, NULL), 0);
-	rig_form("ready", 2, 0);
-	const uint64_t formed_ns = fan_aggregator_heard_ns(rig.ag, NULL);
-	assert_true(formed_ns > 0);
-	rig.now_ns = formed_ns + FAN_MS;
-	rig_beat(1, rig_nonce(1), 0, 0);
-	assert_int_equal(fan_aggregator_heard_ns(rig.ag, NULL), rig.now_ns);
-	const struct fan_drain own = {.count = 1, .head = {"ready"}},
-			       other = {.count = 1, .head = {"forming"}};
-	assert_int_equal(fan_aggregator_heard_ns(rig.ag, &own), rig.now_ns);
-	assert_int_equal(fan_aggregator_heard_ns(rig.ag, &other), 0);
-	rig.now_ns += FAN_MS;
-	rig_leave(1, FAN_OK);
-	assert_true(fan_aggregator_heard_ns(rig.ag, NULL) <= formed_ns);
-	rig_leave(0, FAN_OK);
-	assert_int_equal(fan_aggregator_heard_ns(rig.ag, NULL), 0);
-}
-
 static enum fan_verdict join_unanswered_of(uint16_t rank, uint64_t nonce, const char *name,
 					   uint16_t ranks)
 {
@@ -440,7 +414,6 @@ int main(void)
 		RIG_TEST(member__failed_job_holds_no_slots),
 		RIG_TEST(member__no_window_of_one),
 		RIG_TEST(member__churn),
-		RIG_TEST(member__heard_last),
 		RIG_TEST(member__nobody_joins_what_drains),
 		RIG_TEST(member__nobody_is_refused_by_what_drains),
 		RIG_TEST(member__names_are_compared_whole),

@@ -139,7 +139,7 @@ static void config__file_errors_tell_the_line(void **state)
 		"expected switch, job, run, rank, ranks, mtu, window, timeout_ms, alive_ms, mode, wire, "
 		"multicast, priority, ahead, cache, server, "
 		"controller, pace, rto_min_ms, key_file, controller_key_file, join_ms, congestion, local, "
-		"hosts, split, rails, steward or ps");
+		"hosts, split, rails or ps");
 	write_file("[worker]\nmtu\n");
 	assert_refused(&o, ":2: expected", "key = value");
 	setenv("FANIN_CONFIG", "/nonexistent/fanin.ini", 1);
@@ -220,11 +220,11 @@ static void config__flags_in_the_file(void **state)
 {
 	(void)state;
 	struct fanin_options o = complete();
-	write_file("[other]\nps = 0\n[worker]\nsteward = 1\nps = 0\nps = 1\nhosts = 0\n");
+	write_file("[other]\nps = 0\n[worker]\nsplit = 1\nps = 0\nps = 1\nhosts = 0\n");
 	assert_int_equal(load(&o), FAN_OK);
 	assert_int_equal(c.ps, 0);
 	assert_int_equal(c.hosts, 0);
-	assert_int_equal(c.steward, 1);
+	assert_int_equal(c.split, 1);
 	assert_int_equal(c.local, -1);
 	setenv("FANIN_PS", "1", 1);
 	assert_int_equal(load(&o), FAN_OK);
@@ -232,7 +232,7 @@ static void config__flags_in_the_file(void **state)
 	write_file("[worker]\nps = no\n");
 	assert_refused(&o, ":2: ps: \"no\"", "expected 0 or 1");
 	write_file("[worker]\nlink_mbps = 100\n"); /* of a machine's devices, not of a job */
-	assert_refused(&o, "unknown key", "split, rails, steward or ps");
+	assert_refused(&o, "unknown key", "split, rails or ps");
 }
 
 /* What a command's flag is to the library. */

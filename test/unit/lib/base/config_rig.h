@@ -23,7 +23,6 @@
 static const char *const variables[] = {
 	"FANIN_SWITCH",
 	"FANIN_PS",
-	"FANIN_STEWARD",
 	"FANIN_JOB",
 	"FANIN_RANK",
 	"FANIN_RANKS",

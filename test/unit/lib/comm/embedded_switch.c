@@ -9,11 +9,14 @@
 
 #include "lib/comm/comm.h"
 #include "lib/comm/embedded_switch.h"
+#include "net/echo.h"
+#include "net/udp.h"
 
-#define RANKS	   3
-#define ELEMS	   5000
-#define ALIVE_MS   1000
-#define TIMEOUT_MS 8000
+#define RANKS	     3
+#define ELEMS	     5000
+#define ALIVE_MS     1000
+#define TIMEOUT_MS   8000
+#define RETURN_TRIES 10
 
 static char port_text[8];
 
@@ -180,6 +183,71 @@ static void embedded_switch__end_of_rank_0_is_named(void **state)
 	close(ends[1]);
 }
 
+static int ended; /* written to, and closed once main has returned */
+
+static void tell_end(void)
+{
+	close(ended);
+}
+
+/* Rank 0, which returns from its program with the communicator open as soon as it has been told. */
+static void __attribute__((noreturn)) rank_that_returns(int told)
+{
+	struct rank zero = {.job = "return", .rank = 0, .ranks = 2};
+	char byte = (char)open_rank(&zero);
+	atexit(tell_end);
+	(void)!write(ended, &byte, 1);
+	(void)!read(told, &byte, 1);
+	exit(0);
+}
+
+/* Whether rank 0's switch answers a while after its program has returned.  One that pauses for
+ * longer than the quiet time is not to blame. */
+static bool answers_afterwards(void)
+{
+	struct rank one = {.job = "return", .rank = 1, .ranks = 2};
+	const struct timespec pause = {.tv_nsec = 100000000};
+	int ends[2], tell[2], status;
+	char byte = 1, why[256];
+	bool answers;
+	fan_peer to;
+	char text[64];
+	snprintf(text, sizeof text, "127.0.0.1:%s", port_text);
+	assert_int_equal(fan_peer_parse(&to, text, why, sizeof why), 0);
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(pipe(tell), 0);
+	fflush(NULL);
+	ended = ends[1];
+	pid_t pid = fork();
+	if (!pid)
+		rank_that_returns(tell[0]);
+	close(ends[1]);
+	assert_int_equal(open_rank(&one), FANIN_OK);
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+	assert_int_equal(byte, FANIN_OK);
+	fan_echo_all(&to, 1, &answers);
+	assert_true(answers);
+	assert_int_equal(write(tell[1], &byte, 1), 1);
+	assert_int_equal(read(ends[0], &byte, 1), 0);
+	nanosleep(&pause, NULL);
+	fan_echo_all(&to, 1, &answers);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	fanin_comm_destroy(one.comm);
+	close(ends[0]);
+	close(tell[0]);
+	close(tell[1]);
+	return answers;
+}
+
+static void embedded_switch__answers_as_its_program_ends(void **state)
+{
+	(void)state;
+	unsigned tries = 0;
+	while (!answers_afterwards())
+		assert_true(++tries < RETURN_TRIES);
+}
+
 static void embedded_switch__port_of_another_program(void **state)
 {
 	(void)state;
@@ -299,6 +367,7 @@ int main(void)
 		cmocka_unit_test_setup(embedded_switch__waits_for_slower_ranks, set_up),
 		cmocka_unit_test_setup(embedded_switch__two_jobs_share_it, set_up),
 		cmocka_unit_test_setup(embedded_switch__end_of_rank_0_is_named, set_up),
+		cmocka_unit_test_setup(embedded_switch__answers_as_its_program_ends, set_up),
 		cmocka_unit_test_setup(embedded_switch__port_of_another_program, set_up),
 		cmocka_unit_test_setup(embedded_switch__port_that_gets_free, set_up),
 		cmocka_unit_test_setup(embedded_switch__nowhere_to_meet, set_up),

@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of two jobs without a named switch, as if each rank had a host of its own: one whose switch a
-steward watches, and one without.  Blocking calls of each in turns; writes medians of each round, in
-microseconds, as JSON."""
+"""One rank of two jobs without a named switch, a sealed and an open one, as if each rank had a host of
+its own.  Blocking calls of each in turns; writes medians of each round, in microseconds, as JSON."""
 
 import argparse
 import array
-import contextlib
 import json
 import os
 import statistics
@@ -14,32 +12,14 @@ import time
 
 import fanin
 
-NAME = "fanin-steward"
-MARK = "BENCH_STEWARD"
-TASK_COMM_BYTES = 15  # of a process's name, as the kernel keeps it
 
-
-def of_this_run(pid):
-    """Whether a process has the mark in its environment that bench/steward gives to a run."""
-    with open(f"/proc/{pid}/environ", "rb") as file:
-        return f"{MARK}={os.environ[MARK]}".encode() in file.read().split(b"\0")
-
-
-def stewards():
-    """How many this run's ranks have."""
-    found = 0
-    for pid in filter(str.isdecimal, os.listdir("/proc")):
-        with contextlib.suppress(OSError):  # it has ended
-            with open(f"/proc/{pid}/comm") as file:
-                name = file.read().strip()
-            found += name == NAME[:TASK_COMM_BYTES] and of_this_run(pid)
-    return found
-
-
-def joined(rank, ranks, port, steward):
+def joined(rank, ranks, port, key_file):
     """A communicator whose switch is inside rank 0."""
-    os.environ.update(MASTER_PORT=str(port), FANIN_STEWARD=steward)
-    return fanin.Communicator(rank=rank, ranks=ranks, job=f"bench/steward{steward}")
+    os.environ["MASTER_PORT"] = str(port)
+    os.environ.pop("FANIN_KEY_FILE", None)
+    if key_file:
+        os.environ["FANIN_KEY_FILE"] = key_file
+    return fanin.Communicator(rank=rank, ranks=ranks, job="bench/calls")
 
 
 def timed(call, count):
@@ -57,13 +37,14 @@ def main():
     parser.add_argument("rank", type=int)
     parser.add_argument("ranks", type=int)
     parser.add_argument("port", type=int)
-    parser.add_argument("order", help="the job that is made first, and the other: with,without")
+    parser.add_argument("key_file")
+    parser.add_argument("order", help="the job that is made first, and the other: sealed,open")
     parser.add_argument("--rounds", type=int, required=True)
     parser.add_argument("--count", type=int, required=True)
     args = parser.parse_args()
     jobs = {}
     for port, name in enumerate(args.order.split(","), args.port):
-        jobs[name] = joined(args.rank, args.ranks, port, str(int(name == "with")))
+        jobs[name] = joined(args.rank, args.ranks, port, args.key_file if name == "sealed" else "")
     tensors = {"4 B": array.array("f", [0.0]), "1 KiB": array.array("f", [0.0] * 256)}
     answer = {name: {kind: [] for kind in [*tensors, "barrier"]} for name in jobs}
     for number in range(args.rounds + 1):
@@ -74,8 +55,7 @@ def main():
                 taken = timed(call, args.count)
                 if number:  # the first warms up
                     answer[name][kind].append(taken)
-    print(json.dumps({"times": answer, "stewards": stewards()}))
-    jobs["with"].barrier()
+    print(json.dumps(answer))
     for comm in jobs.values():
         comm.close()
 
