@@ -70,14 +70,13 @@ json_t *bench_rank_stats(const char *switch_text, const char *name, unsigned sha
 	struct ask_talk t;
 	fan_peer to;
 	json_t *ranks = json_array();
-	bool begun = false;
 
 	for (unsigned s = 0; s < shards && !address_of(&to, switch_text); s++) {
 		if (ask_open(&t, &to, s))
 			break;
 		unsigned jobs = 1;
 		for (unsigned i = 0; i < FAN_JOBS_MAX && i < jobs; i++)
-			jobs = rank_stats_ask(&t, i, s, ranks, NULL, &begun);
+			jobs = rank_stats_ask(&t, i, s, ranks);
 		fan_udp_close(&t.udp);
 	}
 	keep_only(ranks, name);
