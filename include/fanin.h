@@ -361,7 +361,7 @@ const char *fanin_file_error(void);
  * `text` is a sentence that says what it waits for.  By a thread of the library, one call at a
  * time: it must not call functions of this file but fanin_version and fanin_strerror, and may
  * last: ranks and fanin_comm_destroy do not wait for it.  NULL: by nobody; when this returns, no
- * call is under way.  With FANIN_PS=0 there is none. */
+ * call is under way. */
 void fanin_on_wait(void (*tell)(void *arg, const char *text), void *arg);
 
 int fanin_comm_rank(const fanin_comm *comm);

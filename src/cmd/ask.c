@@ -4,9 +4,12 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "args.h"
 #include "net/clock.h"
+#include "net/logline.h"
 
 #define TRIES	     5 /* questions before a switch counts as silent */
 #define ANSWER_MS    200
@@ -100,11 +103,11 @@ bool ask_times(struct ask_talk *t, const struct ask_question *w, unsigned tries)
 	return n == 1;
 }
 
-int ask_until(struct ask_talk *t, const struct ask_question *w, char *why)
+int ask_until(struct ask_talk *t, const struct ask_question *w, uint64_t by_ns, char *why)
 {
 	bool refused = false;
 
-	for (unsigned i = 0; i < TRIES; i++) {
+	for (unsigned i = 0; i < TRIES && fan_clock_ns() < by_ns; i++) {
 		int n = ask_once(t, w);
 		if (n == 1)
 			return 0;
@@ -120,4 +123,151 @@ int ask_until(struct ask_talk *t, const struct ask_question *w, char *why)
 			   "UDP?",
 		 t->at, TRIES * ANSWER_MS);
 	return -1;
+}
+
+/* ---- the ranks of a job ---- */
+
+#define RANK_TRIES 3 /* questions, since one or its answer may be lost */
+
+/* Most answers about pairs from a switch: some are full, the others have scanned as many pairs as
+ * they may. */
+#define PAIRS	    (FAN_RANKS_MAX * FAN_RANKS_MAX)
+#define ANSWERS_MAX (PAIRS / FAN_STATS_PAIRS + PAIRS / FAN_STATS_SCAN + 1)
+
+/* The ranks of a job, as one shard reports them. */
+struct team {
+	struct fan_line name;
+	unsigned shard, ranks;
+	unsigned copy; /* teams of its name in the shard that were asked before */
+	struct fan_standing rank[FAN_RANKS_MAX];
+	bool paired; /* `kept` is known, by keeper and rank */
+	uint32_t kept[FAN_RANKS_MAX][FAN_RANKS_MAX];
+};
+
+/* For whom `rank` keeps sums, and how many; only ranks with any. */
+static json_t *kept_json(const struct team *t, unsigned rank)
+{
+	json_t *o = json_object();
+	char who[16];
+
+	for (unsigned r = 0; r < t->ranks; r++) {
+		if (!t->kept[rank][r])
+			continue;
+		snprintf(who, sizeof who, "%u", r);
+		json_object_set_new(o, who, json_integer(t->kept[rank][r]));
+	}
+	return o;
+}
+
+static void add_rank(json_t *ranks, const struct team *t, unsigned rank)
+{
+	const struct fan_standing *s = &t->rank[rank];
+	json_t *j = json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:I}", "job", t->name.text, "shard",
+			      (int)t->shard, "rank", (int)rank, "behind", (int)s->behind,
+			      "behind_most", (int)s->most, "deferred", (json_int_t)s->deferred,
+			      "lent", (json_int_t)s->lent);
+	json_t *cache = json_pack(
+		"{s:b, s:b, s:b, s:i, s:i, s:i}", "straggles", (s->flags & FAN_RANK_STRAGGLES) != 0,
+		"offers", (s->flags & FAN_RANK_OFFERS) != 0, "full",
+		(s->flags & FAN_RANK_FULL) != 0, "cache_frags", (int)s->cache.frags, "cache_open",
+		(int)s->cache.open, "cache_peak", (int)s->cache.peak);
+
+	json_object_update_new(j, cache);
+	if (t->copy)
+		json_object_set_new(j, "copy", json_integer(t->copy));
+	if (t->paired)
+		json_object_set_new(j, "helps", kept_json(t, rank));
+	json_array_append_new(ranks, j);
+}
+
+static bool is_named(const struct team *t, const char *name, size_t bytes)
+{
+	struct fan_line l = {.used = 0};
+
+	fan_line_escaped(&l, name, bytes);
+	return l.used == t->name.used && memcmp(l.text, t->name.text, l.used) == 0;
+}
+
+/* Ask who keeps for whom.  A switch whose jobs have changed in between does not answer about this
+ * job. */
+static bool ask_helpers(struct ask_talk *t, unsigned index, struct team *team)
+{
+	struct fan_helper_stats m = {.next = 0};
+	uint16_t first = 0;
+	bool any = false;
+
+	for (unsigned r = 0; r < team->ranks; r++)
+		any |= team->rank[r].lent > 0;
+	if (!any)
+		return true;
+	for (unsigned n = 0; n < ANSWERS_MAX; n++) {
+		const struct ask_question w = {.topic = FAN_TOPIC_HELPERS,
+					       .index = (uint16_t)index,
+					       .first = first,
+					       .helpers = &m};
+		if (!ask_times(t, &w, RANK_TRIES) || m.ranks != team->ranks ||
+		    !is_named(team, m.name, m.name_bytes))
+			return false;
+		for (unsigned i = 0; i < m.count; i++) {
+			unsigned pair = m.help[i].pair;
+			team->kept[pair / FAN_RANKS_MAX][pair % FAN_RANKS_MAX] = m.help[i].parts;
+		}
+		first = m.next;
+		if (!first)
+			return true;
+	}
+	return false;
+}
+
+/* Ask about all ranks, FAN_STATS_RANKS at a time.  Returns as rank_stats_ask does. */
+static unsigned ask_team(struct ask_talk *t, unsigned index, struct team *team)
+{
+	struct fan_rank_stats m = {.jobs = 0};
+	unsigned first = 0;
+
+	do {
+		const struct ask_question w = {.topic = FAN_TOPIC_RANKS,
+					       .index = (uint16_t)index,
+					       .first = (uint16_t)first,
+					       .ranks = &m};
+		if (!ask_times(t, &w, RANK_TRIES))
+			return 0;
+		if (!first)
+			fan_line_escaped(&team->name, m.name, m.name_bytes);
+		if (!is_named(team, m.name, m.name_bytes))
+			break;
+		memcpy(&team->rank[first], m.rank, m.count * sizeof *m.rank);
+		first += m.count;
+	} while (m.count && first < m.ranks);
+	team->ranks = first;
+	team->paired = first && ask_helpers(t, index, team);
+	return m.jobs;
+}
+
+static unsigned count_copies(const json_t *ranks, const struct team *t)
+{
+	unsigned copies = 0;
+
+	for (size_t i = 0; i < json_array_size(ranks); i++) {
+		const json_t *r = json_array_get(ranks, i);
+		copies += !json_integer_value(json_object_get(r, "rank")) &&
+			  json_integer_value(json_object_get(r, "shard")) == t->shard &&
+			  !strcmp(json_string_value(json_object_get(r, "job")), t->name.text);
+	}
+	return copies;
+}
+
+unsigned rank_stats_ask(struct ask_talk *t, unsigned index, unsigned shard, json_t *ranks)
+{
+	struct team *team = calloc(1, sizeof *team);
+
+	if (!team)
+		return 0;
+	team->shard = shard;
+	unsigned jobs = ask_team(t, index, team);
+	team->copy = count_copies(ranks, team);
+	for (unsigned r = 0; r < team->ranks; r++)
+		add_rank(ranks, team, r);
+	free(team);
+	return jobs;
 }

@@ -4,7 +4,6 @@
 #define FAN_CMD_ASK_H
 
 #include <jansson.h>
-#include <stdio.h>
 
 #include "core/wire/ctlmsg.h"
 #include "net/udp.h"
@@ -40,20 +39,15 @@ int ask_once(struct ask_talk *t, const struct ask_question *w);
 /* Ask at most `tries` times.  False: no answer. */
 bool ask_times(struct ask_talk *t, const struct ask_question *w, unsigned tries);
 
-/* Ask repeatedly until there is an answer.  0; or -1 and the cause in `why`, ARGS_WHY_BYTES. */
-int ask_until(struct ask_talk *t, const struct ask_question *w, char *why);
+/* Ask repeatedly until there is an answer, or it is `by_ns`.  0; or -1 and the cause in `why`,
+ * ARGS_WHY_BYTES. */
+int ask_until(struct ask_talk *t, const struct ask_question *w, uint64_t by_ns, char *why);
 
-/* ---- rank_stats.c ---- */
-
-/* Asks a switch how far the ranks of a job have come, where they run ahead, and who
- * keeps sums for whom; prints it as a table and as JSON. */
-
-/* Ask one shard about all ranks of its job number `index`, and about pairs of them, and
- * append each to `ranks`; print them to `f` as well, unless it is NULL, under a head unless
- * `*begun`.  Nothing is appended of a job whose ranks go in step, nor if there is no answer.
- * Returns how many jobs the switch has seen; 0: none, or no answer. */
-unsigned rank_stats_ask(struct ask_talk *t, unsigned index, unsigned shard, json_t *ranks, FILE *f,
-			bool *begun);
+/* Ask one shard how far the ranks of its job number `index` have come, where they run ahead, and
+ * who keeps sums for whom; append each rank to `ranks`.  Nothing is appended of a job whose ranks
+ * go in step, nor if there is no answer.  Returns how many jobs the switch has seen; 0: none, or no
+ * answer. */
+unsigned rank_stats_ask(struct ask_talk *t, unsigned index, unsigned shard, json_t *ranks);
 
 /* ---- controller_ask.c ---- */
 

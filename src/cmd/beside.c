@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "args.h"
 #include "cmd.h"
 
 #define PLACE_BYTES 64 /* of a place, at most */
@@ -61,5 +62,68 @@ int cmd_planner(int argc, char **argv)
 	}
 	fprintf(stderr, "%s: %s: %s\n", argv[0], path, strerror(errno));
 	free(args);
+	return 1;
+}
+
+/* ---- subcommands that Python does: programs of the package fanin ---- */
+
+#define PYTHON	   "python3"
+#define FIXED	   5 /* arguments before the flags */
+#define MEMBER(as) (*(const as *)((const char *)values + o->at))
+
+/* In a build folder, an installed program, a wheel. */
+static const char *const python_folders[] = {"python/fanin", "../libexec/fanin", "..", NULL};
+
+/* Option `o` as a flag; NULL: it is not set. */
+static char *flag_of(const struct fan_option *o, const void *values)
+{
+	char *text = NULL;
+	int n = 0;
+
+	if (o->kind == ARGS_FLAG && MEMBER(bool))
+		n = asprintf(&text, "--%s", o->name);
+	else if (o->kind == ARGS_NUMBER && MEMBER(int))
+		n = asprintf(&text, "--%s=%d", o->name, MEMBER(int));
+	else if (o->kind == ARGS_TEXT && MEMBER(char))
+		n = asprintf(&text, "--%s=%s", o->name, &MEMBER(char));
+	if (n >= 0)
+		return text;
+	fprintf(stderr, "fanin: out of memory\n");
+	exit(1);
+}
+
+static int find_script(const char *place, char *self, char *script)
+{
+	char path[PATH_MAX];
+
+	for (unsigned i = 0; python_folders[i]; i++) {
+		const char *const one[] = {path, NULL};
+		snprintf(path, sizeof path, "%s/%s", python_folders[i], place);
+		if (!beside_find(one, self, script))
+			return 0;
+	}
+	return -1;
+}
+
+int cmd_python(const char *place, const struct args_command *c, const void *values)
+{
+	static char self[PATH_MAX], script[PATH_MAX];
+	char *args[FIXED + ARGS_OPTIONS_MAX + 1] = {(char *)PYTHON, (char *)"-I", (char *)"-S",
+						    script, (char *)c->name};
+	unsigned n = FIXED;
+
+	if (find_script(place, self, script)) {
+		fprintf(stderr, "fanin %s: no %s/%s beside %s, nor in %s\n", c->name,
+			python_folders[0], place, self, python_folders[1]);
+		return 1;
+	}
+	for (unsigned i = 0; i < c->count && i < ARGS_OPTIONS_MAX; i++) {
+		args[n] = flag_of(&c->options[i], values);
+		n += args[n] != NULL;
+	}
+	setenv("FANIN", self, 1);
+	execvp(PYTHON, args);
+	fprintf(stderr, "fanin %s: needs Python 3.9 or later: %s: %s\n", c->name, PYTHON,
+		strerror(errno));
 	return 1;
 }

@@ -20,6 +20,7 @@ int cmd_doctor(int argc, char **argv);
 int cmd_lab(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_key(int argc, char **argv);
+int cmd_query(int argc, char **argv); /* of `fanin top` alone: no list has it */
 
 /* cmd_planner runs these two in a program of their own. */
 int cmd_planner(int argc, char **argv);
@@ -56,14 +57,7 @@ int cmd_output_done(FILE *f, const char *command, const char *option, const char
  * -1, and a line on stderr. */
 int cmd_write_json(const char *command, const char *file, json_t *root, size_t flags);
 
-#define CMD_JSON_DEPTH 8    /* values within values */
-#define CMD_JSON_TEXT  1024 /* bytes of a text or a key, with a zero */
 #define CMD_NUMBER_MAX 1e15
-
-/* Bound `v`, which another process has written, before it is used: cut texts, and remove what is
- * deeper, has a longer key, or is more than `values` values.  `shown`: escape texts as
- * fan_text_escaped does. */
-void cmd_json_bound(json_t *v, unsigned values, bool shown);
 
 /* A value of an object: "" and 0 if it has none of that type.  Numbers are from 0 to
  * CMD_NUMBER_MAX; NaN is 0. */
@@ -78,5 +72,12 @@ double cmd_number_of(const json_t *object, const char *key);
  * program's own path into `self`.  Both have PATH_MAX bytes; `places` ends with NULL.  -1: none
  * exists, or the program's path is unknown and `self` is empty. */
 int beside_find(const char *const *places, char *self, char *found);
+
+struct args_command;
+
+/* Become the Python program `python/fanin/PLACE`, with `c->name` as its first argument and `values`
+ * as its flags.  Rows are of the kinds FLAG, NUMBER and TEXT.  Returns the exit status, and a line
+ * on stderr, when that fails. */
+int cmd_python(const char *place, const struct args_command *c, const void *values);
 
 #endif

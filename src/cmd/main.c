@@ -20,7 +20,7 @@ static const struct {
 	{"plan", cmd_planner, "plan where gradients are summed and on which paths"},
 	{"lab", cmd_lab, "run plans on an emulated network, and measure"},
 	{"ps", cmd_ps, "show what the ranks of this host do and wait for"},
-	{"top", cmd_top, "show what the jobs of a switch do and wait for"},
+	{"top", cmd_top, "show what ranks and the jobs of a switch do and wait for"},
 	{"doctor", cmd_doctor, "check whether a worker here can aggregate, and say what to change"},
 	{"key", cmd_key, "make the keys of sealed jobs"},
 	{"info", cmd_info, "show this build, the options it reads, and what would sum"},
@@ -84,5 +84,7 @@ int main(int argc, char **argv)
 			return cmd_end(commands[i].run(argc - 1, argv + 1));
 		}
 	}
+	if (strcmp(argv[1], "query") == 0)
+		return cmd_end(cmd_query(argc - 1, argv + 1));
 	return unknown(argv[1]);
 }

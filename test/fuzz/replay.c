@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* replay.c - runs a target's corpus where there is no libFuzzer, and inputs of a seeded generator:
- * replay DIRECTORY [INPUTS] */
+/* replay.c - runs a target's corpus where there is no libFuzzer: replay
+ * DIRECTORY */
 #include <dirent.h>
 #include <stdio.h>
 
 #include "fuzz.h"
 
-#define INPUT_MAX  65536
-#define RANDOM_MAX 1024
+#define INPUT_MAX 65536
 
 /* The copy is exactly as long as the input, so that sanitizers see a byte too many. */
 static void run(const uint8_t *data, size_t size)
@@ -18,28 +17,13 @@ static void run(const uint8_t *data, size_t size)
 	free(copy);
 }
 
-static void run_random(uint64_t seed)
-{
-	uint8_t data[RANDOM_MAX];
-	uint64_t x = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15);
-	for (size_t i = 0; i < sizeof data; i++) {
-		x ^= x << 13;
-		x ^= x >> 7;
-		x ^= x << 17;
-		data[i] = (uint8_t)(x >> 32);
-	}
-	run(data, 1 + seed % sizeof data);
-}
-
 int main(int argc, char **argv)
 {
 	static uint8_t data[INPUT_MAX];
 	unsigned count = 0;
-	const unsigned random = argc == 3 ? (unsigned)strtoul(argv[2], NULL, 10) : 0;
-	DIR *dir = argc == 2 || argc == 3 ? opendir(argv[1]) : NULL;
+	DIR *dir = argc == 2 ? opendir(argv[1]) : NULL;
 	if (!dir) {
-		fprintf(stderr,
-			"replay: expected a directory of inputs, and how many random ones\n");
+		fprintf(stderr, "replay: expected a directory of inputs\n");
 		return 2;
 	}
 	for (const struct dirent *e; (e = readdir(dir));) {
@@ -54,8 +38,6 @@ int main(int argc, char **argv)
 		count++;
 	}
 	closedir(dir);
-	for (unsigned i = 0; i < random; i++, count++)
-		run_random(i);
 	printf("%u inputs\n", count);
 	return count == 0;
 }

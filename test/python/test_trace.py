@@ -174,27 +174,6 @@ def test_ps_tells_for_whom_ranks_wait(switch, job):
     assert last[-4:] == ["rank", "2", "ranks", "0-1"]
 
 
-def test_ps_believes_no_name_that_somebody_else_has_taken(job):
-    """One of another user's that is this one's socket: root asks all names, others only their own."""
-    if os.geteuid():
-        pytest.skip("only root asks for ranks of other users")
-    answer = json.dumps({"ranks": [{"job": job, "rank": 0, "ranks": 1, "state": "waits"}]}) + "\n"
-    for uid, believed in ((12345, 0), (0, 1)):
-        with socket.socket(socket.AF_UNIX) as taken:
-            taken.bind(f"\0fanin-ps/{uid}/{os.urandom(8).hex()}")
-            taken.listen()
-
-            def lie(taken=taken):
-                with contextlib.suppress(OSError):
-                    taken.accept()[0].sendall(answer.encode())
-
-            liar = threading.Thread(target=lie, daemon=True)
-            liar.start()
-            assert len(told_by_ps("--json", "--job", job)) == believed
-            taken.shutdown(socket.SHUT_RDWR)
-            liar.join(WAIT_S)
-
-
 def test_a_long_wait_is_logged_by_one_rank_of_a_host(monkeypatch, caplog):
     caplog.set_level(logging.DEBUG, logger="fanin")
     for local_rank, level in (("0", logging.WARNING), ("1", logging.DEBUG)):

@@ -9,26 +9,30 @@
 
 #include "file/option.h"
 
-static struct {
+/* Of files that somebody asked for, and of the status file, which nobody did. */
+static struct error {
 	char text[FAN_RANK_FILE_BYTES];
 	_Atomic int state;
-} error;
+} of_wanted, of_status;
 
-enum { NONE, BEING_WRITTEN, WRITTEN }; /* of `error` */
+enum { NONE, BEING_WRITTEN, WRITTEN }; /* of an error */
 
 void fan_rank_file_fail(const char *variable, const char *why)
 {
+	struct error *e = strcmp(variable, FAN_RANK_FILE_STATUS) ? &of_wanted : &of_status;
 	int none = NONE;
 
-	if (!atomic_compare_exchange_strong(&error.state, &none, BEING_WRITTEN))
+	if (!atomic_compare_exchange_strong(&e->state, &none, BEING_WRITTEN))
 		return;
-	snprintf(error.text, sizeof error.text, "%s: %s", variable, why);
-	atomic_store(&error.state, WRITTEN);
+	snprintf(e->text, sizeof e->text, "%s: %s", variable, why);
+	atomic_store(&e->state, WRITTEN);
 }
 
 const char *fan_rank_file_error(void)
 {
-	return atomic_load(&error.state) == WRITTEN ? error.text : "";
+	if (atomic_load(&of_wanted.state) == WRITTEN)
+		return of_wanted.text;
+	return atomic_load(&of_status.state) == WRITTEN ? of_status.text : "";
 }
 
 const char *fan_rank_file_pattern(const char *variable)

@@ -8,7 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define FAN_RANK_FILE_BYTES 1024
+#define FAN_RANK_FILE_BYTES  1024
+#define FAN_RANK_FILE_STATUS "FANIN_PS" /* of the process's status file: status_file.h */
 
 /* The value of `variable`; NULL: it is not set, or empty. */
 const char *fan_rank_file_pattern(const char *variable);
@@ -19,7 +20,7 @@ const char *fan_rank_file_pattern(const char *variable);
 bool fan_rank_file(char *path, size_t bytes, const char *pattern, const char *job, int rank);
 
 /* `variable` names a file that cannot be written, because of `why`.  The first of a process is
- * kept. Threads may call it. */
+ * kept, of a status file only until there is another.  Threads may call it. */
 void fan_rank_file_fail(const char *variable, const char *why);
 
 /* "FANIN_TRACE: t-0.json: No space left on device", which stays; "": nothing was wrong so far. */

@@ -4,30 +4,27 @@
 #include <assert.h>
 #include <errno.h>
 #include <jansson.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "lib/base/config.h"
 #include "lib/base/rank_file.h"
+#include "lib/base/status_file.h"
 #include "net/clock.h"
 #include "rank.h"
 
-#define VERSION	    1 /* of an answer */
-#define NAME_TRIES  8 /* nonces, where a name is taken */
-#define BACKLOG	    16
+#define VERSION	    1 /* of a status file */
 #define NAP_MIN_NS  (FAN_MS / 10)
 #define NAP_MAX_NS  (5 * FAN_MS)
 #define NS_PER_S    1e9
-#define POLL_MS	    50 /* between looks whether the last rank has gone */
 #define ENTRY_TURNS (FAN_ROSTER_TURNS + 1)
 
 /* A rank; what its tensors were, turn by turn, a ring; and how long it has not moved. */
@@ -41,11 +38,14 @@ struct entry {
 	bool told;		 /* it has said so */
 };
 
-/* A thread that tells, with its socket. */
+/* The thread, with its status file; `file` changes with the roster's `lock` held. */
 struct teller {
 	pthread_t thread;
-	int fd;
-	char name[FAN_ROSTER_NAME_BYTES];
+	int events, wake; /* epoll of `wake`, which ends its wait, and `file.watch` */
+	struct fan_status_file file;
+	bool has_file; /* FANIN_PS is not 0 */
+	bool asked;    /* somebody looks at the file: it is to be written */
+	uint64_t written_ns;
 	atomic_bool ends;
 	atomic_int state;
 };
@@ -73,6 +73,17 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* ---- fork ---- */
 
+static void free_teller(struct teller *t)
+{
+	if (t->file.watch >= 0)
+		close(t->file.watch);
+	if (t->wake >= 0)
+		close(t->wake);
+	if (t->events >= 0)
+		close(t->events);
+	free(t);
+}
+
 static void before_fork(void)
 {
 	pthread_mutex_lock(&roster.life);
@@ -92,8 +103,7 @@ static void in_child(void)
 		free(roster.entry[i]);
 	roster.entries = roster.more = 0;
 	if (roster.teller)
-		close(roster.teller->fd);
-	free(roster.teller);
+		free_teller(roster.teller);
 	roster.teller = NULL;
 	pthread_mutex_init(&roster.telling, NULL); /* whoever had it is not here */
 	after_fork();
@@ -180,8 +190,8 @@ static json_t *ranks_json(void)
 	return ranks;
 }
 
-/* One line, which the caller frees; NULL: out of memory, or too long. */
-static char *answer_text(void)
+/* One line, which the caller frees; NULL: out of memory. */
+static char *status_text(void)
 {
 	char version[32];
 	snprintf(version, sizeof version, "%d.%d.%d", FANIN_VERSION_MAJOR, FANIN_VERSION_MINOR,
@@ -192,63 +202,10 @@ static char *answer_text(void)
 			      "more", (int)roster.more, "ranks", ranks_json());
 	char *text = json_dumps(j, JSON_COMPACT | JSON_ENSURE_ASCII);
 	json_decref(j);
-	if (text && strlen(text) > FAN_ROSTER_BYTES) {
-		free(text);
-		text = NULL;
-	}
 	return text;
 }
 
-/* ---- who asks ---- */
-
-bool fan_roster_may_ask(unsigned uid)
-{
-	return uid == 0 || uid == geteuid();
-}
-
-static bool is_friend(int fd)
-{
-	struct ucred peer;
-	socklen_t bytes = sizeof peer;
-	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) &&
-	       fan_roster_may_ask(peer.uid);
-}
-
-static void send_text(const struct teller *t, int fd, const char *text, size_t bytes)
-{
-	const uint64_t by_ns = fan_clock_ns() + FAN_ROSTER_SEND_MS * FAN_MS;
-	while (bytes && !atomic_load(&t->ends) && fan_clock_ns() < by_ns) {
-		const ssize_t n = send(fd, text, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-		if (n > 0) {
-			text += n;
-			bytes -= (size_t)n;
-		} else if (errno == EAGAIN) {
-			struct pollfd p = {.fd = fd, .events = POLLOUT};
-			poll(&p, 1, POLL_MS);
-		} else if (errno != EINTR) {
-			return;
-		}
-	}
-}
-
-static void answer(const struct teller *t)
-{
-	const int fd = accept4(t->fd, NULL, NULL, SOCK_CLOEXEC);
-	if (fd >= 0 && is_friend(fd)) {
-		ask_all(t);
-		char *text = answer_text();
-		if (text) {
-			send_text(t, fd, text, strlen(text));
-			send_text(t, fd, "\n", 1);
-		}
-		free(text);
-	}
-	if (fd >= 0)
-		close(fd);
-	nap(FAN_ROSTER_PAUSE_MS * FAN_MS); /* also who cannot be accepted waits there still */
-}
-
-/* ---- the thread ---- */
+/* ---- ranks that wait ---- */
 
 /* After so long without progress a rank says for whom it waits; before the operation ends with that
  * error.  UINT64_MAX: never, since that comes soon. */
@@ -328,10 +285,78 @@ void fan_roster_tell_after(int ms)
 	atomic_store(&roster.tell_ms, ms);
 }
 
-static void free_teller(struct teller *t)
+/* ---- the status file ---- */
+
+/* Wait for readers, and then show them a file, which is empty until one looks. */
+static int show_file(struct teller *t, const struct fan_status_file *file)
 {
-	close(t->fd);
-	free(t);
+	struct epoll_event looks = {.events = EPOLLIN | EPOLLET}, earlier;
+	if (epoll_ctl(t->events, EPOLL_CTL_ADD, file->watch, &looks))
+		return errno;
+	epoll_wait(t->events, &earlier, 1, 0); /* of who looked at others */
+	return fan_status_write(file, "", 0);
+}
+
+static void fail(int e, const char *where)
+{
+	char why[FAN_CONFIG_WHY_BYTES], cause[160];
+	snprintf(why, sizeof why, "fanin ps will not see this process: %.300s: %s", where,
+		 fan_files_strerror(e, cause, sizeof cause));
+	fan_rank_file_fail(FAN_RANK_FILE_STATUS, why);
+}
+
+static void open_file(struct teller *t)
+{
+	char where[FAN_STATUS_PATH_BYTES];
+	struct fan_status_file file;
+	int e = fan_status_open(&file);
+	if (!e)
+		e = show_file(t, &file);
+	if (!e) {
+		pthread_mutex_lock(&roster.lock);
+		t->file = file;
+		pthread_mutex_unlock(&roster.lock);
+		return;
+	}
+	fan_status_path(&file, where);
+	fail(e, where);
+	if (file.watch >= 0)
+		close(file.watch);
+}
+
+/* Make another where somebody has removed the folder's files, as those who clean /tmp do. */
+static void renew_file(struct teller *t)
+{
+	if (!fan_status_is_gone(&t->file))
+		return;
+	pthread_mutex_lock(&roster.lock);
+	close(t->file.watch); /* leaves `events` */
+	t->file.watch = -1;
+	pthread_mutex_unlock(&roster.lock);
+	open_file(t);
+}
+
+static void write_file(struct teller *t)
+{
+	char path[FAN_STATUS_PATH_BYTES];
+	ask_all(t);
+	char *text = status_text();
+	const int e = text ? fan_status_write(&t->file, text, strlen(text)) : ENOMEM;
+	free(text);
+	t->asked = false;
+	t->written_ns = fan_clock_ns();
+	fan_status_path(&t->file, path);
+	if (e)
+		fail(e, path);
+}
+
+/* ---- the thread ---- */
+
+/* When the file is to be written, or the next turn is. */
+static uint64_t next_ns(const struct teller *t, uint64_t turn_ns)
+{
+	const uint64_t write_ns = t->written_ns + FAN_ROSTER_WRITE_MS * FAN_MS;
+	return t->asked && write_ns < turn_ns ? write_ns : turn_ns;
 }
 
 static void *run(void *arg)
@@ -339,76 +364,61 @@ static void *run(void *arg)
 	struct teller *t = arg;
 	uint64_t turn_ns = fan_clock_ns();
 	char text[FAN_FAULT_TEXT_BYTES];
+	struct epoll_event event;
 	pthread_setname_np(pthread_self(), "fanin-ps");
+	if (t->has_file)
+		open_file(t);
 	while (!atomic_load(&t->ends)) {
-		struct pollfd p = {.fd = t->fd, .events = POLLIN};
 		const uint64_t now_ns = fan_clock_ns();
 		if (now_ns >= turn_ns) {
 			if (take_turn(now_ns, text, sizeof text))
 				tell_program(text);
+			renew_file(t);
 			turn_ns = now_ns + FAN_ROSTER_TURN_MS * FAN_MS;
 		}
-		if (poll(&p, 1, fan_clock_timeout_ms(turn_ns, -1)) > 0 && !atomic_load(&t->ends))
-			answer(t);
+		if (t->asked && now_ns >= t->written_ns + FAN_ROSTER_WRITE_MS * FAN_MS)
+			write_file(t);
+		const int wait = fan_clock_timeout_ms(next_ns(t, turn_ns), -1);
+		t->asked |= epoll_wait(t->events, &event, 1, wait) > 0 && t->file.watch >= 0;
 	}
+	if (t->file.watch >= 0)
+		fan_status_remove(&t->file);
 	if (atomic_exchange(&t->state, DONE) == LEFT)
 		free_teller(t);
 	return NULL;
 }
 
-/* A name that nobody has.  The socket, or -1 with errno. */
-static int listen_at(char *name)
-{
-	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int e = fd < 0 ? errno : EADDRINUSE;
-	for (unsigned i = 0; i < NAME_TRIES && e == EADDRINUSE; i++) {
-		struct sockaddr_un at = {.sun_family = AF_UNIX};
-		const int n = snprintf(name, FAN_ROSTER_NAME_BYTES, FAN_ROSTER_NAME "%u/%016llx",
-				       (unsigned)geteuid(), (unsigned long long)fan_clock_nonce());
-		assert(n > 0 && n < FAN_ROSTER_NAME_BYTES);
-		memcpy(at.sun_path + 1, name, (size_t)n);
-		const socklen_t bytes =
-			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-		e = bind(fd, (struct sockaddr *)&at, bytes) || listen(fd, BACKLOG) ? errno : 0;
-	}
-	if (!e)
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	*name = '\0';
-	errno = e;
-	return -1;
-}
-
 /* 0, or an error number. */
 static int begin(struct teller *t)
 {
+	struct epoll_event ends = {.events = EPOLLIN};
 	sigset_t all, before;
-	t->fd = listen_at(t->name);
-	if (t->fd < 0)
+	t->events = epoll_create1(EPOLL_CLOEXEC);
+	t->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (t->events < 0 || t->wake < 0 || epoll_ctl(t->events, EPOLL_CTL_ADD, t->wake, &ends))
 		return errno;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	const int e = pthread_create(&t->thread, NULL, run, t);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (e)
-		close(t->fd);
 	return e;
 }
 
-static void start(void)
+static void start(bool has_file)
 {
-	char why[FAN_CONFIG_WHY_BYTES], cause[160];
 	struct teller *t = calloc(1, sizeof *t);
+	if (t) {
+		t->events = t->wake = t->file.watch = -1;
+		t->has_file = has_file;
+	}
 	const int e = t ? begin(t) : ENOMEM;
 	if (!e) {
 		roster.teller = t;
 		return;
 	}
-	free(t);
-	snprintf(why, sizeof why, "fanin ps will not see this process: %.300s",
-		 fan_files_strerror(e, cause, sizeof cause));
-	fan_rank_file_fail("FANIN_PS", why);
+	if (t)
+		free_teller(t);
+	fail(e, "its thread");
 }
 
 /* The program, when it is told, may wait for whom it likes: it is left there after a while. */
@@ -418,7 +428,7 @@ static void stop(struct teller *t)
 	int runs = RUNS;
 	const pthread_t thread = t->thread; /* which owns `t` once nobody waits for it */
 	atomic_store(&t->ends, true);
-	shutdown(t->fd, SHUT_RDWR); /* wakes it */
+	eventfd_write(t->wake, 1);
 	clock_gettime(CLOCK_REALTIME, &by);
 	by.tv_sec += FAN_ROSTER_END_MS / 1000;
 	if (!pthread_timedjoin_np(t->thread, NULL, &by)) {
@@ -455,12 +465,10 @@ static bool enter(struct fan_rank *c)
 void fan_roster_add(struct fan_rank *c)
 {
 	assert(c->thread.started);
-	if (!c->cfg.ps)
-		return;
 	pthread_once(&once, watch_forks);
 	pthread_mutex_lock(&roster.life);
 	if (enter(c) && !roster.teller)
-		start();
+		start(c->cfg.ps);
 	pthread_mutex_unlock(&roster.life);
 }
 
@@ -499,11 +507,13 @@ bool fan_roster_has_rank_of(const struct fan_rank *c)
 	return has;
 }
 
-void fan_roster_name(char *name)
+void fan_roster_file(char *path)
 {
 	pthread_mutex_lock(&roster.life);
-	memset(name, 0, FAN_ROSTER_NAME_BYTES);
-	if (roster.teller)
-		memcpy(name, roster.teller->name, sizeof roster.teller->name);
+	pthread_mutex_lock(&roster.lock);
+	*path = '\0';
+	if (roster.teller && roster.teller->file.watch >= 0)
+		fan_status_path(&roster.teller->file, path);
+	pthread_mutex_unlock(&roster.lock);
 	pthread_mutex_unlock(&roster.life);
 }

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* roster.h - the ranks of this process, and a thread that tells their user what they do.
  *
- * `fanin ps` finds the processes of a host by the names of their sockets: abstract ones, so there
- * is no folder that must exist, and none is left by a process that was killed.  A name has the user
- * and a nonce that nobody can guess, FAN_ROSTER_NAME.  Both sides ask the kernel who the other one
- * is: the thread answers its own user and root alone, and whoever asks believes no other user's
- * name.
- *
  * The thread begins with the first rank and ends with the last, within FAN_ROSTER_END_MS: beyond
- * that a call by which the program is told goes on alone.  It waits for no operation: a rank that
- * does not say within FAN_ROSTER_ASK_MS what it does is told of as it was last.  Without the thread
- * ranks are as they were: FANIN_PS=0, or the system refuses, which fan_rank_file_error then tells
- * once.  A child of fork() begins without ranks. */
+ * that a call by which the program is told goes on alone.  It writes the process's status file
+ * (lib/base/status_file.h) when it begins and whenever somebody looks, and it says when a rank
+ * waits for long.  It waits for no operation: a rank that does not say within FAN_ROSTER_ASK_MS
+ * what it does is told of as it was last.  FANIN_PS=0, or a folder that cannot be had, which
+ * fan_rank_file_error then tells once: there is no file.  A child of fork() begins without ranks.
+ */
 #ifndef FAN_LIB_RANK_ROSTER_H
 #define FAN_LIB_RANK_ROSTER_H
 
@@ -19,17 +15,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FAN_ROSTER_NAME	      "fanin-ps/"   /* then the user's number, a slash, and 16 hex digits */
-#define FAN_ROSTER_NAME_BYTES 64	    /* of such a name with its zero */
-#define FAN_ROSTER_MAX	      1024	    /* ranks of a process that are told of */
-#define FAN_ROSTER_BYTES      (4 << 20)	    /* the longest answer, a line of JSON */
-#define FAN_ROSTER_ASK_MS     100	    /* for ranks to say what they do */
-#define FAN_ROSTER_SEND_MS    1000	    /* for who asks to take the answer */
-#define FAN_ROSTER_PAUSE_MS   5		    /* between two answers */
-#define FAN_ROSTER_END_MS     2000	    /* for the thread to end; then nobody waits for it */
-#define FAN_ROSTER_TURN_MS    1000	    /* between two looks at how far ranks are */
-#define FAN_ROSTER_TURNS      10	    /* over which rates are taken */
-#define FAN_ROSTER_WAIT_NS    1000000000ull /* without progress, before a rank counts as waiting */
+#define FAN_ROSTER_MAX	    1024	  /* ranks of a process that are told of */
+#define FAN_ROSTER_ASK_MS   100		  /* for ranks to say what they do */
+#define FAN_ROSTER_WRITE_MS 250		  /* between two times that the file is written, at least */
+#define FAN_ROSTER_END_MS   2000	  /* for the thread to end; then nobody waits for it */
+#define FAN_ROSTER_TURN_MS  1000	  /* between two looks at how far ranks are */
+#define FAN_ROSTER_TURNS    10		  /* over which rates are taken */
+#define FAN_ROSTER_WAIT_NS  1000000000ull /* without progress, before a rank counts as waiting */
 
 #define FAN_ROSTER_TELL_MS	 30000 /* without progress, before a rank says for whom it waits */
 #define FAN_ROSTER_BEFORE_END_MS 2000  /* at the latest so long before timeout_ms */
@@ -53,12 +45,7 @@ void fan_roster_tell_to(fan_roster_tell *tell, void *arg);
 /* For tests: after `ms` in place of FAN_ROSTER_TELL_MS. */
 void fan_roster_tell_after(int ms);
 
-/* Is the user `uid` told?  Its own and root are. */
-bool fan_roster_may_ask(unsigned uid);
-
-/* The name at which this process answers, without its leading zero, to `name`,
- * FAN_ROSTER_NAME_BYTES;
- * "": it does not. */
-void fan_roster_name(char *name);
+/* The path of this process's status file to `path`, FAN_STATUS_PATH_BYTES; "": there is none. */
+void fan_roster_file(char *path);
 
 #endif

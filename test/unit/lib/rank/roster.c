@@ -1,84 +1,90 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a process tells about its ranks, and to whom. */
+/* What a process tells about its ranks, and where. */
 #include "unit/lib/team.h"
 
 #include <errno.h>
-#include <grp.h>
+#include <fcntl.h>
 #include <jansson.h>
+#include <libgen.h>
 #include <poll.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/base/rank_file.h"
+#include "lib/base/status_file.h"
 #include "lib/comm/comm.h"
 #include "lib/rank/roster.h"
 
 #define RANKS	     3
 #define COUNT	     1000
 #define ANSWER_MS    60000 /* never reached unless something hangs */
-#define ANSWER_MAX   (1 << 20)
-#define NOBODY	     65534
-#define NOTHING_TOLD 3 /* exit statuses of a stranger */
-#define SOME_TOLD    4
+#define NO_FILE	     3	   /* exit statuses of a child */
+#define SOME_FILE    4
 #define HELD_MS	     1200 /* more than FAN_ROSTER_WAIT_NS */
 #define STUCK_MS     1000 /* without a descriptor; and what that may take of a processor: */
 #define STUCK_CPU_NS (100 * FAN_MS)
 
 static pthread_barrier_t all;
 static bool by_memory;
+static char runtime[] = "/tmp/fanin-roster-XXXXXX"; /* XDG_RUNTIME_DIR */
 
-/* Is there a name at which this process answers? */
-static bool answers(char *name)
+static void wait_ms(int ms)
 {
-	fan_roster_name(name);
-	return *name != 0;
+	poll(NULL, 0, ms);
 }
 
-static bool connect_to(int fd, const char *name)
+/* Has this process a status file?  Its thread may not have begun. */
+static bool has_file(char *path)
 {
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	const size_t n = strlen(name);
-	memcpy(at.sun_path + 1, name, n);
-	return !connect(fd, (struct sockaddr *)&at,
-			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n));
-}
-
-static int call(const char *name)
-{
-	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (connect_to(fd, name))
-		return fd;
-	close(fd);
-	return -1;
-}
-
-/* Bytes of an answer, which ends with the connection. */
-static size_t hear(int fd, char *text, size_t room)
-{
-	size_t used = 0;
-	ssize_t n = 1;
-	while (n > 0 && used < room) {
-		struct pollfd p = {.fd = fd, .events = POLLIN};
-		if (poll(&p, 1, ANSWER_MS) <= 0)
-			break;
-		n = recv(fd, text + used, room - used, 0);
-		used += n > 0 ? (size_t)n : 0;
+	for (int ms = 0; ms < ANSWER_MS; ms += 10) {
+		fan_roster_file(path);
+		if (*path)
+			return true;
+		wait_ms(10);
 	}
+	return false;
+}
+
+/* Have the files of the folder written. */
+static void wake(const char *path)
+{
+	char folder[FAN_STATUS_PATH_BYTES], watch[FAN_STATUS_PATH_BYTES + 8], drained[4096];
+	snprintf(folder, sizeof folder, "%s", path);
+	snprintf(watch, sizeof watch, "%s/watch", dirname(folder));
+	const int fd = open(watch, O_RDWR | O_NONBLOCK);
+	while (read(fd, drained, sizeof drained) > 0)
+		;
+	EXPECT(write(fd, "?", 1) == 1);
 	close(fd);
-	return used;
+}
+
+/* The file once it has been written anew; NULL: it is not. */
+static json_t *look_at(const char *path)
+{
+	struct stat before = {.st_ino = 0}, now;
+	stat(path, &before);
+	wake(path);
+	for (int ms = 0; ms < ANSWER_MS; ms++) {
+		if (!stat(path, &now) && (now.st_ino != before.st_ino ||
+					  now.st_mtim.tv_nsec != before.st_mtim.tv_nsec)) {
+			EXPECT((now.st_mode & 07777) == 0600);
+			return json_load_file(path, 0, NULL);
+		}
+		wait_ms(1);
+	}
+	return NULL;
 }
 
 /* What this process tells; NULL: nothing. */
 static json_t *ask(void)
 {
-	char *text = malloc(ANSWER_MAX), name[FAN_ROSTER_NAME_BYTES];
-	const int fd = answers(name) ? call(name) : -1;
-	const size_t bytes = fd < 0 ? 0 : hear(fd, text, ANSWER_MAX);
-	json_t *j = bytes ? json_loadb(text, bytes, 0, NULL) : NULL;
-	EXPECT(!bytes || text[bytes - 1] == '\n');
-	free(text);
-	return j;
+	char path[FAN_STATUS_PATH_BYTES];
+	return has_file(path) ? look_at(path) : NULL;
 }
 
 static const json_t *rank_in(const json_t *j, int rank)
@@ -96,11 +102,6 @@ static bool is(const json_t *r, const char *key, const char *text)
 {
 	const char *told = json_string_value(json_object_get(r, key));
 	return told && !strcmp(told, text);
-}
-
-static void wait_ms(int ms)
-{
-	poll(NULL, 0, ms);
 }
 
 /* Rank 2 begins an operation late: the others are told to wait. */
@@ -162,8 +163,9 @@ static void run_waits(const char *local)
 	pthread_barrier_destroy(&all);
 	team_free(&t);
 	unsetenv("FANIN_LOCAL");
-	char name[FAN_ROSTER_NAME_BYTES];
-	assert_false(answers(name)); /* the thread has ended with the last rank */
+	char path[FAN_STATUS_PATH_BYTES];
+	fan_roster_file(path);
+	assert_string_equal(path, ""); /* the thread has ended with the last rank */
 }
 
 static void roster__tells_who_waits_at_a_switch(void **state)
@@ -186,20 +188,6 @@ static int status_of(pid_t child)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* Another user asks: hears nothing. */
-static void ask_as_nobody(const char *name)
-{
-	char text[64];
-	const pid_t child = fork();
-	if (!child) {
-		if (setgroups(0, NULL) || setgid(NOBODY) || setuid(NOBODY))
-			_exit(1);
-		const int fd = call(name);
-		_exit(fd >= 0 && hear(fd, text, sizeof text) == 0 ? NOTHING_TOLD : SOME_TOLD);
-	}
-	EXPECT(status_of(child) == NOTHING_TOLD);
-}
-
 static uint64_t cpu_ns(void)
 {
 	struct timespec t;
@@ -207,85 +195,165 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)t.tv_sec * 1000 * FAN_MS + (uint64_t)t.tv_nsec;
 }
 
-/* Who calls while the process has no descriptor left costs it nothing, and has its answer later. */
-static void ask_without_descriptors(const char *name)
+/* Who looks while the process has no descriptor left costs it nothing, and sees it later. */
+static void look_without_descriptors(const char *path)
 {
-	char text[64];
 	struct rlimit before, none;
+	const int next = dup(0);
 	EXPECT(!getrlimit(RLIMIT_NOFILE, &before));
-	const int fd = call(name), later = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	EXPECT(hear(fd, text, sizeof text) > 0);
-	const int next = dup(later);
 	none = before;
-	none.rlim_cur = (rlim_t)next; /* what there is stays, and poll() takes as many */
-	EXPECT(next > 0 && !close(next) && !setrlimit(RLIMIT_NOFILE, &none));
-	EXPECT(connect_to(later, name));
+	none.rlim_cur = (rlim_t)next; /* what there is stays */
+	EXPECT(next > 0 && !close(next));
+	wake(path);
+	EXPECT(!setrlimit(RLIMIT_NOFILE, &none));
 	const uint64_t begin_ns = cpu_ns();
 	wait_ms(STUCK_MS);
 	EXPECT(cpu_ns() - begin_ns < STUCK_CPU_NS);
 	EXPECT(!setrlimit(RLIMIT_NOFILE, &before));
-	EXPECT(hear(later, text, sizeof text) > 0);
+	json_t *j = look_at(path);
+	EXPECT(j != NULL);
+	json_decref(j);
 }
 
-static void be_asked_by_others(struct member *m)
+/* Those who clean /tmp remove files that nobody has used for long. */
+static void look_after_a_removal(const char *path)
+{
+	char folder[FAN_STATUS_PATH_BYTES], watch[FAN_STATUS_PATH_BYTES + 8];
+	snprintf(folder, sizeof folder, "%s", path);
+	snprintf(watch, sizeof watch, "%s/watch", dirname(folder));
+	EXPECT(!unlink(path) && !unlink(watch) && !rmdir(folder));
+	for (int ms = 0; ms < ANSWER_MS && access(path, F_OK); ms += 10)
+		wait_ms(10);
+	json_t *j = look_at(path);
+	EXPECT(json_array_size(json_object_get(j, "ranks")) == 2);
+	json_decref(j);
+}
+
+static void be_looked_at(struct member *m)
 {
 	const bool joined = team_joined(m);
 	pthread_barrier_wait(&all);
 	if (joined && m->rank == 0) {
-		char name[FAN_ROSTER_NAME_BYTES], later[FAN_ROSTER_NAME_BYTES];
-		EXPECT(answers(name));
-		EXPECT(fan_roster_may_ask(geteuid()) && fan_roster_may_ask(0));
-		EXPECT(!fan_roster_may_ask(geteuid() + 1));
-		if (!geteuid())
-			ask_as_nobody(name);
+		char path[FAN_STATUS_PATH_BYTES], later[FAN_STATUS_PATH_BYTES];
+		struct stat folder;
+		EXPECT(has_file(path));
+		EXPECT(strstr(path, runtime) == path);
+		snprintf(later, sizeof later, "%s", path);
+		EXPECT(!stat(dirname(later), &folder) && (folder.st_mode & 07777) == 0700);
 		const pid_t child = fork();
-		if (!child) /* the ranks are not its own, and its parent's socket is not in the way
-			     */
-			_exit(answers(later) ? SOME_TOLD : NOTHING_TOLD);
-		EXPECT(status_of(child) == NOTHING_TOLD);
-		EXPECT(answers(later) && !strcmp(later, name));
-		/* a name that is no UTF-8; and several who do not listen hinder nobody */
+		if (!child) { /* the ranks are not its own, nor is the file */
+			fan_roster_file(later);
+			_exit(*later ? SOME_FILE : NO_FILE);
+		}
+		EXPECT(status_of(child) == NO_FILE);
+		EXPECT(has_file(later) && !strcmp(later, path));
 		char *const own = program_invocation_short_name;
-		char odd[] = "caf\xe9";
+		char odd[] = "caf\xe9"; /* a name that is no UTF-8 */
 		program_invocation_short_name = odd;
-		int deaf[4];
-		for (unsigned i = 0; i < 4; i++)
-			deaf[i] = call(name);
-		json_t *j = ask();
+		json_t *j = look_at(path);
 		program_invocation_short_name = own;
 		EXPECT(json_array_size(json_object_get(j, "ranks")) == 2);
 		EXPECT(is(j, "program", "caf?"));
 		json_decref(j);
-		for (unsigned i = 0; i < 4; i++)
-			close(deaf[i]);
-		ask_without_descriptors(name);
+		look_without_descriptors(path);
+		look_after_a_removal(path);
 	}
 	pthread_barrier_wait(&all);
 }
 
-static void roster__answers_its_user_alone(void **state)
+static void run_two(void (*work)(struct member *))
 {
-	struct team t = team_new(2, be_asked_by_others);
-	(void)state;
+	struct team t = team_new(2, work);
 	pthread_barrier_init(&all, NULL, 2);
 	team_run(&t);
 	pthread_barrier_destroy(&all);
 	team_free(&t);
 }
 
-static void be_silent(struct member *m)
+static void roster__writes_a_file_of_its_user_alone(void **state)
 {
-	char name[FAN_ROSTER_NAME_BYTES];
-	if (team_joined(m))
-		EXPECT(!answers(name));
+	(void)state;
+	run_two(be_looked_at);
+}
+
+/* No file; operations go on. */
+static void be_unseen(struct member *m)
+{
+	char path[FAN_STATUS_PATH_BYTES];
+	int32_t x[COUNT] = {0}, y[COUNT];
+	if (!team_joined(m))
+		return;
+	EXPECT(fanin_allreduce(m->comm, x, y, COUNT, FANIN_INT32, FANIN_SUM) == FANIN_OK);
+	wait_ms(100);
+	fan_roster_file(path);
+	EXPECT(!*path);
 }
 
 static void roster__is_turned_off(void **state)
 {
 	(void)state;
 	setenv("FANIN_PS", "0", 1);
-	team_run_once(2, be_silent);
+	team_run_once(2, be_unseen);
 	unsetenv("FANIN_PS");
+}
+
+/* Where a link, or a folder that others may enter, stands in place of the first folder, the file is
+ * in the next one: nobody's word leads it elsewhere. */
+static void be_elsewhere(struct member *m)
+{
+	char path[FAN_STATUS_PATH_BYTES];
+	if (!team_joined(m))
+		return;
+	EXPECT(has_file(path) && strstr(path, runtime) != path && !strstr(path, "/etc/"));
+}
+
+static void roster__follows_no_link(void **state)
+{
+	char folder[64], watch[80];
+	(void)state;
+	snprintf(folder, sizeof folder, "%s/fanin", runtime);
+	snprintf(watch, sizeof watch, "%s/watch", folder);
+	unlink(watch);
+	rmdir(folder);
+	assert_int_equal(symlink("/etc", folder), 0);
+	team_run_once(2, be_elsewhere);
+	assert_int_equal(unlink(folder), 0);
+	assert_int_equal(mkdir(folder, 0700) || chmod(folder, 0755), 0);
+	team_run_once(2, be_elsewhere);
+	assert_int_equal(rmdir(folder), 0);
+}
+
+/* On a disk of a few pages, which are full, operations go on, and there is one word about it. */
+static void be_on_a_full_disk(struct member *m)
+{
+	char path[FAN_STATUS_PATH_BYTES];
+	int32_t x[COUNT] = {0}, y[COUNT];
+	if (!team_joined(m))
+		return;
+	EXPECT(fanin_allreduce(m->comm, x, y, COUNT, FANIN_INT32, FANIN_SUM) == FANIN_OK);
+	if (has_file(path)) /* it has no page, and none of what it is to say */
+		wake(path);
+	for (int ms = 0; ms < ANSWER_MS && !*fan_rank_file_error(); ms += 10)
+		wait_ms(10);
+	EXPECT(strstr(fan_rank_file_error(), strerror(ENOSPC)) != NULL);
+}
+
+static void roster__a_full_disk_stops_nothing(void **state)
+{
+	char file[64];
+	static const char page[4096];
+	(void)state;
+	if (geteuid() || unshare(CLONE_NEWNS) ||
+	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("none", runtime, "tmpfs", 0, "size=16k"))
+		skip();
+	snprintf(file, sizeof file, "%s/full", runtime);
+	const int fd = open(file, O_WRONLY | O_CREAT, 0600);
+	while (write(fd, page, sizeof page) > 0)
+		;
+	close(fd);
+	team_run_once(2, be_on_a_full_disk);
+	assert_int_equal(umount(runtime), 0);
 }
 
 static pthread_mutex_t said_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -387,16 +455,18 @@ static void roster__no_rank_waits_for_a_program_that_is_told(void **state)
 	assert_int_equal(says, 1);
 }
 
-/* Ranks come and go while somebody asks without pause. */
+/* Ranks come and go while somebody looks without pause. */
 static atomic_bool ends;
 
-static void *ask_on(void *arg)
+static void *look_on(void *arg)
 {
 	unsigned *count = arg;
+	char path[FAN_STATUS_PATH_BYTES];
 	while (!atomic_load(&ends)) {
-		char name[FAN_ROSTER_NAME_BYTES], text[256];
-		const int fd = answers(name) ? call(name) : -1;
-		*count += fd >= 0 && hear(fd, text, sizeof text) > 0;
+		fan_roster_file(path);
+		if (*path)
+			wake(path);
+		*count += *path != 0;
 	}
 	return NULL;
 }
@@ -406,31 +476,42 @@ static void do_nothing(struct member *m)
 	EXPECT(team_joined(m));
 }
 
-static void roster__ranks_come_and_go_while_it_is_asked(void **state)
+static void roster__ranks_come_and_go_while_somebody_looks(void **state)
 {
 	struct team t = team_new(2, do_nothing);
-	pthread_t asks;
+	pthread_t looks;
 	unsigned count = 0;
 	(void)state;
-	assert_int_equal(pthread_create(&asks, NULL, ask_on, &count), 0);
+	assert_int_equal(pthread_create(&looks, NULL, look_on, &count), 0);
 	for (int i = 0; i < 20; i++)
 		team_run(&t);
 	atomic_store(&ends, true);
-	pthread_join(asks, NULL);
-	print_message("%u answers\n", count);
+	pthread_join(looks, NULL);
+	print_message("%u looks\n", count);
 	team_free(&t);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(roster__a_full_disk_stops_nothing), /* the first error is kept */
 		cmocka_unit_test(roster__tells_who_waits_at_a_switch),
 		cmocka_unit_test(roster__tells_who_waits_in_memory),
-		cmocka_unit_test(roster__answers_its_user_alone),
+		cmocka_unit_test(roster__writes_a_file_of_its_user_alone),
 		cmocka_unit_test(roster__is_turned_off),
+		cmocka_unit_test(roster__follows_no_link),
 		cmocka_unit_test(roster__a_rank_that_waits_long_says_so_once),
 		cmocka_unit_test(roster__no_rank_waits_for_a_program_that_is_told),
-		cmocka_unit_test(roster__ranks_come_and_go_while_it_is_asked),
+		cmocka_unit_test(roster__ranks_come_and_go_while_somebody_looks),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	char folder[64], watch[80];
+	if (!mkdtemp(runtime) || setenv("XDG_RUNTIME_DIR", runtime, 1))
+		return 1;
+	const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	snprintf(folder, sizeof folder, "%s/fanin", runtime);
+	snprintf(watch, sizeof watch, "%s/watch", folder);
+	unlink(watch);
+	rmdir(folder);
+	rmdir(runtime);
+	return failed;
 }

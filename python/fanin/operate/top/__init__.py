@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`fanin top` and `fanin ps`: what ranks and the jobs of switches do, and for whom they wait."""

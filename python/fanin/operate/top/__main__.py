@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python3 -m fanin.operate.top`: `fanin top`, or with the argument "ps" `fanin ps`.
+
+`fanin` starts this file by its path, which needs nothing else of the package fanin.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from types import SimpleNamespace
+from typing import Any, Dict, List
+
+if not __package__:  # isolated, Python has no folder of its own in its path
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    __package__ = importlib.import_module("top").__name__  # pylint: disable=redefined-builtin
+
+from . import here, query  # noqa: E402  pylint: disable=wrong-import-position
+
+SWITCHES_MAX = 32
+
+
+class Wrong(Exception):
+    """Options that do not go together."""
+
+
+def _parse(name: str, arguments: List[str]) -> SimpleNamespace:
+    """The flags, which src/cmd/top.c has read already; Wrong: there is none such."""
+    texts = dict.fromkeys("job switch controller prometheus page json".split(), "")
+    numbers = {"pid": 0, "shards": 0, "interval": 1}
+    flags = dict.fromkeys("all_hosts merge here once".split(), False)
+    values: Dict[str, Any] = {**texts, **numbers, **flags}
+    if name == "ps":
+        values["json"] = False
+    for argument in arguments:
+        flag, given, value = argument.partition("=")
+        key = flag[2:].replace("-", "_")
+        if (
+            not flag.startswith("--")
+            or key not in values
+            or bool(given) == isinstance(values[key], bool)
+        ):
+            raise Wrong(
+                f"{argument}: expected --FLAG or --OPTION=VALUE, as `fanin {name} --help` has"
+            )
+        values[key] = int(value) if key in numbers else value if given else True
+    return SimpleNamespace(**values)
+
+
+def check(name: str, options: SimpleNamespace) -> List[str]:
+    """The addresses of switches; Wrong: the options do not go together."""
+    at = [address for address in options.switch.split(",") if address]
+    if options.all_hosts and (not options.job or options.merge):
+        more = ", and no --merge" if options.merge else ""
+        raise Wrong(f"--all-hosts: expected --job JOB with it{more}")
+    if at and options.controller:
+        raise Wrong("--switch: expected ADDR:PORT of a running switch, or --controller PATH")
+    if not at and (options.prometheus or options.shards):
+        which = "shards" if options.shards else "prometheus"
+        raise Wrong(f"--{which}: expected --switch ADDR:PORT as well")
+    if len(at) > 1 and options.prometheus:
+        raise Wrong("--prometheus: expected one switch, because its metrics do not name it")
+    if len(at) > SWITCHES_MAX:
+        raise Wrong(f"--switch: {at[SWITCHES_MAX]}: expected at most {SWITCHES_MAX} switches")
+    for number, address in enumerate(at):
+        if address in at[:number]:
+            raise Wrong(f"--switch: {address}: named twice: expected different ones")
+    return at if name == "top" else []
+
+
+def _top(options: SimpleNamespace, at: List[str]) -> int:
+    """`fanin top`; the exit status."""
+    from . import watch  # `fanin ps` does without
+
+    try:
+        watch.run(options, at)
+    except query.Silent as error:
+        which = "--controller: " if options.controller else ""
+        print(f"fanin top: {which}{error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def main(arguments: List[str]) -> int:
+    """Run "ps" or "top", the first argument, with these flags; the exit status."""
+    name = arguments[0] if arguments and arguments[0] in ("ps", "top") else "top"
+    try:
+        options = _parse(name, arguments[1:] if arguments[:1] == [name] else arguments)
+        at = check(name, options)
+        return here.ps(options) if name == "ps" else _top(options, at)
+    except Wrong as error:
+        print(f"fanin {name}: {error}", file=sys.stderr)
+        return 2
+    except query.Silent as error:
+        print(f"fanin {name}: {error}", file=sys.stderr)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads on
+    except OSError as error:
+        print(
+            f"fanin {name}: {error.filename or 'standard output'}: {error.strerror}",
+            file=sys.stderr,
+        )
+    except KeyboardInterrupt:
+        return 0
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions to switches, servers and controllers: by `fanin query`, which speaks their protocol,
+and on a controller's socket.
+
+Modules that only some questions need are loaded for these: `fanin ps` is to take no longer.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from typing import Any, Dict, List, Optional
+
+from . import shape
+
+AT_ONCE = 64  # addresses of one `fanin query`
+MORE_S = 60.0  # for `fanin query` beyond what it was given
+ANSWER_BYTES = 256 << 20  # of a controller of 4,096 nodes
+CONTROLLER_S = 30.0  # a controller that plans answers afterwards
+_ADDRESS = re.compile(
+    r"([0-9]{1,3}(\.[0-9]{1,3}){3}|\[[0-9a-fA-F:.]+(%[\w.-]+)?\]):[0-9]{1,5}", re.A
+)
+
+_RANKS = [(0, 65535), shape.RANKS_MAX]
+_SHARD = (0, 255)
+JOB = {
+    "name": shape.TEXT,
+    "state": shape.TEXT,
+    "shard": _SHARD,
+    "ranks": (0, 65535),
+    "window": (0, 65535),
+    "results": shape.COUNT,
+    "replays": shape.COUNT,
+    "multicast": True,
+    "waiting": shape.COUNT,
+    "operations": shape.COUNT,
+    "missing": _RANKS,
+    "oldest?": shape.COUNT,
+    "age_s?": shape.SECONDS,
+    "cause?": shape.TEXT,
+    "cause_text?": shape.TEXT,
+}
+_SLOT_COUNTS = (
+    "slots slots_used held quota hits taken collisions over_quota passed preemptions evictions "
+    "flushes completions"
+).split()
+SLOTS = {"name": shape.TEXT, "shard": _SHARD, **{key: shape.COUNT for key in _SLOT_COUNTS}}
+_RANK_COUNTS = "behind behind_most deferred lent cache_frags cache_open cache_peak".split()
+STANDING = {
+    "job": shape.TEXT,
+    "shard": _SHARD,
+    "rank": (0, 65535),
+    "copy?": shape.COUNT,
+    **{key: shape.COUNT for key in _RANK_COUNTS},
+    "straggles": True,
+    "offers": True,
+    "full": True,
+    "helps?": {f"{rank}?": shape.COUNT for rank in range(shape.RANKS_MAX)},
+}
+SWITCH = {
+    "at": shape.TEXT,
+    "error": shape.TEXT,
+    "jobs": [JOB, 1 << 16],
+    "slots": [SLOTS, 1 << 16],
+    "ranks": [STANDING, 1 << 20],
+}
+
+Switch = Dict[str, Any]  # what SWITCH says
+
+
+class Silent(Exception):
+    """Nobody answers, or not as expected."""
+
+
+def is_address(text: str) -> bool:
+    """Is it a numeric address with a port?  Names are not looked up because a process says so."""
+    return _ADDRESS.fullmatch(text) is not None
+
+
+def _program() -> str:
+    """The program `fanin`: the one that has started this, the wheel's, or the one of the PATH."""
+    import shutil
+
+    here = os.path.dirname(os.path.abspath(__file__))
+    wheel = os.path.join(here, "..", "..", "bin", "fanin")
+    path = os.environ.get("FANIN") or (wheel if os.path.exists(wheel) else shutil.which("fanin"))
+    if not path:
+        raise Silent("no program fanin in the PATH")
+    return path
+
+
+def _run(flags: List[str], within_ms: int) -> List[Switch]:
+    """What `fanin query` prints with these flags."""
+    import subprocess
+
+    patience = within_ms / 1000 + MORE_S if within_ms else None
+    try:
+        done = subprocess.run(
+            [_program(), "query", *flags], stdout=subprocess.PIPE, timeout=patience, check=True
+        )
+        return [shape.load(line, SWITCH) for line in done.stdout.splitlines()]
+    except (OSError, subprocess.SubprocessError, shape.Bad) as error:
+        raise Silent(f"fanin query: {error}") from error
+
+
+def ask(
+    addresses: List[str],
+    within_ms: int = 0,
+    jobs: bool = False,
+    shards: int = 0,
+    prometheus: Optional[str] = None,
+) -> List[Switch]:
+    """What the switches at these addresses tell, each within the time of all; [] of none.
+
+    jobs: of jobs alone; shards: how many ports (0: all); prometheus: a file for metrics."""
+    told: List[Switch] = []
+    by = time.monotonic() + within_ms / 1000
+    for first in range(0, len(addresses), AT_ONCE):
+        left_ms = max(1, int(1000 * (by - time.monotonic()))) if within_ms else 0
+        flags = [f"--switch={address}" for address in addresses[first : first + AT_ONCE]]
+        flags += [f"--within={left_ms}"] if left_ms else []
+        flags += ["--jobs"] if jobs else []
+        flags += [f"--shards={shards}"] if shards else []
+        flags += [f"--prometheus={prometheus}"] if prometheus else []
+        told += _run(flags, left_ms)
+    return told
+
+
+def _receive(path: str, line: str) -> bytes:
+    """The line with which a controller answers."""
+    import socket
+
+    by = time.monotonic() + CONTROLLER_S
+    text = bytearray()
+    with socket.socket(socket.AF_UNIX) as talk:
+        talk.settimeout(CONTROLLER_S)
+        talk.connect(path)
+        talk.sendall(line.encode() + b"\n")
+        while len(text) < ANSWER_BYTES and time.monotonic() < by:
+            part = talk.recv(1 << 16)
+            if not part:
+                break
+            text += part
+    if not text.endswith(b"\n"):
+        raise OSError(None, "a part of an answer" if text else "no answer")
+    return bytes(text)
+
+
+def status_of_controller(path: str) -> Any:
+    """What a controller says about itself, as doc/controller.md has it; Silent: it does not."""
+    try:
+        return shape.load(_receive(path, "status json"))
+    except OSError as error:
+        what = error.strerror or str(error)
+        raise Silent(f"{path}: {what}; does a controller run there with that --socket?") from error
+    except shape.Bad as error:
+        raise Silent("the answer is not JSON") from error
