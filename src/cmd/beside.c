@@ -29,7 +29,41 @@ int beside_find(const char *const *places, char *self, char *found)
 	return -1;
 }
 
-/* ---- `fanin plan` and `fanin controller` become the program fanin-planner ---- */
+/* ---- `fanin controller` becomes Python ---- */
+
+#define PYTHON "python3"
+
+/* The commands in Python: in a build, installed, in a wheel. */
+static const char *const commands[] = {"python/fanin/operate/__main__.py",
+				       "../libexec/fanin/python/fanin/operate/__main__.py",
+				       "../operate/__main__.py", NULL};
+
+/* argv[0] is "fanin NAME". */
+int cmd_operate(int argc, char **argv)
+{
+	static char self[PATH_MAX], path[PATH_MAX];
+
+	if (beside_find(commands, self, path)) {
+		fprintf(stderr, "%s: no %s or %s beside %s: on Debian it is in fanin-planner\n",
+			argv[0], commands[0], commands[1], self);
+		return 1;
+	}
+	const char *const first[] = {PYTHON, "-I", path, strchr(argv[0], ' ') + 1};
+	const size_t count = sizeof first / sizeof first[0];
+	char **args = calloc((size_t)argc + count, sizeof *args);
+	if (args) {
+		memcpy(args, first, sizeof first);
+		memcpy(&args[count], &argv[1], (size_t)(argc - 1) * sizeof *args);
+		setenv("FANIN", self, 1);
+		setenv("FANIN_VERSION", FAN_BUILD_VERSION, 1);
+		execvp(PYTHON, args);
+	}
+	fprintf(stderr, "%s: %s: %s\n", argv[0], PYTHON, strerror(errno));
+	free(args);
+	return 1;
+}
+
+/* ---- `fanin plan` becomes the program fanin-planner ---- */
 
 static const char *const places[] = {"fanin-planner", "../libexec/fanin/fanin-planner", NULL};
 
@@ -45,7 +79,7 @@ static int not_there(const char *name, const char *self)
 	return 1;
 }
 
-/* argv[0] is "fanin plan" or "fanin controller". */
+/* argv[0] is "fanin plan". */
 int cmd_planner(int argc, char **argv)
 {
 	static char self[PATH_MAX], path[PATH_MAX];

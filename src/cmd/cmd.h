@@ -21,9 +21,10 @@ int cmd_lab(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_key(int argc, char **argv);
 
-/* cmd_planner runs these two in a program of their own. */
+/* These run in another program: cmd_plan in fanin-planner, `fanin controller` in Python. */
 int cmd_planner(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
+int cmd_operate(int argc, char **argv);
 int cmd_controller(int argc, char **argv);
 
 /* ---- end.c ---- */
