@@ -11,7 +11,8 @@ from typing import Any, Callable, Deque, Dict, List, Optional, Set, Tuple
 
 from .addresses import is_address, plain_host, resolve
 from .limits import ADDRESS_BYTES, EVENT_BYTES, EVENTS_MAX, JOB_NAME_MAX, JOBS_MAX, RANKS_MAX
-from .model import Conn, Job, Json, Link, Node, Rank, Route, Wrong
+from .model import Conn, Job, Json, Link, Node, Rank, Route, Settings, Wrong
+from .planner import Planners
 
 NEVER_S = float("inf")
 MEND, LOOK, SEARCH = 0, 1, 2  # goals of a plan; each includes those before it
@@ -26,23 +27,12 @@ def plain(text: str, most: int = EVENT_BYTES) -> str:
     return text.encode()[:most].decode(errors="replace").replace("\ufffd", "?")
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What a controller is started with."""
-
-    file: str  # name of the topology, for messages
-    algorithm: str = "best"
-    seed: int = 1
-    trees: int = 4
-    sums_at: str = "nearest"
-    wait_s: float = 5
-
-
 @dataclass(eq=False)
 class Controller:
     """All that a controller knows.  `log` gets each event; `wake`: a tick is due soon."""
 
     settings: Settings
+    planners: Planners
     now_s: float
     log: Callable[[str], None] = lambda event: None
     wake: Callable[[], None] = lambda: None

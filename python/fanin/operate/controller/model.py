@@ -22,6 +22,18 @@ class Wrong(Exception):
     """An order, a plan or a file makes no sense; the text says why."""
 
 
+@dataclass(frozen=True)
+class Settings:
+    """What a controller is started with."""
+
+    file: str  # name of the topology, for messages
+    algorithm: str = "best"
+    seed: int = 1
+    trees: int = 4
+    sums_at: str = "nearest"
+    wait_s: float = 5
+
+
 class Conn:
     """A connection of a daemon or worker.  The controller queues lines; sockets sends them."""
 

@@ -70,7 +70,7 @@ async def _admit(c: Controller, said: Any) -> str:
         raise Wrong("expected a JSON object, one job")
     nodes = [node.said for node in c.nodes.values()]
     network = {"nodes": nodes, "links": [link.said for link in c.links]}
-    async with Planner(c.settings) as planner:
+    async with Planner(c.planners) as planner:
         answer = await planner.ask({"topology": {**network, "jobs": [said]}})
     name, groups = said["name"], answer["topology"]["jobs"]
     for group in groups:

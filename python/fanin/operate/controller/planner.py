@@ -12,14 +12,14 @@ import json
 import os
 from typing import Any, List, Optional
 
-from .core import Settings
-from .model import Json, Wrong
+from .model import Json, Settings, Wrong
 
 ANSWER_BYTES_MAX = 256 << 20
+Process = asyncio.subprocess.Process
 
 
-class Planner:
-    """One child, started by the first request.  `async with` ends it."""
+class Planners:
+    """The children, of which an idle one waits for the next session."""
 
     def __init__(self, settings: Settings) -> None:
         self._command = [
@@ -31,46 +31,87 @@ class Planner:
             f"--trees={settings.trees}",
             f"--sums-at={settings.sums_at}",
         ]
-        self._child: Optional[asyncio.subprocess.Process] = None
+        self._idle: Optional[Process] = None
+
+    async def take(self) -> Process:
+        """A child that has nothing to do; OSError: it cannot be started."""
+        child, self._idle = self._idle, None
+        if child is not None and child.returncode is None:
+            return child
+        pipe = asyncio.subprocess.PIPE
+        return await asyncio.create_subprocess_exec(
+            *self._command, stdin=pipe, stdout=pipe, limit=ANSWER_BYTES_MAX
+        )
+
+    def give(self, child: Process, is_busy: bool) -> None:
+        """Take back a child.  One that is busy is killed, and another one started."""
+        if not is_busy and self._idle is None and child.returncode is None:
+            self._idle = child
+            return
+        _kill(child)
+        if self._idle is None:
+            asyncio.get_running_loop().create_task(self._prepare())
+
+    async def _prepare(self) -> None:
+        try:
+            child = await self.take()
+        except OSError:
+            return  # the next session tries again
+        if self._idle is None:
+            self._idle = child
+        else:
+            _kill(child)
+
+    async def end(self) -> None:
+        """End the idle child."""
+        child, self._idle = self._idle, None
+        if child is not None:
+            _kill(child)
+            await child.wait()
+
+
+def _kill(child: Process) -> None:
+    if child.returncode is None:
+        try:
+            child.kill()
+        except ProcessLookupError:
+            pass
+    if child.stdin is not None:
+        child.stdin.close()
+
+
+class Planner:
+    """A session: `async with` takes a child at the first request, and gives it back."""
+
+    def __init__(self, planners: Planners) -> None:
+        self._planners = planners
+        self._child: Optional[Process] = None
+        self._is_busy = False
 
     async def __aenter__(self) -> Planner:
         return self
 
     async def __aexit__(self, *why: Any) -> None:
-        await self.end()
+        if self._child is not None:
+            self._planners.give(self._child, self._is_busy)
 
     async def ask(self, request: Json) -> Json:
         """The answer; Wrong: what the planner says of the request.  OSError: it does not run."""
         if self._child is None:
-            pipe = asyncio.subprocess.PIPE
-            self._child = await asyncio.create_subprocess_exec(
-                *self._command, stdin=pipe, stdout=pipe, limit=ANSWER_BYTES_MAX
-            )
+            self._child = await self._planners.take()
         to, answers = self._child.stdin, self._child.stdout
         assert to is not None and answers is not None
+        self._is_busy = True
         to.write(json.dumps(request, separators=(",", ":")).encode() + b"\n")
         await to.drain()
         said = await answers.readline()
         if not said.endswith(b"\n"):
             raise OSError("the planner has ended")
         answer: Json = json.loads(said)
+        self._is_busy = False
         if "error" in answer:
             raise Wrong(answer["error"])
         return answer
-
-    async def end(self) -> None:
-        """Kill the child, if there is one."""
-        child, self._child = self._child, None
-        if child is None:
-            return
-        if child.returncode is None:
-            try:
-                child.kill()
-            except ProcessLookupError:
-                pass
-        if child.stdin is not None:
-            child.stdin.close()
-        await asyncio.shield(child.wait())
 
 
 def read_json(path: str) -> Any:

@@ -192,7 +192,7 @@ class Drafting:
     async def _run(self) -> None:
         answer, cause = None, ""
         try:
-            async with Planner(self._c.settings) as planner:
+            async with Planner(self._c.planners) as planner:
                 answer = await _draft(self._c, planner)
         except (OSError, ValueError, LookupError, TypeError) as error:
             cause = f"the planner failed: {error}"
@@ -258,7 +258,7 @@ async def install(c: Controller, plan: Any) -> None:
     """Check a plan against the whole topology, and take it as the plan of all jobs; Wrong: why not."""
     if not isinstance(plan, dict):
         raise Wrong("expected a plan as fanin plan --json writes it")
-    async with Planner(c.settings) as planner:
+    async with Planner(c.planners) as planner:
         draft = await drafts.take_given(c, planner, plan, list(c.jobs.values()))
     for job in draft.jobs:
         if c.jobs.get(job.name) is job:

@@ -13,14 +13,14 @@ from typing import Any, Callable, Dict, List, Optional
 
 from . import metrics, plans, reports, saved
 from .addresses import text_of
-from .core import Controller, Settings
+from .core import Controller
 from .dispatch import Dispatch
 from .files import Kept
 from .http import Http
 from .limits import AGAIN_S, JSON_S
 from .log import Log
-from .model import Json, Wrong
-from .planner import Planner, read_json
+from .model import Json, Settings, Wrong
+from .planner import Planner, Planners, read_json
 from .sign import read_keys
 from .sockets import Sockets
 
@@ -67,10 +67,10 @@ def _read(path: str) -> Any:
         raise Stop(f"{path}: {wrong}", EXIT_WRONG) from None
 
 
-async def _network(settings: Settings) -> Json:
+async def _network(settings: Settings, planners: Planners) -> Json:
     """The topology with all defaults filled in."""
     try:
-        async with Planner(settings) as planner:
+        async with Planner(planners) as planner:
             answer = await planner.ask({"network": settings.file})
     except Wrong as wrong:
         raise Stop(f"{settings.file}: {wrong}", EXIT_WRONG) from None
@@ -90,12 +90,13 @@ async def _make(values: Dict[str, Any], log: Callable[[str], None]) -> Controlle
         values["sums-at"],
         values["wait"],
     )
-    topology = await _network(settings)
+    planners = Planners(settings)
+    topology = await _network(settings, planners)
     plan = _read(values["plan"]) if values["plan"] else None
     is_there = values["state"] and os.path.exists(values["state"])
     state = _read(values["state"]) if is_there else None
     now_s = time.monotonic()
-    c = Controller(settings, now_s, log, start_s=now_s, awake_s=now_s + 1)
+    c = Controller(settings, planners, now_s, log, start_s=now_s, awake_s=now_s + 1)
     try:
         c.load(topology)
         if plan is not None:
@@ -183,6 +184,7 @@ async def _run(values: Dict[str, Any]) -> None:
         if http is not None:
             http.stop()
         sockets.shut()
+        await c.planners.end()
 
 
 def serve(values: Dict[str, Any]) -> int:
