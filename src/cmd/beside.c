@@ -44,7 +44,8 @@ int cmd_operate(int argc, char **argv)
 	static char self[PATH_MAX], path[PATH_MAX];
 
 	if (beside_find(commands, self, path)) {
-		fprintf(stderr, "%s: no %s or %s beside %s: on Debian it is in fanin-planner\n",
+		fprintf(stderr,
+			"%s: no %s or %s beside %s: on Debian it is the package fanin-planner\n",
 			argv[0], commands[0], commands[1], self);
 		return 1;
 	}

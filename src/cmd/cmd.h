@@ -25,7 +25,6 @@ int cmd_key(int argc, char **argv);
 int cmd_planner(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_operate(int argc, char **argv);
-int cmd_controller(int argc, char **argv);
 
 /* ---- end.c ---- */
 

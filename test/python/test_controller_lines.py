@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hostile lines, connections that come and go, orders and time: no exception leaves a line.
 
-FANIN_FUZZ_LINES: how many lines (2,000); FANIN_FUZZ_SEED: another seed.
+FUZZ_LINES: how many lines (2,000); FUZZ_SEED: another seed.
 """
 
 import json
@@ -15,8 +15,8 @@ from controller_rig import DAEMONS, RANKS, Rig
 from fanin.operate.controller import lines
 from fanin.operate.controller.model import Refused
 
-LINES = min(int(os.environ.get("FANIN_FUZZ_LINES", 2000)), 128_000)
-SEED = int(os.environ.get("FANIN_FUZZ_SEED", 1))
+LINES = min(int(os.environ.get("FUZZ_LINES", 2000)), 128_000)
+SEED = int(os.environ.get("FUZZ_SEED", 1))
 ORDERS = ["status", "status json", "plan json", "why j", "replan", "drain M1", "undrain M1",
           'load {"link":["A","M1"],"gbps":3}', "load {", "drain", "end x"]  # fmt: skip
 ODD = [None, True, False, 0, -1, 1, 7, 2**31, 2**63, -(2**63) - 1, 10**400, 1.5, -0.0, 1e308, "",
@@ -105,7 +105,7 @@ def test_no_exception_leaves_a_line():
                 check(rig)
         assert len(json.loads(rig.ask("status json"))["nodes"]) == 10
     except BaseException:
-        print(f"FANIN_FUZZ_SEED={SEED}, line {number}")
+        print(f"FUZZ_SEED={SEED}, line {number}")
         raise
     finally:
         rig.close()
