@@ -29,13 +29,16 @@ def plain(text: str, most: int = EVENT_BYTES) -> str:
 
 @dataclass(eq=False)
 class Controller:
-    """All that a controller knows.  `log` gets each event; `wake`: a tick is due soon."""
+    """All that a controller knows.  `log` gets each event; `wake`: a tick is due at that time at the
+    latest, where it is earlier than AWAKE_S from now; `flush`: something is to be sent or written.
+    """
 
     settings: Settings
     planners: Planners
     now_s: float
     log: Callable[[str], None] = lambda event: None
-    wake: Callable[[], None] = lambda: None
+    wake: Callable[[float], None] = lambda at_s: None
+    flush: Callable[[], None] = lambda: None
     start_s: float = 0
     awake_s: float = 0  # latest time of the next tick; if later, it was suspended
     nodes: Dict[str, Node] = field(default_factory=dict)
@@ -76,6 +79,7 @@ class Controller:
         self.events += 1
         self.last_events.append((self.now_s, text))
         self.log(text)
+        self.flush()
 
     def send(self, conn: Optional[Conn], value: Json) -> None:
         """Queue a line for a connection, if there is one."""
@@ -83,7 +87,7 @@ class Controller:
             conn.out.append(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
             self.told = True
             self.sends(conn)
-            self.wake()
+            self.flush()
 
     def hang_up(self, conn: Conn) -> None:
         """Close a connection that counts no more; its node or job is not told."""
@@ -107,13 +111,12 @@ class Controller:
         """Plan in so many seconds, for the reason given."""
         self.cause = plain(cause)
         self.changes += 1
-        self.plan_s = min(self.plan_s, self.now_s + seconds)
-        self.wake()
+        self.settle_plan(self.now_s + seconds)
 
     def settle_plan(self, at_s: float) -> None:
         """Plan at that time at the latest."""
         self.plan_s = min(self.plan_s, at_s)
-        self.wake()
+        self.wake(self.plan_s)
 
     def link_between(self, a: Any, b: Any) -> Optional[Link]:
         """The link between the nodes of these names."""

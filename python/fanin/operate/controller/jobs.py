@@ -245,7 +245,6 @@ def closed(c: Controller, job: Job, number: int) -> None:
     rank.conn = None
     rank.absent_s = c.now_s if rank.has is Has.SENT else None
     rank.has = Has.NONE
-    c.wake()
 
 
 def slept(c: Controller, late_s: float) -> None:

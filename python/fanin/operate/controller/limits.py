@@ -32,6 +32,7 @@ OVERTAKEN_MAX = 3  # outdated plans in a row until one is completed nevertheless
 DESCRIPTORS_SPARE = 40  # for files, people and the planner
 
 SILENT_S = 1.0  # silence after which a daemon counts as lost
+SOON_S = 0.01  # for what many daemons cause at a time
 AWAKE_S = 0.25  # longest time between two ticks unless suspended
 BACK_S = 0.4  # time for a server to reconnect before it is lost
 NAMELESS_S = 10.0  # time for a connection to send its first line

@@ -9,14 +9,23 @@ faulty cable does not move jobs again and again.
 from __future__ import annotations
 
 from .core import NEVER_S, Controller
-from .limits import ARRIVAL_S, BESIDE_MAX, BLAME_S, CALM_S, HOLD_MAX_S, HOLD_S, SETTLE_S
+from .limits import (
+    ARRIVAL_S,
+    BESIDE_MAX,
+    BLAME_S,
+    CALM_S,
+    HOLD_MAX_S,
+    HOLD_S,
+    SETTLE_S,
+    SOON_S,
+)
 from .model import Json, Link, Node
 
 
 def _age_list(c: Controller, node: Node) -> None:
     node.list_number = 0  # its reports do not count until it has a new list
     c.old_lists.add(node)
-    c.wake()
+    c.wake(c.now_s + SOON_S)
 
 
 def _age_lists(c: Controller, node: Node) -> None:
@@ -64,7 +73,7 @@ def health(c: Controller, node: Node, report: Json) -> None:
         other = link.ends[1 - end]
         link.silent[end] = other.state == "up" and other.name in silent
         c.lively.add(link)
-        c.wake()
+        c.wake(c.now_s)
 
 
 def hold_s(link: Link) -> float:

@@ -23,6 +23,7 @@ from .limits import (
     OTHERS_OLD_S,
     OTHERS_RISE_S,
     OTHERS_STEP,
+    SOON_S,
 )
 from .lines import is_number
 from .model import Json, Link, Node, Others, Wrong
@@ -110,7 +111,7 @@ def health(c: Controller, node: Node, report: Json) -> None:
         link.others.said[end] = min(max(gbps / link.whole_gbps, 0), OTHERS_MOST)
         link.others.heard_s[end] = c.now_s
         c.lively.add(link)
-        c.wake()
+        c.wake(c.now_s + SOON_S)
 
 
 def _said(c: Controller, others: Others) -> float:

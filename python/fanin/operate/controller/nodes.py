@@ -110,7 +110,6 @@ def closed(c: Controller, node: Node) -> None:
         return
     if node.kind == "server":  # waiting costs less than losing an aggregator
         node.cut_s = c.now_s
-        c.wake()
     else:
         _is_gone(c, node, "its line was cut")
 

@@ -198,7 +198,7 @@ class Drafting:
             cause = f"the planner failed: {error}"
         self._task = None
         self._ended(answer, cause)
-        self._c.wake()
+        self._c.wake(self._c.plan_s)
 
     def _ended(self, answer: Optional[Answer], cause: str) -> None:
         c = self._c

@@ -97,7 +97,7 @@ def leave(c: Controller, route: Route, seconds: float) -> None:
     for switch, state in route.stops.items():
         if state is Stop.ASKED:  # ignore its answer to the installation
             route.stops[switch] = Stop.THERE
-    c.wake()
+    c.wake(route.leave_s)
 
 
 def _free_if_removed(c: Controller, route: Route) -> None:
@@ -190,7 +190,6 @@ def greet(c: Controller, node: Node, numbers: List[int]) -> None:
             node.strays.append(number)
     for route in c.routes.values():
         push(c, route)
-    c.wake()
 
 
 def forget(c: Controller, node: Node) -> None:

@@ -34,6 +34,7 @@ from .model import Conn
 from .sign import Signer, Unsigned
 
 BACKLOG = 128
+ACCEPTS_MAX = 32
 READ_BYTES = 65536
 SHORTAGE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 TCP_USER_TIMEOUT = getattr(socket, "TCP_USER_TIMEOUT", 18)
@@ -63,6 +64,7 @@ class Peer(Conn):
     def __init__(self, s: socket.socket, host: str, now_s: float, signer: Optional[Signer]) -> None:
         super().__init__(host, now_s)
         self.socket = s
+        self.fd = s.fileno()
         self.signer = signer
         self.heard = bytearray()  # of a line whose end has not come
         self.left = b""  # to be sent
@@ -106,11 +108,13 @@ class Sockets:
         self._unix: Optional[socket.socket] = None
         self._path = ""
         self._timer: Optional[asyncio.TimerHandle] = None
-        self._is_woken = False
+        self._due_s = float("inf")
+        self._is_woken = False  # a flush follows
         self._events = 0
         self._again_s: Optional[float] = None
         self._places = CONNECTIONS_MAX
         self._c.wake = self.wake
+        self._c.flush = self.flush
         self._c.closes = self._close_later
         self._c.sends = self._send_later
 
@@ -154,7 +158,7 @@ class Sockets:
     def start(self) -> None:
         """Begin to accept, and to run timers."""
         self._accept_again()
-        self.wake()
+        self.wake(time.monotonic())
 
     def shut(self) -> None:
         """Close everything."""
@@ -194,17 +198,19 @@ class Sockets:
         self._loop.call_later(PAUSE_S, self._accept_again)
 
     def _accept(self, listener: socket.socket) -> None:
-        try:
-            s, at = listener.accept()
-        except OSError as error:
-            if error.errno in SHORTAGE:
-                self._run_short()
-            return
-        s.setblocking(False)
-        if listener is self._unix:
-            self._add_asker(s)
-        else:
-            self._add_peer(s, plain_host(at[0]))
+        """Take connections that wait, ACCEPTS_MAX at a time, so that others get their turn."""
+        for _ in range(ACCEPTS_MAX):
+            try:
+                s, at = listener.accept()
+            except OSError as error:
+                if error.errno in SHORTAGE:
+                    self._run_short()
+                return
+            s.setblocking(False)
+            if listener is self._unix:
+                self._add_asker(s)
+            else:
+                self._add_peer(s, plain_host(at[0]))
 
     def _oldest(self, host: Optional[str]) -> Optional[Peer]:
         """The oldest connection that has not said who it is, of one host or of all."""
@@ -234,8 +240,7 @@ class Sockets:
         peer = Peer(s, host, self._c.now_s, signer)
         self._peers[peer] = None
         self._dispatch.opened(peer)
-        self._loop.add_reader(s, self._hear, peer)
-        self.wake()
+        self._loop.add_reader(peer.fd, self._hear, peer)
 
     # ---- lines in ----
 
@@ -287,7 +292,7 @@ class Sockets:
         if answer is not None:
             peer.left += answer + b"\n"
             self._ready.add(peer)
-            self.wake()
+            self.flush()
         if said is not None:
             self._dispatch.line(peer, said)
 
@@ -305,9 +310,9 @@ class Sockets:
 
     def _done_with(self, peer: Peer) -> None:
         if peer in self._peers:
-            self._loop.remove_reader(peer.socket)
+            self._loop.remove_reader(peer.fd)
             self._ready.add(peer)
-            self.wake()
+            self.flush()
 
     def _hang_up(self, peer: Peer) -> None:
         """Close it at once."""
@@ -318,35 +323,42 @@ class Sockets:
         if self._peers.pop(peer, self) is self:
             return
         self._ready.discard(peer)
-        self._loop.remove_reader(peer.socket)
+        self._loop.remove_reader(peer.fd)
         if peer.is_stuck:
-            self._loop.remove_writer(peer.socket)
+            self._loop.remove_writer(peer.fd)
         peer.socket.close()
 
-    # ---- a round ----
+    # ---- timers, and what is sent ----
 
-    def wake(self) -> None:
-        """A tick follows soon, after the lines that have come."""
+    def wake(self, at_s: float) -> None:
+        """A tick is due at that time at the latest."""
+        if at_s < self._due_s:
+            self._due_s = at_s
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_at(at_s, self._tick)
+
+    def _tick(self) -> None:
+        """Run timers, after the lines that have come."""
+        self._c.now_s = time.monotonic()
+        self._due_s = -1.0  # whatever is due meanwhile is seen to
+        due_s = self._dispatch.tick()
+        self._due_s = float("inf")
+        self.wake(due_s if self._again_s is None else min(due_s, self._again_s))
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what has changed, and send, after the lines that have come."""
         if not self._is_woken:
             self._is_woken = True
-            self._loop.call_soon(self._round)
+            self._loop.call_soon(self._flush)
 
-    def _round(self) -> None:
-        """Run timers, write what has changed, send."""
-        c = self._c
-        c.now_s = time.monotonic()
+    def _flush(self) -> None:
+        self._is_woken = False
+        self._c.now_s = time.monotonic()
         self._sweep()
-        due_s = self._dispatch.tick()
         self._tell_changes()
         self._send_all()
-        self._is_woken = False
-        if c.told or self._ready:
-            self.wake()
-        if self._again_s is not None:
-            due_s = min(due_s, self._again_s)
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_at(due_s, self.wake)
 
     def _sweep(self) -> None:
         """Tell of connections that have ended by themselves."""
@@ -362,6 +374,8 @@ class Sockets:
         self._events, c.told = c.events, False
         again_s = self._changed()
         self._again_s = None if again_s is None else c.now_s + again_s
+        if self._again_s is not None:
+            self.wake(self._again_s)
 
     def _send_all(self) -> None:
         ready, self._ready = self._ready, set()
@@ -385,9 +399,9 @@ class Sockets:
         """Let the loop wait where not all could be sent, and no longer where it could."""
         peer.is_stuck = bool(peer.left)
         if peer.is_stuck:
-            self._loop.add_writer(peer.socket, self._send_more, peer)
+            self._loop.add_writer(peer.fd, self._send_more, peer)
         else:
-            self._loop.remove_writer(peer.socket)
+            self._loop.remove_writer(peer.fd)
 
     def _send_more(self, peer: Peer) -> None:
         """The rest of what was sent in part."""
@@ -423,7 +437,6 @@ class Sockets:
             said = line.split(b"\n", 1)[0].decode(errors="replace")
             self._c.now_s = time.monotonic()
             answer = await orders.answer(self._c, said, self._dispatch.refuse)
-            self.wake()
             left = answer.encode(errors="replace") + b"\n"
             while left:
                 await asyncio.wait_for(loop.sock_sendall(s, left[:READ_BYTES]), ASK_S)
