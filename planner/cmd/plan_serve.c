@@ -12,6 +12,8 @@
  * "assignments" of jobs that run.  These keep servers and shares, and their paths where nothing
  * has failed.  "look" asks for better paths as well, if they give "worth" times the rate.  Jobs
  * without trees are planned beside them.  An error is answered by {"error": TEXT}. */
+#include "plan_serve.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +25,6 @@
 #include "plan/report.h"
 #include "plan/topo_json.h"
 #include "plan_load.h"
-#include "plan_serve.h"
 
 #define LINE_BYTES_MAX (256u << 20)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 NODES_MAX = 16384
 JOBS_MAX = 256  # each group of one counts
-NAME_MAX = 63  # bytes of a node's or job's name
 JOB_NAME_MAX = 56  # "/63~999" follows in the name of a part
 RANKS_MAX = 256  # workers of a job or group
 PARTS_MAX = 64  # of a job

@@ -70,25 +70,10 @@ def text(most: int, default: Any = NONE) -> Kind:
     return check
 
 
-def listed(of: Kind, most: int, default: Any = NONE) -> Kind:
-    """A list of at most `most` values."""
-
-    def check(value: Any) -> Any:
-        if value is NONE and default is not NONE:
-            return default
-        if not isinstance(value, list) or len(value) > most:
-            raise _Bad
-        return [of(one) for one in value]
-
-    return check
-
-
-def nested(fields: Dict[str, Kind], default: Any = NONE) -> Kind:
+def nested(fields: Dict[str, Kind]) -> Kind:
     """An object with these fields."""
 
     def check(value: Any) -> Any:
-        if value is NONE and default is not NONE:
-            return default
         if not isinstance(value, dict):
             raise _Bad
         return {key: kind(value.get(key, NONE)) for key, kind in fields.items()}

@@ -15,12 +15,11 @@ from . import metrics, plans, reports, saved
 from .addresses import text_of
 from .core import Controller
 from .dispatch import Dispatch
-from .files import Kept
-from .http import Http
 from .limits import AGAIN_S, JSON_S
 from .log import Log
 from .model import Json, Settings, Wrong
 from .planner import Planner, Planners, read_json
+from .saved import Kept
 from .sign import read_keys
 from .sockets import Sockets
 
@@ -133,7 +132,7 @@ def _open(sockets: Sockets, values: Dict[str, Any]) -> str:
     return text_of(host, port)
 
 
-async def _serve_metrics(c: Controller, values: Dict[str, Any], log: Log) -> Optional[Http]:
+async def _serve_metrics(c: Controller, values: Dict[str, Any], log: Log) -> Optional[metrics.Http]:
     if not values["metrics"]:
         return None
     host, port, _ = values["metrics"]
@@ -143,7 +142,7 @@ async def _serve_metrics(c: Controller, values: Dict[str, Any], log: Log) -> Opt
         c.now_s = time.monotonic()
         return metrics.text(reports.status(c), version, log.lost)
 
-    http = Http(text, _page())
+    http = metrics.Http(text, _page())
     try:
         await http.start(host, port)
     except OSError as error:
