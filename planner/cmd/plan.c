@@ -20,7 +20,6 @@
 #include "plan/steps.h"
 #include "plan/topo_json.h"
 #include "plan_load.h"
-#include "plan_serve.h"
 
 #define TEXT_BYTES     512
 #define ALGORITHMS_MAX 16

@@ -12,8 +12,6 @@
  * "assignments" of jobs that run.  These keep servers and shares, and their paths where nothing
  * has failed.  "look" asks for better paths as well, if they give "worth" times the rate.  Jobs
  * without trees are planned beside them.  An error is answered by {"error": TEXT}. */
-#include "plan_serve.h"
-
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +19,7 @@
 #include <sys/prctl.h>
 
 #include "core/base/err.h"
+#include "plan.h"
 #include "plan/install.h"
 #include "plan/report.h"
 #include "plan/topo_json.h"

@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, NoReturn, Optional, Tuple
 
-from .addresses import resolve
+from .lines import resolve
 from .model import Wrong
 
 ALGORITHMS = ("geryon", "lbmm", "switchml", "atp", "grid", "inart", "exact", "best")

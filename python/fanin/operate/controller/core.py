@@ -9,7 +9,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any, Callable, Deque, Dict, List, Optional, Set, Tuple
 
-from .addresses import is_address, plain_host, resolve
+from .lines import is_address, plain_host, resolve
 from .limits import ADDRESS_BYTES, EVENT_BYTES, EVENTS_MAX, JOB_NAME_MAX, JOBS_MAX, RANKS_MAX
 from .model import Conn, Job, Json, Link, Node, Rank, Route, Settings, Wrong
 from .planner import Planners

@@ -20,7 +20,7 @@ import time
 from collections import deque
 from typing import Any, Callable, Deque, Dict, Iterable, List, Optional, Tuple
 
-from .addresses import plain_host
+from .lines import plain_host
 from .model import Json
 
 BYTES_PER_GBIT = 125e6

@@ -32,6 +32,8 @@ class Planners:
             f"--sums-at={settings.sums_at}",
         ]
         self._idle: Optional[Process] = None
+        self._preparing: Optional[asyncio.Task[None]] = None
+        self._has_ended = False
 
     async def take(self) -> Process:
         """A child that has nothing to do; OSError: it cannot be started."""
@@ -45,25 +47,24 @@ class Planners:
 
     def give(self, child: Process, is_busy: bool) -> None:
         """Take back a child.  One that is busy is killed, and another one started."""
-        if not is_busy and self._idle is None and child.returncode is None:
+        fits = not is_busy and self._idle is None and child.returncode is None
+        if fits and not self._has_ended:
             self._idle = child
             return
         _kill(child)
-        if self._idle is None:
-            asyncio.get_running_loop().create_task(self._prepare())
+        if self._idle is None and not self._has_ended:
+            self._preparing = asyncio.get_running_loop().create_task(self._prepare())
 
     async def _prepare(self) -> None:
         try:
             child = await self.take()
         except OSError:
             return  # the next session tries again
-        if self._idle is None:
-            self._idle = child
-        else:
-            _kill(child)
+        self.give(child, is_busy=False)
 
     async def end(self) -> None:
-        """End the idle child."""
+        """End the idle child; those that are given back from now on are killed."""
+        self._has_ended = True
         child, self._idle = self._idle, None
         if child is not None:
             _kill(child)

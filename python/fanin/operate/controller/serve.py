@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
 from . import metrics, plans, reports, saved
-from .addresses import text_of
+from .lines import text_of
 from .core import Controller
 from .dispatch import Dispatch
 from .limits import AGAIN_S, JSON_S

@@ -17,7 +17,7 @@ import time
 from typing import Callable, Dict, List, Optional, Set
 
 from . import orders
-from .addresses import plain_host
+from .lines import plain_host
 from .dispatch import Dispatch
 from .limits import (
     ASK_S,
