@@ -8,7 +8,6 @@ deadline, and ends it, and nothing else, on exit, error and Ctrl-C.
 
 import json
 import os
-import platform
 import re
 import shutil
 import signal
@@ -20,6 +19,8 @@ import time
 
 BENCH = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(BENCH)
+sys.path.append(os.path.join(ROOT, "tools"))
+import records  # noqa: E402  pylint: disable=wrong-import-position
 
 TENSOR_BYTES = 16 << 20
 LISTEN_TIMEOUT_S = 300
@@ -245,6 +246,15 @@ def read_result(path, what):
     return result
 
 
+def recorded(name):
+    """The whole result of a bench that was recorded here."""
+    try:
+        with open(records.whole(name)) as file:
+            return json.load(file)
+    except (OSError, ValueError) as error:
+        raise BenchError("%s; `tools/record %s` makes it" % (error, name)) from error
+
+
 # ---------------------------------------------------------------- perf
 
 # What a function does, the first that fits its name's beginning: of the kernel, libfanin, Gloo or
@@ -346,7 +356,7 @@ class Figures:
         self.figures = []
         self.results = []
         self.seed = None  # no bench draws random numbers of its own
-        self.machine = machine()
+        self.machine = records.machine()
         warn_if_busy()
 
     def record(self, system, round_number, result):
@@ -394,7 +404,7 @@ class Figures:
 
     def write(self, path, settings):
         document = {"figures": self.figures, "results": self.results, "seed": self.seed,
-                    "revision": revision(), "settings": dict(settings, machine=self.machine)}
+                    "revision": records.revision(), "settings": dict(settings, machine=self.machine)}
         with open(path, "w") as file:
             json.dump(document, file, indent=1)
             file.write("\n")
@@ -416,31 +426,6 @@ def limit_text(figure):
         return "-"
     return "%s %s" % ("<=" if figure["at_most"] else ">=",
                       ("%g %s" % (figure["asked"], figure["unit"])).strip())
-
-
-def revision():
-    """The commit, with -dirty when tracked files differ from it; None outside git."""
-    def git(*argv):
-        return subprocess.run(("git", "-C", ROOT) + argv, capture_output=True, text=True,
-                              timeout=300)
-    try:
-        head = git("rev-parse", "--verify", "-q", "HEAD")
-        if head.returncode != 0:
-            return None
-        return head.stdout.strip() + ("-dirty" if git("status", "--porcelain", "-uno").stdout else "")
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-
-
-def machine():
-    cpu = platform.processor()
-    try:
-        with open("/proc/cpuinfo") as file:
-            cpu = re.search(r"^model name\s*: (.*)$", file.read(), re.M).group(1)
-    except (OSError, AttributeError):
-        pass
-    return {"cpu": cpu, "cores": len(os.sched_getaffinity(0)), "kernel": platform.release(),
-            "load_1min": os.getloadavg()[0]}
 
 
 def warn_if_busy():

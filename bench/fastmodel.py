@@ -7,7 +7,6 @@ most of the time, is in the record: medians of all rounds.
 
 Then two hosts, each with its rank's thread and its aggregator's, run on one core together and on two."""
 
-import json
 import os
 import re
 import shutil
@@ -89,9 +88,8 @@ class Counted(NetBench):
         return [max(0, b - a) / done for a, b in zip(few, many)]
 
 
-def record(path):
-    with open(path) as file:
-        results = json.load(file)["results"]
+def record():
+    results = benchlib.recorded("bench/fast")["results"]
 
     def median(system, key):
         values = [one[key] for one in results if one["system"] == system]
@@ -139,14 +137,12 @@ def spread(procs, programs):
     )
 
 
-def run(procs, programs, path):
+def run(procs, programs):
     """Prints the table.  Returns the command's exit code."""
     if not shutil.which("valgrind"):
         print("SKIPPED: needs valgrind")
         return benchlib.SKIP
-    if not os.path.exists(path):
-        raise benchlib.BenchError("%s: no record; bench/fast --json makes one" % path)
-    median = record(path)
+    median = record()
     print(
         "%-26s %5s %13s %8s %8s %9s %s"
         % (

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the experiments share: running `fanin sim`, figures, result.json and the page.
 
-An experiment is experiments/NAME/run.  It writes result.json (figures asked and obtained, seed,
-revision, sources, settings, plots) and from it report.html beside itself, or under --out, and prints the
-table.  experiments/render writes report.html anew.
+An experiment is experiments/NAME/run.  It prints figures asked and obtained, and writes result.json (these,
+seed, revision, settings, plots) and from it report.html where tools/records.py has whole results, or under --out.
 """
 
 import argparse
@@ -31,7 +30,7 @@ def flags(description):
     parser.add_argument("--quick", action="store_true", help="fewer settings: under 50 s")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), metavar="DIR",
                         help="where fanin was built (default: build)")
-    parser.add_argument("--out", metavar="DIR", help="where results go (default: beside the script)")
+    parser.add_argument("--out", metavar="DIR", help="where results go (default: $FAN_RECORDS/experiments/NAME)")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="default 1")
     parser.add_argument("-j", "--jobs", type=int, metavar="J", default=os.cpu_count() or 1,
                         help="simulations at a time (default: processors)")
@@ -45,10 +44,10 @@ class Experiment:
     def __init__(self, name, title, args):
         self.name, self.title, self.args = name, title, args
         self.folder = os.path.join(HERE, name)
-        self.out = args.out or self.folder
+        self.out = args.out or records.whole("experiments/" + name).parent
         self.figures, self.plots, self.settings = [], [], {}
         self.seeds = (args.seed,)
-        self.code = records.code(name, args.build)
+        self.revision = records.revision()
 
     def sim(self, heading, scenario, sets=(), sweeps=(), variants=None):
         """Run experiments/NAME/SCENARIO; its JSON.  The page's plots go under `heading`,
@@ -135,8 +134,8 @@ class Experiment:
 
     def finish(self):
         os.makedirs(self.out, exist_ok=True)
-        result = {"name": self.name, "title": self.title, "figures": self.figures, "seed": self.args.seed, **self.code,
-                  "settings": dict(self.settings, quick=self.args.quick)}
+        result = {"name": self.name, "title": self.title, "figures": self.figures, "seed": self.args.seed,
+                  "revision": self.revision, "settings": dict(self.settings, quick=self.args.quick)}
         pages.write_result(self.out, result, self.plots)
         pages.render(self.out)
         print("%-72s %14s %14s  %s" % (self.title, "asked", "obtained", "holds"))

@@ -7,7 +7,9 @@ import os
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "..", *names) for names in (("page",), ("simulator", "lab"))]
+sys.path[:0] = [
+    os.path.join(HERE, "..", *names) for names in (("page",), ("simulator", "lab"), ("tools",))
+]
 import page as lab_page  # noqa: E402  pylint: disable=wrong-import-position
 import report  # noqa: E402  pylint: disable=wrong-import-position
 
@@ -329,18 +331,6 @@ def plots_of(page, heading):
     return {"heading": heading, "blocks": [b for b in page["blocks"] if b["kind"] in DRAWN]}
 
 
-def in_words(block):
-    """A recorded drawing whose axis is named by a key of its scenario, as it is drawn today."""
-    if block["kind"] != "curves" or "." not in (block.get("x_name") or ""):
-        return block
-    values = [
-        x for line in block["lines"] for x in line.get("x", ()) if isinstance(x, (int, float))
-    ]
-    log_x = block.get("log_x") or bool(values) and report.grows_by_factors(values)
-    lines = [dict(line, name=report.value_words(line["name"])) for line in block["lines"]]
-    return dict(block, x_name=report.key_words(block["x_name"]), log_x=log_x, lines=lines)
-
-
 def write_result(folder, result, plots=()):
     """result.json; with plots, a line each."""
     text = json.dumps(result, indent=1)
@@ -362,11 +352,8 @@ def render(folder, path=None):
     paper, tables = paper_figure(name, result)
     blocks += paper
     for plot in plots:
-        drawn = report.different([in_words(b) for b in plot["blocks"]])
+        drawn = report.different(plot["blocks"])
         blocks += [report.heading(plot["heading"])] + drawn if drawn else []
-    if any(plot.get("read_back") for plot in plots):
-        blocks.append(report.words(
-            "These drawings were read back from an older page of the same run, to three digits."))  # fmt: skip
     blocks += sections(result, tables)
     blocks += [report.heading("Figures"), figure_table(figures)]
     if any(f["asked"] is not None for f in figures):

@@ -14,8 +14,8 @@ import tempfile
 
 import pages
 import records
-from records import ROOT
 
+ROOT = records.ROOT
 TIMEOUT_S = 600
 
 
@@ -30,7 +30,7 @@ def arguments(text):
         help="where fanin was built (default: build)",
     )
     parser.add_argument(
-        "--out", metavar="DIR", help="where results go (default: beside the script)"
+        "--out", metavar="DIR", help="where results go (default: $FAN_RECORDS/experiments/NAME)"
     )
     parser.add_argument(
         "-j",
@@ -52,9 +52,9 @@ class Experiment:
         self.figures, self.tables = [], []
         self.seeds = args.seeds or (1 if args.quick else 20)
         self.settings = {"quick": args.quick, "seeds": self.seeds}
-        self.folder = args.out or os.path.join(ROOT, "experiments", name)
+        self.folder = args.out or records.whole("experiments/" + name).parent
         self.fanin = os.path.join(args.build, "fanin")
-        self.code = records.code(name, args.build)
+        self.revision = records.revision()
         if not os.access(self.fanin, os.X_OK):
             sys.exit("%s: not there; build first (./demo), or say --build DIR" % self.fanin)
 
@@ -122,7 +122,7 @@ class Experiment:
             "title": self.title,
             "figures": self.figures,
             "seed": "1..%d" % self.seeds,
-            **self.code,
+            "revision": self.revision,
             "settings": self.settings,
             "tables": self.tables,
         }

@@ -8,8 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-from planlib import TIMEOUT_S
-from records import ROOT
+from planlib import ROOT, TIMEOUT_S
 
 sys.path[:0] = [os.path.join(ROOT, "page"), os.path.join(ROOT, "simulator", "lab")]
 from layout import WIRE, Layout  # noqa: E402  pylint: disable=wrong-import-position

@@ -88,16 +88,6 @@ def key_words(key):
     return KEYS.get(last, last.replace("_", " ") if "." in key else key)
 
 
-def value_words(name):
-    """ "gbps=10" becomes "10 Gb/s"; "policy=esa" becomes "esa"; other text stays."""
-    key, equals, value = name.partition("=")
-    if not equals or key.split(".")[-1] not in KEYS:
-        return name
-    words = key_words(key)
-    unit = words.partition(", ")[2]
-    return value if words == "policy" else "%s %s" % ((value, unit) if unit else (words, value))
-
-
 def grows_by_factors(values):
     """Is the largest number eight times the smallest or more, so that a logarithmic axis fits?"""
     low, high = min(values), max(values)

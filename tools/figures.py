@@ -10,7 +10,7 @@ README.md's table and the pictures are drawn by tools/pictures.py, which checks 
 import re
 import sys
 
-from pictures import ROOT, figures
+from records import ROOT, figures
 
 SERVERS = (("one server", "one server"), ("one server, four times as fast", "one server, four times as fast"),
            ("a server for each job", "a server for each job"))  # fmt: skip
@@ -26,7 +26,7 @@ def row(name, cells):
 
 
 def readme():
-    found = figures("bench/results/fast.json")
+    found = figures("bench/fast")
     row_of = "%s, MTU 1500, nothing named: Gloo's %s by fanin's"
 
     def times(hosts_and_ranks):
@@ -40,7 +40,7 @@ def readme():
 
 
 def policies():
-    found = figures("experiments/policies/result.json")
+    found = figures("experiments/policies")
     memory = (16, 32, 64, 96, 256, 2048)
     static = [found["10 Gb/s, one server, memory %d: static split" % m] for m in memory]
     yield row("static split, ms", ["%.2f" % ms for ms in static])
@@ -51,7 +51,7 @@ def policies():
     one = [found["10 Gb/s, one server, memory %d: static split" % m] / found["10 Gb/s, one server, memory %d: esa" % m]
            for m in (16, 32, 64)]  # fmt: skip
     yield "%.2f, %.2f, %.2f with memory 16, 32, 64 at 10 Gb/s" % tuple(one)
-    real = figures("bench/results/contest.json")
+    real = figures("bench/contest")
     for slots in (12, 48, 512):
         cells = []
         for policy, simulated in zip(("atp", "atp-early", "esa"), SHARED):
@@ -61,14 +61,14 @@ def policies():
 
 
 def systems():
-    found = figures("experiments/all/result.json")
+    found = figures("experiments/all")
     for name, system in SYSTEMS:
         yield row(name, ["%.1f" % found["%s: %s, average completion time" % (setting, system)]
                          for setting in SETTINGS])  # fmt: skip
 
 
 def misses():
-    found = figures("experiments/inart/result.json")
+    found = figures("experiments/inart")
     one = found["fat-tree, communication time of inart, one drawing against atp, nearest"]
     yield "| -49 %% | %.0f %% by its own drawing |" % one
 
@@ -84,7 +84,7 @@ def artefact():
         expected = re.findall(r"`([^`]+)`:? (-?[\d.]+) (?:x|%|Gb/s|ms)", line.rpartition(" | ")[2])
         if not command or not expected:
             continue
-        found = figures("experiments/%s/result.json" % command.group(1))
+        found = figures("experiments/%s" % command.group(1))
         for name, value in expected:
             pieces = [piece.strip() for piece in name.split("...")]
             places = len(value.partition(".")[2])

@@ -19,6 +19,7 @@ ASSERTS_MIN=10        # for 1,000 lines of src/core
 OTHER_ASSERTS_MIN=5   # for 1,000 lines of src/lib, and of each of these
 asserting='src/net src/mpi simulator/sim'
 MEMBERS_MAX=40        # of a struct of src/lib
+RECORDED_MAX=4500     # lines of JSON and CSV in bench and experiments
 CIRCLE_MAX=6          # files of src/lib that reach each other
 rooms='base wire recovery sum worker aggregator switch helper node' # each may include those before it
 bad=0
@@ -185,7 +186,8 @@ row '  functions in them' "$(cat $headers | grep -cE '^[a-z].*[a-z0-9_]\(' || :)
 # shellcheck disable=SC2086
 row 'structs' "$(find $product -name '*.[ch]' -exec cat {} + | grep -cE '^(typedef )?struct [a-z0-9_]* ?\{')" '' 1
 row 'files of 570 lines and more' "$(find $product test -name '*.[ch]' -exec wc -l {} + | awk '$2 != "total" && $1 >= 570' | wc -l)" '' 1
-row 'lines of recorded JSON' "$(find bench experiments -name '*.json' -exec cat {} + | wc -l)" '' 1
+recorded=$(find bench experiments \( -name '*.json' -o -name '*.csv' \) -exec cat {} + | wc -l)
+row 'lines of recorded JSON and CSV' "$recorded" "at most $RECORDED_MAX" "$((recorded <= RECORDED_MAX))"
 row 'pages of doc/adr' "$(find doc/adr -name '*.md' | wc -l)" '' 1
 files=$(git ls-files 2>/dev/null | wc -l) # none where there is no git
 row 'tracked files' "$files" "at most $FILES_MAX" "$((files <= FILES_MAX))"

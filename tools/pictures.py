@@ -5,15 +5,14 @@
     tools/pictures.py            doc/pictures/*.svg anew
     tools/pictures.py --check    1: one of them is not what the records and this file draw
 
-Figures are those of the recorded results: bench/results/*.json and experiments/*/result.json.
+Figures are the recorded ones: bench/results/*.csv and experiments/*/figures.csv.
 """
 
-import json
 import math
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from records import ROOT, figures
+
 OUT = ROOT / "doc" / "pictures"
 
 # Blue, orange, green, purple of Okabe and Ito, darker or lighter as the ground wants it.
@@ -165,18 +164,9 @@ class Plot:
 # ---- records
 
 
-def record(path):
-    with open(ROOT / path, encoding="utf-8") as file:
-        return json.load(file)
-
-
-def figures(path):
-    return {f["name"]: f["obtained"] for f in record(path)["figures"]}
-
-
 def measured(where):
     """Gloo's time by fanin's, as bench/placement has recorded it: "1.77"."""
-    return figures("bench/results/placement.json")["%s: Gloo's time by fanin's" % where]
+    return figures("bench/placement")["%s: Gloo's time by fanin's" % where]
 
 
 # ---- pictures of results
@@ -186,7 +176,7 @@ def when():
     p = Picture(
         960, 400, "Time of an all-reduce by that of a ring, by hosts and by ranks of a host"
     )
-    simulated = figures("experiments/placement/result.json")
+    simulated = figures("experiments/placement")
     p.text(24, 30, "Time of an all-reduce by that of a ring: lower is better", "b")
 
     def share(hosts, ranks, where):
@@ -222,7 +212,7 @@ def when():
 
 def policies():
     p = Picture(860, 400, "Completion time of four jobs by the switch's memory, under each policy")
-    found = figures("experiments/policies/result.json")
+    found = figures("experiments/policies")
     p.text(
         24, 30, "Scarce memory is where shared slots pay; in plenty the static split is best", "b"
     )
@@ -246,7 +236,7 @@ def policies():
 
 def fidelity():
     p = Picture(760, 320, "How far simulated all-reduces are from measured ones")
-    found = figures("bench/results/fidelity.json")
+    found = figures("bench/fidelity")
     p.text(24, 30, "Simulated and measured: how far apart, in per cent", "b")
     row = 0
     scale = 360 / max(found.values())
@@ -512,7 +502,7 @@ START, END = "<!-- figures: tools/pictures.py writes them -->\n", "<!-- end of f
 
 def table():
     """What the records of bench/placement and bench/onehost say against Gloo's ring."""
-    one = figures("bench/results/onehost.json")
+    one = figures("bench/onehost")
     box, nothing = "a box with a link for each host", "nothing named"
     ring = measured
     rows = (

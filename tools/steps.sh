@@ -131,12 +131,6 @@ step_links() {
         note "$(tail -n 1 "$logs/$step.log")"
 }
 
-# Those of older code are named, and no fault: to record all anew takes an hour.
-step_records() {
-        experiments/run --check || return
-        note "$(tail -n 1 "$logs/$step.log")"
-}
-
 # ---- builds ------------------------------------------------------------------
 
 # A folder that exists keeps its options, but is configured anew: a package that was
@@ -464,7 +458,7 @@ step_interop() {
 # ---- Python --------------------------------------------------------------------
 
 python_sources='python test/python test/gpu examples tools/wheel bench/ddp bench/fast bench/fastmodel.py bench/forecast bench/groups bench/elastic bench/local-sgd bench/sets bench/peers tools/pytest-results.py tools/results-page.py tools/pictures.py tools/figures.py tools/words.py tools/site.py
-        experiments/pages.py experiments/records.py experiments/run experiments/render experiments/planlib.py experiments/simulate.py experiments/simulated/run experiments/grid/run experiments/inart/run experiments/installs/run experiments/lab/run
+        tools/record tools/records.py experiments/pages.py experiments/run experiments/render experiments/compare experiments/planlib.py experiments/simulate.py experiments/simulated/run experiments/grid/run experiments/inart/run experiments/installs/run experiments/lab/run
         experiments/placement/run experiments/tree/run simulator/lab page test/ports.py test/model/run test/mutants/run test/fuzz/daemons/run test/fuzz/corpora test/soak test/plan/oracle test/plan/events test/net/controller test/net/many_daemons test/net/measured test/net/routed_groups test/net/metrics test/net/slow_scrapes test/net/blame test/net/destroys test/net/traces test/ops/services test/ops/results test/ops/pages test/ops/paths test/ops/live test/ops/browser.py tools/page-text.py tools/limit.py tools/tidy.py test/ctl/lines examples/extend/experiment'
 
 step_python_format() {
@@ -523,7 +517,7 @@ namespace_steps() {
         done
 }
 
-static_steps='format style layering scripts man links records python-format'
+static_steps='format style layering scripts man links python-format'
 build_steps='build-gcc build-clang build-asan build-tsan build-fuzz'
 
 # What mostly waits, for packets or for time-outs, two at a time.  First those that take long; a network

@@ -24,7 +24,7 @@
 #define FAN_SHARE_METER_BYTES (4 << 20)
 #define FAN_SHARE_METER_QUIET 2
 /* Bytes of tensors that do not wait for a measurement, so that the operations of columns, of 64 KiB
- * each, go on (ADR 20).  C: small_operations_go_on_during_a_measurement. */
+ * each, go on (ADR 18).  C: small_operations_go_on_during_a_measurement. */
 #define FAN_SHARE_METER_AHEAD (512 << 10)
 /* FAN_IN_STEP_FRAGS count for as many connections as bring their results in FILL_MS, for COUNTED at
  * least.  A: for each of eight, 1.18 of the best time (ADR 22);
