@@ -8,6 +8,7 @@ FUZZ_LINES: how many lines (2,000); FUZZ_SEED: another seed.
 import json
 import os
 import random
+import subprocess
 
 import pytest
 from conftest import BUILD
@@ -236,3 +237,21 @@ def test_every_field_of_a_message_has_a_bound():
             except Refused:
                 continue
             assert isinstance(found["health"][key], kind)
+
+
+def test_the_planner_answers_requests_that_make_no_sense():
+    if not (BUILD / "fanin-planner").exists():
+        pytest.skip("no fanin-planner in this build")
+    good = {"topology": topology(), "slots": 64}
+    requests = [b"", b"x", b"[]", b"7", b"{}", b"\xff", b'{"network":"no-such.json"}',
+                *(json.dumps(r).encode() for r in (
+                    {"network": 7}, {"topology": []}, {**good, "plan": []}, {**good, "keep": 7},
+                    {**good, "keep": {"trees": [{"tree": 0, "job": "j"}], "assignments": 7}},
+                    {**good, "plan": {"trees": [], "assignments": []}, "slots": -5},
+                ))]  # fmt: skip
+    command = [str(BUILD / "fanin"), "plan", "--serve"]
+    lines_in = b"\n".join([*requests, json.dumps({"topology": topology()}).encode()]) + b"\n"
+    done = subprocess.run(command, input=lines_in, capture_output=True, timeout=600, check=True)
+    *answers, last = map(json.loads, done.stdout.splitlines())
+    assert len(answers) == len(requests) and all(set(a) == {"error"} for a in answers), answers
+    assert last["topology"]["jobs"][0]["name"] == "j"
