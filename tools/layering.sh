@@ -37,8 +37,7 @@ src/nccl | nccl lib net seal file core . | *
 src/cmd  | cmd lib net seal file core . | *
 page           | page cmd       | *
 planner/plan   | plan file core | *
-planner/ctl    | ctl plan file core | *
-planner/cmd    | cmd ctl plan page net file core . | *
+planner/cmd    | cmd plan page file core . | *
 simulator/sim  | sim plan file core  | *
 simulator/cmd  | cmd sim plan page file core . | *
 simulator/lab  |                |

@@ -31,7 +31,7 @@
 struct plan_args {
 	int algorithm; /* index; the last one is "all" */
 	int seed, paths, roundings, trees, sums_at, vertex, rounding;
-	bool no_bound, no_link_limits, gradients_only;
+	bool no_bound, no_link_limits, gradients_only, serve;
 	char json[ARGS_TEXT_BYTES], topology[ARGS_TEXT_BYTES], from[ARGS_TEXT_BYTES];
 	char attach[ARGS_TEXT_BYTES];
 	char dot[ARGS_TEXT_BYTES], html[ARGS_TEXT_BYTES];
@@ -95,6 +95,8 @@ static const struct fan_option options[] = {
 	{"html", 0, ARGS_TEXT, AT(html), 0, 0, NULL, "FILE", "draw the plan as a page with an SVG"},
 	{"topology", 0, ARGS_TEXT, AT(topology), 0, 0, NULL, "FILE",
 	 "write the topology to FILE, which is useful when it was made from numbers"},
+	{"serve", 0, ARGS_FLAG, AT(serve), 0, 0, NULL, NULL,
+	 "answer fanin controller's requests, lines of JSON on the standard input"},
 };
 
 static const struct args_command command = {
@@ -163,12 +165,9 @@ static void try_install(const struct fan_topo *t, struct plan_result *r)
 	fan_install_free(&in);
 }
 
-/* Make a plan.  `old`: the plan to mend (--from) or use (--plan), which is consumed; otherwise
- * empty.  `start`: a plan for `best` to start from, or NULL. */
-static void make_plan(const struct fan_topo *t, const struct plan_args *a,
-		      const struct fan_plan *start, struct fan_plan *old, struct plan_result *r)
+static struct fan_plan_options options_of(const struct plan_args *a)
 {
-	struct fan_plan_options o = {
+	return (struct fan_plan_options){
 		.seed = (uint64_t)a->seed,
 		.paths = (uint32_t)a->paths,
 		.roundings = (uint32_t)a->roundings,
@@ -178,10 +177,18 @@ static void make_plan(const struct fan_topo *t, const struct plan_args *a,
 		.sums_at = (enum fan_sums_at)a->sums_at,
 		.vertex = (enum fan_vertex)a->vertex,
 		.rounding = (enum fan_rounding)a->rounding,
-		.start = start,
 	};
+}
+
+/* Make a plan.  `old`: the plan to mend (--from) or use (--plan), which is consumed; otherwise
+ * empty.  `start`: a plan for `best` to start from, or NULL. */
+static void make_plan(const struct fan_topo *t, const struct plan_args *a,
+		      const struct fan_plan *start, struct fan_plan *old, struct plan_result *r)
+{
+	struct fan_plan_options o = options_of(a);
 	struct fan_why why;
 
+	o.start = start;
 	fan_plan_move(&r->plan, old);
 	double begin = seconds();
 	if (a->from[0])
@@ -388,6 +395,17 @@ static int run(const struct fan_topo *t, const char *from, const struct plan_arg
 	return status;
 }
 
+static int serve(const struct plan_args *a)
+{
+	const struct fan_algorithm *algorithm = fan_algorithm_find(algorithms[a->algorithm]);
+	const struct fan_plan_options o = options_of(a);
+
+	if (algorithm)
+		return plan_serve(algorithm, &o);
+	fprintf(stderr, "fanin plan: --serve: expected one --algorithm\n");
+	return EXIT_BAD;
+}
+
 int cmd_plan(int argc, char **argv)
 {
 	struct plan_args a = {
@@ -406,6 +424,8 @@ int cmd_plan(int argc, char **argv)
 	const char *from = plan_take_topology(&command, &argc, argv);
 
 	args_parse(&command, &a, argc, argv);
+	if (a.serve)
+		return serve(&a);
 	if (!from) {
 		fprintf(stderr, "fanin plan: expected TOPOLOGY.json, or a topology to make\n"
 				"Try `fanin plan --help`.\n");

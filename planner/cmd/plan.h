@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.h - what the files of `fanin plan` share: a plan that was made, and its table. */
+/* plan.h - what the files of `fanin plan` share: a plan that was made, its table, and plan_serve.c.
+ */
 #ifndef FAN_CMD_PLAN_H
 #define FAN_CMD_PLAN_H
 
@@ -23,5 +24,9 @@ void plan_print(const struct fan_topo *t, const struct plan_result *r);
 
 /* Print a line for each plan. */
 void plan_print_all(const struct plan_result *r, unsigned count);
+
+/* Answer requests of `fanin controller`, a line each, from standard input to standard output until
+ * its end.  Returns the exit status. */
+int plan_serve(const struct fan_algorithm *algorithm, const struct fan_plan_options *options);
 
 #endif

@@ -69,9 +69,6 @@ int fan_install_make(struct fan_install *in, const struct fan_topo *t, const str
 		     const struct fan_install_options *o, struct fan_why *why);
 void fan_install_free(struct fan_install *in);
 
-/* A set of ranks as text such as "0-3,7": a new reference. */
-json_t *fan_ranks_json(const uint64_t *ranks);
-
 /* The installation as JSON: a new reference, or NULL if memory is exhausted.
  *
  *     {"parts": [{"route", "job", "part", "name", "server", "share", "cut": [FROM, TO], "gbps",

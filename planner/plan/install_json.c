@@ -9,7 +9,8 @@
 #define RANKS_BYTES 1024 /* the longest text, every third of 256 ranks missing, has 609 bytes */
 #define NAME_BYTES  (FAN_TOPO_NAME_MAX + 16)
 
-json_t *fan_ranks_json(const uint64_t *ranks)
+/* A set of ranks as text such as "0-3,7": a new reference. */
+static json_t *ranks_json(const uint64_t *ranks)
 {
 	char text[RANKS_BYTES];
 	struct fan_text t = fan_text_in(text, sizeof text);
@@ -32,8 +33,8 @@ static json_t *entry_json(const struct fan_install *in, const struct fan_install
 {
 	const char *from = e->from == FAN_NODE_NONE ? NULL : in->t->node[e->from].name;
 
-	return json_pack("{ss? so ss si so}", "from", from, "ranks", fan_ranks_json(e->ranks),
-			 "next", in->t->node[e->next].name, "depth", (int)e->depth, "sums",
+	return json_pack("{ss? so ss si so}", "from", from, "ranks", ranks_json(e->ranks), "next",
+			 in->t->node[e->next].name, "depth", (int)e->depth, "sums",
 			 e->sums ? json_integer(fan_ranks_count(e->ranks)) : json_false());
 }
 

@@ -30,7 +30,7 @@ int beside_find(const char *const *places, char *self, char *found)
 	return -1;
 }
 
-/* ---- `fanin plan` and `fanin controller` become the program fanin-planner ---- */
+/* ---- `fanin plan` becomes the program fanin-planner ---- */
 
 static const char *const places[] = {"fanin-planner", "../libexec/fanin/fanin-planner", NULL};
 
@@ -46,7 +46,7 @@ static int not_there(const char *name, const char *self)
 	return 1;
 }
 
-/* argv[0] is "fanin plan" or "fanin controller". */
+/* argv[0] is "fanin plan". */
 int cmd_planner(int argc, char **argv)
 {
 	static char self[PATH_MAX], path[PATH_MAX];
@@ -65,65 +65,104 @@ int cmd_planner(int argc, char **argv)
 	return 1;
 }
 
-/* ---- subcommands that Python does: programs of the package fanin ---- */
+/* ---- what Python does: programs of python/fanin ---- */
 
 #define PYTHON	   "python3"
-#define FIXED	   5 /* arguments before the flags */
+#define FIXED	   5 /* arguments before those of the subcommand */
 #define MEMBER(as) (*(const as *)((const char *)values + o->at))
 
 /* In a build folder, an installed program, a wheel. */
-static const char *const python_folders[] = {"python/fanin", "../libexec/fanin", "..", NULL};
+static const char *const folders[] = {"python/fanin", "../libexec/fanin/python/fanin", "..", NULL};
 
-/* Option `o` as a flag; NULL: it is not set. */
-static char *flag_of(const struct fan_option *o, const void *values)
-{
-	char *text = NULL;
-	int n = 0;
-
-	if (o->kind == ARGS_FLAG && MEMBER(bool))
-		n = asprintf(&text, "--%s", o->name);
-	else if (o->kind == ARGS_NUMBER && MEMBER(int))
-		n = asprintf(&text, "--%s=%d", o->name, MEMBER(int));
-	else if (o->kind == ARGS_TEXT && MEMBER(char))
-		n = asprintf(&text, "--%s=%s", o->name, &MEMBER(char));
-	if (n >= 0)
-		return text;
-	fprintf(stderr, "fanin: out of memory\n");
-	exit(1);
-}
-
-static int find_script(const char *place, char *self, char *script)
+static int find_script(const char *package, char *self, char *script)
 {
 	char path[PATH_MAX];
 
-	for (unsigned i = 0; python_folders[i]; i++) {
+	for (unsigned i = 0; folders[i]; i++) {
 		const char *const one[] = {path, NULL};
-		snprintf(path, sizeof path, "%s/%s", python_folders[i], place);
+		snprintf(path, sizeof path, "%s/%s/__main__.py", folders[i], package);
 		if (!beside_find(one, self, script))
 			return 0;
 	}
 	return -1;
 }
 
-int cmd_python(const char *place, const struct args_command *c, const void *values)
+/* Become `package`'s program `name`; its arguments begin at args[FIXED].  They are freed. */
+static int become(const char *package, const char *name, char **args)
 {
 	static char self[PATH_MAX], script[PATH_MAX];
-	char *args[FIXED + ARGS_OPTIONS_MAX + 1] = {(char *)PYTHON, (char *)"-I", (char *)"-S",
-						    script, (char *)c->name};
-	unsigned n = FIXED;
+	const char *const fixed[FIXED] = {PYTHON, "-I", "-S", script, name};
 
-	if (find_script(place, self, script)) {
-		fprintf(stderr, "fanin %s: no %s/%s beside %s, nor in %s\n", c->name,
-			python_folders[0], place, self, python_folders[1]);
+	if (!args) {
+		fprintf(stderr, "fanin %s: out of memory\n", name);
 		return 1;
 	}
-	for (unsigned i = 0; i < c->count && i < ARGS_OPTIONS_MAX; i++) {
-		args[n] = flag_of(&c->options[i], values);
-		n += args[n] != NULL;
+	if (find_script(package, self, script)) {
+		fprintf(stderr, "fanin %s: no %s/%s beside %s, nor in %s\n", name, folders[0],
+			package, self, folders[1]);
+	} else {
+		memcpy(args, fixed, sizeof fixed);
+		setenv("FANIN", self, 1);
+		setenv("FANIN_VERSION", FAN_BUILD_VERSION, 1);
+		execvp(PYTHON, args);
+		fprintf(stderr, "fanin %s: needs Python 3.9 or later: %s: %s\n", name, PYTHON,
+			strerror(errno));
 	}
-	setenv("FANIN", self, 1);
-	execvp(PYTHON, args);
-	fprintf(stderr, "fanin %s: needs Python 3.9 or later: %s: %s\n", c->name, PYTHON,
-		strerror(errno));
+	free(args);
 	return 1;
+}
+
+/* argv[0] is "fanin NAME". */
+int cmd_operate(int argc, char **argv)
+{
+	char **args = calloc(FIXED + (size_t)argc, sizeof *args);
+
+	if (args)
+		memcpy(&args[FIXED], &argv[1], (size_t)(argc - 1) * sizeof *args);
+	return become("operate", strchr(argv[0], ' ') + 1, args);
+}
+
+static char *flag(const char *name, const char *value)
+{
+	char *text;
+
+	if (asprintf(&text, "--%s%s%s", name, value ? "=" : "", value ? value : "") >= 0)
+		return text;
+	fprintf(stderr, "fanin: out of memory\n");
+	exit(1);
+}
+
+/* Add option `o`, where it is set, to the flags at `to`.  Returns how many these are. */
+static unsigned add(char **to, const struct fan_option *o, const void *values)
+{
+	char number[16];
+
+	switch (o->kind) {
+	case ARGS_FLAG:
+		if (MEMBER(bool))
+			to[0] = flag(o->name, NULL);
+		return MEMBER(bool);
+	case ARGS_NUMBER:
+		snprintf(number, sizeof number, "%d", MEMBER(int));
+		to[0] = flag(o->name, number);
+		return 1;
+	case ARGS_MANY:
+		for (unsigned i = 0; i < MEMBER(struct args_many).count; i++)
+			to[i] = flag(o->name, MEMBER(struct args_many).text[i]);
+		return MEMBER(struct args_many).count;
+	default:
+		if (MEMBER(char))
+			to[0] = flag(o->name, &MEMBER(char));
+		return MEMBER(char) != '\0';
+	}
+}
+
+int cmd_python(const char *package, const struct args_command *c, const void *values)
+{
+	char **args = calloc(FIXED + (size_t)c->count * ARGS_MANY_MAX + 1, sizeof *args);
+	unsigned n = FIXED;
+
+	for (unsigned i = 0; args && i < c->count; i++)
+		n += add(&args[n], &c->options[i], values);
+	return become(package, c->name, args);
 }

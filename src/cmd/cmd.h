@@ -22,10 +22,10 @@ int cmd_info(int argc, char **argv);
 int cmd_key(int argc, char **argv);
 int cmd_query(int argc, char **argv); /* of `fanin top` alone: no list has it */
 
-/* cmd_planner runs these two in a program of their own. */
+/* These run in another program: cmd_plan in fanin-planner, `fanin controller` in Python. */
 int cmd_planner(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
-int cmd_controller(int argc, char **argv);
+int cmd_operate(int argc, char **argv);
 
 /* ---- end.c ---- */
 
@@ -75,9 +75,9 @@ int beside_find(const char *const *places, char *self, char *found);
 
 struct args_command;
 
-/* Become the Python program `python/fanin/PLACE`, with `c->name` as its first argument and `values`
- * as its flags.  Rows are of the kinds FLAG, NUMBER and TEXT.  Returns the exit status, and a line
- * on stderr, when that fails. */
-int cmd_python(const char *place, const struct args_command *c, const void *values);
+/* Become the program `c->name` of python/fanin/PACKAGE, with `values` as its flags.  Rows are of
+ * the kinds FLAG, NUMBER, MANY, and those of text.  Returns the exit status, and a line on stderr,
+ * when that fails. */
+int cmd_python(const char *package, const struct args_command *c, const void *values);
 
 #endif

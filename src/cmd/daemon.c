@@ -274,7 +274,7 @@ static int start_metrics(struct metrics_http **http, struct metrics_of *m,
 	*http = NULL;
 	if (fan_peer_is_none(&a->metrics))
 		return 0;
-	return metrics_http_start(http, &a->metrics, true, put_metrics, m, why, bytes);
+	return metrics_http_start(http, &a->metrics, put_metrics, m, why, bytes);
 }
 
 /* SIGHUP: read the key file again.  If it cannot be read, the keys stay. */

@@ -40,10 +40,9 @@ static enum log_kind kind_of(const char *line)
 		const char *begin;
 		enum log_kind kind;
 	} kinds[] = {
-		{"event=rank_refused ", LOG_REFUSALS}, {"refused: ", LOG_REFUSALS},
-		{"event=job_created ", LOG_COMINGS},   {"event=rank_joined ", LOG_COMINGS},
-		{"event=rank_moved ", LOG_COMINGS},    {"event=rank_left ", LOG_COMINGS},
-		{"event=job_removed ", LOG_COMINGS},
+		{"event=rank_refused ", LOG_REFUSALS}, {"event=job_created ", LOG_COMINGS},
+		{"event=rank_joined ", LOG_COMINGS},   {"event=rank_moved ", LOG_COMINGS},
+		{"event=rank_left ", LOG_COMINGS},     {"event=job_removed ", LOG_COMINGS},
 	};
 
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)

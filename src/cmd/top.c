@@ -5,7 +5,6 @@
 #include "cmd.h"
 #include "core/base/limits.h"
 
-#define PLACE	       "operate/top/__main__.py"
 #define INTERVAL_MAX_S 3600
 
 struct top_args {
@@ -69,7 +68,7 @@ static int run(const struct args_command *c, int argc, char **argv)
 	args_parse(c, &a, argc, argv);
 	if (!cmd_can_write(c->name, "json", a.json) || !cmd_can_write(c->name, "page", a.page))
 		return 2;
-	return cmd_python(PLACE, c, &a);
+	return cmd_python("operate", c, &a);
 }
 
 int cmd_top(int argc, char **argv)

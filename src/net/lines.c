@@ -165,12 +165,7 @@ int fan_lines_turn(struct fan_lines *l, short revents)
 		l->connecting = false;
 	}
 	e = revents & (POLLIN | POLLERR | POLLHUP) ? receive(l) : 0;
-	return e || l->waits ? e : flush(l);
-}
-
-int fan_lines_flush(struct fan_lines *l)
-{
-	return l->fd < 0 || l->connecting ? 0 : flush(l);
+	return e ? e : flush(l);
 }
 
 /* The next whole line, as it came. */
@@ -219,7 +214,7 @@ static int put_line(struct fan_lines *l, const char *before, size_t before_bytes
 	append(&l->out, &l->out_room, &l->out_used, before, before_bytes);
 	append(&l->out, &l->out_room, &l->out_used, text, bytes);
 	append(&l->out, &l->out_room, &l->out_used, "\n", 1);
-	return l->connecting || l->waits ? 0 : flush(l);
+	return l->connecting ? 0 : flush(l);
 }
 
 /* ---- signed ---- */

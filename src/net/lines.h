@@ -19,7 +19,6 @@
 struct fan_lines {
 	int fd; /* -1: closed */
 	bool connecting;
-	bool waits;    /* as the caller says: fan_lines_flush alone sends */
 	size_t in_max; /* bytes of a line: FAN_LINE_IN_MAX, unless the caller says less */
 	char *in, *out;
 	size_t in_room, in_used; /* capacity and bytes of `in` */
@@ -57,9 +56,6 @@ short fan_lines_events(const struct fan_lines *l);
  * has ended (-ECONNRESET: closed by the peer; -EMSGSIZE: a line is too long), but received lines
  * can still be taken. */
 int fan_lines_turn(struct fan_lines *l, short revents);
-
-/* Send what waits to be sent, without blocking.  0, or -errno: the stream has ended. */
-int fan_lines_flush(struct fan_lines *l);
 
 /* The next complete line, ended by a zero in place of its LF, valid until the next turn; NULL:
  * none. It may contain zeros: its length is `*bytes`. */

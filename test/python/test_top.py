@@ -414,7 +414,7 @@ def test_no_status_of_a_controller_breaks_its_reader(seed):
 
 def test_the_module_runs_by_its_name():
     done = subprocess.run(
-        [sys.executable, "-m", "fanin.operate.top", "--once"], capture_output=True, text=True,
+        [sys.executable, "-m", "fanin.operate", "top", "--once"], capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "FANIN": str(BUILD / "fanin")},
         check=True, timeout=WAIT_S,
     )  # fmt: skip

@@ -7,14 +7,9 @@
 #ifndef FAN_CMD_METRICS_H
 #define FAN_CMD_METRICS_H
 
-#include <jansson.h>
-
 #include "net/expose.h"
 
-/* The build and the process, of `role` "switch", "server" or "controller". */
+/* The build and the process, of `role` "switch" or "server". */
 void metrics_put_process(struct fan_expose *x, const char *role);
-
-/* Everything about a controller whose status is `status`. */
-void metrics_put_controller(struct fan_expose *x, const json_t *status);
 
 #endif

@@ -47,7 +47,7 @@ struct metrics_http {
 	unsigned points;
 	size_t point_bytes;
 	uint64_t next_ns; /* time of the next point */
-	int stop_fd;	  /* of the thread; -1: there is none */
+	int stop_fd;	  /* of the thread */
 	pthread_t thread;
 };
 
@@ -112,10 +112,6 @@ static const char *const kept[] = {
 	"fanin_job_tensor_bytes_total",
 	"fanin_job_slots_held",
 	"fanin_job_slot_completions_total",
-	"fanin_controller_job_ready",
-	"fanin_controller_job_ranks",
-	"fanin_controller_job_joined_ranks",
-	"fanin_controller_job_planned_bytes_per_second",
 };
 
 static bool is_kept(const char *line)
@@ -355,14 +351,34 @@ static int patience_ms(struct metrics_http *h)
 	return turn_ms < point_ms ? turn_ms : point_ms;
 }
 
+static int readable_fd(const struct metrics_http *http)
+{
+	const union MHD_DaemonInfo *i = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+
+	return i ? i->epoll_fd : -1;
+}
+
+static void run(struct metrics_http *http)
+{
+	MHD_UNSIGNED_LONG_LONG ms = 0;
+
+	sweep(http);
+	note_point(http);
+	for (unsigned i = 0; i < TURNS_MAX && !ms; i++) {
+		MHD_run(http->daemon);
+		if (MHD_get_timeout(http->daemon, &ms) != MHD_YES)
+			break;
+	}
+}
+
 static void *serve(void *arg)
 {
 	struct metrics_http *h = arg;
-	struct pollfd wait[] = {{metrics_http_fd(h), POLLIN, 0}, {h->stop_fd, POLLIN, 0}};
+	struct pollfd wait[] = {{readable_fd(h), POLLIN, 0}, {h->stop_fd, POLLIN, 0}};
 
 	while (!wait[1].revents) {
 		if (poll(wait, 2, patience_ms(h)) >= 0 && !wait[1].revents)
-			metrics_http_run(h);
+			run(h);
 	}
 	return NULL;
 }
@@ -380,8 +396,8 @@ static int start_thread(struct metrics_http *h)
 	return e;
 }
 
-int metrics_http_start(struct metrics_http **http, const fan_peer *at, bool threaded,
-		       metrics_source *source, void *ctx, char *why, size_t bytes)
+int metrics_http_start(struct metrics_http **http, const fan_peer *at, metrics_source *source,
+		       void *ctx, char *why, size_t bytes)
 {
 	struct sockaddr_storage ss;
 	struct metrics_http *h = *http = calloc(1, sizeof *h);
@@ -407,7 +423,7 @@ int metrics_http_start(struct metrics_http **http, const fan_peer *at, bool thre
 		(unsigned)METRICS_TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 		(size_t)METRICS_MEMORY_BYTES, MHD_OPTION_NOTIFY_CONNECTION, note_connection, h,
 		MHD_OPTION_NOTIFY_COMPLETED, answered, h, MHD_OPTION_END);
-	if (h->daemon && (!threaded || !(errno = start_thread(h))))
+	if (h->daemon && !(errno = start_thread(h)))
 		return 0;
 	if (h->daemon)
 		MHD_stop_daemon(h->daemon);
@@ -418,37 +434,13 @@ int metrics_http_start(struct metrics_http **http, const fan_peer *at, bool thre
 	return -1;
 }
 
-int metrics_http_fd(const struct metrics_http *http)
-{
-	const union MHD_DaemonInfo *i = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-
-	return i ? i->epoll_fd : -1;
-}
-
-void metrics_http_run(struct metrics_http *http)
-{
-	MHD_UNSIGNED_LONG_LONG ms = 0;
-
-	if (!http)
-		return;
-	sweep(http);
-	note_point(http);
-	for (unsigned i = 0; i < TURNS_MAX && !ms; i++) {
-		MHD_run(http->daemon);
-		if (MHD_get_timeout(http->daemon, &ms) != MHD_YES)
-			break;
-	}
-}
-
 void metrics_http_stop(struct metrics_http *http)
 {
 	if (!http)
 		return;
-	if (http->stop_fd >= 0) {
-		eventfd_write(http->stop_fd, 1);
-		pthread_join(http->thread, NULL);
-		close(http->stop_fd);
-	}
+	eventfd_write(http->stop_fd, 1);
+	pthread_join(http->thread, NULL);
+	close(http->stop_fd);
 	MHD_stop_daemon(http->daemon);
 	while (http->points)
 		forget_oldest(http);
@@ -457,11 +449,10 @@ void metrics_http_stop(struct metrics_http *http)
 
 #else
 
-int metrics_http_start(struct metrics_http **http, const fan_peer *at, bool threaded,
-		       metrics_source *source, void *ctx, char *why, size_t bytes)
+int metrics_http_start(struct metrics_http **http, const fan_peer *at, metrics_source *source,
+		       void *ctx, char *why, size_t bytes)
 {
 	(void)at;
-	(void)threaded;
 	(void)source;
 	(void)ctx;
 	*http = NULL;
@@ -469,17 +460,6 @@ int metrics_http_start(struct metrics_http **http, const fan_peer *at, bool thre
 		 "this fanin was built without libmicrohttpd (Debian: libmicrohttpd-dev); Debian's "
 		 "package fanin has it");
 	return -1;
-}
-
-int metrics_http_fd(const struct metrics_http *http)
-{
-	(void)http;
-	return -1;
-}
-
-void metrics_http_run(struct metrics_http *http)
-{
-	(void)http;
 }
 
 void metrics_http_stop(struct metrics_http *http)

@@ -25,14 +25,10 @@ struct metrics_http;
 /* Fill in all metrics. */
 typedef void metrics_source(void *ctx, struct fan_expose *x);
 
-/* Serve on `at`.  `threaded`: by a thread of its own, which blocks the signals that the caller
- * blocks, and calls `source` there.  Otherwise the caller waits for metrics_http_fd to be readable
- * and calls metrics_http_run.  0 and `*http`; or -1 with a text in `why`. */
-int metrics_http_start(struct metrics_http **http, const fan_peer *at, bool threaded,
-		       metrics_source *source, void *ctx, char *why, size_t bytes);
-
-int metrics_http_fd(const struct metrics_http *http);
-void metrics_http_run(struct metrics_http *http);
+/* Serve on `at`, by a thread that blocks the signals that the caller blocks and calls `source`.  0
+ * and `*http`; or -1 with a text in `why`. */
+int metrics_http_start(struct metrics_http **http, const fan_peer *at, metrics_source *source,
+		       void *ctx, char *why, size_t bytes);
 
 /* NULL is allowed. */
 void metrics_http_stop(struct metrics_http *http);

@@ -1,22 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python3 -m fanin.operate.top`: `fanin top`, or with the argument "ps" `fanin ps`.
-
-`fanin` starts this file by its path, which needs nothing else of the package fanin.
-"""
+"""`fanin top` and `fanin ps`: their flags, which src/cmd/top.c has read."""
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from types import SimpleNamespace
 from typing import Any, Dict, List
 
-if not __package__:  # isolated, Python has no folder of its own in its path
-    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    __package__ = importlib.import_module("top").__name__  # pylint: disable=redefined-builtin
-
-from . import here, query  # noqa: E402  pylint: disable=wrong-import-position
+from . import here, query
 
 SWITCHES_MAX = 32
 
@@ -82,11 +74,10 @@ def _top(options: SimpleNamespace, at: List[str]) -> int:
     return 0
 
 
-def main(arguments: List[str]) -> int:
-    """Run "ps" or "top", the first argument, with these flags; the exit status."""
-    name = arguments[0] if arguments and arguments[0] in ("ps", "top") else "top"
+def _run(name: str, arguments: List[str]) -> int:
+    """Run "ps" or "top" with these flags; the exit status."""
     try:
-        options = _parse(name, arguments[1:] if arguments[:1] == [name] else arguments)
+        options = _parse(name, arguments)
         at = check(name, options)
         return here.ps(options) if name == "ps" else _top(options, at)
     except Wrong as error:
@@ -106,5 +97,11 @@ def main(arguments: List[str]) -> int:
     return 1
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def main(arguments: List[str]) -> int:
+    """`fanin top`; the exit status."""
+    return _run("top", arguments)
+
+
+def ps(arguments: List[str]) -> int:
+    """`fanin ps`; the exit status."""
+    return _run("ps", arguments)

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands of `fanin` that are Python: `python3 -I .../fanin/operate/__main__.py NAME ARG...`.
+
+The program `fanin` executes this file by its path.  The package `fanin`, which loads libfanin, is
+not imported: these commands need only the standard library.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from pathlib import Path
+
+COMMANDS = {"controller": ("controller", "main"), "top": ("top", "main"), "ps": ("top", "ps")}
+
+
+def main() -> int:
+    """Run the command that the first argument names; its exit status."""
+    if "fanin" not in sys.modules:
+        package = types.ModuleType("fanin")
+        package.__path__ = [str(Path(__file__).resolve().parent.parent)]
+        sys.modules["fanin"] = package
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    if name not in COMMANDS:
+        print(f"fanin: expected one of: {', '.join(COMMANDS)}", file=sys.stderr)
+        return 2
+    package, function = COMMANDS[name]
+    command = importlib.import_module(f"fanin.operate.{package}.command")
+    status: int = getattr(command, function)(sys.argv[2:])
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

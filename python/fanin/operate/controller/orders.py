@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Orders from people, which come by the Unix socket, and their answers."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict
+
+from . import drains, jobs, load, plans, reports
+from .core import SEARCH, Controller
+from .lines import parse
+from .model import Conn, Json, Refused, Wrong
+from .planner import Planner, read_json
+
+Refuse = Callable[[Conn, str], None]
+EXPECTED = (
+    "expected status, status json, plan json, why JOB, replan, admit JSON, end JOB, load JSON, "
+    "drain NODE, undrain NODE or install JSON"
+)
+
+
+def _json(rest: str) -> Any:
+    """The value; None: it is none."""
+    try:
+        return parse(rest.encode())
+    except Refused:
+        return None
+
+
+def _why(c: Controller, name: str) -> str:
+    found = [reports.why(c, job) for job in c.jobs.values() if job.is_of(name)]
+    if not found:
+        raise Wrong(f'no job "{name}"')
+    return "\n".join(found)
+
+
+def _replan(c: Controller) -> str:
+    c.given, c.wanted = False, SEARCH
+    c.plan_in(0, "it was asked for")
+    return "ok"
+
+
+def _drain(c: Controller, name: str, drained: bool) -> str:
+    drains.order(c, name, drained)
+    return "ok"
+
+
+def _load(c: Controller, rest: str) -> str:
+    load.order(c, _json(rest))
+    return "ok"
+
+
+def _end(c: Controller, name: str, refuse: Refuse) -> str:
+    ended = [job for job in c.jobs.values() if job.is_of(name)]
+    if not ended:
+        raise Wrong(f'no job "{name}"')
+    for job in ended:
+        for conn in jobs.end(c, job, "by order"):
+            refuse(conn, f'job "{job.name}" has ended: by order')
+    c.plan_in(0, f"job {name} has ended")
+    return "ok"
+
+
+async def _value(rest: str) -> Any:
+    """JSON that stands in the order, or in the file that it names."""
+    return _json(rest) if "{" in rest or not rest else read_json(rest)
+
+
+async def _admit(c: Controller, said: Any) -> str:
+    if not isinstance(said, dict):
+        raise Wrong("expected a JSON object, one job")
+    nodes = [node.said for node in c.nodes.values()]
+    network = {"nodes": nodes, "links": [link.said for link in c.links]}
+    async with Planner(c.planners) as planner:
+        answer = await planner.ask({"topology": {**network, "jobs": [said]}})
+    name, groups = said["name"], answer["topology"]["jobs"]
+    for group in groups:
+        if any(job.is_of(name) or job.is_of(group["name"]) for job in c.jobs.values()):
+            raise Wrong(f'job "{name}" is there already')
+    _admit_all(c, groups)
+    c.note(f"{name} is admitted")
+    c.plan_in(0, f"job {name} was admitted")
+    return "ok"
+
+
+def _admit_all(c: Controller, groups: Any) -> None:
+    """All groups of a job, or none."""
+    admitted = []
+    try:
+        for group in groups:
+            admitted.append(c.admit(group))
+    except Wrong:
+        for job in admitted:
+            del c.jobs[job.name]
+        raise
+
+
+async def _install(c: Controller, plan: Any) -> str:
+    await plans.install(c, plan)
+    return "ok"
+
+
+def _at_once(c: Controller, word: str, rest: str, refuse: Refuse) -> str:
+    """The answer to an order that needs no planner."""
+    whole: Dict[str, Callable[[], str]] = {
+        "status": lambda: reports.status_text(c),
+        "status json": lambda: reports.as_text(reports.status(c)),
+        "plan json": lambda: reports.as_text(plans.shown(c)),
+        "replan": lambda: _replan(c),
+    }
+    line = f"{word} {rest}" if rest else word
+    if line in whole:
+        return whole[line]()
+    orders: Dict[str, Callable[[], str]] = {
+        "why": lambda: _why(c, rest),
+        "drain": lambda: _drain(c, rest, True),
+        "undrain": lambda: _drain(c, rest, False),
+        "end": lambda: _end(c, rest, refuse),
+        "load": lambda: _load(c, rest),
+    }
+    if word not in orders:
+        raise Wrong(f'"{line[:60]}": {EXPECTED}')
+    return orders[word]()
+
+
+async def answer(c: Controller, line: str, refuse: Refuse) -> str:
+    """The answer to a line, without its last LF.  `refuse` ends the line of a rank."""
+    word, _, rest = line.partition(" ")
+    rest = rest.lstrip(" ")
+    try:
+        if "\0" in line:
+            raise Wrong("a zero in the line")
+        if word in ("admit", "install"):
+            value = await _value(rest)
+            return await (_admit if word == "admit" else _install)(c, value)
+        return _at_once(c, word, rest, refuse)
+    except Wrong as wrong:
+        return f"error: {wrong}"
+    except OSError as error:
+        return f"error: {error.strerror or error}"
+
+
+def shown(c: Controller) -> Json:
+    """The answer to `status json`."""
+    return reports.status(c)

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`fanin plan --serve` as a child process: requests and answers are lines of JSON.
+
+The loop never waits for a plan.  A child that is not needed any more is killed; it dies with its
+controller.  planner/cmd/plan_serve.c describes requests and answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from typing import Any, List, Optional
+
+from .model import Json, Settings, Wrong
+
+ANSWER_BYTES_MAX = 256 << 20
+Process = asyncio.subprocess.Process
+
+
+class Planners:
+    """The children, of which an idle one waits for the next session."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._command = [
+            os.environ.get("FANIN", "fanin"),
+            "plan",
+            "--serve",
+            f"--algorithm={settings.algorithm}",
+            f"--seed={settings.seed}",
+            f"--trees={settings.trees}",
+            f"--sums-at={settings.sums_at}",
+        ]
+        self._idle: Optional[Process] = None
+        self._preparing: Optional[asyncio.Task[None]] = None
+        self._has_ended = False
+
+    async def take(self) -> Process:
+        """A child that has nothing to do; OSError: it cannot be started."""
+        child, self._idle = self._idle, None
+        if child is not None and child.returncode is None:
+            return child
+        pipe = asyncio.subprocess.PIPE
+        return await asyncio.create_subprocess_exec(
+            *self._command, stdin=pipe, stdout=pipe, limit=ANSWER_BYTES_MAX
+        )
+
+    def give(self, child: Process, is_busy: bool) -> None:
+        """Take back a child.  One that is busy is killed, and another one started."""
+        fits = not is_busy and self._idle is None and child.returncode is None
+        if fits and not self._has_ended:
+            self._idle = child
+            return
+        _kill(child)
+        if self._idle is None and not self._has_ended:
+            self._preparing = asyncio.get_running_loop().create_task(self._prepare())
+
+    async def _prepare(self) -> None:
+        try:
+            child = await self.take()
+        except OSError:
+            return  # the next session tries again
+        self.give(child, is_busy=False)
+
+    async def end(self) -> None:
+        """End the idle child; those that are given back from now on are killed."""
+        self._has_ended = True
+        child, self._idle = self._idle, None
+        if child is not None:
+            _kill(child)
+            await child.wait()
+
+
+def _kill(child: Process) -> None:
+    if child.returncode is None:
+        try:
+            child.kill()
+        except ProcessLookupError:
+            pass
+    if child.stdin is not None:
+        child.stdin.close()
+
+
+class Planner:
+    """A session: `async with` takes a child at the first request, and gives it back."""
+
+    def __init__(self, planners: Planners) -> None:
+        self._planners = planners
+        self._child: Optional[Process] = None
+        self._is_busy = False
+
+    async def __aenter__(self) -> Planner:
+        return self
+
+    async def __aexit__(self, *why: Any) -> None:
+        if self._child is not None:
+            self._planners.give(self._child, self._is_busy)
+
+    async def ask(self, request: Json) -> Json:
+        """The answer; Wrong: what the planner says of the request.  OSError: it does not run."""
+        if self._child is None:
+            self._child = await self._planners.take()
+        to, answers = self._child.stdin, self._child.stdout
+        assert to is not None and answers is not None
+        self._is_busy = True
+        to.write(json.dumps(request, separators=(",", ":")).encode() + b"\n")
+        await to.drain()
+        said = await answers.readline()
+        if not said.endswith(b"\n"):
+            raise OSError("the planner has ended")
+        answer: Json = json.loads(said)
+        self._is_busy = False
+        if "error" in answer:
+            raise Wrong(answer["error"])
+        return answer
+
+
+def read_json(path: str) -> Any:
+    """JSON from a file; Wrong: why not."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file, object_pairs_hook=_unlike)
+    except OSError as error:
+        raise Wrong(error.strerror or str(error)) from None
+    except (ValueError, RecursionError) as error:
+        raise Wrong(f"not JSON: {error}") from None
+
+
+def _unlike(pairs: List[Any]) -> Json:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key twice")
+    return found

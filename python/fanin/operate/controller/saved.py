@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state that a controller saves for the next one to go on from.
+
+    {"last": NUMBER, "jobs": [{"name", "life", "bound", "routes": [NUMBER], "trees", "assignments"}],
+     "loads": [...], "drained": [NODE]}
+
+Trees and assignments are the job's part of a plan (planner/plan/report.h); routes are the route
+numbers of its parts.  What is installed under them follows from the plan: switches that have it
+accept it again; one that has something else refuses it, and the part gets a new number.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from typing import Any, Callable, List
+
+from . import drains, load
+from .core import MEND, Controller
+from .limits import NUMBER_MAX, PARTS_MAX
+from .model import Job, Json, Wrong
+
+
+def text(c: Controller) -> str:
+    """The state as JSON."""
+    jobs = ",\n".join(_job_text(job) for job in c.jobs.values() if job.parts and job.trees)
+    rest = json.dumps({"loads": load.saved(c), "drained": drains.saved(c)})[1:-1]
+    return f'{{"last": {c.last_number}, "jobs": [\n{jobs}\n], {rest}}}'
+
+
+def _job_text(job: Job) -> str:
+    job.plan_text = job.plan_text or json.dumps(
+        {"trees": job.trees, "assignments": job.assignments}
+    )
+    head = {
+        "name": job.name,
+        "life": job.life,
+        "bound": job.state != "free",
+        "routes": [part.route.number for part in job.parts],
+    }
+    return json.dumps(head)[:-1] + ", " + job.plan_text[1:]
+
+
+def _numbers(said: Any) -> List[int]:
+    """Route numbers; none: they are wrong."""
+    fit = isinstance(said, list) and 1 <= len(said) <= PARTS_MAX
+    if not fit or not all(type(n) is int and 1 <= n <= NUMBER_MAX for n in said):
+        return []
+    return list(said)
+
+
+def _are_objects(said: Any, **types: type) -> bool:
+    """Is it a list of objects with values of these types?"""
+    return isinstance(said, list) and all(
+        isinstance(one, dict) and all(type(one.get(key)) is t for key, t in types.items())
+        for one in said
+    )
+
+
+def _restore(c: Controller, job: Job, said: Json) -> None:
+    """Restore a job.  Its ranks have ABSENT_S to reconnect."""
+    life = said.get("life")
+    job.life = life if isinstance(life, int) and life >= 0 else 0
+    job.state = "restored"
+    job.keep(said["trees"], said["assignments"])
+    for rank in job.ranks:
+        rank.absent_s = c.now_s
+    c.note(f"{job.name}: {len(job.restore)} parts as an earlier controller left them")
+
+
+def _load_loads(c: Controller, loads: Any) -> None:
+    """Read loads, except of links and nodes that no longer exist or have too low a rate now."""
+    for number, said in enumerate(loads if isinstance(loads, list) else []):
+        try:
+            load.order(c, said)
+        except Wrong as wrong:
+            c.note(f"loads[{number}] of an earlier controller: {wrong}")
+    c.wanted = MEND  # the saved plans were made with these loads
+
+
+def restore(c: Controller, state: Any) -> None:
+    """Go on with what an earlier controller has written; Wrong: it is something else."""
+    said = state if isinstance(state, dict) else {}
+    last, jobs = said.get("last"), said.get("jobs")
+    if not isinstance(jobs, list) or type(last) is not int or not 0 <= last <= NUMBER_MAX:
+        raise Wrong("expected what a controller has written: last, jobs")
+    c.last_number = last
+    for number, one in enumerate(jobs):
+        fields = one if isinstance(one, dict) else {}
+        name = fields.get("name")
+        job = c.jobs.get(name) if isinstance(name, str) else None
+        if job is None or fields.get("bound") is not True:
+            continue  # no worker has its parts: it is planned again
+        job.restore = _numbers(fields.get("routes"))
+        trees_fit = _are_objects(fields.get("trees"), tree=int, job=str, server=str)
+        if not trees_fit or not _are_objects(fields.get("assignments"), tree=int, job=str):
+            job.restore = []
+        if not job.restore:
+            raise Wrong(f"jobs[{number}]: expected trees, assignments and routes")
+        _restore(c, job, fields)
+    _load_loads(c, said.get("loads"))
+    drains.restore(c, said.get("drained"))
+
+
+# ---- files, written anew so that whoever reads one finds it whole ----
+
+
+def renew(path: str, text: str) -> None:
+    """Write PATH.new, and make it the file.  What stands at `path` has to be a regular file, or
+    nothing; links are followed at neither name.  OSError: the file is as it was."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise OSError(0, "expected a regular file, or none")
+    except FileNotFoundError:
+        pass
+    new = path + ".new"
+    try:
+        os.unlink(new)  # of a program that was killed, or laid there by somebody
+    except FileNotFoundError:
+        pass
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    fd = os.open(new, flags, 0o666)
+    try:
+        with open(fd, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.rename(new, path)
+    except OSError:
+        os.unlink(new)
+        raise
+
+
+class Kept:
+    """A file of an option that is written again and again; the first failure and the recovery are
+    logged."""
+
+    def __init__(self, option: str, path: str, log: Callable[[str], None], again_s: float) -> None:
+        self._option, self._path, self._log, self._again_s = option, path, log, again_s
+        self._failed = False
+        self._text = ""
+
+    def write(self, text: str) -> bool:
+        """Write it unless it is there already; False: it could not be."""
+        if text == self._text and not self._failed:
+            return True
+        try:
+            renew(self._path, text + "\n")
+        except OSError as error:
+            if not self._failed:
+                self._log(
+                    f"--{self._option}: {self._path}: {error.strerror}; it is tried again every "
+                    f"{self._again_s:g} s"
+                )
+            self._failed = True
+            return False
+        if self._failed:
+            self._log(f"--{self._option}: it is written again")
+        self._failed, self._text = False, text
+        return True
