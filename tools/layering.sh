@@ -40,7 +40,7 @@ planner/plan   | plan file core | *
 planner/ctl    | ctl plan file core | *
 planner/cmd    | cmd ctl plan page net file core . | *
 simulator/sim  | sim plan file core  | *
-simulator/cmd  | cmd sim plan page file core . | *
+simulator/cmd  | cmd sim plan file core . | *
 simulator/lab  |                |
 include  |                | stddef.h stdint.h
 "

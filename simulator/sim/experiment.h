@@ -126,9 +126,6 @@ void fan_weather_set_rate(struct fan_weather *w, uint32_t link, uint64_t bps);
  * its bytes at that rate, and the latency of the longest path there and back.  Nothing is lost;
  * slots suffice. */
 
-/* Check that flows can model the scenario.  0, or -1 with r->why. */
-int fan_flow_check(const struct fan_scenario *s, struct fan_reader *r);
-
 /* Run the scenario.  Returns the results, by the keys of fan_experiment_result; NULL: out of
  * memory. */
 json_t *fan_flow_run(const struct fan_scenario *s);

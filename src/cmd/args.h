@@ -78,6 +78,11 @@ int args_takes_next(const struct args_command *c, const char *arg);
  * prints the table and ends it with status 0. */
 void args_parse(const struct args_command *c, void *values, int argc, char **argv);
 
+/* Become the Python program `c->name` of fanin.research, with `values` as its flags; an operand is
+ * --NAME there.  Rows are of the kinds FLAG, NUMBER, TEXT, MANY and OPERAND.  Returns the exit
+ * status, and a line on stderr, when that fails. */
+int args_research(const struct args_command *c, const void *values);
+
 /* End the program as args_parse does, for what `format` says is wrong about `command`. */
 void args_wrong(const char *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3), noreturn));
