@@ -2,8 +2,8 @@
 /* sim_engine.c - `fanin sim --engine`: one run, for fanin.research.engine.
  *
  * Reads one request as JSON, {"scenario"}, {"network"} or {"words"}, and prints the result as JSON.
- * A request for a run may name files that the run writes ("trace", "pcap", "chrome_trace") or reads
- * ("beside"), and ask for lines about its "progress". */
+ * A request for a run may name files that the run writes ("trace", "pcap" of "pcap_node",
+ * "chrome_trace" with times from "start_ns" on), and ask for lines about its "progress". */
 #include "sim_engine.h"
 
 #include <jansson.h>
@@ -30,8 +30,8 @@
 struct run {
 	const json_t *request;
 	struct fan_scenario scenario;
-	FILE *trace, *pcap, *chrome_trace, *beside; /* NULL: not asked for */
-	uint64_t told_ns;			    /* of the last line of progress */
+	FILE *trace, *pcap, *chrome_trace; /* NULL: not asked for */
+	uint64_t told_ns;		   /* of the last line of progress */
 	char why[WHY_BYTES];
 };
 
@@ -61,20 +61,16 @@ static bool tell(void *arg, uint64_t now_ns, uint64_t done, uint64_t all)
 	return true;
 }
 
+static const char *const outputs[] = {"trace", "pcap", "chrome_trace"};
+#define OUTPUTS (sizeof outputs / sizeof *outputs)
+
 static bool open_files(struct run *r)
 {
-	const struct {
-		const char *key;
-		enum fan_file_use use;
-		FILE **f;
-	} wanted[] = {{"trace", FAN_FILE_OUTPUT, &r->trace},
-		      {"pcap", FAN_FILE_OUTPUT, &r->pcap},
-		      {"beside", FAN_FILE_INPUT, &r->beside},
-		      {"chrome_trace", FAN_FILE_OUTPUT, &r->chrome_trace}};
-	for (unsigned i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-		const char *name = text_of(r, wanted[i].key);
+	FILE **const f[OUTPUTS] = {&r->trace, &r->pcap, &r->chrome_trace};
+	for (unsigned i = 0; i < OUTPUTS; i++) {
+		const char *name = text_of(r, outputs[i]);
 		if (name &&
-		    !(*wanted[i].f = fan_file_stream(name, wanted[i].use, r->why, sizeof r->why)))
+		    !(*f[i] = fan_file_stream(name, FAN_FILE_OUTPUT, r->why, sizeof r->why)))
 			return false;
 	}
 	return true;
@@ -83,14 +79,11 @@ static bool open_files(struct run *r)
 /* Close the files.  False: some of the output is lost, and r->why says why. */
 static bool close_files(struct run *r)
 {
-	const char *const key[] = {"trace", "pcap", "chrome_trace"};
-	FILE *const f[] = {r->trace, r->pcap, r->chrome_trace};
+	FILE *const f[OUTPUTS] = {r->trace, r->pcap, r->chrome_trace};
 	bool whole = true;
-	for (unsigned i = 0; i < sizeof f / sizeof *f; i++)
-		if (f[i] && fan_file_done(f[i], text_of(r, key[i]), r->why, sizeof r->why))
+	for (unsigned i = 0; i < OUTPUTS; i++)
+		if (f[i] && fan_file_done(f[i], text_of(r, outputs[i]), r->why, sizeof r->why))
 			whole = false;
-	if (r->beside)
-		fclose(r->beside);
 	return whole;
 }
 
@@ -116,11 +109,10 @@ static json_t *run_experiment(struct run *r, struct fan_experiment *e)
 	if (r->trace || r->pcap)
 		fan_trace_begin(&trace, e, r->trace, r->pcap,
 				node ? (uint32_t)json_integer_value(node) : FAN_SIM_NONE);
-	if (r->chrome_trace && !(timeline = fan_timeline_begin(e, r->chrome_trace, r->beside))) {
-		snprintf(r->why, sizeof r->why, "%s: no operations of ranks in it",
-			 r->beside ? text_of(r, "beside") : "out of memory");
+	const json_int_t start_ns = json_integer_value(json_object_get(r->request, "start_ns"));
+	if (r->chrome_trace &&
+	    !(timeline = fan_timeline_begin(e, r->chrome_trace, (uint64_t)start_ns)))
 		return NULL;
-	}
 	bool quiet = !json_is_true(json_object_get(r->request, "progress"));
 	if (fan_experiment_run(e, quiet ? NULL : &progress))
 		result = fan_experiment_result(e);
@@ -132,7 +124,7 @@ static json_t *run_experiment(struct run *r, struct fan_experiment *e)
 	return result;
 }
 
-static json_t *run_packets(struct run *r)
+static json_t *run(struct run *r)
 {
 	struct fan_experiment *e = calloc(1, sizeof *e);
 	json_t *result = NULL;
@@ -186,8 +178,7 @@ static json_t *answer(const json_t *request, char *why, bool *wrong)
 		return NULL;
 	}
 	*wrong = false;
-	json_t *result =
-		r.scenario.level == FAN_LEVEL_FLOWS ? fan_flow_run(&r.scenario) : run_packets(&r);
+	json_t *result = run(&r);
 	fan_scenario_free(&r.scenario);
 	snprintf(why, WHY_BYTES, "%s", r.why[0] ? r.why : "out of memory");
 	return result;

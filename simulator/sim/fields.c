@@ -36,7 +36,6 @@ struct field {
 	const char *const *words; /* ended by NULL; "": none has this index */
 };
 
-static const char *const levels[] = {"packets", "flows", NULL};
 static const char *const kinds[] = {"worker", "switch", "server", "router", NULL};
 static const char *const modes[] = {"native", "fixed", NULL};
 static const char *const wires[] = {"float32", "float16", "bfloat16", "",     "",  "",
@@ -67,7 +66,6 @@ static const struct field fields[] = {
 	{"scenario", "limit_ns", U64, S(limit_ns), 1000, TIME_MAX, NULL},
 	{"scenario", "sample_ns", U64, S(sample_ns), 1000, TIME_MAX, NULL},
 	{"scenario", "ecmp", BOOL, S(ecmp), 0, 0, NULL},
-	{"scenario", "level", WORD, S(level), 0, 0, levels},
 	{"scenario", "nodes", OTHER, 0, 0, 0, NULL},
 	{"scenario", "links", OTHER, 0, 0, 0, NULL},
 	{"scenario", "models", OTHER, 0, 0, 0, NULL},

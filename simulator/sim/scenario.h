@@ -123,14 +123,10 @@ struct fan_scenario_route {
 	struct fan_scenario_entry *entry;
 };
 
-/* The level of detail: each packet, or what jobs reduce as flows (flow.c). */
-enum fan_level { FAN_LEVEL_PACKETS, FAN_LEVEL_FLOWS };
-
 struct fan_scenario {
 	char name[FAN_FIELD_NAME];
 	uint64_t seed, limit_ns, sample_ns;
 	bool ecmp; /* flows are spread over all shortest paths */
-	int level; /* enum fan_level */
 	struct fan_scenario_node *node;
 	struct fan_scenario_link *link;
 	struct fan_scenario_job *job;

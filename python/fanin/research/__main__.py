@@ -4,10 +4,10 @@
 `fanin sim` starts this file by its path, which needs nothing else of the package fanin.
 """
 
+import os
 import sys
-from pathlib import Path
 
-PROGRAMS = ("sim",)
+PROGRAMS = ("sim", "flow")
 
 
 def main() -> int:
@@ -15,13 +15,11 @@ def main() -> int:
     if len(sys.argv) < 2 or sys.argv[1] not in PROGRAMS:
         print(f"usage: python3 -m fanin.research {'|'.join(PROGRAMS)} ...", file=sys.stderr)
         return 2
-    if __package__:
-        from . import sim
-
-        return sim.main(sys.argv[2:])
-    here = Path(__file__).resolve().parent
-    sys.path.insert(0, str(here.parent))  # isolated, Python has no folder of its own there
-    module = __import__(f"{here.name}.sim", fromlist=["main"])
+    package = __package__
+    if not package:  # isolated, Python has no folder of its own in sys.path
+        folder, package = os.path.split(os.path.dirname(os.path.realpath(__file__)))
+        sys.path.insert(0, folder)
+    module = __import__(f"{package}.{sys.argv[1]}", fromlist=["main"])
     status: int = module.main(sys.argv[2:])
     return status
 

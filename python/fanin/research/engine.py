@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulator itself: `fanin sim --engine`, a child for each run."""
+"""The simulator itself: `fanin sim --engine`, or of flows flow.py, a child for each run."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from typing import Any, Callable
 
 WRONG = 2  # exit status of a request that makes no sense
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+_HERE = os.path.dirname(os.path.realpath(__file__))
+_PACKAGE = os.path.dirname(_HERE)
 
 
 chosen = ""  # the program, if a caller of the package names one
@@ -42,10 +44,17 @@ def find_program() -> str:
     raise FileNotFoundError(f"no program fanin: {', '.join(places)}, or in PATH")
 
 
+def _command(request: dict[str, Any]) -> list[str]:
+    """What answers a request: of flows, flow.py."""
+    if request.get("scenario", {}).get("level") != "flows":
+        return [find_program(), "sim", "--engine"]
+    return [sys.executable, "-I", "-S", "-B", os.path.join(_HERE, "__main__.py"), "flow"]
+
+
 def ask(request: dict[str, Any], timeout: float | None = None) -> str:
     """The engine's answer, JSON.  subprocess.TimeoutExpired: it took longer."""
     done = subprocess.run(
-        [find_program(), "sim", "--engine"],
+        _command(request),
         input=json.dumps(request).encode(),
         stdout=subprocess.PIPE,
         timeout=timeout,

@@ -262,8 +262,11 @@ class Scenario:
         """As the engine reads it."""
         models = _Models()
         jobs = [_flat_job(job, models.number(job.model)) for job in self.jobs]
+        values = stored(self.values)
+        if values.get("level") == "packets":  # all that the engine knows
+            del values["level"]
         return {
-            **stored(self.values),
+            **values,
             "nodes": [node.flat() for node in self.top.nodes],
             "links": self.top.links,
             "models": models.flat,

@@ -168,7 +168,7 @@ def _request(args: _Options, root: Any) -> dict[str, Any]:
     scenario = Scenario(args["scenario"], root)
     request: dict[str, Any] = {"scenario": scenario.flat()}
     request["progress"] = not args.quiet and not args.several
-    for key in ("trace", "pcap", "chrome-trace", "beside"):
+    for key in ("trace", "pcap", "chrome-trace"):
         if args[key] and scenario.values.get("level") == "flows":
             raise engine.EngineError(
                 "--trace, --pcap, --chrome-trace: the level flows has no packets"
@@ -231,6 +231,25 @@ class _Progress:
         """Clear the line."""
         if self.terminal and not self.quiet:
             print("\r\033[K", end="", file=sys.stderr)
+
+
+def _beside(args: _Options, request: dict[str, Any]) -> str:
+    """Run it, and lay its trace over that of real ranks."""
+    import tempfile
+
+    from . import beside
+
+    lines, first_ns = beside.real_lines(args["beside"])
+    with tempfile.TemporaryDirectory() as folder:
+        request["chrome_trace"] = os.path.join(folder, "trace")
+        request["start_ns"] = beside.start_ns(first_ns, request["scenario"])
+        answer = engine.ask(request)
+        simulated = files.read(request["chrome_trace"]).decode()
+    try:
+        files.write(args["chrome-trace"], beside.joined(lines, simulated))
+    except files.FileError as error:
+        raise engine.EngineError(str(error)) from None
+    return answer
 
 
 def _joined(args: _Options, by: list[dict[str, Any]], results: list[str]) -> str:
@@ -308,7 +327,10 @@ def _simulate(args: _Options) -> int:
         points = _points(args)
         requests = [request for _, request in points]
         progress = _Progress(len(requests), args.quiet)
-        results = engine.ask_all(requests, args.jobs, progress.step)
+        if args["beside"]:
+            results = [_beside(args, requests[0])]
+        else:
+            results = engine.ask_all(requests, args.jobs, progress.step)
         progress.end()
     except (files.FileError, ScenarioError) as error:
         _wrong(str(error))
