@@ -22,7 +22,6 @@
 
 #define WHY_BYTES 2048
 #define FAILED	  1
-#define WRONG	  2
 #define TELL_NS	  UINT64_C(500000000)	/* between two lines of progress on a terminal */
 #define LOG_NS	  UINT64_C(10000000000) /* and in a log */
 #define JSON	  (JSON_INDENT(1) | JSON_REAL_PRECISION(15) | JSON_ENSURE_ASCII)
@@ -184,17 +183,31 @@ static json_t *answer(const json_t *request, char *why, bool *wrong)
 	return result;
 }
 
+/* Is there another request? */
+static bool more(void)
+{
+	int c = getchar();
+	while (c == ' ' || c == '\n')
+		c = getchar();
+	return c != EOF && ungetc(c, stdin) != EOF;
+}
+
 int sim_engine(void)
 {
-	char why[WHY_BYTES] = "no request";
-	bool wrong = true;
-	json_error_t e;
+	int lost = 0;
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody reads the answer once the parent is gone */
-	json_t *request = json_loadf(stdin, 0, &e);
-	json_t *result = request ? answer(request, why, &wrong) : NULL;
-	json_t *said = result ? result : json_pack("{s:s}", "error", why);
-	int lost = !said || json_dumpf(said, stdout, JSON) || putchar('\n') == EOF;
-	json_decref(said);
-	json_decref(request);
-	return result ? lost : wrong ? WRONG : FAILED;
+	while (!lost && more()) {
+		char why[WHY_BYTES] = "no request";
+		bool wrong = true;
+		json_error_t e;
+		json_t *request = json_loadf(stdin, JSON_DISABLE_EOF_CHECK, &e);
+		json_t *result = request ? answer(request, why, &wrong) : NULL;
+		if (!result)
+			result = json_pack("{s:s, s:b}", "error", why, "wrong", wrong);
+		lost = !request || !result || json_dumpf(result, stdout, JSON) ||
+		       fputs("\n", stdout) == EOF || putchar('\0') == EOF || fflush(stdout);
+		json_decref(result);
+		json_decref(request);
+	}
+	return lost ? FAILED : 0;
 }

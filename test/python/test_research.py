@@ -162,6 +162,33 @@ def test_a_table_that_makes_no_sense_is_named_by_line(text, said):
     assert said in str(error.value)
 
 
+# ---- flows ----
+
+SHAKY = {
+    "seed": 5,
+    "level": "flows",
+    "topology": {
+        "nodes": [{"name": "s", "kind": "switch"}, {"name": "w", "kind": "worker", "count": 6}],
+        "links": [{"a": "w*", "b": "s", "gbps": 10}],
+    },
+    "jobs": [
+        {"name": "a", "model": {"of": "resnet50", "scale": 0.01}, "iterations": 3, "jitter": 0.1,
+         "pareto": 2.5, "bucket_bytes": 100000},
+        {"name": "b", "model": {"of": "vgg16", "scale": 0.01}, "iterations": 2, "reduce": "ring",
+         "slow": [{"speed": 0.5, "chance": 0.3, "interval_ms": 1, "from_s": 0.001}]},
+    ],
+}  # fmt: skip
+
+
+def test_flows_give_the_same_digits_everywhere(program, monkeypatch):
+    monkeypatch.setattr(engine, "chosen", program)
+    result = json.loads(engine.ask({"scenario": Scenario("shaky", SHAKY).flat()}))
+    a, b = result["jobs"]
+    assert (result["avg_jct_s"], result["end_s"]) == (0.0309028655037879, 0.0361833668636364)
+    assert (a["comm_s"], a["wait_s"]) == (0.00547127442424242, 0.000120389363636367)
+    assert b["iteration_ends_s"] == [0.0128769664621212, 0.0256223641439394]
+
+
 # ---- flat scenarios ----
 
 STAR = {
@@ -184,13 +211,14 @@ STAR = {
 
 
 def asked(program, request):
-    """The engine's exit status, and what it says."""
+    """2 if the engine says that the request is wrong, 1 if another error, else 0; and what it says."""
     done = subprocess.run(
         [program, "sim", "--engine"], input=json.dumps(request), capture_output=True, text=True,
         timeout=60, check=False,
     )  # fmt: skip
-    assert done.stderr == ""
-    return done.returncode, json.loads(done.stdout)
+    assert (done.stderr, done.returncode, done.stdout[-1]) == ("", 0, "\0")
+    said = json.loads(done.stdout[:-1])
+    return 2 if said.get("wrong") else 1 if "error" in said else 0, said
 
 
 def leaves(value, path=()):

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulator itself: `fanin sim --engine`, or of flows flow.py, a child for each run."""
+"""The simulator itself: `fanin sim --engine`, or of flows flow.py, as children."""
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
+import threading
 import time
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
-WRONG = 2  # exit status of a request that makes no sense
+READ_BYTES = 1 << 20
 
 _HERE = os.path.dirname(os.path.realpath(__file__))
 _PACKAGE = os.path.dirname(_HERE)
@@ -44,60 +46,111 @@ def find_program() -> str:
     raise FileNotFoundError(f"no program fanin: {', '.join(places)}, or in PATH")
 
 
-def _command(request: dict[str, Any]) -> list[str]:
-    """What answers a request: of flows, flow.py."""
-    if request.get("scenario", {}).get("level") != "flows":
-        return [find_program(), "sim", "--engine"]
-    return [sys.executable, "-I", "-S", "-B", os.path.join(_HERE, "__main__.py"), "flow"]
+def _is_flows(request: dict[str, Any]) -> bool:
+    return bool(request.get("scenario", {}).get("level") == "flows")
+
+
+class _Child:
+    """A process that answers requests one after the other."""
+
+    def __init__(self, flows: bool) -> None:
+        command = [find_program(), "sim", "--engine"]
+        if flows:
+            command = [sys.executable, "-I", "-S", "-B", os.path.join(_HERE, "__main__.py"), "flow"]
+        self.flows = flows
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def _read(self, until: float | None) -> str:
+        """What comes until a zero."""
+        fd = self.process.stdout.fileno()  # type: ignore[union-attr]
+        parts: list[bytes] = []
+        while not parts or not parts[-1].endswith(b"\0"):
+            left = None if until is None else max(0.0, until - time.monotonic())
+            if left is not None and not select.select([fd], [], [], left)[0]:
+                raise subprocess.TimeoutExpired(self.process.args, left)
+            parts.append(os.read(fd, READ_BYTES))
+            if not parts[-1]:
+                raise EngineError(f"the engine ended with {self._ended()}")
+        return b"".join(parts)[:-1].decode("utf-8", "replace")
+
+    def _ended(self) -> int:
+        """The status of the process, which has ended; what ended it ends this process as well."""
+        status = self.process.wait()
+        if status < 0:  # as prlimit or a user did
+            signal.signal(-status, signal.SIG_DFL)
+            os.kill(os.getpid(), -status)
+        return status
+
+    def ask(self, request: dict[str, Any], until: float | None) -> str:
+        """The answer, JSON."""
+        try:
+            self.process.stdin.write(json.dumps(request).encode() + b"\n")  # type: ignore[union-attr]
+            self.process.stdin.flush()  # type: ignore[union-attr]
+        except BrokenPipeError:
+            raise EngineError(f"the engine ended with {self._ended()}") from None
+        text = self._read(until)
+        if text.startswith('{\n "error": '):
+            said = json.loads(text)
+            raise EngineError(str(said["error"]), bool(said["wrong"]))
+        return text
+
+    def end(self) -> None:
+        """End the process, which may be at work."""
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            try:
+                pipe.close()  # type: ignore[union-attr]
+            except BrokenPipeError:
+                pass
 
 
 def ask(request: dict[str, Any], timeout: float | None = None) -> str:
     """The engine's answer, JSON.  subprocess.TimeoutExpired: it took longer."""
-    done = subprocess.run(
-        _command(request),
-        input=json.dumps(request).encode(),
-        stdout=subprocess.PIPE,
-        timeout=timeout,
-        check=False,
-    )
-    if done.returncode < 0:  # as prlimit or a user ended it
-        signal.signal(-done.returncode, signal.SIG_DFL)
-        os.kill(os.getpid(), -done.returncode)
-    text = done.stdout.decode("utf-8", "replace")
-    if done.returncode:
-        raise EngineError(_cause(text), done.returncode == WRONG)
-    return text
+    return ask_all([request], 1, None, None if timeout is None else time.monotonic() + timeout)[0]
 
 
 def ask_all(
-    requests: list[dict[str, Any]],
+    requests: Sequence[dict[str, Any]],
     at_a_time: int = 0,
     step: Callable[[], None] | None = None,
     until: float | None = None,
 ) -> list[str]:
     """The answers to all requests, one a processor at a time unless the caller says how many.
 
-    `step` is called after each; `until`: the time.monotonic() by which all have to end."""
+    `step` is called after each; `until`: the time.monotonic() by which all have to end.  Of several
+    failures the first request's is raised."""
+    answers: list[str] = [""] * len(requests)
+    failures: dict[int, BaseException] = {}
+    numbers, lock = iter(range(len(requests))), threading.Lock()
 
-    def one(request: dict[str, Any]) -> str:
-        answer = ask(request, None if until is None else max(0.0, until - time.monotonic()))
-        if step:
-            step()
-        return answer
+    def work() -> None:
+        child: _Child | None = None
+        while not failures:
+            with lock:
+                number = next(numbers, None)
+            if number is None:
+                break
+            try:
+                if child is None or child.flows != _is_flows(requests[number]):
+                    if child:
+                        child.end()
+                    child = _Child(_is_flows(requests[number]))
+                answers[number] = child.ask(requests[number], until)
+                if step:
+                    step()
+            except (EngineError, OSError, subprocess.SubprocessError) as error:
+                failures[number] = error
+        if child:
+            child.end()
 
-    if len(requests) == 1:
-        return [one(requests[0])]
-    from concurrent.futures import ThreadPoolExecutor  # not for one run: it takes 10 ms
-
-    with ThreadPoolExecutor(at_a_time or len(os.sched_getaffinity(0))) as pool:
-        try:
-            return list(pool.map(one, requests))
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _cause(text: str) -> str:
-    try:
-        return str(json.loads(text)["error"])
-    except (ValueError, KeyError, TypeError):
-        return "the engine ended without an answer"
+    many = min(at_a_time or len(os.sched_getaffinity(0)), len(requests))
+    others = [threading.Thread(target=work, daemon=True) for _ in range(many - 1)]
+    for thread in others:
+        thread.start()
+    work()
+    for thread in others:
+        thread.join()
+    if failures:
+        raise failures[min(failures)]
+    return answers

@@ -550,8 +550,9 @@ class Flows:
 
 
 def main(_argv: Sequence[str]) -> int:
-    """Run the request on standard input, as the engine does (engine.py)."""
-    flows = Flows(json.load(sys.stdin)["scenario"])
-    flows.run()
-    print(files.dump(flows.result()))
+    """Answer requests, one a line, as the engine does (engine.py)."""
+    for line in sys.stdin:
+        flows = Flows(json.loads(line)["scenario"])
+        flows.run()
+        print(files.dump(flows.result()), end="\n\0", flush=True)
     return 0
