@@ -25,7 +25,7 @@ NINJA_TIMEOUT_S = 60
 NEEDS_ROOT = ("lab",)
 
 # Beside its own folder.  A source is a file, a folder, or a pattern of either.
-SIMULATOR = ("src/core", "simulator/sim", "simulator/cmd/sim*")
+SIMULATOR = ("src/core", "simulator/sim", "simulator/cmd/sim*", "python/fanin/research")
 PLANNER = ("planner/plan", "planner/cmd/plan*", "experiments/planlib.py")
 TOPOLOGY = ("planner/plan/topo*", "planner/plan/network.*", "planner/plan/sizes.h")
 SIMULATED = (*SIMULATOR, *TOPOLOGY, "experiments/explib.py")
