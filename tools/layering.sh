@@ -39,7 +39,7 @@ page           | page cmd       | *
 planner/plan   | plan file core | *
 planner/cmd    | cmd plan page file core . | *
 simulator/sim  | sim plan file core  | *
-simulator/cmd  | cmd sim plan page file core . | *
+simulator/cmd  | cmd sim plan file core . | *
 simulator/lab  |                |
 include  |                | stddef.h stdint.h
 "

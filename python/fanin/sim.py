@@ -18,31 +18,15 @@ from __future__ import annotations
 import array
 import json
 import os
-import shutil
-import subprocess
-import tempfile
-from pathlib import Path
+import time
 from typing import Any, Mapping, Sequence
 
-_HERE = Path(__file__).resolve().parent
-WRONG = 2  # exit status of what is wrong in the scenario; 1: jobs failed, and their result is there
+from .research import engine, settings
+from .research.engine import find_program
+from .research.fields import ScenarioError
+from .research.scenario import Scenario
 
-
-class ScenarioError(ValueError):
-    """A scenario or option that makes no sense; the text has its path and cause."""
-
-
-def find_program() -> str:
-    """Where `fanin` is; FileNotFoundError names the places that were tried."""
-    places = [_HERE / "bin" / "fanin", _HERE.parents[1] / "build" / "fanin"]
-    for path in places:
-        if os.access(path, os.X_OK):
-            return str(path)
-    found = shutil.which("fanin")
-    if found is None:
-        tried = ", ".join(str(path) for path in places)
-        raise FileNotFoundError(f"no program fanin: {tried}, or in PATH")
-    return found
+__all__ = ["ScenarioError", "arrays", "find_program", "run"]
 
 
 def arrays(value: Any) -> Any:
@@ -60,8 +44,16 @@ def arrays(value: Any) -> Any:
     return numpy.array(value)
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def _request(file: str, root: Any, sets: Mapping[str, Any]) -> dict[str, Any]:
+    """What the engine is asked for."""
+    try:
+        for key, value in sets.items():
+            settings.put(root, key, value)
+        return {"scenario": Scenario(file, root).flat()}
+    except settings.SettingError as error:
+        raise ScenarioError(f"--set {error}") from None
+    except ScenarioError as error:
+        raise ScenarioError(str(error).replace(f"{file}: ", "", 1)) from None
 
 
 def run(
@@ -82,31 +74,19 @@ def run(
     "error" in the result.  ScenarioError: the scenario makes no sense; subprocess.TimeoutExpired:
     it took longer than `timeout` seconds.
     """
-    with tempfile.TemporaryDirectory() as work:
-        for entry in Path(folder).resolve().iterdir() if _names_files(scenario) else ():
-            (Path(work) / entry.name).symlink_to(entry)
-        given, out = Path(work) / ".scenario.json", Path(work) / ".result.json"
-        given.write_text(json.dumps(scenario), encoding="utf-8")
-        argv = [program or find_program(), "sim", str(given), "-q", "--json", str(out)]
-        argv += ["-j", str(parallel)] + ([] if seed is None else ["--seed", str(seed)])
-        for key, value in (sets or {}).items():
-            argv += ["--set", f"{key}={_text(value)}"]
-        for key, values in (sweep or {}).items():
-            argv += ["--sweep", f"{key}={','.join(_text(value) for value in values)}"]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout, check=False)
-        said = done.stderr.strip().replace(f"{given}: ", "").replace("fanin sim: ", "")
-        if done.returncode == WRONG:
-            raise ScenarioError(said)
-        if not out.exists():
-            raise RuntimeError(f"fanin sim ended with {done.returncode}: {said}")
-        result: dict[str, Any] = arrays(json.loads(out.read_text(encoding="utf-8")))
+    engine.chosen = program or find_program()
+    until = None if timeout is None else time.monotonic() + timeout
+    file = os.path.join(os.path.abspath(folder), "scenario")
+    fixed = {**(sets or {}), **({} if seed is None else {"seed": seed})}
+    by = [values for _, values in settings.points({}, list((sweep or {}).items()))]
+    requests = [_request(file, settings.copy(scenario), {**fixed, **one}) for one in by]
+    try:
+        texts = engine.ask_all(requests, parallel, None, until)
+    except engine.EngineError as error:
+        raise (ScenarioError if error.wrong else RuntimeError)(str(error)) from None
+    results = [arrays(json.loads(text)) for text in texts]
+    if not sweep:
+        result: dict[str, Any] = results[0]
         return result
-
-
-def _names_files(value: Any) -> bool:
-    """Is there a text in it that may be a file's name?  Folders are large, and most need none."""
-    if isinstance(value, Mapping):
-        return any(_names_files(item) for item in value.values())
-    if isinstance(value, (list, tuple)):
-        return any(_names_files(item) for item in value)
-    return isinstance(value, str) and "." in value
+    runs = [{"set": values, **result} for values, result in zip(by, results)]
+    return {"sweep": list(sweep), "runs": runs}

@@ -247,15 +247,18 @@ static bool begin_daemons(struct fan_experiment *e)
 	return true;
 }
 
-/* Set where rank `r` of the job joins. */
-static void take_seat(const struct fan_experiment *e, struct fan_experiment_job *j, uint32_t r)
+/* Set where rank `r` of the job joins.  False: nothing sums there. */
+static bool take_seat(const struct fan_experiment *e, struct fan_experiment_job *j, uint32_t r)
 {
 	struct fan_job_seat *at = &j->cfg.seat[r];
+	if (!e->daemon[at->node])
+		return false;
 	at->aggregator = e->daemon[at->node]->actor;
 	if (e->daemon[at->node]->slots)
 		j->cfg.urgent |= e->scenario->node[at->node].policy == FAN_POLICY_ESA;
 	else
 		at->multicast = e->scenario->node[at->node].multicast;
+	return true;
 }
 
 static bool add_job(struct fan_experiment *e, uint32_t i)
@@ -269,7 +272,8 @@ static bool add_job(struct fan_experiment *e, uint32_t i)
 		j->cfg.multicast = e->scenario->node[s->at].multicast;
 	}
 	for (uint32_t r = 0; j->cfg.seat && r < j->cfg.ranks; r++)
-		take_seat(e, j, r);
+		if (!take_seat(e, j, r))
+			return false;
 	j->trainer = j->cfg.ranks ? calloc(j->cfg.ranks, sizeof *j->trainer) : NULL;
 	if (!j->trainer || !fan_trainer_share(&j->shared, &j->cfg, &e->sim, by_ring))
 		return false;

@@ -118,21 +118,6 @@ bool fan_weather_begin(struct fan_weather *w);
 /* Change a link's rate to `bps`, or to a share of it if the link's host is slow now. */
 void fan_weather_set_rate(struct fan_weather *w, uint32_t link, uint64_t bps);
 
-/* ---- flow.c: a scenario by flows in place of packets, for networks of thousands of hosts ----
- *
- * A job reduces bucket after bucket, at one rate on all links that its gradients pass: sums are
- * passed on as they arrive.  Rates are max-min fair: those of all jobs grow together until a link
- * is full or a window limits them, and what is left goes to the others.  A bucket takes the time of
- * its bytes at that rate, and the latency of the longest path there and back.  Nothing is lost;
- * slots suffice. */
-
-/* Check that flows can model the scenario.  0, or -1 with r->why. */
-int fan_flow_check(const struct fan_scenario *s, struct fan_reader *r);
-
-/* Run the scenario.  Returns the results, by the keys of fan_experiment_result; NULL: out of
- * memory. */
-json_t *fan_flow_run(const struct fan_scenario *s);
-
 /* ---- the experiment ---- */
 
 /* Applies the scenario's changes when they are due. */

@@ -1,30 +1,204 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fields.h"
 
-#include <assert.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/recovery/congestion.h"
 #include "file/text.h"
+#include "scenario.h"
 
-#define FIELDS_MAX  48 /* keys of an object */
 #define WORDS_BYTES 160
-#define WHOLE_MAX   9007199254740992.0 /* 2^53: above it a double is not exact */
+#define BPS_MAX	    UINT64_C(100000000000000)  /* 100 Tb/s */
+#define TIME_MAX    UINT64_C(1000000000000000) /* a million seconds */
+#define DELAY_MAX   UINT64_C(10000000000)      /* 10 s */
+#define MILLION	    1000000
+#define U32_MAX	    UINT32_MAX
+
+enum kind {
+	TEXT,  /* char[FAN_FIELD_NAME] */
+	WORD,  /* int: the index in `words` */
+	WORD8, /* uint8_t: the same */
+	BOOL,
+	U16, /* whole numbers */
+	U32,
+	U64,
+	OTHER, /* read elsewhere */
+};
+
+struct field {
+	const char *object, *key;
+	enum kind kind;
+	size_t at; /* offset in the struct */
+	uint64_t least, most;
+	const char *const *words; /* ended by NULL; "": none has this index */
+};
+
+static const char *const kinds[] = {"worker", "switch", "server", "router", NULL};
+static const char *const modes[] = {"native", "fixed", NULL};
+static const char *const wires[] = {"float32", "float16", "bfloat16", "",     "",  "",
+				    "",	       "",	  "",	      "int8", NULL};
+static const char *const reduces[] = {"fanin", "ring", "tree", "two-level-ring", NULL};
+static const char *const priorities[] = {"remaining", "attained", "started", "none", NULL};
+const char *const fan_tcp_kinds[] = {"cubic", "dctcp", NULL};
+const char *const fan_scenario_policies[] = {FAN_POLICY_NAMES, "none", NULL};
+const char *const fan_scenario_congestions[] = {FAN_CONGESTION_NAMES, NULL};
+
+#define AT(type, member) offsetof(struct fan_##type, member)
+#define S(member)	 AT(scenario, member)
+#define N(member)	 AT(scenario_node, member)
+#define L(member)	 AT(scenario_link, member)
+#define J(member)	 AT(scenario_job, member)
+#define C(member)	 AT(scenario_job, cfg.member)
+#define W(member)	 AT(slow, member)
+#define B(member)	 AT(scenario_flow, member)
+#define T(member)	 AT(scenario_tcp, member)
+#define X(member)	 AT(scenario_change, member)
+#define R(member)	 AT(scenario_route, member)
+#define E(member)	 AT(scenario_entry, member)
+
+/* clang-format off */
+static const struct field fields[] = {
+	{"scenario", "name", TEXT, S(name), 0, 0, NULL},
+	{"scenario", "seed", U64, S(seed), 0, UINT64_C(1) << 53, NULL},
+	{"scenario", "limit_ns", U64, S(limit_ns), 1000, TIME_MAX, NULL},
+	{"scenario", "sample_ns", U64, S(sample_ns), 1000, TIME_MAX, NULL},
+	{"scenario", "ecmp", BOOL, S(ecmp), 0, 0, NULL},
+	{"scenario", "nodes", OTHER, 0, 0, 0, NULL},
+	{"scenario", "links", OTHER, 0, 0, 0, NULL},
+	{"scenario", "models", OTHER, 0, 0, 0, NULL},
+	{"scenario", "jobs", OTHER, 0, 0, 0, NULL},
+	{"scenario", "background", OTHER, 0, 0, 0, NULL},
+	{"scenario", "flows", OTHER, 0, 0, 0, NULL},
+	{"scenario", "changes", OTHER, 0, 0, 0, NULL},
+	{"scenario", "routes", OTHER, 0, 0, 0, NULL},
+
+	{"node", "name", TEXT, N(name), 0, 0, NULL},
+	{"node", "kind", WORD, N(kind), 0, 0, kinds},
+	{"node", "policy", WORD, N(policy), 0, 0, fan_scenario_policies},
+	{"node", "bps", U64, N(bps), 1, BPS_MAX, NULL},
+	{"node", "sums_bps", U64, N(sums_bps), 1, BPS_MAX, NULL},
+	{"node", "ecn_bytes", U32, N(ecn_bytes), 0, FAN_LINK_QUEUE_MAX, NULL},
+	{"node", "slots", U32, N(slots), 1, FAN_SLOTS_MAX, NULL},
+	{"node", "window", U32, N(window), 2, FAN_WINDOW_MAX, NULL},
+	{"node", "jobs", U32, N(jobs), 1, FAN_JOBS_MAX, NULL},
+	{"node", "buffer_bytes", U32, N(buffer_bytes), 0, U32_MAX, NULL},
+	{"node", "ahead_max", U16, N(ahead_max), 0, FAN_AHEAD_MAX, NULL},
+	{"node", "quota", U32, N(quota), 0, FAN_SLOTS_MAX, NULL},
+	{"node", "free_early", BOOL, N(free_early), 0, 0, NULL},
+	{"node", "preemption", BOOL, N(preemption), 0, 0, NULL},
+	{"node", "ageing", BOOL, N(ageing), 0, 0, NULL},
+	{"node", "priorities", BOOL, N(priorities), 0, 0, NULL},
+	{"node", "reminders", BOOL, N(reminders), 0, 0, NULL},
+	{"node", "payload_bytes", U16, N(payload_bytes), FAN_PAYLOAD_MIN, FAN_PAYLOAD_MAX, NULL},
+	{"node", "multicast", BOOL, N(multicast), 0, 0, NULL},
+	{"node", "server", U32, N(server), 0, FAN_SCENARIO_NODES_MAX, NULL},
+	{"node", "parent", U32, N(parent), 0, FAN_SCENARIO_NODES_MAX, NULL},
+
+	{"link", "a", U32, L(a), 0, FAN_SCENARIO_NODES_MAX, NULL},
+	{"link", "b", U32, L(b), 0, FAN_SCENARIO_NODES_MAX, NULL},
+	{"link", "bps", U64, L(cfg.bps), 1, BPS_MAX, NULL},
+	{"link", "back_bps", U64, L(back_bps), 1, BPS_MAX, NULL},
+	{"link", "delay_ns", U64, L(cfg.delay_ns), 0, DELAY_MAX, NULL},
+	{"link", "queue_bytes", U32, L(cfg.queue_bytes), 64, FAN_LINK_QUEUE_MAX, NULL},
+	{"link", "ecn_bytes", U32, L(cfg.ecn_bytes), 0, FAN_LINK_QUEUE_MAX, NULL},
+	{"link", "overhead_bytes", U32, L(cfg.overhead_bytes), 0, 1000, NULL},
+	{"link", "loss", U32, L(cfg.fault.loss), 0, MILLION, NULL},
+	{"link", "loss_burst", U32, L(cfg.fault.burst), 0, MILLION, NULL},
+	{"link", "loss_burst_ns", U64, L(cfg.fault.burst_ns), 0, DELAY_MAX, NULL},
+	{"link", "duplicate", U32, L(cfg.fault.duplicate), 0, MILLION, NULL},
+	{"link", "reorder", U32, L(cfg.fault.reorder), 0, MILLION, NULL},
+	{"link", "reorder_ns", U64, L(cfg.fault.reorder_ns), 0, DELAY_MAX, NULL},
+	{"link", "corrupt", U32, L(cfg.fault.corrupt), 0, MILLION, NULL},
+	{"link", "jitter_ns", U64, L(cfg.fault.jitter_ns), 0, DELAY_MAX, NULL},
+
+	{"job", "name", TEXT, C(name), 0, 0, NULL},
+	{"job", "model", U32, J(model), 0, FAN_SCENARIO_JOBS_MAX, NULL},
+	{"job", "hosts", OTHER, 0, 0, 0, NULL},
+	{"job", "seats", OTHER, 0, 0, 0, NULL},
+	{"job", "slow", OTHER, 0, 0, 0, NULL},
+	{"job", "at", U32, J(at), 0, FAN_SCENARIO_NODES_MAX, NULL},
+	{"job", "shared", BOOL, J(shared), 0, 0, NULL},
+	{"job", "tensor", TEXT, J(tensor), 0, 0, NULL},
+	{"job", "reduce", WORD, J(reduce), 0, 0, reduces},
+	{"job", "bucket_bytes", U64, J(bucket_bytes), 0, UINT64_C(1) << 53, NULL},
+	{"job", "arrival_ns", U64, C(arrival_ns), 0, TIME_MAX * (FAN_SCENARIO_JOBS_MAX + 1), NULL},
+	{"job", "iterations", U32, C(iterations), 1, MILLION, NULL},
+	{"job", "payload_bytes", U16, C(payload_bytes), FAN_PAYLOAD_MIN, FAN_PAYLOAD_MAX, NULL},
+	{"job", "pace_bps", U64, C(pace_bps), 1, BPS_MAX, NULL},
+	{"job", "window", U16, C(window), 2, FAN_WINDOW_MAX, NULL},
+	{"job", "ahead", U16, C(ahead), 0, FAN_AHEAD_MAX, NULL},
+	{"job", "cache_frags", U32, C(cache_frags), 0, FAN_CACHE_MAX, NULL},
+	{"job", "mode", WORD8, C(mode), 0, 0, modes},
+	{"job", "wire", WORD8, C(wire), 0, 0, wires},
+	{"job", "priority", WORD8, C(priority), 0, 0, priorities},
+	{"job", "congestion", WORD8, C(congestion), 0, 0, fan_scenario_congestions},
+	{"job", "overlap", BOOL, C(overlap), 0, 0, NULL},
+	{"job", "verify", BOOL, C(verify), 0, 0, NULL},
+	{"job", "jitter", U32, C(jitter), 0, MILLION, NULL},
+	{"job", "pareto", U32, C(pareto), 0, 1000 * MILLION, NULL},
+	{"job", "route", U16, C(route), 1, UINT16_MAX, NULL},
+	{"job", "retries", U32, C(retries), 0, 1000, NULL},
+	{"job", "alive_ms", U32, C(alive_ms), 100, 600000, NULL},
+	{"job", "stall_ms", U32, C(stall_ms), 100, 100000000, NULL},
+
+	{"slow", "rank", U32, W(rank), 0, FAN_WORKERS_MAX - 1, NULL},
+	{"slow", "ranks", U32, W(ranks), 0, FAN_WORKERS_MAX, NULL},
+	{"slow", "computes", BOOL, W(computes), 0, 0, NULL},
+	{"slow", "sends", BOOL, W(sends), 0, 0, NULL},
+	{"slow", "speed", U32, W(speed), 1, MILLION, NULL},
+	{"slow", "from_ns", U64, W(from_ns), 0, TIME_MAX, NULL},
+	{"slow", "to_ns", U64, W(to_ns), 1, TIME_MAX, NULL},
+	{"slow", "interval_ns", U64, W(interval_ns), 1000, TIME_MAX, NULL},
+	{"slow", "chance", U32, W(chance), 0, MILLION, NULL},
+
+	{"background", "from", U32, B(from), 0, FAN_SCENARIO_NODES_MAX, NULL},
+	{"background", "to", U32, B(to), 0, FAN_SCENARIO_NODES_MAX, NULL},
+	{"background", "bps", U64, B(bps), 1, BPS_MAX, NULL},
+	{"background", "packet_bytes", U16, B(packet_bytes), 64, 9000, NULL},
+	{"background", "start_ns", U64, B(start_ns), 0, TIME_MAX, NULL},
+	{"background", "stop_ns", U64, B(stop_ns), 0, TIME_MAX, NULL},
+	{"background", "jitter", U32, B(jitter), 0, MILLION, NULL},
+
+	{"flow", "from", U32, T(from), 0, FAN_SCENARIO_NODES_MAX, NULL},
+	{"flow", "to", U32, T(to), 0, FAN_SCENARIO_NODES_MAX, NULL},
+	{"flow", "kind", WORD, T(kind), 0, 0, fan_tcp_kinds},
+	{"flow", "start_ns", U64, T(start_ns), 0, TIME_MAX, NULL},
+	{"flow", "stop_ns", U64, T(stop_ns), 0, TIME_MAX, NULL},
+	{"flow", "bytes", U64, T(bytes), 1, TIME_MAX, NULL},
+	{"flow", "ack_segments", U32, T(ack_segments), 1, 64, NULL},
+
+	{"change", "at_ns", U64, X(at_ns), 0, TIME_MAX, NULL},
+	{"change", "link", U32, X(link), 0, FAN_SCENARIO_LINKS_MAX, NULL},
+	{"change", "bps", U64, X(bps), 1, BPS_MAX, NULL},
+	{"change", "down", BOOL, X(down), 0, 0, NULL},
+	{"change", "up", BOOL, X(up), 0, 0, NULL},
+	{"change", "node", U32, X(node), 0, FAN_SCENARIO_NODES_MAX, NULL},
+	{"change", "restart_ns", U64, X(restart_ns), 0, TIME_MAX, NULL},
+
+	{"route", "path", OTHER, 0, 0, 0, NULL},
+	{"route", "node", U32, R(node), 0, FAN_SCENARIO_NODES_MAX, NULL},
+	{"route", "number", U16, R(number), 1, UINT16_MAX, NULL},
+	{"route", "quota", U32, R(quota), 0, FAN_SLOTS_MAX, NULL},
+	{"route", "entries", OTHER, 0, 0, 0, NULL},
+
+	{"entry", "from", U32, E(from), 0, FAN_SCENARIO_NODES_MAX, NULL},
+	{"entry", "next", U32, E(next), 0, FAN_SCENARIO_NODES_MAX, NULL},
+	{"entry", "depth", U16, E(depth), 1, FAN_ROUTE_HOPS_MAX, NULL},
+	{"entry", "sums", BOOL, E(sums), 0, 0, NULL},
+	{"entry", "ranks", OTHER, 0, 0, 0, NULL},
+};
+/* clang-format on */
 
 int fan_reader_fail(struct fan_reader *r, const char *key, const char *format, ...)
 {
-	const char *dot = r->path[0] && key && key[0] != '[' ? "." : "";
-	int n = snprintf(r->why, sizeof r->why, "%s: %s%s%s: ", r->file, r->path, dot,
-			 key ? key : "");
-	if (!r->path[0] && !key)
-		n = snprintf(r->why, sizeof r->why, "%s: ", r->file);
-	if (n < 0 || (size_t)n >= sizeof r->why)
-		return -1;
+	struct fan_text t = fan_text_in(r->why, sizeof r->why);
 	va_list args;
+	fan_text_add(&t, "%s%s%s: ", r->path, r->path[0] && key ? "." : "", key ? key : "");
 	va_start(args, format);
-	vsnprintf(r->why + n, sizeof r->why - (size_t)n, format, args);
+	fan_text_vadd(&t, format, args);
 	va_end(args);
 	fan_text_plain(r->why);
 	return -1;
@@ -32,12 +206,13 @@ int fan_reader_fail(struct fan_reader *r, const char *key, const char *format, .
 
 size_t fan_reader_enter(struct fan_reader *r, const char *format, ...)
 {
-	size_t before = strlen(r->path), at = before;
-	if (before && format[0] != '[' && before + 1 < sizeof r->path)
-		r->path[at++] = '.';
+	size_t before = strlen(r->path);
+	struct fan_text t = {r->path, sizeof r->path, before};
 	va_list args;
+	if (before)
+		fan_text_add(&t, ".");
 	va_start(args, format);
-	vsnprintf(r->path + at, sizeof r->path - at, format, args);
+	fan_text_vadd(&t, format, args);
 	va_end(args);
 	return before;
 }
@@ -47,157 +222,106 @@ void fan_reader_leave(struct fan_reader *r, size_t length)
 	r->path[length] = '\0';
 }
 
-static const char *nearest(const struct fan_field *fields, unsigned count, const char *key)
-{
-	const char *keys[FIELDS_MAX + 1] = {NULL};
-	assert(count <= FIELDS_MAX);
-	for (unsigned i = 0; i < count; i++)
-		keys[i] = fields[i].key;
-	return fan_text_nearest(key, keys);
-}
-
-static const char *type_name(const json_t *v)
-{
-	switch (json_typeof(v)) {
-	case JSON_OBJECT: return "an object";
-	case JSON_ARRAY: return "an array";
-	case JSON_STRING: return "a text";
-	case JSON_INTEGER:
-	case JSON_REAL: return "a number";
-	case JSON_TRUE:
-	case JSON_FALSE: return "true or false";
-	default: return "null";
-	}
-}
-
-static int read_text(struct fan_reader *r, const json_t *v, const struct fan_field *f, char *to)
+static int read_text(struct fan_reader *r, const json_t *v, const struct field *f, char *to)
 {
 	const char *s = json_string_value(v);
-	if (!s)
-		return fan_reader_fail(r, f->key, "expected a name, got %s", type_name(v));
-	size_t n = strlen(s);
-	if (n == 0 || n >= FAN_FIELD_NAME)
-		return fan_reader_fail(r, f->key, "expected a name of 1 to %d bytes",
+	if (!s || strlen(s) >= FAN_FIELD_NAME)
+		return fan_reader_fail(r, f->key, "expected a text of at most %d bytes",
 				       FAN_FIELD_NAME - 1);
-	size_t good = strspn(s, FAN_NAME_SET);
-	bool star = f->kind == FAN_FIELD_NAMES && good + 1 == n && s[good] == '*';
-	if (good != n && !star)
-		return fan_reader_fail(r, f->key, "\"%s\": expected only " FAN_NAME_CHARS, s);
-	memcpy(to, s, n + 1);
+	strcpy(to, s);
 	return 0;
 }
 
-static int read_word(struct fan_reader *r, const json_t *v, const struct fan_field *f, int *to)
+static int read_word(struct fan_reader *r, const json_t *v, const struct field *f, void *to)
 {
 	const char *s = json_string_value(v);
 	char all[WORDS_BYTES];
 	struct fan_text t = fan_text_in(all, sizeof all);
 	for (int i = 0; f->words[i]; i++) {
-		if (s && strcmp(s, f->words[i]) == 0) {
-			*to = i;
+		if (s && *s && strcmp(s, f->words[i]) == 0) {
+			if (f->kind == WORD8)
+				*(uint8_t *)to = (uint8_t)i;
+			else
+				*(int *)to = i;
 			return 0;
 		}
-		fan_text_add(&t, "%s%s", i ? ", " : "", f->words[i]);
+		if (*f->words[i])
+			fan_text_add(&t, "%s%s", i ? ", " : "", f->words[i]);
 	}
-	if (!s)
-		return fan_reader_fail(r, f->key, "expected one of %s, got %s", all, type_name(v));
-	return fan_reader_fail(r, f->key, "\"%s\": expected one of %s", s, all);
+	return fan_reader_fail(r, f->key, "expected one of %s", all);
 }
 
-static double unit(enum fan_field_kind kind)
+static int read_number(struct fan_reader *r, const json_t *v, const struct field *f, void *to)
 {
-	switch (kind) {
-	case FAN_FIELD_GBPS:
-	case FAN_FIELD_S: return 1e9;
-	case FAN_FIELD_MS:
-	case FAN_FIELD_TIMES:
-	case FAN_FIELD_SHARE: return 1e6;
-	case FAN_FIELD_US: return 1e3;
-	default: return 1;
-	}
-}
-
-/* The largest value that can be stored, in stored units. */
-static double storage_max(enum fan_field_kind kind)
-{
-	switch (kind) {
-	case FAN_FIELD_U16: return UINT16_MAX;
-	case FAN_FIELD_TIMES:
-	case FAN_FIELD_U32: return UINT32_MAX;
-	case FAN_FIELD_SHARE: return 1e6;
-	case FAN_FIELD_GBPS: return 1e14;
-	default: return WHOLE_MAX;
-	}
-}
-
-static void store(enum fan_field_kind kind, void *to, uint64_t n)
-{
-	if (kind == FAN_FIELD_U16) {
-		uint16_t v = (uint16_t)n;
-		memcpy(to, &v, sizeof v);
-	} else if (kind == FAN_FIELD_U32 || kind == FAN_FIELD_SHARE || kind == FAN_FIELD_TIMES) {
-		uint32_t v = (uint32_t)n;
-		memcpy(to, &v, sizeof v);
-	} else {
-		memcpy(to, &n, sizeof n);
-	}
-}
-
-static int read_number(struct fan_reader *r, const json_t *v, const struct fan_field *f, void *to)
-{
-	bool whole =
-		f->kind == FAN_FIELD_U16 || f->kind == FAN_FIELD_U32 || f->kind == FAN_FIELD_U64;
-	double per = unit(f->kind), max = storage_max(f->kind) / per;
-	if (f->max > 0 && f->max < max)
-		max = f->max;
-	if (!json_is_number(v))
-		return fan_reader_fail(r, f->key, "expected a number, got %s", type_name(v));
-	double x = json_number_value(v);
-	if (!(x >= f->min && x <= max))
-		return fan_reader_fail(r, f->key, "%.15g: expected a %snumber from %.15g to %.15g",
-				       x, whole ? "whole " : "", f->min, max);
-	if (whole && floor(x) != x)
-		return fan_reader_fail(r, f->key, "%.15g: expected a whole number", x);
-	store(f->kind, to, (uint64_t)(x * per + 0.5));
+	json_int_t n = json_integer_value(v);
+	if (!json_is_integer(v) || n < 0 || (uint64_t)n < f->least || (uint64_t)n > f->most)
+		return fan_reader_fail(r, f->key, "expected a whole number from %llu to %llu",
+				       (unsigned long long)f->least, (unsigned long long)f->most);
+	if (f->kind == U16)
+		*(uint16_t *)to = (uint16_t)n;
+	else if (f->kind == U32)
+		*(uint32_t *)to = (uint32_t)n;
+	else
+		*(uint64_t *)to = (uint64_t)n;
 	return 0;
 }
 
-static int read_field(struct fan_reader *r, const json_t *v, const struct fan_field *f, void *to)
+static int read_field(struct fan_reader *r, const json_t *v, const struct field *f, void *to)
 {
 	switch (f->kind) {
-	case FAN_FIELD_NAMES:
-	case FAN_FIELD_TEXT: return read_text(r, v, f, to);
-	case FAN_FIELD_WORD: return read_word(r, v, f, to);
-	case FAN_FIELD_OTHER: return 0;
-	case FAN_FIELD_BOOL:
+	case TEXT: return read_text(r, v, f, to);
+	case WORD:
+	case WORD8: return read_word(r, v, f, to);
+	case OTHER: return 0;
+	case BOOL:
 		if (!json_is_boolean(v))
-			return fan_reader_fail(r, f->key, "expected true or false, got %s",
-					       type_name(v));
+			return fan_reader_fail(r, f->key, "expected true or false");
 		*(bool *)to = json_is_true(v);
 		return 0;
 	default: return read_number(r, v, f, to);
 	}
 }
 
-int fan_fields_read(struct fan_reader *r, const json_t *object, const struct fan_field *fields,
-		    unsigned count, void *to)
+int fan_fields_read(struct fan_reader *r, const json_t *object, const char *kind, void *to)
 {
+	const size_t count = sizeof fields / sizeof *fields;
 	const char *key;
+	size_t first = 0;
 	json_t *v;
 	if (!json_is_object(object))
-		return fan_reader_fail(r, NULL, "expected an object, got %s",
-				       object ? type_name(object) : "nothing");
+		return fan_reader_fail(r, NULL, "expected an object");
+	while (first < count && strcmp(fields[first].object, kind))
+		first++;
 	json_object_foreach ((json_t *)object, key, v) {
-		unsigned i = 0;
+		size_t i = first;
 		while (i < count && strcmp(fields[i].key, key))
 			i++;
-		const char *near = i < count ? NULL : nearest(fields, count, key);
-		if (i == count && near)
-			return fan_reader_fail(r, key, "no such key; did you mean \"%s\"?", near);
-		if (i == count)
+		if (i == count || strcmp(fields[i].object, kind))
 			return fan_reader_fail(r, key, "no such key");
 		if (read_field(r, v, &fields[i], (uint8_t *)to + fields[i].at))
 			return -1;
 	}
 	return 0;
+}
+
+uint64_t *fan_fields_numbers(struct fan_reader *r, const json_t *object, const char *key,
+			     unsigned each, uint64_t most, size_t *count)
+{
+	const json_t *list = json_object_get(object, key);
+	const size_t size = json_array_size(list);
+	uint64_t *to = calloc(size + 1, sizeof *to);
+	*count = size / each;
+	bool good = to && json_is_array(list) && size % each == 0;
+	for (size_t i = 0; good && i < size; i++) {
+		const json_t *v = json_array_get(list, i);
+		json_int_t n = json_integer_value(v);
+		good = json_is_integer(v) && n >= 0 && (uint64_t)n <= most;
+		to[i] = (uint64_t)n;
+	}
+	if (good)
+		return to;
+	fan_reader_fail(r, key, "expected an array of whole numbers from 0 to %llu, %u an entry",
+			(unsigned long long)most, each);
+	free(to);
+	return NULL;
 }

@@ -22,7 +22,9 @@ static json_t *percentile(const double *sorted, uint32_t count, unsigned percent
 	return count ? json_real(sorted[rank ? rank - 1 : 0]) : json_null();
 }
 
-void fan_put_jct(json_t *o, double *jct_s, uint32_t count)
+/* Put "avg_jct_s", "p50_jct_s" and "p99_jct_s" of `count` completion times, in seconds, which are
+ * sorted here; null: no job has ended. */
+static void put_jct(json_t *o, double *jct_s, uint32_t count)
 {
 	double sum = 0;
 	for (uint32_t i = 0; i < count; i++)
@@ -155,7 +157,8 @@ static json_t *ahead_json(const struct fan_experiment_job *j)
 			 standings_json(&j->standings));
 }
 
-const char *fan_result_at(const struct fan_scenario *s, const struct fan_scenario_job *j)
+/* What sums for the job: a node, or "ring" or "tree". */
+static const char *sums_at(const struct fan_scenario *s, const struct fan_scenario_job *j)
 {
 	return j->reduce == FAN_REDUCE_RING	? "ring"
 	       : j->reduce == FAN_REDUCE_TREE	? "tree"
@@ -174,7 +177,7 @@ static json_t *job_json(const struct fan_experiment *e, uint32_t i, double *jct_
 	json_t *o = json_object();
 	fan_put_text(o, "name", j->cfg.name);
 	fan_put_text(o, "model", j->cfg.model.name);
-	fan_put_text(o, "at", fan_result_at(e->scenario, sj));
+	fan_put_text(o, "at", sums_at(e->scenario, sj));
 	fan_put_count(o, "workers", j->cfg.ranks);
 	fan_put_count(o, "iterations", j->cfg.iterations);
 	fan_put_real(o, "arrival_s", fan_seconds(j->cfg.arrival_ns));
@@ -248,7 +251,7 @@ json_t *fan_experiment_result(const struct fan_experiment *e)
 	}
 	json_t *root = json_pack("{s:s, s:I}", "name", e->scenario->name, "seed",
 				 (json_int_t)e->scenario->seed);
-	fan_put_jct(root, jct_s, ended);
+	put_jct(root, jct_s, ended);
 	fan_put_count(root, "failed_jobs", jobs - ended);
 	fan_put_real(root, "end_s", fan_seconds(e->sim.now_ns));
 	fan_put_count(root, "packet_hops", e->sim.hops);

@@ -29,13 +29,6 @@ static inline void fan_put_real(json_t *o, const char *key, double v)
 	json_object_set_new(o, key, json_real(v));
 }
 
-/* Put "avg_jct_s", "p50_jct_s" and "p99_jct_s" of `count` completion times, in seconds, which are
- * sorted here; null: no job has ended. */
-void fan_put_jct(json_t *o, double *jct_s, uint32_t count);
-
-/* What sums for the job: a node, or "ring" or "tree". */
-const char *fan_result_at(const struct fan_scenario *s, const struct fan_scenario_job *j);
-
 /* The switches that sum, and the servers, which may be on a switch. */
 json_t *fan_result_switches(const struct fan_experiment *e);
 json_t *fan_result_servers(const struct fan_experiment *e);

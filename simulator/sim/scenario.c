@@ -1,267 +1,437 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scenario.h"
 
-#include <stdio.h>
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "experiment.h"
-#include "model.h"
 #include "tensor.h"
 
-#define COUNT(a) (sizeof(a) / sizeof *(a))
+#define SECOND	   UINT64_C(1000000000)
+#define SEAT_EACH  5 /* numbers: node, rank, ranks, place, route */
+#define LAYER_EACH 3 /* numbers: elements, times forwards and backwards */
 
-static const char *const levels[] = {"packets", "flows", NULL};
-const char *const fan_tcp_kinds[] = {"cubic", "dctcp", NULL};
-
-#define AT(field) offsetof(struct fan_scenario, field)
-static const struct fan_field fields[] = {
-	{"name", FAN_FIELD_TEXT, AT(name), 0, 0, NULL},
-	{"seed", FAN_FIELD_U64, AT(seed), 0, 0, NULL},
-	{"limit_s", FAN_FIELD_S, AT(limit_ns), 1e-6, 1e6, NULL},
-	{"sample_us", FAN_FIELD_US, AT(sample_ns), 1, 1e9, NULL},
-	{"ecmp", FAN_FIELD_BOOL, AT(ecmp), 0, 0, NULL},
-	{"level", FAN_FIELD_WORD, AT(level), 0, 0, levels},
-	{"comment", FAN_FIELD_OTHER, 0, 0, 0, NULL},
-	{"topology", FAN_FIELD_OTHER, 0, 0, 0, NULL},
-	{"jobs", FAN_FIELD_OTHER, 0, 0, 0, NULL},
-	{"job_trace", FAN_FIELD_OTHER, 0, 0, 0, NULL},
-	{"background", FAN_FIELD_OTHER, 0, 0, 0, NULL},
-	{"flows", FAN_FIELD_OTHER, 0, 0, 0, NULL},
-	{"changes", FAN_FIELD_OTHER, 0, 0, 0, NULL},
-	{"plan", FAN_FIELD_OTHER, 0, 0, 0, NULL},
-	{"routes", FAN_FIELD_OTHER, 0, 0, 0, NULL},
+/* A list of the scenario: how many entries it has at most, and how one is read. */
+struct list {
+	const char *key;
+	size_t most, entry; /* bytes of an entry */
+	int (*read)(struct fan_scenario *s, const json_t *o, struct fan_reader *r);
+	size_t at; /* of the pointer to the entries in the scenario */
 };
-#undef AT
 
-#define AT(field) offsetof(struct fan_scenario_flow, field)
-static const struct fan_field flow_fields[] = {
-	{"from", FAN_FIELD_TEXT, AT(from_name), 0, 0, NULL},
-	{"to", FAN_FIELD_TEXT, AT(to_name), 0, 0, NULL},
-	{"gbps", FAN_FIELD_GBPS, AT(bps), 1e-6, 1e5, NULL},
-	{"packet_bytes", FAN_FIELD_U16, AT(packet_bytes), 64, 9000, NULL},
-	{"start_s", FAN_FIELD_S, AT(start_ns), 0, 1e6, NULL},
-	{"stop_s", FAN_FIELD_S, AT(stop_ns), 0, 1e6, NULL},
-	{"jitter", FAN_FIELD_SHARE, AT(jitter), 0, 1, NULL},
-};
-#undef AT
+/* ---- nodes and links ---- */
 
-#define AT(field) offsetof(struct fan_scenario_tcp, field)
-static const struct fan_field tcp_fields[] = {
-	{"from", FAN_FIELD_TEXT, AT(from_name), 0, 0, NULL},
-	{"to", FAN_FIELD_TEXT, AT(to_name), 0, 0, NULL},
-	{"kind", FAN_FIELD_WORD, AT(kind), 0, 0, fan_tcp_kinds},
-	{"start_s", FAN_FIELD_S, AT(start_ns), 0, 1e6, NULL},
-	{"stop_s", FAN_FIELD_S, AT(stop_ns), 0, 1e6, NULL},
-	{"bytes", FAN_FIELD_U64, AT(bytes), 1, 1e15, NULL},
-	{"ack_segments", FAN_FIELD_U32, AT(ack_segments), 1, 64, NULL},
-};
-#undef AT
-
-#define AT(field) offsetof(struct fan_scenario_change, field)
-static const struct fan_field change_fields[] = {
-	{"at_s", FAN_FIELD_S, AT(at_ns), 0, 1e6, NULL},
-	{"a", FAN_FIELD_TEXT, AT(a), 0, 0, NULL},
-	{"b", FAN_FIELD_TEXT, AT(b), 0, 0, NULL},
-	{"gbps", FAN_FIELD_GBPS, AT(bps), 1e-6, 1e5, NULL},
-	{"down", FAN_FIELD_BOOL, AT(down), 0, 0, NULL},
-	{"up", FAN_FIELD_BOOL, AT(up), 0, 0, NULL},
-	{"node", FAN_FIELD_TEXT, AT(node_name), 0, 0, NULL},
-	{"restart_s", FAN_FIELD_S, AT(restart_ns), 0, 1e6, NULL},
-};
-#undef AT
-
-static int check_node(const struct fan_scenario *s, struct fan_reader *r, const char *key,
-		      const char *name, uint32_t *node)
+static int read_node(struct fan_scenario *s, const json_t *o, struct fan_reader *r)
 {
-	*node = fan_scenario_find(s, name);
-	if (*node != FAN_SIM_NONE)
-		return 0;
-	if (!name[0])
-		return fan_reader_fail(r, NULL, "lacks the key \"%s\"", key);
-	return fan_reader_fail(r, key, "no node \"%s\"", name);
+	struct fan_scenario_node *n = &s->node[s->nodes];
+	*n = (struct fan_scenario_node){.preemption = true,
+					.ageing = true,
+					.priorities = true,
+					.reminders = true,
+					.slots = FAN_SLOTS_MAX,
+					.window = FAN_WINDOW_QUOTA,
+					.jobs = FAN_JOBS_MAX,
+					.ahead_max = FAN_AHEAD_MAX,
+					.payload_bytes = FAN_PAYLOAD_1500,
+					.parent = FAN_SIM_NONE,
+					.server = FAN_SIM_NONE};
+	if (fan_fields_read(r, o, "node", n))
+		return -1;
+	s->nodes++;
+	return 0;
+}
+
+static int read_link(struct fan_scenario *s, const json_t *o, struct fan_reader *r)
+{
+	struct fan_scenario_link *l = &s->link[s->links];
+	*l = (struct fan_scenario_link){
+		.cfg = {.delay_ns = 1000, .queue_bytes = 1 << 20, .overhead_bytes = 66}};
+	if (fan_fields_read(r, o, "link", l))
+		return -1;
+	if (l->a >= s->nodes || l->b >= s->nodes || l->a == l->b || !l->cfg.bps)
+		return fan_reader_fail(r, NULL, "expected two nodes and a rate");
+	s->links++;
+	return 0;
+}
+
+/* The node above `n` by `parents`, or else by servers. */
+static uint32_t above(const struct fan_scenario *s, uint32_t n, bool parents)
+{
+	return parents ? s->node[n].parent : s->node[n].server;
+}
+
+/* Check that parents and servers exist and form no cycle, and number the children. */
+static int check_trees(struct fan_scenario *s, struct fan_reader *r)
+{
+	for (uint32_t i = 0; i < 2 * s->nodes; i++) {
+		const bool parents = i < s->nodes;
+		uint32_t steps = 0, n = i % s->nodes;
+		for (uint32_t at = n; at != FAN_SIM_NONE; at = above(s, at, parents))
+			if (at >= s->nodes || ++steps > s->nodes)
+				return fan_reader_fail(
+					r, "nodes", "\"%s\" has nodes above it that make no tree",
+					s->node[n].name);
+	}
+	for (uint32_t i = 0; i < s->nodes; i++) {
+		struct fan_scenario_node *n = &s->node[i];
+		if (n->parent == FAN_SIM_NONE)
+			continue;
+		n->index = s->node[n->parent].children++;
+		if (n->index == FAN_RANKS_MAX)
+			return fan_reader_fail(r, "nodes", "\"%s\" has more than %d children",
+					       s->node[n->parent].name, FAN_RANKS_MAX);
+	}
+	return 0;
+}
+
+bool fan_scenario_is_below(const struct fan_scenario *s, uint32_t node, uint32_t root)
+{
+	assert(node < s->nodes && root < s->nodes);
+	while (node != root && s->node[node].parent != FAN_SIM_NONE)
+		node = s->node[node].parent; /* ends: parents form no cycle */
+	return node == root;
+}
+
+/* Only switches, and routers of a plan, have a policy other than the first. */
+bool fan_scenario_shares(const struct fan_scenario_node *n)
+{
+	return fan_policy_shares((int)n->policy);
+}
+
+uint32_t fan_scenario_aggregator(const struct fan_scenario *s, uint32_t node)
+{
+	assert(node < s->nodes);
+	while (s->node[node].server != FAN_SIM_NONE)
+		node = s->node[node].server; /* ends: servers form no cycle */
+	return node;
+}
+
+/* ---- jobs ---- */
+
+/* Read the layers of model `c->model` of `root`. */
+static int read_model(struct fan_job_config *c, const json_t *root, uint32_t model,
+		      struct fan_reader *r)
+{
+	const json_t *o = json_array_get(json_object_get(root, "models"), model);
+	const char *name = json_string_value(json_object_get(o, "name"));
+	struct fan_model *m = &c->model;
+	size_t layers;
+	if (!name)
+		return fan_reader_fail(r, "model", "%u: no such model", model);
+	snprintf(m->name, sizeof m->name, "%s", name);
+	uint64_t *n = fan_fields_numbers(r, o, "layers", LAYER_EACH, FAN_MODEL_NUMEL_MAX, &layers);
+	if (n && (layers < 1 || layers > FAN_MODEL_LAYERS_MAX))
+		fan_reader_fail(r, "model", "expected 1 to %d layers", FAN_MODEL_LAYERS_MAX);
+	else if (n)
+		m->layer = calloc(layers, sizeof *m->layer);
+	for (size_t i = 0; n && m->layer && i < layers; i++)
+		m->layer[i] = (struct fan_layer){.numel = n[LAYER_EACH * i],
+						 .forward_ns = n[LAYER_EACH * i + 1],
+						 .backward_ns = n[LAYER_EACH * i + 2]};
+	m->layers = m->layer ? (uint32_t)layers : 0;
+	free(n);
+	return m->layer ? 0 : -1;
+}
+
+static int read_hosts(struct fan_scenario *s, struct fan_job_config *c, const json_t *o,
+		      struct fan_reader *r)
+{
+	size_t count;
+	uint64_t *n = fan_fields_numbers(r, o, "hosts", 1, s->nodes - 1u, &count);
+	if (n && count >= 2 && count <= FAN_WORKERS_MAX &&
+	    (c->host = calloc(count, sizeof *c->host)))
+		c->ranks = (uint32_t)count;
+	for (uint32_t i = 0; i < c->ranks; i++)
+		c->host[i] = (uint32_t)n[i];
+	free(n);
+	if (n && !c->host)
+		return fan_reader_fail(r, "hosts", "expected 2 to %d", FAN_WORKERS_MAX);
+	return n ? 0 : -1;
+}
+
+static int read_seats(struct fan_scenario *s, struct fan_job_config *c, const json_t *o,
+		      struct fan_reader *r)
+{
+	size_t count;
+	uint64_t *n = fan_fields_numbers(r, o, "seats", SEAT_EACH, FAN_WORKERS_MAX, &count);
+	bool good = n && count == c->ranks && (c->seat = calloc(count, sizeof *c->seat));
+	for (uint32_t i = 0; good && i < c->ranks; i++) {
+		const uint64_t *at = &n[(size_t)SEAT_EACH * i];
+		good = at[0] < s->nodes && at[1] < at[2] && at[2] <= FAN_RANKS_MAX &&
+		       at[3] < c->ranks && at[4] <= UINT16_MAX;
+		c->seat[i] = (struct fan_job_seat){.node = (uint32_t)at[0],
+						   .rank = (uint16_t)at[1],
+						   .ranks = (uint16_t)at[2],
+						   .place = (uint32_t)at[3],
+						   .route = (uint16_t)at[4]};
+	}
+	free(n);
+	if (n && !good)
+		return fan_reader_fail(r, "seats", "expected one of each worker");
+	return good ? 0 : -1;
+}
+
+static int read_slow(struct fan_job_config *c, const json_t *list, struct fan_reader *r)
+{
+	if (json_array_size(list) > FAN_JOB_SLOWS_MAX)
+		return fan_reader_fail(r, "slow", "more than %d entries", FAN_JOB_SLOWS_MAX);
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		struct fan_slow *w = &c->slow[c->slows];
+		size_t back = fan_reader_enter(r, "slow[%zu]", i);
+		*w = (struct fan_slow){.speed = 1000000, .chance = 1000000, .to_ns = UINT64_MAX};
+		if (fan_fields_read(r, json_array_get(list, i), "slow", w))
+			return -1;
+		if (w->rank >= c->ranks || w->ranks > c->ranks - w->rank || w->to_ns <= w->from_ns)
+			return fan_reader_fail(r, NULL, "expected ranks and times that exist");
+		fan_reader_leave(r, back);
+		c->slows++;
+	}
+	return 0;
+}
+
+/* Check what the tables cannot. */
+static int check_job(const struct fan_scenario *s, const struct fan_scenario_job *j,
+		     struct fan_reader *r)
+{
+	const struct fan_job_config *c = &j->cfg;
+	bool fanin = j->reduce == FAN_REDUCE_FANIN;
+	if (fanin ? j->at >= s->nodes : j->at != FAN_SIM_NONE)
+		return fan_reader_fail(r, "at", "expected a node that sums");
+	if (fanin && !c->seat && c->ranks > FAN_RANKS_MAX)
+		return fan_reader_fail(r, "hosts", "more than %d at one node", FAN_RANKS_MAX);
+	if (c->payload_bytes % 8)
+		return fan_reader_fail(r, "payload_bytes", "expected a multiple of 8");
+	if (c->ahead && c->ahead < c->window)
+		return fan_reader_fail(r, "ahead", "expected 0, or the window or more");
+	if (c->mode == FAN_FIXED && c->wire != FAN_FLOAT32)
+		return fan_reader_fail(r, "mode", "fixed goes with wire float32 only");
+	return 0;
+}
+
+static int read_job(struct fan_scenario *s, const json_t *o, struct fan_reader *r)
+{
+	struct fan_scenario_job *j = &s->job[s->jobs];
+	struct fan_job_config *c = &j->cfg;
+	*j = (struct fan_scenario_job){.at = FAN_SIM_NONE,
+				       .cfg = {.iterations = 1,
+					       .payload_bytes = FAN_PAYLOAD_1500,
+					       .window = FAN_WINDOW_QUOTA,
+					       .alive_ms = FAN_ALIVE_MS,
+					       .stall_ms = 3600000}};
+	c->seed = fan_rng_mix(s->seed ^ fan_rng_mix(s->jobs + UINT64_C(77)));
+	s->jobs++; /* from here on it is freed with the scenario */
+	if (fan_fields_read(r, o, "job", j) || read_hosts(s, c, o, r) ||
+	    (json_object_get(o, "seats") && read_seats(s, c, o, r)) ||
+	    read_slow(c, json_object_get(o, "slow"), r) || check_job(s, j, r) ||
+	    read_model(c, s->root, j->model, r))
+		return -1;
+	if (!fan_job_cut(c, j->bucket_bytes))
+		return fan_reader_fail(r, NULL, "out of memory");
+	return 0;
+}
+
+/* Check that the parts of a tensor are alike, and not too many. */
+static int check_tensors(const struct fan_scenario *s, struct fan_reader *r)
+{
+	for (uint32_t i = 0; i < s->jobs; i++) {
+		const struct fan_scenario_job *a = &s->job[i], *b;
+		uint32_t parts = 1;
+		for (uint32_t k = i + 1; a->tensor[0] && k < s->jobs; k++) {
+			b = &s->job[k];
+			if (strcmp(a->tensor, b->tensor) != 0)
+				continue;
+			if (++parts > FAN_TENSOR_PARTS_MAX || a->cfg.ranks != b->cfg.ranks ||
+			    a->cfg.iterations != b->cfg.iterations || a->reduce || b->reduce)
+				return fan_reader_fail(r, "jobs", "\"%s\" is no part of a tensor",
+						       b->cfg.name);
+		}
+	}
+	return 0;
+}
+
+/* ---- traffic, changes, routes ---- */
+
+static int read_background(struct fan_scenario *s, const json_t *o, struct fan_reader *r)
+{
+	struct fan_scenario_flow *f = &s->flow[s->flows];
+	*f = (struct fan_scenario_flow){.packet_bytes = 1500, .stop_ns = UINT64_MAX};
+	if (fan_fields_read(r, o, "background", f))
+		return -1;
+	if (f->from >= s->nodes || f->to >= s->nodes || f->from == f->to || !f->bps)
+		return fan_reader_fail(r, NULL, "expected two nodes and a rate");
+	s->flows++;
+	return 0;
 }
 
 static int read_flow(struct fan_scenario *s, const json_t *o, struct fan_reader *r)
 {
-	struct fan_scenario_flow f = {.packet_bytes = 1500, .stop_ns = UINT64_MAX};
-	if (fan_fields_read(r, o, flow_fields, COUNT(flow_fields), &f) ||
-	    check_node(s, r, "from", f.from_name, &f.from) ||
-	    check_node(s, r, "to", f.to_name, &f.to))
+	struct fan_scenario_tcp *f = &s->tcp[s->tcps];
+	*f = (struct fan_scenario_tcp){.stop_ns = UINT64_MAX, .ack_segments = 2};
+	if (fan_fields_read(r, o, "flow", f))
 		return -1;
-	if (!f.bps)
-		return fan_reader_fail(r, NULL, "lacks the key \"gbps\"");
-	if (f.from == f.to)
-		return fan_reader_fail(r, "to", "is where it comes from");
-	s->flow[s->flows++] = f;
-	return 0;
-}
-
-static int read_tcp(struct fan_scenario *s, const json_t *o, struct fan_reader *r)
-{
-	struct fan_scenario_tcp f = {.stop_ns = UINT64_MAX, .ack_segments = 2};
-	if (fan_fields_read(r, o, tcp_fields, COUNT(tcp_fields), &f) ||
-	    check_node(s, r, "from", f.from_name, &f.from) ||
-	    check_node(s, r, "to", f.to_name, &f.to))
-		return -1;
-	if (!json_object_get(o, "kind"))
-		return fan_reader_fail(r, NULL, "lacks the key \"kind\"");
-	if (f.from == f.to)
-		return fan_reader_fail(r, "to", "is where it comes from");
-	if (f.stop_ns <= f.start_ns)
-		return fan_reader_fail(r, "stop_s", "expected more than start_s");
-	s->tcp[s->tcps++] = f;
-	return 0;
-}
-
-static int read_restart(struct fan_scenario *s, struct fan_scenario_change *c, const json_t *o,
-			struct fan_reader *r)
-{
-	if (check_node(s, r, "node", c->node_name, &c->node))
-		return -1;
-	if (s->node[c->node].kind == FAN_NODE_WORKER || s->node[c->node].kind == FAN_NODE_ROUTER)
-		return fan_reader_fail(r, "node", "\"%s\": only switches and servers restart",
-				       c->node_name);
-	if (c->a[0] || c->b[0] || c->bps || c->down || c->up)
-		return fan_reader_fail(r, "node", "goes with at_s and restart_s only");
-	if (!json_object_get(o, "restart_s"))
-		return fan_reader_fail(r, NULL, "lacks the key \"restart_s\"");
-	s->change[s->changes++] = *c;
+	if (f->from >= s->nodes || f->to >= s->nodes || f->from == f->to ||
+	    f->stop_ns <= f->start_ns)
+		return fan_reader_fail(r, NULL, "expected two nodes, and to stop after the start");
+	f->from_name = s->node[f->from].name;
+	f->to_name = s->node[f->to].name;
+	s->tcps++;
 	return 0;
 }
 
 static int read_change(struct fan_scenario *s, const json_t *o, struct fan_reader *r)
 {
-	struct fan_scenario_change c = {.link = FAN_SIM_NONE};
-	uint32_t a, b;
-	if (fan_fields_read(r, o, change_fields, COUNT(change_fields), &c))
+	struct fan_scenario_change *c = &s->change[s->changes];
+	*c = (struct fan_scenario_change){.link = FAN_SIM_NONE, .node = FAN_SIM_NONE};
+	if (fan_fields_read(r, o, "change", c))
 		return -1;
-	if (c.node_name[0])
-		return read_restart(s, &c, o, r);
-	if (check_node(s, r, "a", c.a, &a) || check_node(s, r, "b", c.b, &b))
+	if (c->link == FAN_SIM_NONE ? c->node >= s->nodes : c->link >= s->links)
+		return fan_reader_fail(r, NULL, "expected a link or a node");
+	s->changes++;
+	return 0;
+}
+
+static int read_entry(struct fan_scenario *s, struct fan_scenario_entry *e, const json_t *o,
+		      struct fan_reader *r)
+{
+	size_t count;
+	*e = (struct fan_scenario_entry){.from = FAN_SIM_NONE, .next = FAN_SIM_NONE};
+	if (fan_fields_read(r, o, "entry", e))
 		return -1;
-	for (uint32_t i = 0; i < s->links && c.link == FAN_SIM_NONE; i++) {
-		const struct fan_scenario_link *l = &s->link[i];
-		if ((l->a == a && l->b == b) || (l->a == b && l->b == a))
-			c.link = i;
-	}
-	if (c.link == FAN_SIM_NONE)
-		return fan_reader_fail(r, NULL, "no link between \"%s\" and \"%s\"", c.a, c.b);
-	if (!c.bps && !c.down && !c.up)
-		return fan_reader_fail(r, NULL, "changes nothing: needs gbps, down or up");
-	s->change[s->changes++] = c;
-	return 0;
+	if ((e->from != FAN_SIM_NONE && e->from >= s->nodes) || e->next >= s->nodes || !e->depth)
+		return fan_reader_fail(r, NULL, "expected nodes, and a depth");
+	uint64_t *n = fan_fields_numbers(r, o, "ranks", 1, FAN_RANKS_MAX - 1, &count);
+	for (size_t i = 0; n && i < count; i++)
+		fan_ranks_set(e->ranks, (unsigned)n[i]);
+	free(n);
+	return n ? 0 : -1;
 }
 
-static int read_list(struct fan_scenario *s, const json_t *root, struct fan_reader *r,
-		     const char *key, size_t most,
-		     int (*read)(struct fan_scenario *, const json_t *, struct fan_reader *))
+/* Check that a switch would accept the route. */
+static int check_route(const struct fan_scenario_route *route, const json_t *o,
+		       struct fan_reader *r)
 {
-	const json_t *list = json_object_get(root, key);
-	if (list && (!json_is_array(list) || json_array_size(list) > most))
-		return fan_reader_fail(r, key, "expected an array of at most %zu entries", most);
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		size_t back = fan_reader_enter(r, "%s[%zu]", key, i);
-		if (read(s, json_array_get(list, i), r))
-			return -1;
-		fan_reader_leave(r, back);
-	}
-	return 0;
-}
-
-/* ---- jobs that are parts of one tensor (tensor.h) ---- */
-
-/* Check the part `k` against the first one, `i`. */
-static int check_pair(const struct fan_scenario *s, uint32_t i, uint32_t k, struct fan_reader *r)
-{
-	const struct fan_job_config *a = &s->job[i].cfg, *b = &s->job[k].cfg;
-	if (a->ranks != b->ranks || a->iterations != b->iterations ||
-	    a->arrival_ns != b->arrival_ns)
-		return fan_reader_fail(r, "tensor",
-				       "\"%s\": expected the workers, iterations and arrival_s of "
-				       "\"%s\"",
-				       s->job[k].tensor, a->name);
-	if (memcmp(a->host, b->host, a->ranks * sizeof *a->host) != 0)
-		return fan_reader_fail(r, "tensor", "\"%s\": expected the hosts of \"%s\"",
-				       s->job[k].tensor, a->name);
-	return 0;
-}
-
-static int check_alone(const struct fan_scenario_job *j, struct fan_reader *r)
-{
-	const char *key = j->reduce != FAN_REDUCE_FANIN ? "reduce"
-			  : j->cfg.ahead		? "ahead"
-			  : j->cfg.retries		? "retries"
-			  : j->cfg.overlap		? "overlap"
-							: NULL;
-	if (!key)
+	struct fan_route_entry entry[FAN_ROUTE_ENTRIES_MAX];
+	const char *path = json_string_value(json_object_get(o, "path"));
+	struct fan_route *scratch = malloc(sizeof *scratch);
+	const struct fan_route_config c = {
+		.number = route->number, .entry = entry, .entries = route->entries};
+	for (uint32_t i = 0; i < route->entries; i++)
+		fan_scenario_entry_put(&entry[i], &route->entry[i],
+				       fan_sim_peer(route->entry[i].from),
+				       fan_sim_peer(route->entry[i].next));
+	int err = scratch ? fan_route_set(scratch, &c) : FAN_E_NOMEM;
+	free(scratch);
+	if (!err)
 		return 0;
-	return fan_reader_fail(r, key, "does not go with tensor: its parts proceed in step");
+	fan_reader_leave(r, 0); /* people know it by the plan's path */
+	fan_reader_enter(r, "%s", path ? path : "routes");
+	return fan_reader_fail(r, "entries", "contradict each other");
 }
 
-/* Check that the jobs that are parts of one tensor fit each other; after fan_scenario_place. */
-static int check_tensors(const struct fan_scenario *s, struct fan_reader *r)
+static int read_route(struct fan_scenario *s, const json_t *o, struct fan_reader *r)
 {
-	for (uint32_t k = 0; k < s->jobs; k++) {
-		const struct fan_scenario_job *j = &s->job[k];
-		uint32_t first = k, parts = 0;
-		if (!j->tensor[0])
-			continue;
-		for (uint32_t i = k + 1; i-- > 0;)
-			if (strcmp(s->job[i].tensor, j->tensor) == 0) {
-				first = i;
-				parts++;
-			}
-		size_t back = fan_reader_enter(r, "jobs.%s", j->cfg.name);
-		if (parts > FAN_TENSOR_PARTS_MAX)
-			return fan_reader_fail(r, "tensor", "more than %d parts",
-					       FAN_TENSOR_PARTS_MAX);
-		if (check_alone(j, r) || check_pair(s, first, k, r))
+	struct fan_scenario_route *route = &s->route[s->routes];
+	const json_t *list = json_object_get(o, "entries");
+	uint32_t size = (uint32_t)json_array_size(list), others = 0;
+	*route = (struct fan_scenario_route){.node = FAN_SIM_NONE};
+	if (fan_fields_read(r, o, "route", route))
+		return -1;
+	for (uint32_t i = 0; i < s->routes; i++)
+		others += s->route[i].node == route->node;
+	if (route->node >= s->nodes || !fan_scenario_shares(&s->node[route->node]) ||
+	    others >= FAN_ROUTES_MAX)
+		return fan_reader_fail(r, "node", "expected a switch, with at most %d routes",
+				       FAN_ROUTES_MAX);
+	if (!route->number || size < 1 || size > FAN_ROUTE_ENTRIES_MAX)
+		return fan_reader_fail(r, "entries", "expected a number, and 1 to %d entries",
+				       FAN_ROUTE_ENTRIES_MAX);
+	route->entry = calloc(size, sizeof *route->entry);
+	if (!route->entry)
+		return fan_reader_fail(r, NULL, "out of memory");
+	s->routes++;
+	for (; route->entries < size; route->entries++) {
+		size_t back = fan_reader_enter(r, "entries[%u]", route->entries);
+		struct fan_scenario_entry *e = &route->entry[route->entries];
+		if (read_entry(s, e, json_array_get(list, route->entries), r))
 			return -1;
 		fan_reader_leave(r, back);
 	}
-	return 0;
+	return check_route(route, o, r);
+}
+
+void fan_scenario_entry_put(struct fan_route_entry *to, const struct fan_scenario_entry *e,
+			    fan_peer from, fan_peer next)
+{
+	*to = (struct fan_route_entry){.next = next, .depth = (uint8_t)e->depth, .sums = e->sums};
+	if (e->from != FAN_SIM_NONE)
+		to->from = from;
+	memcpy(to->ranks, e->ranks, sizeof to->ranks);
 }
 
 /* ---- the whole scenario ---- */
 
+#define LIST(key, most, name, read)                                                                \
+	{                                                                                          \
+		key, most, sizeof *((struct fan_scenario *)0)->name, read,                         \
+			offsetof(struct fan_scenario, name)                                        \
+	}
+
+/* In this order: each refers to those before it. */
+static const struct list lists[] = {
+	LIST("nodes", FAN_SCENARIO_NODES_MAX, node, read_node),
+	LIST("links", FAN_SCENARIO_LINKS_MAX, link, read_link),
+	LIST("jobs", FAN_SCENARIO_JOBS_MAX, job, read_job),
+	LIST("background", FAN_SCENARIO_FLOWS_MAX, flow, read_background),
+	LIST("flows", FAN_SCENARIO_TCPS_MAX, tcp, read_flow),
+	LIST("changes", FAN_SCENARIO_CHANGES_MAX, change, read_change),
+	LIST("routes", FAN_SCENARIO_ROUTES_MAX, route, read_route),
+};
+
+static int read_list(struct fan_scenario *s, const json_t *root, const struct list *l,
+		     struct fan_reader *r)
+{
+	const json_t *list = json_object_get(root, l->key);
+	const size_t size = json_array_size(list);
+	if (size > l->most)
+		return fan_reader_fail(r, l->key, "more than %zu", l->most);
+	void *entries = calloc(size + 1, l->entry);
+	if (!entries)
+		return fan_reader_fail(r, NULL, "out of memory");
+	memcpy((uint8_t *)s + l->at, &entries, sizeof entries);
+	for (size_t i = 0; i < size; i++) {
+		size_t back = fan_reader_enter(r, "%s[%zu]", l->key, i);
+		if (l->read(s, json_array_get(list, i), r))
+			return -1;
+		fan_reader_leave(r, back);
+	}
+	return 0;
+}
+
 static int read_all(struct fan_scenario *s, const json_t *root, struct fan_reader *r)
 {
-	if (fan_fields_read(r, root, fields, COUNT(fields), s))
+	if (fan_fields_read(r, root, "scenario", s))
 		return -1;
-	s->flow = malloc(FAN_SCENARIO_FLOWS_MAX * sizeof *s->flow);
-	s->tcp = malloc(FAN_SCENARIO_TCPS_MAX * sizeof *s->tcp);
-	s->change = malloc(FAN_SCENARIO_CHANGES_MAX * sizeof *s->change);
-	if (!s->flow || !s->tcp || !s->change)
-		return fan_reader_fail(r, NULL, "out of memory");
-	if (!json_object_get(root, "topology"))
-		return fan_reader_fail(r, NULL, "lacks the key \"topology\"");
-	size_t back = fan_reader_enter(r, "topology");
-	if (fan_scenario_read_topology(s, json_object_get(root, "topology"), r))
-		return -1;
-	fan_reader_leave(r, back);
-	if (fan_scenario_read_routes(s, root, r) || fan_scenario_read_jobs(s, root, r) ||
-	    read_list(s, root, r, "background", FAN_SCENARIO_FLOWS_MAX, read_flow) ||
-	    read_list(s, root, r, "flows", FAN_SCENARIO_TCPS_MAX, read_tcp) ||
-	    read_list(s, root, r, "changes", FAN_SCENARIO_CHANGES_MAX, read_change))
-		return -1;
-	if (fan_scenario_place(s, r) || check_tensors(s, r))
-		return -1;
-	return s->level == FAN_LEVEL_FLOWS ? fan_flow_check(s, r) : 0;
+	s->root = root;
+	for (unsigned i = 0; i < sizeof lists / sizeof *lists; i++) {
+		if (read_list(s, root, &lists[i], r))
+			return -1;
+		if (i == 0 && !s->nodes)
+			return fan_reader_fail(r, "nodes", "expected at least one");
+		if (i == 0 && check_trees(s, r))
+			return -1;
+	}
+	if (!s->jobs)
+		return fan_reader_fail(r, "jobs", "expected at least one");
+	return check_tensors(s, r);
 }
 
 int fan_scenario_read(struct fan_scenario *s, const json_t *root, struct fan_reader *r)
 {
-	memset(s, 0, sizeof *s);
-	s->seed = 1;
-	s->limit_ns = UINT64_C(3600) * 1000000000;
-	s->sample_ns = 100000;
-	r->path[0] = '\0';
-	json_t *planned = fan_scenario_planned(root, r);
-	json_t *given = planned ? fan_scenario_given(planned, r) : NULL;
-	int bad = given ? read_all(s, given, r) : -1;
-	json_decref(planned);
-	json_decref(given);
+	*s = (struct fan_scenario){.seed = 1, .limit_ns = 3600 * SECOND, .sample_ns = 100000};
+	*r = (struct fan_reader){.path = ""};
+	int bad = read_all(s, root, r);
+	s->root = NULL;
 	if (bad)
 		fan_scenario_free(s);
 	return bad;
@@ -270,7 +440,7 @@ int fan_scenario_read(struct fan_scenario *s, const json_t *root, struct fan_rea
 void fan_scenario_free(struct fan_scenario *s)
 {
 	for (uint32_t i = 0; i < s->jobs; i++) {
-		fan_model_free(&s->job[i].cfg.model);
+		free(s->job[i].cfg.model.layer);
 		free(s->job[i].cfg.bucket);
 		free(s->job[i].cfg.host);
 		free(s->job[i].cfg.seat);
@@ -285,4 +455,47 @@ void fan_scenario_free(struct fan_scenario *s)
 	free(s->tcp);
 	free(s->change);
 	memset(s, 0, sizeof *s);
+}
+
+/* ---- a world of nodes and links ---- */
+
+uint32_t fan_scenario_link(const struct fan_scenario *s, uint32_t link)
+{
+	uint32_t inside = 0;
+	for (uint32_t i = 0; i < s->nodes; i++)
+		inside += s->node[i].bps != 0;
+	return inside + 2 * link;
+}
+
+static uint32_t packet_bytes(const struct fan_scenario *s)
+{
+	uint32_t most = FAN_CTL_BYTES_MAX;
+	for (uint32_t i = 0; i < s->jobs; i++)
+		if ((uint32_t)FAN_HEAD_BYTES + s->job[i].cfg.payload_bytes > most)
+			most = FAN_HEAD_BYTES + s->job[i].cfg.payload_bytes;
+	for (uint32_t i = 0; i < s->nodes; i++)
+		if (fan_scenario_shares(&s->node[i])) /* its partial sums carry bitmaps */
+			return most + FAN_BITMAP_MAX;
+	return most;
+}
+
+bool fan_scenario_network(struct fan_sim *sim, const struct fan_scenario *s)
+{
+	fan_sim_init(sim, s->seed, packet_bytes(s));
+	sim->ecmp = s->ecmp;
+	for (uint32_t i = 0; i < s->nodes; i++) {
+		const struct fan_scenario_node *n = &s->node[i];
+		bool forwards = n->kind == FAN_NODE_SWITCH || n->kind == FAN_NODE_ROUTER;
+		if (fan_sim_add_node(sim, forwards, n->bps, n->ecn_bytes) == FAN_SIM_NONE)
+			return false;
+	}
+	for (uint32_t i = 0; i < s->links; i++) {
+		const struct fan_scenario_link *l = &s->link[i];
+		struct fan_link_config back = l->cfg;
+		back.bps = l->back_bps ? l->back_bps : back.bps;
+		if (fan_sim_add_link(sim, l->a, l->b, &l->cfg) == FAN_SIM_NONE ||
+		    fan_sim_add_link(sim, l->b, l->a, &back) == FAN_SIM_NONE)
+			return false;
+	}
+	return fan_sim_index(sim);
 }

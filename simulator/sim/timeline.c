@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +9,8 @@
 #include "trace.h"
 
 #define EVENTS_MAX 1000000u /* lines; further events are counted and left out */
-#define LINE_BYTES 4096
-#define PID_FIRST  100000 /* of simulated ranks; real ones keep their numbers */
-#define BYTES_EACH 4	  /* of an element */
+#define PID_FIRST  100000   /* of simulated ranks; real ones keep their numbers */
+#define BYTES_EACH 4	    /* of an element */
 
 /* A bucket in progress. */
 struct span {
@@ -174,46 +172,6 @@ void fan_timeline_look(struct fan_timeline *l, const struct fan_trainer *t)
 	s->left = t->left && t->shared->lives == t->shared->cfg->retries;
 }
 
-/* Copy the events of a real trace, whose first operation sets the time of the start. */
-static bool copy(struct fan_timeline *l, FILE *beside)
-{
-	char line[LINE_BYTES];
-	uint64_t first_ns = UINT64_MAX;
-	while (fgets(line, sizeof line, beside)) {
-		const char *ts = strstr(line, "\"ts\":");
-		size_t n = strcspn(line, "\n");
-		uint64_t us, ns;
-		if (*line != '{')
-			continue;
-		n -= n && line[n - 1] == ',';
-		line[n] = '\0';
-		if (ts && strstr(line, "\"ph\":\"b\"") &&
-		    sscanf(ts, "\"ts\":%" SCNu64 ".%3" SCNu64, &us, &ns) == 2 &&
-		    us * 1000 + ns < first_ns)
-			first_ns = us * 1000 + ns;
-		if (room(l))
-			fputs(line, l->f);
-	}
-	l->start_ns = first_ns;
-	return first_ns != UINT64_MAX && !ferror(beside);
-}
-
-/* The earliest time at which any job's first bucket can be ready: its gradients computed. */
-static uint64_t first_ready_ns(const struct fan_experiment *e)
-{
-	uint64_t least = UINT64_MAX;
-	for (uint32_t i = 0; i < e->scenario->jobs; i++) {
-		const struct fan_job_config *c = &e->job[i].cfg;
-		uint64_t ns = c->arrival_ns;
-		for (uint32_t k = 0; k < c->model.layers; k++)
-			ns += c->model.layer[k].forward_ns;
-		for (uint32_t k = c->model.layers; c->buckets && k-- > c->bucket[0].low;)
-			ns += c->model.layer[k].backward_ns;
-		least = ns < least ? ns : least;
-	}
-	return least == UINT64_MAX ? 0 : least;
-}
-
 static bool make_seen(struct fan_timeline *l)
 {
 	int pid = PID_FIRST;
@@ -231,23 +189,15 @@ static bool make_seen(struct fan_timeline *l)
 	return true;
 }
 
-struct fan_timeline *fan_timeline_begin(struct fan_experiment *e, FILE *f, FILE *beside)
+struct fan_timeline *fan_timeline_begin(struct fan_experiment *e, FILE *f, uint64_t start_ns)
 {
 	struct fan_timeline *l = calloc(1, sizeof *l);
 	if (!l)
 		return NULL;
-	*l = (struct fan_timeline){.f = f, .e = e, .actors = e->sim.actors};
+	*l = (struct fan_timeline){.f = f, .e = e, .actors = e->sim.actors, .start_ns = start_ns};
 	l->seen = calloc(l->actors + 1, sizeof *l->seen);
-	if (beside && l->seen && !copy(l, beside)) {
-		fan_timeline_end(l);
-		errno = EINVAL;
-		return NULL;
-	}
-	if (beside)
-		l->start_ns -= first_ready_ns(e);
 	if (!l->seen || !make_seen(l)) {
 		fan_timeline_end(l);
-		errno = ENOMEM;
 		return NULL;
 	}
 	e->sim.timeline = l;

@@ -35,8 +35,7 @@ void fan_trace_begin(struct fan_trace *t, struct fan_experiment *e, FILE *lines,
 /* The operations of a run's ranks over time, in Chrome's trace format, with the names and nesting
  * of the library's trace (lib/base/trace.h) and a line for each event.
  *
- * An all-reduce is one bucket of gradients, from the time of its last gradient on.  Times begin at
- * 0, or at the first operation of the measured trace beside this one. */
+ * An all-reduce is one bucket of gradients, from the time of its last gradient on. */
 
 #define FAN_TIMELINE_STALL_NS UINT64_C(10000000) /* without a result: like FAN_TRACE_STALL_NS */
 
@@ -44,10 +43,9 @@ struct fan_experiment;
 struct fan_timeline;
 struct fan_trainer;
 
-/* Write what the ranks of `e` do from now on to `f`, which stays open.  `beside` is a trace of real
- * ranks whose events come first, a list with one event a line, or NULL.  Returns NULL with errno:
- * `beside` is no such trace, or out of memory. */
-struct fan_timeline *fan_timeline_begin(struct fan_experiment *e, FILE *f, FILE *beside);
+/* Write what the ranks of `e` do from now on to `f`, which stays open, with `start_ns` added to all
+ * times.  NULL: out of memory. */
+struct fan_timeline *fan_timeline_begin(struct fan_experiment *e, FILE *f, uint64_t start_ns);
 
 /* Record what has changed at a rank of any job of the experiment.  A NULL `l` is allowed. */
 void fan_timeline_look(struct fan_timeline *l, const struct fan_trainer *t);

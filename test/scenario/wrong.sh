@@ -35,8 +35,8 @@ text() { # SCENARIO MESSAGE
         refuse "$2"
 }
 
-text 'nonsense' "bad.json:1:8: '[' or '{' expected near 'nonsense'"
-text '{"topology": {}, "topology": {}}' 'bad.json:1:27: duplicate object key near '
+text 'nonsense' 'bad.json:1:1: expected JSON, or GraphML of a network'
+text '{"topology": {}, "topology": {}}' 'bad.json: duplicate object key "topology"'
 text '[]' 'bad.json: expected an object, got an array'
 text '{}' 'bad.json: lacks the key "topology"'
 text '{"topology": {"nodes": []}}' 'bad.json: topology.nodes: expected an array with an entry'
@@ -178,8 +178,9 @@ text '{"topology": {"nodes": [{"name": "s0", "kind": "switch", "policy": "none"}
  {"name": "w", "kind": "worker", "count": 2}], "links": [{"a": "w*", "b": "s0", "gbps": 10}]},
  "jobs": [{"name": "j", "model": {"numel": 1000}, "at": "s0"}]}' \
         'bad.json: jobs.j.at: "s0" has the policy none and names no server'
-text 'hosts: 4' 'bad.json:1:5:'
-text 'hosts: 4' 'scenarios are read as JSON, networks as JSON or GraphML'
+text '{"hosts": 4,, "jobs": 1}' 'bad.json:1:13: '
+text '{"hosts": NaN}' 'bad.json: NaN: no number of JSON'
+text '{"hosts": 12345678901234567890}' 'bad.json: 12345678901234567890: too big a number'
 printf '%s' "$good" >bad.json
 
 # variants

@@ -35,73 +35,101 @@ static const struct setting settings[] = {
 	{"sa-atp in a tree", "atp", true, 64, 256, 0},
 };
 
-/* ---- a scenario ---- */
+/* ---- a flat scenario ---- */
 
-static void add_link(json_t *topology, const char *a, const char *b, double loss)
+#define RACKS 5
+#define EACH  3 /* workers of a rack of the tree */
+#define STAR  5 /* workers of the star */
+#define PS    0 /* the star's server, or the top of the tree */
+
+static int count(const json_t *s, const char *key)
 {
-	json_array_append_new(json_object_get(topology, "links"),
-			      json_pack("{ss ss si sf sf}", "a", a, "b", b, "gbps", 10, "loss",
-					loss, "duplicate", loss));
+	return (int)json_array_size(json_object_get(s, key));
 }
 
-/* Add a switch and its link to `up`, which is its server or its parent, as `key` says. */
-static void add_switch(json_t *topology, const char *name, const char *key, const char *up,
-		       const struct setting *set, double loss)
+static void add_link(json_t *s, int a, int b, double loss)
 {
-	json_array_append_new(json_object_get(topology, "nodes"),
-			      json_pack("{ss ss ss ss si si si si}", "name", name, "kind", "switch",
-					"policy", set->policy, key, up, "slots", set->slots,
-					"window", 8, "payload_bytes", PAYLOAD, "ahead_max",
-					set->ahead));
-	add_link(topology, name, up, loss);
+	json_array_append_new(json_object_get(s, "links"),
+			      json_pack("{si si sI si si}", "a", a, "b", b, "bps",
+					(json_int_t)10000000000, "loss", (int)(loss * 1e6),
+					"duplicate", (int)(loss * 1e6)));
 }
 
-static void add_workers(json_t *topology, const char *name, int count, const char *at, double loss)
+/* Add a switch, and its link to `up`, which is its server or its parent, as `key` says. */
+static int add_switch(json_t *s, const char *key, int up, const struct setting *set, double loss)
 {
-	char all[8];
-	snprintf(all, sizeof all, "%s*", name);
+	int n = count(s, "nodes");
+	json_t *node = json_pack("{s:o ss ss si si si si}", "name", json_sprintf("s%d", n), "kind",
+				 "switch", "policy", set->policy, "slots", set->slots, "window", 8,
+				 "payload_bytes", PAYLOAD, "ahead_max", set->ahead);
+	if (*key)
+		json_object_set_new(node, key, json_integer(up));
+	json_array_append_new(json_object_get(s, "nodes"), node);
+	add_link(s, n, up, loss);
+	return n;
+}
+
+static int add_worker(json_t *s, int at, double loss)
+{
+	int n = count(s, "nodes");
 	json_array_append_new(
-		json_object_get(topology, "nodes"),
-		json_pack("{ss ss si}", "name", name, "kind", "worker", "count", count));
-	add_link(topology, all, at, loss);
+		json_object_get(s, "nodes"),
+		json_pack("{s:o ss}", "name", json_sprintf("w%d", n), "kind", "worker"));
+	add_link(s, n, at, loss);
+	return n;
 }
 
-/* A star: five workers at s0, which has the server ps. */
-static json_t *star(const struct setting *set, double loss)
+static void add_seat(json_t *job, int node, int rank, int ranks, int place)
 {
-	json_t *t = json_pack("{s[{ss ss si si}] s[]}", "nodes", "name", "ps", "kind", "server",
-			      "slots", 1024, "ahead_max", set->ahead, "links");
-	add_switch(t, "s0", "server", "ps", set, loss);
-	add_workers(t, "a", 5, "s0", loss);
-	return t;
+	const int seat[] = {node, rank, ranks, place, 0};
+	for (unsigned i = 0; i < sizeof seat / sizeof *seat; i++)
+		json_array_append_new(json_object_get(job, "seats"), json_integer(seat[i]));
 }
 
-/* A tree: a at s0 and c at s2 below m0, b at s1 and d at s3 below m1; m0, m1 and s4 with e below
- * top. */
-static json_t *tree(const struct setting *set, double loss)
+/* A star: five workers at a switch, which has a server. */
+static void star(json_t *s, json_t *job, const struct setting *set, double loss)
 {
-	json_t *t =
-		json_pack("{s[{ss ss si si si}] s[]}", "nodes", "name", "top", "kind", "switch",
-			  "window", 8, "payload_bytes", PAYLOAD, "ahead_max", set->ahead, "links");
-	add_switch(t, "m0", "parent", "top", set, loss);
-	add_switch(t, "m1", "parent", "top", set, loss);
-	static const char *const above[] = {"m0", "m1", "m0", "m1", "top"};
-	for (int i = 0; i < 5; i++) {
-		const char leaf[] = {'s', (char)('0' + i), '\0'};
-		const char workers[] = {(char)('a' + i), '\0'};
-		add_switch(t, leaf, "parent", above[i], set, loss);
-		add_workers(t, workers, 3, leaf, loss);
+	bool alone = strcmp(set->policy, "switchml") == 0, none = strcmp(set->policy, "none") == 0;
+	json_array_append_new(json_object_get(s, "nodes"),
+			      json_pack("{ss ss si si si}", "name", "ps", "kind", "server", "slots",
+					1024, "window", FAN_WINDOW_MAX, "ahead_max", set->ahead));
+	int at = add_switch(s, alone ? "" : "server", PS, set, loss);
+	for (int i = 0; i < STAR; i++) {
+		json_array_append_new(json_object_get(job, "hosts"),
+				      json_integer(add_worker(s, at, loss)));
+		if (!alone && !none)
+			add_seat(job, at, i, STAR, i);
 	}
-	return t;
+	json_object_set_new(job, "at", json_integer(alone ? at : PS));
+	json_object_set_new(job, "shared", json_boolean(!alone && !none));
+	if (alone || none)
+		json_object_del(job, "seats");
 }
 
-/* One after the other at another leaf: ranks of a leaf are no neighbours. */
-static json_t *hosts_of_tree(void)
+/* A tree: racks 0 and 2 below one switch, 1 and 3 below another; both and rack 4 below the top.
+ * Ranks go to one rack after the other, so those of a rack are no neighbours. */
+static void tree(json_t *s, json_t *job, const struct setting *set, double loss)
 {
-	json_t *list = json_array();
-	for (int i = 0; i < 15; i++)
-		json_array_append_new(list, json_sprintf("%c%d", 'a' + i % 5, i / 5));
-	return list;
+	static const int place[RACKS] = {0, 2 * EACH, EACH, 3 * EACH, 4 * EACH};
+	int leaf[RACKS], worker[RACKS][EACH];
+	json_array_append_new(json_object_get(s, "nodes"),
+			      json_pack("{ss ss si si si si}", "name", "top", "kind", "switch",
+					"slots", 4096, "window", 8, "payload_bytes", PAYLOAD,
+					"ahead_max", set->ahead));
+	const int m0 = add_switch(s, "parent", PS, set, loss);
+	const int m1 = add_switch(s, "parent", PS, set, loss);
+	for (int i = 0; i < RACKS; i++) {
+		leaf[i] = add_switch(s, "parent", i == 4 ? PS : i % 2 ? m1 : m0, set, loss);
+		for (int k = 0; k < EACH; k++)
+			worker[i][k] = add_worker(s, leaf[i], loss);
+	}
+	for (int i = 0; i < RACKS * EACH; i++) {
+		int rack = i % RACKS, rank = i / RACKS;
+		json_array_append_new(json_object_get(job, "hosts"),
+				      json_integer(worker[rack][rank]));
+		add_seat(job, leaf[rack], rank, EACH, place[rack] + rank);
+	}
+	json_object_set_new(job, "at", json_integer(PS));
 }
 
 struct run {
@@ -114,19 +142,20 @@ static struct run *make(const struct setting *set, const char *const *wire, int 
 			int iterations, double loss, uint64_t seed)
 {
 	struct run *run = calloc(1, sizeof *run);
-	struct fan_reader r = {.file = "test"};
-	json_t *job =
-		json_pack("{s{si} si si si si si ss sb}", "model", "numel", numel, "iterations",
-			  iterations, "window", 8, "payload_bytes", PAYLOAD, "ahead", set->ahead,
-			  "cache_frags", set->cache_frags, wire[0], wire[1], "verify", true);
+	struct fan_reader r;
+	json_t *job = json_pack("{ss si si si si si si ss sb s[] s[]}", "name", "j", "model", 0,
+				"iterations", iterations, "window", 8, "payload_bytes", PAYLOAD,
+				"ahead", set->ahead, "cache_frags", set->cache_frags, wire[0],
+				wire[1], "verify", true, "hosts", "seats");
+	json_t *root = json_pack("{sI s[] s[] s[{ss s[iii]}] s[O]}", "seed",
+				 (json_int_t)(seed >> 12), "nodes", "links", "models", "name", "m",
+				 "layers", numel, 0, 0, "jobs", job);
+	(set->tree ? tree : star)(root, job, set, loss);
 	if (set->ahead)
-		json_object_set_new(
-			job, "slow",
-			json_pack("[{si ss sf}]", "rank", 1, "what", "sending", "speed", 0.3));
-	if (set->tree)
-		json_object_set_new(job, "hosts", hosts_of_tree());
-	json_t *root = json_pack("{sI so s[o]}", "seed", (json_int_t)(seed >> 12), "topology",
-				 set->tree ? tree(set, loss) : star(set, loss), "jobs", job);
+		json_object_set_new(job, "slow",
+				    json_pack("[{si si si sb}]", "rank", 1, "ranks", 1, "speed",
+					      300000, "sends", true));
+	json_decref(job);
 	if (fan_scenario_read(&run->scenario, root, &r))
 		fail_msg("%s: %s", set->name, r.why);
 	assert_true(fan_experiment_begin(&run->e, &run->scenario));

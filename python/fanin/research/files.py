@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files as the commands read and write them, and JSON that has one meaning."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from typing import Any
+
+BYTES_MAX = 256 << 20  # of a file that is read
+INT_MAX = (1 << 63) - 1
+
+
+class FileError(ValueError):
+    """A file that cannot be read or written, or makes no sense; the text names it and the cause."""
+
+
+def plain(text: str) -> str:
+    """The text with every character replaced that a terminal would obey."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+# ---- reading and writing ----
+
+
+def _open(path: str, flags: int, pipes: bool = True) -> int:
+    """Open a regular file, a pipe or a device, without waiting for a pipe's other end."""
+    more = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    fd = os.open(path, flags | more, 0o666)
+    mode = os.fstat(fd).st_mode
+    if not (stat.S_ISREG(mode) or pipes and (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode))):
+        os.close(fd)
+        raise FileError(f"{path}: expected a regular file")
+    os.set_blocking(fd, True)
+    return fd
+
+
+def read(path: str) -> bytes:
+    """All of a file."""
+    try:
+        with os.fdopen(_open(path, os.O_RDONLY), "rb") as file:
+            data = file.read(BYTES_MAX + 1)
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}") from None
+    if len(data) > BYTES_MAX:
+        raise FileError(f"{path}: more than {BYTES_MAX >> 20} MiB")
+    return data
+
+
+def can_write(path: str) -> None:
+    """Check that `path` can be written, before work is done whose result would be lost."""
+    if path == "-":
+        return
+    try:
+        new = not os.path.exists(path)
+        if not new and stat.S_ISFIFO(os.stat(path).st_mode):
+            return  # closing would end its reader's input
+        os.close(_open(path, os.O_WRONLY | (os.O_CREAT if new else 0)))
+        if new:
+            os.unlink(path)
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}") from None
+
+
+def write(path: str, text: str) -> None:
+    """Write a text to `path`, or to standard output for "-"."""
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        with os.fdopen(_open(path, os.O_WRONLY | os.O_CREAT), "w", encoding="utf-8") as file:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                file.truncate(0)
+            file.write(text)
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}") from None
+
+
+# ---- JSON ----
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f'duplicate object key "{twice}"')
+    return found
+
+
+def _whole(text: str) -> int:
+    value = int(text) if len(text) < 21 else INT_MAX + 1
+    if not -INT_MAX - 1 <= value <= INT_MAX:
+        raise ValueError(f"{text[:24]}: too big a number")
+    return value
+
+
+def _constant(text: str) -> Any:
+    raise ValueError(f"{text}: no number of JSON")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_whole, parse_constant=_constant, strict=True
+)
+
+
+def value_of(text: str) -> Any:
+    """What the text says as JSON or, if it is none, the text."""
+    try:
+        return _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def parse(data: bytes, name: str) -> Any:
+    """The array or object that a file named `name` has as JSON."""
+    try:
+        text = data.decode("utf-8")
+        if text.lstrip(" \t\r\n")[:1] not in ("{", "["):
+            raise json.JSONDecodeError("expected JSON, or GraphML of a network", text, 0)
+        return _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise FileError(plain(f"{name}:{error.lineno}:{error.colno}: {error.msg}")) from None
+    except (ValueError, RecursionError) as error:
+        raise FileError(plain(f"{name}: {error}")) from None
+
+
+def load(path: str) -> Any:
+    """The array or object in a file."""
+    return parse(read(path), path)
+
+
+def real(value: float, digits: int = 15) -> str:
+    """The number as the engine writes it."""
+    mantissa, e, exponent = f"{value:.{digits}g}".partition("e")
+    if e:
+        return f"{mantissa}e{int(exponent)}"
+    return mantissa if "." in mantissa else mantissa + ".0"
+
+
+def dump(value: Any, indent: int = 0) -> str:
+    """The value as JSON, laid out as the engine does; `indent`: what stands before its last line."""
+    inner, after = "\n" + " " * (indent + 1), "\n" + " " * indent
+    if isinstance(value, float):
+        return real(value)
+    if isinstance(value, dict) and value:
+        rows = [f"{json.dumps(key)}: {dump(item, indent + 1)}" for key, item in value.items()]
+        return "{" + inner + ("," + inner).join(rows) + after + "}"
+    if isinstance(value, list) and value:
+        return "[" + inner + ("," + inner).join(dump(v, indent + 1) for v in value) + after + "]"
+    return json.dumps(value)

@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of a scenario, their models, and job traces."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from . import models
+from .fields import (
+    BOOL,
+    GBPS,
+    MS,
+    NAME,
+    OTHER,
+    S,
+    SHARE,
+    TIMES,
+    U16,
+    U16_MAX,
+    U32,
+    U64,
+    WORD,
+    Field,
+    Place,
+    read,
+)
+from .network import text_of
+from .topology import (
+    AHEAD_MAX,
+    PAYLOAD_1500,
+    PAYLOAD_MAX,
+    PAYLOAD_MIN,
+    RANKS_MAX,
+    WINDOW_MAX,
+    WINDOW_QUOTA,
+    Topology,
+    stored,
+    words,
+)
+
+JOBS_MAX = 1024
+WORKERS_MAX = 65536
+SLOWS_MAX = 64
+CACHE_MAX = 65536
+PARTS_MAX = 1024  # layers of a synthetic model
+ITERATIONS_MAX = 1_000_000
+MILLION = 1_000_000
+CUT_BITS = 32  # cuts are in units of 2^-32 of a tensor
+COPY_NAME_BYTES = 40
+MS_NS = 1_000_000
+ALIVE_NS, STALL_NS = 10_000 * MS_NS, 3_600_000 * MS_NS
+VERIFY_NUMEL = (
+    4 << 20
+)  # sums of models up to this size are checked, unless the scenario says otherwise
+TRACE_HEAD = ["num_gpu", "duration", "submit_time", "iterations", "model"]
+CONGESTIONS = ("fanin", "a2tp")
+
+_JOB = {
+    "name": Field(NAME),
+    "model": Field(OTHER),
+    "workers": Field(U32, 2, WORKERS_MAX),
+    "hosts": Field(OTHER),
+    "at": Field(NAME),
+    "tensor": Field(NAME),
+    "reduce": Field(WORD, words=("fanin", "ring", "tree", "two-level-ring")),
+    "copies": Field(U32, 1, JOBS_MAX),
+    "arrival_s": Field(S, 0, 1e6),
+    "interval_s": Field(S, 0, 1e6),
+    "iterations": Field(U32, 1, ITERATIONS_MAX),
+    "payload_bytes": Field(U16, PAYLOAD_MIN, PAYLOAD_MAX),
+    "pace_gbps": Field(GBPS, 1e-6, 1e5),
+    "window": Field(U16, 2, WINDOW_MAX),
+    "ahead": Field(U16, 0, AHEAD_MAX),
+    "cache_frags": Field(U32, 0, CACHE_MAX),
+    "bucket_bytes": Field(U64),
+    "mode": Field(WORD, words=("native", "fixed")),
+    "wire": Field(WORD, words=("float32", "float16", "bfloat16", "int8")),
+    "priority": Field(WORD, words=("remaining", "attained", "started", "none")),
+    "congestion": Field(WORD, words=CONGESTIONS),
+    "overlap": Field(BOOL),
+    "verify": Field(BOOL),
+    "jitter": Field(SHARE, 0, 1),
+    "pareto": Field(TIMES, 0, 1000),
+    "slow": Field(OTHER),
+    "route": Field(U16, 1, U16_MAX),
+    "cut": Field(OTHER),
+    "joins": Field(OTHER),
+    "groups": Field(OTHER),
+    "retries": Field(U32, 0, 1000),
+    "alive_s": Field(S, 0.1, 600),
+    "stall_s": Field(S, 0.1, 1e5),
+}
+
+_SLOW = {
+    "rank": Field(U32, 0, WORKERS_MAX - 1),
+    "ranks": Field(U32, 0, WORKERS_MAX),
+    "what": Field(WORD, words=("compute", "sending", "both")),
+    "speed": Field(SHARE, 1e-6, 1),
+    "from_s": Field(S, 0, 1e6),
+    "to_s": Field(S, 0, 1e6),
+    "interval_ms": Field(MS, 0.001, 1e9),
+    "chance": Field(SHARE, 0, 1),
+}
+
+_SYNTHETIC = {
+    "numel": Field(U64, 0, models.NUMEL_MAX),
+    "layers": Field(U32, 1, PARTS_MAX),
+    "forward_ms": Field(MS, 0, 3.6e6),
+    "backward_ms": Field(MS, 0, 3.6e6),
+}
+
+_SCALED = {"of": Field(OTHER), "scale": Field(SHARE, 1e-6, 1), "compute": Field(SHARE, 0, 1)}
+
+
+class Model:
+    """A job's layers: in forward order, parameters and times."""
+
+    def __init__(self, name: str, layers: list[tuple[int, int, int]]) -> None:
+        self.name, self.layers = name, layers
+
+    @property
+    def numel(self) -> int:
+        """Parameters."""
+        return sum(layer[0] for layer in self.layers)
+
+
+class Seat:
+    """Where a worker joins, and as which rank."""
+
+    def __init__(self, node: int, rank: int, ranks: int, place: int, route: int = 0) -> None:
+        self.node, self.rank, self.ranks = node, rank, ranks
+        self.place = place  # of its inputs: the ranks below any one aggregator are neighbours
+        self.route = route  # its number in a plan; 0: none
+
+
+class Job:
+    """A job; `values` has its keys as stored, with defaults."""
+
+    def __init__(self, name: str, values: dict[str, Any], model: Model) -> None:
+        self.name, self.values, self.model = name, values, model
+        self.ranks: int = values["workers"]
+        self.reduce: str = values.get("reduce", "fanin")
+        self.at: Optional[int] = None  # the node that sums or, if `shared`, that completes sums
+        self.shared = False  # its workers join switches with shared slots
+        self.hosts: Optional[list[int]] = None
+        self.seats: Optional[list[Seat]] = None
+        self.slow: list[dict[str, Any]] = []
+
+
+# ---- models ----
+
+
+def _synthetic(place: Place, given: Any) -> Model:
+    """Equal layers with the given totals."""
+    values = read(place, given, _SYNTHETIC)
+    count, numel = values.get("layers", 1), values.get("numel", 0)
+    times = values.get("forward_ms", 0) // count, values.get("backward_ms", 0) // count
+    layers = [(numel // count + (i < numel % count), *times) for i in range(count)]
+    return Model("synthetic", layers)
+
+
+_models: dict[tuple[str, str], list[tuple[int, int, int]]] = {}  # tables of files and by name
+
+
+def _named(place: Place, key: str, name: str) -> Model:
+    table = len(name) > 4 and name.endswith(".csv")
+    known = place.file if table else "", name
+    if known not in _models:
+        if table:
+            try:
+                layers = models.parse(text_of(place, key, name))
+            except models.ModelError as error:
+                place.fail(key, f"{name}: {error}")
+        elif name in models.NAMES:
+            layers = models.made(name)
+        else:
+            every = " ".join(models.NAMES)
+            place.fail(key, f'"{name[:64]}": expected a file NAME.csv or one of {every}')
+        _models[known] = [layer[1:] for layer in layers]
+    return Model(name[: models.NAME_MAX], list(_models[known]))
+
+
+def _scaled(place: Place, given: Any) -> Model:
+    """A smaller version: parameters and times by `scale`, times by `compute` as well.
+
+    A layer with parameters keeps at least one."""
+    values = read(place, given, _SCALED)
+    scale, compute = values.get("scale", MILLION), values.get("compute", MILLION)
+    if not isinstance(given["of"], str):
+        place.fail("of", "expected the name of a model or a CSV file")
+    model = _named(place, "of", given["of"])
+    model.layers = [
+        (
+            numel * scale // MILLION or (1 if numel else 0),
+            forward * scale // MILLION * compute // MILLION,
+            backward * scale // MILLION * compute // MILLION,
+        )
+        for numel, forward, backward in model.layers
+    ]
+    return model
+
+
+def _model(place: Place, given: Any) -> Model:
+    if isinstance(given, str):
+        return _named(place, "model", given)
+    if not isinstance(given, dict):
+        place.fail("model", "expected the name of a model, a CSV file or an object")
+    place = place.inside("model")
+    return _scaled(place, given) if "of" in given else _synthetic(place, given)
+
+
+def _whole(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _cut(place: Place, model: Model, given: Any) -> None:
+    """Keep the part of each layer that the job reduces."""
+    cut = given if isinstance(given, list) else []
+    ends = [_whole(value) for value in cut]
+    if len(ends) != 2 or not 0 <= ends[0] < ends[1] <= 1 << CUT_BITS:
+        place.fail("cut", f"expected two whole numbers, from 0 to 2^{CUT_BITS}, rising")
+    low, high = ends
+    model.layers = [
+        ((numel * high >> CUT_BITS) - (numel * low >> CUT_BITS), forward, backward)
+        for numel, forward, backward in model.layers
+    ]
+
+
+# ---- jobs ----
+
+
+def _joins(place: Place, top: Topology, job: Job, given: dict[str, Any]) -> None:
+    """Read where each worker joins.  "groups" has a route for each of equal runs of workers."""
+    names, groups = given["joins"], given.get("groups")
+    count = 1 if groups is None else len(groups) if isinstance(groups, list) else 0
+    if not isinstance(names, list) or len(names) != job.ranks:
+        place.fail("joins", f"expected an array of {job.ranks} names, one a worker")
+    each = job.ranks // count if count else 0
+    if not 2 <= each <= RANKS_MAX or job.ranks % count:
+        place.fail(
+            "groups",
+            f"{job.ranks} workers in {count} groups: expected 2 to {RANKS_MAX} each",
+        )
+    job.seats = []
+    for i, name in enumerate(names):
+        node = top.find(name)
+        if node is None:
+            place.fail("joins", f'"{str(name)[:63] if name else ""}": no node of that name')
+        route = _whole(groups[i // each]) if groups is not None else job.values.get("route", 0)
+        if not 0 <= route <= U16_MAX:
+            place.fail("groups", "expected numbers of routes")
+        job.seats.append(Seat(node, i % each, each, i, route))
+
+
+def _slow(place: Place, ranks: int, given: Any) -> list[dict[str, Any]]:
+    """Who is slow, and when."""
+    if not isinstance(given, list) or len(given) > SLOWS_MAX:
+        place.fail("slow", f"expected an array of at most {SLOWS_MAX} entries")
+    found = []
+    for i, item in enumerate(given):
+        at = place.inside(f"slow[{i}]")
+        values = read(at, item, _SLOW)
+        rank = values.setdefault("rank", 0)
+        many = values.setdefault("ranks", 1 if "rank" in item else ranks)
+        if rank >= ranks:
+            at.fail("rank", f"{rank}: the job has {ranks} workers")
+        if many > ranks - rank:
+            at.fail("ranks", f"{many} from {rank} on: the job has {ranks} workers")
+        if "to_s" in values and values["to_s"] <= values.get("from_s", 0):
+            at.fail("to_s", "expected more than from_s")
+        if values.get("chance", MILLION) < MILLION and not values.get("interval_ms"):
+            at.fail("chance", "needs interval_ms")
+        what = values.pop("what", "compute")
+        found.append({**stored(values), "computes": what != "sending", "sends": what != "compute"})
+    return found
+
+
+def _hosts(place: Place, top: Topology, ranks: int, given: Any) -> list[int]:
+    if not isinstance(given, list) or len(given) != ranks:
+        place.fail("hosts", f"expected an array of {ranks} names, one a worker")
+    found: dict[int, None] = {}
+    for i, name in enumerate(given):
+        node = top.find(name)
+        if node is None or top.nodes[node].kind != "worker":
+            text = name[:63] if isinstance(name, str) else ""
+            place.fail(f"hosts[{i}]", f'"{text}": no worker node of that name')
+        if node in found:
+            place.fail(f"hosts[{i}]", f'"{name}" is there twice')
+        found[node] = None
+    return list(found)
+
+
+def _usual(values: dict[str, Any]) -> dict[str, Any]:
+    usual = {"payload_bytes": PAYLOAD_1500, "window": WINDOW_QUOTA, "iterations": 1}
+    values = {**usual, "alive_s": ALIVE_NS, "stall_s": STALL_NS, **values}
+    values["payload_bytes"] = values["payload_bytes"] // 8 * 8
+    return values
+
+
+class Jobs:
+    """Reads the jobs of a scenario."""
+
+    def __init__(self, top: Topology) -> None:
+        self.top = top
+        self.found: list[Job] = []
+        self.names: set[str] = set()
+        self.workers = sum(node.kind == "worker" for node in top.nodes)
+
+    def _check(self, place: Place, values: dict[str, Any], given: dict[str, Any]) -> None:
+        """Check numbers that depend on each other."""
+        values.setdefault("name", f"job{len(self.found)}")
+        if not values.get("workers"):
+            values["workers"] = min(self.workers, WORKERS_MAX) if self.workers >= 2 else 0
+        workers, ahead, window = values["workers"], values.get("ahead", 0), values["window"]
+        if workers > self.workers or not workers:
+            place.fail("workers", f"{workers}: the topology has {self.workers} worker nodes")
+        if 0 < ahead < window:
+            place.fail("ahead", f"{ahead}: expected 0, or the window of {window} or more")
+        if values.get("cache_frags") and not ahead:
+            place.fail("cache_frags", "goes with ahead: else none is slow alone")
+        if values.get("mode", "native") != "native" and values.get("wire", "float32") != "float32":
+            place.fail("mode", "fixed goes with wire float32 only")
+        if "model" not in given:
+            place.fail("", 'lacks the key "model"')
+
+    def _add(self, place: Place, values: dict[str, Any], given: dict[str, Any], copy: int) -> None:
+        if len(self.found) == JOBS_MAX:
+            place.fail("", f"more than {JOBS_MAX} jobs")
+        values = dict(values)
+        name = values.pop("name")
+        if values.pop("copies", 1) > 1:
+            name = f"{name[:COPY_NAME_BYTES]}{copy}"
+        arrival = values.pop("arrival_s", 0) + copy * values.pop("interval_s", 0)
+        if name in self.names:
+            place.fail("name", f'there are two jobs "{name}"')
+        job = Job(name, values, _model(place, given["model"]))
+        values["arrival_ns"] = arrival
+        if "verify" not in given:
+            values["verify"] = job.reduce == "fanin" and job.model.numel <= VERIFY_NUMEL
+        if "cut" in given:
+            _cut(place, job.model, given["cut"])
+        if "joins" in given:
+            _joins(place, self.top, job, given)
+        if "slow" in given:
+            job.slow = _slow(place, job.ranks, given["slow"])
+        if "hosts" in given:
+            job.hosts = _hosts(place, self.top, job.ranks, given["hosts"])
+        self.names.add(name)
+        self.found.append(job)
+
+    def read(self, place: Place, given: Any) -> None:
+        """Read an entry of "jobs", which may stand for several."""
+        values = _usual(read(place, given, words(place, _JOB, "congestion", given)))
+        self._check(place, values, given)
+        for copy in range(values.get("copies", 1)):
+            self._add(place, values, given, copy)
+
+    def _read_line(self, place: Place, line: int, row: list[str], common: dict[str, Any]) -> None:
+        values = _usual(read(place, common, words(place, _JOB, "congestion", common)))
+        if len(row) != len(TRACE_HEAD):
+            place.fail("file", f"line {line}: expected 5 fields")
+        workers, iterations = models.whole(row[0], WORKERS_MAX), models.whole(
+            row[3], ITERATIONS_MAX
+        )
+        times = _seconds(row[1]), _seconds(row[2])
+        if workers is None or iterations is None or None in times:
+            place.fail("file", f"line {line}: expected numbers in {','.join(TRACE_HEAD)}")
+        if workers < 2:
+            return  # it reduces nothing
+        given = {**common, "model": row[4]}
+        values.update(
+            workers=workers, iterations=iterations or 1, arrival_s=times[1], name=f"line{line}"
+        )
+        values.pop("copies", None)
+        self._check(place, values, given)
+        self._add(place, values, given, 0)
+
+    def read_trace(self, place: Place, given: Any) -> None:
+        """Read a file with a job a line; other keys hold for all of them."""
+        name = given.get("file") if isinstance(given, dict) else None
+        if not isinstance(name, str):
+            place.fail("file", "expected the name of a CSV file")
+        common = {key: value for key, value in given.items() if key != "file"}
+        try:
+            for line, row in models.rows(text_of(place, "file", name), TRACE_HEAD):
+                self._read_line(place, line, row, common)
+        except models.ModelError:
+            place.fail("file", f"{name}: expected the columns {','.join(TRACE_HEAD)}")
+
+
+def _seconds(text: str) -> Optional[int]:
+    """Nanoseconds of a field, with or without a fraction."""
+    whole, _, fraction = text.partition(".")
+    digits = whole + fraction
+    if not whole or len(whole) > 9 or not (digits.isascii() and digits.isdigit()):
+        return None
+    return int(whole) * 10**9 + int((fraction + "0" * 9)[:9])

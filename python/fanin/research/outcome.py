@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of results, and runs of a sweep that differ only in their seed: mean and spread."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Iterator
+
+from .files import plain, real
+
+
+class Outcome:
+    """Completion times of a group of runs; one in which a job failed has none."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name  # "ring, slots=64": all of "set" except the seed
+        self.mean = self.low = self.high = math.nan  # of the runs' mean completion times, s
+        self.counted = self.runs = 0  # runs that have a time; all of them
+        self.failed = self.jobs = 0  # jobs
+        self.why = ""  # the first failed job and its error
+
+    def add(self, run: dict[str, Any]) -> None:
+        """Count one more run."""
+        mean, failed = run.get("avg_jct_s"), int(run.get("failed_jobs") or 0)
+        for job in run["jobs"]:
+            if not self.why and isinstance(job, dict) and job.get("error"):
+                self.why = f"{job.get('name') or 'a job'}: {job['error']}"
+        self.runs += 1
+        self.failed += failed
+        self.jobs += len(run["jobs"])
+        if failed or not isinstance(mean, (int, float)):
+            return
+        self.counted += 1
+        if self.counted == 1:
+            self.low = self.high = self.mean = mean
+            return
+        self.low, self.high = min(self.low, mean), max(self.high, mean)
+        self.mean += (mean - self.mean) / self.counted
+
+
+def _name(settings: dict[str, Any]) -> str:
+    parts = []
+    for key, value in settings.items():
+        text = value if isinstance(value, str) else _text(value)
+        if key == "variant":  # needs no key before it
+            parts.append(text[:60])
+        elif key != "seed":
+            parts.append(f"{key.rpartition('.')[2][:40]}={text[:60]}")
+    return plain(", ".join(parts))
+
+
+def _text(value: Any) -> str:
+    return real(value, 9) if isinstance(value, float) else json.dumps(value)
+
+
+def outcomes(sweep: dict[str, Any]) -> list[Outcome]:
+    """The groups of a sweep's runs, in the order of their first ones."""
+    found: dict[str, Outcome] = {}
+    for run in sweep["runs"]:
+        name = _name(run["set"])
+        found.setdefault(name, Outcome(name)).add(run)
+    return list(found.values())
+
+
+def sweep_rows(sweep: dict[str, Any]) -> Iterator[str]:
+    """The lines of a sweep's table; means relative to the first."""
+    yield "%-40s %5s %12s %12s %12s %9s %8s" % (
+        "set", "runs", "avg jct (s)", "least (s)", "most (s)", "by first", "failed",
+    )  # fmt: skip
+    groups = outcomes(sweep)
+    for one in groups:
+        times = [
+            f"{t:12.6f}" if one.counted else f"{'-':>12}" for t in (one.mean, one.low, one.high)
+        ]
+        ratio = (
+            f"{one.mean / groups[0].mean:9.3f}"
+            if one.counted and groups[0].counted
+            else f"{'-':>9}"
+        )
+        why = f"  {one.why}" if one.why else ""
+        yield f"{one.name:<40} {one.runs:5d} {' '.join(times)} {ratio} {one.failed:8d}{why}"
+
+
+def job_rows(run: dict[str, Any]) -> Iterator[str]:
+    """The lines of the table of a run's jobs."""
+    yield "%-20s %-12s %-10s %7s %10s %10s %10s %9s %8s" % (
+        "job", "model", "at", "workers", "jct (s)", "comm (s)", "wait (s)", "Gb/s", "resent",
+    )  # fmt: skip
+    for job in run["jobs"]:
+        jct = f"{'-':>10}" if job["error"] else f"{job['jct_s'] or 0:10.6f}"
+        yield "%-20s %-12s %-10s %7.0f %s %10.6f %10.6f %9.3f %8.0f%s" % (
+            job["name"], job["model"], job["at"], job["workers"], jct, job["comm_s"], job["wait_s"],
+            job["throughput_gbps_per_worker"], job["retransmissions"],
+            f"  {job['error']}" if job["error"] else "",
+        )  # fmt: skip
