@@ -228,7 +228,7 @@ static int read_text(struct fan_reader *r, const json_t *v, const struct field *
 	if (!s || strlen(s) >= FAN_FIELD_NAME)
 		return fan_reader_fail(r, f->key, "expected a text of at most %d bytes",
 				       FAN_FIELD_NAME - 1);
-	strcpy(to, s);
+	memcpy(to, s, strlen(s) + 1);
 	return 0;
 }
 
