@@ -26,7 +26,16 @@ HOST, HOSTS, RANKS, RUNS, PORT = (int(word) for word in sys.argv[1:6])
 WITH_BACKEND = sys.argv[6] == "both"
 KILLED = sys.argv[7] == "killed"
 LOSSY = sys.argv[8:] == ["lossy"]
-FIRST = re.compile(r"\branks? (%s)\b" % "|".join(str(host * RANKS) for host in range(HOSTS)))
+FIRST = {host * RANKS for host in range(HOSTS)}  # of each host
+
+
+def named(error):
+    """The ranks that an error names: "rank 2", "ranks 0 and 3", "ranks 1-3"."""
+    found = set()
+    for numbers in re.findall(r"\branks? (\d[\d, and-]*)", error):
+        for first, last in re.findall(r"(\d+)(?:-(\d+))?", numbers):
+            found.update(range(int(first), int(last or first) + 1))
+    return found
 
 
 def rank_of(index):
@@ -165,7 +174,7 @@ def main():
         longest_s = max(longest_s, time.monotonic() - began)
         failed += bool(bad)
         for rank, error in bad:
-            nameless += not FIRST.search(error)
+            nameless += not FIRST & named(error)
             print(f"run {run}: rank {rank}: {error}", flush=True)
     print(
         f"ended: {RUNS} runs, {failed} failed, {nameless} errors without the rank of an aggregator, "
