@@ -88,7 +88,7 @@ static int make(const char *command, const char *option, const char *path, const
 			fclose(in);
 		return -1;
 	}
-	int e = beside_find(places, self, script);
+	int e = find_installed(places, self, script);
 	if (e) {
 		fprintf(stderr, "fanin %s: --%s: no %s or %s beside %s", command, option, places[0],
 			places[1], self);

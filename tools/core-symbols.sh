@@ -67,7 +67,7 @@ headers_of() { # SOURCE
         case $room/$name in
         switch/policy_* | switch/switch) set -- "$@" policy.h ;;
         recovery/congestion_*) set -- "$@" congestion.h ;;
-        helper/*) set -- "$@" ../worker/keeper.h ../switch/run_ahead.h ;;
+        helper/*) set -- "$@" ../worker/worker_helper.h ../switch/run_ahead.h ;;
         esac
         for header; do
                 [ ! -f "$folder/$header" ] || echo "$folder/$header"

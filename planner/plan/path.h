@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* path.h - candidate routes between two nodes: the shortest first, with few links in common. */
+/* next_hop.h - candidate routes between two nodes: the shortest first, with few links in common. */
 #ifndef FAN_PLAN_PATH_H
 #define FAN_PLAN_PATH_H
 

@@ -36,7 +36,7 @@ int cmd_lab(int argc, char **argv)
 		fprintf(stderr, "fanin lab: more than %d arguments\n", ARGS_MAX - 1);
 		return 2;
 	}
-	if (beside_find(places, self, script)) {
+	if (find_installed(places, self, script)) {
 		fprintf(stderr,
 			"fanin lab: no lab.py beside %s: expected %s or %s there; a wheel has none, Debian's package fanin has\n",
 			self, places[0], places[1]);

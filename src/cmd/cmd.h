@@ -71,7 +71,7 @@ double cmd_number_of(const json_t *object, const char *key);
 /* The first of `places` that exists, relative to the program's folder, into `found`; the
  * program's own path into `self`.  Both have PATH_MAX bytes; `places` ends with NULL.  -1: none
  * exists, or the program's path is unknown and `self` is empty. */
-int beside_find(const char *const *places, char *self, char *found);
+int find_installed(const char *const *places, char *self, char *found);
 
 struct args_command;
 

@@ -186,8 +186,8 @@ static void add_peer(struct fan_line *l, const char *key, const fan_peer *p)
 		fan_line_add(l, " %s=%s", key, fan_peer_text(p, text, sizeof text));
 }
 
-static void tell_start(const struct fan_daemon *d, const struct fan_daemon_options *o,
-		       struct daemon_args *a, const char *policy)
+static void log_start(const struct fan_daemon *d, const struct fan_daemon_options *o,
+		      struct daemon_args *a, const char *policy)
 {
 	struct fan_daemon_facts f;
 	struct fan_line l = {.used = 0};
@@ -332,7 +332,7 @@ int daemon_run(const char *name, const struct fan_daemon_options *o, struct daem
 		fprintf(stderr, "fanin %s: %s\n", name, why);
 		return e == FAN_E_INVALID ? 2 : 1;
 	}
-	tell_start(d, o, a, policy);
+	log_start(d, o, a, policy);
 	struct metrics_of m = {d, name};
 	e = start_metrics(&http, &m, a, why, sizeof why);
 	if (e)

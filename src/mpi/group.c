@@ -199,13 +199,13 @@ static bool reserve(struct fan_mpi_group *g)
 	return room;
 }
 
-static void say_failed(const struct fan_mpi_group *g, const struct fan_mpi_join *j)
+static void log_failed(const struct fan_mpi_group *g, const struct fan_mpi_join *j)
 {
 	char name[MPI_MAX_OBJECT_NAME] = "", what[MPI_MAX_OBJECT_NAME + 32];
 	int bytes;
 	PMPI_Comm_get_name(g->comm, name, &bytes);
 	snprintf(what, sizeof what, "%s: rank %d", *name ? name : "a communicator", g->rank);
-	fan_mpi_say(what, j->job ? fanin_comm_error(j->job) : fanin_strerror(j->result));
+	fan_mpi_log(what, j->job ? fanin_comm_error(j->job) : fanin_strerror(j->result));
 }
 
 struct joining {
@@ -243,7 +243,7 @@ static bool all_joined(const struct fan_mpi_group *g, const struct fan_mpi_join 
 	int mine = j->result ? g->rank : g->ranks, first = 0;
 	PMPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, g->comm);
 	if (first == g->rank)
-		say_failed(g, j);
+		log_failed(g, j);
 	return first == g->ranks;
 }
 
@@ -255,7 +255,7 @@ static void join(struct fan_mpi_group *g)
 	bool willing = reserve(g);
 	if (!fan_mpi_meet(&j.join.meet, g->comm, g->rank, willing, why, sizeof why)) {
 		if (willing && !g->rank)
-			fan_mpi_say("a communicator", why);
+			fan_mpi_log("a communicator", why);
 		release();
 		g->off = FAN_WHY_OFF;
 		return;

@@ -92,7 +92,7 @@ static struct started *take_ended(const struct fan_mpi_group *g)
 }
 
 /* Report all operations that have ended to MPI. */
-static void tell_ended(const struct fan_mpi_group *g)
+static void report_ended(const struct fan_mpi_group *g)
 {
 	struct started *s;
 	while (atomic_load(&open_count) && (s = take_ended(g))) {
@@ -124,7 +124,7 @@ void fan_mpi_requests_pause(int *looks)
 void fan_mpi_requests_wait(struct fan_mpi_group *g)
 {
 	int looks = 0;
-	for (tell_ended(g); has_open(g); tell_ended(g))
+	for (report_ended(g); has_open(g); report_ended(g))
 		fan_mpi_requests_pause(&looks);
 }
 
@@ -202,7 +202,7 @@ bool fan_mpi_requests_pending(int count, const MPI_Request *requests)
 	bool ours = false;
 	if (!atomic_load_explicit(&open_count, memory_order_relaxed))
 		return false;
-	tell_ended(NULL);
+	report_ended(NULL);
 	pthread_mutex_lock(&lock);
 	for (int i = 0; requests && i < count && first && !ours; i++)
 		ours = is_ours(requests[i]);
@@ -252,31 +252,31 @@ int fan_mpi_waitsome(int count, MPI_Request *requests, int *done, int *indices,
 
 int fan_mpi_test(MPI_Request *request, int *flag, MPI_Status *status)
 {
-	tell_ended(NULL);
+	report_ended(NULL);
 	return FAN_NEXT(Test)(request, flag, status);
 }
 
 int fan_mpi_testall(int count, MPI_Request *requests, int *flag, MPI_Status *statuses)
 {
-	tell_ended(NULL);
+	report_ended(NULL);
 	return FAN_NEXT(Testall)(count, requests, flag, statuses);
 }
 
 int fan_mpi_testany(int count, MPI_Request *requests, int *index, int *flag, MPI_Status *status)
 {
-	tell_ended(NULL);
+	report_ended(NULL);
 	return FAN_NEXT(Testany)(count, requests, index, flag, status);
 }
 
 int fan_mpi_testsome(int count, MPI_Request *requests, int *done, int *indices,
 		     MPI_Status *statuses)
 {
-	tell_ended(NULL);
+	report_ended(NULL);
 	return FAN_NEXT(Testsome)(count, requests, done, indices, statuses);
 }
 
 int fan_mpi_request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 {
-	tell_ended(NULL);
+	report_ended(NULL);
 	return FAN_NEXT(Request_get_status)(request, flag, status);
 }

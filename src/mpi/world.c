@@ -27,7 +27,7 @@ struct variables {
 	char text[VARIABLES_MAX][VARIABLE_BYTES];
 };
 
-void fan_mpi_say(const char *what, const char *why)
+void fan_mpi_log(const char *what, const char *why)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 	if (!atomic_flag_test_and_set(&said))
@@ -100,7 +100,7 @@ static bool variables_agree(void)
 	if (first == fan_mpi_world.rank) {
 		name_difference(name, sizeof name, mine ? &mine[0] : &nothing, theirs);
 		snprintf(why, sizeof why, "ranks 0 and %d have different values", first);
-		fan_mpi_say(name, why);
+		fan_mpi_log(name, why);
 	}
 	free(mine);
 	return first == fan_mpi_world.ranks;
@@ -126,11 +126,11 @@ static bool find_use(enum fan_mpi_use *use)
 	if (good || fan_mpi_world.rank)
 		return good;
 	fan_option_expected(&o, why + strlen(why), sizeof why - strlen(why));
-	fan_mpi_say(o.name, why);
+	fan_mpi_log(o.name, why);
 	return false;
 }
 
-static void tell_wait(void *arg, const char *text)
+static void log_wait(void *arg, const char *text)
 {
 	(void)arg;
 	fprintf(stderr, "fanin: %s\n", text);
@@ -139,12 +139,12 @@ static void tell_wait(void *arg, const char *text)
 static void begin(void)
 {
 	struct fan_mpi_world *w = &fan_mpi_world;
-	fanin_on_wait(tell_wait, NULL);
+	fanin_on_wait(log_wait, NULL);
 	fan_mpi_report_on = is_one("FANIN_MPI_REPORT");
 	PMPI_Comm_rank(MPI_COMM_WORLD, &w->rank);
 	PMPI_Comm_size(MPI_COMM_WORLD, &w->ranks);
 	if (!w->rank)
-		fan_config_misspelt(tell_wait, NULL);
+		fan_config_misspelt(log_wait, NULL);
 	if (w->ranks == 1 || !variables_agree() || !find_use(&w->use))
 		return;
 	PMPI_Comm_group(MPI_COMM_WORLD, &w->group);

@@ -23,7 +23,7 @@ struct fan_mpi_world {
 extern struct fan_mpi_world fan_mpi_world;
 
 /* One line on standard error, once in this process. */
-void fan_mpi_say(const char *what, const char *why);
+void fan_mpi_log(const char *what, const char *why);
 
 /* Let MPI make progress; for fan_rank_set_idle. */
 void fan_mpi_progress(void *unused);

@@ -95,7 +95,7 @@ int fan_nccl_coll_listen(int dev, void *handle, void **listening)
 	return FAN_NCCL_SUCCESS;
 }
 
-static void let_go(struct listener *l)
+static void release(struct listener *l)
 {
 	if (l->fd >= 0)
 		close(l->fd);
@@ -104,7 +104,7 @@ static void let_go(struct listener *l)
 
 int fan_nccl_coll_close_listen(void *listening)
 {
-	let_go(listening);
+	release(listening);
 	free(listening);
 	return FAN_NCCL_SUCCESS;
 }
@@ -165,7 +165,7 @@ int fan_nccl_coll_join(void *handles[], int ranks, int rank, void *listening, fa
 		why = "this process has " STRING(
 			FAN_NCCL_COLLS_MAX) " of CollNet, and may have no more";
 	}
-	let_go(l);
+	release(l);
 	if (why)
 		return fan_nccl_warn(FAN_NCCL_SYSTEM_ERROR,
 				     "CollNet is not used for rank %d of %d: %s", rank, ranks, why);

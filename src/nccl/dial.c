@@ -34,7 +34,7 @@ struct handle {
 _Static_assert(sizeof(struct handle) <= FAN_NCCL_HANDLE_BYTES, "a handle fits");
 
 /* The first bytes of a connection. */
-struct hello {
+struct greeting {
 	uint32_t magic, zero;
 	uint8_t nonce[NONCE_BYTES];
 };
@@ -46,18 +46,18 @@ struct attempt {
 };
 
 /* A connection that has not said the nonce yet. */
-struct guest {
+struct pending {
 	int fd; /* -1: none */
 	uint64_t deadline_ns;
 	size_t got;
-	struct hello hello;
+	struct greeting greeting;
 	fan_peer peer;
 };
 
 struct listener {
 	int fd;
 	uint8_t nonce[NONCE_BYTES];
-	struct guest guest[FAN_NCCL_GUESTS_MAX];
+	struct pending pending[FAN_NCCL_GUESTS_MAX];
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of `attempts` */
@@ -77,7 +77,7 @@ int fan_nccl_listen(int dev, void *handle, void **listening)
 	if (!l)
 		return FAN_NCCL_SYSTEM_ERROR;
 	for (unsigned i = 0; i < FAN_NCCL_GUESTS_MAX; i++)
-		l->guest[i].fd = -1;
+		l->pending[i].fd = -1;
 	socklen_t bytes = fan_peer_to_sockaddr(&interface->at, AF_UNSPEC, &at);
 	l->fd = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (l->fd < 0 || bind(l->fd, (const struct sockaddr *)&at, bytes) ||
@@ -98,7 +98,7 @@ int fan_nccl_listen(int dev, void *handle, void **listening)
 	return FAN_NCCL_SUCCESS;
 }
 
-static void dismiss(struct guest *g)
+static void dismiss(struct pending *g)
 {
 	close(g->fd);
 	g->fd = -1;
@@ -106,15 +106,15 @@ static void dismiss(struct guest *g)
 
 /* The guest who has waited longest of the host that has most: strangers take the places of their
  * own. */
-static struct guest *who_gives_way(struct listener *l)
+static struct pending *who_gives_way(struct listener *l)
 {
-	struct guest *found = NULL;
+	struct pending *found = NULL;
 	unsigned most = 0;
 	for (unsigned i = 0; i < FAN_NCCL_GUESTS_MAX; i++) {
-		struct guest *g = &l->guest[i];
+		struct pending *g = &l->pending[i];
 		unsigned same = 0;
 		for (unsigned k = 0; k < FAN_NCCL_GUESTS_MAX; k++)
-			same += fan_peer_same_host(&g->peer, &l->guest[k].peer);
+			same += fan_peer_same_host(&g->peer, &l->pending[k].peer);
 		if (same > most || (same == most && g->deadline_ns < found->deadline_ns)) {
 			most = same;
 			found = g;
@@ -123,18 +123,18 @@ static struct guest *who_gives_way(struct listener *l)
 	return found;
 }
 
-static struct guest *place_in(struct listener *l)
+static struct pending *place_in(struct listener *l)
 {
 	for (unsigned i = 0; i < FAN_NCCL_GUESTS_MAX; i++)
-		if (l->guest[i].fd < 0)
-			return &l->guest[i];
-	struct guest *g = who_gives_way(l);
+		if (l->pending[i].fd < 0)
+			return &l->pending[i];
+	struct pending *g = who_gives_way(l);
 	dismiss(g);
 	return g;
 }
 
 /* Let in who has come. */
-static void let_in(struct listener *l)
+static void admit(struct listener *l)
 {
 	for (unsigned turns = 0; turns < FAN_NCCL_GUESTS_MAX; turns++) {
 		struct sockaddr_storage from = {0};
@@ -143,7 +143,7 @@ static void let_in(struct listener *l)
 				 SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd < 0)
 			return;
-		struct guest *place = place_in(l);
+		struct pending *place = place_in(l);
 		memset(place, 0, sizeof *place);
 		place->fd = fd;
 		place->deadline_ns = fan_clock_ns() + FAN_NCCL_HELLO_MS * MS;
@@ -152,25 +152,25 @@ static void let_in(struct listener *l)
 }
 
 /* Read what a guest says.  True: the nonce. */
-static bool is_known(const struct listener *l, struct guest *g)
+static bool is_known(const struct listener *l, struct pending *g)
 {
 	char peer[FAN_NCCL_PEER_BYTES];
-	ssize_t n = recv(g->fd, (uint8_t *)&g->hello + g->got, sizeof g->hello - g->got, 0);
+	ssize_t n = recv(g->fd, (uint8_t *)&g->greeting + g->got, sizeof g->greeting - g->got, 0);
 	if (n > 0)
 		g->got += (size_t)n;
 	if (n <= 0 && (!n || (errno != EAGAIN && errno != EINTR))) {
 		dismiss(g);
 		return false;
 	}
-	if (g->got < sizeof g->hello) {
+	if (g->got < sizeof g->greeting) {
 		if (fan_clock_ns() > g->deadline_ns)
 			dismiss(g);
 		return false;
 	}
 	uint8_t differs = 0;
 	for (unsigned i = 0; i < NONCE_BYTES; i++)
-		differs |= (uint8_t)(g->hello.nonce[i] ^ l->nonce[i]);
-	if (g->hello.magic == MAGIC && !g->hello.zero && !differs)
+		differs |= (uint8_t)(g->greeting.nonce[i] ^ l->nonce[i]);
+	if (g->greeting.magic == MAGIC && !g->greeting.zero && !differs)
 		return true;
 	fan_nccl_info("%s is not of this program: closed",
 		      fan_peer_text(&g->peer, peer, sizeof peer));
@@ -182,9 +182,9 @@ int fan_nccl_accept(void *listening, void **link)
 {
 	struct listener *l = listening;
 	*link = NULL;
-	let_in(l);
+	admit(l);
 	for (unsigned i = 0; i < FAN_NCCL_GUESTS_MAX; i++) {
-		struct guest *g = &l->guest[i];
+		struct pending *g = &l->pending[i];
 		if (g->fd < 0 || !is_known(l, g))
 			continue;
 		*link = fan_nccl_link_new(g->fd, false, &g->peer);
@@ -198,8 +198,8 @@ int fan_nccl_close_listen(void *listening)
 {
 	struct listener *l = listening;
 	for (unsigned i = 0; i < FAN_NCCL_GUESTS_MAX; i++)
-		if (l->guest[i].fd >= 0)
-			dismiss(&l->guest[i]);
+		if (l->pending[i].fd >= 0)
+			dismiss(&l->pending[i]);
 	close(l->fd);
 	free(l);
 	return FAN_NCCL_SUCCESS;
@@ -264,7 +264,7 @@ static struct attempt *find(uint64_t id)
 static int outcome(const struct attempt *a, const struct handle *h)
 {
 	struct pollfd p = {.fd = a->fd, .events = POLLOUT};
-	struct hello hello = {.magic = MAGIC};
+	struct greeting greeting = {.magic = MAGIC};
 	int e = 0;
 	socklen_t bytes = sizeof e;
 	if (poll(&p, 1, 0) <= 0) {
@@ -275,12 +275,12 @@ static int outcome(const struct attempt *a, const struct handle *h)
 		errno = e;
 		return -1;
 	}
-	memcpy(hello.nonce, h->nonce, sizeof hello.nonce);
-	return send(a->fd, &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello ? 1 : -1;
+	memcpy(greeting.nonce, h->nonce, sizeof greeting.nonce);
+	return send(a->fd, &greeting, sizeof greeting, MSG_NOSIGNAL) == sizeof greeting ? 1 : -1;
 }
 
 /* With the lock held. */
-static int go_on(const struct fan_nccl_interface *interface, struct handle *h, void **link)
+static int continue_dial(const struct fan_nccl_interface *interface, struct handle *h, void **link)
 {
 	char peer[FAN_NCCL_PEER_BYTES];
 	if (h->magic != MAGIC || !h->at.port || h->at.port > UINT16_MAX)
@@ -318,7 +318,7 @@ int fan_nccl_connect(int dev, void *handle, void **link)
 		return fan_nccl_warn(FAN_NCCL_INVALID_ARGUMENT, "there is no device %d", dev);
 	memcpy(&h, handle, sizeof h);
 	pthread_mutex_lock(&lock);
-	int result = go_on(interface, &h, link);
+	int result = continue_dial(interface, &h, link);
 	pthread_mutex_unlock(&lock);
 	memcpy(handle, &h, sizeof h);
 	return result;

@@ -73,7 +73,7 @@ struct fan_nccl_link {
 
 	/* Of the receiver. */
 	unsigned waiting;     /* receives that have not ended: nothing is read without one */
-	unsigned untold;      /* of them the sender does not know of, as all of `out` is not sent */
+	unsigned unsent;      /* of them the sender does not know of, as all of `out` is not sent */
 	struct request *into; /* the message that arrives; NULL: none */
 	unsigned into_piece;
 	uint64_t into_bytes; /* that are here */
@@ -270,7 +270,7 @@ static void push(struct fan_nccl_link *l)
 
 /* ---- the receiver ---- */
 
-static void tell(struct fan_nccl_link *l)
+static void send_told(struct fan_nccl_link *l)
 {
 	while (l->out_at < l->out_end) {
 		ssize_t n = send(l->fd, l->out + l->out_at, l->out_end - l->out_at,
@@ -281,13 +281,13 @@ static void tell(struct fan_nccl_link *l)
 		}
 		l->out_at += (size_t)n;
 	}
-	l->out_at = l->out_end = l->untold = 0;
+	l->out_at = l->out_end = l->unsent = 0;
 }
 
 /* Several receives are told at once, as long as the sender has enough. */
 static bool knows_few(const struct fan_nccl_link *l)
 {
-	return l->untold && l->waiting - l->untold < TOLD_MIN;
+	return l->unsent && l->waiting - l->unsent < TOLD_MIN;
 }
 
 static void piece_here(struct fan_nccl_link *l)
@@ -453,9 +453,9 @@ static int recv_locked(struct fan_nccl_link *l, int pieces, void *const *data, c
 	}
 	l->out_end += bytes;
 	l->waiting++;
-	l->untold++;
+	l->unsent++;
 	if (knows_few(l))
-		tell(l);
+		send_told(l);
 	*request = r;
 	return FAN_NCCL_SUCCESS;
 }
@@ -487,7 +487,7 @@ static void advance(struct fan_nccl_link *l)
 	}
 	/* It may wait for a tag that it does not know of: it knows all once nothing has come. */
 	if (!pull(l) || knows_few(l))
-		tell(l);
+		send_told(l);
 }
 
 int fan_nccl_link_test(void *request, int *done, int *sizes)

@@ -17,7 +17,7 @@
 
 static _Atomic(fan_nccl_logger) logger;
 
-static void say(int level, const char *format, va_list args)
+static void log_line(int level, const char *format, va_list args)
 {
 	char line[FAN_NCCL_LINE_BYTES];
 	fan_nccl_logger to = atomic_load(&logger);
@@ -31,7 +31,7 @@ void fan_nccl_info(const char *format, ...)
 {
 	va_list args;
 	va_start(args, format);
-	say(FAN_NCCL_LOG_INFO, format, args);
+	log_line(FAN_NCCL_LOG_INFO, format, args);
 	va_end(args);
 }
 
@@ -39,12 +39,12 @@ int fan_nccl_warn(int result, const char *format, ...)
 {
 	va_list args;
 	va_start(args, format);
-	say(FAN_NCCL_LOG_WARN, format, args);
+	log_line(FAN_NCCL_LOG_WARN, format, args);
 	va_end(args);
 	return result;
 }
 
-static void tell_wait(void *arg, const char *text)
+static void log_wait(void *arg, const char *text)
 {
 	(void)arg;
 	fan_nccl_warn(FAN_NCCL_SUCCESS, "%s", text);
@@ -56,8 +56,8 @@ int fan_nccl_start(fan_nccl_logger log)
 	char list[LIST_BYTES];
 	struct fan_text t = fan_text_in(list, sizeof list);
 	atomic_store(&logger, log);
-	fanin_on_wait(tell_wait, NULL);
-	fan_config_misspelt(tell_wait, NULL);
+	fanin_on_wait(log_wait, NULL);
+	fan_config_misspelt(log_wait, NULL);
 	if (!fan_nccl_interfaces() || atomic_exchange(&said, true))
 		return FAN_NCCL_SUCCESS;
 	for (int i = 0; i < fan_nccl_interfaces(); i++)

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "clock.h"
-#include "path.h"
+#include "next_hop.h"
 #include "shard.h"
 
 #define ADDRESS_BYTES	80
@@ -166,8 +166,8 @@ static int check_above(const struct fan_daemon_options *o, const fan_peer *to, c
 			 what, at, 65536 - o->threads, o->threads);
 		return FAN_E_INVALID;
 	}
-	struct fan_path path;
-	fan_path_read(&path, to);
+	struct fan_next_hop path;
+	fan_next_hop_read(&path, to);
 	if (path.mtu && (unsigned)path.mtu < packet) {
 		snprintf(
 			why, bytes,
@@ -453,10 +453,10 @@ void fan_daemon_linger(const struct fan_daemon *d, int quiet_ms, uint64_t by_ns)
 	}
 }
 
-int fan_daemon_hatch(struct fan_daemon *d, unsigned shard, struct fan_hatch *h,
+int fan_daemon_rings(struct fan_daemon *d, unsigned shard, struct fan_ring_pair *h,
 		     const fan_peer *local)
 {
-	struct fan_shard_request r = {.wish = FAN_SHARD_HATCH, .hatch = h, .local = local};
+	struct fan_shard_request r = {.wish = FAN_SHARD_RINGS, .pair = h, .local = local};
 
 	if (shard >= d->shards)
 		return FAN_E_BUSY;

@@ -23,7 +23,7 @@
 	50 /* default fill of the receive buffer above which datagrams are marked */
 
 struct fan_daemon;
-struct fan_hatch;
+struct fan_ring_pair;
 
 struct fan_daemon_options {
 	fan_peer listen; /* port 0: any (then threads = 1) */
@@ -116,7 +116,7 @@ void fan_daemon_linger(const struct fan_daemon *d, int quiet_ms, uint64_t by_ns)
 
 /* A rank in this process has `h` for what it sends to shard `shard` at the address `local`. FAN_OK:
  * the daemon has it as well, and closes it; FAN_E_BUSY, FAN_E_SYSTEM.  From any thread. */
-int fan_daemon_hatch(struct fan_daemon *d, unsigned shard, struct fan_hatch *h,
+int fan_daemon_rings(struct fan_daemon *d, unsigned shard, struct fan_ring_pair *h,
 		     const fan_peer *local);
 
 /* In a child of fork(): free all, without stopping the parent's threads. */

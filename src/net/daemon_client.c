@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "cross_traffic.h"
 #include "lines.h"
 #include "logline.h"
 #include "neighbours.h"
+#include "next_hop.h"
 #include "order.h"
-#include "others.h"
-#include "path.h"
 #include "shard.h"
 
 #define ADDRESS_BYTES	 80
@@ -47,8 +47,8 @@ struct fan_daemon_client {
 	uint16_t route[FAN_ROUTES_MAX];
 	struct fan_order order;
 	struct fan_neighbours neighbours;
-	struct fan_others others; /* on the interfaces towards them */
-	struct fan_udp udp;	  /* to them; fd -1: none */
+	struct fan_cross_traffic others; /* on the interfaces towards them */
+	struct fan_udp udp;		 /* to them; fd -1: none */
 	struct fan_out_item item[FAN_NEIGHBOURS_MAX];
 	uint8_t in[FAN_UDP_RECV_BYTES];
 	struct fan_shard_health health[FAN_SHARDS_MAX];
@@ -57,7 +57,7 @@ struct fan_daemon_client {
 
 /* ---- saying ---- */
 
-static void tell(const struct fan_daemon_client *a, const struct fan_line *l)
+static void log_line(const struct fan_daemon_client *a, const struct fan_line *l)
 {
 	if (a->o.log)
 		a->o.log(a->o.ctx, l->text);
@@ -88,7 +88,7 @@ static const char *address(const struct fan_daemon_client *a, char *text)
 	return fan_peer_text(&at, text, ADDRESS_BYTES);
 }
 
-static int say_hello(struct fan_daemon_client *a)
+static int send_hello(struct fan_daemon_client *a)
 {
 	char text[ADDRESS_BYTES], above[ADDRESS_BYTES];
 	json_t *routes = json_array();
@@ -181,8 +181,8 @@ static json_t *others_json(const struct fan_daemon_client *a)
 	json_t *all = json_object();
 
 	for (unsigned i = 0; i < a->neighbours.count; i++) {
-		const struct fan_heard *h = &a->neighbours.of[i];
-		double gbps = fan_others_gbps(&a->others, h->interface);
+		const struct fan_arrival *h = &a->neighbours.of[i];
+		double gbps = fan_cross_traffic_gbps(&a->others, h->interface);
 		if (gbps >= 0)
 			json_object_set_new(all, h->who.name, json_real(gbps));
 	}
@@ -195,7 +195,7 @@ static void begin_others(struct fan_daemon_client *a)
 
 	for (unsigned i = 0; i < a->neighbours.count; i++)
 		index[i] = a->neighbours.of[i].interface;
-	fan_others_begin(&a->others, index, a->neighbours.count);
+	fan_cross_traffic_begin(&a->others, index, a->neighbours.count);
 }
 
 static void end_others(struct fan_daemon_client *a)
@@ -210,7 +210,7 @@ static void end_others(struct fan_daemon_client *a)
 		own.full |= t->inlets.full;
 		overflows += t->overflows;
 	}
-	fan_others_end(&a->others, fan_clock_ns(), &own, overflows);
+	fan_cross_traffic_end(&a->others, fan_clock_ns(), &own, overflows);
 }
 
 /* Of the controller's list, for the report. */
@@ -223,7 +223,7 @@ static void add_neighbours(const struct fan_daemon_client *a, json_t *health)
 	json_object_set_new(health, "others", others_json(a));
 }
 
-static int say_health(struct fan_daemon_client *a)
+static int send_health(struct fan_daemon_client *a)
 {
 	uint64_t packets = 0, hits = 0, passed = 0, collisions = 0, results = 0, drops = 0;
 
@@ -299,13 +299,13 @@ static void take_away(struct fan_daemon_client *a)
 	a->route[place] = a->route[--a->routes];
 }
 
-static void tell_refused(struct fan_daemon_client *a)
+static void log_refused(struct fan_daemon_client *a)
 {
 	struct fan_line l = {.used = 0};
 
 	fan_line_add(&l, "event=warning");
 	fan_line_quoted(&l, "text", a->order.refused, strlen(a->order.refused));
-	tell(a, &l);
+	log_line(a, &l);
 }
 
 /* ---- neighbours ---- */
@@ -325,7 +325,7 @@ static void open_udp(struct fan_daemon_client *a)
 		return;
 	a->udp.fd = -1;
 	fan_line_add(&l, "event=warning text=\"neighbours cannot be asked: %s\"", strerror(-e));
-	tell(a, &l);
+	log_line(a, &l);
 }
 
 static void take_neighbours(struct fan_daemon_client *a)
@@ -338,7 +338,7 @@ static void take_neighbours(struct fan_daemon_client *a)
 				   fan_clock_ns());
 }
 
-static void hear_neighbours(struct fan_daemon_client *a)
+static void receive_neighbours(struct fan_daemon_client *a)
 {
 	struct fan_udp_batch b;
 
@@ -352,10 +352,10 @@ static void hear_neighbours(struct fan_daemon_client *a)
 	}
 }
 
-static void tell_silence(struct fan_daemon_client *a)
+static void report_silence(struct fan_daemon_client *a)
 {
 	for (unsigned i = 0; i < a->neighbours.count; i++) {
-		const struct fan_heard *h = &a->neighbours.of[i];
+		const struct fan_arrival *h = &a->neighbours.of[i];
 		struct fan_line l = {.used = 0};
 		char text[ADDRESS_BYTES];
 		if (!h->changed)
@@ -363,15 +363,15 @@ static void tell_silence(struct fan_daemon_client *a)
 		fan_line_add(&l, "event=neighbour_%s", h->silent ? "silent" : "heard");
 		fan_line_quoted(&l, "name", h->who.name, strlen(h->who.name));
 		fan_line_add(&l, " address=%s", fan_peer_text(&h->who.at, text, sizeof text));
-		tell(a, &l);
+		log_line(a, &l);
 	}
 }
 
 static unsigned interface_to(const fan_peer *at)
 {
-	struct fan_path path;
+	struct fan_next_hop path;
 
-	fan_path_read(&path, at);
+	fan_next_hop_read(&path, at);
 	return path.interface;
 }
 
@@ -381,12 +381,12 @@ static void turn_neighbours(struct fan_daemon_client *a, uint64_t now_ns)
 	struct fan_out out;
 
 	if (fan_neighbours_turn(&a->neighbours, now_ns)) {
-		tell_silence(a);
+		report_silence(a);
 		a->health_ns = now_ns;
 	}
 	fan_out_init(&out, a->item, FAN_NEIGHBOURS_MAX, NULL, 0);
 	for (unsigned i = 0; i < a->neighbours.count; i++) {
-		struct fan_heard *h = &a->neighbours.of[i];
+		struct fan_arrival *h = &a->neighbours.of[i];
 		if (!h->interface || (a->neighbours.turn + i) % TURNS_PER_ROUTE == 0)
 			h->interface = interface_to(&h->who.at);
 		fan_neighbours_ask(&a->neighbours, i, &out);
@@ -399,7 +399,7 @@ static void see_neighbours(struct fan_daemon_client *a)
 {
 	if (a->udp.fd < 0)
 		return;
-	hear_neighbours(a);
+	receive_neighbours(a);
 	uint64_t now_ns = fan_clock_ns();
 	if (a->neighbours.count && now_ns >= a->neighbours.due_ns)
 		turn_neighbours(a, now_ns);
@@ -408,7 +408,7 @@ static void see_neighbours(struct fan_daemon_client *a)
 /* ---- orders ---- */
 
 /* Do what the line says.  -errno: the connection is of no use any more. */
-static int heed(struct fan_daemon_client *a, const char *text, size_t bytes)
+static int handle_line(struct fan_daemon_client *a, const char *text, size_t bytes)
 {
 	char why[FAN_ORDER_WHY_BYTES];
 	int err = fan_order_get(&a->order, text, bytes, why);
@@ -418,7 +418,7 @@ static int heed(struct fan_daemon_client *a, const char *text, size_t bytes)
 	if (!err && a->order.kind == FAN_ORDER_OTHER)
 		return 0;
 	if (!err && a->order.kind == FAN_ORDER_REFUSED) {
-		tell_refused(a);
+		log_refused(a);
 		return -ECONNREFUSED;
 	}
 	if (!err && a->order.kind == FAN_ORDER_NEIGHBOURS) {
@@ -456,7 +456,7 @@ static void hang_up(struct fan_daemon_client *a, int e)
 	a->told_lost = true;
 	fan_line_add(&l, "event=controller_lost controller=%s cause=\"%s\"",
 		     fan_peer_text(&a->o.controller, text, sizeof text), strerror(-e));
-	tell(a, &l);
+	log_line(a, &l);
 }
 
 static void dial(struct fan_daemon_client *a)
@@ -471,7 +471,7 @@ static void dial(struct fan_daemon_client *a)
 		hang_up(a, e);
 }
 
-static void tell_found(struct fan_daemon_client *a)
+static void report_found(struct fan_daemon_client *a)
 {
 	char text[ADDRESS_BYTES];
 	struct fan_line l = {.used = 0};
@@ -479,7 +479,7 @@ static void tell_found(struct fan_daemon_client *a)
 	a->told_lost = false;
 	fan_line_add(&l, "event=controller controller=%s name=%s routes=%u",
 		     fan_peer_text(&a->o.controller, text, sizeof text), a->o.name, a->routes);
-	tell(a, &l);
+	log_line(a, &l);
 }
 
 static void turn(struct fan_daemon_client *a, short revents)
@@ -491,15 +491,15 @@ static void turn(struct fan_daemon_client *a, short revents)
 	if (!e && a->lines.connecting)
 		err = fan_clock_ns() < a->retry_ns ? 0 : -ETIMEDOUT;
 	else if (!e && !a->said_hello) {
-		tell_found(a);
-		err = say_hello(a);
+		report_found(a);
+		err = send_hello(a);
 	}
 	while (!err && (text = fan_lines_next(&a->lines, &bytes)))
-		err = heed(a, text, bytes);
+		err = handle_line(a, text, bytes);
 	if (!err)
 		err = fan_lines_trouble(&a->lines);
 	if (!err && !e && a->said_hello && fan_clock_ns() >= a->health_ns)
-		err = say_health(a);
+		err = send_health(a);
 	if (e || err)
 		hang_up(a, e ? e : err);
 }

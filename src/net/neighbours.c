@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
-static const struct fan_heard *known(const struct fan_neighbours *n,
-				     const struct fan_neighbour *who)
+static const struct fan_arrival *known(const struct fan_neighbours *n,
+				       const struct fan_neighbour *who)
 {
 	for (unsigned i = 0; i < n->count; i++)
 		if (strcmp(n->of[i].who.name, who->name) == 0 &&
@@ -18,11 +18,11 @@ void fan_neighbours_set(struct fan_neighbours *n, uint32_t number, const struct 
 			unsigned count, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < count; i++) {
-		const struct fan_heard *before = known(n, &of[i]);
+		const struct fan_arrival *before = known(n, &of[i]);
 		if (before)
 			n->next[i] = *before;
 		else
-			n->next[i] = (struct fan_heard){.who = of[i]};
+			n->next[i] = (struct fan_arrival){.who = of[i]};
 	}
 	if (!n->count)
 		n->due_ns = now_ns;
@@ -37,7 +37,7 @@ void fan_neighbours_unlist(struct fan_neighbours *n)
 }
 
 /* A neighbour that was not asked yet cannot have answered. */
-static bool judge(struct fan_heard *h)
+static bool judge(struct fan_arrival *h)
 {
 	const unsigned enough = h->silent ? FAN_NEIGHBOUR_UP : FAN_NEIGHBOUR_DOWN;
 	bool against = h->answered == h->silent;
@@ -79,7 +79,7 @@ bool fan_neighbours_take(struct fan_neighbours *n, const fan_peer *from, const u
 	bool any = false;
 
 	for (unsigned i = 0; i < n->count; i++) {
-		struct fan_heard *h = &n->of[i];
+		struct fan_arrival *h = &n->of[i];
 		if (!fan_peer_equal(&h->who.at, from))
 			continue;
 		int64_t which = fan_echo_heard(&h->echo, p, bytes, NULL);

@@ -29,7 +29,7 @@ struct fan_neighbours {
 	unsigned count;
 	uint32_t turn;
 	uint64_t due_ns; /* time of the next turn */
-	struct fan_heard {
+	struct fan_arrival {
 		struct fan_neighbour who;
 		struct fan_echo_asker echo;
 		bool answered;	      /* since the last turn */

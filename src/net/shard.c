@@ -29,7 +29,7 @@ void fan_shard_flush(struct fan_shard *s)
 	if (s->out.count)
 		fan_udp_send(&s->udp[0], &s->out, false);
 	fan_node_sent(s->node);
-	fan_shard_tell_too_long(s);
+	fan_shard_log_too_long(s);
 }
 
 /* A rank with a key, at a switch without one: it learns why it cannot join. */
@@ -136,8 +136,8 @@ static void answer(struct fan_shard *s, struct fan_shard_request *r)
 		fan_gate_set_keys(s->gate, r->keys);
 	else if (r->wish == FAN_SHARD_HEALTH)
 		fan_shard_fill_health(s, r->health);
-	else if (r->wish == FAN_SHARD_HATCH)
-		r->err = fan_shard_take_hatch(s, r->hatch, r->local);
+	else if (r->wish == FAN_SHARD_RINGS)
+		r->err = fan_shard_take_rings(s, r->pair, r->local);
 	else if (!s->slots)
 		r->err = FAN_E_INVALID;
 	else if (r->wish == FAN_SHARD_ROUTE)
@@ -146,7 +146,7 @@ static void answer(struct fan_shard *s, struct fan_shard_request *r)
 		fan_switch_unroute(s->slots, r->number);
 }
 
-static void heed_others(struct fan_shard *s)
+static void handle_requests(struct fan_shard *s)
 {
 	uint64_t count;
 
@@ -158,21 +158,21 @@ static void heed_others(struct fan_shard *s)
 		sem_post(&s->answered);
 	}
 	if (atomic_exchange(&s->dump, false)) {
-		fan_shard_tell_jobs(s);
-		fan_shard_tell_counters(s);
+		fan_shard_log_jobs(s);
+		fan_shard_log_counters(s);
 	}
 }
 
 static void receive_from(struct fan_shard *s, uint32_t number)
 {
 	if (number == WAKE)
-		heed_others(s);
+		handle_requests(s);
 	else if (number < s->sockets)
 		receive(s, &s->udp[number]);
 }
 
 /* A thread waits for the end of jobs: admit no more, and post `empty` once none of them is left. */
-static void tell_empty(struct fan_shard *s)
+static void post_empty(struct fan_shard *s)
 {
 	if (!atomic_load_explicit(&s->drain, memory_order_acquire)) /* then drain_of is there */
 		return;
@@ -192,15 +192,15 @@ static void *run(void *arg)
 		uint64_t by_ns = fan_shard_above_deadline(s);
 		int timeout = fan_shard_may_sleep(s) ? fan_clock_timeout_ms(by_ns, -1) : 0;
 		int n = epoll_wait(s->epoll_fd, ev, EPOLL_EVENTS, timeout);
-		fan_shard_receive_hatches(s);
+		fan_shard_receive_rings(s);
 		for (int i = 0; i < n; i++)
 			receive_from(s, ev[i].data.u32);
 		tick(s);
 		fan_shard_above_turn(s);
-		fan_shard_tell_events(s);
-		tell_empty(s);
+		fan_shard_log_events(s);
+		post_empty(s);
 	}
-	fan_shard_tell_counters(s);
+	fan_shard_log_counters(s);
 	return NULL;
 }
 

@@ -12,7 +12,7 @@
 
 #include "core/node/node.h"
 #include "logline.h"
-#include "path_test.h"
+#include "mtu_probe.h"
 #include "seal/gate.h"
 #include "udp.h"
 
@@ -34,7 +34,7 @@ enum fan_shard_wish {
 	FAN_SHARD_UNROUTE,
 	FAN_SHARD_HEALTH,
 	FAN_SHARD_KEYS,
-	FAN_SHARD_HATCH
+	FAN_SHARD_RINGS
 };
 
 /* Traffic of all sockets of a shard, and what it costs. */
@@ -74,9 +74,9 @@ struct fan_shard_request {
 	uint16_t number;		      /* UNROUTE */
 	struct fan_shard_health *health;      /* HEALTH: the answer */
 	const struct fan_keys *keys;	      /* KEYS: for JOINs from now on; the shard is sealed */
-	struct fan_hatch *hatch;	      /* HATCH: the shard's from now on, unless `err` */
-	const fan_peer *local; /* HATCH: the shard's address that the rank sends to */
-	int err;	       /* ROUTE, HATCH: enum fan_err */
+	struct fan_ring_pair *pair;	      /* RING_PAIR: the shard's from now on, unless `err` */
+	const fan_peer *local; /* RING_PAIR: the shard's address that the rank sends to */
+	int err;	       /* ROUTE, RING_PAIR: enum fan_err */
 };
 
 struct fan_shard {
@@ -89,7 +89,7 @@ struct fan_shard {
 	unsigned mark_percent;
 	uint64_t marked;	    /* datagrams with a congestion mark */
 	bool told_too_long;	    /* the log has a datagram beyond the path MTU */
-	struct fan_path_test above; /* of the path to cfg.above, while there are jobs */
+	struct fan_mtu_probe above; /* of the path to cfg.above, while there are jobs */
 	uint64_t above_look_ns;	    /* when to look for jobs again */
 	bool above_loses;	    /* the path loses large datagrams, as ranks are told */
 	bool above_passed;	    /* it has taken one since */

@@ -7,10 +7,10 @@
 bool fan_shard_above_heard(struct fan_shard *s, uint64_t now_ns, const fan_peer *from,
 			   const uint8_t *pkt, size_t bytes)
 {
-	struct fan_path_test *t = &s->above;
+	struct fan_mtu_probe *t = &s->above;
 
 	if (!t->rounds || !fan_peer_equal(from, &s->cfg.above) ||
-	    !fan_path_test_heard(t, pkt, bytes, now_ns))
+	    !fan_mtu_probe_heard(t, pkt, bytes, now_ns))
 		return false;
 	s->above_passed = !t->rounds;
 	return true;
@@ -30,15 +30,15 @@ static void look_for_jobs(struct fan_shard *s, uint64_t now_ns)
 		return;
 	s->above_look_ns = now_ns + LOOK_MS * FAN_MS;
 	if (!fan_node_jobs(s->node))
-		fan_path_test_result(&s->above);
+		fan_mtu_probe_result(&s->above);
 	else if (!s->above.next_ns)
-		s->above = (struct fan_path_test){.next_ns = now_ns, .bytes = longest(s)};
+		s->above = (struct fan_mtu_probe){.next_ns = now_ns, .bytes = longest(s)};
 }
 
 static void set(struct fan_shard *s, bool loses)
 {
 	if (loses && !s->above_loses)
-		fan_shard_tell_above(s);
+		fan_shard_log_above(s);
 	if (loses != s->above_loses)
 		fan_node_behind_loses(s->node, loses ? (uint16_t)s->above.bytes : 0);
 	s->above_loses = loses;
@@ -53,7 +53,7 @@ void fan_shard_above_turn(struct fan_shard *s)
 	look_for_jobs(s, now);
 	if (s->above_passed)
 		set(s, false);
-	if (fan_path_test_turn(&s->above, &s->udp[0], &s->cfg.above, false, 0, now)) {
+	if (fan_mtu_probe_turn(&s->above, &s->udp[0], &s->cfg.above, false, 0, now)) {
 		set(s, true);
 		s->above.rounds = 0; /* and on: it may get better */
 	}
@@ -61,7 +61,7 @@ void fan_shard_above_turn(struct fan_shard *s)
 
 uint64_t fan_shard_above_deadline(const struct fan_shard *s)
 {
-	uint64_t node_ns = fan_node_deadline(s->node), test_ns = fan_path_test_deadline(&s->above);
+	uint64_t node_ns = fan_node_deadline(s->node), test_ns = fan_mtu_probe_deadline(&s->above);
 
 	return test_ns < node_ns ? test_ns : node_ns;
 }

@@ -8,31 +8,31 @@
 /* ---- shard_tell.c: lines of the log, and its health ---- */
 
 /* Log the aggregator's events; the counters; what each job waits for. */
-void fan_shard_tell_events(struct fan_shard *s);
-void fan_shard_tell_counters(struct fan_shard *s);
-void fan_shard_tell_jobs(struct fan_shard *s);
+void fan_shard_log_events(struct fan_shard *s);
+void fan_shard_log_counters(struct fan_shard *s);
+void fan_shard_log_jobs(struct fan_shard *s);
 
 /* Log, once, that datagrams were too long for a path; that the path to the next hop loses large
  * ones. */
-void fan_shard_tell_too_long(struct fan_shard *s);
-void fan_shard_tell_above(struct fan_shard *s);
+void fan_shard_log_too_long(struct fan_shard *s);
+void fan_shard_log_above(struct fan_shard *s);
 
 void fan_shard_fill_health(const struct fan_shard *s, struct fan_shard_health *h);
 
-/* ---- shard_hatch.c: the ranks of its own process, which need no socket (hatch.h) ---- */
+/* ---- shard_rings.c: the ranks of its own process, which need no socket (ring_pair.h) ---- */
 
-#define FAN_SHARD_HATCHES (UINT32_MAX - 1) /* number in epoll: each round looks at all */
+#define FAN_SHARD_RING_PAIRES (UINT32_MAX - 1) /* number in epoll: each round looks at all */
 
 /* `h` is the shard's as well from now on: of a rank that sends to its address `local`.  Slots keep
  * their packets until they are sent on, so there a rank uses its socket.  FAN_OK, FAN_E_BUSY or
  * FAN_E_SYSTEM. */
-int fan_shard_take_hatch(struct fan_shard *s, struct fan_hatch *h, const fan_peer *local);
+int fan_shard_take_rings(struct fan_shard *s, struct fan_ring_pair *h, const fan_peer *local);
 
 /* May the thread sleep?  Then the next datagram wakes it. */
 bool fan_shard_may_sleep(struct fan_shard *s);
 
-/* Handle what has come, and close the hatches that ranks have closed. */
-void fan_shard_receive_hatches(struct fan_shard *s);
+/* Handle what has come, and close the ring pairs that ranks have closed. */
+void fan_shard_receive_rings(struct fan_shard *s);
 
 /* ---- shard_above.c: does the path to its next hop take what must go there? ----
  *

@@ -226,10 +226,10 @@ void fan_udp_close(struct fan_udp *u)
 	u->fd = -1;
 	free(u->locals);
 	u->locals = NULL;
-	for (unsigned i = 0; i < FAN_UDP_HATCHES; i++) {
-		if (u->hatch[i])
-			fan_hatch_close(u->hatch[i]);
-		u->hatch[i] = NULL;
+	for (unsigned i = 0; i < FAN_UDP_RING_PAIRS; i++) {
+		if (u->pair[i])
+			fan_ring_pair_close(u->pair[i]);
+		u->pair[i] = NULL;
 	}
 }
 

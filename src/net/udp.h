@@ -16,8 +16,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "hatch.h"
 #include "locals.h"
+#include "ring_pair.h"
 
 #define FAN_UDP_RECV_BYTES	 65536 /* most bytes of one receive */
 #define FAN_UDP_SEND_BYTES	 65000 /* most bytes of one send, without lower headers */
@@ -28,7 +28,7 @@
 #define FAN_UDP_WAIT_MS		 1     /* of one wait for a full send queue */
 #define FAN_UDP_WAITS_MAX	 20    /* such waits in one fan_udp_send */
 #define FAN_UDP_WAITS_INSIDE_MAX 200   /* with ranks inside, which may end before a second try */
-#define FAN_UDP_HATCHES		 8     /* of a socket to ranks in its own process */
+#define FAN_UDP_RING_PAIRS	 8     /* of a socket to ranks in its own process */
 #define FAN_UDP_TOLD_MAX	 8     /* tries of one datagram while ICMP messages refuse it */
 
 /* Convert between socket addresses and the core's (out.h).  fan_peer_to_sockaddr returns the
@@ -109,7 +109,7 @@ struct fan_udp {
 	fan_peer bound;		      /* without `locals`: the address given to bind; or none */
 	/* What is sent to these ranks goes there, if it has room; a connected socket has one, for
 	 * all that it sends.  They are closed with the socket.  NULL: none. */
-	struct fan_hatch *hatch[FAN_UDP_HATCHES];
+	struct fan_ring_pair *pair[FAN_UDP_RING_PAIRS];
 	struct fan_inlets inlets;
 	/* Of the last refused send or receive; EMSGSIZE: beyond an interface's MTU. */
 	int last_errno;
@@ -162,7 +162,7 @@ bool fan_udp_is_told(int e);
 bool fan_udp_is_refused(int e);
 
 /* The MTU of the path to `to` as the kernel believes it, which ICMP messages have told, bytes; 0:
- * not known.  Sends nothing.  fan_path_read (path.h) tells what is sure. */
+ * not known.  Sends nothing.  fan_next_hop_read (path.h) tells what is sure. */
 int fan_udp_mtu_to(const fan_peer *to);
 
 /* The index of the interface towards `to`, 0: not known; and the local address on it in `local`,

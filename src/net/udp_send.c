@@ -259,11 +259,12 @@ static unsigned send_plain(struct fan_udp *u, struct run *r, const struct target
 }
 
 /* A run to a rank, or an aggregator, of this process.  What finds no room is left in `r`. */
-static void hand_over(struct fan_udp *u, struct run *r, struct fan_hatch *h, enum fan_hatch_way way)
+static void hand_over(struct fan_udp *u, struct run *r, struct fan_ring_pair *h,
+		      enum fan_ring_pair_way way)
 {
 	unsigned done = 0, at = 0;
 
-	while (done < r->count && fan_hatch_put(h, way, &r->iov[at], r->of_item[done])) {
+	while (done < r->count && fan_ring_pair_put(h, way, &r->iov[at], r->of_item[done])) {
 		for (unsigned i = 0; i < r->of_item[done]; i++)
 			u->bytes_out += r->iov[at++].iov_len;
 		done++;
@@ -336,11 +337,11 @@ static void send_multicast(struct fan_udp *u, struct run *r, const struct fan_gr
 		memset(u->route, 0, sizeof u->route);
 }
 
-static struct fan_hatch *hatch_to(const struct fan_udp *u, const fan_peer *p)
+static struct fan_ring_pair *rings_to(const struct fan_udp *u, const fan_peer *p)
 {
-	for (unsigned i = 0; i < FAN_UDP_HATCHES; i++)
-		if (u->hatch[i] && fan_peer_equal(fan_hatch_rank(u->hatch[i]), p))
-			return u->hatch[i];
+	for (unsigned i = 0; i < FAN_UDP_RING_PAIRS; i++)
+		if (u->pair[i] && fan_peer_equal(fan_ring_pair_rank(u->pair[i]), p))
+			return u->pair[i];
 	return NULL;
 }
 
@@ -352,12 +353,12 @@ static void send_to(struct fan_udp *u, struct run *r, const fan_peer *p, unsigne
 	to.len = u->dual ? fan_peer_to_mapped(p, &to.ss)
 			 : fan_peer_to_sockaddr(p, u->family, &to.ss);
 	set_source(u, &to, p);
-	struct fan_hatch *h = hatch_to(u, p);
+	struct fan_ring_pair *h = rings_to(u, p);
 	struct run left;
 	if (h) {
 		left = *r;
 		r = &left;
-		hand_over(u, r, h, FAN_HATCH_DOWN);
+		hand_over(u, r, h, FAN_RING_PAIR_DOWN);
 	}
 	if (!r->count)
 		return;
@@ -374,10 +375,10 @@ static void send_to(struct fan_udp *u, struct run *r, const fan_peer *p, unsigne
 /* Where receivers are, and in which order they have what is sent to several. */
 enum where { ELSEWHERE, HOST, INSIDE, ANYWHERE };
 
-static bool has_hatch(const struct fan_udp *u)
+static bool has_ring_pair(const struct fan_udp *u)
 {
-	for (unsigned i = 0; i < FAN_UDP_HATCHES; i++)
-		if (u->hatch[i])
+	for (unsigned i = 0; i < FAN_UDP_RING_PAIRS; i++)
+		if (u->pair[i])
 			return true;
 	return false;
 }
@@ -385,7 +386,7 @@ static bool has_hatch(const struct fan_udp *u)
 /* A rank of this host sends from the address to which it sends. */
 static enum where where_is(const struct fan_udp *u, const fan_peer *p)
 {
-	if (hatch_to(u, p))
+	if (rings_to(u, p))
 		return INSIDE;
 	const uint64_t *local = u->locals ? fan_locals_get(u->locals, p) : u->bound.addr;
 	return local && local[0] == p->addr[0] && local[1] == p->addr[1] ? HOST : ELSEWHERE;
@@ -396,8 +397,8 @@ static bool is_at(const struct fan_udp *u, const fan_peer *p, enum where where)
 	return where == ANYWHERE || where_is(u, p) == where;
 }
 
-/* Would somebody have the run too early, if all had it now?  A hatch shows at the end what is put
- * there; what finds no room leaves by the socket. */
+/* Would somebody have the run too early, if all had it now?  A ring pair shows at the end what is
+ * put there; what finds no room leaves by the socket. */
 static bool is_early(const struct fan_udp *u, const struct run *r, const struct fan_out_item *it)
 {
 	const bool one = it->dest == FAN_TO_PEER || it->dest == FAN_TO_PARENT;
@@ -412,7 +413,7 @@ static bool is_early(const struct fan_udp *u, const struct run *r, const struct 
 		const enum where where = where_is(u, &p[n]);
 		at[where] = true;
 		no_room |= where == INSIDE &&
-			   !fan_hatch_fits(hatch_to(u, &p[n]), FAN_HATCH_DOWN, r->count);
+			   !fan_ring_pair_fits(rings_to(u, &p[n]), FAN_RING_PAIR_DOWN, r->count);
 	}
 	return (at[HOST] && at[ELSEWHERE]) || (no_room && (at[HOST] || at[ELSEWHERE]));
 }
@@ -479,7 +480,7 @@ static bool send_turn(struct fan_udp *u, struct fan_out *out, enum where where, 
 
 static void send_all(struct fan_udp *u, struct fan_out *out)
 {
-	const bool inside = has_hatch(u);
+	const bool inside = has_ring_pair(u);
 	unsigned waits = inside ? FAN_UDP_WAITS_INSIDE_MAX : FAN_UDP_WAITS_MAX;
 	enum where where = inside ? ELSEWHERE : ANYWHERE;
 
@@ -498,8 +499,8 @@ static void send_to_connected(struct fan_udp *u, struct fan_out *out)
 		if (it->dest == FAN_TO_NOBODY)
 			continue;
 		run_gather(&r, it, out->count - i, true);
-		if (u->hatch[0])
-			hand_over(u, &r, u->hatch[0], FAN_HATCH_UP);
+		if (u->pair[0])
+			hand_over(u, &r, u->pair[0], FAN_RING_PAIR_UP);
 		if (r.count)
 			run_send(u, &r, &connected, &waits);
 	}
@@ -511,8 +512,9 @@ void fan_udp_send(struct fan_udp *u, struct fan_out *out, bool to_connected)
 		send_to_connected(u, out);
 	else
 		send_all(u, out);
-	for (unsigned i = 0; i < FAN_UDP_HATCHES; i++)
-		if (u->hatch[i])
-			fan_hatch_show(u->hatch[i], to_connected ? FAN_HATCH_UP : FAN_HATCH_DOWN);
+	for (unsigned i = 0; i < FAN_UDP_RING_PAIRS; i++)
+		if (u->pair[i])
+			fan_ring_pair_show(u->pair[i],
+					   to_connected ? FAN_RING_PAIR_UP : FAN_RING_PAIR_DOWN);
 	fan_out_reset(out);
 }

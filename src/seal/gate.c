@@ -147,7 +147,7 @@ static size_t recv_clear(struct fan_gate *g, const struct fan_seal_head *h, cons
 static enum fan_seal_verdict open_by_rank(struct fan_gate *g, const struct fan_seal_head *h,
 					  uint8_t *pkt, size_t *len)
 {
-	struct fan_gate_life *l = fan_gate_find_life(g, h->job, h->epoch);
+	struct fan_gate_epoch *l = fan_gate_find_epoch(g, h->job, h->epoch);
 
 	if (!l || h->sender >= FAN_RANKS_MAX || !l->peer[h->sender])
 		return FAN_SEAL_TAG;
@@ -156,7 +156,7 @@ static enum fan_seal_verdict open_by_rank(struct fan_gate *g, const struct fan_s
 		fan_seal_open(g->cfg.cipher, p->up, &p->heard, FAN_REPLAY_UP, pkt, len);
 	if (v == FAN_SEAL_GOOD) {
 		g->stats.opened++;
-		fan_gate_heard(g, l);
+		fan_gate_note_packet(g, l);
 	}
 	return v;
 }
@@ -169,10 +169,10 @@ static enum fan_seal_verdict open_sealed(struct fan_gate *g, const fan_peer *fro
 	if (!g->hops || !fan_hops_open(g->hops, from, h, pkt, len, &v))
 		v = open_by_rank(g, h, pkt, len);
 	else if (v == FAN_SEAL_GOOD) {
-		struct fan_gate_life *l = fan_gate_find_life(g, h->job, h->epoch);
+		struct fan_gate_epoch *l = fan_gate_find_epoch(g, h->job, h->epoch);
 		g->stats.opened++;
 		if (l)
-			fan_gate_heard(g, l);
+			fan_gate_note_packet(g, l);
 	}
 	return v == FAN_SEAL_GOOD && !fan_seal_is_of_one_job(h, pkt, *len) ? FAN_SEAL_TAG : v;
 }
@@ -210,7 +210,7 @@ bool fan_gate_is_join(const struct fan_gate *g)
 static bool seal(struct fan_gate *g, const struct fan_seal_head *h, struct fan_out_item *it,
 		 uint8_t *to)
 {
-	struct fan_gate_life *l = fan_gate_find_life(g, h->job, h->epoch);
+	struct fan_gate_epoch *l = fan_gate_find_epoch(g, h->job, h->epoch);
 
 	return l && fan_seal_item(g->cfg.cipher, l->down, ++l->sent, it, to);
 }

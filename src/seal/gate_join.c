@@ -72,7 +72,7 @@ static void put_question(const struct fan_gate *g, const struct fan_gate_child *
 static bool hear_welcome(struct fan_gate *g, const fan_peer *from, const struct fan_seal_inner *in,
 			 const struct fan_gate_child *c, const uint8_t *salt)
 {
-	const struct fan_gate_life *l = fan_gate_find_life(g, in->job, in->epoch);
+	const struct fan_gate_epoch *l = fan_gate_find_epoch(g, in->job, in->epoch);
 	struct fan_traffic t = {.job = in->job & 0xffff, .epoch = in->epoch};
 
 	if (!t.job || (l && memcmp(l->tenant, c->join.tenant, sizeof l->tenant) != 0))
@@ -145,7 +145,8 @@ bool fan_gate_sign(struct fan_gate *g, const struct fan_seal_head *h, struct fan
 	struct fan_signed_with w = {.more = NULL};
 
 	if ((in->at ? in->type : h->type) == FAN_TYPE_WELCOME) {
-		const struct fan_gate_life *l = fan_gate_tell(g, h->job, h->epoch, &it->peer);
+		const struct fan_gate_epoch *l =
+			fan_gate_answer_epoch(g, h->job, h->epoch, &it->peer);
 		if (!l)
 			return false;
 		w.more = l->traffic.salt;

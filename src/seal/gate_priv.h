@@ -19,7 +19,7 @@ struct fan_gate_peer {
 };
 
 /* One life of a job. */
-struct fan_gate_life {
+struct fan_gate_epoch {
 	struct fan_traffic traffic; /* job 0: none */
 	uint8_t tenant[FAN_KEY_BYTES];
 	void *down;
@@ -70,7 +70,7 @@ struct fan_gate {
 	 * and the later life is first.  Packets at a switch may belong to several aggregators,
 	 * whose numbers may be equal: its rows have `lives` jobs, found by the whole number and the
 	 * epoch. */
-	struct fan_gate_life *life;
+	struct fan_gate_epoch *life;
 	unsigned lives; /* in a row: FAN_GATE_LIVES or FAN_GATE_WAYS */
 	struct fan_gate_join join;
 	struct fan_gate_tenant tenant[FAN_GATE_TENANTS]; /* whose JOINs were verified, in a ring */
@@ -93,15 +93,15 @@ bool fan_gate_make_lives(struct fan_gate *g);
 void fan_gate_free_lives(struct fan_gate *g);
 
 /* A sealed packet has been opened for the life. */
-void fan_gate_heard(const struct fan_gate *g, struct fan_gate_life *l);
+void fan_gate_note_packet(const struct fan_gate *g, struct fan_gate_epoch *l);
 
 /* The life of this job and epoch; NULL: there is none, or it has been replaced. */
-struct fan_gate_life *fan_gate_find_life(struct fan_gate *g, uint32_t job, uint32_t epoch);
+struct fan_gate_epoch *fan_gate_find_epoch(struct fan_gate *g, uint32_t job, uint32_t epoch);
 
 /* The life that the answer to g->join names, with keys for the sender of that JOIN: a rank, or the
  * switch at `at`.  NULL: there is no room, or the life is another tenant's. */
-struct fan_gate_life *fan_gate_tell(struct fan_gate *g, uint32_t job, uint32_t epoch,
-				    const fan_peer *at);
+struct fan_gate_epoch *fan_gate_answer_epoch(struct fan_gate *g, uint32_t job, uint32_t epoch,
+					     const fan_peer *at);
 
 /* gate_join.c */
 

@@ -39,7 +39,7 @@ static int pass_gate(const struct bench_rank *k)
 }
 
 /* The first wrong element of this rank, once. */
-static void tell_wrong(struct bench_rank *k, size_t at)
+static void report_wrong(struct bench_rank *k, size_t at)
 {
 	size_t e = k->tile.elem_bytes;
 	char got[32], want[32];
@@ -90,7 +90,7 @@ static int iterate(struct bench_rank *k, size_t count, int iter, int64_t *start,
 		return e;
 	uint64_t bad = bench_count_wrong(&k->tile, k->out, count, &first);
 	if (bad)
-		tell_wrong(k, first);
+		report_wrong(k, first);
 	k->wrong += (int64_t)bad;
 	return 0;
 }
@@ -268,7 +268,7 @@ static int allocate(struct bench_rank *k)
 }
 
 /* Print what fanin_comm_create is waiting for. */
-static void tell_wait(void *arg, const char *text)
+static void log_wait(void *arg, const char *text)
 {
 	struct bench_rank *k = arg;
 	k->waited = true;
@@ -279,7 +279,7 @@ static void tell_wait(void *arg, const char *text)
 }
 
 /* Print for whom an operation has been waiting for long. */
-static void tell_long_wait(void *arg, const char *text)
+static void log_long_wait(void *arg, const char *text)
 {
 	(void)arg;
 	fprintf(stderr, "fanin bench: %s\n", text);
@@ -287,9 +287,9 @@ static void tell_long_wait(void *arg, const char *text)
 
 int bench_join(struct bench_rank *k)
 {
-	fanin_on_wait(tell_long_wait, NULL);
+	fanin_on_wait(log_long_wait, NULL);
 	struct fanin_options f = FANIN_OPTIONS_INIT;
-	f.waiting = tell_wait;
+	f.waiting = log_wait;
 	f.waiting_arg = k;
 	int e = fanin_comm_create(&f, &k->comm);
 	if (e)
@@ -313,7 +313,7 @@ static int report(const struct bench_rank *k)
 }
 
 /* Say which file of FANIN_TRACE or FANIN_METRICS could not be written.  0, or 1: there is one. */
-static int tell_files(void)
+static int report_files(void)
 {
 	if (*fanin_file_error())
 		fprintf(stderr, "fanin bench: %s\n", fanin_file_error());
@@ -352,7 +352,7 @@ int bench_run(const struct bench_options *o, const struct bench_gate *gate)
 	for (int i = 0; i < k->results; i++)
 		rc |= k->result[i].sum[BENCH_WRONG] != 0;
 	fanin_comm_destroy(k->comm);
-	rc |= tell_files();
+	rc |= report_files();
 	if (k->in)
 		munmap(k->in, k->tensor_bytes);
 	if (k->out)

@@ -205,7 +205,7 @@ static double sum_of(const double *share, unsigned count)
 	return sum;
 }
 
-static void tell_forecast(struct doctor *d, const struct fan_forecast *w)
+static void report_forecast(struct doctor *d, const struct fan_forecast *w)
 {
 	struct fan_gain gain[FAN_GAIN_KINDS];
 	char size[32], shares[LIST_BYTES] = "";
@@ -236,7 +236,7 @@ void doctor_check_forecast(struct doctor *d)
 	if (!d->group.met || !d->job || d->cfg.rank || !d->links_known || d->net.hosts == 1)
 		return; /* the ranks of one host have no link between them */
 	fan_forecast(&d->forecast, &d->net, d->args.bytes);
-	tell_forecast(d, &d->forecast);
+	report_forecast(d, &d->forecast);
 }
 
 /* ---- the proof ---- */
@@ -275,7 +275,7 @@ static uint64_t reduce(struct doctor *d, float *data, size_t count, uint32_t *wr
 	return took_ns ? took_ns : 1;
 }
 
-static void tell_proof(struct doctor *d, uint64_t *took_ns, unsigned count, uint32_t wrong)
+static void report_proof(struct doctor *d, uint64_t *took_ns, unsigned count, uint32_t wrong)
 {
 	char size[32], by[64] = "";
 	struct fanin_part p = {.size = sizeof p};
@@ -330,7 +330,7 @@ static void prove(struct doctor *d, float *data, unsigned count)
 	int32_t all =
 		wrong < INT32_MAX / FAN_RANKS_MAX ? (int32_t)wrong : INT32_MAX / FAN_RANKS_MAX;
 	if (doctor_group_add(d, &all, 1))
-		tell_proof(d, took_ns, count, (uint32_t)all);
+		report_proof(d, took_ns, count, (uint32_t)all);
 }
 
 void doctor_check_allreduce(struct doctor *d)

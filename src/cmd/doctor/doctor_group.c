@@ -77,7 +77,7 @@ static const char *list_rails(const struct fan_meeting_host *host, unsigned rail
 	return text;
 }
 
-static void tell_hosts(struct doctor *d, const fan_peer *at)
+static void report_hosts(struct doctor *d, const fan_peer *at)
 {
 	const struct fan_meeting *m = &d->group.meeting;
 	char list[LIST_BYTES], place[DOCTOR_ADDRESS_BYTES];
@@ -104,7 +104,7 @@ static void tell_hosts(struct doctor *d, const fan_peer *at)
 			silent->first);
 }
 
-static void tell_nobody(struct doctor *d, int error, const char *why)
+static void report_nobody(struct doctor *d, int error, const char *why)
 {
 	if (d->resolved && error == FAN_E_UNREACHABLE)
 		why = "the switch does not answer";
@@ -138,7 +138,7 @@ void doctor_group_meet(struct doctor *d)
 	int e = open_group(d, &at, why, sizeof why);
 	d->deadline_ns = fan_clock_ns() + (uint64_t)d->args.timeout_s * 1000 * FAN_MS;
 	if (e) {
-		tell_nobody(d, e, why);
+		report_nobody(d, e, why);
 		return;
 	}
 	g->host = g->meeting.host_of[d->cfg.rank];
@@ -150,7 +150,7 @@ void doctor_group_meet(struct doctor *d)
 	}
 	g->met = true;
 	g->first = g->meeting.host[g->host].first == d->cfg.rank;
-	tell_hosts(d, &at);
+	report_hosts(d, &at);
 	if (d->resolved || g->meeting.hosts < 2)
 		return;
 	/* the path to check is the one to the next host */

@@ -143,7 +143,7 @@ static json_t *rates_json(const double *rate, unsigned count)
 	return all;
 }
 
-static void tell_links(struct doctor *d)
+static void report_links(struct doctor *d)
 {
 	struct fan_forecast_net *n = &d->net;
 	char hosts[LIST_BYTES], rails[LIST_BYTES], switches[LIST_BYTES];
@@ -283,7 +283,7 @@ void doctor_check_links(struct doctor *d)
 	widen(n);
 	d->links_known = known && !d->silent_switch;
 	if (d->links_known)
-		tell_links(d);
+		report_links(d);
 	else if (m->hosts > 1 && !d->silent_switch)
 		doctor_find(d, "links", DOCTOR_SKIP, "no host answers another");
 }

@@ -9,7 +9,7 @@
 
 #include "doctor.h"
 #include "doctor_echo.h"
-#include "net/path.h"
+#include "net/next_hop.h"
 
 #define MTU_MIN	    576
 #define MTU_MAX	    9000
@@ -28,9 +28,9 @@ enum why {
 struct search {
 	struct doctor *d;
 	struct fan_udp udp;
-	unsigned ip_bytes;    /* IP and UDP headers */
-	struct fan_path path; /* as this machine's routes have it */
-	int hint;	      /* MTU of a router, by ICMP; 0: none reported */
+	unsigned ip_bytes;	  /* IP and UDP headers */
+	struct fan_next_hop path; /* as this machine's routes have it */
+	int hint;		  /* MTU of a router, by ICMP; 0: none reported */
 };
 
 static unsigned echoes(struct search *s, int body_bytes, uint16_t answer_bytes,
@@ -58,7 +58,7 @@ static enum why try_size(struct search *s, int packet_bytes)
 		body = FAN_ECHO_MAX;
 	if (echoes(s, body, 0, &tr))
 		return PASSES;
-	fan_path_read(&s->path, &s->d->sw);
+	fan_next_hop_read(&s->path, &s->d->sw);
 	if (s->path.mtu && packet_bytes > s->path.mtu)
 		return LOCAL;
 	if (s->path.told_mtu && s->path.told_mtu < packet_bytes) {
@@ -131,7 +131,7 @@ static void advise_fail(struct doctor *d, struct doctor_finding *f, enum why why
 			asked, doctor_host(d, host, sizeof host));
 }
 
-static void tell_fail(struct doctor *d, enum why why, int asked, unsigned packet_bytes, int path)
+static void report_fail(struct doctor *d, enum why why, int asked, unsigned packet_bytes, int path)
 {
 	static const char *const words[] = {
 		[LOCAL] = "are too large for this machine's interface",
@@ -161,7 +161,7 @@ static bool fits(const struct doctor *d, int asked)
 }
 
 /* The path takes the fragments. */
-static void tell_pass(struct doctor *d, int asked, int path)
+static void report_pass(struct doctor *d, int asked, int path)
 {
 	int slots = doctor_mtu_of_slots(d->who.payload_bytes);
 	bool more = !d->args.mtu && path > asked;
@@ -206,7 +206,7 @@ static void tell_pass(struct doctor *d, int asked, int path)
 }
 
 /* Packets pass, although ICMP messages have told the kernel otherwise. */
-static void tell_lie(struct doctor *d, int asked, unsigned packet_bytes, int told)
+static void report_lie(struct doctor *d, int asked, unsigned packet_bytes, int told)
 {
 	const bool v4 = fan_peer_family(&d->sw) == AF_INET;
 	struct doctor_finding *f = doctor_find(
@@ -240,18 +240,18 @@ void doctor_check_mtu(struct doctor *d)
 			    strerror(-e));
 		return;
 	}
-	fan_path_read(&s.path, &d->sw);
+	fan_next_hop_read(&s.path, &d->sw);
 	enum why why = try_size(&s, (int)bytes);
 	int path = why == PASSES && d->args.mtu ? 0 : largest(&s);
 	d->path_mtu = path;
 	fan_udp_close(&s.udp);
 	if (doctor_skips(d, "mtu")) /* time was up: sizes that did not pass may still do */
 		return;
-	fan_path_read(&s.path, &d->sw);
+	fan_next_hop_read(&s.path, &d->sw);
 	if (why == PASSES && s.path.told_mtu && s.path.told_mtu < (int)bytes && fits(d, asked))
-		tell_lie(d, asked, bytes, s.path.told_mtu);
+		report_lie(d, asked, bytes, s.path.told_mtu);
 	else if (why == PASSES)
-		tell_pass(d, asked, path);
+		report_pass(d, asked, path);
 	else
-		tell_fail(d, why, asked, bytes, path);
+		report_fail(d, why, asked, bytes, path);
 }

@@ -59,7 +59,7 @@ static void note_device(struct doctor *d)
 }
 
 /* The switch did not answer: report the cause as far as it is known. */
-static void tell_silence(struct doctor *d, int e, const struct doctor_train *tr)
+static void report_silence(struct doctor *d, int e, const struct doctor_train *tr)
 {
 	char host[DOCTOR_ADDRESS_BYTES];
 	struct doctor_finding *f;
@@ -122,7 +122,7 @@ void doctor_check_switch(struct doctor *d)
 	note_device(d);
 	int e = doctor_echo_open(&udp, &d->sw);
 	if (e) {
-		tell_silence(d, -e, &tr);
+		report_silence(d, -e, &tr);
 		return;
 	}
 	doctor_train_run(&udp, &tr);
@@ -137,7 +137,7 @@ void doctor_check_switch(struct doctor *d)
 		return;
 	}
 	if (!tr.answered) {
-		tell_silence(d, tr.send_error ? tr.send_error : tr.error, &tr);
+		report_silence(d, tr.send_error ? tr.send_error : tr.error, &tr);
 		return;
 	}
 	d->who = tr.who;

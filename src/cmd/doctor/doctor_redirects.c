@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "doctor.h"
-#include "net/path.h"
+#include "net/next_hop.h"
 
 #define NAME_BYTES 80
 
@@ -30,9 +30,9 @@ static bool takes_redirects(const char *device)
 void doctor_check_redirects(struct doctor *d)
 {
 	char device[IF_NAMESIZE], gateway[80];
-	struct fan_path p;
+	struct fan_next_hop p;
 
-	fan_path_read(&p, &d->sw);
+	fan_next_hop_read(&p, &d->sw);
 	if (!p.interface || !p.by_gateway || !if_indextoname(p.interface, device) ||
 	    (!p.redirected && (fan_peer_family(&d->sw) != AF_INET || !takes_redirects(device))))
 		return;

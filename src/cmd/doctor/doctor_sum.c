@@ -107,7 +107,7 @@ static bool is_near(const struct doctor *d)
 }
 
 /* The switch offers a group, but none of its packets arrived here. */
-static void advise_unheard(const struct doctor *d, struct doctor_finding *f)
+static void advise_silent(const struct doctor *d, struct doctor_finding *f)
 {
 	const char *dev = d->device[0] ? d->device : "DEVICE";
 	bool v4 = d->who.group_family == 4;
@@ -128,7 +128,7 @@ static void advise_unheard(const struct doctor *d, struct doctor_finding *f)
 		   "BRIDGE type bridge mcast_querier 1");
 }
 
-static void tell_multicast(struct doctor *d, const struct rank *r)
+static void report_multicast(struct doctor *d, const struct rank *r)
 {
 	bool both = r[0].stats.multicast && r[1].stats.multicast, offered = d->who.group_family;
 	const char *found = "results arrive by multicast: once over the link for all ranks";
@@ -149,7 +149,7 @@ static void tell_multicast(struct doctor *d, const struct rank *r)
 	doctor_value(f, "offered", json_boolean(offered));
 	doctor_value(f, "heard", json_boolean(both));
 	if (!both && offered)
-		advise_unheard(d, f);
+		advise_silent(d, f);
 	else if (!both)
 		doctor_advise(f, "start the switch without --no-multicast, on the address of an "
 				 "interface that has it: ip link set dev DEVICE multicast on; "
@@ -167,7 +167,7 @@ static const struct rank *find_bad(const struct rank *r)
 	return r[1].err ? &r[1] : r[0].err ? &r[0] : NULL;
 }
 
-static void tell(struct doctor *d, const struct rank *r, const char *job)
+static void report_sum(struct doctor *d, const struct rank *r, const char *job)
 {
 	const struct rank *bad = find_bad(r);
 	unsigned wrong = r[0].wrong + r[1].wrong;
@@ -191,7 +191,7 @@ static void tell(struct doctor *d, const struct rank *r, const char *job)
 			f,
 			"a node on the path changes packets: seal the job (FANIN_KEY_FILE on all ranks), "
 			"and report it to the authors");
-	tell_multicast(d, r);
+	report_multicast(d, r);
 }
 
 void doctor_check_sum(struct doctor *d)
@@ -219,7 +219,7 @@ void doctor_check_sum(struct doctor *d)
 	set_options(d, r, job, left_ms < 100 ? 100 : left_ms);
 	bool ran = r[0].data && r[1].data && run(r);
 	if (ran)
-		tell(d, r, job);
+		report_sum(d, r, job);
 	else
 		doctor_find(d, "sum", DOCTOR_FAIL, "no memory or no thread for two ranks");
 	for (unsigned i = 0; i < RANKS; i++)

@@ -52,7 +52,7 @@ struct info {
 	bool good;
 };
 
-static void tell_build(struct info *t)
+static void print_build(struct info *t)
 {
 	json_t *build = json_pack("{s:s, s:s, s:i}", "version", FAN_BUILD_VERSION, "built",
 				  FAN_BUILD_FEATURES, "protocol", FAN_WIRE_VERSION);
@@ -68,7 +68,7 @@ void info_find_library(struct info_library *l)
 {
 	static const char *const places[] = {"../" SONAME, NULL}; /* of a wheel */
 	const char *named = secure_getenv("FANIN_LIBRARY");	  /* which is run */
-	bool is_beside = beside_find(places, l->program, l->path) == 0;
+	bool is_beside = find_installed(places, l->program, l->path) == 0;
 	Dl_info where = {.dli_fname = NULL};
 
 	l->named = named && *named;
@@ -95,7 +95,7 @@ void info_find_library(struct info_library *l)
 
 /* Packages, wheels and `meson install` each bring a program, with the library inside, and a library
  * for others. */
-static void tell_library(struct info *t)
+static void print_library(struct info *t)
 {
 	static struct info_library l;
 
@@ -126,7 +126,7 @@ int info_try_socket(struct fan_udp *u)
 	return e;
 }
 
-static void tell_kernel(struct info *t)
+static void print_kernel(struct info *t)
 {
 	struct fan_udp u;
 	struct utsname k;
@@ -155,7 +155,7 @@ static void tell_kernel(struct info *t)
 	       u.sndbuf / 1024, FAN_CONNECTION_BUFFER_BYTES / 1024);
 }
 
-static void tell_option(void *ctx, const char *name, const char *value, const char *from)
+static void print_option(void *ctx, const char *name, const char *value, const char *from)
 {
 	struct info *t = ctx;
 
@@ -167,7 +167,7 @@ static void tell_option(void *ctx, const char *name, const char *value, const ch
 }
 
 /* A variable that begins with FANIN_ and that nothing reads. */
-static void tell_unknown(void *ctx, const char *name, const char *near, const char *from)
+static void print_unknown(void *ctx, const char *name, const char *near, const char *from)
 {
 	struct info *t = ctx;
 
@@ -179,7 +179,7 @@ static void tell_unknown(void *ctx, const char *name, const char *near, const ch
 }
 
 /* The library is silent about a file that it cannot write. */
-static void tell_file(struct info *t, const char *variable)
+static void print_file(struct info *t, const char *variable)
 {
 	const char *file = getenv(variable), *slash = file ? strrchr(file, '/') : NULL;
 	char folder[PATH_MAX] = ".";
@@ -197,17 +197,17 @@ static void tell_file(struct info *t, const char *variable)
 }
 
 /* The options, and whether they are valid. */
-static void tell_options(struct info *t, struct fan_config *c)
+static void print_options(struct info *t, struct fan_config *c)
 {
 	char why[FAN_CONFIG_WHY_BYTES];
 
 	if (!t->silent)
 		printf("\noptions of a rank, other than defaults:\n");
-	int e = fan_config_tell(c, tell_option, t, why, sizeof why);
+	int e = fan_config_list(c, print_option, t, why, sizeof why);
 	json_object_set_new(t->root, "unknown", json_array());
-	fan_config_unknown(tell_unknown, t);
-	tell_file(t, "FANIN_METRICS");
-	tell_file(t, "FANIN_TRACE");
+	fan_config_unknown(print_unknown, t);
+	print_file(t, "FANIN_METRICS");
+	print_file(t, "FANIN_TRACE");
 	if (!e)
 		return;
 	t->good = false;
@@ -216,7 +216,7 @@ static void tell_options(struct info *t, struct fan_config *c)
 		printf("  wrong: %s\n", why);
 }
 
-static void tell_sums(struct info *t, const struct fan_config *c)
+static void print_sums(struct info *t, const struct fan_config *c)
 {
 	struct info_sums s;
 	json_t *sums = json_array();
@@ -241,11 +241,11 @@ int cmd_info(int argc, char **argv)
 	args_parse(&command, &a, argc, argv);
 	t = (struct info){.a = &a, .good = true, .root = json_object(), .options = json_object()};
 	t.silent = strcmp(a.json, "-") == 0;
-	tell_build(&t);
-	tell_library(&t);
-	tell_kernel(&t);
-	tell_options(&t, &c);
-	tell_sums(&t, &c);
+	print_build(&t);
+	print_library(&t);
+	print_kernel(&t);
+	print_options(&t, &c);
+	print_sums(&t, &c);
 	json_object_set_new(t.root, "options", t.options);
 	json_object_set_new(t.root, "good", json_boolean(t.good));
 	int e = 0;

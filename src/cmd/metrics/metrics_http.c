@@ -263,13 +263,13 @@ static struct guest *give_way(struct metrics_http *h)
 	return of_most;
 }
 
-static void send_away(struct guest *g)
+static void close_client(struct guest *g)
 {
 	shutdown(g->fd, SHUT_RDWR);
 	g->is_leaving = true;
 }
 
-static void let_in(struct metrics_http *h, struct MHD_Connection *c, void **place)
+static void admit(struct metrics_http *h, struct MHD_Connection *c, void **place)
 {
 	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -291,9 +291,9 @@ static void let_in(struct metrics_http *h, struct MHD_Connection *c, void **plac
 								     : sizeof(struct sockaddr_in)),
 			    .since_ns = fan_clock_ns()};
 	if (count_of(h, &g->at, &longest) > METRICS_HOST_MAX)
-		send_away(longest);
+		close_client(longest);
 	if (count_of(h, NULL, &longest) > METRICS_CONNECTIONS_MAX - METRICS_SPARE)
-		send_away(give_way(h));
+		close_client(give_way(h));
 }
 
 static void note_connection(void *ctx, struct MHD_Connection *c, void **place,
@@ -302,7 +302,7 @@ static void note_connection(void *ctx, struct MHD_Connection *c, void **place,
 	struct guest *g = *place;
 
 	if (what == MHD_CONNECTION_NOTIFY_STARTED)
-		let_in(ctx, c, place);
+		admit(ctx, c, place);
 	else if (g)
 		g->is_there = false;
 }
@@ -333,7 +333,7 @@ static bool sweep(struct metrics_http *h)
 		some |= g->is_there;
 		if (g->is_there && !g->is_leaving &&
 		    now_ns - g->since_ns > METRICS_TIMEOUT_S * second_ns)
-			send_away(g);
+			close_client(g);
 	}
 	return some;
 }

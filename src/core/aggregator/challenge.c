@@ -93,8 +93,8 @@ void fan_challenge_put(struct fan_aggregator *ag, const fan_peer *from, const st
 	ag->stats.challenges++;
 }
 
-bool fan_challenge_heed(struct fan_aggregator *ag, const fan_peer *from,
-			const struct fan_frag *beat, uint64_t cookie)
+bool fan_challenge_answer(struct fan_aggregator *ag, const fan_peer *from,
+			  const struct fan_frag *beat, uint64_t cookie)
 {
 	if (!fan_job_id_is(beat->job, NO_JOB) || when(ag) - beat->epoch > 1 ||
 	    cookie != make(ag, CHALLENGE_SALT, beat->epoch, from, beat))

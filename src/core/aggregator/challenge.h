@@ -46,8 +46,8 @@ void fan_challenge_put(struct fan_aggregator *ag, const fan_peer *from, const st
 
 /* Note the proof if `beat`, with this cookie, answers a challenge.  A life that is in a job leaves
  * none, which a JOIN of the past could use.  False: it answers none. */
-bool fan_challenge_heed(struct fan_aggregator *ag, const fan_peer *from,
-			const struct fan_frag *beat, uint64_t cookie);
+bool fan_challenge_answer(struct fan_aggregator *ag, const fan_peer *from,
+			  const struct fan_frag *beat, uint64_t cookie);
 
 /* Has the sender of `join` answered a challenge?  Uses the proof up. */
 bool fan_challenge_is_met(struct fan_aggregator *ag, const fan_peer *from,

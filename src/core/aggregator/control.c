@@ -121,7 +121,7 @@ void fan_control_remove(struct fan_aggregator *ag, struct fan_job *j)
 /* Tell each member that the job is ready, or is being stopped, as an answer to its last BEAT: who
  * is no member may know the epoch of a job that forms, but not its nonce.  As many as there is room
  * for. */
-static void tell_each(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *out)
+static void send_each(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *out)
 {
 	if (ag->now_ns >= j->tell_ns) {
 		j->telling = 0;
@@ -170,7 +170,7 @@ static void all_ready(struct fan_aggregator *ag, struct fan_job *j, bool multica
 		fan_control_become_ready(ag, j);
 }
 
-void fan_control_tell_failed(const struct fan_job *j, const fan_peer *to,
+void fan_control_send_failed(const struct fan_job *j, const fan_peer *to,
 			     const struct fan_frag *join, struct fan_out *out)
 {
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
@@ -244,7 +244,7 @@ static struct fan_job *find_beating(struct fan_aggregator *ag, const fan_peer *f
 {
 	struct fan_job *j;
 	int why = find_member(ag, from, f, &j);
-	bool known = is_its_life(j, f), proved = !j && fan_challenge_heed(ag, from, f, m->cookie);
+	bool known = is_its_life(j, f), proved = !j && fan_challenge_answer(ag, from, f, m->cookie);
 	if (known && has_moved(ag, j, from, f, m)) {
 		fan_job_move(j, f->sender, from);
 		fan_aggregator_note(ag, FAN_EV_RANK_MOVED, j, f->sender)->peer = *from;
@@ -474,7 +474,7 @@ static void stop_job(struct fan_aggregator *ag, struct fan_job *j, struct fan_ou
 }
 
 /* When to look at the job again, of which members are to be told something, or which is to end. */
-static uint64_t telling_deadline(const struct fan_aggregator *ag, const struct fan_job *j)
+static uint64_t failed_deadline(const struct fan_aggregator *ag, const struct fan_job *j)
 {
 	const bool told = j->state == FAN_JOB_READY || j->fault.err == FAN_E_STOPPED;
 	if (told && j->telling < j->ranks)
@@ -511,12 +511,12 @@ void fan_aggregator_tick(struct fan_aggregator *ag, uint64_t now_ns, struct fan_
 		if (now_ns >= fan_tree_uplink_deadline(j))
 			fan_tree_uplink_step(ag, j, out);
 		if (j->state == FAN_JOB_READY || j->fault.err == FAN_E_STOPPED)
-			tell_each(ag, j, out);
+			send_each(ag, j, out);
 		if (now_ns >= j->remind_ns) /* as much as there is room for: it comes last */
 			fan_partials_remind(ag, j, now_ns, out);
 		if (j->state == FAN_JOB_NONE)
 			continue;
-		const uint64_t tell_ns = telling_deadline(ag, j);
+		const uint64_t tell_ns = failed_deadline(ag, j);
 		next = tell_ns < next ? tell_ns : next;
 		next = j->remind_ns < next ? j->remind_ns : next;
 		next = j->test_ns < next ? j->test_ns : next;

@@ -17,7 +17,7 @@ enum fan_verdict fan_control_recv(struct fan_aggregator *ag, uint64_t now_ns, co
 void fan_control_become_ready(struct fan_aggregator *ag, struct fan_job *j);
 
 /* A member that comes by another path, with `join`, learns why its job has ended. */
-void fan_control_tell_failed(const struct fan_job *j, const fan_peer *to,
+void fan_control_send_failed(const struct fan_job *j, const fan_peer *to,
 			     const struct fan_frag *join, struct fan_out *out);
 
 /* Remove a job without members. */

@@ -208,7 +208,7 @@ enum fan_verdict fan_join_recv(struct fan_aggregator *ag, const fan_peer *from,
 		return refuse(ag, from, f, &m, &a.no, out);
 	fan_job_check(a.job);
 	if (a.job->state == FAN_JOB_FAILED)
-		fan_control_tell_failed(a.job, from, f, out);
+		fan_control_send_failed(a.job, from, f, out);
 	else
 		welcome(ag, a.job, from, f, out);
 	note_joined(ag, from, f, &a);

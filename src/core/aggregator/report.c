@@ -120,12 +120,12 @@ static bool knows_host(const void *self, uint16_t index, const fan_peer *from)
 	return is_of_member(self, index, from);
 }
 
-static void tell_job(const void *self, struct fan_report *m)
+static void report_job(const void *self, struct fan_report *m)
 {
 	fan_aggregator_report(self, m);
 }
 
-static void tell_ranks(const void *self, struct fan_rank_stats *m)
+static void report_ranks(const void *self, struct fan_rank_stats *m)
 {
 	fan_aggregator_rank_stats(self, m);
 }
@@ -135,7 +135,7 @@ enum fan_verdict fan_report_query(struct fan_aggregator *ag, const fan_peer *fro
 				  const struct fan_frag *f, struct fan_out *out)
 {
 	static const struct fan_query_source tells = {
-		.knows = knows_host, .job = tell_job, .ranks = tell_ranks};
+		.knows = knows_host, .job = report_job, .ranks = report_ranks};
 	return fan_query_recv(&tells, ag, ag->echoed, from, f, out)
 		       ? FAN_CTL
 		       : fan_aggregator_drop(ag, FAN_DROP_FORMAT);

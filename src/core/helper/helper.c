@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* helper.c - a worker that keeps sums for slow ranks: what the switch gives it to keep, and
  * asks of it.  helper_cache.h; doc/protocol/run-ahead.md. */
-#include "core/worker/keeper.h"
+#include "core/worker/worker_helper.h"
 #include "core/worker/worker_priv.h"
 #include "helper_cache.h"
 
@@ -14,7 +14,7 @@ struct fan_question {
 	bool full; /* the cache had no room */
 };
 
-struct fan_keeper {
+struct fan_worker_helper {
 	struct fan_helper_cache cache;
 	unsigned questions;
 	struct fan_question question[FAN_HELPER_QUESTIONS];
@@ -41,20 +41,20 @@ static enum fan_verdict keep(struct fan_worker *w, uint64_t now_ns, const struct
 		return fan_worker_drop(w, (enum fan_drop)why);
 	enum fan_drop full = FAN_DROP_FULL;
 	enum fan_verdict v =
-		fan_helper_cache_add(&w->keeper->cache, now_ns, &p, w->cfg.ranks, &full);
+		fan_helper_cache_add(&w->helper->cache, now_ns, &p, w->cfg.ranks, &full);
 	return v == FAN_DROP ? fan_worker_drop(w, full) : v;
 }
 
 /* Note a question of another rank, which is answered or goes on. */
 static enum fan_verdict note(struct fan_worker *w, const struct fan_frag *f, enum fan_type type)
 {
-	if (w->keeper->questions == FAN_HELPER_QUESTIONS)
+	if (w->helper->questions == FAN_HELPER_QUESTIONS)
 		return fan_worker_drop(w, FAN_DROP_FULL);
-	w->keeper->question[w->keeper->questions++] = (struct fan_question){
+	w->helper->question[w->helper->questions++] = (struct fan_question){
 		.frag = f->frag,
 		.rank = f->sender,
 		.place = f->place,
-		.full = type == FAN_TYPE_PROGRESS && fan_helper_cache_is_full(&w->keeper->cache),
+		.full = type == FAN_TYPE_PROGRESS && fan_helper_cache_is_full(&w->helper->cache),
 		.last = f->last,
 		.type = (uint8_t)type,
 	};
@@ -66,16 +66,16 @@ static enum fan_verdict asked(struct fan_worker *w, const struct fan_frag *f)
 {
 	if (f->sender >= w->cfg.ranks)
 		return fan_worker_drop(w, FAN_DROP_SENDER);
-	if (fan_helper_cache_holds(&w->keeper->cache, f->frag, f->sender))
+	if (fan_helper_cache_holds(&w->helper->cache, f->frag, f->sender))
 		return FAN_EARLY;
-	fan_helper_cache_flush(&w->keeper->cache, f->frag); /* so that the answer is true */
+	fan_helper_cache_flush(&w->helper->cache, f->frag); /* so that the answer is true */
 	return note(w, f, FAN_TYPE_PROBE);
 }
 
 static enum fan_verdict recv(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
-	fan_helper_cache_check(&w->keeper->cache);
-	assert(w->keeper->questions <= FAN_HELPER_QUESTIONS);
+	fan_helper_cache_check(&w->helper->cache);
+	assert(w->helper->questions <= FAN_HELPER_QUESTIONS);
 	if (f->type == FAN_TYPE_PROGRESS) /* a question: what was before it has come */
 		return note(w, f, FAN_TYPE_PROGRESS);
 	int why = out_of_turn(w, f->frag);
@@ -85,7 +85,7 @@ static enum fan_verdict recv(struct fan_worker *w, uint64_t now_ns, const struct
 	case FAN_TYPE_DATA:
 	case FAN_TYPE_PARTIAL: return keep(w, now_ns, f);
 	case FAN_TYPE_PROBE: return asked(w, f);
-	default: fan_helper_cache_flush(&w->keeper->cache, f->frag); return FAN_CTL;
+	default: fan_helper_cache_flush(&w->helper->cache, f->frag); return FAN_CTL;
 	}
 }
 
@@ -106,14 +106,14 @@ static void put_question(struct fan_worker *w, const struct fan_question *q,
 	fan_wire_put(it->head, &f);
 }
 
-static bool is_due(const struct fan_keeper *k)
+static bool is_due(const struct fan_worker_helper *k)
 {
 	return k->questions || fan_helper_cache_is_due(&k->cache);
 }
 
 static bool send(struct fan_worker *w, struct fan_out *out)
 {
-	struct fan_keeper *k = w->keeper;
+	struct fan_worker_helper *k = w->helper;
 	fan_helper_cache_check(&k->cache);
 	while (fan_helper_cache_is_due(&k->cache)) {
 		if (!fan_out_fits(out, 1, 0))
@@ -137,41 +137,41 @@ static bool send(struct fan_worker *w, struct fan_out *out)
 
 static size_t bytes(uint32_t frags, uint32_t payload_bytes)
 {
-	return fan_align_up(sizeof(struct fan_keeper)) +
+	return fan_align_up(sizeof(struct fan_worker_helper)) +
 	       fan_helper_cache_bytes(frags, payload_bytes);
 }
 
-static struct fan_keeper *init(void *mem, uint32_t frags, uint32_t payload_bytes)
+static struct fan_worker_helper *init(void *mem, uint32_t frags, uint32_t payload_bytes)
 {
-	struct fan_keeper *k = mem;
+	struct fan_worker_helper *k = mem;
 	k->questions = 0;
 	fan_helper_cache_init(&k->cache, (uint8_t *)mem + fan_align_up(sizeof *k), frags,
 			      payload_bytes);
 	return k;
 }
 
-static void flush(struct fan_keeper *k, uint64_t frag)
+static void flush(struct fan_worker_helper *k, uint64_t frag)
 {
 	fan_helper_cache_flush(&k->cache, frag);
 }
 
-static void forget(struct fan_keeper *k, uint64_t frag)
+static void forget(struct fan_worker_helper *k, uint64_t frag)
 {
 	fan_helper_cache_forget(&k->cache, frag);
 }
 
-static const struct fan_helper_cache_stats *stats(const struct fan_keeper *k)
+static const struct fan_helper_cache_stats *stats(const struct fan_worker_helper *k)
 {
 	return &k->cache.stats;
 }
 
-static void audit(const struct fan_keeper *k)
+static void audit(const struct fan_worker_helper *k)
 {
 	assert(k->questions <= FAN_HELPER_QUESTIONS);
 	fan_helper_cache_audit(&k->cache);
 }
 
-const struct fan_keeper_calls fan_keeper = {
+const struct fan_worker_helper_calls fan_worker_helper = {
 	.bytes = bytes,
 	.init = init,
 	.recv = recv,

@@ -12,7 +12,7 @@
 #include <assert.h>
 
 #include "core/sum/shared_slot.h"
-#include "core/worker/keeper.h"
+#include "core/worker/worker_helper.h"
 
 #define FAN_CACHE_NONE UINT32_MAX
 

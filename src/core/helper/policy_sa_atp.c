@@ -361,8 +361,8 @@ static void note_full(struct fan_switch *sw, struct fan_switch_job *j, const str
 }
 
 /* Tell `rank` how far the others are; `f`: what it asked about; `met`: flags. */
-static void tell(struct fan_switch *sw, struct fan_switch_job *j, uint16_t rank,
-		 const struct fan_frag *f, uint16_t met, struct fan_out *out)
+static void send_kept(struct fan_switch *sw, struct fan_switch_job *j, uint16_t rank,
+		      const struct fan_frag *f, uint16_t met, struct fan_out *out)
 {
 	const fan_peer hop = fan_path_down(sw, j, rank);
 	if (fan_peer_is_none(&hop))
@@ -410,7 +410,7 @@ static enum fan_verdict recv(struct fan_switch *sw, struct fan_switch_job *j,
 	if (!asks || v == FAN_DROP)
 		return v;
 	if (out->count == before || sw->went_of != j)
-		tell(sw, j, f.sender, &f, 0, out);
+		send_kept(sw, j, f.sender, &f, 0, out);
 	else
 		send_question(sw, j, &f, &sw->went, out);
 	return v;
@@ -426,7 +426,7 @@ static void asked(struct fan_switch *sw, struct fan_switch_job *j, const struct 
 		  struct fan_out *out)
 {
 	if (p->sums && !p->f->helper)
-		tell(sw, j, p->f->sender, p->f, 0, out);
+		send_kept(sw, j, p->f->sender, p->f, 0, out);
 }
 
 /* For stragglers. */
@@ -465,7 +465,7 @@ static enum fan_verdict follow(struct fan_switch *sw, struct fan_switch_job *j,
 {
 	const struct fan_sslot *slot = place(sw, j, f);
 	if (p->sums && fan_sslot_is_of(slot, f) && fan_ranks_has(slot->seen, f->sender)) {
-		tell(sw, j, f->sender, f, FAN_F_AWAY, out);
+		send_kept(sw, j, f->sender, f, FAN_F_AWAY, out);
 		return FAN_CTL;
 	}
 	const struct fan_goal to = p->sums ? goal(sw, j, f->frag) : fan_goal_up(p->next);
@@ -486,7 +486,7 @@ static enum fan_verdict progress(struct fan_switch *sw, struct fan_switch_job *j
 	if (!question && fan_path_has_all(j)) {
 		const uint16_t busy = note_answered(sw, &j->sa->wait[helper], f->frag);
 		note_full(sw, j, f);
-		tell(sw, j, f->sender, f, FAN_F_AWAY | busy | (f->flags & FAN_F_FULL), out);
+		send_kept(sw, j, f->sender, f, FAN_F_AWAY | busy | (f->flags & FAN_F_FULL), out);
 		return FAN_CTL;
 	}
 	if (question)

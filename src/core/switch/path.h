@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* path.h - previous and next hops of a job's contributions.
+/* next_hop.h - previous and next hops of a job's contributions.
  *
  * A job without a route has one next hop, the aggregator or a switch in front of it, and each
  * rank's hop is where it has joined.  A job with a route has the hops of its entries (routed.h).

@@ -116,7 +116,7 @@ void fan_switch_goodbye(struct fan_switch *sw, uint64_t now_ns)
 }
 
 /* A switch below passes it on, where the nonce is that of its child. */
-static void tell_child(const struct fan_child *c, struct fan_out *out)
+static void send_failed(const struct fan_child *c, struct fan_out *out)
 {
 	const struct fan_state s = {
 		.state = FAN_JOB_AWAY, .rank_a = FAN_RANK_NONE, .rank_b = FAN_RANK_NONE};
@@ -144,7 +144,7 @@ void fan_switch_tell(struct fan_switch *sw, uint64_t now_ns, struct fan_out *out
 	while (sw->telling < sw->cfg.children_max && fan_out_fits(out, 1, 2 * FAN_CTL_BYTES_MAX)) {
 		const uint16_t token = ++sw->telling;
 		if (sw->marks[token - 1] && fan_child_is_sure(sw, token))
-			tell_child(&sw->children[token - 1], out);
+			send_failed(&sw->children[token - 1], out);
 	}
 	if (sw->telling < sw->cfg.children_max)
 		return;

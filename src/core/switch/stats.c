@@ -60,7 +60,7 @@ void fan_switch_slot_stats(const struct fan_switch *sw, struct fan_slot_stats *m
 }
 
 /* How ranks from m->first on stand. */
-static void tell_ranks(const void *self, struct fan_rank_stats *m)
+static void report_ranks(const void *self, struct fan_rank_stats *m)
 {
 	const struct fan_switch *sw = self;
 	const struct fan_switch_job *j = find(sw, m->index, &m->jobs);
@@ -73,7 +73,7 @@ static void tell_ranks(const void *self, struct fan_rank_stats *m)
 
 /* Which ranks were given contributions of which others, from pair m->first on.  `at` may end as the
  * pair behind the last possible one, which is 0 as m->next. */
-static void tell_helpers(const void *self, struct fan_helper_stats *m)
+static void report_helpers(const void *self, struct fan_helper_stats *m)
 {
 	const struct fan_switch *sw = self;
 	const struct fan_switch_job *j = find(sw, m->index, &m->jobs);
@@ -99,7 +99,7 @@ static void tell_helpers(const void *self, struct fan_helper_stats *m)
 }
 
 /* As the aggregator would tell it, as far as it is known here. */
-static void tell_job(const void *self, struct fan_report *r)
+static void report_job(const void *self, struct fan_report *r)
 {
 	const struct fan_switch *sw = self;
 	uint16_t index = r->index;
@@ -144,7 +144,7 @@ static bool knows_host(const void *self, uint16_t index, const fan_peer *from)
 	return false;
 }
 
-static void tell_slots(const void *self, struct fan_slot_stats *m)
+static void report_slots(const void *self, struct fan_slot_stats *m)
 {
 	fan_switch_slot_stats(self, m);
 }
@@ -152,8 +152,8 @@ static void tell_slots(const void *self, struct fan_slot_stats *m)
 enum fan_verdict fan_stats_recv(struct fan_switch *sw, const fan_peer *from,
 				const struct fan_frag *f, struct fan_out *out)
 {
-	static const struct fan_query_source tells = {knows_host, tell_job, tell_slots, tell_ranks,
-						      tell_helpers};
+	static const struct fan_query_source tells = {knows_host, report_job, report_slots,
+						      report_ranks, report_helpers};
 	return fan_query_recv(&tells, sw, sw->echoed, from, f, out)
 		       ? FAN_CTL
 		       : fan_switch_drop(sw, FAN_DROP_FORMAT);

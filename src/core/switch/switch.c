@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "switch_priv.h"
 
+#include "arrival.h"
 #include "child.h"
 #include "core/wire/query.h"
-#include "heard.h"
 #include "path.h"
 #include "relay.h"
 #include "routed.h"
@@ -453,9 +453,9 @@ static enum fan_verdict recv_fragment(struct fan_switch *sw, const fan_peer *fro
 		return fan_relay_ask_who(sw, from, f, 0, FAN_DROP_SENDER, out);
 	if (why >= 0)
 		return fan_switch_drop(sw, (enum fan_drop)why);
-	if (!fan_heard_is_next(sw, j, f))
-		fan_heard_note(sw, j, from, f,
-			       fan_speaks_for_others(f) ? fan_tag_rank(f->helper) : p.first, out);
+	if (!fan_arrival_is_next(sw, j, f))
+		fan_arrival_note(sw, j, from, f,
+				 fan_speaks_for_others(f) ? fan_tag_rank(f->helper) : p.first, out);
 	if (f->type == FAN_TYPE_PROBE)
 		return recv_probe(sw, j, &p, out);
 	return j->ahead ? j->ahead->recv(sw, j, &p, out) : fan_switch_add(sw, j, &p, out);

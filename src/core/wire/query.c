@@ -63,8 +63,8 @@ static void blur_slots(struct fan_slot_stats *m)
 }
 
 /* What there is to tell about the topic, into `body`.  Its length. */
-static size_t tell(const struct fan_query_source *s, const void *self, unsigned topic,
-		   const struct fan_query *q, bool stranger, uint8_t *body)
+static size_t write_topic(const struct fan_query_source *s, const void *self, unsigned topic,
+			  const struct fan_query *q, bool stranger, uint8_t *body)
 {
 	struct fan_report job = {.index = q->index};
 	struct fan_slot_stats slots = {.index = q->index};
@@ -107,7 +107,8 @@ bool fan_query_recv(const struct fan_query_source *s, const void *self, const ui
 		return false;
 	bool stranger = !is_loopback(from) && !s->knows(self, q.index, from);
 	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
-	answer(from, FAN_TYPE_REPORT, f, body, tell(s, self, f->topic, &q, stranger, body), out);
+	answer(from, FAN_TYPE_REPORT, f, body, write_topic(s, self, f->topic, &q, stranger, body),
+	       out);
 	return true;
 }
 

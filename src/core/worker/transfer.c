@@ -210,8 +210,8 @@ static enum fan_verdict take_result(struct fan_worker *w, uint64_t now_ns, const
 	if (why >= 0)
 		return fan_worker_drop(w, (enum fan_drop)why);
 	note_arrival(w, now_ns, s, f);
-	if (w->keeper)
-		fan_keeper.forget(w->keeper, s->frag);
+	if (w->helper)
+		fan_worker_helper.forget(w->helper, s->frag);
 	fan_window_done(&w->window, i);
 	schedule(w, i);
 	if (freed)

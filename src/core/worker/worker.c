@@ -33,7 +33,8 @@ size_t fan_worker_bytes(const struct fan_worker_config *cfg)
 		return fan_worker_uplink_bytes(cfg->window_max);
 	return fan_worker_uplink_bytes(cfg->window_max) +
 	       FAN_STREAM_GROUPS * fan_align_up(cfg->payload_bytes) +
-	       (cfg->cache_frags ? fan_keeper.bytes(cfg->cache_frags, cfg->payload_bytes) : 0);
+	       (cfg->cache_frags ? fan_worker_helper.bytes(cfg->cache_frags, cfg->payload_bytes)
+				 : 0);
 }
 
 struct fan_worker *fan_worker_init(void *mem, const struct fan_worker_config *cfg, uint64_t now_ns)
@@ -53,7 +54,7 @@ struct fan_worker *fan_worker_init(void *mem, const struct fan_worker_config *cf
 	     i++, p += fan_align_up(cfg->payload_bytes))
 		w->group[i].exponents = (int16_t *)p;
 	if (cfg->cache_frags && !cfg->relayed)
-		w->keeper = fan_keeper.init(p, cfg->cache_frags, cfg->payload_bytes);
+		w->helper = fan_worker_helper.init(p, cfg->cache_frags, cfg->payload_bytes);
 	return w;
 }
 
@@ -149,9 +150,9 @@ static size_t beat_body(const struct fan_worker *w, uint8_t *body, uint64_t *fra
 	if (w->heard_group)
 		m.flags |= FAN_BEAT_HEARD;
 	if (w->window.ahead)
-		m.flags |= FAN_BEAT_AHEAD | (w->keeper ? FAN_BEAT_HELPER : 0);
+		m.flags |= FAN_BEAT_AHEAD | (w->helper ? FAN_BEAT_HELPER : 0);
 	if (m.flags & FAN_BEAT_HELPER) {
-		const struct fan_helper_cache_stats *s = fan_keeper.stats(w->keeper);
+		const struct fan_helper_cache_stats *s = fan_worker_helper.stats(w->helper);
 		m.cache =
 			(struct fan_helper_cache_use){clip(s->frags), clip(s->open), clip(s->peak)};
 	}
@@ -320,8 +321,8 @@ static uint64_t timer_ns(struct fan_worker *w)
 /* Something is lost.  What this worker keeps of the lowest fragment may be what others miss. */
 static void expire(struct fan_worker *w, uint64_t now_ns)
 {
-	if (w->keeper)
-		fan_keeper.flush(w->keeper, w->window.low);
+	if (w->helper)
+		fan_worker_helper.flush(w->helper, w->window.low);
 	const unsigned timeouts = w->rtt.backoff;
 	const bool few = timeouts ? timeouts >= FAN_TAIL_TIMEOUTS : w->rtt.first_ns != 0;
 	fan_window_expire(&w->window, few ? FAN_TAIL_FEW : FAN_TAIL_PROBES);
@@ -333,8 +334,8 @@ void fan_worker_audit(const struct fan_worker *w)
 {
 	fan_worker_check(w);
 	fan_window_audit(&w->window);
-	if (w->keeper)
-		fan_keeper.audit(w->keeper);
+	if (w->helper)
+		fan_worker_helper.audit(w->helper);
 	uint64_t left = 0;
 	for (uint64_t n = w->first_op; n < w->next_op; n++) {
 		const struct fan_stream_op *op = &w->op[n % FAN_OPS_MAX];
@@ -361,7 +362,7 @@ bool fan_worker_tick(struct fan_worker *w, uint64_t now_ns, struct fan_out *out)
 		return false;
 	if (now_ns >= timer_ns(w))
 		expire(w, now_ns);
-	if (w->keeper && fan_keeper.send(w, out))
+	if (w->helper && fan_worker_helper.send(w, out))
 		return true;
 	return fan_transfer_send(w, now_ns, out);
 }
@@ -389,7 +390,7 @@ void fan_worker_prefetch(const struct fan_worker *w)
 	PREFETCH(w, window);
 	__builtin_prefetch(&w->first_op);
 	__builtin_prefetch(&w->low_group);
-	__builtin_prefetch(&w->keeper);
+	__builtin_prefetch(&w->helper);
 }
 
 uint64_t fan_worker_deadline(struct fan_worker *w)
@@ -400,7 +401,7 @@ uint64_t fan_worker_deadline(struct fan_worker *w)
 	if (w->phase != FAN_W_READY)
 		return at;
 	at = earlier(at, silence_ns(w));
-	bool keeps = w->keeper && fan_keeper.is_due(w->keeper);
+	bool keeps = w->helper && fan_worker_helper.is_due(w->helper);
 	if (fan_window_may_send(&w->window, fan_worker_cwnd(w)) || keeps || w->asks)
 		return 0; /* there is something to send */
 	if (is_waiting(w))
@@ -523,8 +524,8 @@ const struct fan_worker_stats *fan_worker_stats(struct fan_worker *w)
 	w->stats.waiting = w->window.in_flight;
 	w->stats.next = w->window.turns;
 	w->stats.slowest = w->slowest;
-	if (w->keeper)
-		w->stats.cache = *fan_keeper.stats(w->keeper);
+	if (w->helper)
+		w->stats.cache = *fan_worker_helper.stats(w->helper);
 	return &w->stats;
 }
 

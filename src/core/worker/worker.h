@@ -15,8 +15,8 @@
 #include "core/base/verdict.h"
 #include "core/recovery/rtt.h"
 #include "core/wire/ctlmsg.h"
-#include "keeper.h"
 #include "priority.h"
+#include "worker_helper.h"
 
 struct fan_worker;
 struct fan_pool;
@@ -204,13 +204,13 @@ uint64_t fan_worker_awaits(const struct fan_worker *w, uint32_t slot);
 bool fan_worker_supply(struct fan_worker *w, uint64_t now_ns, const uint8_t *pkt, size_t len);
 
 /* Elements of an operation whose results have not come, a run that begins where a fragment does. */
-struct fan_rest {
+struct fan_missing {
 	uint64_t first, end; /* none if the operation has none */
 	uint64_t block;	     /* where the search goes on; 0 at first */
 };
 
 /* The next run of operation `id`.  False: there is no more. */
-bool fan_worker_rest(const struct fan_worker *w, uint64_t id, struct fan_rest *r);
+bool fan_worker_next_missing(const struct fan_worker *w, uint64_t id, struct fan_missing *r);
 
 /* Number of fragments of started operations that have no result. */
 uint64_t fan_worker_left(const struct fan_worker *w);

@@ -84,7 +84,7 @@ struct fan_worker {
 	uint64_t low_group;  /* lowest group that is not finished */
 	struct fan_stream_group group[FAN_STREAM_GROUPS];
 
-	struct fan_keeper *keeper; /* NULL: it keeps nothing for others */
+	struct fan_worker_helper *helper; /* NULL: it keeps nothing for others */
 };
 
 /* Is `job` the worker's job, on any route? */

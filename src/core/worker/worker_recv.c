@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker_recv.c - what a worker hears: who it is and how its job stands.  Fragments go on to
- * transfer.c and the keeper. */
+ * transfer.c and the helper. */
 #include "run_ahead.h"
 #include "seq.h"
 #include "transfer.h"
@@ -210,7 +210,7 @@ static enum fan_verdict left(struct fan_worker *w, const struct fan_frag *f)
 }
 
 /* While the job forms, packets to the group test whether it is heard; a BEAT confirms it. */
-static void hear_group(struct fan_worker *w, uint64_t now_ns)
+static void confirm_group(struct fan_worker *w, uint64_t now_ns)
 {
 	if (w->heard_group || w->phase != FAN_W_FORMING)
 		return;
@@ -229,7 +229,7 @@ static enum fan_verdict beat_soon(struct fan_worker *w, uint64_t now_ns)
 }
 
 /* A BEAT is answered: the next one is due when it would have been. */
-static void heed_answer(struct fan_worker *w, uint64_t now_ns)
+static void handle_answer(struct fan_worker *w, uint64_t now_ns)
 {
 	const bool tries = w->unanswered && w->cfg.authentic;
 	if (w->rejoins && w->cfg.authentic)
@@ -271,7 +271,7 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 	if (asked && !w->rejoins)
 		w->unproved = false;
 	if (asked)
-		heed_answer(w, now_ns);
+		handle_answer(w, now_ns);
 	if (asked && w->forgotten) { /* the switch knows us again; what it did not pass is lost */
 		w->forgotten = false;
 		if (w->rtt.backoff && now_ns >= w->anew_ns) {
@@ -284,7 +284,7 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 	    (m.state == FAN_JOB_FAILED && by_group))
 		return fan_worker_drop(w, FAN_DROP_SENDER); /* no aggregator says it so */
 	if (by_group && m.state == FAN_JOB_FORMING)
-		hear_group(w, now_ns);
+		confirm_group(w, now_ns);
 	if (w->phase == FAN_W_FORMING && !asked) /* strangers may know the epoch so far */
 		return m.state == FAN_JOB_FORMING ? FAN_CTL : beat_soon(w, now_ns);
 	note_missing(w, &m);
@@ -317,7 +317,7 @@ static enum fan_verdict recv_who(struct fan_worker *w, uint64_t now_ns)
 /* What the switch gives to helpers. */
 static enum fan_verdict kept(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
-	return w->keeper ? fan_keeper.recv(w, now_ns, f) : fan_worker_drop(w, FAN_DROP_TYPE);
+	return w->helper ? fan_worker_helper.recv(w, now_ns, f) : fan_worker_drop(w, FAN_DROP_TYPE);
 }
 
 enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const uint8_t *pkt,

@@ -7,7 +7,7 @@
 #include "lib/base/rank_file.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/op_set.h"
-#include "lib/rank/roster.h"
+#include "lib/rank/registry.h"
 #include "metrics.h"
 #include "net/udp.h"
 
@@ -81,7 +81,7 @@ const char *fanin_file_error(void)
 
 void fanin_on_wait(void (*tell)(void *arg, const char *text), void *arg)
 {
-	fan_roster_tell_to(tell, arg);
+	fan_registry_tell_to(tell, arg);
 }
 
 int fanin_comm_rank(const fanin_comm *comm)

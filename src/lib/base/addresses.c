@@ -77,7 +77,7 @@ int fan_switch_list_check(const struct fan_config *c, char *why, size_t bytes)
 	return FAN_E_CONFIG;
 }
 
-static void tell(const struct fan_config *cfg, const char *name, uint64_t left_ns)
+static void report_address(const struct fan_config *cfg, const char *name, uint64_t left_ns)
 {
 	char text[FAN_FAULT_TEXT_BYTES];
 	snprintf(text, sizeof text,
@@ -98,7 +98,7 @@ int fan_resolve_all(fan_peer *to, unsigned max, unsigned *count, const char *tex
 		if (now_ns + PAUSE_MS * FAN_MS >= until_ns)
 			break;
 		if (cfg->waiting && now_ns >= tell_ns) {
-			tell(cfg, text, until_ns - now_ns);
+			report_address(cfg, text, until_ns - now_ns);
 			tell_ns = fan_clock_ns() + FAN_CONFIG_NOTE_MS * FAN_MS;
 		}
 		nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * FAN_MS}, NULL);

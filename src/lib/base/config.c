@@ -501,7 +501,7 @@ static const char *value_of(const struct fan_config *c, const struct key *k, cha
 	return value == UNSET ? "" : k->o.words ? k->o.words[value] : number;
 }
 
-int fan_config_tell(struct fan_config *c, fan_config_row *row, void *ctx, char *why, size_t bytes)
+int fan_config_list(struct fan_config *c, fan_config_row *row, void *ctx, char *why, size_t bytes)
 {
 	const struct fanin_options o = FANIN_OPTIONS_INIT;
 	struct load l = {.c = c, .why = why, .why_bytes = bytes};
@@ -566,7 +566,7 @@ void fan_config_unknown(fan_config_row *row, void *ctx)
 	}
 }
 
-static void tell_misspelt(void *ctx, const char *name, const char *near, const char *from)
+static void report_misspelt(void *ctx, const char *name, const char *near, const char *from)
 {
 	const struct fan_config *c = ctx;
 	char text[3 * FAN_CONFIG_NAME_BYTES];
@@ -582,5 +582,5 @@ void fan_config_misspelt(void (*tell)(void *arg, const char *text), void *arg)
 	static atomic_flag told = ATOMIC_FLAG_INIT;
 	struct fan_config c = {.waiting = tell, .waiting_arg = arg};
 	if (tell && !getauxval(AT_SECURE) && !atomic_flag_test_and_set(&told))
-		fan_config_unknown(tell_misspelt, &c);
+		fan_config_unknown(report_misspelt, &c);
 }

@@ -87,7 +87,7 @@ bool fan_config_is_rank(const struct fan_config *c);
  * each option, also after an error: its name, its value or "", and the variable or line that it
  * came from; "": from none. */
 typedef void fan_config_row(void *ctx, const char *name, const char *value, const char *from);
-int fan_config_tell(struct fan_config *c, fan_config_row *row, void *ctx, char *why, size_t bytes);
+int fan_config_list(struct fan_config *c, fan_config_row *row, void *ctx, char *why, size_t bytes);
 
 /* Time without progress after which a join fails. */
 int fan_config_join_ms(const struct fan_config *c);

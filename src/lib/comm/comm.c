@@ -32,7 +32,7 @@ struct fanin_comm *fan_comm_new(void)
 	return c;
 }
 
-static void tell_where(struct fanin_comm *c)
+static void name_place(struct fanin_comm *c)
 {
 	const char *named = c->rank.cfg.switch_addr;
 	const unsigned hosts = c->places.ranks.hosts;
@@ -46,7 +46,7 @@ static void tell_where(struct fanin_comm *c)
 }
 
 /* Would ranks share memory, if the system did not refuse it to some? */
-static void tell_refusal(struct fanin_comm *c)
+static void explain_refusal(struct fanin_comm *c)
 {
 	const struct fan_meeting *m = &c->places.ranks;
 	const size_t used = strlen(c->switch_text);
@@ -60,7 +60,7 @@ static void tell_refusal(struct fanin_comm *c)
 int fan_comm_share_memory(struct fanin_comm *c, bool together)
 {
 	const int e = fan_host_comm_open(&c->rank, &c->places.ranks, together);
-	tell_where(c);
+	name_place(c);
 	return e;
 }
 
@@ -150,7 +150,7 @@ static int meet(struct fanin_comm *c)
 	else
 		snprintf(c->switch_text, sizeof c->switch_text,
 			 "%s (inside rank 0) and %u more hosts", at.addr, c->rank.parts.count - 1);
-	tell_refusal(c);
+	explain_refusal(c);
 	return FAN_OK;
 }
 
@@ -349,7 +349,7 @@ static int join_hosts(struct fanin_comm **comm)
 		e = fan_meeting_agree(c, c->further, &c->further_count);
 	if (e)
 		return fails_to_meet(c, e);
-	tell_refusal(c);
+	explain_refusal(c);
 	if (fan_host_sharing_is_agreed(m, (unsigned)c->rank.cfg.ranks, true))
 		e = share_memory(comm);
 	if (e || *comm != c)

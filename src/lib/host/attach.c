@@ -18,7 +18,7 @@
 #include "core/base/rank_set.h"
 #include "file/file.h"
 #include "lib/base/fault_text.h"
-#include "life.h"
+#include "liveness.h"
 #include "net/clock.h"
 
 #define SEALS	     (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)

@@ -11,7 +11,7 @@
 #include "lib/base/hosts.h"
 #include "lib/rank/by_sockets.h"
 #include "lib/rank/share_meter.h"
-#include "life.h"
+#include "liveness.h"
 #include "net/clock.h"
 #include "rules.h"
 #include "wait.h"
@@ -146,12 +146,12 @@ static void number_ranks(struct fan_host_comm *l, const struct fan_meeting *m, u
 }
 
 /* Join this rank's column, if it has one, within `join_ms`; 0: within the usual time. */
-static int open_net(struct fan_rank *c, const struct fan_meeting *m, unsigned columns, int join_ms)
+static int open_net(struct fan_rank *r, const struct fan_meeting *m, unsigned columns, int join_ms)
 {
-	const unsigned window = (*c->cfg.switch_addr ? WINDOW_NAMED : WINDOW_HOSTS) / columns;
-	struct fan_host_comm *l = c->host;
-	unsigned me = l->number_of[c->cfg.rank], host = l->host_of[c->cfg.rank];
-	struct fan_config cfg = c->cfg;
+	const unsigned window = (*r->cfg.switch_addr ? WINDOW_NAMED : WINDOW_HOSTS) / columns;
+	struct fan_host_comm *l = r->host;
+	unsigned me = l->number_of[r->cfg.rank], host = l->host_of[r->cfg.rank];
+	struct fan_config cfg = r->cfg;
 	if (m->hosts < 2 || me >= columns)
 		return FAN_OK;
 	for (unsigned h = 0; h < m->hosts; h++) {
@@ -172,47 +172,47 @@ static int open_net(struct fan_rank *c, const struct fan_meeting *m, unsigned co
 		.rank_at = (const uint16_t(*)[FAN_HOST_RANKS_MAX])l->rank_at,
 		.gone = l->s ? &l->s->rank[me].gone : NULL,
 	};
-	return fan_rank_create_column(c, &cfg, &column, me, &l->net);
+	return fan_rank_create_column(r, &cfg, &column, me, &l->net);
 }
 
 /* Ranks of this host have not come, so this rank ends.  The others of its column, who would wait
  * for it, are told who is to blame. */
-static void tell_column(struct fan_rank *c, const struct fan_meeting *m, unsigned columns)
+static void set_column(struct fan_rank *r, const struct fan_meeting *m, unsigned columns)
 {
-	struct fan_host_comm *l = c->host;
+	struct fan_host_comm *l = r->host;
 	uint64_t here[FAN_RANK_WORDS] = {0};
 	int rank = 0;
-	fan_ranks_set(here, l->host_of[c->cfg.rank]);
-	while (rank < c->cfg.ranks && !fan_ranks_has(l->memory.missing, (unsigned)rank))
+	fan_ranks_set(here, l->host_of[r->cfg.rank]);
+	while (rank < r->cfg.ranks && !fan_ranks_has(l->memory.missing, (unsigned)rank))
 		rank++;
-	if (rank < c->cfg.ranks && !open_net(c, m, columns, fan_config_join_ms(&c->cfg) / 2) &&
+	if (rank < r->cfg.ranks && !open_net(r, m, columns, fan_config_join_ms(&r->cfg) / 2) &&
 	    l->net)
 		fan_rank_end(l->net, FAN_CAUSE_LOST(l->number_of[rank]), here);
 }
 
-static int attach(struct fan_rank *c, const struct fan_meeting *m, unsigned columns, bool together)
+static int attach(struct fan_rank *r, const struct fan_meeting *m, unsigned columns, bool together)
 {
-	struct fan_host_comm *l = c->host;
-	unsigned host = l->host_of[c->cfg.rank];
+	struct fan_host_comm *l = r->host;
+	unsigned host = l->host_of[r->cfg.rank];
 	const struct fan_host_seat h = {
 		.nonce = m->host[host].nonce,
-		.me = l->number_of[c->cfg.rank],
+		.me = l->number_of[r->cfg.rank],
 		.ranks = m->host[host].ranks,
 		.columns = columns,
 		/* others still wait for word of a failure when this has passed */
-		.timeout_ms = fan_config_join_ms(&c->cfg) / 2,
+		.timeout_ms = fan_config_join_ms(&r->cfg) / 2,
 		.together = together,
 		.of_job = l->rank_at[host],
 		.host = host,
 	};
-	int e = fan_host_attach(&l->memory, &h, c->sentence, sizeof c->sentence);
-	memcpy(c->fate.blamed, l->memory.missing, sizeof c->fate.blamed);
+	int e = fan_host_attach(&l->memory, &h, r->sentence, sizeof r->sentence);
+	memcpy(r->fate.blamed, l->memory.missing, sizeof r->fate.blamed);
 	if (e && !together)
-		tell_column(c, m, columns);
+		set_column(r, m, columns);
 	if (e)
 		return e;
 	l->s = l->memory.s;
-	fan_host_open(&l->board, l->s, h.me, (uint16_t)c->cfg.rank, (unsigned)c->cfg.ranks);
+	fan_host_open(&l->board, l->s, h.me, (uint16_t)r->cfg.rank, (unsigned)r->cfg.ranks);
 	l->board.ranks = h.ranks;
 	l->board.columns = h.columns;
 	atomic_store(&l->s->rank[h.me].joining, 1);
@@ -220,34 +220,34 @@ static int attach(struct fan_rank *c, const struct fan_meeting *m, unsigned colu
 	l->board.with = (struct fan_host_net){
 		.hosts = m->hosts,
 		.host = host,
-		.parts = *c->cfg.switch_addr || m->hosts < 2 ? 0 : m->hosts,
+		.parts = *r->cfg.switch_addr || m->hosts < 2 ? 0 : m->hosts,
 		.start = send_share,
 		.ctx = l,
 	};
 	return FAN_OK;
 }
 
-static void take_end(struct fan_rank *c)
+static void take_end(struct fan_rank *r)
 {
 	struct fan_host_end e;
-	fan_host_read_end(c->host->s, &e);
-	snprintf(c->sentence, sizeof c->sentence, "%s", e.why);
-	memcpy(c->fate.blamed, e.lost, sizeof c->fate.blamed);
+	fan_host_read_end(r->host->s, &e);
+	snprintf(r->sentence, sizeof r->sentence, "%s", e.why);
+	memcpy(r->fate.blamed, e.lost, sizeof r->fate.blamed);
 }
 
 /* This rank cannot join its column.  If another rank of this host has named a cause before, that
  * counts: what this rank saw may follow from the end of that one, and of the aggregator in it. */
-static int net_not_open(struct fan_rank *c, int error)
+static int net_not_open(struct fan_rank *r, int error)
 {
-	struct fan_host_comm *l = c->host;
+	struct fan_host_comm *l = r->host;
 	int told = fan_host_error(&l->board);
 	if (told) {
-		take_end(c);
+		take_end(r);
 		return told;
 	}
-	snprintf(c->sentence, sizeof c->sentence, "%s",
+	snprintf(r->sentence, sizeof r->sentence, "%s",
 		 l->net ? fan_rank_error(l->net) : fan_err_text(error));
-	return l->net ? net_failed(l, error, c->fate.blamed) : error; /* others may wait for it */
+	return l->net ? net_failed(l, error, r->fate.blamed) : error; /* others may wait for it */
 }
 
 const struct fan_rank *fan_host_comm_net(const struct fan_host_comm *l)
@@ -256,18 +256,18 @@ const struct fan_rank *fan_host_comm_net(const struct fan_host_comm *l)
 }
 
 /* What any column of this host has lost, this rank's or not. */
-static uint64_t gone(const struct fan_rank *c)
+static uint64_t gone(const struct fan_rank *r)
 {
-	const struct fan_host_segment *s = c->host->s;
+	const struct fan_host_segment *s = r->host->s;
 	uint64_t all = 0;
-	for (unsigned i = 0; i < c->host->board.ranks; i++)
+	for (unsigned i = 0; i < r->host->board.ranks; i++)
 		all |= atomic_load(&s->rank[i].gone);
 	return all;
 }
 
-static void release(struct fan_rank *c)
+static void release(struct fan_rank *r)
 {
-	struct fan_host_comm *l = c->host;
+	struct fan_host_comm *l = r->host;
 	if (!l)
 		return;
 	fan_rank_destroy(l->net);
@@ -279,9 +279,9 @@ static void release(struct fan_rank *c)
 }
 
 /* From any thread: have somebody look at the queue. */
-static void wake(struct fan_rank *c)
+static void wake(struct fan_rank *r)
 {
-	struct fan_host_comm *l = c->host;
+	struct fan_host_comm *l = r->host;
 	fan_host_ring(l->s, l->board.me, FAN_HOST_WORK);
 	fan_host_ring(l->s, l->board.me, FAN_HOST_CALL);
 }
@@ -297,9 +297,9 @@ static void watch_net(struct fan_host_comm *l)
 }
 
 /* With operations in progress: ask those that this rank waits for whether they live. */
-static void watch(struct fan_rank *c, uint64_t now_ns)
+static void watch(struct fan_rank *r, uint64_t now_ns)
 {
-	struct fan_host_comm *l = c->host;
+	struct fan_host_comm *l = r->host;
 	const struct fan_host_board *b = &l->board;
 	bool missing[FAN_HOST_RANKS_MAX], shares;
 	uint64_t moved = b->in + b->sum + b->net + b->out + b->chunks;
@@ -307,7 +307,7 @@ static void watch(struct fan_rank *c, uint64_t now_ns)
 	l->looked_ns = now_ns;
 	l->moved_ns = fan_awake_shift(l->moved_ns, late_ns, now_ns);
 	for (unsigned i = 0; late_ns && i < l->board.ranks; i++)
-		fan_host_hear(&l->heard[i], l->s, i, late_ns, now_ns);
+		fan_host_receive(&l->heard[i], l->s, i, late_ns, now_ns);
 	if (moved != l->moved || b->first_op == b->next_op) {
 		l->moved = moved;
 		l->moved_ns = now_ns;
@@ -318,32 +318,32 @@ static void watch(struct fan_rank *c, uint64_t now_ns)
 	watch_net(l);
 	for (unsigned i = 0; i < l->board.ranks; i++)
 		if (missing[i])
-			fan_host_suspect(c, i, now_ns);
+			fan_host_suspect(r, i, now_ns);
 	if (!shares && !fan_host_one_joins(l->s, missing) &&
-	    now_ns > l->moved_ns + (uint64_t)c->cfg.timeout_ms * FAN_MS)
-		fan_host_stall(c, missing);
+	    now_ns > l->moved_ns + (uint64_t)r->cfg.timeout_ms * FAN_MS)
+		fan_host_stall(r, missing);
 }
 
 /* ---- rounds ---- */
 
-static void start_ops(struct fan_rank *c, uint64_t now_ns)
+static void start_ops(struct fan_rank *r, uint64_t now_ns)
 {
-	struct fan_host_comm *l = c->host;
-	while (c->ops.waiting.head) {
-		struct fan_op op = c->ops.waiting.head->op;
+	struct fan_host_comm *l = r->host;
+	while (r->ops.waiting.head) {
+		struct fan_op op = r->ops.waiting.head->op;
 		unsigned root_host = l->host_of[op.root];
 		op.root = l->number_of[op.root];
 		if (!fan_host_start(&l->board, &op, root_host))
 			return;
-		c->ops.waiting.head->started_ns = now_ns;
+		r->ops.waiting.head->started_ns = now_ns;
 		l->running[(l->board.next_op - 1) % FAN_HOST_OPS_MAX] =
-			fan_op_queue_take(&c->ops.waiting);
+			fan_op_queue_take(&r->ops.waiting);
 	}
 }
 
-static void end_ops(struct fan_rank *c)
+static void end_ops(struct fan_rank *r)
 {
-	struct fan_host_comm *l = c->host;
+	struct fan_host_comm *l = r->host;
 	uint64_t done = fan_host_done(&l->board);
 	struct fanin_stats net = {.size = sizeof net};
 	assert(done <= l->board.next_op);
@@ -353,106 +353,106 @@ static void end_ops(struct fan_rank *c)
 		fan_rank_read_stats(l->net, &net);
 	for (uint64_t n = l->ended; n < done; n++) {
 		const struct fan_op *op = &l->running[n % FAN_HOST_OPS_MAX]->op;
-		c->ops.done++;
-		c->ops.bytes_done += op->count * fan_dtype_bytes(op->dtype);
+		r->ops.done++;
+		r->ops.bytes_done += op->count * fan_dtype_bytes(op->dtype);
 	}
-	pthread_mutex_lock(&c->lock);
-	c->shown.stats = net;
-	c->shown.stats.ops = c->ops.done;
-	c->shown.stats.bytes = c->ops.bytes_done;
-	c->shown.stats.hosts = l->board.with.hosts;
-	c->shown.stats.host_ranks = l->board.ranks;
-	c->shown.stats.sealed = c->cfg.keys.count != 0;
-	fan_meeting_count_idle(c->hosts, &c->shown.stats);
-	if (c->asked.room_waiters)
-		pthread_cond_broadcast(&c->changed);
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_lock(&r->lock);
+	r->shown.stats = net;
+	r->shown.stats.ops = r->ops.done;
+	r->shown.stats.bytes = r->ops.bytes_done;
+	r->shown.stats.hosts = l->board.with.hosts;
+	r->shown.stats.host_ranks = l->board.ranks;
+	r->shown.stats.sealed = r->cfg.keys.count != 0;
+	fan_meeting_count_idle(r->hosts, &r->shown.stats);
+	if (r->asked.room_waiters)
+		pthread_cond_broadcast(&r->changed);
+	pthread_mutex_unlock(&r->lock);
 	for (; l->ended < done; l->ended++) {
-		atomic_fetch_sub(&c->ops_open, 1);
+		atomic_fetch_sub(&r->ops_open, 1);
 		fan_op_end(l->running[l->ended % FAN_HOST_OPS_MAX], FAN_OK);
 	}
 }
 
-static void end_all(struct fan_rank *c, int result)
+static void end_all(struct fan_rank *r, int result)
 {
-	struct fan_host_comm *l = c->host;
+	struct fan_host_comm *l = r->host;
 	struct fanin_op *op;
 	for (; l->ended < l->board.next_op; l->ended++) {
-		atomic_fetch_sub(&c->ops_open, 1);
+		atomic_fetch_sub(&r->ops_open, 1);
 		fan_op_end(l->running[l->ended % FAN_HOST_OPS_MAX], result);
 	}
-	while ((op = fan_op_queue_take(&c->ops.waiting))) {
-		atomic_fetch_sub(&c->ops_open, 1);
+	while ((op = fan_op_queue_take(&r->ops.waiting))) {
+		atomic_fetch_sub(&r->ops_open, 1);
 		fan_op_end(op, result);
 	}
 }
 
 /* Fail the rank: all operations end, and no tensor is touched any more. */
-static void fail(struct fan_rank *c, int error)
+static void fail(struct fan_rank *r, int error)
 {
-	pthread_mutex_lock(&c->lock);
-	if (!atomic_load(&c->error)) {
-		take_end(c);
-		atomic_store_explicit(&c->error, error, memory_order_release);
+	pthread_mutex_lock(&r->lock);
+	if (!atomic_load(&r->error)) {
+		take_end(r);
+		atomic_store_explicit(&r->error, error, memory_order_release);
 	}
-	fan_op_queue_move(&c->ops.waiting, &c->asked.queued);
-	pthread_cond_broadcast(&c->changed);
-	pthread_mutex_unlock(&c->lock);
-	end_net(c->host);
-	end_all(c, error);
+	fan_op_queue_move(&r->ops.waiting, &r->asked.queued);
+	pthread_cond_broadcast(&r->changed);
+	pthread_mutex_unlock(&r->lock);
+	end_net(r->host);
+	end_all(r, error);
 }
 
-static void end_by_error(struct fan_rank *c)
+static void end_by_error(struct fan_rank *r)
 {
-	int e = fan_host_error(&c->host->board);
-	if (e && !atomic_load(&c->error)) { /* else no tensor is touched any more */
-		fan_host_finish(&c->host->board);
-		end_ops(c);
+	int e = fan_host_error(&r->host->board);
+	if (e && !atomic_load(&r->error)) { /* else no tensor is touched any more */
+		fan_host_finish(&r->host->board);
+		end_ops(r);
 	}
 	if (e)
-		fail(c, e);
+		fail(r, e);
 }
 
 /* Take what callers have left.  False: the communicator is being destroyed. */
-static bool take_queue(struct fan_rank *c)
+static bool take_queue(struct fan_rank *r)
 {
-	pthread_mutex_lock(&c->lock);
-	fan_op_queue_move(&c->ops.waiting, &c->asked.queued);
-	bool closing = c->asked.closing;
-	c->host->asked = c->shown.snapshot.asked;
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_lock(&r->lock);
+	fan_op_queue_move(&r->ops.waiting, &r->asked.queued);
+	bool closing = r->asked.closing;
+	r->host->asked = r->shown.snapshot.asked;
+	pthread_mutex_unlock(&r->lock);
 	return !closing;
 }
 
 /* With l->drive held: this rank's work, until `op` has ended, or all operations where it is
  * NULL; or it is `until_ns`, or the communicator is being destroyed. */
-static void work(struct fan_rank *c, struct fanin_op *op, uint64_t until_ns)
+static void work(struct fan_rank *r, struct fanin_op *op, uint64_t until_ns)
 {
-	struct fan_host_comm *l = c->host;
-	int look_ms = op && c->idle.call ? FAN_RANK_IDLE_MS : LOOK_MS;
+	struct fan_host_comm *l = r->host;
+	int look_ms = op && r->idle.call ? FAN_RANK_IDLE_MS : LOOK_MS;
 	uint64_t idle_ns = fan_clock_ns();
 	for (;;) {
-		uint32_t heard = fan_host_heard(&l->board, FAN_HOST_WORK);
+		uint32_t heard = fan_host_received(&l->board, FAN_HOST_WORK);
 		uint64_t now_ns = fan_clock_ns();
-		if (op && c->idle.call && now_ns > idle_ns + FAN_RANK_IDLE_MS * FAN_MS) {
-			c->idle.call(c->idle.arg);
+		if (op && r->idle.call && now_ns > idle_ns + FAN_RANK_IDLE_MS * FAN_MS) {
+			r->idle.call(r->idle.arg);
 			idle_ns = now_ns;
 		}
-		if (!take_queue(c))
+		if (!take_queue(r))
 			return;
 		fan_host_beat(l->s, l->board.me);
-		start_ops(c, now_ns);
+		start_ops(r, now_ns);
 		if (l->net)
 			take_shares(l);
 		fan_host_work(&l->board);
-		end_ops(c);
-		watch(c, now_ns);
+		end_ops(r);
+		watch(r, now_ns);
 		if (l->asked)
-			fan_host_take_snapshot(c, now_ns);
-		end_by_error(c);
-		if (op ? fanin_op_test(op) != FAN_E_PENDING : !atomic_load(&c->ops_open))
+			fan_host_take_snapshot(r, now_ns);
+		end_by_error(r);
+		if (op ? fanin_op_test(op) != FAN_E_PENDING : !atomic_load(&r->ops_open))
 			return;
-		if (c->ops.waiting.head && fan_host_has_room(&l->board))
+		if (r->ops.waiting.head && fan_host_has_room(&l->board))
 			continue; /* there is room now, and no bell rings for that */
 		if (now_ns >= until_ns)
 			return;
@@ -461,94 +461,94 @@ static void work(struct fan_rank *c, struct fanin_op *op, uint64_t until_ns)
 	}
 }
 
-static void attend(struct fan_rank *c, struct fanin_op *op, uint64_t until_ns)
+static void attend(struct fan_rank *r, struct fanin_op *op, uint64_t until_ns)
 {
-	struct fan_host_comm *l = c->host;
+	struct fan_host_comm *l = r->host;
 	if (pthread_mutex_trylock(&l->drive)) {
-		wake(c); /* who works may be about to stop: then the thread goes on */
+		wake(r); /* who works may be about to stop: then the thread goes on */
 		return;
 	}
-	work(c, op, until_ns); /* whoever started others has woken the thread for them */
+	work(r, op, until_ns); /* whoever started others has woken the thread for them */
 	pthread_mutex_unlock(&l->drive);
 	if (fanin_op_test(op) == FAN_E_PENDING)
-		wake(c);
+		wake(r);
 }
 
 /* Who works takes it before the next sleep; nobody does where this gets the right to work. */
-static void look(struct fan_rank *c)
+static void look(struct fan_rank *r)
 {
-	struct fan_host_comm *l = c->host;
+	struct fan_host_comm *l = r->host;
 	if (!pthread_mutex_trylock(&l->drive)) {
-		fan_host_take_snapshot(c, fan_clock_ns());
+		fan_host_take_snapshot(r, fan_clock_ns());
 		pthread_mutex_unlock(&l->drive);
 		return;
 	}
-	pthread_mutex_lock(&c->lock);
-	c->shown.snapshot.asked = true;
-	wake(c);
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_lock(&r->lock);
+	r->shown.snapshot.asked = true;
+	wake(r);
+	pthread_mutex_unlock(&r->lock);
 }
 
 /* An operation that waits watches by itself. */
-static void ask(struct fan_rank *c)
+static void ask(struct fan_rank *r)
 {
-	struct fan_host_comm *l = c->host;
+	struct fan_host_comm *l = r->host;
 	if (pthread_mutex_trylock(&l->drive))
 		return;
-	if (!atomic_load(&c->error)) {
-		fan_host_search(c, fan_clock_ns());
-		end_by_error(c);
+	if (!atomic_load(&r->error)) {
+		fan_host_search(r, fan_clock_ns());
+		end_by_error(r);
 	}
 	pthread_mutex_unlock(&l->drive);
 }
 
 /* The host's ranks fail, and their columns with them; it need not work for that. */
-static void end(struct fan_rank *c, int error, const char *why)
+static void end(struct fan_rank *r, int error, const char *why)
 {
-	struct fan_host_comm *l = c->host;
+	struct fan_host_comm *l = r->host;
 	fan_host_fail(l->s, l->board.me, error, why, &(struct fan_host_blame){.cause = error});
 	fan_host_ring(l->s, l->board.me, FAN_HOST_CALL);
 }
 
 /* There are operations, or an error that callers have not been told. */
-static bool has_work(struct fan_rank *c)
+static bool has_work(struct fan_rank *r)
 {
-	return atomic_load(&c->ops_open) ||
-	       (fan_host_error(&c->host->board) && !atomic_load(&c->error));
+	return atomic_load(&r->ops_open) ||
+	       (fan_host_error(&r->host->board) && !atomic_load(&r->error));
 }
 
-static bool begin_round(struct fan_rank *c)
+static bool begin_round(struct fan_rank *r)
 {
-	pthread_mutex_lock(&c->lock);
-	if (!c->ready)
-		pthread_cond_broadcast(&c->changed);
-	c->ready = true;
-	bool closing = c->asked.closing;
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_lock(&r->lock);
+	if (!r->ready)
+		pthread_cond_broadcast(&r->changed);
+	r->ready = true;
+	bool closing = r->asked.closing;
+	pthread_mutex_unlock(&r->lock);
 	return !closing;
 }
 
 static void *run(void *rank)
 {
-	struct fan_rank *c = rank;
-	struct fan_host_comm *l = c->host;
+	struct fan_rank *r = rank;
+	struct fan_host_comm *l = r->host;
 	pthread_setname_np(pthread_self(), "fanin-local");
 	for (;;) { /* the bell first: who closes, or starts something, rings it afterwards */
-		uint32_t heard = fan_host_heard(&l->board, FAN_HOST_CALL);
-		if (!begin_round(c))
+		uint32_t heard = fan_host_received(&l->board, FAN_HOST_CALL);
+		if (!begin_round(r))
 			break;
 		fan_host_beat(l->s, l->board.me);
-		if (has_work(c)) {
+		if (has_work(r)) {
 			pthread_mutex_lock(&l->drive);
-			work(c, NULL, UINT64_MAX);
+			work(r, NULL, UINT64_MAX);
 			pthread_mutex_unlock(&l->drive);
 		} else {
 			fan_host_sleep(&l->board, FAN_HOST_CALL, heard, IDLE_MS);
 		}
 	}
 	pthread_mutex_lock(&l->drive);
-	take_queue(c);
-	end_all(c, FAN_E_CLOSED);
+	take_queue(r);
+	end_all(r, FAN_E_CLOSED);
 	pthread_mutex_unlock(&l->drive);
 	fan_host_leave(&l->board);
 	return NULL;
@@ -566,28 +566,28 @@ static const struct fan_rank_kind by_memory = {
 	.release = release,
 };
 
-int fan_host_comm_open(struct fan_rank *c, const struct fan_meeting *m, bool together)
+int fan_host_comm_open(struct fan_rank *r, const struct fan_meeting *m, bool together)
 {
 	struct fan_host_comm *l = calloc(1, sizeof *l);
-	c->kind = &by_memory;
-	c->host = l;
+	r->kind = &by_memory;
+	r->host = l;
 	int e = l ? FAN_OK : FAN_E_NOMEM;
-	snprintf(c->sentence, sizeof c->sentence, "%s", fan_err_text(FAN_E_NOMEM));
+	snprintf(r->sentence, sizeof r->sentence, "%s", fan_err_text(FAN_E_NOMEM));
 	if (!e)
 		pthread_mutex_init(&l->drive, NULL);
-	const bool named = *c->cfg.switch_addr;
+	const bool named = *r->cfg.switch_addr;
 	const unsigned columns = fan_host_columns(m, named);
 	if (!e) {
-		number_ranks(l, m, (unsigned)c->cfg.ranks);
-		e = attach(c, m, columns, together);
+		number_ranks(l, m, (unsigned)r->cfg.ranks);
+		e = attach(r, m, columns, together);
 	}
-	if (!e && (e = open_net(c, m, columns, 0)))
-		e = net_not_open(c, e);
+	if (!e && (e = open_net(r, m, columns, 0)))
+		e = net_not_open(r, e);
 	if (e) {
-		atomic_store(&c->error, e);
+		atomic_store(&r->error, e);
 	} else {
 		atomic_store(&l->s->rank[l->board.me].joining, 0);
-		*c->sentence = '\0';
+		*r->sentence = '\0';
 	}
 	return e;
 }

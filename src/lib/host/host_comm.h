@@ -20,10 +20,10 @@ struct fanin_op;
 struct fan_host_comm;
 struct fan_meeting;
 
-/* Share memory with the ranks of this host, and join this rank's column.  `c` becomes a rank of
+/* Share memory with the ranks of this host, and join this rank's column.  `r` becomes a rank of
  * that kind.  `together`: all ranks of the host get the segment, or none.  Blocks.  FAN_OK; or an
  * error, with which the rank has failed. */
-int fan_host_comm_open(struct fan_rank *c, const struct fan_meeting *m, bool together);
+int fan_host_comm_open(struct fan_rank *r, const struct fan_meeting *m, bool together);
 
 /* The communicator of this rank's column; NULL: it has none. */
 const struct fan_rank *fan_host_comm_net(const struct fan_host_comm *l);

@@ -41,7 +41,7 @@ void fan_host_ring_others(struct fan_host_segment *s, unsigned me, enum fan_host
 			fan_host_ring(s, i, bell);
 }
 
-uint32_t fan_host_heard(const struct fan_host_board *l, enum fan_host_bell_name bell)
+uint32_t fan_host_received(const struct fan_host_board *l, enum fan_host_bell_name bell)
 {
 	return atomic_load(&l->s->rank[l->me].bell[bell].rings);
 }
@@ -90,7 +90,7 @@ static bool yield_until(struct fan_host_wait *w, const struct fan_host_board *l,
 			return false;
 		}
 		last_ns = now_ns;
-		if (fan_host_heard(l, FAN_HOST_WORK) != heard) {
+		if (fan_host_received(l, FAN_HOST_WORK) != heard) {
 			w->sleeps_next /= 2;
 			return true;
 		}
@@ -102,7 +102,7 @@ static bool yield_until(struct fan_host_wait *w, const struct fan_host_board *l,
 
 void fan_host_wait(struct fan_host_wait *w, struct fan_host_board *l, uint32_t heard, int ms)
 {
-	if (fan_host_heard(l, FAN_HOST_WORK) != heard)
+	if (fan_host_received(l, FAN_HOST_WORK) != heard)
 		return;
 	if (w->sleeps)
 		w->sleeps--;

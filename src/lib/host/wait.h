@@ -11,7 +11,7 @@ void fan_host_ring(struct fan_host_segment *s, unsigned i, enum fan_host_bell_na
 void fan_host_ring_others(struct fan_host_segment *s, unsigned me, enum fan_host_bell_name bell);
 
 /* How often this rank's bell has rung; sleep until it has more often than `heard`, `ms` at most. */
-uint32_t fan_host_heard(const struct fan_host_board *l, enum fan_host_bell_name bell);
+uint32_t fan_host_received(const struct fan_host_board *l, enum fan_host_bell_name bell);
 void fan_host_sleep(struct fan_host_board *l, enum fan_host_bell_name bell, uint32_t heard, int ms);
 
 /* All zero at first. */

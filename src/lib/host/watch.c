@@ -35,21 +35,21 @@ static void blame_ended(struct fan_host_comm *l, unsigned i)
 	blame(l, i, FAN_E_RANK_LOST, why);
 }
 
-void fan_host_suspect(struct fan_rank *c, unsigned i, uint64_t now_ns)
+void fan_host_suspect(struct fan_rank *rank, unsigned i, uint64_t now_ns)
 {
-	struct fan_host_comm *l = c->host;
+	struct fan_host_comm *l = rank->host;
 	struct fan_host_rank *r = &l->s->rank[i];
 	const bool ended = fan_host_has_ended(l->s, l->memory.fd, i);
 	const struct fan_host_last_word *h = &l->heard[i];
-	fan_host_hear(&l->heard[i], l->s, i, 0, now_ns); /* after that: it may have left */
+	fan_host_receive(&l->heard[i], l->s, i, 0, now_ns); /* after that: it may have left */
 	const uint64_t since_ns = h->at_ns > l->moved_ns ? h->at_ns : l->moved_ns;
-	const int64_t come_ms = h->at_ns ? 0 : fan_config_join_ms(&c->cfg),
-		      patient_ms = come_ms + c->cfg.alive_ms;
+	const int64_t come_ms = h->at_ns ? 0 : fan_config_join_ms(&rank->cfg),
+		      patient_ms = come_ms + rank->cfg.alive_ms;
 	char why[FAN_HOST_WHY_BYTES];
 	if (h->beats == UINT64_MAX) {
 		snprintf(why, sizeof why,
 			 "rank %u left job \"%s\" while other ranks still needed it", rank_of(l, i),
-			 c->cfg.job);
+			 rank->cfg.job);
 		blame(l, i, FAN_E_RANK_LEFT, why);
 	} else if (ended) {
 		blame_ended(l, i);
@@ -71,9 +71,9 @@ static bool has_ended(const struct fan_host_comm *l, unsigned i)
 	       atomic_load(&l->s->rank[i].beats) != UINT64_MAX;
 }
 
-void fan_host_search(struct fan_rank *c, uint64_t now_ns)
+void fan_host_search(struct fan_rank *r, uint64_t now_ns)
 {
-	struct fan_host_comm *l = c->host;
+	struct fan_host_comm *l = r->host;
 	unsigned i = 0;
 	if (now_ns < l->searched_ns + SEARCH_MS * FAN_MS)
 		return;
@@ -81,21 +81,21 @@ void fan_host_search(struct fan_rank *c, uint64_t now_ns)
 	while (i < l->board.ranks && !has_ended(l, i))
 		i++;
 	l->found_ns = i == l->board.ranks ? 0 : l->found_ns ? l->found_ns : now_ns;
-	if (l->found_ns && now_ns >= l->found_ns + (uint64_t)c->cfg.alive_ms * FAN_MS)
+	if (l->found_ns && now_ns >= l->found_ns + (uint64_t)r->cfg.alive_ms * FAN_MS)
 		blame_ended(l, i);
 }
 
-void fan_host_stall(struct fan_rank *c, const bool *missing)
+void fan_host_stall(struct fan_rank *r, const bool *missing)
 {
 	char list[FAN_HOST_WHY_BYTES / 2], why[FAN_HOST_WHY_BYTES];
 	uint64_t lost[FAN_RANK_WORDS] = {0};
-	for (unsigned i = 0; i < c->host->board.ranks; i++)
+	for (unsigned i = 0; i < r->host->board.ranks; i++)
 		if (missing[i])
-			fan_ranks_set(lost, rank_of(c->host, i));
+			fan_ranks_set(lost, rank_of(r->host, i));
 	fan_fault_ranks_text(list, sizeof list, lost);
 	snprintf(why, sizeof why, "no progress for %.4g s: %s did not take part",
-		 c->cfg.timeout_ms / 1e3, list);
-	fan_host_fail(c->host->s, c->host->board.me, FAN_E_STALLED, why,
+		 r->cfg.timeout_ms / 1e3, list);
+	fan_host_fail(r->host->s, r->host->board.me, FAN_E_STALLED, why,
 		      &(struct fan_host_blame){.lost = lost, .cause = FAN_E_STALLED});
 }
 
@@ -118,15 +118,15 @@ static void note_waits(const struct fan_host_comm *l, struct fan_rank_snapshot *
 		snprintf(s->waits, sizeof s->waits, "waits for other hosts");
 }
 
-void fan_host_take_snapshot(struct fan_rank *c, uint64_t now_ns)
+void fan_host_take_snapshot(struct fan_rank *r, uint64_t now_ns)
 {
-	const struct fan_host_comm *l = c->host;
-	struct fan_rank_snapshot *s = &c->shown.snapshot;
-	pthread_mutex_lock(&c->lock);
+	const struct fan_host_comm *l = r->host;
+	struct fan_rank_snapshot *s = &r->shown.snapshot;
+	pthread_mutex_lock(&r->lock);
 	*s = (struct fan_rank_snapshot){.at_ns = now_ns, .moved_ns = l->moved_ns};
 	for (uint64_t n = l->ended; n < l->board.next_op; n++)
 		fan_rank_snapshot_add(s, l->running[n % FAN_HOST_OPS_MAX]);
-	if (!atomic_load(&c->error) && l->ended < l->board.next_op)
+	if (!atomic_load(&r->error) && l->ended < l->board.next_op)
 		note_waits(l, s);
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_unlock(&r->lock);
 }

@@ -7,7 +7,7 @@
 #include "attach.h"
 #include "lib/base/hosts.h"
 #include "lib/rank/rank.h"
-#include "life.h"
+#include "liveness.h"
 #include "segment.h"
 #include "wait.h"
 
@@ -37,16 +37,16 @@ struct fan_host_comm {
 };
 
 /* This rank waits for number `i`, which makes no progress: has it left, ended or fallen silent? */
-void fan_host_suspect(struct fan_rank *c, unsigned i, uint64_t now_ns);
+void fan_host_suspect(struct fan_rank *r, unsigned i, uint64_t now_ns);
 
 /* Somebody asks while no operation waits: has a rank of this host ended without leaving, for as
  * long as one may be silent? */
-void fan_host_search(struct fan_rank *c, uint64_t now_ns);
+void fan_host_search(struct fan_rank *r, uint64_t now_ns);
 
 /* Nothing has moved for timeout_ms: the missing are to blame. */
-void fan_host_stall(struct fan_rank *c, const bool *missing);
+void fan_host_stall(struct fan_rank *r, const bool *missing);
 
-/* With c->host->drive held: what the rank does, as `shown.snapshot`. */
-void fan_host_take_snapshot(struct fan_rank *c, uint64_t now_ns);
+/* With r->host->drive held: what the rank does, as `shown.snapshot`. */
+void fan_host_take_snapshot(struct fan_rank *r, uint64_t now_ns);
 
 #endif

@@ -14,7 +14,7 @@
 #include "lib/base/files.h"
 #include "net/clock.h"
 #include "net/daemon.h"
-#include "net/path.h"
+#include "net/next_hop.h"
 #include "seal/cipher_gcrypt.h"
 
 #define ALIGN 64
@@ -71,7 +71,7 @@ void fan_connection_mtu_text(const struct fan_connection *cn, int mtu, char *why
 
 void fan_connection_hole_text(const struct fan_connection *cn, char *why)
 {
-	const struct fan_path_test *t = &cn->path_test;
+	const struct fan_mtu_probe *t = &cn->mtu_probe;
 	const uint32_t more = ip_packet_bytes(cn) - cn->packet_bytes;
 	char addr[80];
 	if (t->behind_bytes) {
@@ -100,10 +100,10 @@ void fan_connection_hole_text(const struct fan_connection *cn, char *why)
 
 void fan_connection_add_redirect(const struct fan_connection *cn, char *text, size_t bytes)
 {
-	struct fan_path path;
+	struct fan_next_hop path;
 	char gateway[80];
 	size_t used = strlen(text);
-	fan_path_read(&path, &cn->switch_addr);
+	fan_next_hop_read(&path, &cn->switch_addr);
 	if (!path.redirected)
 		return;
 	fan_peer_text(&path.gateway, gateway, sizeof gateway);
@@ -152,7 +152,7 @@ int fan_connection_open(struct fan_connection *cn, const struct fan_worker_confi
 	cn->switch_addr = *addr;
 	cn->switch_addr.port += cn->shard;
 	cn->stall_ms = cfg->stall_ms;
-	cn->path_test = (struct fan_path_test){.next_ns = 0};
+	cn->mtu_probe = (struct fan_mtu_probe){.next_ns = 0};
 	cn->packet_bytes = FAN_HEAD_BYTES + cfg->payload_bytes + (key ? FAN_SEAL_MORE : 0);
 	cn->failover = (struct fan_failover){.aside.fd = -1, .moves = cn->failover.moves};
 	cn->group.fd = -1;
@@ -164,8 +164,8 @@ int fan_connection_open(struct fan_connection *cn, const struct fan_worker_confi
 	int e = open_socket(cn, why);
 	if (e)
 		return e;
-	struct fan_path path;
-	fan_path_read(&path, &cn->switch_addr);
+	struct fan_next_hop path;
+	fan_next_hop_read(&path, &cn->switch_addr);
 	cn->company_ns = 0;
 	cn->short_mtu = path.mtu && (uint32_t)path.mtu < ip_packet_bytes(cn) ? path.mtu : 0;
 	void *mem = aligned_alloc(ALIGN, round_up(cn->bytes));
@@ -200,7 +200,7 @@ int fan_connection_go_on_by(struct fan_connection *cn, struct fan_udp *u, uint16
 	cn->failover.heard_ns = now_ns;
 	cn->failover.moves++;
 	cn->refused = false;
-	fan_path_test_result(&cn->path_test);
+	fan_mtu_probe_result(&cn->mtu_probe);
 	cn->news = true;
 	return FAN_OK;
 }
@@ -367,7 +367,7 @@ static bool take_datagram(struct fan_connection *cn, uint64_t now_ns, uint8_t *p
 		cn->refused = false;
 		return false;
 	}
-	if (!by_group && fan_path_test_heard(&cn->path_test, pkt, len, now_ns))
+	if (!by_group && fan_mtu_probe_heard(&cn->mtu_probe, pkt, len, now_ns))
 		return false;
 	if (cn->seal && !(len = fan_seal_rank_recv(cn->seal, now_ns, pkt, len)))
 		return false;
@@ -388,7 +388,7 @@ static bool take(struct fan_connection *cn, struct fan_connection_io *io,
 		finished |= take_datagram(cn, now_ns, io->recv + at, fan_udp_datagram_bytes(b, at),
 					  by_group, b->marked);
 	if (finished)
-		fan_path_test_result(&cn->path_test);
+		fan_mtu_probe_result(&cn->mtu_probe);
 	return finished;
 }
 
@@ -417,54 +417,56 @@ bool fan_connection_recv(struct fan_connection *cn, struct fan_connection_io *io
 
 void fan_connection_shorten(struct fan_connection *cn, struct fan_daemon *d)
 {
-	struct epoll_event ev = {.events = EPOLLIN | EPOLLET, .data.u32 = FAN_CONNECTION_HATCH};
+	struct epoll_event ev = {.events = EPOLLIN | EPOLLET, .data.u32 = FAN_CONNECTION_RING_PAIR};
 	const fan_peer from = fan_udp_local(&cn->udp), at = fan_daemon_address(d);
-	assert(cn->w && !cn->udp.hatch[0]);
+	assert(cn->w && !cn->udp.pair[0]);
 	if (cn->switch_addr.port != at.port + cn->shard ||
 	    !fan_peer_same_host(&from, &cn->switch_addr) ||
 	    !(fan_peer_is_any(&at) || fan_peer_same_host(&at, &cn->switch_addr)))
 		return;
 	const size_t most =
 		cn->packet_bytes > FAN_CTL_BYTES_MAX ? cn->packet_bytes : FAN_CTL_BYTES_MAX;
-	struct fan_hatch *h = fan_hatch_new(&from, most + FAN_BITMAP_MAX);
+	struct fan_ring_pair *h = fan_ring_pair_new(&from, most + FAN_BITMAP_MAX);
 	if (!h)
 		return;
-	if (epoll_ctl(cn->epoll_fd, EPOLL_CTL_ADD, fan_hatch_fd(h, FAN_HATCH_DOWN), &ev) ||
-	    fan_daemon_hatch(d, cn->shard, h, &cn->switch_addr))
-		fan_hatch_close(h); /* for the daemon */
-	cn->udp.hatch[0] = h;
+	if (epoll_ctl(cn->epoll_fd, EPOLL_CTL_ADD, fan_ring_pair_fd(h, FAN_RING_PAIR_DOWN), &ev) ||
+	    fan_daemon_rings(d, cn->shard, h, &cn->switch_addr))
+		fan_ring_pair_close(h); /* for the daemon */
+	cn->udp.pair[0] = h;
 }
 
-bool fan_connection_recv_hatch(struct fan_connection *cn)
+bool fan_connection_recv_rings(struct fan_connection *cn)
 {
-	struct fan_hatch *h = cn->udp.hatch[0];
-	const bool closed = fan_hatch_is_closed(h);
+	struct fan_ring_pair *h = cn->udp.pair[0];
+	const bool closed = fan_ring_pair_is_closed(h);
 	const uint64_t now_ns = fan_clock_ns();
 	bool finished = false;
 	size_t bytes;
 	uint8_t *pkt;
 	unsigned i = 0;
-	fan_hatch_awake(h, FAN_HATCH_DOWN);
-	for (; i < FAN_HATCH_PLACES && (pkt = fan_hatch_next(h, FAN_HATCH_DOWN, &bytes)); i++) {
+	fan_ring_pair_awake(h, FAN_RING_PAIR_DOWN);
+	for (;
+	     i < FAN_RING_PAIR_PLACES && (pkt = fan_ring_pair_next(h, FAN_RING_PAIR_DOWN, &bytes));
+	     i++) {
 		finished |= take_datagram(cn, now_ns, pkt, bytes, false, false);
 		cn->udp.bytes_in += bytes;
 	}
 	cn->udp.datagrams_in += i;
 	cn->news |= i > 0;
 	if (i)
-		fan_hatch_let_go(h, FAN_HATCH_DOWN);
+		fan_ring_pair_release(h, FAN_RING_PAIR_DOWN);
 	if (finished)
-		fan_path_test_result(&cn->path_test);
-	if (closed && i < FAN_HATCH_PLACES) {
-		fan_hatch_close(h);
-		cn->udp.hatch[0] = NULL;
+		fan_mtu_probe_result(&cn->mtu_probe);
+	if (closed && i < FAN_RING_PAIR_PLACES) {
+		fan_ring_pair_close(h);
+		cn->udp.pair[0] = NULL;
 	}
 	return finished;
 }
 
 bool fan_connection_may_sleep(const struct fan_connection *cn)
 {
-	return fan_hatch_may_sleep(cn->udp.hatch[0], FAN_HATCH_DOWN);
+	return fan_ring_pair_may_sleep(cn->udp.pair[0], FAN_RING_PAIR_DOWN);
 }
 
 /* ---- pace ---- */
@@ -496,7 +498,7 @@ static void note_sent(struct fan_connection *cn, const struct fan_out *out, uint
 	for (unsigned i = 0; i < out->count; i++)
 		if (out->item[i].dest != FAN_TO_NOBODY && fan_out_item_bytes(&out->item[i]) > most)
 			most = fan_out_item_bytes(&out->item[i]);
-	fan_path_test_sent(&cn->path_test, (uint32_t)most, now_ns, cn->stall_ms);
+	fan_mtu_probe_sent(&cn->mtu_probe, (uint32_t)most, now_ns, cn->stall_ms);
 }
 
 /* `out` is about to go.  False: that is all for now. */
@@ -543,11 +545,11 @@ void fan_connection_send(struct fan_connection *cn, struct fan_connection_io *io
 
 bool fan_connection_too_long(struct fan_connection *cn, int *mtu)
 {
-	struct fan_path path;
+	struct fan_next_hop path;
 	if (cn->udp.last_errno != EMSGSIZE)
 		return false;
 	cn->udp.last_errno = 0; /* an ICMP message can say so too: the interface is asked */
-	fan_path_read(&path, &cn->switch_addr);
+	fan_next_hop_read(&path, &cn->switch_addr);
 	*mtu = path.mtu;
 	return path.mtu && (uint32_t)path.mtu < ip_packet_bytes(cn);
 }

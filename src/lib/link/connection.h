@@ -10,7 +10,7 @@
 #include "core/worker/worker.h"
 #include "failover.h"
 #include "lib/base/op.h"
-#include "net/path_test.h"
+#include "net/mtu_probe.h"
 #include "net/udp.h"
 #include "seal/rank.h"
 
@@ -19,7 +19,7 @@
 #define FAN_CONNECTION_SCRATCH_MAX  (256 << 10) /* bytes of converted payloads of one tick */
 #define FAN_CONNECTION_BUFFER_BYTES (4 << 20)	/* requested for each direction of a socket */
 #define FAN_CONNECTION_WHY_BYTES    256
-#define FAN_CONNECTION_HATCH	    (UINT32_MAX - 2) /* number of hatches in epoll */
+#define FAN_CONNECTION_RING_PAIR    (UINT32_MAX - 2) /* number of ring pairs in epoll */
 #define FAN_CONNECTION_CREDIT_NS    (2 * FAN_MS) /* sent at once after a pause, at the rate limit */
 #define FAN_CONNECTION_HOLD_NS	    (50 * FAN_MS) /* longest delay of a datagram by the rate limit */
 #define FAN_CONNECTION_FRAME_BYTES  14 /* of an Ethernet header, which link rates include */
@@ -49,7 +49,7 @@ struct fan_connection {
 	fan_peer switch_addr;	    /* of this shard */
 	fan_peer server_addr;	    /* of this shard; none: no failover */
 	struct fan_failover failover;
-	struct fan_path_test path_test;
+	struct fan_mtu_probe mtu_probe;
 	struct fan_rate_limit rate_limit;
 	unsigned shard;	   /* of its part's switch */
 	unsigned part;	   /* index of the communicator's part */
@@ -87,13 +87,13 @@ void fan_connection_close(struct fan_connection *cn);
 
 struct fan_daemon;
 
-/* If the switch is `d`, in this process, datagrams go there past the kernel (net/hatch.h) from now
- * on. */
+/* If the switch is `d`, in this process, datagrams go there past the kernel (net/ring_pair.h) from
+ * now on. */
 void fan_connection_shorten(struct fan_connection *cn, struct fan_daemon *d);
 
-/* Of a connection with a hatch: handle what has come by it, true if a fragment has finished; and
- * may the thread sleep? */
-bool fan_connection_recv_hatch(struct fan_connection *cn);
+/* Of a connection with a ring pair: handle what has come by it, true if a fragment has finished;
+ * and may the thread sleep? */
+bool fan_connection_recv_rings(struct fan_connection *cn);
 bool fan_connection_may_sleep(const struct fan_connection *cn);
 
 /* Keep the last result of each slot from now on, for ranks that lack it when the aggregator is lost
@@ -142,7 +142,7 @@ bool fan_connection_too_long(struct fan_connection *cn, int *mtu);
 /* Write the sentence for a full fragment that exceeds `mtu` to `why`. */
 void fan_connection_mtu_text(const struct fan_connection *cn, int mtu, char *why);
 
-/* Write the sentence for a path on which path_test has found that large datagrams get lost. */
+/* Write the sentence for a path on which mtu_probe has found that large datagrams get lost. */
 void fan_connection_hole_text(const struct fan_connection *cn, char *why);
 
 /* Nothing was heard of the switch: if the kernel was told to send packets to it elsewhere, add that

@@ -66,12 +66,12 @@ void fan_hello_back(struct fan_hello *h, unsigned number, uint64_t now_ns)
 
 /* ---- all ranks ---- */
 
-void fan_hello_started(struct fan_rank *c, uint64_t bytes)
+void fan_hello_started(struct fan_rank *r, uint64_t bytes)
 {
-	if (!c->regroup)
+	if (!r->regroup)
 		return;
-	c->regroup->hello.ops++;
-	c->regroup->hello.bytes += bytes;
+	r->regroup->hello.ops++;
+	r->regroup->hello.bytes += bytes;
 }
 
 /* Has part `number` of those that are lost answered this rank of late? */
@@ -83,10 +83,10 @@ static bool vouches(const struct fan_regroup *g, unsigned number, uint64_t now_n
 	       now_ns - p->heard_ns <= fresh_ns;
 }
 
-bool fan_hello_offer(struct fan_rank *c)
+bool fan_hello_offer(struct fan_rank *r)
 {
-	struct fan_regroup *g = c->regroup;
-	const struct fanin_op *next = c->ops.waiting.head;
+	struct fan_regroup *g = r->regroup;
+	const struct fanin_op *next = r->ops.waiting.head;
 	if (!g || !g->gone || !fan_op_is_callers(next->kind) || next->is_counted ||
 	    (g->hello.ops < FAN_HELLO_OPS && g->hello.bytes < FAN_HELLO_BYTES))
 		return true;
@@ -113,23 +113,23 @@ bool fan_hello_offer(struct fan_rank *c)
 	op->free_set = free;
 	g->hello.ops = 0;
 	g->hello.bytes = 0;
-	fan_op_queue_put_first(&c->ops.waiting, op);
+	fan_op_queue_put_first(&r->ops.waiting, op);
 	return true;
 }
 
-void fan_hello_offered(struct fan_rank *c, const struct fanin_op *op)
+void fan_hello_offered(struct fan_rank *r, const struct fanin_op *op)
 {
-	struct fan_regroup *g = c->regroup;
+	struct fan_regroup *g = r->regroup;
 	const int32_t *words = op->op.out;
 	assert(g && op->op.count == g->all);
 	for (unsigned n = 0; n < g->all; n++)
-		if (g->gone >> n & 1 && words[n] == c->cfg.ranks)
+		if (g->gone >> n & 1 && words[n] == r->cfg.ranks)
 			g->hello.back |= UINT64_C(1) << n;
 }
 
 /* ---- this rank ---- */
 
-static void hear(struct fan_hello *h, uint64_t now_ns)
+static void receive(struct fan_hello *h, uint64_t now_ns)
 {
 	if (h->udp.fd >= 0)
 		h->part[h->asked].heard_ns = fan_echo_receive(&h->echo, &h->udp) ? now_ns : 0;
@@ -153,13 +153,13 @@ static void ask(struct fan_regroup *g, uint64_t now_ns)
 		fan_echo_ask(&h->echo, &h->udp, NULL, FAN_ECHO_BYTES, now_ns);
 }
 
-int fan_hello_work(struct fan_rank *c, uint64_t now_ns)
+int fan_hello_work(struct fan_rank *r, uint64_t now_ns)
 {
-	struct fan_regroup *g = c->regroup;
+	struct fan_regroup *g = r->regroup;
 	struct fan_hello *h = &g->hello;
 	assert(g->gone && g->phase == FAN_REGROUP_NONE);
 	if (now_ns >= h->echo.due_ns) {
-		hear(h, now_ns);
+		receive(h, now_ns);
 		ask(g, now_ns);
 	}
 	for (unsigned n = 0; n < g->all; n++) {

@@ -60,17 +60,17 @@ void fan_hello_lost(struct fan_hello *h, unsigned number, uint64_t now_ns);
 void fan_hello_back(struct fan_hello *h, unsigned number, uint64_t now_ns);
 
 /* A caller's operation of `bytes` is started. */
-void fan_hello_started(struct fan_rank *c, uint64_t bytes);
+void fan_hello_started(struct fan_rank *r, uint64_t bytes);
 
 /* Before an operation is started: put the all-reduce in front of it, if it is due.  False: no
  * memory. */
-bool fan_hello_offer(struct fan_rank *c);
+bool fan_hello_offer(struct fan_rank *r);
 
 /* It is done. */
-void fan_hello_offered(struct fan_rank *c, const struct fanin_op *op);
+void fan_hello_offered(struct fan_rank *r, const struct fanin_op *op);
 
 /* Ask, if it is time.  The number of a part that is back, with all that were lost with it; -1: none
  * is. */
-int fan_hello_work(struct fan_rank *c, uint64_t now_ns);
+int fan_hello_work(struct fan_rank *r, uint64_t now_ns);
 
 #endif

@@ -10,7 +10,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "ends.h"
+#include "completion.h"
 #include "hello.h"
 #include "net/clock.h"
 #include "parts.h"
@@ -29,102 +29,102 @@ static bool gone(const struct fan_connection *cn)
 	return phase == FAN_W_LEFT;
 }
 
-static bool all_gone(const struct fan_rank *c)
+static bool all_gone(const struct fan_rank *r)
 {
-	for (unsigned i = 0; i < c->connections; i++)
-		if (!gone(&c->connection[i]))
+	for (unsigned i = 0; i < r->connections; i++)
+		if (!gone(&r->connection[i]))
 			return false;
 	return true; /* also without any */
 }
 
-static void fail_by_mtu(struct fan_rank *c, const struct fan_connection *cn, int mtu)
+static void fail_by_mtu(struct fan_rank *r, const struct fan_connection *cn, int mtu)
 {
 	char text[FAN_FAULT_TEXT_BYTES];
 	fan_connection_mtu_text(cn, mtu, text);
-	fan_rank_fail(c, FAN_E_MTU, text);
+	fan_rank_fail(r, FAN_E_MTU, text);
 }
 
 /* Connection `cn` has failed: say why. */
-static void fail_by_core(struct fan_rank *c, const struct fan_connection *cn)
+static void fail_by_core(struct fan_rank *r, const struct fan_connection *cn)
 {
 	char text[FAN_FAULT_TEXT_BYTES];
 	if (cn->short_mtu) {
-		fail_by_mtu(c, cn, cn->short_mtu);
+		fail_by_mtu(r, cn, cn->short_mtu);
 		return;
 	}
 	struct fan_fault fault = *fan_worker_fault(cn->w), *f = &fault;
 	if (f->err <= FAN_CAUSE_GONE(0) && f->err > FAN_CAUSE_GONE(FAN_CAUSE_PARTS_MAX))
 		f->err = FAN_E_UNREACHABLE; /* for the ranks to blame, and they say so */
-	if (f->err != FAN_E_MTU || !cn->path_test.behind_bytes)
-		memcpy(c->fate.blamed, f->ranks, sizeof c->fate.blamed);
-	c->fate.cause = f->err;
+	if (f->err != FAN_E_MTU || !cn->mtu_probe.behind_bytes)
+		memcpy(r->fate.blamed, f->ranks, sizeof r->fate.blamed);
+	r->fate.cause = f->err;
 	if ((f->err == FAN_E_UNREACHABLE && !fan_ranks_count(f->ranks)) || f->err == FAN_E_STOPPED)
-		fan_rank_blame_for_silence(c, cn->part);
-	if (f->err == FAN_E_UNREACHABLE && c->column.global && c->parts.inside[cn->part] >= 0)
-		c->fate.cause = FAN_CAUSE_LOST(0); /* in which that host's aggregator is */
-	fan_rank_fault_text(c, cn, f, text, sizeof text);
-	if (f->err == FAN_E_STOPPED && c->client.on) { /* which may have another server */
+		fan_rank_blame_for_silence(r, cn->part);
+	if (f->err == FAN_E_UNREACHABLE && r->column.global && r->parts.inside[cn->part] >= 0)
+		r->fate.cause = FAN_CAUSE_LOST(0); /* in which that host's aggregator is */
+	fan_rank_fault_text(r, cn, f, text, sizeof text);
+	if (f->err == FAN_E_STOPPED && r->client.on) { /* which may have another server */
 		snprintf(
 			text + strlen(text), sizeof text - strlen(text), "%s",
 			"; a new communicator of the same job goes on where the controller has another");
 		f->err = FAN_E_RESTARTED;
 	}
-	fan_rank_fail(c, f->err, text);
+	fan_rank_fail(r, f->err, text);
 }
 
 /* A rank that cannot take part tells the others: all of them once they have joined, or those who
  * have after FAN_RANK_COMPANY_MS. */
-static bool may_give_up(const struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns)
+static bool may_give_up(const struct fan_rank *r, struct fan_connection *cn, uint64_t now_ns)
 {
 	uint64_t missing[FAN_RANKS_MAX / 64];
 	if (fan_worker_phase(cn->w) == FAN_W_READY)
 		return true;
 	if (!fan_worker_missing(cn->w, missing) ||
-	    fan_ranks_count(missing) + 1 >= (unsigned)c->cfg.ranks)
+	    fan_ranks_count(missing) + 1 >= (unsigned)r->cfg.ranks)
 		cn->company_ns = 0;
 	else if (!cn->company_ns)
 		cn->company_ns = now_ns;
 	return cn->company_ns && now_ns - cn->company_ns >= FAN_RANK_COMPANY_MS * FAN_MS;
 }
 
-static void fail_by_socket(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns)
+static void fail_by_socket(struct fan_rank *r, struct fan_connection *cn, uint64_t now_ns)
 {
 	char text[FAN_FAULT_TEXT_BYTES], addr[80];
 	int mtu;
-	if (!c->ops.running_count)
-		fan_path_test_result(&cn->path_test); /* nothing waits for one */
+	if (!r->ops.running_count)
+		fan_mtu_probe_result(&cn->mtu_probe); /* nothing waits for one */
 	if (fan_connection_too_long(cn, &mtu)) {
-		fail_by_mtu(c, cn, mtu);
+		fail_by_mtu(r, cn, mtu);
 	} else if (cn->short_mtu) {
-		if (may_give_up(c, cn, now_ns))
-			fail_by_mtu(c, cn, cn->short_mtu);
+		if (may_give_up(r, cn, now_ns))
+			fail_by_mtu(r, cn, cn->short_mtu);
 	} else if (fan_worker_phase(cn->w) == FAN_W_READY &&
-		   fan_path_test_turn(&cn->path_test, &cn->udp, &cn->switch_addr, true,
+		   fan_mtu_probe_turn(&cn->mtu_probe, &cn->udp, &cn->switch_addr, true,
 				      cn->stall_ms, now_ns)) {
 		fan_connection_hole_text(cn, text);
-		fan_rank_fail(c, FAN_E_MTU, text);
+		fan_rank_fail(r, FAN_E_MTU, text);
 	} else if (cn->io_errno) {
 		snprintf(text, sizeof text, "the socket to the switch %s is broken: %s",
 			 fan_peer_text(&cn->switch_addr, addr, sizeof addr),
 			 strerror(cn->io_errno));
-		fan_rank_fail(c, FAN_E_SYSTEM, text);
+		fan_rank_fail(r, FAN_E_SYSTEM, text);
 	}
 }
 
 /* ---- operations ---- */
 
 /* Start `op` on the connections where it has not been.  False: one has no room yet. */
-static bool start_op(struct fan_rank *c, struct fanin_op *op, uint64_t now_ns)
+static bool start_op(struct fan_rank *r, struct fanin_op *op, uint64_t now_ns)
 {
-	assert(op->connections <= c->connections);
+	assert(op->connections <= r->connections);
 	if (!op->is_counted)
-		fan_share_meter_started(c, op);
-	for (; op->connections < c->connections; op->connections++) {
-		struct fan_connection *cn = &c->connection[op->connections];
+		fan_share_meter_started(r, op);
+	for (; op->connections < r->connections; op->connections++) {
+		struct fan_connection *cn = &r->connection[op->connections];
 		uint64_t *id = &op->id[op->connections];
 		struct fan_cut cut;
 		*id = FAN_OP_NOWHERE;
-		if (!fan_share_meter_cut(c, op, op->connections, &cut))
+		if (!fan_share_meter_cut(r, op, op->connections, &cut))
 			continue;
 		struct fan_op part = fan_op_part(&op->op, &cut);
 		int e = fan_worker_start(cn->w, now_ns, &part, id);
@@ -132,9 +132,9 @@ static bool start_op(struct fan_rank *c, struct fanin_op *op, uint64_t now_ns)
 			return false;
 		if (e) {
 			if (fan_worker_phase(cn->w) == FAN_W_FAILED)
-				fail_by_core(c, cn);
+				fail_by_core(r, cn);
 			else
-				fan_rank_fail(c, e, fan_err_text(e));
+				fan_rank_fail(r, e, fan_err_text(e));
 			return false;
 		}
 		cn->news = true;
@@ -142,177 +142,177 @@ static bool start_op(struct fan_rank *c, struct fanin_op *op, uint64_t now_ns)
 	return true;
 }
 
-static void start_ops(struct fan_rank *c, uint64_t now_ns)
+static void start_ops(struct fan_rank *r, uint64_t now_ns)
 {
-	while (c->ops.waiting.head && c->ops.running_count < FAN_OPS_MAX) {
-		if (fan_regroup_holds(c, c->ops.waiting.head))
+	while (r->ops.waiting.head && r->ops.running_count < FAN_OPS_MAX) {
+		if (fan_regroup_holds(r, r->ops.waiting.head))
 			return;
-		if (!c->ops.running_count)
-			c->when.quiet_ns = now_ns;
-		if (!fan_hello_offer(c))
-			fan_rank_fail(c, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
-		if (!c->ops.waiting.head)
+		if (!r->ops.running_count)
+			r->when.quiet_ns = now_ns;
+		if (!fan_hello_offer(r))
+			fan_rank_fail(r, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
+		if (!r->ops.waiting.head)
 			return;
-		const int permits = fan_share_meter_permits(c);
+		const int permits = fan_share_meter_permits(r);
 		if (permits < 0)
-			fan_rank_fail(c, permits, fan_err_text(permits));
-		if (permits <= 0 || !start_op(c, c->ops.waiting.head, now_ns))
+			fan_rank_fail(r, permits, fan_err_text(permits));
+		if (permits <= 0 || !start_op(r, r->ops.waiting.head, now_ns))
 			return;
-		fan_rank_run_first(c, now_ns);
+		fan_rank_run_first(r, now_ns);
 	}
 }
 
-static bool is_done_on(const struct fan_rank *c, const struct fanin_op *op, unsigned i)
+static bool is_done_on(const struct fan_rank *r, const struct fanin_op *op, unsigned i)
 {
 	return op->id[i] == FAN_OP_NOWHERE ||
-	       fan_worker_test(c->connection[i].w, op->id[i]) == FAN_OK;
+	       fan_worker_test(r->connection[i].w, op->id[i]) == FAN_OK;
 }
 
-static bool is_done(struct fan_rank *c, struct fanin_op *op)
+static bool is_done(struct fan_rank *r, struct fanin_op *op)
 {
-	assert(op->connections == c->connections);
-	while (op->connections_done < c->connections && is_done_on(c, op, op->connections_done))
+	assert(op->connections == r->connections);
+	while (op->connections_done < r->connections && is_done_on(r, op, op->connections_done))
 		op->connections_done++;
-	return op->connections_done == c->connections;
+	return op->connections_done == r->connections;
 }
 
 /* Parts that are done now. */
-static void trace_parts(struct fan_rank *c, uint64_t now_ns)
+static void trace_parts(struct fan_rank *r, uint64_t now_ns)
 {
-	for (unsigned i = 0; i < c->ops.running_count; i++) {
-		struct fanin_op *op = c->ops.running[i];
+	for (unsigned i = 0; i < r->ops.running_count; i++) {
+		struct fanin_op *op = r->ops.running[i];
 		for (unsigned k = 0; op->trace && k < op->connections; k++) {
 			struct fan_trace_event e = {.kind = FAN_TRACE_PART,
 						    .begin_ns = op->started_ns,
 						    .end_ns = now_ns,
 						    .id = op->trace_id,
-						    .part = (uint16_t)c->connection[k].part,
-						    .shard = (uint16_t)c->connection[k].shard};
+						    .part = (uint16_t)r->connection[k].part,
+						    .shard = (uint16_t)r->connection[k].shard};
 			bool told = op->traced[k / 64] >> k % 64 & 1;
-			if (told || op->id[k] == FAN_OP_NOWHERE || !is_done_on(c, op, k))
+			if (told || op->id[k] == FAN_OP_NOWHERE || !is_done_on(r, op, k))
 				continue;
 			op->traced[k / 64] |= UINT64_C(1) << k % 64;
-			fan_trace_add(c->trace, &e);
+			fan_trace_add(r->trace, &e);
 		}
 	}
 }
 
-static void end_done(struct fan_rank *c)
+static void end_done(struct fan_rank *r)
 {
 	struct fanin_op *done[FAN_OPS_MAX];
-	if (!c->ops.progressed)
+	if (!r->ops.progressed)
 		return;
-	c->ops.progressed = false;
-	if (c->trace)
-		trace_parts(c, fan_clock_ns());
-	fan_rank_end_done(c, done, fan_rank_take_done(c, is_done, done));
+	r->ops.progressed = false;
+	if (r->trace)
+		trace_parts(r, fan_clock_ns());
+	fan_rank_end_done(r, done, fan_rank_take_done(r, is_done, done));
 }
 
 /* ---- rounds ---- */
 
 /* Connections that a regroup leaves have numbers from FAN_SHARDS_MAX on. */
-static struct fan_connection *connection_at(struct fan_rank *c, unsigned number)
+static struct fan_connection *connection_at(struct fan_rank *r, unsigned number)
 {
-	return number < FAN_SHARDS_MAX ? &c->connection[number]
-				       : &c->regroup->old[number - FAN_SHARDS_MAX];
+	return number < FAN_SHARDS_MAX ? &r->connection[number]
+				       : &r->regroup->old[number - FAN_SHARDS_MAX];
 }
 
 /* Connections past the kernel: are there any in which something waits? */
-static bool may_sleep(const struct fan_rank *c)
+static bool may_sleep(const struct fan_rank *r)
 {
 	bool may = true;
-	for (unsigned i = 0; i < c->connections; i++)
-		if (c->connection[i].udp.hatch[0])
-			may &= fan_connection_may_sleep(&c->connection[i]);
-	for (unsigned i = 0; c->regroup && i < c->regroup->olds; i++)
-		if (c->regroup->old[i].udp.hatch[0])
-			may &= fan_connection_may_sleep(&c->regroup->old[i]);
+	for (unsigned i = 0; i < r->connections; i++)
+		if (r->connection[i].udp.pair[0])
+			may &= fan_connection_may_sleep(&r->connection[i]);
+	for (unsigned i = 0; r->regroup && i < r->regroup->olds; i++)
+		if (r->regroup->old[i].udp.pair[0])
+			may &= fan_connection_may_sleep(&r->regroup->old[i]);
 	return may;
 }
 
-static void receive_hatches(struct fan_rank *c)
+static void receive_rings(struct fan_rank *r)
 {
-	for (unsigned i = 0; i < c->connections; i++)
-		if (c->connection[i].udp.hatch[0])
-			c->when.heard |= fan_connection_recv_hatch(&c->connection[i]);
-	for (unsigned i = 0; c->regroup && i < c->regroup->olds; i++)
-		if (c->regroup->old[i].udp.hatch[0])
-			c->when.heard |= fan_connection_recv_hatch(&c->regroup->old[i]);
+	for (unsigned i = 0; i < r->connections; i++)
+		if (r->connection[i].udp.pair[0])
+			r->when.heard |= fan_connection_recv_rings(&r->connection[i]);
+	for (unsigned i = 0; r->regroup && i < r->regroup->olds; i++)
+		if (r->regroup->old[i].udp.pair[0])
+			r->when.heard |= fan_connection_recv_rings(&r->regroup->old[i]);
 }
 
-static void receive(struct fan_rank *c, const struct epoll_event *ev, int count)
+static void receive(struct fan_rank *r, const struct epoll_event *ev, int count)
 {
 	for (int i = 0; i < count; i++) {
 		unsigned number = ev[i].data.u32;
 		uint64_t wakes;
 		if (number == FAN_RANK_CONTROLLER)
-			c->client.news = true;
-		else if (number == FAN_CONNECTION_HATCH)
+			r->client.news = true;
+		else if (number == FAN_CONNECTION_RING_PAIR)
 			continue; /* each round looks there */
 		else if (number != FAN_RANK_WAKE)
-			c->when.heard |= fan_connection_recv(connection_at(c, number / 2), c->io,
+			r->when.heard |= fan_connection_recv(connection_at(r, number / 2), r->io,
 							     number % 2 == 1);
-		else if (read(c->thread.wake_fd, &wakes, sizeof wakes) < 0)
+		else if (read(r->thread.wake_fd, &wakes, sizeof wakes) < 0)
 			continue; /* it was read before */
 	}
 }
 
-static void trace_stall(struct fan_rank *c, uint64_t now_ns)
+static void trace_stall(struct fan_rank *r, uint64_t now_ns)
 {
 	struct fan_trace_event e = {.kind = FAN_TRACE_STALL,
 				    .name = "no result",
-				    .begin_ns = c->when.quiet_ns,
+				    .begin_ns = r->when.quiet_ns,
 				    .end_ns = now_ns};
-	fan_trace_add(c->trace, &e);
+	fan_trace_add(r->trace, &e);
 }
 
 /* Note the longest time without a result that was waited for. */
-static void note_gap(struct fan_rank *c, uint64_t now_ns)
+static void note_gap(struct fan_rank *r, uint64_t now_ns)
 {
-	if (c->ops.running_count && now_ns - c->when.quiet_ns > c->when.gap_ns)
-		c->when.gap_ns = now_ns - c->when.quiet_ns;
-	if (!c->when.heard)
+	if (r->ops.running_count && now_ns - r->when.quiet_ns > r->when.gap_ns)
+		r->when.gap_ns = now_ns - r->when.quiet_ns;
+	if (!r->when.heard)
 		return;
-	if (c->trace && c->ops.running_count && now_ns - c->when.quiet_ns > FAN_TRACE_STALL_NS)
-		trace_stall(c, now_ns);
-	c->when.quiet_ns = c->when.result_ns = now_ns;
-	c->ops.progressed = true;
-	c->when.heard = false;
+	if (r->trace && r->ops.running_count && now_ns - r->when.quiet_ns > FAN_TRACE_STALL_NS)
+		trace_stall(r, now_ns);
+	r->when.quiet_ns = r->when.result_ns = now_ns;
+	r->ops.progressed = true;
+	r->when.heard = false;
 }
 
 /* Publish that all ranks are here, once. */
-static void check_ready(struct fan_rank *c)
+static void check_ready(struct fan_rank *r)
 {
 	char text[FAN_FAULT_TEXT_BYTES];
-	for (unsigned k = 0; k < c->parts.count; k++)
-		if (!c->parts.shards[k])
+	for (unsigned k = 0; k < r->parts.count; k++)
+		if (!r->parts.shards[k])
 			return;
-	for (unsigned i = 0; i < c->connections; i++)
-		if (fan_worker_phase(c->connection[i].w) != FAN_W_READY)
+	for (unsigned i = 0; i < r->connections; i++)
+		if (fan_worker_phase(r->connection[i].w) != FAN_W_READY)
 			return;
-	if (!c->parts.count)
+	if (!r->parts.count)
 		return;
-	const struct fan_files held = fan_rank_files(c);
+	const struct fan_files held = fan_rank_files(r);
 	if (fan_files_check(&held, text, sizeof text)) {
-		fan_rank_fail(c, FAN_E_FILES, text);
+		fan_rank_fail(r, FAN_E_FILES, text);
 		return;
 	}
-	fan_rank_publish_ready(c);
-	fan_regroup_joined(c);
+	fan_rank_publish_ready(r);
+	fan_regroup_joined(r);
 }
 
 /* There is no room for the job that regroups: its former life may still have it. */
-static bool lacks_room(const struct fan_rank *c, int err)
+static bool lacks_room(const struct fan_rank *r, int err)
 {
-	return c->regroup &&
+	return r->regroup &&
 	       (err == FAN_E_JOBS_FULL || err == FAN_E_SLOTS_FULL || err == FAN_E_MEMBERS_FULL);
 }
 
 /* The switch of a plan's route may have been restarted, or the server be stopped in whose place the
  * controller has another. */
-static bool lacks_route(const struct fan_rank *c, const struct fan_fault *f)
+static bool lacks_route(const struct fan_rank *r, const struct fan_fault *f)
 {
-	return c->client.on &&
+	return r->client.on &&
 	       (f->err == FAN_E_ROUTE || f->err == FAN_E_RANK_TAKEN || f->err == FAN_E_RESTARTED ||
 		f->err == FAN_E_STOPPED ||
 		(f->err == FAN_E_JOB_MISMATCH && f->desc_a >> 24 == FAN_ABOUT_ROUTE));
@@ -322,9 +322,9 @@ static bool lacks_route(const struct fan_rank *c, const struct fan_fault *f)
  * life that was killed, which the switch notices within five quarters of alive_ms; this one asks
  * again for a little longer.  Refusals are counted, not time: while both are suspended, nobody's
  * silence grows. */
-static bool may_be_own(const struct fan_rank *c, const struct fan_connection *cn)
+static bool may_be_own(const struct fan_rank *r, const struct fan_connection *cn)
 {
-	const uint64_t most = (uint64_t)c->cfg.alive_ms * 3 / 2 * FAN_MS / FAN_JOIN_RETRY_NS + 2;
+	const uint64_t most = (uint64_t)r->cfg.alive_ms * 3 / 2 * FAN_MS / FAN_JOIN_RETRY_NS + 2;
 	const struct fan_fault *f = fan_worker_fault(cn->w);
 	const bool unknown = f->err == FAN_E_JOB_MISMATCH && f->desc_b & 1 &&
 			     f->desc_b >> 24 == FAN_ABOUT_LAUNCH;
@@ -333,218 +333,218 @@ static bool may_be_own(const struct fan_rank *c, const struct fan_connection *cn
 
 /* Connection `cn` was refused.  True: the cause may pass, and it joins again, at once the first
  * time, which claims the rank. */
-static bool joins_again(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns)
+static bool joins_again(struct fan_rank *r, struct fan_connection *cn, uint64_t now_ns)
 {
 	const struct fan_fault *f = fan_worker_fault(cn->w);
-	const bool room = !lacks_room(c, f->err);
+	const bool room = !lacks_room(r, f->err);
 	const uint64_t pause_ns = room && !cn->refusals ? 0 : FAN_JOIN_RETRY_NS;
-	if (c->ready || (room && !lacks_route(c, f) && !may_be_own(c, cn)) ||
-	    now_ns + pause_ns >= c->when.join_by_ns)
+	if (r->ready || (room && !lacks_route(r, f) && !may_be_own(r, cn)) ||
+	    now_ns + pause_ns >= r->when.join_by_ns)
 		return false;
 	if (!cn->again_ns)
 		cn->again_ns = now_ns + pause_ns;
 	if (now_ns >= cn->again_ns) {
 		cn->refusals += room;
-		fan_rank_open_connection(c, cn->number, now_ns);
+		fan_rank_open_connection(r, cn->number, now_ns);
 	}
 	return true;
 }
 
 /* The switch of a connection that has no other path is being stopped. */
-static void lose_path(const struct fan_rank *c, struct fan_connection *cn)
+static void lose_path(const struct fan_rank *r, struct fan_connection *cn)
 {
 	const bool fails_over =
 		!fan_peer_is_none(&cn->server_addr) && fan_worker_phase(cn->w) == FAN_W_READY;
-	if (fan_worker_path_ends(cn->w) && !fails_over && !c->client.on)
+	if (fan_worker_path_ends(cn->w) && !fails_over && !r->client.on)
 		fan_worker_lose_path(cn->w);
 }
 
 /* See how the connections stand, which may end the communicator. */
-static void check_connections(struct fan_rank *c, uint64_t now_ns)
+static void check_connections(struct fan_rank *r, uint64_t now_ns)
 {
-	for (unsigned i = 0; i < c->connections && !atomic_load(&c->error); i++) {
-		struct fan_connection *cn = &c->connection[i];
-		lose_path(c, cn);
+	for (unsigned i = 0; i < r->connections && !atomic_load(&r->error); i++) {
+		struct fan_connection *cn = &r->connection[i];
+		lose_path(r, cn);
 		if (fan_worker_phase(cn->w) != FAN_W_FAILED)
-			fail_by_socket(c, cn, now_ns);
-		else if (!fan_regroup_forgives(c, cn, now_ns) && !joins_again(c, cn, now_ns))
-			fail_by_core(c, cn);
-		if (!c->ready && cn->w)
+			fail_by_socket(r, cn, now_ns);
+		else if (!fan_regroup_forgives(r, cn, now_ns) && !joins_again(r, cn, now_ns))
+			fail_by_core(r, cn);
+		if (!r->ready && cn->w)
 			fan_connection_listen(cn);
 	}
-	if (c->ready || atomic_load(&c->error))
+	if (r->ready || atomic_load(&r->error))
 		return;
-	for (unsigned k = 0; k < c->parts.count && !atomic_load(&c->error); k++)
-		fan_rank_open_shards(c, k, now_ns);
-	if (!atomic_load(&c->error))
-		check_ready(c);
+	for (unsigned k = 0; k < r->parts.count && !atomic_load(&r->error); k++)
+		fan_rank_open_shards(r, k, now_ns);
+	if (!atomic_load(&r->error))
+		check_ready(r);
 }
 
 /* The connection that sends last queues behind the others on this rank's link, and its datagrams
  * arrive in longer batches.  Where hosts alone sum, each rank sends to another one last. */
-static void send_all(struct fan_rank *c, uint64_t now_ns)
+static void send_all(struct fan_rank *r, uint64_t now_ns)
 {
-	const bool named = *c->cfg.switch_addr || *c->cfg.controller_addr;
-	const unsigned first = named ? 0 : (unsigned)c->cfg.rank + 1;
-	for (unsigned i = 0; i < c->connections; i++) {
-		struct fan_connection *cn = &c->connection[(first + i) % c->connections];
+	const bool named = *r->cfg.switch_addr || *r->cfg.controller_addr;
+	const unsigned first = named ? 0 : (unsigned)r->cfg.rank + 1;
+	for (unsigned i = 0; i < r->connections; i++) {
+		struct fan_connection *cn = &r->connection[(first + i) % r->connections];
 		if (cn->w)
-			fan_connection_send(cn, c->io, now_ns);
+			fan_connection_send(cn, r->io, now_ns);
 	}
 }
 
-static void work(struct fan_rank *c)
+static void work(struct fan_rank *r)
 {
 	uint64_t now_ns = fan_clock_ns();
-	note_gap(c, now_ns);
-	if (!c->fate.leaving)
-		end_done(c); /* first: the news of a failure may have come with the last result */
-	fan_plan_client_work(c, now_ns);
-	fan_regroup_work(c, now_ns);
-	fan_regroup_follow(c, now_ns);
-	if (!c->fate.leaving) {
-		check_connections(c, now_ns);
-		start_ops(c, now_ns);
-		end_done(c);
-		if (fan_regroup_go_on(c) || fan_share_meter_waited(c))
-			start_ops(c, now_ns);
+	note_gap(r, now_ns);
+	if (!r->fate.leaving)
+		end_done(r); /* first: the news of a failure may have come with the last result */
+	fan_plan_client_work(r, now_ns);
+	fan_regroup_work(r, now_ns);
+	fan_regroup_follow(r, now_ns);
+	if (!r->fate.leaving) {
+		check_connections(r, now_ns);
+		start_ops(r, now_ns);
+		end_done(r);
+		if (fan_regroup_go_on(r) || fan_share_meter_waited(r))
+			start_ops(r, now_ns);
 	}
-	for (unsigned i = 0; i < c->connections; i++)
-		if (c->connection[i].w)
-			fan_failover_work(&c->connection[i], now_ns);
-	fan_share_meter_keep_in_step(c, now_ns);
-	send_all(c, now_ns);
+	for (unsigned i = 0; i < r->connections; i++)
+		if (r->connection[i].w)
+			fan_failover_work(&r->connection[i], now_ns);
+	fan_share_meter_keep_in_step(r, now_ns);
+	send_all(r, now_ns);
 }
 
-static uint64_t connection_deadline(const struct fan_rank *c, const struct fan_connection *cn)
+static uint64_t connection_deadline(const struct fan_rank *r, const struct fan_connection *cn)
 {
 	if (!cn->w || gone(cn))
 		return UINT64_MAX;
-	if (!c->fate.leaving && fan_worker_phase(cn->w) == FAN_W_FAILED)
+	if (!r->fate.leaving && fan_worker_phase(cn->w) == FAN_W_FAILED)
 		return cn->again_ns; /* 0: the next round tells the callers */
 	if (cn->news)
 		return fan_connection_free_ns(cn);
 	uint64_t failover_ns = fan_failover_deadline(cn), core_ns = fan_worker_deadline(cn->w);
-	uint64_t test_ns = fan_path_test_deadline(&cn->path_test);
+	uint64_t test_ns = fan_mtu_probe_deadline(&cn->mtu_probe);
 	core_ns = test_ns < core_ns ? test_ns : core_ns;
 	return failover_ns < core_ns ? failover_ns : core_ns;
 }
 
 /* Now and then, note what the join waits for, for the caller who waits in create. */
-static void note_wait(struct fan_rank *c)
+static void note_wait(struct fan_rank *r)
 {
 	char text[FAN_FAULT_TEXT_BYTES];
 	uint64_t now_ns = fan_clock_ns();
-	if (c->ready || atomic_load(&c->error) || now_ns < c->when.note_ns)
+	if (r->ready || atomic_load(&r->error) || now_ns < r->when.note_ns)
 		return;
-	c->when.note_ns = now_ns + FAN_CONFIG_NOTE_FIRST_MS / 4 * FAN_MS;
-	fan_wait_text(c, now_ns, text, sizeof text);
-	pthread_mutex_lock(&c->lock);
-	memcpy(c->shown.wait_text, text, sizeof text);
-	pthread_mutex_unlock(&c->lock);
+	r->when.note_ns = now_ns + FAN_CONFIG_NOTE_FIRST_MS / 4 * FAN_MS;
+	fan_wait_text(r, now_ns, text, sizeof text);
+	pthread_mutex_lock(&r->lock);
+	memcpy(r->shown.wait_text, text, sizeof text);
+	pthread_mutex_unlock(&r->lock);
 }
 
 /* With the lock held: callers have left something that after_sleep takes.  It came while the thread
  * was awake, so no wake-up tells of it. */
-static bool has_news(const struct fan_rank *c)
+static bool has_news(const struct fan_rank *r)
 {
-	return c->asked.queued.head || c->asked.parts_to_add || (c->asked.complete && c->ready) ||
-	       (c->ending.error && !atomic_load(&c->error)) ||
-	       (c->asked.closing && (!c->fate.leaving || all_gone(c)));
+	return r->asked.queued.head || r->asked.parts_to_add || (r->asked.complete && r->ready) ||
+	       (r->ending.error && !atomic_load(&r->error)) ||
+	       (r->asked.closing && (!r->fate.leaving || all_gone(r)));
 }
 
 /* Publish and decide how long to sleep, in milliseconds; -1: until woken. */
-static int before_sleep(struct fan_rank *c)
+static int before_sleep(struct fan_rank *r)
 {
-	struct fanin_stats stats = fan_rank_collect_stats(c);
-	note_wait(c);
-	uint64_t deadline_ns = fan_plan_client_deadline(c), regroup_ns = fan_regroup_deadline(c);
+	struct fanin_stats stats = fan_rank_collect_stats(r);
+	note_wait(r);
+	uint64_t deadline_ns = fan_plan_client_deadline(r), regroup_ns = fan_regroup_deadline(r);
 	deadline_ns = regroup_ns < deadline_ns ? regroup_ns : deadline_ns;
-	if (!c->ready && !atomic_load(&c->error) && c->when.note_ns < deadline_ns)
-		deadline_ns = c->when.note_ns;
-	for (unsigned i = 0; i < c->connections; i++) {
-		uint64_t d = connection_deadline(c, &c->connection[i]);
+	if (!r->ready && !atomic_load(&r->error) && r->when.note_ns < deadline_ns)
+		deadline_ns = r->when.note_ns;
+	for (unsigned i = 0; i < r->connections; i++) {
+		uint64_t d = connection_deadline(r, &r->connection[i]);
 		deadline_ns = d < deadline_ns ? d : deadline_ns;
 	}
-	pthread_mutex_lock(&c->lock);
-	if (c->asked.closing && c->when.leave_by_ns < deadline_ns)
-		deadline_ns = c->when.leave_by_ns;
-	if (!c->asked.closing && c->asked.close_ns && c->asked.close_ns < deadline_ns)
-		deadline_ns = c->asked.close_ns;
-	c->shown.stats = stats;
-	if (c->counts_trips)
-		fan_rank_collect_trips(c, &c->shown.trips);
-	fan_share_meter_show(c);
-	if (c->shown.snapshot.asked)
-		fan_rank_take_snapshot(c, fan_clock_ns());
-	if (c->asked.room_waiters)
-		pthread_cond_broadcast(&c->changed);
-	bool more = has_news(c) || (c->ops.waiting.head && !fan_share_meter_holds(c) &&
-				    c->ops.running_count < FAN_OPS_MAX &&
-				    !fan_regroup_holds(c, c->ops.waiting.head));
-	c->asked.awake = more;
-	c->shown.missing_known = !c->ready && c->connections && c->connection[0].w &&
-				 fan_worker_missing(c->connection[0].w, c->shown.missing);
-	pthread_mutex_unlock(&c->lock);
-	return more || !may_sleep(c) ? 0 : fan_clock_timeout_ms(deadline_ns, -1);
+	pthread_mutex_lock(&r->lock);
+	if (r->asked.closing && r->when.leave_by_ns < deadline_ns)
+		deadline_ns = r->when.leave_by_ns;
+	if (!r->asked.closing && r->asked.close_ns && r->asked.close_ns < deadline_ns)
+		deadline_ns = r->asked.close_ns;
+	r->shown.stats = stats;
+	if (r->counts_trips)
+		fan_rank_collect_trips(r, &r->shown.trips);
+	fan_share_meter_show(r);
+	if (r->shown.snapshot.asked)
+		fan_rank_take_snapshot(r, fan_clock_ns());
+	if (r->asked.room_waiters)
+		pthread_cond_broadcast(&r->changed);
+	bool more = has_news(r) || (r->ops.waiting.head && !fan_share_meter_holds(r) &&
+				    r->ops.running_count < FAN_OPS_MAX &&
+				    !fan_regroup_holds(r, r->ops.waiting.head));
+	r->asked.awake = more;
+	r->shown.missing_known = !r->ready && r->connections && r->connection[0].w &&
+				 fan_worker_missing(r->connection[0].w, r->shown.missing);
+	pthread_mutex_unlock(&r->lock);
+	return more || !may_sleep(r) ? 0 : fan_clock_timeout_ms(deadline_ns, -1);
 }
 
 /* Take what callers have left.  Returns false when the thread shall end. */
-static bool after_sleep(struct fan_rank *c)
+static bool after_sleep(struct fan_rank *r)
 {
-	pthread_mutex_lock(&c->lock);
-	c->asked.awake = true;
-	c->asked.closing |= c->asked.close_ns && fan_clock_ns() >= c->asked.close_ns;
-	bool closing = c->asked.closing;
-	unsigned more = c->asked.parts_to_add;
+	pthread_mutex_lock(&r->lock);
+	r->asked.awake = true;
+	r->asked.closing |= r->asked.close_ns && fan_clock_ns() >= r->asked.close_ns;
+	bool closing = r->asked.closing;
+	unsigned more = r->asked.parts_to_add;
 	if (more) /* else callers may read it */
-		c->parts.count += more;
-	c->asked.parts_to_add = 0;
-	c->ready = c->ready && !more;
-	int ending = c->ending.error;
+		r->parts.count += more;
+	r->asked.parts_to_add = 0;
+	r->ready = r->ready && !more;
+	int ending = r->ending.error;
 	uint64_t blamed[FAN_RANK_WORDS];
-	memcpy(blamed, c->ending.blamed, sizeof blamed); /* which another thread may set again */
+	memcpy(blamed, r->ending.blamed, sizeof blamed); /* which another thread may set again */
 	char why[FAN_FAULT_TEXT_BYTES];
-	memcpy(why, c->ending.why, sizeof why);
-	bool complete = c->asked.complete && c->ready;
-	c->asked.complete &= !complete;
-	fan_op_queue_move(&c->ops.waiting, &c->asked.queued);
-	pthread_mutex_unlock(&c->lock);
+	memcpy(why, r->ending.why, sizeof why);
+	bool complete = r->asked.complete && r->ready;
+	r->asked.complete &= !complete;
+	fan_op_queue_move(&r->ops.waiting, &r->asked.queued);
+	pthread_mutex_unlock(&r->lock);
 	if (more)
-		fan_rank_join_more_parts(c, more);
+		fan_rank_join_more_parts(r, more);
 	if (complete)
-		fan_regroup_enable(c);
-	if (ending && !atomic_load(&c->error)) {
-		c->ops.progressed |= c->when.heard;
-		end_done(c);
-		memcpy(c->fate.blamed, blamed, sizeof c->fate.blamed);
-		c->fate.cause = ending;
-		fan_rank_fail(c, ending, *why ? why : fan_err_text(ending));
+		fan_regroup_enable(r);
+	if (ending && !atomic_load(&r->error)) {
+		r->ops.progressed |= r->when.heard;
+		end_done(r);
+		memcpy(r->fate.blamed, blamed, sizeof r->fate.blamed);
+		r->fate.cause = ending;
+		fan_rank_fail(r, ending, *why ? why : fan_err_text(ending));
 	}
-	if (closing && !c->fate.leaving) {
-		bool busy = c->ops.running_count || c->ops.waiting.head ||
-			    (c->regroup && c->regroup->op_count);
-		fan_rank_leave(c, busy ? FAN_E_RANK_LEFT : FAN_OK);
-		fan_rank_end_all(c, FAN_E_CLOSED);
+	if (closing && !r->fate.leaving) {
+		bool busy = r->ops.running_count || r->ops.waiting.head ||
+			    (r->regroup && r->regroup->op_count);
+		fan_rank_leave(r, busy ? FAN_E_RANK_LEFT : FAN_OK);
+		fan_rank_end_all(r, FAN_E_CLOSED);
 	}
-	if (c->fate.leaving && c->ops.waiting.head)
-		fan_rank_end_all(c, atomic_load(&c->error) ? atomic_load(&c->error) : FAN_E_CLOSED);
-	return !closing || !(all_gone(c) || fan_clock_ns() >= c->when.leave_by_ns);
+	if (r->fate.leaving && r->ops.waiting.head)
+		fan_rank_end_all(r, atomic_load(&r->error) ? atomic_load(&r->error) : FAN_E_CLOSED);
+	return !closing || !(all_gone(r) || fan_clock_ns() >= r->when.leave_by_ns);
 }
 
 void *fan_rank_loop(void *rank)
 {
-	struct fan_rank *c = rank;
+	struct fan_rank *r = rank;
 	struct epoll_event ev[FAN_RANK_EVENTS_MAX];
 	uint64_t now_ns = fan_clock_ns();
 	pthread_setname_np(pthread_self(), "fanin-worker");
-	c->when.join_by_ns = now_ns + (uint64_t)fan_config_join_ms(&c->cfg) * FAN_MS;
-	fan_rank_open_parts(c, now_ns);
-	while (after_sleep(c)) {
-		work(c);
-		int n = epoll_wait(c->thread.epoll_fd, ev, FAN_RANK_EVENTS_MAX, before_sleep(c));
-		receive(c, ev, n);
-		receive_hatches(c);
+	r->when.join_by_ns = now_ns + (uint64_t)fan_config_join_ms(&r->cfg) * FAN_MS;
+	fan_rank_open_parts(r, now_ns);
+	while (after_sleep(r)) {
+		work(r);
+		int n = epoll_wait(r->thread.epoll_fd, ev, FAN_RANK_EVENTS_MAX, before_sleep(r));
+		receive(r, ev, n);
+		receive_rings(r);
 	}
 	return NULL;
 }

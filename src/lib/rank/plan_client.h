@@ -17,14 +17,14 @@
 
 struct fan_rank;
 
-void fan_plan_client_init(struct fan_rank *c);
-void fan_plan_client_free(struct fan_rank *c);
+void fan_plan_client_init(struct fan_rank *r);
+void fan_plan_client_free(struct fan_rank *r);
 
 /* Handle the controller's messages and answer them.  May end the communicator. */
-void fan_plan_client_work(struct fan_rank *c, uint64_t now_ns);
-uint64_t fan_plan_client_deadline(const struct fan_rank *c);
+void fan_plan_client_work(struct fan_rank *r, uint64_t now_ns);
+uint64_t fan_plan_client_deadline(const struct fan_rank *r);
 
 /* Write what it waits for to `text`, `bytes` bytes. */
-void fan_plan_client_text(const struct fan_rank *c, char *text, size_t bytes);
+void fan_plan_client_text(const struct fan_rank *r, char *text, size_t bytes);
 
 #endif

@@ -13,8 +13,8 @@
  * the largest), this struct, and about 250 bytes for each operation started: in all less
  * than a window of packets + 1 MiB.  Where a job goes on without switches that die (regroup.h), a
  * connection keeps another window of packets; beside an embedded switch it has two rings of
- * FAN_HATCH_PLACES packets, of which those that were full at a time are used.  With run-ahead, a
- * connection has 132 bytes for each fragment of it, and 1.15 payloads for each sum of its helper
+ * FAN_RING_PAIR_PLACES packets, of which those that were full at a time are used.  With run-ahead,
+ * a connection has 132 bytes for each fragment of it, and 1.15 payloads for each sum of its helper
  * cache. */
 #ifndef FAN_LIB_RANK_RANK_H
 #define FAN_LIB_RANK_RANK_H
@@ -235,133 +235,133 @@ struct fan_rank {
 
 /* For those who make one.  Zero bytes become a rank of `kind`, whose hosts `hosts` will tell (NULL:
  * nobody will); or one with memory of its own, NULL: there is none. */
-void fan_rank_init(struct fan_rank *c, const struct fan_rank_kind *kind,
+void fan_rank_init(struct fan_rank *r, const struct fan_rank_kind *kind,
 		   const struct fan_meeting *hosts);
 struct fan_rank *fan_rank_new(const struct fan_rank_kind *kind);
 
 /* Part `k` of it, or one more part.  The first one has the job's own name and `column`. */
-void fan_rank_set_part(struct fan_rank *c, unsigned k, const struct fan_rank_part *part,
+void fan_rank_set_part(struct fan_rank *r, unsigned k, const struct fan_rank_part *part,
 		       const char *column);
-void fan_rank_add_part(struct fan_rank *c, const struct fan_rank_part *part, const char *column);
+void fan_rank_add_part(struct fan_rank *r, const struct fan_rank_part *part, const char *column);
 
 /* It cannot be made, and tells why until it is destroyed: `error`. */
-int fan_rank_refuse(struct fan_rank *c, int error, const char *why);
+int fan_rank_refuse(struct fan_rank *r, int error, const char *why);
 
 /* Buffers and a thread; and all ranks have joined. */
-int fan_rank_start(struct fan_rank *c);
-int fan_rank_begin(struct fan_rank *c);
-void fan_rank_wait_ready(struct fan_rank *c);
+int fan_rank_start(struct fan_rank *r);
+int fan_rank_begin(struct fan_rank *r);
+void fan_rank_wait_ready(struct fan_rank *r);
 
 /* From any thread, as kind->end of one with sockets. */
-void fan_rank_end_with(struct fan_rank *c, int error, const char *why);
+void fan_rank_end_with(struct fan_rank *r, int error, const char *why);
 
 /* From any thread: leave the job in `ms`; until then it joins, fails and is told of what it was. */
-void fan_rank_close_in(struct fan_rank *c, unsigned ms);
+void fan_rank_close_in(struct fan_rank *r, unsigned ms);
 
 /* The end: of the thread, which leaves the job; of what it has; of one of fan_rank_new, both unless
  * in a child of fork(), which has no thread.  NULL is allowed. */
-void fan_rank_stop(struct fan_rank *c);
-void fan_rank_release(struct fan_rank *c);
-void fan_rank_destroy(struct fan_rank *c);
+void fan_rank_stop(struct fan_rank *r);
+void fan_rank_release(struct fan_rank *r);
+void fan_rank_destroy(struct fan_rank *r);
 
 /* From any thread: end a column with `error`, and tell its other ranks that those in `blamed`
  * caused it. */
-void fan_rank_end(struct fan_rank *c, int error, const uint64_t *blamed);
+void fan_rank_end(struct fan_rank *r, int error, const uint64_t *blamed);
 
 /* Any thread: what has ended it, as far as it has seen that; as fanin_comm_error,
  * which looks; and as fanin_comm_stats with stats->size set. */
-const char *fan_rank_error(const struct fan_rank *c);
-const char *fan_rank_ask(const struct fan_rank *c);
-void fan_rank_read_stats(const struct fan_rank *c, struct fanin_stats *stats);
+const char *fan_rank_error(const struct fan_rank *r);
+const char *fan_rank_ask(const struct fan_rank *r);
+void fan_rank_read_stats(const struct fan_rank *r, struct fanin_stats *stats);
 
 /* Any thread: the round trips of all connections, if counts_trips. */
-void fan_rank_read_trips(const struct fan_rank *c, struct fan_rtt_histogram *trips);
+void fan_rank_read_trips(const struct fan_rank *r, struct fan_rtt_histogram *trips);
 
 /* Any thread: part `k`, one of stats.parts, and whether shares stay as they are. */
-struct fan_part_shown fan_rank_part_shown(const struct fan_rank *c, unsigned k, bool *settled);
+struct fan_part_shown fan_rank_part_shown(const struct fan_rank *r, unsigned k, bool *settled);
 
 /* Any thread: the connections with which it became ready. */
-unsigned fan_rank_connections(const struct fan_rank *c);
+unsigned fan_rank_connections(const struct fan_rank *r);
 
 /* Any thread: bit i: part number i is lost, and the others go on (regroup.h). */
-uint64_t fan_rank_gone(const struct fan_rank *c);
+uint64_t fan_rank_gone(const struct fan_rank *r);
 
 /* In a child of fork(), to which the communicator does not belong. */
-bool fan_rank_is_forked(const struct fan_rank *c);
+bool fan_rank_is_forked(const struct fan_rank *r);
 
 /* With the lock held: see to it that the thread looks at what has changed. */
-void fan_rank_wake(struct fan_rank *c);
+void fan_rank_wake(struct fan_rank *r);
 
 /* With the lock held, leave to the thread: to join `count` parts beyond those that there are, which
  * have been set; that there are no further ones; and fan_rank_end. */
-void fan_rank_leave_parts(struct fan_rank *c, unsigned count);
-void fan_rank_leave_complete(struct fan_rank *c);
-void fan_rank_leave_end(struct fan_rank *c, int error, const uint64_t *blamed);
+void fan_rank_leave_parts(struct fan_rank *r, unsigned count);
+void fan_rank_leave_complete(struct fan_rank *r);
+void fan_rank_leave_end(struct fan_rank *r, int error, const uint64_t *blamed);
 
 /* From here on fan_rank_run calls `idle` from its caller's thread every FAN_RANK_IDLE_MS, so that
  * another library can make progress meanwhile.  It must not call this communicator. */
-void fan_rank_set_idle(struct fan_rank *c, void (*idle)(void *arg), void *arg);
+void fan_rank_set_idle(struct fan_rank *r, void (*idle)(void *arg), void *arg);
 
 /* Queue an operation.  `wait`: wait for room instead of FAN_E_BUSY. */
-int fan_rank_submit(struct fan_rank *c, const struct fan_op_args *args, bool wait,
+int fan_rank_submit(struct fan_rank *r, const struct fan_op_args *args, bool wait,
 		    struct fanin_op **op);
 
 /* Queue `count` operations at once, at most FAN_RANKS_MAX: all or none. */
-int fan_rank_submit_all(struct fan_rank *c, const struct fan_op_args *args, unsigned count,
+int fan_rank_submit_all(struct fan_rank *r, const struct fan_op_args *args, unsigned count,
 			bool wait, struct fanin_op **ops);
 
 /* Submit an operation and wait for its end: its result.  Where ranks share memory, the caller does
  * this rank's work meanwhile. */
-int fan_rank_run(struct fan_rank *c, const struct fan_op_args *args);
+int fan_rank_run(struct fan_rank *r, const struct fan_op_args *args);
 
 /* Submit an operation and wait for its end for `timeout_ms` at most, without calls of `idle`; < 0:
  * as long as it takes. FAN_E_PENDING: it goes on, and is `*op`, which is NULL otherwise.
  * FAN_E_BUSY: there is no room. */
-int fan_rank_run_within(struct fan_rank *c, const struct fan_op_args *args, int timeout_ms,
+int fan_rank_run_within(struct fan_rank *r, const struct fan_op_args *args, int timeout_ms,
 			struct fanin_op **op);
 
 /* Any thread: what was shown last as an object of JSON, which the caller owns.  `rate` is of
  * tensors, bytes a second over `over_s`. */
-struct json_t *fan_rank_tell(const struct fan_rank *c, uint64_t now_ns, double rate, double over_s);
+struct json_t *fan_rank_tell(const struct fan_rank *r, uint64_t now_ns, double rate, double over_s);
 
 /* A text as JSON; one that is no UTF-8 has "?" for all that is not printable ASCII. */
 struct json_t *fan_rank_text_json(const char *text);
 
 /* Any thread, of a rank that is no column: what it waits for, as a sentence to `text`, `bytes`
  * bytes. False: it does not, or has not said so since `asked_ns`. */
-bool fan_rank_wait_sentence(const struct fan_rank *c, uint64_t asked_ns, char *text, size_t bytes);
+bool fan_rank_wait_sentence(const struct fan_rank *r, uint64_t asked_ns, char *text, size_t bytes);
 
 /* The following are for the thread alone.  Publish that all ranks are here. */
-void fan_rank_publish_ready(struct fan_rank *c);
+void fan_rank_publish_ready(struct fan_rank *r);
 
 /* The first operation that waits has been started on every connection. */
-void fan_rank_run_first(struct fan_rank *c, uint64_t now_ns);
+void fan_rank_run_first(struct fan_rank *r, uint64_t now_ns);
 
 /* With the lock held: what it does, as `shown.snapshot` (wait_text.c). */
-void fan_rank_take_snapshot(struct fan_rank *c, uint64_t now_ns);
+void fan_rank_take_snapshot(struct fan_rank *r, uint64_t now_ns);
 
 /* Add an operation that is under way. */
 void fan_rank_snapshot_add(struct fan_rank_snapshot *s, const struct fanin_op *op);
 
 /* The file descriptors that it has. */
-struct fan_files fan_rank_files(const struct fan_rank *c);
+struct fan_files fan_rank_files(const struct fan_rank *r);
 
 /* The counters for fanin_comm_stats. */
-struct fanin_stats fan_rank_collect_stats(const struct fan_rank *c);
+struct fanin_stats fan_rank_collect_stats(const struct fan_rank *r);
 
 /* The round trips of all connections. */
-void fan_rank_collect_trips(const struct fan_rank *c, struct fan_rtt_histogram *h);
+void fan_rank_collect_trips(const struct fan_rank *r, struct fan_rtt_histogram *h);
 
 /* Add the counters of the connections that there are now. */
-void fan_rank_add_stats(struct fanin_stats *s, const struct fan_rank *c);
+void fan_rank_add_stats(struct fanin_stats *s, const struct fan_rank *r);
 
 /* What fault `f` of connection `cn` is, in a sentence. */
-void fan_rank_fault_text(const struct fan_rank *c, const struct fan_connection *cn,
+void fan_rank_fault_text(const struct fan_rank *r, const struct fan_connection *cn,
 			 const struct fan_fault *f, char *text, size_t bytes);
 
 /* The aggregator of part `k` is silent: blame the rank that it is inside, or this one, which has
  * lost it. */
-void fan_rank_blame_for_silence(struct fan_rank *c, unsigned k);
+void fan_rank_blame_for_silence(struct fan_rank *r, unsigned k);
 
 /* Entry of the thread of `rank` (loop.c): runs until its `closing` is set and all connections have
  * left. */

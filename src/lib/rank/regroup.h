@@ -41,25 +41,25 @@ struct fanin_op;
 
 /* From now on the communicator goes on without named switches that die, if it can: it has others,
  * and no plan, server or run-ahead. */
-void fan_regroup_enable(struct fan_rank *c);
+void fan_regroup_enable(struct fan_rank *r);
 
 /* A group that forms joins at the aggregators that its parent has not lost: before the rank's
  * thread begins, and in each round of it until all have joined. */
-void fan_regroup_prepare(struct fan_rank *c);
-void fan_regroup_follow(struct fan_rank *c, uint64_t now_ns);
+void fan_regroup_prepare(struct fan_rank *r);
+void fan_regroup_follow(struct fan_rank *r, uint64_t now_ns);
 void fan_regroup_free(struct fan_regroup *g);
 
 /* Connection `cn` has failed.  True: that does not end the communicator, or this has done so. */
-bool fan_regroup_forgives(struct fan_rank *c, struct fan_connection *cn, uint64_t now_ns);
+bool fan_regroup_forgives(struct fan_rank *r, struct fan_connection *cn, uint64_t now_ns);
 
 /* Must operation `op` wait until all ranks have agreed, or it is known what is lost? */
-bool fan_regroup_holds(const struct fan_rank *c, const struct fanin_op *op);
+bool fan_regroup_holds(const struct fan_rank *r, const struct fanin_op *op);
 
 /* All ranks have joined. */
-void fan_regroup_joined(struct fan_rank *c);
+void fan_regroup_joined(struct fan_rank *r);
 
 /* Do what is due, and when that is next. */
-void fan_regroup_work(struct fan_rank *c, uint64_t now_ns);
-uint64_t fan_regroup_deadline(const struct fan_rank *c);
+void fan_regroup_work(struct fan_rank *r, uint64_t now_ns);
+uint64_t fan_regroup_deadline(const struct fan_rank *r);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ends.h"
+#include "completion.h"
 #include "net/clock.h"
 #include "rank.h"
 #include "share_meter.h"
@@ -24,17 +24,17 @@ void fan_regroup_forget(struct fan_regroup *g)
 	g->results = NULL;
 }
 
-static void fail(struct fan_rank *c, const char *what)
+static void fail(struct fan_rank *r, const char *what)
 {
 	char text[FAN_FAULT_TEXT_BYTES];
-	snprintf(text, sizeof text, "%.400s; %s", c->regroup->why, what);
-	fan_ranks_set(c->fate.blamed, (unsigned)c->cfg.rank);
-	c->fate.cause = FAN_E_UNREACHABLE;
-	fan_rank_fail(c, FAN_E_UNREACHABLE, text);
+	snprintf(text, sizeof text, "%.400s; %s", r->regroup->why, what);
+	fan_ranks_set(r->fate.blamed, (unsigned)r->cfg.rank);
+	r->fate.cause = FAN_E_UNREACHABLE;
+	fan_rank_fail(r, FAN_E_UNREACHABLE, text);
 }
 
 /* An all-reduce of all ranks' words, in place. */
-static void add_up(struct fan_rank *c, enum fan_redop redop, enum fan_dtype dtype, size_t count,
+static void add_up(struct fan_rank *r, enum fan_redop redop, enum fan_dtype dtype, size_t count,
 		   void *words)
 {
 	const struct fan_op what = {
@@ -48,12 +48,12 @@ static void add_up(struct fan_rank *c, enum fan_redop redop, enum fan_dtype dtyp
 		.out = words,
 	};
 	struct fanin_op *op = fan_op_new(&what, FAN_OP_AGREEMENT);
-	c->regroup->arrived = false;
+	r->regroup->arrived = false;
 	if (!op) {
-		fail(c, fan_err_text(FAN_E_NOMEM));
+		fail(r, fan_err_text(FAN_E_NOMEM));
 		return;
 	}
-	fan_op_queue_put_first(&c->ops.waiting, op);
+	fan_op_queue_put_first(&r->ops.waiting, op);
 }
 
 static uint32_t window_of(const struct fan_connection *cn)
@@ -79,10 +79,10 @@ static struct place place_of(struct fan_regroup *g, unsigned number)
 
 /* ---- where all ranks stand ---- */
 
-void fan_regroup_agree(struct fan_rank *c)
+void fan_regroup_agree(struct fan_rank *r)
 {
-	struct fan_regroup *g = c->regroup;
-	assert(g->phase == FAN_REGROUP_JOINS && !c->ops.running_count);
+	struct fan_regroup *g = r->regroup;
+	assert(g->phase == FAN_REGROUP_JOINS && !r->ops.running_count);
 	g->phase = FAN_REGROUP_STANDS;
 	g->slots = 0;
 	g->result_bytes = 0;
@@ -96,7 +96,7 @@ void fan_regroup_agree(struct fan_rank *c)
 	g->owners = calloc(2 * (size_t)g->slots + 1, sizeof *g->owners);
 	g->results = calloc(FAN_REGROUP_RESULTS, g->result_bytes + 1);
 	if (!g->stands || !g->owners || !g->results) {
-		fail(c, fan_err_text(FAN_E_NOMEM));
+		fail(r, fan_err_text(FAN_E_NOMEM));
 		return;
 	}
 	g->stands[0] = -(int64_t)g->ops;
@@ -104,7 +104,7 @@ void fan_regroup_agree(struct fan_rank *c)
 		struct place p = place_of(g, x);
 		g->stands[1 + x] = (int64_t)fan_worker_awaits(p.cn->w, p.slot);
 	}
-	add_up(c, FAN_MAX, FAN_INT64, 1 + (size_t)g->slots, g->stands);
+	add_up(r, FAN_MAX, FAN_INT64, 1 + (size_t)g->slots, g->stands);
 }
 
 /* Does this rank lack the last result of a slot?  -1: it stands where it cannot. */
@@ -121,9 +121,9 @@ static int lacks(struct fan_regroup *g, unsigned number)
 /* ---- who has which result ---- */
 
 /* This rank, if it has a slot's last result. */
-static int32_t key_of(const struct fan_rank *c, unsigned number)
+static int32_t key_of(const struct fan_rank *r, unsigned number)
 {
-	struct place p = place_of(c->regroup, number);
+	struct place p = place_of(r->regroup, number);
 	uint64_t own = fan_worker_awaits(p.cn->w, p.slot);
 	struct fan_frag f;
 	uint32_t bytes;
@@ -133,23 +133,23 @@ static int32_t key_of(const struct fan_rank *c, unsigned number)
 	fan_wire_head(&f, kept);
 	if (f.frag != own - p.window)
 		return 0;
-	return (f.flags & FAN_F_EMPTY ? 0 : KEY_FULL) | (c->cfg.rank + 1);
+	return (f.flags & FAN_F_EMPTY ? 0 : KEY_FULL) | (r->cfg.rank + 1);
 }
 
-static void ask_owners(struct fan_rank *c)
+static void ask_owners(struct fan_rank *r)
 {
-	struct fan_regroup *g = c->regroup;
+	struct fan_regroup *g = r->regroup;
 	g->phase = FAN_REGROUP_OWNERS;
 	for (unsigned x = 0; x < g->slots; x++) {
 		int lack = lacks(g, x);
 		if (lack < 0) {
-			fail(c, "ranks do not agree on the results that they have");
+			fail(r, "ranks do not agree on the results that they have");
 			return;
 		}
-		g->owners[2 * x] = lack ? 0 : key_of(c, x);
+		g->owners[2 * x] = lack ? 0 : key_of(r, x);
 		g->owners[2 * x + 1] = lack;
 	}
-	add_up(c, FAN_MAX, FAN_INT32, 2 * (size_t)g->slots, g->owners);
+	add_up(r, FAN_MAX, FAN_INT32, 2 * (size_t)g->slots, g->owners);
 }
 
 /* ---- giving ---- */
@@ -165,26 +165,26 @@ static void put_result(struct fan_regroup *g, unsigned number, uint8_t *to)
 
 /* The next results that ranks lack, each from one owner, as a sum in which all others have zeros.
  * False: there are no more. */
-static bool give(struct fan_rank *c)
+static bool give(struct fan_rank *r)
 {
-	struct fan_regroup *g = c->regroup;
+	struct fan_regroup *g = r->regroup;
 	g->given = 0;
 	memset(g->results, 0, FAN_REGROUP_RESULTS * g->result_bytes);
 	for (unsigned x = g->next; x < g->slots && g->given < FAN_REGROUP_RESULTS; x++) {
 		if (!g->owners[2 * x + 1])
 			continue;
 		if (!g->owners[2 * x]) {
-			fail(c, "a result that a rank lacks is lost with it");
+			fail(r, "a result that a rank lacks is lost with it");
 			return true;
 		}
-		if ((g->owners[2 * x] & KEY_RANK) == c->cfg.rank + 1)
+		if ((g->owners[2 * x] & KEY_RANK) == r->cfg.rank + 1)
 			put_result(g, x, g->results + g->given * g->result_bytes);
 		g->given++;
 	}
 	if (!g->given)
 		return false;
 	g->phase = FAN_REGROUP_GIVES;
-	add_up(c, FAN_SUM, FAN_INT32, g->given * g->result_bytes / sizeof(int32_t), g->results);
+	add_up(r, FAN_SUM, FAN_INT32, g->given * g->result_bytes / sizeof(int32_t), g->results);
 	return true;
 }
 
@@ -198,15 +198,15 @@ static bool take_result(struct fan_regroup *g, unsigned number, const uint8_t *f
 	       fan_worker_supply(p.cn->w, now_ns, from + sizeof bytes, bytes);
 }
 
-static void take_given(struct fan_rank *c, uint64_t now_ns)
+static void take_given(struct fan_rank *r, uint64_t now_ns)
 {
-	struct fan_regroup *g = c->regroup;
+	struct fan_regroup *g = r->regroup;
 	for (unsigned n = 0; n < g->given; g->next++) {
 		if (!g->owners[2 * g->next + 1])
 			continue;
 		const uint8_t *from = g->results + n++ * g->result_bytes;
 		if (lacks(g, g->next) && !take_result(g, g->next, from, now_ns)) {
-			fail(c, "a result that this rank lacks is lost with it");
+			fail(r, "a result that this rank lacks is lost with it");
 			return;
 		}
 	}
@@ -238,11 +238,11 @@ static bool rest_of(const struct fan_regroup *g, struct fan_op_queue *q, struct 
 		fan_share_meter_range(shares, op, fan_worker_frag_elems(cn->w, &op->op), cn->part);
 	const struct fan_cut cut = {r.first, r.end, cn->shard, g->shards[cn->part]};
 	const struct fan_op part = fan_op_part(&op->op, &cut);
-	struct fan_rest rest = {.block = 0};
+	struct fan_missing rest = {.block = 0};
 	const unsigned was = g->was[i];
 	if (was >= op->connections) /* not started, so there is no result */
 		return !r.takes_part || sum_anew(q, op, &part, 0, part.count);
-	while (op->id[was] != FAN_OP_NOWHERE && fan_worker_rest(cn->w, op->id[was], &rest))
+	while (op->id[was] != FAN_OP_NOWHERE && fan_worker_next_missing(cn->w, op->id[was], &rest))
 		if (!sum_anew(q, op, &part, rest.first, rest.end))
 			return false;
 	return true;
@@ -265,66 +265,66 @@ static bool knows_shares(const struct fan_regroup *g, uint64_t all_ops)
 }
 
 /* An operation that was in progress: all ranks have started those below `all_ops`. */
-static bool go_on_with(struct fan_rank *c, struct fan_op_queue *q, struct fanin_op *op,
+static bool go_on_with(struct fan_rank *r, struct fan_op_queue *q, struct fanin_op *op,
 		       uint64_t all_ops)
 {
 	bool ok = true;
 	if (is_asked_anew(op)) {
-		fan_rank_end_op(c, op, FAN_OK);
+		fan_rank_end_op(r, op, FAN_OK);
 	} else if (op->number >= all_ops) {
 		op->connections = op->connections_done = 0;
 		op->is_counted = false;
 		fan_op_queue_add(q, op);
 	} else {
-		const struct fan_split *s = fan_split_history_at(&c->regroup->shares, op->number);
+		const struct fan_split *s = fan_split_history_at(&r->regroup->shares, op->number);
 		op->rests = 1; /* until all are known */
-		for (unsigned i = 0; i < c->regroup->olds && ok; i++)
-			ok = rest_of(c->regroup, q, op, s, i);
+		for (unsigned i = 0; i < r->regroup->olds && ok; i++)
+			ok = rest_of(r->regroup, q, op, s, i);
 		if (!--op->rests)
-			fan_rank_end_whole(c, op, ok ? FAN_OK : FAN_E_NOMEM);
+			fan_rank_end_whole(r, op, ok ? FAN_OK : FAN_E_NOMEM);
 	}
 	return ok;
 }
 
-static void finish(struct fan_rank *c)
+static void finish(struct fan_rank *r)
 {
-	struct fan_regroup *g = c->regroup;
+	struct fan_regroup *g = r->regroup;
 	uint64_t all_ops = (uint64_t)-g->stands[0];
 	struct fan_op_queue q = {0};
 	unsigned count = g->op_count, done = 0;
 	if (!knows_shares(g, all_ops)) {
-		fail(c, "the shares by which an operation was cut are no longer known");
+		fail(r, "the shares by which an operation was cut are no longer known");
 		return;
 	}
 	g->op_count = 0;
-	while (done < count && go_on_with(c, &q, g->op[done], all_ops))
+	while (done < count && go_on_with(r, &q, g->op[done], all_ops))
 		done++;
 
-	fan_op_queue_move(&q, &c->ops.waiting);
-	c->ops.waiting = q;
+	fan_op_queue_move(&q, &r->ops.waiting);
+	r->ops.waiting = q;
 	for (unsigned n = done + 1; n < count; n++)
-		fan_op_queue_add(&c->ops.waiting, g->op[n]);
+		fan_op_queue_add(&r->ops.waiting, g->op[n]);
 	g->phase = FAN_REGROUP_NONE;
 	fan_regroup_forget(g);
 	if (done < count)
-		fail(c, fan_err_text(FAN_E_NOMEM));
+		fail(r, fan_err_text(FAN_E_NOMEM));
 }
 
-bool fan_regroup_go_on(struct fan_rank *c)
+bool fan_regroup_go_on(struct fan_rank *r)
 {
-	struct fan_regroup *g = c->regroup;
-	if (!g || !g->arrived || atomic_load(&c->error))
+	struct fan_regroup *g = r->regroup;
+	if (!g || !g->arrived || atomic_load(&r->error))
 		return false;
 	g->arrived = false;
 	if (g->phase == FAN_REGROUP_STANDS) {
-		ask_owners(c);
+		ask_owners(r);
 		return true;
 	}
 	if (g->phase == FAN_REGROUP_OWNERS)
 		g->next = 0;
 	else
-		take_given(c, fan_clock_ns());
-	if (!atomic_load(&c->error) && !give(c))
-		finish(c);
+		take_given(r, fan_clock_ns());
+	if (!atomic_load(&r->error) && !give(r))
+		finish(r);
 	return true;
 }

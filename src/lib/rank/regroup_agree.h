@@ -11,10 +11,10 @@ struct fan_rank;
 struct fan_regroup;
 
 /* Begin.  All ranks have joined, and no operation is in progress. */
-void fan_regroup_agree(struct fan_rank *c);
+void fan_regroup_agree(struct fan_rank *r);
 
 /* Go on, once the all-reduce in progress is done.  True: there may be something to start. */
-bool fan_regroup_go_on(struct fan_rank *c);
+bool fan_regroup_go_on(struct fan_rank *r);
 
 /* Free what only the agreement needs. */
 void fan_regroup_forget(struct fan_regroup *g);

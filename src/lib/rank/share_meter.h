@@ -52,7 +52,7 @@ struct fanin_op;
 struct fan_cut;
 
 /* Once the parts are known: their first shares. */
-void fan_share_meter_init(struct fan_rank *c);
+void fan_share_meter_init(struct fan_rank *r);
 
 /* The elements of part `part` in an operation that has been started; `s` are the shares, and
  * `per_frag` elements fill a fragment.
@@ -64,29 +64,29 @@ struct fan_split_range fan_share_meter_range(const struct fan_split *s, const st
 					     uint32_t per_frag, unsigned part);
 
 /* The elements of connection `i` in operation `op`.  False: it takes no part in it. */
-bool fan_share_meter_cut(const struct fan_rank *c, const struct fanin_op *op, unsigned i,
+bool fan_share_meter_cut(const struct fan_rank *r, const struct fanin_op *op, unsigned i,
 			 struct fan_cut *cut);
 
 /* May the first operation that waits be started?  May put a measurement before it.  1: it may; 0:
  * it waits; or FAN_E_NOMEM. */
-int fan_share_meter_permits(struct fan_rank *c);
+int fan_share_meter_permits(struct fan_rank *r);
 
 /* An operation is being started: count it. */
-void fan_share_meter_started(struct fan_rank *c, struct fanin_op *op);
+void fan_share_meter_started(struct fan_rank *r, struct fanin_op *op);
 
 /* Operations were in progress for `spent_ns`, with the present round trips. */
-void fan_share_meter_spent(struct fan_rank *c, uint64_t spent_ns);
+void fan_share_meter_spent(struct fan_rank *r, uint64_t spent_ns);
 
 /* The measurement in progress is done; an operation is. */
-void fan_share_meter_arrived(struct fan_rank *c);
-void fan_share_meter_done(struct fan_rank *c, const struct fanin_op *op);
+void fan_share_meter_arrived(struct fan_rank *r);
+void fan_share_meter_done(struct fan_rank *r, const struct fanin_op *op);
 
 /* Does the first operation that waits do so for a measurement?  Has what it waits for come? */
-bool fan_share_meter_holds(const struct fan_rank *c);
-bool fan_share_meter_waited(const struct fan_rank *c);
+bool fan_share_meter_holds(const struct fan_rank *r);
+bool fan_share_meter_waited(const struct fan_rank *r);
 
 /* With the lock held: show the parts to callers. */
-void fan_share_meter_show(struct fan_rank *c);
+void fan_share_meter_show(struct fan_rank *r);
 
 /* Of `used` connections with a share, to named switches and to hosts, those that count for what may
  * be in flight: all leave by this rank's link, whose queue must not get longer by their number, but
@@ -115,11 +115,11 @@ uint32_t fan_share_meter_block(unsigned packet_bytes);
 /* The least time-out of a result while so many parts have a share; `ends`: of all that was started
  * (fan_in_step_bound).  Results of one column queue behind other columns until the last one ends,
  * and those of ranks that run ahead wait for the slowest. */
-uint32_t fan_share_meter_rto_min_ms(const struct fan_rank *c, unsigned parts, bool ends);
+uint32_t fan_share_meter_rto_min_ms(const struct fan_rank *r, unsigned parts, bool ends);
 
 /* Note round trips; let connections proceed in step, and have results asked for no sooner than
  * their queues empty (core/worker/in_step.h), also those of a named switch, which was the only part
  * until hosts joined it. */
-void fan_share_meter_keep_in_step(struct fan_rank *c, uint64_t now_ns);
+void fan_share_meter_keep_in_step(struct fan_rank *r, uint64_t now_ns);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "net/clock.h"
 #include "rank.h"
-#include "roster.h"
+#include "registry.h"
 
 #define ADDRESS_BYTES 80
 #define NS_PER_S      1e9
@@ -90,11 +90,11 @@ static json_t *ranks_json(const uint64_t *set)
 }
 
 /* The ranks of the job that a column has, by its own numbers. */
-static json_t *globals_json(const struct fan_rank *c)
+static json_t *globals_json(const struct fan_rank *r)
 {
 	json_t *ranks = json_array();
-	for (int h = 0; h < c->cfg.ranks; h++)
-		json_array_append_new(ranks, json_integer(c->column.global[h]));
+	for (int h = 0; h < r->cfg.ranks; h++)
+		json_array_append_new(ranks, json_integer(r->column.global[h]));
 	return ranks;
 }
 
@@ -108,35 +108,35 @@ static json_t *stats_json(const struct fanin_stats *s)
 			 (double)s->srtt_ns / NS_PER_S, "server", s->server);
 }
 
-static const char *mode_of(const struct fan_rank *c)
+static const char *mode_of(const struct fan_rank *r)
 {
-	if (*c->cfg.controller_addr)
+	if (*r->cfg.controller_addr)
 		return "controller";
-	if (!c->kind->has_sockets)
+	if (!r->kind->has_sockets)
 		return "memory";
-	return *c->cfg.switch_addr ? "switch" : "hosts";
+	return *r->cfg.switch_addr ? "switch" : "hosts";
 }
 
 /* Since when nothing has moved, in seconds; 0: nothing is under way, or it moves. */
 static double waited_s(const struct fan_rank_snapshot *s, unsigned open, uint64_t now_ns)
 {
-	if (!s->at_ns || !open || !s->moved_ns || s->moved_ns + FAN_ROSTER_WAIT_NS > now_ns)
+	if (!s->at_ns || !open || !s->moved_ns || s->moved_ns + FAN_REGISTRY_WAIT_NS > now_ns)
 		return 0;
 	return (double)(now_ns - s->moved_ns) / NS_PER_S;
 }
 
-json_t *fan_rank_tell(const struct fan_rank *c, uint64_t now_ns, double rate, double over_s)
+json_t *fan_rank_tell(const struct fan_rank *r, uint64_t now_ns, double rate, double over_s)
 {
 	struct fan_rank_shown shown;
-	pthread_mutex_lock((pthread_mutex_t *)&c->lock);
-	memcpy(&shown, &c->shown, sizeof shown);
-	const bool ready = c->ready;
-	pthread_mutex_unlock((pthread_mutex_t *)&c->lock);
+	pthread_mutex_lock((pthread_mutex_t *)&r->lock);
+	memcpy(&shown, &r->shown, sizeof shown);
+	const bool ready = r->ready;
+	pthread_mutex_unlock((pthread_mutex_t *)&r->lock);
 	const struct fan_rank_snapshot *s = &shown.snapshot;
-	const bool failed = atomic_load_explicit(&c->error, memory_order_acquire) != 0;
-	const unsigned open = atomic_load(&c->ops_open);
+	const bool failed = atomic_load_explicit(&r->error, memory_order_acquire) != 0;
+	const unsigned open = atomic_load(&r->ops_open);
 	const double waited = failed ? 0 : waited_s(s, open, now_ns);
-	const int rank = c->column.global ? c->column.global[c->cfg.rank] : c->cfg.rank;
+	const int rank = r->column.global ? r->column.global[r->cfg.rank] : r->cfg.rank;
 	const char *state = failed	 ? "failed"
 			    : !ready	 ? "joins"
 			    : waited > 0 ? "waits"
@@ -144,15 +144,15 @@ json_t *fan_rank_tell(const struct fan_rank *c, uint64_t now_ns, double rate, do
 					 : "idle";
 	json_t *j = json_pack(
 		"{s:o, s:i, s:i, s:s, s:s, s:b, s:b, s:i, s:f, s:o, s:f, s:f, s:f}", "job",
-		fan_rank_text_json(c->cfg.job), "rank", rank, "ranks", c->cfg.ranks, "state", state,
-		"mode", mode_of(c), "column", c->column.global != NULL, "sealed",
-		c->cfg.keys.count != 0, "open", (int)open, "waited_s", waited, "waits",
+		fan_rank_text_json(r->cfg.job), "rank", rank, "ranks", r->cfg.ranks, "state", state,
+		"mode", mode_of(r), "column", r->column.global != NULL, "sealed",
+		r->cfg.keys.count != 0, "open", (int)open, "waited_s", waited, "waits",
 		fan_rank_text_json(open || !ready ? s->waits : ""), "rate", rate, "over_s", over_s,
 		"told_s",
 		s->at_ns && s->at_ns < now_ns ? (double)(now_ns - s->at_ns) / NS_PER_S : 0);
 	if (!j)
 		return NULL;
-	json_object_set_new(j, "switch", fan_rank_text_json(c->cfg.switch_addr));
+	json_object_set_new(j, "switch", fan_rank_text_json(r->cfg.switch_addr));
 	json_object_set_new(j, "hosts", json_integer(shown.stats.hosts));
 	json_object_set_new(j, "missing", ranks_json(s->missing));
 	json_object_set_new(j, "away", json_boolean(s->away));
@@ -160,29 +160,29 @@ json_t *fan_rank_tell(const struct fan_rank *c, uint64_t now_ns, double rate, do
 	json_object_set_new(j, "places", places_json(s));
 	json_object_set_new(j, "parts", parts_json(&shown));
 	json_object_set_new(j, "stats", stats_json(&shown.stats));
-	if (c->column.global)
-		json_object_set_new(j, "of", globals_json(c));
-	json_object_set_new(j, "error", fan_rank_text_json(failed ? c->sentence : ""));
+	if (r->column.global)
+		json_object_set_new(j, "of", globals_json(r));
+	json_object_set_new(j, "error", fan_rank_text_json(failed ? r->sentence : ""));
 	return j;
 }
 
-bool fan_rank_wait_sentence(const struct fan_rank *c, uint64_t asked_ns, char *text, size_t bytes)
+bool fan_rank_wait_sentence(const struct fan_rank *r, uint64_t asked_ns, char *text, size_t bytes)
 {
 	const uint64_t now_ns = fan_clock_ns();
-	pthread_mutex_lock((pthread_mutex_t *)&c->lock);
-	const struct fan_rank_snapshot s = c->shown.snapshot;
-	pthread_mutex_unlock((pthread_mutex_t *)&c->lock);
+	pthread_mutex_lock((pthread_mutex_t *)&r->lock);
+	const struct fan_rank_snapshot s = r->shown.snapshot;
+	pthread_mutex_unlock((pthread_mutex_t *)&r->lock);
 	const double waited = waited_s(&s, s.ops, now_ns);
 	if (s.at_ns < asked_ns || waited <= 0)
 		return false;
-	const unsigned open = atomic_load(&c->ops_open);
+	const unsigned open = atomic_load(&r->ops_open);
 	char more[48] = "";
 	if (open > 1)
 		snprintf(more, sizeof more, ", and %u more operations", open - 1);
 	snprintf(text, bytes,
 		 "rank %d of job \"%s\": nothing has moved for %.0f s: %s of %" PRIu64
 		 " bytes%s; %.300s",
-		 c->cfg.rank, c->cfg.job, waited, s.op[0].name, s.op[0].bytes, more,
+		 r->cfg.rank, r->cfg.job, waited, s.op[0].name, s.op[0].bytes, more,
 		 *s.waits ? s.waits : "it is not known for whom it waits");
 	return true;
 }

@@ -46,11 +46,11 @@ static void add_stats(struct fanin_stats *s, const struct fan_connection *cn)
 	s->multicast &= cn->by_group && w->multicast;
 }
 
-void fan_rank_add_stats(struct fanin_stats *s, const struct fan_rank *c)
+void fan_rank_add_stats(struct fanin_stats *s, const struct fan_rank *r)
 {
-	for (unsigned i = 0; i < c->connections; i++)
-		if (c->connection[i].w)
-			add_stats(s, &c->connection[i]);
+	for (unsigned i = 0; i < r->connections; i++)
+		if (r->connection[i].w)
+			add_stats(s, &r->connection[i]);
 }
 
 /* What counts events goes on where connections were closed (regroup.h). */
@@ -68,41 +68,41 @@ static void add_before(struct fanin_stats *s, const struct fanin_stats *before)
 	s->forged += before->forged;
 }
 
-struct fanin_stats fan_rank_collect_stats(const struct fan_rank *c)
+struct fanin_stats fan_rank_collect_stats(const struct fan_rank *r)
 {
 	struct fanin_stats s = {
 		.size = sizeof s,
-		.ops = c->ops.done,
-		.bytes = c->ops.bytes_done,
-		.packet_bytes = FAN_HEAD_BYTES + c->cfg.payload_bytes +
-				(c->cfg.keys.count ? FAN_SEAL_MORE : 0),
-		.sealed = c->cfg.keys.count != 0,
-		.shards = c->connections,
-		.parts = c->regroup ? c->regroup->all : c->parts.count,
-		.result_ns = c->when.result_ns,
-		.gap_ns = c->when.gap_ns,
-		.ahead_asked = (uint32_t)c->cfg.ahead,
+		.ops = r->ops.done,
+		.bytes = r->ops.bytes_done,
+		.packet_bytes = FAN_HEAD_BYTES + r->cfg.payload_bytes +
+				(r->cfg.keys.count ? FAN_SEAL_MORE : 0),
+		.sealed = r->cfg.keys.count != 0,
+		.shards = r->connections,
+		.parts = r->regroup ? r->regroup->all : r->parts.count,
+		.result_ns = r->when.result_ns,
+		.gap_ns = r->when.gap_ns,
+		.ahead_asked = (uint32_t)r->cfg.ahead,
 		.multicast = 1,
 		.segment_offload = 1,
 		.receive_offload = 1,
 	};
-	fan_rank_add_stats(&s, c);
-	if (atomic_load(&c->met))
-		fan_meeting_count_idle(c->hosts, &s);
-	if (c->regroup)
-		add_before(&s, &c->regroup->before);
+	fan_rank_add_stats(&s, r);
+	if (atomic_load(&r->met))
+		fan_meeting_count_idle(r->hosts, &s);
+	if (r->regroup)
+		add_before(&s, &r->regroup->before);
 	return s;
 }
 
-void fan_rank_collect_trips(const struct fan_rank *c, struct fan_rtt_histogram *h)
+void fan_rank_collect_trips(const struct fan_rank *r, struct fan_rtt_histogram *h)
 {
 	*h = (struct fan_rtt_histogram){.sum_ns = 0};
-	if (c->regroup)
-		*h = c->regroup->trips_before;
-	for (unsigned i = 0; i < c->connections; i++) {
-		if (!c->connection[i].w)
+	if (r->regroup)
+		*h = r->regroup->trips_before;
+	for (unsigned i = 0; i < r->connections; i++) {
+		if (!r->connection[i].w)
 			continue;
-		const struct fan_rtt_histogram *one = fan_worker_trips(c->connection[i].w);
+		const struct fan_rtt_histogram *one = fan_worker_trips(r->connection[i].w);
 		h->sum_ns += one->sum_ns;
 		for (unsigned k = 0; k <= FAN_RTT_BINS; k++)
 			h->count[k] += one->count[k];

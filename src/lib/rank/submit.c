@@ -6,76 +6,76 @@
 #include "rank.h"
 
 /* With the lock held.  FAN_OK: there is room for `count` more. */
-static int wait_for_room(struct fan_rank *c, unsigned count, bool wait)
+static int wait_for_room(struct fan_rank *r, unsigned count, bool wait)
 {
 	int e = FAN_OK;
-	c->asked.room_waiters++;
-	while (!(e = atomic_load(&c->error)) && !c->asked.closing &&
-	       atomic_load(&c->ops_open) + count > FAN_RANK_OPS_MAX) {
+	r->asked.room_waiters++;
+	while (!(e = atomic_load(&r->error)) && !r->asked.closing &&
+	       atomic_load(&r->ops_open) + count > FAN_RANK_OPS_MAX) {
 		if (!wait) {
 			e = FAN_E_BUSY;
 			break;
 		}
-		pthread_cond_wait(&c->changed, &c->lock);
+		pthread_cond_wait(&r->changed, &r->lock);
 	}
-	c->asked.room_waiters--;
-	if (c->asked.closing) {
-		pthread_cond_broadcast(&c->changed);
+	r->asked.room_waiters--;
+	if (r->asked.closing) {
+		pthread_cond_broadcast(&r->changed);
 		e = FAN_E_CLOSED;
 	}
 	return e;
 }
 
 /* Check arguments and make the operation, which has not been queued. */
-static int make_op(const struct fan_rank *c, const struct fan_op_args *args, struct fanin_op **op)
+static int make_op(const struct fan_rank *r, const struct fan_op_args *args, struct fanin_op **op)
 {
 	struct fan_op what;
-	int e = fan_op_check(&what, args, &c->cfg);
+	int e = fan_op_check(&what, args, &r->cfg);
 	if (e)
 		return e;
 	if (fan_op_is_callers(args->kind))
-		what.mark |= (uint16_t)atomic_load_explicit(&c->mark, memory_order_relaxed);
+		what.mark |= (uint16_t)atomic_load_explicit(&r->mark, memory_order_relaxed);
 	*op = fan_op_new(&what, args->kind);
 	if (!*op)
 		return FAN_E_NOMEM;
 	(*op)->notify = args->notify;
 	(*op)->notify_arg = args->notify_arg;
-	if (c->trace && fan_op_is_callers(args->kind))
-		fan_op_trace(*op, c->trace, c->column.global);
+	if (r->trace && fan_op_is_callers(args->kind))
+		fan_op_trace(*op, r->trace, r->column.global);
 	return FAN_OK;
 }
 
 /* Queue operations, one behind the other. */
-static int queue_ops(struct fan_rank *c, struct fanin_op **ops, unsigned count, bool attended,
+static int queue_ops(struct fan_rank *r, struct fanin_op **ops, unsigned count, bool attended,
 		     bool wait)
 {
-	pthread_mutex_lock(&c->lock);
-	int e = wait_for_room(c, count, wait);
+	pthread_mutex_lock(&r->lock);
+	int e = wait_for_room(r, count, wait);
 	if (!e) {
-		atomic_fetch_add(&c->ops_open, count);
+		atomic_fetch_add(&r->ops_open, count);
 		for (unsigned i = 0; i < count; i++)
-			fan_op_queue_add(&c->asked.queued, ops[i]);
+			fan_op_queue_add(&r->asked.queued, ops[i]);
 		if (attended)
-			c->asked.attending++;
+			r->asked.attending++;
 		else
-			fan_rank_wake(c);
+			fan_rank_wake(r);
 	}
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_unlock(&r->lock);
 	return e;
 }
 
-int fan_rank_submit_all(struct fan_rank *c, const struct fan_op_args *args, unsigned count,
+int fan_rank_submit_all(struct fan_rank *r, const struct fan_op_args *args, unsigned count,
 			bool wait, struct fanin_op **ops)
 {
 	unsigned made = 0;
 	assert(count >= 1 && count <= FAN_RANKS_MAX);
-	if (fan_rank_is_forked(c))
+	if (fan_rank_is_forked(r))
 		return FAN_E_CLOSED;
-	int e = atomic_load_explicit(&c->error, memory_order_acquire);
-	while (!e && made < count && !(e = make_op(c, &args[made], &ops[made])))
+	int e = atomic_load_explicit(&r->error, memory_order_acquire);
+	while (!e && made < count && !(e = make_op(r, &args[made], &ops[made])))
 		made++;
 	if (!e)
-		e = queue_ops(c, ops, count, args->attended, wait);
+		e = queue_ops(r, ops, count, args->attended, wait);
 	for (unsigned i = 0; e && i < made; i++) {
 		ops[i]->notify = NULL;
 		fan_op_end(ops[i], e);
@@ -84,19 +84,19 @@ int fan_rank_submit_all(struct fan_rank *c, const struct fan_op_args *args, unsi
 	return e;
 }
 
-int fan_rank_submit(struct fan_rank *c, const struct fan_op_args *args, bool wait,
+int fan_rank_submit(struct fan_rank *r, const struct fan_op_args *args, bool wait,
 		    struct fanin_op **op)
 {
-	int e = fan_rank_submit_all(c, args, 1, wait, op);
+	int e = fan_rank_submit_all(r, args, 1, wait, op);
 	if (e)
 		*op = NULL;
 	return e;
 }
 
-void fan_rank_set_idle(struct fan_rank *c, void (*idle)(void *arg), void *arg)
+void fan_rank_set_idle(struct fan_rank *r, void (*idle)(void *arg), void *arg)
 {
-	c->idle.call = idle;
-	c->idle.arg = arg;
+	r->idle.call = idle;
+	r->idle.arg = arg;
 }
 
 /* The result of `op`, which has not been freed; meanwhile calls `idle`, which may be NULL. */
@@ -111,47 +111,47 @@ static int wait_idly(struct fanin_op *op, void (*idle)(void *arg), void *arg)
 }
 
 /* Of an operation that was queued as attended.  Until this returns the communicator stays. */
-static void attend(struct fan_rank *c, struct fanin_op *op, uint64_t until_ns)
+static void attend(struct fan_rank *r, struct fanin_op *op, uint64_t until_ns)
 {
-	c->kind->attend(c, op, until_ns);
-	pthread_mutex_lock(&c->lock);
-	assert(c->asked.attending > 0);
-	c->asked.attending--;
-	if (c->asked.closing)
-		pthread_cond_broadcast(&c->changed);
-	pthread_mutex_unlock(&c->lock);
+	r->kind->attend(r, op, until_ns);
+	pthread_mutex_lock(&r->lock);
+	assert(r->asked.attending > 0);
+	r->asked.attending--;
+	if (r->asked.closing)
+		pthread_cond_broadcast(&r->changed);
+	pthread_mutex_unlock(&r->lock);
 }
 
-int fan_rank_run(struct fan_rank *c, const struct fan_op_args *args)
+int fan_rank_run(struct fan_rank *r, const struct fan_op_args *args)
 {
 	struct fan_op_args mine = *args;
 	struct fanin_op *op;
 	/* Once the operation is queued the communicator may be gone any time. */
-	void (*idle)(void *arg) = c->idle.call;
-	void *idle_arg = c->idle.arg;
-	mine.attended = c->kind->attend != NULL;
-	int e = fan_rank_submit(c, &mine, true, &op);
+	void (*idle)(void *arg) = r->idle.call;
+	void *idle_arg = r->idle.arg;
+	mine.attended = r->kind->attend != NULL;
+	int e = fan_rank_submit(r, &mine, true, &op);
 	if (e)
 		return e;
 	if (mine.attended)
-		attend(c, op, UINT64_MAX);
+		attend(r, op, UINT64_MAX);
 	e = wait_idly(op, idle, idle_arg);
 	fanin_op_free(op);
 	return e;
 }
 
-int fan_rank_run_within(struct fan_rank *c, const struct fan_op_args *args, int timeout_ms,
+int fan_rank_run_within(struct fan_rank *r, const struct fan_op_args *args, int timeout_ms,
 			struct fanin_op **op)
 {
 	struct fan_op_args mine = *args;
 	const uint64_t until_ns =
 		timeout_ms < 0 ? UINT64_MAX : fan_clock_ns() + (uint64_t)timeout_ms * FAN_MS;
-	mine.attended = c->kind->attend != NULL;
-	int e = fan_rank_submit(c, &mine, false, op);
+	mine.attended = r->kind->attend != NULL;
+	int e = fan_rank_submit(r, &mine, false, op);
 	if (e)
 		return e;
 	if (mine.attended)
-		attend(c, *op, until_ns);
+		attend(r, *op, until_ns);
 	e = fanin_op_test(*op);
 	if (e == FAN_E_PENDING) { /* not by this thread, or not yet */
 		const uint64_t now_ns = fan_clock_ns();

@@ -14,15 +14,15 @@
 #define ADDRESS_BYTES 80
 
 /* The first connection in `phase`; NULL: there is none. */
-static const struct fan_connection *find(const struct fan_rank *c, enum fan_worker_phase phase)
+static const struct fan_connection *find(const struct fan_rank *r, enum fan_worker_phase phase)
 {
-	for (unsigned i = 0; i < c->connections; i++)
-		if (c->connection[i].w && fan_worker_phase(c->connection[i].w) == phase)
-			return &c->connection[i];
+	for (unsigned i = 0; i < r->connections; i++)
+		if (r->connection[i].w && fan_worker_phase(r->connection[i].w) == phase)
+			return &r->connection[i];
 	return NULL;
 }
 
-static void for_switch(const struct fan_rank *c, const struct fan_connection *cn, char *text,
+static void for_switch(const struct fan_rank *r, const struct fan_connection *cn, char *text,
 		       size_t bytes)
 {
 	char addr[80];
@@ -33,41 +33,41 @@ static void for_switch(const struct fan_rank *c, const struct fan_connection *cn
 			  : cn->refused		  ? "port unreachable"
 						  : "no answer";
 	fan_peer_text(&cn->switch_addr, addr, sizeof addr);
-	if (c->parts.inside[cn->part] < 0)
+	if (r->parts.inside[cn->part] < 0)
 		snprintf(text, bytes, "waits for the switch %s: %s", addr, why);
 	else
 		snprintf(text, bytes, "waits for the switch inside rank %d at %s: %s",
-			 c->parts.inside[cn->part], addr, why);
+			 r->parts.inside[cn->part], addr, why);
 }
 
-static void for_ranks(const struct fan_rank *c, char *text, size_t bytes)
+static void for_ranks(const struct fan_rank *r, char *text, size_t bytes)
 {
 	uint64_t missing[FAN_RANKS_MAX / 64];
 	char list[LIST_BYTES] = "";
-	const struct fan_connection *cn = find(c, FAN_W_FORMING);
-	if (cn && !c->column.global && fan_worker_missing(cn->w, missing))
+	const struct fan_connection *cn = find(r, FAN_W_FORMING);
+	if (cn && !r->column.global && fan_worker_missing(cn->w, missing))
 		fan_fault_ranks_text(list, sizeof list, missing);
 	snprintf(text, bytes, "waits for %s of %d to join job \"%s\"", *list ? list : "other ranks",
-		 c->cfg.ranks, c->cfg.job);
+		 r->cfg.ranks, r->cfg.job);
 }
 
-void fan_wait_text(const struct fan_rank *c, uint64_t now_ns, char *text, size_t bytes)
+void fan_wait_text(const struct fan_rank *r, uint64_t now_ns, char *text, size_t bytes)
 {
 	char what[FAN_FAULT_TEXT_BYTES - 32];
-	const struct fan_connection *cn = find(c, FAN_W_JOINING);
-	uint64_t left_ns = c->when.join_by_ns > now_ns ? c->when.join_by_ns - now_ns : 0;
-	if (!c->parts.count)
-		fan_plan_client_text(c, what, sizeof what);
+	const struct fan_connection *cn = find(r, FAN_W_JOINING);
+	uint64_t left_ns = r->when.join_by_ns > now_ns ? r->when.join_by_ns - now_ns : 0;
+	if (!r->parts.count)
+		fan_plan_client_text(r, what, sizeof what);
 	else if (cn)
-		for_switch(c, cn, what, sizeof what);
-	else if (find(c, FAN_W_FAILED))
+		for_switch(r, cn, what, sizeof what);
+	else if (find(r, FAN_W_FAILED))
 		snprintf(
 			what, sizeof what,
 			"waits for the place of rank %d of job \"%s\", which another process or an "
 			"earlier run has",
-			c->cfg.rank, c->cfg.job);
+			r->cfg.rank, r->cfg.job);
 	else
-		for_ranks(c, what, sizeof what);
+		for_ranks(r, what, sizeof what);
 	snprintf(text, bytes, "%s; gives up in %.0f s", what, (double)left_ns / (1000.0 * FAN_MS));
 }
 
@@ -82,14 +82,14 @@ static bool has_place(const struct fan_rank_snapshot *s, const char *job)
 }
 
 /* The aggregators from which the oldest operation lacks results. */
-static void add_places(struct fan_rank_snapshot *s, const struct fan_rank *c)
+static void add_places(struct fan_rank_snapshot *s, const struct fan_rank *r)
 {
-	const struct fanin_op *op = c->ops.running[0];
+	const struct fanin_op *op = r->ops.running[0];
 	for (unsigned i = op->connections_done; i < op->connections; i++) {
-		const struct fan_connection *cn = &c->connection[i];
+		const struct fan_connection *cn = &r->connection[i];
 		const bool done = op->id[i] == FAN_OP_NOWHERE || !cn->w ||
 				  fan_worker_test(cn->w, op->id[i]) != FAN_E_PENDING;
-		const struct fan_job_part *part = &c->parts.job[cn->part];
+		const struct fan_job_part *part = &r->parts.job[cn->part];
 		if (done || s->places == FAN_RANK_SNAPSHOT_PLACES || has_place(s, part->name))
 			continue;
 		s->place[s->places].at = cn->switch_addr;
@@ -108,33 +108,33 @@ static void write_places(struct fan_rank_snapshot *s)
 }
 
 /* Ranks that have not joined, by the numbers of the job. */
-static void add_missing(struct fan_rank_snapshot *s, const struct fan_rank *c)
+static void add_missing(struct fan_rank_snapshot *s, const struct fan_rank *rank)
 {
 	uint64_t missing[FAN_RANK_WORDS];
-	const bool known = c->connections && c->connection[0].w &&
-			   fan_worker_missing(c->connection[0].w, missing);
-	for (unsigned r = 0; known && r < (unsigned)c->cfg.ranks; r++)
+	const bool known = rank->connections && rank->connection[0].w &&
+			   fan_worker_missing(rank->connection[0].w, missing);
+	for (unsigned r = 0; known && r < (unsigned)rank->cfg.ranks; r++)
 		if (fan_ranks_has(missing, r))
-			fan_ranks_set(s->missing, c->column.global ? c->column.global[r] : r);
+			fan_ranks_set(s->missing, rank->column.global ? rank->column.global[r] : r);
 }
 
-void fan_rank_take_snapshot(struct fan_rank *c, uint64_t now_ns)
+void fan_rank_take_snapshot(struct fan_rank *r, uint64_t now_ns)
 {
-	struct fan_rank_snapshot *s = &c->shown.snapshot;
-	const struct fan_regroup *g = c->regroup;
-	*s = (struct fan_rank_snapshot){.at_ns = now_ns, .moved_ns = c->when.quiet_ns};
-	for (unsigned i = 0; i < c->ops.running_count; i++)
-		fan_rank_snapshot_add(s, c->ops.running[i]);
-	if (atomic_load(&c->error))
+	struct fan_rank_snapshot *s = &r->shown.snapshot;
+	const struct fan_regroup *g = r->regroup;
+	*s = (struct fan_rank_snapshot){.at_ns = now_ns, .moved_ns = r->when.quiet_ns};
+	for (unsigned i = 0; i < r->ops.running_count; i++)
+		fan_rank_snapshot_add(s, r->ops.running[i]);
+	if (atomic_load(&r->error))
 		return;
-	if (!c->ready) {
-		fan_wait_text(c, now_ns, s->waits, sizeof s->waits);
-		add_missing(s, c);
+	if (!r->ready) {
+		fan_wait_text(r, now_ns, s->waits, sizeof s->waits);
+		add_missing(s, r);
 	} else if (g && g->phase != FAN_REGROUP_NONE) {
 		snprintf(s->waits, sizeof s->waits, "waits for the others to go on: %.400s",
 			 g->why);
-	} else if (c->ops.running_count) {
-		add_places(s, c);
+	} else if (r->ops.running_count) {
+		add_places(s, r);
 		if (s->places)
 			write_places(s);
 	}

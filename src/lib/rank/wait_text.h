@@ -10,6 +10,6 @@
 struct fan_rank;
 
 /* Write it to `text`, `bytes` bytes. */
-void fan_wait_text(const struct fan_rank *c, uint64_t now_ns, char *text, size_t bytes);
+void fan_wait_text(const struct fan_rank *r, uint64_t now_ns, char *text, size_t bytes);
 
 #endif

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "net/cross_traffic.h"
 #include "net/link_rate.h"
-#include "net/others.h"
 #include "net/udp.h"
 
 static char folder[] = "/tmp/fanin-link-XXXXXX";
@@ -88,7 +88,7 @@ static void link_rate__texts(void **state)
 #define SECOND	UINT64_C(1000000000)
 #define GBPS(n) ((uint64_t)((n)*125e6))
 
-static struct fan_others others;
+static struct fan_cross_traffic others;
 static struct fan_inlets own;
 static uint64_t now_ns;
 
@@ -101,7 +101,7 @@ static void receive(unsigned turns, uint64_t bytes, uint64_t own_bytes, uint64_t
 		fan_inlets_add(&own, &in);
 		others.of[0].received += bytes + own_bytes + UINT64_C(10) * 42;
 		others.of[0].told = true;
-		fan_others_end(&others, now_ns, &own, overflows);
+		fan_cross_traffic_end(&others, now_ns, &own, overflows);
 	}
 }
 
@@ -118,17 +118,18 @@ static void others__are_what_sockets_do_not_count(void **state)
 {
 	(void)state;
 	begin_others();
-	receive(FAN_OTHERS_KNOWN, GBPS(1) / 4, GBPS(5) / 4, 0);
-	assert_true(fan_others_gbps(&others, 7) < 0); /* not yet */
+	receive(FAN_CROSS_TRAFFIC_KNOWN, GBPS(1) / 4, GBPS(5) / 4, 0);
+	assert_true(fan_cross_traffic_gbps(&others, 7) < 0); /* not yet */
 	receive(1, GBPS(1) / 4, GBPS(5) / 4, 0);
-	assert_true(fabs(fan_others_gbps(&others, 7) - 1) < 1e-6);
-	receive(FAN_OTHERS_SAMPLES, 0, GBPS(5) / 4, 0);
-	assert_true(fan_others_gbps(&others, 7) <= 0);
-	receive(FAN_OTHERS_SAMPLES / 2, GBPS(4) / 4, 0, 0);
-	assert_true(fabs(fan_others_gbps(&others, 7) - 2) < 1e-6); /* half of the mean's time */
-	assert_true(fan_others_gbps(&others, 8) < 0);
-	fan_others_end(&others, now_ns + MS, &own, 0); /* reports may be in a row */
-	assert_true(fabs(fan_others_gbps(&others, 7) - 2) < 1e-6);
+	assert_true(fabs(fan_cross_traffic_gbps(&others, 7) - 1) < 1e-6);
+	receive(FAN_CROSS_TRAFFIC_SAMPLES, 0, GBPS(5) / 4, 0);
+	assert_true(fan_cross_traffic_gbps(&others, 7) <= 0);
+	receive(FAN_CROSS_TRAFFIC_SAMPLES / 2, GBPS(4) / 4, 0, 0);
+	assert_true(fabs(fan_cross_traffic_gbps(&others, 7) - 2) <
+		    1e-6); /* half of the mean's time */
+	assert_true(fan_cross_traffic_gbps(&others, 8) < 0);
+	fan_cross_traffic_end(&others, now_ns + MS, &own, 0); /* reports may be in a row */
+	assert_true(fabs(fan_cross_traffic_gbps(&others, 7) - 2) < 1e-6);
 }
 
 /* It has come, and not yet to the sockets: not more than that. */
@@ -138,11 +139,11 @@ static void others__what_waits_is_none(void **state)
 	begin_others();
 	receive(9, 0, GBPS(1) / 4, 0);
 	receive(1, 1 << 20, 0, 0);
-	assert_true(fan_others_gbps(&others, 7) < 0.005);
+	assert_true(fan_cross_traffic_gbps(&others, 7) < 0.005);
 	receive(1, 0, 1 << 20, 0);
 	others.of[0].received -= 1 << 20;
 	receive(1, 0, 1 << 20, 0);
-	assert_true(fan_others_gbps(&others, 7) <= 0); /* never below 0 */
+	assert_true(fan_cross_traffic_gbps(&others, 7) <= 0); /* never below 0 */
 }
 
 static void others__are_not_known(void **state)
@@ -151,15 +152,15 @@ static void others__are_not_known(void **state)
 	(void)state;
 	begin_others();
 	receive(6, GBPS(1) / 4, 0, 0);
-	assert_true(fan_others_gbps(&others, 7) > 0);
+	assert_true(fan_cross_traffic_gbps(&others, 7) > 0);
 	receive(1, GBPS(1) / 4, 0, 1); /* sockets have lost something */
-	assert_true(fan_others_gbps(&others, 7) < 0);
+	assert_true(fan_cross_traffic_gbps(&others, 7) < 0);
 	receive(5, GBPS(1) / 4, 0, 1);
-	assert_true(fan_others_gbps(&others, 7) > 0);
+	assert_true(fan_cross_traffic_gbps(&others, 7) > 0);
 	own.full = true; /* some came by an interface that is not counted */
 	receive(1, GBPS(1) / 4, 0, 1);
-	assert_true(fan_others_gbps(&others, 7) < 0);
-	fan_others_begin(&others, none, 1); /* no neighbour is there any more */
+	assert_true(fan_cross_traffic_gbps(&others, 7) < 0);
+	fan_cross_traffic_begin(&others, none, 1); /* no neighbour is there any more */
 	assert_int_equal(others.count, 0);
 }
 
@@ -171,14 +172,14 @@ static void others__interfaces_have_a_bound(void **state)
 	begin_others();
 	for (unsigned i = 0; i < FAN_INLETS_MAX + 2; i++)
 		index[i] = 1000000 + i / 2 * 2; /* two neighbours on each */
-	fan_others_begin(&others, index, FAN_INLETS_MAX + 2);
+	fan_cross_traffic_begin(&others, index, FAN_INLETS_MAX + 2);
 	assert_int_equal(others.count, FAN_INLETS_MAX / 2 + 1);
 	for (unsigned i = 0; i < FAN_INLETS_MAX + 2; i++)
 		index[i] = 1000000 + i;
-	fan_others_begin(&others, index, FAN_INLETS_MAX + 2);
+	fan_cross_traffic_begin(&others, index, FAN_INLETS_MAX + 2);
 	assert_int_equal(others.count, FAN_INLETS_MAX);
 	assert_false(others.of[0].told); /* there is none */
-	fan_others_begin(&others, loopback, 1);
+	fan_cross_traffic_begin(&others, loopback, 1);
 	assert_false(others.of[0].told);
 	for (unsigned i = 1; i < FAN_INLETS_MAX + 2; i++)
 		fan_inlets_add(&own, &(struct fan_inlet){.index = i, .bytes = i});

@@ -534,7 +534,7 @@ static void gate__tenants_push_out_their_own(void **state)
 			g->join = (struct fan_gate_join){
 				.is_open = true, .nonce = 256u * n + r + 1, .rank = r};
 			memset(g->join.tenant, 0xbb, sizeof g->join.tenant);
-			assert_non_null(fan_gate_tell(g, 0x100 | place, 1000 + n, NULL));
+			assert_non_null(fan_gate_answer_epoch(g, 0x100 | place, 1000 + n, NULL));
 			assert_in_range(g->stats.ranks, 2, FAN_GATE_RANKS_MAX + 1);
 		}
 	rig_sum(2, 3);

@@ -259,10 +259,11 @@ static void gate__jobs_of_several_aggregators(void **state)
 	give_key(&s, 0x77, true);
 	for (uint32_t i = 0; i < JOBS; i++) {
 		s.gate->join = (struct fan_gate_join){.nonce = 1 + i, .tenant = {(uint8_t)i}};
-		assert_non_null(fan_gate_tell(s.gate, (i + 1) << 8, i * 77777, &at));
+		assert_non_null(fan_gate_answer_epoch(s.gate, (i + 1) << 8, i * 77777, &at));
 	}
 	for (uint32_t i = 0; i < JOBS; i++) {
-		const struct fan_gate_life *l = fan_gate_find_life(s.gate, (i + 1) << 8, i * 77777);
+		const struct fan_gate_epoch *l =
+			fan_gate_find_epoch(s.gate, (i + 1) << 8, i * 77777);
 		assert_non_null(l);
 		assert_int_equal(l->tenant[0], i);
 	}
@@ -280,12 +281,12 @@ static void gate__proved_lives_stay(void **state)
 	struct station s;
 	give_key(&s, 0x77, true);
 	s.gate->join = (struct fan_gate_join){.nonce = 1};
-	struct fan_gate_life *l = fan_gate_tell(s.gate, FIRST, 6, &at);
+	struct fan_gate_epoch *l = fan_gate_answer_epoch(s.gate, FIRST, 6, &at);
 	assert_non_null(l);
-	fan_gate_heard(s.gate, l);
+	fan_gate_note_packet(s.gate, l);
 	for (uint32_t i = 0; i < JOBS; i++)
-		fan_gate_tell(s.gate, 0x100 + i % 0xff00, i, &at);
-	assert_ptr_equal(fan_gate_find_life(s.gate, FIRST, 6), l);
+		fan_gate_answer_epoch(s.gate, 0x100 + i % 0xff00, i, &at);
+	assert_ptr_equal(fan_gate_find_epoch(s.gate, FIRST, 6), l);
 	fan_gate_free(s.gate);
 }
 

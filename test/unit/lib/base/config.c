@@ -385,17 +385,17 @@ static void tell__without_a_rank(void **state)
 {
 	struct told t = {.name = "switch"};
 	(void)state;
-	assert_int_equal(fan_config_tell(&c, hear, &t, why, sizeof why), FAN_OK);
+	assert_int_equal(fan_config_list(&c, hear, &t, why, sizeof why), FAN_OK);
 	setenv("RANK", "0", 1);
-	assert_int_equal(fan_config_tell(&c, hear, &t, why, sizeof why), FAN_E_CONFIG);
+	assert_int_equal(fan_config_list(&c, hear, &t, why, sizeof why), FAN_E_CONFIG);
 	assert_why("no rank", "WORLD_SIZE");
 	unsetenv("RANK");
 	setenv("FANIN_RANK", "0", 1);
-	assert_int_equal(fan_config_tell(&c, hear, &t, why, sizeof why), FAN_E_CONFIG);
+	assert_int_equal(fan_config_list(&c, hear, &t, why, sizeof why), FAN_E_CONFIG);
 	assert_why("no number of ranks", "FANIN_RANKS");
 	unsetenv("FANIN_RANK");
 	setenv("FANIN_SWITCH", "10.0.0.1", 1);
-	assert_int_equal(fan_config_tell(&c, hear, &t, why, sizeof why), FAN_E_CONFIG);
+	assert_int_equal(fan_config_list(&c, hear, &t, why, sizeof why), FAN_E_CONFIG);
 	assert_why("switch", "HOST:PORT");
 }
 

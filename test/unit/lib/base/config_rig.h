@@ -116,7 +116,7 @@ static void write_file(const char *text)
 	setenv("FANIN_CONFIG", file, 1);
 }
 
-/* What fan_config_tell says about one option. */
+/* What fan_config_list says about one option. */
 struct told {
 	const char *name;
 	char value[64], from[64];
@@ -138,7 +138,7 @@ static struct told tell(const char *name)
 {
 	struct told t = {.name = name};
 
-	fan_config_tell(&c, hear, &t, why, sizeof why);
+	fan_config_list(&c, hear, &t, why, sizeof why);
 	return t;
 }
 

@@ -339,19 +339,19 @@ static void embedded_switch__is_one_thread(void **state)
 }
 
 /* Whether what it sends goes there past the kernel. */
-static bool has_hatch(const struct rank *r)
+static bool has_ring_pair(const struct rank *r)
 {
 	const struct fan_rank *net = fan_comm_net(r->comm);
-	return net->connections == 1 && net->connection[0].udp.hatch[0];
+	return net->connections == 1 && net->connection[0].udp.pair[0];
 }
 
 static void embedded_switch__only_rank_0_reaches_it_past_the_kernel(void **state)
 {
 	(void)state;
 	struct rank r[RANKS] = {{.keep = true}, {.keep = true}, {.keep = true}};
-	run(r, RANKS, "hatch");
+	run(r, RANKS, "ring pair");
 	for (int i = 0; i < RANKS; i++)
-		assert_int_equal(has_hatch(&r[i]), i == 0);
+		assert_int_equal(has_ring_pair(&r[i]), i == 0);
 	for (int i = RANKS; i-- > 0;)
 		fanin_comm_destroy(r[i].comm);
 	assert_false(taken());

@@ -547,7 +547,7 @@ static void *be_rank(void *arg)
 				    .out = values};
 		fan_host_start(l, &op, 0);
 		while (fan_host_done(l) <= (uint64_t)n) {
-			uint32_t heard = fan_host_heard(l, FAN_HOST_WORK);
+			uint32_t heard = fan_host_received(l, FAN_HOST_WORK);
 			if (!fan_host_work(l) && fan_host_done(l) <= (uint64_t)n)
 				fan_host_sleep(l, FAN_HOST_WORK, heard, 20000);
 		}

@@ -80,7 +80,7 @@ static int tear_down(void **state)
 static unsigned yields_of_wait(struct fan_host_wait *w)
 {
 	unsigned before = yields;
-	fan_host_wait(w, &board, fan_host_heard(&board, FAN_HOST_WORK), 0);
+	fan_host_wait(w, &board, fan_host_received(&board, FAN_HOST_WORK), 0);
 	return yields - before;
 }
 

@@ -21,54 +21,54 @@ static atomic_uint begun;   /* ranks that no message wakes any more, or that cou
 static atomic_uint added;   /* ranks that have a part to add */
 static atomic_uint no_room; /* ranks that ended for want of room */
 
-static bool has_wake_up(const struct fan_rank *c)
+static bool has_wake_up(const struct fan_rank *r)
 {
-	struct pollfd p = {.fd = c->thread.wake_fd, .events = POLLIN};
+	struct pollfd p = {.fd = r->thread.wake_fd, .events = POLLIN};
 	return poll(&p, 1, 0) > 0;
 }
 
 /* Returns with the lock held, while the thread is awake and has looked at what callers leave. */
-static void catch_awake(struct fan_rank *c)
+static void catch_awake(struct fan_rank *r)
 {
 	const uint64_t one = 1;
 	for (unsigned n = 0;; n++) {
-		pthread_mutex_lock(&c->lock);
-		if (c->asked.awake && !has_wake_up(c))
+		pthread_mutex_lock(&r->lock);
+		if (r->asked.awake && !has_wake_up(r))
 			return;
-		pthread_mutex_unlock(&c->lock);
+		pthread_mutex_unlock(&r->lock);
 		if (n % LOOKS == 0)
-			EXPECT(write(c->thread.wake_fd, &one, sizeof one) == sizeof one);
+			EXPECT(write(r->thread.wake_fd, &one, sizeof one) == sizeof one);
 	}
 }
 
 /* Before a BEAT is due `done` says so. */
-static bool is_prompt(struct fan_rank *c, bool (*done)(const struct fan_rank *c))
+static bool is_prompt(struct fan_rank *r, bool (*done)(const struct fan_rank *r))
 {
 	const struct timespec pause = {.tv_nsec = LOOK_NS};
 	uint64_t until_ns = fan_clock_ns() + PROMPT_MS * FAN_MS;
 	bool is_done = false;
 	while (!is_done && fan_clock_ns() < until_ns) {
 		nanosleep(&pause, NULL);
-		pthread_mutex_lock(&c->lock);
-		is_done = done(c);
-		pthread_mutex_unlock(&c->lock);
+		pthread_mutex_lock(&r->lock);
+		is_done = done(r);
+		pthread_mutex_unlock(&r->lock);
 	}
 	return is_done;
 }
 
-static bool has_joined_all(const struct fan_rank *c)
+static bool has_joined_all(const struct fan_rank *r)
 {
-	return c->ready && c->parts.count == 2;
+	return r->ready && r->parts.count == 2;
 }
 
-static bool has_completed(const struct fan_rank *c)
+static bool has_completed(const struct fan_rank *r)
 {
-	return !c->asked.complete;
+	return !r->asked.complete;
 }
 
-static bool has_failed(const struct fan_rank *c)
+static bool has_failed(const struct fan_rank *r)
 {
-	return atomic_load(&c->error);
+	return atomic_load(&r->error);
 }
 
 static void await_both(atomic_uint *ranks)
@@ -91,59 +91,59 @@ static bool begin(struct member *m)
 	return joined;
 }
 
-static void leave_second_part(struct fan_rank *c)
+static void leave_second_part(struct fan_rank *r)
 {
 	const struct fan_rank_part part = {.at = second_at, .inside = -1};
-	fan_rank_set_part(c, c->parts.count, &part, "");
-	fan_rank_leave_parts(c, 1);
+	fan_rank_set_part(r, r->parts.count, &part, "");
+	fan_rank_leave_parts(r, 1);
 }
 
 static void add_a_part(struct member *m)
 {
-	struct fan_rank *c = &m->comm->rank;
+	struct fan_rank *r = &m->comm->rank;
 	if (!begin(m))
 		return;
-	catch_awake(c);
-	leave_second_part(c);
-	pthread_mutex_unlock(&c->lock);
+	catch_awake(r);
+	leave_second_part(r);
+	pthread_mutex_unlock(&r->lock);
 	await_both(&added); /* the other may catch its thread much later */
-	EXPECT(is_prompt(c, has_joined_all));
+	EXPECT(is_prompt(r, has_joined_all));
 }
 
 /* There is no room for another connection: one rank says so, and the other may hear it first. */
 static void add_one_too_many(struct member *m)
 {
-	struct fan_rank *c = &m->comm->rank;
+	struct fan_rank *r = &m->comm->rank;
 	if (!begin(m))
 		return;
-	EXPECT(fan_rank_connections(c) == FAN_SHARDS_MAX);
-	catch_awake(c);
-	leave_second_part(c);
-	pthread_mutex_unlock(&c->lock);
-	EXPECT(is_prompt(c, has_failed));
-	atomic_fetch_add(&no_room, atomic_load(&c->error) == FAN_E_SHARDS);
+	EXPECT(fan_rank_connections(r) == FAN_SHARDS_MAX);
+	catch_awake(r);
+	leave_second_part(r);
+	pthread_mutex_unlock(&r->lock);
+	EXPECT(is_prompt(r, has_failed));
+	atomic_fetch_add(&no_room, atomic_load(&r->error) == FAN_E_SHARDS);
 }
 
 static void complete(struct member *m)
 {
-	struct fan_rank *c = &m->comm->rank;
+	struct fan_rank *r = &m->comm->rank;
 	if (!begin(m))
 		return;
-	catch_awake(c);
-	fan_rank_leave_complete(c);
-	pthread_mutex_unlock(&c->lock);
-	EXPECT(is_prompt(c, has_completed));
+	catch_awake(r);
+	fan_rank_leave_complete(r);
+	pthread_mutex_unlock(&r->lock);
+	EXPECT(is_prompt(r, has_completed));
 }
 
 static void end(struct member *m)
 {
-	struct fan_rank *c = &m->comm->rank;
+	struct fan_rank *r = &m->comm->rank;
 	if (!begin(m))
 		return;
-	catch_awake(c);
-	fan_rank_leave_end(c, FAN_E_RANK_LOST, nobody);
-	pthread_mutex_unlock(&c->lock);
-	EXPECT(is_prompt(c, has_failed));
+	catch_awake(r);
+	fan_rank_leave_end(r, FAN_E_RANK_LOST, nobody);
+	pthread_mutex_unlock(&r->lock);
+	EXPECT(is_prompt(r, has_failed));
 }
 
 /* Ranks that joined at a named switch join at their hosts' aggregators next. */

@@ -9,7 +9,7 @@
 #include "core/base/limits.h"
 #include "core/worker/worker_priv.h"
 #include "lib/rank/by_sockets.h"
-#include "lib/rank/ends.h"
+#include "lib/rank/completion.h"
 #include "lib/rank/parts.h"
 #include "lib/rank/rank.h"
 #include "lib/rank/share_meter.h"

@@ -27,9 +27,9 @@ static bool supply(const struct fan_frag *f)
 	return fan_worker_supply(rig.w, rig.now_ns, packet, FAN_HEAD_BYTES + f->payload_bytes);
 }
 
-static void expect_rest(uint64_t id, struct fan_rest *r, uint64_t first, uint64_t end)
+static void expect_rest(uint64_t id, struct fan_missing *r, uint64_t first, uint64_t end)
 {
-	assert_true(fan_worker_rest(rig.w, id, r));
+	assert_true(fan_worker_next_missing(rig.w, id, r));
 	assert_int_equal(r->first, first);
 	assert_int_equal(r->end, end);
 }
@@ -58,15 +58,15 @@ static void rest__runs_without_results(void **state)
 	const uint64_t awaits[4] = {4, 1, 10, 3};
 	for (uint32_t i = 0; i < 4; i++)
 		assert_int_equal(fan_worker_awaits(rig.w, i), awaits[i]);
-	struct fan_rest r = {.block = 0};
+	struct fan_missing r = {.block = 0};
 	expect_rest(id, &r, 16, 32);
 	expect_rest(id, &r, 48, 96);
-	assert_false(fan_worker_rest(rig.w, id, &r));
-	r = (struct fan_rest){.block = 0};
+	assert_false(fan_worker_next_missing(rig.w, id, &r));
+	r = (struct fan_missing){.block = 0};
 	expect_rest(after, &r, 0, 50);
-	assert_false(fan_worker_rest(rig.w, after, &r));
-	r = (struct fan_rest){.block = 0};
-	assert_false(fan_worker_rest(rig.w, after + 1, &r));
+	assert_false(fan_worker_next_missing(rig.w, after, &r));
+	r = (struct fan_missing){.block = 0};
+	assert_false(fan_worker_next_missing(rig.w, after + 1, &r));
 }
 
 /* The last fragment is shorter. */
@@ -79,11 +79,11 @@ static void rest__ends_with_the_operation(void **state)
 	uint64_t id = rig_start(&op);
 	rig_tick();
 	answer(0);
-	struct fan_rest r = {.block = 0};
+	struct fan_missing r = {.block = 0};
 	expect_rest(id, &r, 16, 20);
 	answer(1);
-	r = (struct fan_rest){.block = 0};
-	assert_false(fan_worker_rest(rig.w, id, &r));
+	r = (struct fan_missing){.block = 0};
+	assert_false(fan_worker_next_missing(rig.w, id, &r));
 }
 
 static void rest__of_nothing(void **state)
@@ -92,9 +92,9 @@ static void rest__of_nothing(void **state)
 	rig_ready();
 	struct fan_op op = {.op = FAN_BARRIER};
 	uint64_t id = rig_start(&op);
-	struct fan_rest r = {.block = 0};
+	struct fan_missing r = {.block = 0};
 	expect_rest(id, &r, 0, 0);
-	assert_false(fan_worker_rest(rig.w, id, &r));
+	assert_false(fan_worker_next_missing(rig.w, id, &r));
 }
 
 /* Exponents are no elements: a block without its result is summed with exponents of its own. */
@@ -106,7 +106,7 @@ static void rest__in_fixed_point(void **state)
 	rig_ready();
 	struct fan_op op = rig_fixed_sum(in, out, COUNT);
 	uint64_t id = rig_start(&op);
-	struct fan_rest r = {.block = 0};
+	struct fan_missing r = {.block = 0};
 	expect_rest(id, &r, 0, COUNT);
 	assert_int_equal(rig_tick(), 2); /* the exponents of both groups */
 	answer(0);
@@ -114,7 +114,7 @@ static void rest__in_fixed_point(void **state)
 	for (unsigned i = 0; i < 3; i++)
 		if (rig.got[i].frag == 3) /* block 1 */
 			answer(i);
-	r = (struct fan_rest){.block = 0};
+	r = (struct fan_missing){.block = 0};
 	expect_rest(id, &r, 0, 16);
 	expect_rest(id, &r, 32, COUNT);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "roster.h"
+#include "registry.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -25,7 +25,7 @@
 #define NAP_MIN_NS  (FAN_MS / 10)
 #define NAP_MAX_NS  (5 * FAN_MS)
 #define NS_PER_S    1e9
-#define ENTRY_TURNS (FAN_ROSTER_TURNS + 1)
+#define ENTRY_TURNS (FAN_REGISTRY_TURNS + 1)
 
 /* A rank; what its tensors were, turn by turn, a ring; and how long it has not moved. */
 struct entry {
@@ -57,14 +57,14 @@ enum { RUNS, LEFT, DONE }; /* LEFT: nobody waits for the thread, which frees its
  * second: a program may hold its own lock, as Python's, while it forks. */
 static struct {
 	pthread_mutex_t life, lock, telling;
-	struct entry *entry[FAN_ROSTER_MAX];
+	struct entry *entry[FAN_REGISTRY_MAX];
 	unsigned entries;
-	unsigned more;	       /* ranks for which there was no entry */
-	struct teller *teller; /* NULL: there is none */
-	fan_roster_tell *tell; /* NULL: the program does not want to be told */
+	unsigned more;		 /* ranks for which there was no entry */
+	struct teller *teller;	 /* NULL: there is none */
+	fan_registry_tell *tell; /* NULL: the program does not want to be told */
 	void *tell_arg;
-	atomic_int tell_ms; /* FAN_ROSTER_TELL_MS, but for tests */
-} roster = {.tell_ms = FAN_ROSTER_TELL_MS,
+	atomic_int tell_ms; /* FAN_REGISTRY_TELL_MS, but for tests */
+} roster = {.tell_ms = FAN_REGISTRY_TELL_MS,
 	    .life = PTHREAD_MUTEX_INITIALIZER,
 	    .lock = PTHREAD_MUTEX_INITIALIZER,
 	    .telling = PTHREAD_MUTEX_INITIALIZER};
@@ -121,11 +121,11 @@ static void nap(uint64_t ns)
 	nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
-static uint64_t snapshot_ns(const struct fan_rank *c)
+static uint64_t snapshot_ns(const struct fan_rank *r)
 {
-	pthread_mutex_lock((pthread_mutex_t *)&c->lock);
-	const uint64_t at_ns = c->shown.snapshot.at_ns;
-	pthread_mutex_unlock((pthread_mutex_t *)&c->lock);
+	pthread_mutex_lock((pthread_mutex_t *)&r->lock);
+	const uint64_t at_ns = r->shown.snapshot.at_ns;
+	pthread_mutex_unlock((pthread_mutex_t *)&r->lock);
 	return at_ns;
 }
 
@@ -142,7 +142,7 @@ static bool all_told(uint64_t since_ns)
 /* Have every rank say what it does, as far as they do in time. */
 static void ask_all(const struct teller *t)
 {
-	const uint64_t begin_ns = fan_clock_ns(), by_ns = begin_ns + FAN_ROSTER_ASK_MS * FAN_MS;
+	const uint64_t begin_ns = fan_clock_ns(), by_ns = begin_ns + FAN_REGISTRY_ASK_MS * FAN_MS;
 	uint64_t nap_ns = NAP_MIN_NS;
 	pthread_mutex_lock(&roster.lock);
 	for (unsigned i = 0; i < roster.entries; i++)
@@ -155,18 +155,18 @@ static void ask_all(const struct teller *t)
 }
 
 /* As fan_rank_read_stats, which needs more of a rank than this may. */
-static struct fanin_stats stats_of(const struct fan_rank *c)
+static struct fanin_stats stats_of(const struct fan_rank *r)
 {
-	pthread_mutex_lock((pthread_mutex_t *)&c->lock);
-	const struct fanin_stats s = c->shown.stats;
-	pthread_mutex_unlock((pthread_mutex_t *)&c->lock);
+	pthread_mutex_lock((pthread_mutex_t *)&r->lock);
+	const struct fanin_stats s = r->shown.stats;
+	pthread_mutex_unlock((pthread_mutex_t *)&r->lock);
 	return s;
 }
 
 /* Bytes a second of `e` since its oldest turn that is kept, or 0; and over what time. */
 static double rate_of(const struct entry *e, uint64_t now_ns, double *over_s)
 {
-	const unsigned oldest = e->turns > FAN_ROSTER_TURNS ? e->turns - FAN_ROSTER_TURNS : 0;
+	const unsigned oldest = e->turns > FAN_REGISTRY_TURNS ? e->turns - FAN_REGISTRY_TURNS : 0;
 	const uint64_t since_ns = e->turns ? e->at_ns[oldest % ENTRY_TURNS] : now_ns;
 	*over_s = 0;
 	if (now_ns <= since_ns)
@@ -209,10 +209,10 @@ static char *status_text(void)
 
 /* After so long without progress a rank says for whom it waits; before the operation ends with that
  * error.  UINT64_MAX: never, since that comes soon. */
-static uint64_t patience_ns(const struct fan_rank *c)
+static uint64_t patience_ns(const struct fan_rank *r)
 {
-	const int end_ms = c->cfg.timeout_ms - FAN_ROSTER_BEFORE_END_MS;
-	if (c->column.global || end_ms < FAN_ROSTER_TELL_LEAST_MS)
+	const int end_ms = r->cfg.timeout_ms - FAN_REGISTRY_BEFORE_END_MS;
+	if (r->column.global || end_ms < FAN_REGISTRY_TELL_LEAST_MS)
 		return UINT64_MAX;
 	const int tell_ms = atomic_load(&roster.tell_ms);
 	return (uint64_t)(end_ms < tell_ms ? end_ms : tell_ms) * FAN_MS;
@@ -264,7 +264,7 @@ static bool take_turn(uint64_t now_ns, char *text, size_t bytes)
 	return waited;
 }
 
-static void tell_program(const char *text)
+static void call_program(const char *text)
 {
 	pthread_mutex_lock(&roster.telling);
 	if (roster.tell)
@@ -272,7 +272,7 @@ static void tell_program(const char *text)
 	pthread_mutex_unlock(&roster.telling);
 }
 
-void fan_roster_tell_to(fan_roster_tell *tell, void *arg)
+void fan_registry_tell_to(fan_registry_tell *tell, void *arg)
 {
 	pthread_mutex_lock(&roster.telling);
 	roster.tell = tell;
@@ -280,7 +280,7 @@ void fan_roster_tell_to(fan_roster_tell *tell, void *arg)
 	pthread_mutex_unlock(&roster.telling);
 }
 
-void fan_roster_tell_after(int ms)
+void fan_registry_tell_after(int ms)
 {
 	atomic_store(&roster.tell_ms, ms);
 }
@@ -355,7 +355,7 @@ static void write_file(struct teller *t)
 /* When the file is to be written, or the next turn is. */
 static uint64_t next_ns(const struct teller *t, uint64_t turn_ns)
 {
-	const uint64_t write_ns = t->written_ns + FAN_ROSTER_WRITE_MS * FAN_MS;
+	const uint64_t write_ns = t->written_ns + FAN_REGISTRY_WRITE_MS * FAN_MS;
 	return t->asked && write_ns < turn_ns ? write_ns : turn_ns;
 }
 
@@ -372,11 +372,11 @@ static void *run(void *arg)
 		const uint64_t now_ns = fan_clock_ns();
 		if (now_ns >= turn_ns) {
 			if (take_turn(now_ns, text, sizeof text))
-				tell_program(text);
+				call_program(text);
 			renew_file(t);
-			turn_ns = now_ns + FAN_ROSTER_TURN_MS * FAN_MS;
+			turn_ns = now_ns + FAN_REGISTRY_TURN_MS * FAN_MS;
 		}
-		if (t->asked && now_ns >= t->written_ns + FAN_ROSTER_WRITE_MS * FAN_MS)
+		if (t->asked && now_ns >= t->written_ns + FAN_REGISTRY_WRITE_MS * FAN_MS)
 			write_file(t);
 		const int wait = fan_clock_timeout_ms(next_ns(t, turn_ns), -1);
 		t->asked |= epoll_wait(t->events, &event, 1, wait) > 0 && t->file.watch >= 0;
@@ -430,7 +430,7 @@ static void stop(struct teller *t)
 	atomic_store(&t->ends, true);
 	eventfd_write(t->wake, 1);
 	clock_gettime(CLOCK_REALTIME, &by);
-	by.tv_sec += FAN_ROSTER_END_MS / 1000;
+	by.tv_sec += FAN_REGISTRY_END_MS / 1000;
 	if (!pthread_timedjoin_np(t->thread, NULL, &by)) {
 		free_teller(t);
 	} else if (atomic_compare_exchange_strong(&t->state, &runs, LEFT)) {
@@ -444,13 +444,13 @@ static void stop(struct teller *t)
 /* ---- ranks ---- */
 
 /* True: it has an entry. */
-static bool enter(struct fan_rank *c)
+static bool enter(struct fan_rank *r)
 {
 	struct entry *e = calloc(1, sizeof *e);
 	pthread_mutex_lock(&roster.lock);
-	const bool fits = e && roster.entries < FAN_ROSTER_MAX;
+	const bool fits = e && roster.entries < FAN_REGISTRY_MAX;
 	if (fits) {
-		e->rank = c;
+		e->rank = r;
 		e->still_ns = e->at_ns[e->turns++] = fan_clock_ns();
 		roster.entry[roster.entries++] = e;
 	} else {
@@ -462,24 +462,24 @@ static bool enter(struct fan_rank *c)
 	return fits;
 }
 
-void fan_roster_add(struct fan_rank *c)
+void fan_registry_add(struct fan_rank *r)
 {
-	assert(c->thread.started);
+	assert(r->thread.started);
 	pthread_once(&once, watch_forks);
 	pthread_mutex_lock(&roster.life);
-	if (enter(c) && !roster.teller)
-		start(c->cfg.ps);
+	if (enter(r) && !roster.teller)
+		start(r->cfg.ps);
 	pthread_mutex_unlock(&roster.life);
 }
 
-void fan_roster_remove(struct fan_rank *c)
+void fan_registry_remove(struct fan_rank *r)
 {
 	struct entry *gone = NULL;
 	struct teller *last = NULL;
 	pthread_mutex_lock(&roster.life);
 	pthread_mutex_lock(&roster.lock);
 	for (unsigned i = 0; i < roster.entries && !gone; i++)
-		if (roster.entry[i]->rank == c) {
+		if (roster.entry[i]->rank == r) {
 			gone = roster.entry[i];
 			roster.entry[i] = roster.entry[--roster.entries];
 		}
@@ -495,19 +495,19 @@ void fan_roster_remove(struct fan_rank *c)
 	free(gone);
 }
 
-bool fan_roster_has_rank_of(const struct fan_rank *c)
+bool fan_registry_has_rank_of(const struct fan_rank *r)
 {
 	bool has = false;
 	pthread_mutex_lock(&roster.lock);
 	for (unsigned i = 0; i < roster.entries && !has; i++) {
 		const struct fan_rank *o = roster.entry[i]->rank;
-		has = o != c && o->cfg.rank == c->cfg.rank && !strcmp(o->cfg.job, c->cfg.job);
+		has = o != r && o->cfg.rank == r->cfg.rank && !strcmp(o->cfg.job, r->cfg.job);
 	}
 	pthread_mutex_unlock(&roster.lock);
 	return has;
 }
 
-void fan_roster_file(char *path)
+void fan_registry_file(char *path)
 {
 	pthread_mutex_lock(&roster.life);
 	pthread_mutex_lock(&roster.lock);

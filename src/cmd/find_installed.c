@@ -12,7 +12,7 @@
 
 #define PLACE_BYTES 64 /* of a place, at most */
 
-int beside_find(const char *const *places, char *self, char *found)
+int find_installed(const char *const *places, char *self, char *found)
 {
 	char folder[PATH_MAX], path[PATH_MAX + PLACE_BYTES];
 	ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
@@ -51,7 +51,7 @@ int cmd_planner(int argc, char **argv)
 {
 	static char self[PATH_MAX], path[PATH_MAX];
 
-	if (beside_find(places, self, path))
+	if (find_installed(places, self, path))
 		return not_there(argv[0], self);
 	char **args = calloc((size_t)argc + 2, sizeof *args);
 	if (args) {
@@ -81,7 +81,7 @@ static int find_script(const char *package, char *self, char *script)
 	for (unsigned i = 0; folders[i]; i++) {
 		const char *const one[] = {path, NULL};
 		snprintf(path, sizeof path, "%s/%s/__main__.py", folders[i], package);
-		if (!beside_find(one, self, script))
+		if (!find_installed(one, self, script))
 			return 0;
 	}
 	return -1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "others.h"
+#include "cross_traffic.h"
 
 #include <assert.h>
 #include <linux/rtnetlink.h>
@@ -9,11 +9,11 @@
 
 #include "netlink.h"
 
-#define ROOM	   (FAN_OTHERS_SAMPLES + 1)
+#define ROOM	   (FAN_CROSS_TRAFFIC_SAMPLES + 1)
 #define HEAD_BYTES 42 /* of Ethernet, IPv4 and UDP, which interfaces count and sockets do not */
 #define MS	   UINT64_C(1000000)
 
-static struct fan_other *find(struct fan_others *o, unsigned index)
+static struct fan_cross_source *find(struct fan_cross_traffic *o, unsigned index)
 {
 	for (unsigned i = 0; i < o->count; i++)
 		if (o->of[i].index == index)
@@ -21,13 +21,13 @@ static struct fan_other *find(struct fan_others *o, unsigned index)
 	return NULL;
 }
 
-static void want(struct fan_others *o, unsigned index)
+static void want(struct fan_cross_traffic *o, unsigned index)
 {
-	struct fan_other *i = index ? find(o, index) : NULL;
+	struct fan_cross_source *i = index ? find(o, index) : NULL;
 
 	if (index && !i && o->count < FAN_INLETS_MAX) {
 		i = &o->of[o->count++];
-		*i = (struct fan_other){.index = index};
+		*i = (struct fan_cross_source){.index = index};
 	}
 	if (i)
 		i->wanted = true;
@@ -57,7 +57,7 @@ static bool received(unsigned index, uint64_t *bytes)
 	return true;
 }
 
-void fan_others_begin(struct fan_others *o, const unsigned *index, unsigned count)
+void fan_cross_traffic_begin(struct fan_cross_traffic *o, const unsigned *index, unsigned count)
 {
 	unsigned kept = 0;
 
@@ -82,22 +82,23 @@ static uint64_t own_bytes(const struct fan_inlets *own, unsigned index)
 	return 0;
 }
 
-static void note(struct fan_other *i, uint64_t now_ns, uint64_t bytes)
+static void note(struct fan_cross_source *i, uint64_t now_ns, uint64_t bytes)
 {
-	if (i->samples && now_ns - i->sample[(i->samples - 1) % ROOM].at_ns < FAN_OTHERS_MS * MS)
+	if (i->samples &&
+	    now_ns - i->sample[(i->samples - 1) % ROOM].at_ns < FAN_CROSS_TRAFFIC_MS * MS)
 		return;
 	i->sample[i->samples % ROOM].at_ns = now_ns;
 	i->sample[i->samples++ % ROOM].bytes = bytes;
 }
 
-void fan_others_end(struct fan_others *o, uint64_t now_ns, const struct fan_inlets *own,
-		    uint64_t overflows)
+void fan_cross_traffic_end(struct fan_cross_traffic *o, uint64_t now_ns,
+			   const struct fan_inlets *own, uint64_t overflows)
 {
 	const bool lost = overflows != o->overflows || own->full;
 
 	o->overflows = overflows;
 	for (unsigned i = 0; i < o->count; i++) {
-		struct fan_other *one = &o->of[i];
+		struct fan_cross_source *one = &o->of[i];
 		if (lost || !one->told)
 			one->samples = 0;
 		else
@@ -105,14 +106,14 @@ void fan_others_end(struct fan_others *o, uint64_t now_ns, const struct fan_inle
 	}
 }
 
-double fan_others_gbps(const struct fan_others *o, unsigned index)
+double fan_cross_traffic_gbps(const struct fan_cross_traffic *o, unsigned index)
 {
-	const struct fan_other *i = find((struct fan_others *)o, index);
+	const struct fan_cross_source *i = find((struct fan_cross_traffic *)o, index);
 
-	if (!i || i->samples <= FAN_OTHERS_KNOWN)
+	if (!i || i->samples <= FAN_CROSS_TRAFFIC_KNOWN)
 		return -1;
 	const unsigned last = i->samples - 1,
-		       back = last < FAN_OTHERS_SAMPLES ? last : FAN_OTHERS_SAMPLES;
+		       back = last < FAN_CROSS_TRAFFIC_SAMPLES ? last : FAN_CROSS_TRAFFIC_SAMPLES;
 	const unsigned a = (last - back) % ROOM, b = last % ROOM;
 	const int64_t bytes = (int64_t)(i->sample[b].bytes - i->sample[a].bytes);
 	const uint64_t ns = i->sample[b].at_ns - i->sample[a].at_ns;

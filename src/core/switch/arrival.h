@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heard.h - the sequence numbers of what comes from neighbours below (ADR 12): a gap between them
+/* arrival.h - the sequence numbers of what comes from neighbours below (ADR 12): a gap between them
  * is a loss, and asked about by MISS.  sent.h has those of what goes up. */
 #ifndef FAN_SWITCH_HEARD_H
 #define FAN_SWITCH_HEARD_H
@@ -8,12 +8,12 @@
 
 /* A contribution or PROBE of `rank` has come from `from`, where that is reached: next to us, so all
  * that it sends comes. */
-void fan_heard_note(struct fan_switch *sw, struct fan_switch_job *j, const fan_peer *from,
-		    const struct fan_frag *f, uint16_t rank, struct fan_out *out);
+void fan_arrival_note(struct fan_switch *sw, struct fan_switch_job *j, const fan_peer *from,
+		      const struct fan_frag *f, uint16_t rank, struct fan_out *out);
 
 /* Has a worker next to us sent it, and in order?  `from` has been checked. */
-static inline bool fan_heard_is_next(struct fan_switch *sw, const struct fan_switch_job *j,
-				     const struct fan_frag *f)
+static inline bool fan_arrival_is_next(struct fan_switch *sw, const struct fan_switch_job *j,
+				       const struct fan_frag *f)
 {
 	if (j->route || f->helper || f->type == FAN_TYPE_PARTIAL)
 		return false;

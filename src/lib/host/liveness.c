@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "life.h"
+#include "liveness.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -72,8 +72,8 @@ bool fan_host_has_ended(const struct fan_host_segment *s, int fd, unsigned i)
 	       its.l_type == F_UNLCK;
 }
 
-void fan_host_hear(struct fan_host_last_word *h, const struct fan_host_segment *s, unsigned i,
-		   uint64_t late_ns, uint64_t now_ns)
+void fan_host_receive(struct fan_host_last_word *h, const struct fan_host_segment *s, unsigned i,
+		      uint64_t late_ns, uint64_t now_ns)
 {
 	const uint64_t beats = atomic_load(&s->rank[i].beats);
 	/* A rank beats from when it has the memory; until all have been given it, it has time to

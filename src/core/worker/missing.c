@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rest.c - a worker that will hear no more from its aggregator: what it lacks, and what results
+/* missing.c - a worker that will hear no more from its aggregator: what it lacks, and what results
  * that other ranks have still give it. */
 #include <assert.h>
 
@@ -29,7 +29,7 @@ static uint64_t frag_of_block(const struct fan_stream_op *s, uint64_t block)
 	       block % s->per_group;
 }
 
-bool fan_worker_rest(const struct fan_worker *w, uint64_t id, struct fan_rest *r)
+bool fan_worker_next_missing(const struct fan_worker *w, uint64_t id, struct fan_missing *r)
 {
 	const struct fan_stream_op *s = &w->op[id % FAN_OPS_MAX];
 	uint64_t first, end;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "hatch.h"
+#include "ring_pair.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -21,12 +21,12 @@ struct ring {
 	uint32_t read;
 	_Alignas(LINE) atomic_bool sleeps;
 	int fd;
-	uint8_t *at; /* FAN_HATCH_PLACES places of `stride` bytes */
-	uint16_t place_of[FAN_HATCH_PLACES];
-	uint16_t bytes_of[FAN_HATCH_PLACES];
+	uint8_t *at; /* FAN_RING_PAIR_PLACES places of `stride` bytes */
+	uint16_t place_of[FAN_RING_PAIR_PLACES];
+	uint16_t bytes_of[FAN_RING_PAIR_PLACES];
 };
 
-struct fan_hatch {
+struct fan_ring_pair {
 	struct ring ring[WAYS];
 	atomic_bool closed;
 	atomic_uint owners;
@@ -34,7 +34,7 @@ struct fan_hatch {
 	size_t stride;
 };
 
-static void free_all(struct fan_hatch *h)
+static void free_all(struct fan_ring_pair *h)
 {
 	for (unsigned w = 0; w < WAYS; w++) {
 		if (h->ring[w].fd >= 0)
@@ -44,9 +44,9 @@ static void free_all(struct fan_hatch *h)
 	free(h);
 }
 
-struct fan_hatch *fan_hatch_new(const fan_peer *rank, size_t most_bytes)
+struct fan_ring_pair *fan_ring_pair_new(const fan_peer *rank, size_t most_bytes)
 {
-	struct fan_hatch *h = aligned_alloc(LINE, sizeof *h);
+	struct fan_ring_pair *h = aligned_alloc(LINE, sizeof *h);
 	bool whole = h && most_bytes <= UINT16_MAX;
 
 	if (!h)
@@ -58,7 +58,7 @@ struct fan_hatch *fan_hatch_new(const fan_peer *rank, size_t most_bytes)
 	for (unsigned w = 0; w < WAYS; w++) {
 		struct ring *r = &h->ring[w];
 		r->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-		r->at = whole ? aligned_alloc(LINE, FAN_HATCH_PLACES * h->stride) : NULL;
+		r->at = whole ? aligned_alloc(LINE, FAN_RING_PAIR_PLACES * h->stride) : NULL;
 		whole &= r->fd >= 0 && r->at;
 	}
 	if (whole)
@@ -76,7 +76,7 @@ static void wake(const struct ring *r)
 		return;
 }
 
-void fan_hatch_close(struct fan_hatch *h)
+void fan_ring_pair_close(struct fan_ring_pair *h)
 {
 	atomic_store(&h->closed, true);
 	for (unsigned w = 0; w < WAYS; w++)
@@ -85,23 +85,23 @@ void fan_hatch_close(struct fan_hatch *h)
 		free_all(h);
 }
 
-bool fan_hatch_is_closed(const struct fan_hatch *h)
+bool fan_ring_pair_is_closed(const struct fan_ring_pair *h)
 {
 	return atomic_load(&h->closed);
 }
 
-const fan_peer *fan_hatch_rank(const struct fan_hatch *h)
+const fan_peer *fan_ring_pair_rank(const struct fan_ring_pair *h)
 {
 	return &h->rank;
 }
 
-bool fan_hatch_fits(struct fan_hatch *h, enum fan_hatch_way way, unsigned count)
+bool fan_ring_pair_fits(struct fan_ring_pair *h, enum fan_ring_pair_way way, unsigned count)
 {
 	struct ring *r = &h->ring[way];
 
-	if (r->put - r->known + count > FAN_HATCH_PLACES)
+	if (r->put - r->known + count > FAN_RING_PAIR_PLACES)
 		r->known = atomic_load_explicit(&r->let_go, memory_order_acquire);
-	return r->put - r->known + count <= FAN_HATCH_PLACES && !fan_hatch_is_closed(h);
+	return r->put - r->known + count <= FAN_RING_PAIR_PLACES && !fan_ring_pair_is_closed(h);
 }
 
 /* Where all has been read, the ring begins at its first place again, which is in the cache. */
@@ -109,39 +109,39 @@ static bool has_room(struct ring *r)
 {
 	uint32_t shown = atomic_load_explicit(&r->shown, memory_order_relaxed);
 
-	if (r->put != shown && r->put - r->known < FAN_HATCH_PLACES)
+	if (r->put != shown && r->put - r->known < FAN_RING_PAIR_PLACES)
 		return true;
 	r->known = atomic_load_explicit(&r->let_go, memory_order_acquire);
 	if (r->known == r->put)
 		r->place = 0;
-	return r->put - r->known < FAN_HATCH_PLACES;
+	return r->put - r->known < FAN_RING_PAIR_PLACES;
 }
 
-bool fan_hatch_put(struct fan_hatch *h, enum fan_hatch_way way, const struct iovec *iov,
-		   unsigned vectors)
+bool fan_ring_pair_put(struct fan_ring_pair *h, enum fan_ring_pair_way way, const struct iovec *iov,
+		       unsigned vectors)
 {
 	struct ring *r = &h->ring[way];
 	size_t bytes = 0;
 
 	for (unsigned i = 0; i < vectors; i++)
 		bytes += iov[i].iov_len;
-	if (DATA_AT + bytes > h->stride || !has_room(r) || fan_hatch_is_closed(h))
+	if (DATA_AT + bytes > h->stride || !has_room(r) || fan_ring_pair_is_closed(h))
 		return false;
 	uint8_t *to = r->at + r->place * h->stride + DATA_AT;
 	for (unsigned i = 0; i < vectors; i++) {
 		memcpy(to, iov[i].iov_base, iov[i].iov_len);
 		to += iov[i].iov_len;
 	}
-	r->place_of[r->put % FAN_HATCH_PLACES] = (uint16_t)r->place;
-	r->bytes_of[r->put % FAN_HATCH_PLACES] = (uint16_t)bytes;
-	r->place = (r->place + 1) % FAN_HATCH_PLACES;
+	r->place_of[r->put % FAN_RING_PAIR_PLACES] = (uint16_t)r->place;
+	r->bytes_of[r->put % FAN_RING_PAIR_PLACES] = (uint16_t)bytes;
+	r->place = (r->place + 1) % FAN_RING_PAIR_PLACES;
 	r->put++;
 	return true;
 }
 
 /* The reader says that it sleeps and then looks once more; the writer shows and then asks whether
  * it sleeps: one of them sees what the other has done. */
-void fan_hatch_show(struct fan_hatch *h, enum fan_hatch_way way)
+void fan_ring_pair_show(struct fan_ring_pair *h, enum fan_ring_pair_way way)
 {
 	struct ring *r = &h->ring[way];
 
@@ -152,42 +152,42 @@ void fan_hatch_show(struct fan_hatch *h, enum fan_hatch_way way)
 		wake(r);
 }
 
-uint8_t *fan_hatch_next(struct fan_hatch *h, enum fan_hatch_way way, size_t *bytes)
+uint8_t *fan_ring_pair_next(struct fan_ring_pair *h, enum fan_ring_pair_way way, size_t *bytes)
 {
 	struct ring *r = &h->ring[way];
 
 	if (r->read == atomic_load_explicit(&r->shown, memory_order_acquire))
 		return NULL;
-	uint32_t i = r->read++ % FAN_HATCH_PLACES;
-	assert(r->place_of[i] < FAN_HATCH_PLACES);
+	uint32_t i = r->read++ % FAN_RING_PAIR_PLACES;
+	assert(r->place_of[i] < FAN_RING_PAIR_PLACES);
 	*bytes = r->bytes_of[i];
 	return r->at + r->place_of[i] * h->stride + DATA_AT;
 }
 
-void fan_hatch_let_go(struct fan_hatch *h, enum fan_hatch_way way)
+void fan_ring_pair_release(struct fan_ring_pair *h, enum fan_ring_pair_way way)
 {
 	struct ring *r = &h->ring[way];
 
 	atomic_store_explicit(&r->let_go, r->read, memory_order_release);
 }
 
-bool fan_hatch_may_sleep(struct fan_hatch *h, enum fan_hatch_way way)
+bool fan_ring_pair_may_sleep(struct fan_ring_pair *h, enum fan_ring_pair_way way)
 {
 	struct ring *r = &h->ring[way];
 
 	atomic_store(&r->sleeps, true);
-	if (atomic_load(&r->shown) == r->read && !fan_hatch_is_closed(h))
+	if (atomic_load(&r->shown) == r->read && !fan_ring_pair_is_closed(h))
 		return true;
-	fan_hatch_awake(h, way);
+	fan_ring_pair_awake(h, way);
 	return false;
 }
 
-void fan_hatch_awake(struct fan_hatch *h, enum fan_hatch_way way)
+void fan_ring_pair_awake(struct fan_ring_pair *h, enum fan_ring_pair_way way)
 {
 	atomic_store_explicit(&h->ring[way].sleeps, false, memory_order_relaxed);
 }
 
-int fan_hatch_fd(const struct fan_hatch *h, enum fan_hatch_way way)
+int fan_ring_pair_fd(const struct fan_ring_pair *h, enum fan_ring_pair_way way)
 {
 	return h->ring[way].fd;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "heard.h"
+#include "arrival.h"
 
 /* Some of what a neighbour below has sent has not come, though later ones: ask for it.  `to`: its
  * rank, if it is a worker. */
@@ -20,8 +20,8 @@ static void ask_numbers(const struct fan_switch_job *j, const struct fan_peer *f
 	fan_wire_put(it->head, &h);
 }
 
-void fan_heard_note(struct fan_switch *sw, struct fan_switch_job *j, const fan_peer *from,
-		    const struct fan_frag *f, uint16_t rank, struct fan_out *out)
+void fan_arrival_note(struct fan_switch *sw, struct fan_switch_job *j, const fan_peer *from,
+		      const struct fan_frag *f, uint16_t rank, struct fan_out *out)
 {
 	int below = j->route ? fan_route_find(j->route, from) : -1;
 	struct fan_seq_gap *gap = below < 0 ? NULL : &j->gap[below];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* life.h - which ranks of a host have ended, told by the kernel.
+/* liveness.h - which ranks of a host have ended, told by the kernel.
  *
  * Each rank holds a lock (fcntl) on one byte of the memory that they share, the one of its number.
  * The kernel takes it away when the process ends, however it does; a stopped one keeps it.  It
@@ -36,7 +36,7 @@ struct fan_host_last_word {
 };
 
 /* Hear number `i`.  The rank that hears has just slept for `late_ns`, in which it heard nobody. */
-void fan_host_hear(struct fan_host_last_word *h, const struct fan_host_segment *s, unsigned i,
-		   uint64_t late_ns, uint64_t now_ns);
+void fan_host_receive(struct fan_host_last_word *h, const struct fan_host_segment *s, unsigned i,
+		      uint64_t late_ns, uint64_t now_ns);
 
 #endif

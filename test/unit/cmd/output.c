@@ -101,7 +101,6 @@ static void log__strangers_displace_no_other_line(void **state)
 	assert_int_equal(dup2(fileno(f), STDERR_FILENO), STDERR_FILENO);
 	for (unsigned n = 0; n < 6000; n++) {
 		cmd_log("event=rank_refused job=\"x\"");
-		cmd_log("refused: no \"hello\"");
 		cmd_log("event=job_created job=\"x\"");
 		if (n % 1000 == 999)
 			cmd_log("event=job_ready job=\"y\"");

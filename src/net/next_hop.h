@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* path.h - the path to an address, as this machine's own interfaces and routes have it, apart from
- * what ICMP messages have told its kernel, which anybody can send. */
+/* next_hop.h - the path to an address, as this machine's own interfaces and routes have it, apart
+ * from what ICMP messages have told its kernel, which anybody can send. */
 #ifndef FAN_PATH_H
 #define FAN_PATH_H
 
@@ -8,7 +8,7 @@
 
 #include "core/base/out.h"
 
-struct fan_path {
+struct fan_next_hop {
 	/* index of the one that leads there; 0: not known, there may be no route */
 	unsigned interface;
 	/* of it, or of its route if an administrator has given that a smaller one; 0: not known */
@@ -21,6 +21,6 @@ struct fan_path {
 };
 
 /* Sends nothing. */
-void fan_path_read(struct fan_path *p, const fan_peer *to);
+void fan_next_hop_read(struct fan_next_hop *p, const fan_peer *to);
 
 #endif

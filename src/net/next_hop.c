@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "path.h"
+#include "next_hop.h"
 
 #include <linux/in_route.h>
 #include <linux/rtnetlink.h>
@@ -70,7 +70,7 @@ static int route_mtu(struct fan_netlink *t, const fan_peer *to)
 }
 
 /* As it is used now. */
-static void read_route(struct fan_path *p, struct fan_netlink *t, const fan_peer *to)
+static void read_route(struct fan_next_hop *p, struct fan_netlink *t, const fan_peer *to)
 {
 	uint8_t *address = (uint8_t *)p->gateway.addr;
 	struct rtmsg m;
@@ -89,7 +89,7 @@ static void read_route(struct fan_path *p, struct fan_netlink *t, const fan_peer
 				: fan_netlink_find(at, bytes, RTA_GATEWAY, address, 16) == 16;
 }
 
-void fan_path_read(struct fan_path *p, const fan_peer *to)
+void fan_next_hop_read(struct fan_next_hop *p, const fan_peer *to)
 {
 	struct fan_netlink t;
 	int believed = fan_udp_mtu_to(to);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verdict itself, against paths that lose large datagrams: test/net/icmp.sh. */
-#include "net/path_test.h"
+#include "net/mtu_probe.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "core/wire/ctlmsg.h"
-#include "net/path.h"
+#include "net/next_hop.h"
 #include "net/udp.h"
 
 #define NOW   (1000 * FAN_MS)
@@ -54,26 +54,26 @@ static size_t answer(uint8_t *pkt, uint64_t nonce, size_t bytes)
 static void path_test__waits_for_a_result_first(void **state)
 {
 	(void)state;
-	struct fan_path_test t = {.next_ns = 0};
+	struct fan_mtu_probe t = {.next_ns = 0};
 
-	assert_true(fan_path_test_deadline(&t) == UINT64_MAX);
-	fan_path_test_sent(&t, LONG, NOW, STALL);
-	assert_true(fan_path_test_deadline(&t) == NOW + FAN_PATH_TEST_AFTER_MS * FAN_MS);
-	fan_path_test_sent(&t, LONG, NOW + FAN_MS,
+	assert_true(fan_mtu_probe_deadline(&t) == UINT64_MAX);
+	fan_mtu_probe_sent(&t, LONG, NOW, STALL);
+	assert_true(fan_mtu_probe_deadline(&t) == NOW + FAN_MTU_PROBE_AFTER_MS * FAN_MS);
+	fan_mtu_probe_sent(&t, LONG, NOW + FAN_MS,
 			   STALL); /* again: it has waited since the first */
-	assert_true(fan_path_test_deadline(&t) == NOW + FAN_PATH_TEST_AFTER_MS * FAN_MS);
-	fan_path_test_result(&t);
-	assert_true(fan_path_test_deadline(&t) == UINT64_MAX);
+	assert_true(fan_mtu_probe_deadline(&t) == NOW + FAN_MTU_PROBE_AFTER_MS * FAN_MS);
+	fan_mtu_probe_result(&t);
+	assert_true(fan_mtu_probe_deadline(&t) == UINT64_MAX);
 }
 
 static void path_test__is_over_within_the_stall_time(void **state)
 {
 	(void)state;
-	struct fan_path_test t = {.next_ns = 0};
+	struct fan_mtu_probe t = {.next_ns = 0};
 
-	fan_path_test_sent(&t, LONG, NOW, 800);
-	assert_true(fan_path_test_deadline(&t) == NOW + 100 * FAN_MS);
-	assert_true(1.0 / FAN_PATH_TEST_PART + (1.0 + FAN_PATH_TEST_ROUNDS) / FAN_PATH_TEST_PARTS <
+	fan_mtu_probe_sent(&t, LONG, NOW, 800);
+	assert_true(fan_mtu_probe_deadline(&t) == NOW + 100 * FAN_MS);
+	assert_true(1.0 / FAN_MTU_PROBE_PART + (1.0 + FAN_MTU_PROBE_ROUNDS) / FAN_MTU_PROBE_PARTS <
 		    0.6);
 }
 
@@ -81,39 +81,39 @@ static void path_test__is_over_within_the_stall_time(void **state)
 static void path_test__short_datagrams_begin_none(void **state)
 {
 	(void)state;
-	struct fan_path_test t = {.next_ns = 0};
+	struct fan_mtu_probe t = {.next_ns = 0};
 
-	fan_path_test_sent(&t, 528, NOW, STALL);
-	assert_true(fan_path_test_deadline(&t) == UINT64_MAX);
-	fan_path_test_sent(&t, 529, NOW, STALL);
-	assert_true(fan_path_test_deadline(&t) != UINT64_MAX);
+	fan_mtu_probe_sent(&t, 528, NOW, STALL);
+	assert_true(fan_mtu_probe_deadline(&t) == UINT64_MAX);
+	fan_mtu_probe_sent(&t, 529, NOW, STALL);
+	assert_true(fan_mtu_probe_deadline(&t) != UINT64_MAX);
 }
 
 static void path_test__long_answer_passes_it(void **state)
 {
 	(void)state;
-	struct fan_path_test t = {ASKED, .bytes = LONG, .rounds = 3, .next_ns = NOW};
+	struct fan_mtu_probe t = {ASKED, .bytes = LONG, .rounds = 3, .next_ns = NOW};
 	uint8_t pkt[FAN_HEAD_BYTES + FAN_ECHO_MAX];
 
-	assert_true(fan_path_test_heard(&t, pkt, answer(pkt, NONCE, LONG - 8), NOW));
+	assert_true(fan_mtu_probe_heard(&t, pkt, answer(pkt, NONCE, LONG - 8), NOW));
 	assert_int_equal(t.rounds, 3); /* not as long as what was sent */
-	assert_true(fan_path_test_heard(&t, pkt, answer(pkt, NONCE, LONG), NOW));
+	assert_true(fan_mtu_probe_heard(&t, pkt, answer(pkt, NONCE, LONG), NOW));
 	assert_int_equal(t.rounds, 0);
-	assert_true(fan_path_test_deadline(&t) == NOW + FAN_PATH_TEST_AGAIN_MS * FAN_MS);
+	assert_true(fan_mtu_probe_deadline(&t) == NOW + FAN_MTU_PROBE_AGAIN_MS * FAN_MS);
 }
 
 static void path_test__short_answers_count(void **state)
 {
 	(void)state;
-	struct fan_path_test t = {ASKED, .bytes = LONG, .rounds = 3, .told_bytes = 1372,
+	struct fan_mtu_probe t = {ASKED, .bytes = LONG, .rounds = 3, .told_bytes = 1372,
 				  .next_ns = NOW};
 	uint8_t pkt[FAN_HEAD_BYTES + FAN_ECHO_MAX];
 
-	assert_true(fan_path_test_heard(&t, pkt, answer(pkt, SHORT_ONE, 100), NOW));
+	assert_true(fan_mtu_probe_heard(&t, pkt, answer(pkt, SHORT_ONE, 100), NOW));
 	assert_int_equal(t.short_heard, 1);
-	assert_true(fan_path_test_heard(&t, pkt, answer(pkt, ROUTERS, 1371), NOW));
+	assert_true(fan_mtu_probe_heard(&t, pkt, answer(pkt, ROUTERS, 1371), NOW));
 	assert_false(t.told_heard);
-	assert_true(fan_path_test_heard(&t, pkt, answer(pkt, ROUTERS, 1372), NOW));
+	assert_true(fan_mtu_probe_heard(&t, pkt, answer(pkt, ROUTERS, 1372), NOW));
 	assert_true(t.told_heard);
 	assert_int_equal(t.rounds, 3);
 }
@@ -122,16 +122,16 @@ static void path_test__short_answers_count(void **state)
 static void path_test__long_answer_of_one_who_loses_them_behind_passes_nothing(void **state)
 {
 	(void)state;
-	struct fan_path_test t = {ASKED, .bytes = LONG, .rounds = 3, .next_ns = NOW};
+	struct fan_mtu_probe t = {ASKED, .bytes = LONG, .rounds = 3, .next_ns = NOW};
 	struct fan_echoed who = {
 		.payload_bytes = 1408, .shards = 1, .window = 16, .behind_loses = LONG};
 	uint8_t pkt[FAN_HEAD_BYTES + FAN_ECHO_MAX];
 
-	assert_true(fan_path_test_heard(&t, pkt, answer_of(&who, pkt, NONCE, LONG), NOW));
+	assert_true(fan_mtu_probe_heard(&t, pkt, answer_of(&who, pkt, NONCE, LONG), NOW));
 	assert_int_equal(t.rounds, 3);
 	assert_int_equal(t.behind_bytes, LONG);
 	who.behind_loses = LONG + 1; /* longer than what is sent */
-	assert_true(fan_path_test_heard(&t, pkt, answer_of(&who, pkt, NONCE, LONG), NOW));
+	assert_true(fan_mtu_probe_heard(&t, pkt, answer_of(&who, pkt, NONCE, LONG), NOW));
 	assert_int_equal(t.rounds, 0);
 	assert_int_equal(t.behind_bytes, 0);
 }
@@ -140,18 +140,18 @@ static void path_test__long_answer_of_one_who_loses_them_behind_passes_nothing(v
 static void path_test__strangers_answer_nothing(void **state)
 {
 	(void)state;
-	struct fan_path_test t = {ASKED, .bytes = LONG, .rounds = 3, .next_ns = NOW};
-	struct fan_path_test none = {.next_ns = 0};
+	struct fan_mtu_probe t = {ASKED, .bytes = LONG, .rounds = 3, .next_ns = NOW};
+	struct fan_mtu_probe none = {.next_ns = 0};
 	uint8_t pkt[FAN_HEAD_BYTES + FAN_ECHO_MAX];
 
-	assert_false(fan_path_test_heard(&t, pkt, answer(pkt, NONCE - 1, LONG), NOW));
-	assert_false(fan_path_test_heard(&t, pkt, answer(pkt, NONCE + 1, LONG), NOW));
+	assert_false(fan_mtu_probe_heard(&t, pkt, answer(pkt, NONCE - 1, LONG), NOW));
+	assert_false(fan_mtu_probe_heard(&t, pkt, answer(pkt, NONCE + 1, LONG), NOW));
 	size_t len = answer(pkt, NONCE, LONG);
-	assert_false(fan_path_test_heard(&t, pkt, FAN_HEAD_BYTES - 1, NOW));
+	assert_false(fan_mtu_probe_heard(&t, pkt, FAN_HEAD_BYTES - 1, NOW));
 	pkt[len - 1] ^= 1; /* its check does not hold */
-	assert_false(fan_path_test_heard(&t, pkt, len, NOW));
+	assert_false(fan_mtu_probe_heard(&t, pkt, len, NOW));
 	assert_int_equal(t.rounds, 3);
-	assert_false(fan_path_test_heard(&none, pkt, answer(pkt, 0, LONG), NOW));
+	assert_false(fan_mtu_probe_heard(&none, pkt, answer(pkt, 0, LONG), NOW));
 }
 
 /* ---- what the kernel says of a path ---- */
@@ -163,9 +163,9 @@ static void path__of_the_loopback(void **state)
 
 	for (unsigned i = 0; i < sizeof at / sizeof *at; i++) {
 		fan_peer to;
-		struct fan_path p;
+		struct fan_next_hop p;
 		assert_true(fan_peer_read(&to, at[i]));
-		fan_path_read(&p, &to);
+		fan_next_hop_read(&p, &to);
 		assert_int_equal(p.interface, if_nametoindex("lo"));
 		assert_int_equal(p.mtu, 65535);
 		assert_int_equal(p.told_mtu, 0);
@@ -178,10 +178,10 @@ static void path__of_no_route(void **state)
 {
 	(void)state;
 	fan_peer to;
-	struct fan_path p;
+	struct fan_next_hop p;
 
 	assert_true(fan_peer_read(&to, "240.0.0.1:5000"));
-	fan_path_read(&p, &to);
+	fan_next_hop_read(&p, &to);
 	if (!p.interface) { /* a machine may have one */
 		assert_int_equal(p.mtu, 0);
 		assert_int_equal(p.told_mtu, 0);

@@ -18,14 +18,14 @@
 #include "lib/base/rank_file.h"
 #include "lib/base/status_file.h"
 #include "lib/comm/comm.h"
-#include "lib/rank/roster.h"
+#include "lib/rank/registry.h"
 
 #define RANKS	     3
 #define COUNT	     1000
 #define ANSWER_MS    60000 /* never reached unless something hangs */
 #define NO_FILE	     3	   /* exit statuses of a child */
 #define SOME_FILE    4
-#define HELD_MS	     1200 /* more than FAN_ROSTER_WAIT_NS */
+#define HELD_MS	     1200 /* more than FAN_REGISTRY_WAIT_NS */
 #define STUCK_MS     1000 /* without a descriptor; and what that may take of a processor: */
 #define STUCK_CPU_NS (100 * FAN_MS)
 
@@ -42,7 +42,7 @@ static void wait_ms(int ms)
 static bool has_file(char *path)
 {
 	for (int ms = 0; ms < ANSWER_MS; ms += 10) {
-		fan_roster_file(path);
+		fan_registry_file(path);
 		if (*path)
 			return true;
 		wait_ms(10);
@@ -164,7 +164,7 @@ static void run_waits(const char *local)
 	team_free(&t);
 	unsetenv("FANIN_LOCAL");
 	char path[FAN_STATUS_PATH_BYTES];
-	fan_roster_file(path);
+	fan_registry_file(path);
 	assert_string_equal(path, ""); /* the thread has ended with the last rank */
 }
 
@@ -242,7 +242,7 @@ static void be_looked_at(struct member *m)
 		EXPECT(!stat(dirname(later), &folder) && (folder.st_mode & 07777) == 0700);
 		const pid_t child = fork();
 		if (!child) { /* the ranks are not its own, nor is the file */
-			fan_roster_file(later);
+			fan_registry_file(later);
 			_exit(*later ? SOME_FILE : NO_FILE);
 		}
 		EXPECT(status_of(child) == NO_FILE);
@@ -285,7 +285,7 @@ static void be_unseen(struct member *m)
 		return;
 	EXPECT(fanin_allreduce(m->comm, x, y, COUNT, FANIN_INT32, FANIN_SUM) == FANIN_OK);
 	wait_ms(100);
-	fan_roster_file(path);
+	fan_registry_file(path);
 	EXPECT(!*path);
 }
 
@@ -387,8 +387,9 @@ static void say_once(struct member *m)
 	if (m->rank == 2) {
 		while (said_so_far() < 2)
 			wait_ms(10);
-		wait_ms(3 * FAN_ROSTER_TURN_MS);
-		fan_roster_tell_after(FAN_ROSTER_TELL_MS); /* nobody says how long the rest takes */
+		wait_ms(3 * FAN_REGISTRY_TURN_MS);
+		fan_registry_tell_after(
+			FAN_REGISTRY_TELL_MS); /* nobody says how long the rest takes */
 	}
 	EXPECT(fanin_allreduce(m->comm, x, y, COUNT, FANIN_INT32, FANIN_SUM) == FANIN_OK);
 }
@@ -401,11 +402,11 @@ static void roster__a_rank_that_waits_long_says_so_once(void **state)
 		bool seen[RANKS] = {false};
 		says = 0;
 		setenv("FANIN_LOCAL", local ? "1" : "0", 1);
-		fan_roster_tell_after(1000);
+		fan_registry_tell_after(1000);
 		fanin_on_wait(note_wait, said);
 		team_run_once(RANKS, say_once);
 		fanin_on_wait(NULL, NULL);
-		fan_roster_tell_after(FAN_ROSTER_TELL_MS);
+		fan_registry_tell_after(FAN_REGISTRY_TELL_MS);
 		unsetenv("FANIN_LOCAL");
 		assert_int_equal(says, 2);
 		for (unsigned i = 0; i < 2; i++) {
@@ -446,10 +447,10 @@ static void roster__no_rank_waits_for_a_program_that_is_told(void **state)
 {
 	(void)state;
 	says = 0;
-	fan_roster_tell_after(1000);
+	fan_registry_tell_after(1000);
 	fanin_on_wait(wait_there, said);
 	team_run_once(2, wait_for_the_first);
-	fan_roster_tell_after(FAN_ROSTER_TELL_MS);
+	fan_registry_tell_after(FAN_REGISTRY_TELL_MS);
 	atomic_store(&goes_on, true);
 	fanin_on_wait(NULL, NULL);
 	assert_int_equal(says, 1);
@@ -463,7 +464,7 @@ static void *look_on(void *arg)
 	unsigned *count = arg;
 	char path[FAN_STATUS_PATH_BYTES];
 	while (!atomic_load(&ends)) {
-		fan_roster_file(path);
+		fan_registry_file(path);
 		if (*path)
 			wake(path);
 		*count += *path != 0;

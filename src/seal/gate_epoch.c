@@ -4,7 +4,7 @@
 
 #include "gate_priv.h"
 
-static void free_peer(struct fan_gate *g, struct fan_gate_life *l, unsigned rank)
+static void free_peer(struct fan_gate *g, struct fan_gate_epoch *l, unsigned rank)
 {
 	struct fan_gate_peer *p = l->peer[rank];
 
@@ -17,7 +17,7 @@ static void free_peer(struct fan_gate *g, struct fan_gate_life *l, unsigned rank
 	g->stats.ranks--;
 }
 
-static void free_life(struct fan_gate *g, struct fan_gate_life *l)
+static void free_life(struct fan_gate *g, struct fan_gate_epoch *l)
 {
 	if (!l->traffic.job)
 		return;
@@ -41,14 +41,14 @@ void fan_gate_free_lives(struct fan_gate *g)
 	free(g->life);
 }
 
-void fan_gate_heard(const struct fan_gate *g, struct fan_gate_life *l)
+void fan_gate_note_packet(const struct fan_gate *g, struct fan_gate_epoch *l)
 {
 	l->used_at = g->stats.opened;
 	l->proved = true;
 }
 
 /* The row of the table that has the job's lives. */
-static struct fan_gate_life *row_of(const struct fan_gate *g, uint32_t job, uint32_t epoch)
+static struct fan_gate_epoch *row_of(const struct fan_gate *g, uint32_t job, uint32_t epoch)
 {
 	const uint64_t all = (uint64_t)(job & 0xffff) << 32 | epoch;
 	const uint64_t hash = all * UINT64_C(0x9e3779b97f4a7c15) >> 40;
@@ -57,9 +57,9 @@ static struct fan_gate_life *row_of(const struct fan_gate *g, uint32_t job, uint
 	return &g->life[place * g->lives];
 }
 
-struct fan_gate_life *fan_gate_find_life(struct fan_gate *g, uint32_t job, uint32_t epoch)
+struct fan_gate_epoch *fan_gate_find_epoch(struct fan_gate *g, uint32_t job, uint32_t epoch)
 {
-	struct fan_gate_life *row = row_of(g, job, epoch);
+	struct fan_gate_epoch *row = row_of(g, job, epoch);
 
 	for (unsigned k = 0; k < g->lives; k++)
 		if (row[k].traffic.job && row[k].traffic.job == (job & 0xffff) &&
@@ -70,8 +70,8 @@ struct fan_gate_life *fan_gate_find_life(struct fan_gate *g, uint32_t job, uint3
 
 /* Is life `l` to be replaced before `than`?  A life that another one has superseded is, else the
  * one that has been silent longer. */
-static bool yields_before(const struct fan_gate_life *l, bool former,
-			  const struct fan_gate_life *than, bool former_too)
+static bool yields_before(const struct fan_gate_epoch *l, bool former,
+			  const struct fan_gate_epoch *than, bool former_too)
 {
 	if (!than || former != former_too)
 		return !than || former;
@@ -80,9 +80,9 @@ static bool yields_before(const struct fan_gate_life *l, bool former,
 
 /* A place of a switch's row for one more life: a free one, that of an unproved life, or that of the
  * life silent for longest. */
-static struct fan_gate_life *free_one(struct fan_gate *g, struct fan_gate_life *row)
+static struct fan_gate_epoch *free_one(struct fan_gate *g, struct fan_gate_epoch *row)
 {
-	struct fan_gate_life *first = &row[0];
+	struct fan_gate_epoch *first = &row[0];
 
 	for (unsigned k = 1; k < g->lives && first->traffic.job; k++)
 		if (!row[k].traffic.job ||
@@ -94,7 +94,7 @@ static struct fan_gate_life *free_one(struct fan_gate *g, struct fan_gate_life *
 }
 
 /* A place of an aggregator's row: the first; its life becomes the previous one. */
-static struct fan_gate_life *follow(struct fan_gate *g, struct fan_gate_life *row)
+static struct fan_gate_epoch *follow(struct fan_gate *g, struct fan_gate_epoch *row)
 {
 	free_life(g, &row[FAN_GATE_LIVES - 1]);
 	row[FAN_GATE_LIVES - 1] = row[0];
@@ -103,9 +103,9 @@ static struct fan_gate_life *follow(struct fan_gate *g, struct fan_gate_life *ro
 
 /* Free the keys of some life other than `keep`: of more than can live, one is dead.  A tenant with
  * half of all of them has only its own to give, so that it ends no idle job of another's. */
-static void make_room(struct fan_gate *g, const struct fan_gate_life *keep)
+static void make_room(struct fan_gate *g, const struct fan_gate_epoch *keep)
 {
-	struct fan_gate_life *first = NULL;
+	struct fan_gate_epoch *first = NULL;
 	unsigned own = 0;
 	bool former = false;
 
@@ -115,7 +115,7 @@ static void make_room(struct fan_gate *g, const struct fan_gate_life *keep)
 			own += g->life[i].ranks;
 	const bool own_alone = own >= FAN_GATE_RANKS_MAX / 2;
 	for (unsigned i = 0; i < all; i++) {
-		struct fan_gate_life *l = &g->life[i];
+		struct fan_gate_epoch *l = &g->life[i];
 		const bool is_former = !g->cfg.children && i % g->lives > 0;
 		if (!l->ranks || l == keep ||
 		    (own_alone && memcmp(l->tenant, keep->tenant, sizeof l->tenant) != 0))
@@ -130,10 +130,10 @@ static void make_room(struct fan_gate *g, const struct fan_gate_life *keep)
 }
 
 /* Begin a life.  NULL: there is no room. */
-static struct fan_gate_life *begin_life(struct fan_gate *g, uint32_t job, uint32_t epoch)
+static struct fan_gate_epoch *begin_life(struct fan_gate *g, uint32_t job, uint32_t epoch)
 {
-	struct fan_gate_life *row = row_of(g, job, epoch),
-			     fresh = {.traffic = {job & 0xffff, epoch, {0}}};
+	struct fan_gate_epoch *row = row_of(g, job, epoch),
+			      fresh = {.traffic = {job & 0xffff, epoch, {0}}};
 	uint8_t key[FAN_CIPHER_KEY_BYTES];
 
 	if (!g->cfg.cipher->random(fresh.traffic.salt, FAN_SEAL_SALT_BYTES))
@@ -144,13 +144,13 @@ static struct fan_gate_life *begin_life(struct fan_gate *g, uint32_t job, uint32
 	explicit_bzero(key, sizeof key);
 	if (!fresh.down)
 		return NULL;
-	struct fan_gate_life *l = g->cfg.children ? free_one(g, row) : follow(g, row);
+	struct fan_gate_epoch *l = g->cfg.children ? free_one(g, row) : follow(g, row);
 	*l = fresh;
 	return l;
 }
 
 /* Make keys for the rank that is welcomed, unless this life of it has them. */
-static bool admit(struct fan_gate *g, struct fan_gate_life *l)
+static bool admit(struct fan_gate *g, struct fan_gate_epoch *l)
 {
 	const struct fan_gate_join *j = &g->join;
 	uint8_t key[FAN_CIPHER_KEY_BYTES];
@@ -179,12 +179,12 @@ static bool admit(struct fan_gate *g, struct fan_gate_life *l)
 	return true;
 }
 
-struct fan_gate_life *fan_gate_tell(struct fan_gate *g, uint32_t job, uint32_t epoch,
-				    const fan_peer *at)
+struct fan_gate_epoch *fan_gate_answer_epoch(struct fan_gate *g, uint32_t job, uint32_t epoch,
+					     const fan_peer *at)
 {
 	const struct fan_gate_join *j = &g->join;
 
-	struct fan_gate_life *l = fan_gate_find_life(g, job, epoch);
+	struct fan_gate_epoch *l = fan_gate_find_epoch(g, job, epoch);
 	if (!l)
 		l = begin_life(g, job, epoch);
 	if (!l || memcmp(l->tenant, j->tenant, sizeof l->tenant) != 0)

@@ -7,14 +7,14 @@
 
 #define EVENTS_PER_ROUND FAN_EVENTS_MAX
 
-static void tell(struct fan_shard *s, const struct fan_line *l)
+static void log_line(struct fan_shard *s, const struct fan_line *l)
 {
 	pthread_mutex_lock(&s->log->lock);
 	s->log->line(s->log->ctx, l->text);
 	pthread_mutex_unlock(&s->log->lock);
 }
 
-void fan_shard_tell_events(struct fan_shard *s)
+void fan_shard_log_events(struct fan_shard *s)
 {
 	struct fan_event ev;
 	struct fan_line l;
@@ -26,7 +26,7 @@ void fan_shard_tell_events(struct fan_shard *s)
 		if (!s->log->line)
 			continue;
 		fan_line_event(&l, &ev, s->index, &s->cfg.aggregator);
-		tell(s, &l);
+		log_line(s, &l);
 	}
 }
 
@@ -87,7 +87,7 @@ static void add_traffic(struct fan_line *l, const struct fan_shard *s)
 			     s->udp[0].last_errno);
 }
 
-void fan_shard_tell_counters(struct fan_shard *s)
+void fan_shard_log_counters(struct fan_shard *s)
 {
 	struct fan_line l;
 
@@ -97,12 +97,12 @@ void fan_shard_tell_counters(struct fan_shard *s)
 		fan_line_slots(&l, fan_switch_stats(s->slots), s->index);
 		if (!s->aggregator)
 			add_traffic(&l, s);
-		tell(s, &l);
+		log_line(s, &l);
 	}
 	if (s->aggregator) {
 		fan_line_stats(&l, fan_aggregator_stats(s->aggregator), s->index);
 		add_traffic(&l, s);
-		tell(s, &l);
+		log_line(s, &l);
 	}
 }
 
@@ -117,7 +117,7 @@ static void tell_aggregator_jobs(struct fan_shard *s)
 		if (i >= r.jobs)
 			break;
 		fan_line_report(&l, &r, s->index);
-		tell(s, &l);
+		log_line(s, &l);
 	}
 }
 
@@ -132,11 +132,11 @@ static void tell_slots_jobs(struct fan_shard *s)
 		if (i >= t.jobs)
 			break;
 		fan_line_slot_stats(&l, &t, s->index);
-		tell(s, &l);
+		log_line(s, &l);
 	}
 }
 
-void fan_shard_tell_jobs(struct fan_shard *s)
+void fan_shard_log_jobs(struct fan_shard *s)
 {
 	if (!s->log->line)
 		return;
@@ -148,7 +148,7 @@ void fan_shard_tell_jobs(struct fan_shard *s)
 
 /* Packets that no interface takes are lost for good: say so, once.  (Sockets here are not
  * connected, so no ICMP message makes them refuse anything.) */
-void fan_shard_tell_too_long(struct fan_shard *s)
+void fan_shard_log_too_long(struct fan_shard *s)
 {
 	struct fan_line l = {.used = 0};
 
@@ -161,10 +161,10 @@ void fan_shard_tell_too_long(struct fan_shard *s)
 		     "event=warning shard=%u text=\"packets are longer than the interface to some "
 		     "peer takes; give workers and switches a smaller mtu\"",
 		     s->index);
-	tell(s, &l);
+	log_line(s, &l);
 }
 
-void fan_shard_tell_above(struct fan_shard *s)
+void fan_shard_log_above(struct fan_shard *s)
 {
 	struct fan_line l = {.used = 0};
 	char addr[80];
@@ -175,7 +175,7 @@ void fan_shard_tell_above(struct fan_shard *s)
 		     "event=warning shard=%u text=\"the path to %s loses packets of %u bytes, of "
 		     "short ones it does not; give ranks and switches a smaller mtu\"",
 		     s->index, fan_peer_text(&s->cfg.above, addr, sizeof addr), s->above.bytes);
-	tell(s, &l);
+	log_line(s, &l);
 }
 
 static unsigned at_most_jobs(unsigned jobs)

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* registry.h - the ranks of this process, and a thread that tells their user what they do.
+ *
+ * The thread begins with the first rank and ends with the last, within FAN_REGISTRY_END_MS: beyond
+ * that a call by which the program is told goes on alone.  It writes the process's status file
+ * (lib/base/status_file.h) when it begins and whenever somebody looks, and it says when a rank
+ * waits for long.  It waits for no operation: a rank that does not say within FAN_REGISTRY_ASK_MS
+ * what it does is told of as it was last.  FANIN_PS=0, or a folder that cannot be had, which
+ * fan_rank_file_error then tells once: there is no file.  A child of fork() begins without ranks.
+ */
+#ifndef FAN_LIB_RANK_ROSTER_H
+#define FAN_LIB_RANK_ROSTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FAN_REGISTRY_MAX      1024 /* ranks of a process that are told of */
+#define FAN_REGISTRY_ASK_MS   100  /* for ranks to say what they do */
+#define FAN_REGISTRY_WRITE_MS 250  /* between two times that the file is written, at least */
+#define FAN_REGISTRY_END_MS   2000 /* for the thread to end; then nobody waits for it */
+#define FAN_REGISTRY_TURN_MS  1000 /* between two looks at how far ranks are */
+#define FAN_REGISTRY_TURNS    10   /* over which rates are taken */
+#define FAN_REGISTRY_WAIT_NS  1000000000ull /* without progress, before a rank counts as waiting */
+
+#define FAN_REGISTRY_TELL_MS	   30000 /* without progress, before a rank says for whom it waits */
+#define FAN_REGISTRY_BEFORE_END_MS 2000	 /* at the latest so long before timeout_ms */
+#define FAN_REGISTRY_TELL_LEAST_MS 5000	 /* a rank that would have to say so sooner does not */
+
+struct fan_rank;
+
+/* A rank whose thread has been started; and before it is stopped, from then on nobody looks at it.
+ * Remove does nothing for one that was not added. */
+void fan_registry_add(struct fan_rank *r);
+
+/* Does another one of this process, that was added, have the rank that `r` asks for? */
+bool fan_registry_has_rank_of(const struct fan_rank *r);
+void fan_registry_remove(struct fan_rank *r);
+
+/* Tell the program by `tell` when a rank has waited for long; NULL: no more, and it is not under
+ * way when this returns. */
+typedef void fan_registry_tell(void *arg, const char *text);
+void fan_registry_tell_to(fan_registry_tell *tell, void *arg);
+
+/* For tests: after `ms` in place of FAN_REGISTRY_TELL_MS. */
+void fan_registry_tell_after(int ms);
+
+/* The path of this process's status file to `path`, FAN_STATUS_PATH_BYTES; "": there is none. */
+void fan_registry_file(char *path);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cross_traffic.h - what others than this daemon receive by interfaces of its host.
+ *
+ * The kernel counts what an interface receives, and the daemon's sockets what they do
+ * (udp.h: fan_inlets); the rest is others'.  It is a mean over FAN_CROSS_TRAFFIC_SAMPLES samples,
+ * so that what waits in sockets' queues between two of them makes no load. */
+#ifndef FAN_CROSS_TRAFFIC_H
+#define FAN_CROSS_TRAFFIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "udp.h"
+
+#define FAN_CROSS_TRAFFIC_SAMPLES                                                                  \
+	8 /* of the mean, each FAN_CROSS_TRAFFIC_MS after the one before, or more */
+#define FAN_CROSS_TRAFFIC_KNOWN 4   /* from so many on there is one */
+#define FAN_CROSS_TRAFFIC_MS	200 /* between two samples at least */
+
+struct fan_cross_traffic {
+	unsigned count;
+	struct fan_cross_source {
+		unsigned index;	   /* of the interface */
+		bool wanted;	   /* by a neighbour */
+		bool told;	   /* by the kernel, in this turn */
+		uint64_t received; /* bytes */
+		unsigned samples;  /* so far; number i at i % (FAN_CROSS_TRAFFIC_SAMPLES + 1) */
+		struct {
+			uint64_t at_ns, bytes; /* that are others', modulo 2^64 */
+		} sample[FAN_CROSS_TRAFFIC_SAMPLES + 1];
+	} of[FAN_INLETS_MAX];
+	uint64_t overflows; /* of sockets' queues, as of the last turn */
+};
+
+/* Begin a turn, before the sockets' counters are read: what the kernel has counted.  Of interfaces
+ * that are not in `index`, `count` of them, nothing is kept; 0 is none, and what has no room is not
+ * measured. */
+void fan_cross_traffic_begin(struct fan_cross_traffic *o, const unsigned *index, unsigned count);
+
+/* End it: what the sockets have counted.  What has not been read by the sockets counts for nobody,
+ * so after `overflows` more of their queues the mean begins anew. */
+void fan_cross_traffic_end(struct fan_cross_traffic *o, uint64_t now_ns,
+			   const struct fan_inlets *own, uint64_t overflows);
+
+/* Gb/s that others receive by an interface, 0 or more; -1: not known. */
+double fan_cross_traffic_gbps(const struct fan_cross_traffic *o, unsigned index);
+
+#endif
