@@ -5,16 +5,26 @@
     tools/words.py [--bounds]    a line a page, and all; --bounds: 1 if there are too many
 
 A guide is a page of doc but testing.md, which is for who changes fanin.  Words are what has a letter or a digit.  Prose is what is neither
-code nor a table; a number is a word that begins with a digit.
+code nor a table; a number is a word that begins with a digit.  A retired word has a successor, and stands in no source and no page.
 """
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 WORDS_MAX, NUMBERS_MAX = 24000, 6
 NOT_GUIDES = ("testing.md",)
+RETIRED = {
+    "hatch": "ring pair",
+    "hatches": "ring pairs",
+    "estate": "-",
+    "steward": "-",
+    "roster": "registry",
+    "keeper": "helper",
+}
+SOURCES = ("src", "include", "planner", "simulator", "doc", "test/unit")
 
 
 def words(text):
@@ -30,6 +40,18 @@ def prose(text):
 
 def is_number(word):
     return re.match(r"[\[(\"'*]*[-+]?\d", word) and not re.match(r"\d+\.$", word)
+
+
+def retired():
+    """The places of retired words: "FILE: WORD: say SUCCESSOR"."""
+    files = subprocess.run(
+        ["git", "-C", ROOT, "ls-files", "--", *SOURCES], capture_output=True, text=True, check=True
+    )
+    for name in files.stdout.splitlines():
+        if Path(name).suffix in (".c", ".h", ".md", ".scd"):
+            text = (ROOT / name).read_text(encoding="utf-8")
+            for word in re.findall(r"(?<![a-z])(?:%s)(?![a-z])" % "|".join(RETIRED), text, re.I):
+                yield "%s: %s: say %s" % (name, word, RETIRED[word.lower()])
 
 
 def main():
@@ -48,7 +70,9 @@ def main():
         total, plain, numbers = total + len(words(text)), plain + len(of), numbers + found
     share = 100 * numbers / plain
     print("%-20s %6d words, %5.1f numbers in 100 of prose" % ("all", total, share))
-    return "--bounds" in sys.argv and (total > WORDS_MAX or share > NUMBERS_MAX)
+    places = list(retired())
+    print("\n".join(["%d retired words" % len(places), *places]))
+    return "--bounds" in sys.argv and (total > WORDS_MAX or share > NUMBERS_MAX or bool(places))
 
 
 if __name__ == "__main__":

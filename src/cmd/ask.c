@@ -140,7 +140,7 @@ struct team {
 	unsigned shard, ranks;
 	unsigned copy; /* teams of its name in the shard that were asked before */
 	struct fan_standing rank[FAN_RANKS_MAX];
-	bool paired; /* `kept` is known, by keeper and rank */
+	bool paired; /* `kept` is known, by helper and rank */
 	uint32_t kept[FAN_RANKS_MAX][FAN_RANKS_MAX];
 };
 

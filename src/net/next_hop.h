@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* next_hop.h - the path to an address, as this machine's own interfaces and routes have it, apart
  * from what ICMP messages have told its kernel, which anybody can send. */
-#ifndef FAN_PATH_H
-#define FAN_PATH_H
+#ifndef FAN_NEXT_HOP_H
+#define FAN_NEXT_HOP_H
 
 #include <stdbool.h>
 

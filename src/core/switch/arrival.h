@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* arrival.h - the sequence numbers of what comes from neighbours below (ADR 12): a gap between them
  * is a loss, and asked about by MISS.  sent.h has those of what goes up. */
-#ifndef FAN_SWITCH_HEARD_H
-#define FAN_SWITCH_HEARD_H
+#ifndef FAN_SWITCH_ARRIVAL_H
+#define FAN_SWITCH_ARRIVAL_H
 
 #include "switch_priv.h"
 

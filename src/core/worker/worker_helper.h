@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker_helper.h - a plug of the worker: keeping sums for slow ranks, as a helper of SA-ATP does
  * (core/helper).  A worker that keeps none knows nothing else of it. */
-#ifndef FAN_WORKER_KEEPER_H
-#define FAN_WORKER_KEEPER_H
+#ifndef FAN_WORKER_HELPER_H
+#define FAN_WORKER_HELPER_H
 
 #include "core/base/out.h"
 #include "core/base/verdict.h"

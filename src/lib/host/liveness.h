@@ -7,8 +7,8 @@
  * inherit it.  But the ranks of one process have all of its locks in common, and lose them with the
  * first that closes the memory: of those nothing is said, nor of ranks without a lock.  Then only
  * beats tell. */
-#ifndef FAN_LIB_HOST_LIFE_H
-#define FAN_LIB_HOST_LIFE_H
+#ifndef FAN_LIB_HOST_LIVENESS_H
+#define FAN_LIB_HOST_LIVENESS_H
 
 #include "segment.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* completion.h - how operations end, and a rank with connections.  For the progress thread alone.
  */
-#ifndef FAN_LIB_RANK_ENDS_H
-#define FAN_LIB_RANK_ENDS_H
+#ifndef FAN_LIB_RANK_COMPLETION_H
+#define FAN_LIB_RANK_COMPLETION_H
 
 #include <stdbool.h>
 

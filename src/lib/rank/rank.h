@@ -88,7 +88,7 @@ struct fan_rank_idle {
 	void *arg;
 };
 
-/* What a rank does, for who asks (roster.h).  It is taken on request alone. */
+/* What a rank does, for who asks (registry.h).  It is taken on request alone. */
 struct fan_rank_snapshot {
 	bool asked;	   /* one is to be taken */
 	uint64_t at_ns;	   /* when it was; 0: it was not */

@@ -38,7 +38,7 @@ struct entry {
 	bool told;		 /* it has said so */
 };
 
-/* The thread, with its status file; `file` changes with the roster's `lock` held. */
+/* The thread, with its status file; `file` changes with the registry's `lock` held. */
 struct teller {
 	pthread_t thread;
 	int events, wake; /* epoll of `wake`, which ends its wait, and `file.watch` */
@@ -64,10 +64,10 @@ static struct {
 	fan_registry_tell *tell; /* NULL: the program does not want to be told */
 	void *tell_arg;
 	atomic_int tell_ms; /* FAN_REGISTRY_TELL_MS, but for tests */
-} roster = {.tell_ms = FAN_REGISTRY_TELL_MS,
-	    .life = PTHREAD_MUTEX_INITIALIZER,
-	    .lock = PTHREAD_MUTEX_INITIALIZER,
-	    .telling = PTHREAD_MUTEX_INITIALIZER};
+} registry = {.tell_ms = FAN_REGISTRY_TELL_MS,
+	      .life = PTHREAD_MUTEX_INITIALIZER,
+	      .lock = PTHREAD_MUTEX_INITIALIZER,
+	      .telling = PTHREAD_MUTEX_INITIALIZER};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -86,26 +86,26 @@ static void free_teller(struct teller *t)
 
 static void before_fork(void)
 {
-	pthread_mutex_lock(&roster.life);
-	pthread_mutex_lock(&roster.lock);
+	pthread_mutex_lock(&registry.life);
+	pthread_mutex_lock(&registry.lock);
 }
 
 static void after_fork(void)
 {
-	pthread_mutex_unlock(&roster.lock);
-	pthread_mutex_unlock(&roster.life);
+	pthread_mutex_unlock(&registry.lock);
+	pthread_mutex_unlock(&registry.life);
 }
 
 /* The ranks are the parent's, and so is the thread. */
 static void in_child(void)
 {
-	for (unsigned i = 0; i < roster.entries; i++)
-		free(roster.entry[i]);
-	roster.entries = roster.more = 0;
-	if (roster.teller)
-		free_teller(roster.teller);
-	roster.teller = NULL;
-	pthread_mutex_init(&roster.telling, NULL); /* whoever had it is not here */
+	for (unsigned i = 0; i < registry.entries; i++)
+		free(registry.entry[i]);
+	registry.entries = registry.more = 0;
+	if (registry.teller)
+		free_teller(registry.teller);
+	registry.teller = NULL;
+	pthread_mutex_init(&registry.telling, NULL); /* whoever had it is not here */
 	after_fork();
 }
 
@@ -132,10 +132,10 @@ static uint64_t snapshot_ns(const struct fan_rank *r)
 static bool all_told(uint64_t since_ns)
 {
 	bool all = true;
-	pthread_mutex_lock(&roster.lock);
-	for (unsigned i = 0; i < roster.entries && all; i++)
-		all = snapshot_ns(roster.entry[i]->rank) >= since_ns;
-	pthread_mutex_unlock(&roster.lock);
+	pthread_mutex_lock(&registry.lock);
+	for (unsigned i = 0; i < registry.entries && all; i++)
+		all = snapshot_ns(registry.entry[i]->rank) >= since_ns;
+	pthread_mutex_unlock(&registry.lock);
 	return all;
 }
 
@@ -144,10 +144,10 @@ static void ask_all(const struct teller *t)
 {
 	const uint64_t begin_ns = fan_clock_ns(), by_ns = begin_ns + FAN_REGISTRY_ASK_MS * FAN_MS;
 	uint64_t nap_ns = NAP_MIN_NS;
-	pthread_mutex_lock(&roster.lock);
-	for (unsigned i = 0; i < roster.entries; i++)
-		roster.entry[i]->rank->kind->look(roster.entry[i]->rank);
-	pthread_mutex_unlock(&roster.lock);
+	pthread_mutex_lock(&registry.lock);
+	for (unsigned i = 0; i < registry.entries; i++)
+		registry.entry[i]->rank->kind->look(registry.entry[i]->rank);
+	pthread_mutex_unlock(&registry.lock);
 	while (!all_told(begin_ns) && fan_clock_ns() < by_ns && !atomic_load(&t->ends)) {
 		nap(nap_ns);
 		nap_ns = 2 * nap_ns < NAP_MAX_NS ? 2 * nap_ns : NAP_MAX_NS;
@@ -179,14 +179,14 @@ static json_t *ranks_json(void)
 {
 	json_t *ranks = json_array();
 	const uint64_t now_ns = fan_clock_ns();
-	pthread_mutex_lock(&roster.lock);
-	for (unsigned i = 0; i < roster.entries; i++) {
+	pthread_mutex_lock(&registry.lock);
+	for (unsigned i = 0; i < registry.entries; i++) {
 		double over_s;
-		const double rate = rate_of(roster.entry[i], now_ns, &over_s);
+		const double rate = rate_of(registry.entry[i], now_ns, &over_s);
 		json_array_append_new(ranks,
-				      fan_rank_tell(roster.entry[i]->rank, now_ns, rate, over_s));
+				      fan_rank_tell(registry.entry[i]->rank, now_ns, rate, over_s));
 	}
-	pthread_mutex_unlock(&roster.lock);
+	pthread_mutex_unlock(&registry.lock);
 	return ranks;
 }
 
@@ -199,7 +199,7 @@ static char *status_text(void)
 	json_t *j = json_pack("{s:i, s:i, s:o, s:s, s:i, s:o}", "version", VERSION, "pid",
 			      (int)getpid(), "program",
 			      fan_rank_text_json(program_invocation_short_name), "library", version,
-			      "more", (int)roster.more, "ranks", ranks_json());
+			      "more", (int)registry.more, "ranks", ranks_json());
 	char *text = json_dumps(j, JSON_COMPACT | JSON_ENSURE_ASCII);
 	json_decref(j);
 	return text;
@@ -214,7 +214,7 @@ static uint64_t patience_ns(const struct fan_rank *r)
 	const int end_ms = r->cfg.timeout_ms - FAN_REGISTRY_BEFORE_END_MS;
 	if (r->column.global || end_ms < FAN_REGISTRY_TELL_LEAST_MS)
 		return UINT64_MAX;
-	const int tell_ms = atomic_load(&roster.tell_ms);
+	const int tell_ms = atomic_load(&registry.tell_ms);
 	return (uint64_t)(end_ms < tell_ms ? end_ms : tell_ms) * FAN_MS;
 }
 
@@ -251,38 +251,38 @@ static bool has_waited(struct entry *e, const struct fanin_stats *s, uint64_t no
 static bool take_turn(uint64_t now_ns, char *text, size_t bytes)
 {
 	bool waited = false;
-	pthread_mutex_lock(&roster.lock);
-	for (unsigned i = 0; i < roster.entries; i++) {
-		struct entry *e = roster.entry[i];
+	pthread_mutex_lock(&registry.lock);
+	for (unsigned i = 0; i < registry.entries; i++) {
+		struct entry *e = registry.entry[i];
 		const struct fanin_stats s = stats_of(e->rank);
 		e->at_ns[e->turns % ENTRY_TURNS] = now_ns;
 		e->bytes[e->turns % ENTRY_TURNS] = s.bytes;
 		e->turns++;
 		waited = waited || has_waited(e, &s, now_ns, text, bytes);
 	}
-	pthread_mutex_unlock(&roster.lock);
+	pthread_mutex_unlock(&registry.lock);
 	return waited;
 }
 
 static void call_program(const char *text)
 {
-	pthread_mutex_lock(&roster.telling);
-	if (roster.tell)
-		roster.tell(roster.tell_arg, text);
-	pthread_mutex_unlock(&roster.telling);
+	pthread_mutex_lock(&registry.telling);
+	if (registry.tell)
+		registry.tell(registry.tell_arg, text);
+	pthread_mutex_unlock(&registry.telling);
 }
 
 void fan_registry_tell_to(fan_registry_tell *tell, void *arg)
 {
-	pthread_mutex_lock(&roster.telling);
-	roster.tell = tell;
-	roster.tell_arg = arg;
-	pthread_mutex_unlock(&roster.telling);
+	pthread_mutex_lock(&registry.telling);
+	registry.tell = tell;
+	registry.tell_arg = arg;
+	pthread_mutex_unlock(&registry.telling);
 }
 
 void fan_registry_tell_after(int ms)
 {
-	atomic_store(&roster.tell_ms, ms);
+	atomic_store(&registry.tell_ms, ms);
 }
 
 /* ---- the status file ---- */
@@ -313,9 +313,9 @@ static void open_file(struct teller *t)
 	if (!e)
 		e = show_file(t, &file);
 	if (!e) {
-		pthread_mutex_lock(&roster.lock);
+		pthread_mutex_lock(&registry.lock);
 		t->file = file;
-		pthread_mutex_unlock(&roster.lock);
+		pthread_mutex_unlock(&registry.lock);
 		return;
 	}
 	fan_status_path(&file, where);
@@ -329,10 +329,10 @@ static void renew_file(struct teller *t)
 {
 	if (!fan_status_is_gone(&t->file))
 		return;
-	pthread_mutex_lock(&roster.lock);
+	pthread_mutex_lock(&registry.lock);
 	close(t->file.watch); /* leaves `events` */
 	t->file.watch = -1;
-	pthread_mutex_unlock(&roster.lock);
+	pthread_mutex_unlock(&registry.lock);
 	open_file(t);
 }
 
@@ -413,7 +413,7 @@ static void start(bool has_file)
 	}
 	const int e = t ? begin(t) : ENOMEM;
 	if (!e) {
-		roster.teller = t;
+		registry.teller = t;
 		return;
 	}
 	if (t)
@@ -447,16 +447,16 @@ static void stop(struct teller *t)
 static bool enter(struct fan_rank *r)
 {
 	struct entry *e = calloc(1, sizeof *e);
-	pthread_mutex_lock(&roster.lock);
-	const bool fits = e && roster.entries < FAN_REGISTRY_MAX;
+	pthread_mutex_lock(&registry.lock);
+	const bool fits = e && registry.entries < FAN_REGISTRY_MAX;
 	if (fits) {
 		e->rank = r;
 		e->still_ns = e->at_ns[e->turns++] = fan_clock_ns();
-		roster.entry[roster.entries++] = e;
+		registry.entry[registry.entries++] = e;
 	} else {
-		roster.more++;
+		registry.more++;
 	}
-	pthread_mutex_unlock(&roster.lock);
+	pthread_mutex_unlock(&registry.lock);
 	if (!fits)
 		free(e);
 	return fits;
@@ -466,30 +466,30 @@ void fan_registry_add(struct fan_rank *r)
 {
 	assert(r->thread.started);
 	pthread_once(&once, watch_forks);
-	pthread_mutex_lock(&roster.life);
-	if (enter(r) && !roster.teller)
+	pthread_mutex_lock(&registry.life);
+	if (enter(r) && !registry.teller)
 		start(r->cfg.ps);
-	pthread_mutex_unlock(&roster.life);
+	pthread_mutex_unlock(&registry.life);
 }
 
 void fan_registry_remove(struct fan_rank *r)
 {
 	struct entry *gone = NULL;
 	struct teller *last = NULL;
-	pthread_mutex_lock(&roster.life);
-	pthread_mutex_lock(&roster.lock);
-	for (unsigned i = 0; i < roster.entries && !gone; i++)
-		if (roster.entry[i]->rank == r) {
-			gone = roster.entry[i];
-			roster.entry[i] = roster.entry[--roster.entries];
+	pthread_mutex_lock(&registry.life);
+	pthread_mutex_lock(&registry.lock);
+	for (unsigned i = 0; i < registry.entries && !gone; i++)
+		if (registry.entry[i]->rank == r) {
+			gone = registry.entry[i];
+			registry.entry[i] = registry.entry[--registry.entries];
 		}
-	const bool empty = !roster.entries;
-	pthread_mutex_unlock(&roster.lock);
+	const bool empty = !registry.entries;
+	pthread_mutex_unlock(&registry.lock);
 	if (gone && empty) {
-		last = roster.teller;
-		roster.teller = NULL;
+		last = registry.teller;
+		registry.teller = NULL;
 	}
-	pthread_mutex_unlock(&roster.life);
+	pthread_mutex_unlock(&registry.life);
 	if (last)
 		stop(last);
 	free(gone);
@@ -498,22 +498,22 @@ void fan_registry_remove(struct fan_rank *r)
 bool fan_registry_has_rank_of(const struct fan_rank *r)
 {
 	bool has = false;
-	pthread_mutex_lock(&roster.lock);
-	for (unsigned i = 0; i < roster.entries && !has; i++) {
-		const struct fan_rank *o = roster.entry[i]->rank;
+	pthread_mutex_lock(&registry.lock);
+	for (unsigned i = 0; i < registry.entries && !has; i++) {
+		const struct fan_rank *o = registry.entry[i]->rank;
 		has = o != r && o->cfg.rank == r->cfg.rank && !strcmp(o->cfg.job, r->cfg.job);
 	}
-	pthread_mutex_unlock(&roster.lock);
+	pthread_mutex_unlock(&registry.lock);
 	return has;
 }
 
 void fan_registry_file(char *path)
 {
-	pthread_mutex_lock(&roster.life);
-	pthread_mutex_lock(&roster.lock);
+	pthread_mutex_lock(&registry.life);
+	pthread_mutex_lock(&registry.lock);
 	*path = '\0';
-	if (roster.teller && roster.teller->file.watch >= 0)
-		fan_status_path(&roster.teller->file, path);
-	pthread_mutex_unlock(&roster.lock);
-	pthread_mutex_unlock(&roster.life);
+	if (registry.teller && registry.teller->file.watch >= 0)
+		fan_status_path(&registry.teller->file, path);
+	pthread_mutex_unlock(&registry.lock);
+	pthread_mutex_unlock(&registry.life);
 }

@@ -8,8 +8,8 @@
  * what it does is told of as it was last.  FANIN_PS=0, or a folder that cannot be had, which
  * fan_rank_file_error then tells once: there is no file.  A child of fork() begins without ranks.
  */
-#ifndef FAN_LIB_RANK_ROSTER_H
-#define FAN_LIB_RANK_ROSTER_H
+#ifndef FAN_LIB_RANK_REGISTRY_H
+#define FAN_LIB_RANK_REGISTRY_H
 
 #include <stdbool.h>
 #include <stddef.h>

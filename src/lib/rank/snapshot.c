@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* snapshot.c - what a rank has said that it does and waits for (wait_text.h), for who asks
- * (roster.h). */
+ * (registry.h). */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>

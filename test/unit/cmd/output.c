@@ -34,14 +34,14 @@ static int status_of(const char *file)
 	return WEXITSTATUS(status);
 }
 
-static void end__what_a_library_prints_is_looked_at(void **state)
+static void output__what_a_library_prints_is_looked_at(void **state)
 {
 	(void)state;
 	assert_int_equal(status_of("/dev/full"), 1);
 	assert_int_equal(status_of("/dev/null"), 0);
 }
 
-static void end__a_file_is_tried_and_left_as_it_was(void **state)
+static void output__a_file_is_tried_and_left_as_it_was(void **state)
 {
 	(void)state;
 	char path[] = "/tmp/fanin-end-XXXXXX", gone[64];
@@ -231,8 +231,8 @@ static void log__is_the_journal(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(end__what_a_library_prints_is_looked_at),
-		cmocka_unit_test(end__a_file_is_tried_and_left_as_it_was),
+		cmocka_unit_test(output__what_a_library_prints_is_looked_at),
+		cmocka_unit_test(output__a_file_is_tried_and_left_as_it_was),
 		cmocka_unit_test(log__waits_for_no_reader),
 		cmocka_unit_test(log__is_bounded),
 		cmocka_unit_test(log__entry_of_the_journal),

@@ -51,7 +51,7 @@ static size_t answer(uint8_t *pkt, uint64_t nonce, size_t bytes)
 	return answer_of(&who, pkt, nonce, bytes);
 }
 
-static void path_test__waits_for_a_result_first(void **state)
+static void mtu_probe__waits_for_a_result_first(void **state)
 {
 	(void)state;
 	struct fan_mtu_probe t = {.next_ns = 0};
@@ -66,7 +66,7 @@ static void path_test__waits_for_a_result_first(void **state)
 	assert_true(fan_mtu_probe_deadline(&t) == UINT64_MAX);
 }
 
-static void path_test__is_over_within_the_stall_time(void **state)
+static void mtu_probe__is_over_within_the_stall_time(void **state)
 {
 	(void)state;
 	struct fan_mtu_probe t = {.next_ns = 0};
@@ -78,7 +78,7 @@ static void path_test__is_over_within_the_stall_time(void **state)
 }
 
 /* What every path takes says nothing. */
-static void path_test__short_datagrams_begin_none(void **state)
+static void mtu_probe__short_datagrams_begin_none(void **state)
 {
 	(void)state;
 	struct fan_mtu_probe t = {.next_ns = 0};
@@ -89,7 +89,7 @@ static void path_test__short_datagrams_begin_none(void **state)
 	assert_true(fan_mtu_probe_deadline(&t) != UINT64_MAX);
 }
 
-static void path_test__long_answer_passes_it(void **state)
+static void mtu_probe__long_answer_passes_it(void **state)
 {
 	(void)state;
 	struct fan_mtu_probe t = {ASKED, .bytes = LONG, .rounds = 3, .next_ns = NOW};
@@ -102,7 +102,7 @@ static void path_test__long_answer_passes_it(void **state)
 	assert_true(fan_mtu_probe_deadline(&t) == NOW + FAN_MTU_PROBE_AGAIN_MS * FAN_MS);
 }
 
-static void path_test__short_answers_count(void **state)
+static void mtu_probe__short_answers_count(void **state)
 {
 	(void)state;
 	struct fan_mtu_probe t = {ASKED, .bytes = LONG, .rounds = 3, .told_bytes = 1372,
@@ -119,7 +119,7 @@ static void path_test__short_answers_count(void **state)
 }
 
 /* A switch whose own path to the server is too narrow stands for nothing longer than that. */
-static void path_test__long_answer_of_one_who_loses_them_behind_passes_nothing(void **state)
+static void mtu_probe__long_answer_of_one_who_loses_them_behind_passes_nothing(void **state)
 {
 	(void)state;
 	struct fan_mtu_probe t = {ASKED, .bytes = LONG, .rounds = 3, .next_ns = NOW};
@@ -137,7 +137,7 @@ static void path_test__long_answer_of_one_who_loses_them_behind_passes_nothing(v
 }
 
 /* Who sees no packet does not know the nonce. */
-static void path_test__strangers_answer_nothing(void **state)
+static void mtu_probe__strangers_answer_nothing(void **state)
 {
 	(void)state;
 	struct fan_mtu_probe t = {ASKED, .bytes = LONG, .rounds = 3, .next_ns = NOW};
@@ -204,14 +204,14 @@ static void told__what_icmp_can_say(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(path_test__waits_for_a_result_first),
-		cmocka_unit_test(path_test__is_over_within_the_stall_time),
-		cmocka_unit_test(path_test__short_datagrams_begin_none),
-		cmocka_unit_test(path_test__long_answer_passes_it),
+		cmocka_unit_test(mtu_probe__waits_for_a_result_first),
+		cmocka_unit_test(mtu_probe__is_over_within_the_stall_time),
+		cmocka_unit_test(mtu_probe__short_datagrams_begin_none),
+		cmocka_unit_test(mtu_probe__long_answer_passes_it),
 		cmocka_unit_test(
-			path_test__long_answer_of_one_who_loses_them_behind_passes_nothing),
-		cmocka_unit_test(path_test__short_answers_count),
-		cmocka_unit_test(path_test__strangers_answer_nothing),
+			mtu_probe__long_answer_of_one_who_loses_them_behind_passes_nothing),
+		cmocka_unit_test(mtu_probe__short_answers_count),
+		cmocka_unit_test(mtu_probe__strangers_answer_nothing),
 		cmocka_unit_test(path__of_the_loopback),
 		cmocka_unit_test(path__of_no_route),
 		cmocka_unit_test(told__what_icmp_can_say),

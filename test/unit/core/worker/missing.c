@@ -40,7 +40,7 @@ static void fail_job(void)
 	assert_int_equal(fan_worker_phase(rig.w), FAN_W_FAILED);
 }
 
-static void rest__runs_without_results(void **state)
+static void missing__runs_without_results(void **state)
 {
 	(void)state;
 	int32_t in[150], out[150];
@@ -70,7 +70,7 @@ static void rest__runs_without_results(void **state)
 }
 
 /* The last fragment is shorter. */
-static void rest__ends_with_the_operation(void **state)
+static void missing__ends_with_the_operation(void **state)
 {
 	(void)state;
 	int32_t in[20] = {0}, out[20];
@@ -86,7 +86,7 @@ static void rest__ends_with_the_operation(void **state)
 	assert_false(fan_worker_next_missing(rig.w, id, &r));
 }
 
-static void rest__of_nothing(void **state)
+static void missing__of_nothing(void **state)
 {
 	(void)state;
 	rig_ready();
@@ -98,7 +98,7 @@ static void rest__of_nothing(void **state)
 }
 
 /* Exponents are no elements: a block without its result is summed with exponents of its own. */
-static void rest__in_fixed_point(void **state)
+static void missing__in_fixed_point(void **state)
 {
 	(void)state;
 	enum { GROUP = 32 * 16, COUNT = 2 * GROUP }; /* 32 blocks of 16 elements in each group */
@@ -208,10 +208,10 @@ static void awake__ranks_are_waited_for_while_awake(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		RIG_TEST(rest__runs_without_results),
-		RIG_TEST(rest__ends_with_the_operation),
-		RIG_TEST(rest__of_nothing),
-		RIG_TEST(rest__in_fixed_point),
+		RIG_TEST(missing__runs_without_results),
+		RIG_TEST(missing__ends_with_the_operation),
+		RIG_TEST(missing__of_nothing),
+		RIG_TEST(missing__in_fixed_point),
 		RIG_TEST(supply__after_the_end),
 		RIG_TEST(supply__of_a_reduce),
 		RIG_TEST(awake__silence_counts_while_awake),

@@ -94,7 +94,7 @@ static unsigned descriptors(void)
 	return count;
 }
 
-static void host_life__the_kernel_tells_who_has_ended(void **state)
+static void host_liveness__the_kernel_tells_who_has_ended(void **state)
 {
 	(void)state;
 	struct host *h = shared(sizeof *h);
@@ -121,7 +121,7 @@ static void host_life__the_kernel_tells_who_has_ended(void **state)
 }
 
 /* A program's helpers may live on. */
-static void host_life__a_child_does_not_hold_it(void **state)
+static void host_liveness__a_child_does_not_hold_it(void **state)
 {
 	(void)state;
 	struct host *h = shared(sizeof *h);
@@ -144,7 +144,7 @@ static void host_life__a_child_does_not_hold_it(void **state)
 }
 
 /* Its other ranks would lose their locks with the first that leaves. */
-static void host_life__ranks_of_one_process_are_left_to_beats(void **state)
+static void host_liveness__ranks_of_one_process_are_left_to_beats(void **state)
 {
 	(void)state;
 	struct host *h = shared(sizeof *h);
@@ -267,26 +267,26 @@ static void lose_one(enum gone_when when, int signal, int alive_ms)
 }
 
 /* It has no thread yet, and nothing of its column is under way, so the switch does not miss it. */
-static void host_life__all_hosts_name_one_that_ends_when_it_has_joined(void **state)
+static void host_liveness__all_hosts_name_one_that_ends_when_it_has_joined(void **state)
 {
 	(void)state;
 	lose_one(WHEN_ALL_HAVE_JOINED, SIGKILL, LONG_MS);
 }
 
-static void host_life__all_hosts_name_one_that_stops_when_it_has_joined(void **state)
+static void host_liveness__all_hosts_name_one_that_stops_when_it_has_joined(void **state)
 {
 	(void)state;
 	lose_one(WHEN_ALL_HAVE_JOINED, SIGSTOP, STOPPED_MS);
 }
 
 /* Rank 1 waits for it in its column, and rank 0 for rank 1. */
-static void host_life__all_hosts_name_one_that_stops_before_it_joins(void **state)
+static void host_liveness__all_hosts_name_one_that_stops_before_it_joins(void **state)
 {
 	(void)state;
 	lose_one(BEFORE_IT_JOINS, SIGSTOP, STOPPED_MS);
 }
 
-static void host_life__all_hosts_name_one_that_ends_before_it_joins(void **state)
+static void host_liveness__all_hosts_name_one_that_ends_before_it_joins(void **state)
 {
 	(void)state;
 	lose_one(BEFORE_IT_JOINS, SIGKILL, LONG_MS);
@@ -338,7 +338,7 @@ static bool change_clock(void)
 
 /* Rank 1 waits for longer than a rank may be silent.  Skipped where the kernel makes no time
  * namespaces. */
-static void host_life__ranks_may_have_other_clocks(void **state)
+static void host_liveness__ranks_may_have_other_clocks(void **state)
 {
 	struct slept *job = shared(sizeof *job);
 	pid_t child[2];
@@ -376,7 +376,7 @@ static void host_life__ranks_may_have_other_clocks(void **state)
 }
 
 /* The other goes on a little later. */
-static void host_life__what_a_suspended_host_slept_is_nobodys_silence(void **state)
+static void host_liveness__what_a_suspended_host_slept_is_nobodys_silence(void **state)
 {
 	struct slept *job = shared(sizeof *job);
 	pid_t child[2];
@@ -446,7 +446,7 @@ static struct fanin_comm *other_ends(bool leaves)
 	return c;
 }
 
-static void host_life__who_asks_is_told_who_has_ended(void **state)
+static void host_liveness__who_asks_is_told_who_has_ended(void **state)
 {
 	(void)state;
 	const uint64_t until_ns = fan_clock_ns() + TEAM_PATIENT_MS * FAN_MS;
@@ -459,7 +459,7 @@ static void host_life__who_asks_is_told_who_has_ended(void **state)
 	fan_comm_destroy(c);
 }
 
-static void host_life__one_that_has_left_is_no_error(void **state)
+static void host_liveness__one_that_has_left_is_no_error(void **state)
 {
 	(void)state;
 	struct fanin_comm *c = other_ends(true);
@@ -474,17 +474,17 @@ static void host_life__one_that_has_left_is_no_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(host_life__the_kernel_tells_who_has_ended),
-		cmocka_unit_test(host_life__a_child_does_not_hold_it),
-		cmocka_unit_test(host_life__ranks_of_one_process_are_left_to_beats),
-		cmocka_unit_test(host_life__all_hosts_name_one_that_ends_when_it_has_joined),
-		cmocka_unit_test(host_life__all_hosts_name_one_that_stops_when_it_has_joined),
-		cmocka_unit_test(host_life__all_hosts_name_one_that_stops_before_it_joins),
-		cmocka_unit_test(host_life__all_hosts_name_one_that_ends_before_it_joins),
-		cmocka_unit_test(host_life__ranks_may_have_other_clocks),
-		cmocka_unit_test(host_life__what_a_suspended_host_slept_is_nobodys_silence),
-		cmocka_unit_test(host_life__who_asks_is_told_who_has_ended),
-		cmocka_unit_test(host_life__one_that_has_left_is_no_error),
+		cmocka_unit_test(host_liveness__the_kernel_tells_who_has_ended),
+		cmocka_unit_test(host_liveness__a_child_does_not_hold_it),
+		cmocka_unit_test(host_liveness__ranks_of_one_process_are_left_to_beats),
+		cmocka_unit_test(host_liveness__all_hosts_name_one_that_ends_when_it_has_joined),
+		cmocka_unit_test(host_liveness__all_hosts_name_one_that_stops_when_it_has_joined),
+		cmocka_unit_test(host_liveness__all_hosts_name_one_that_stops_before_it_joins),
+		cmocka_unit_test(host_liveness__all_hosts_name_one_that_ends_before_it_joins),
+		cmocka_unit_test(host_liveness__ranks_may_have_other_clocks),
+		cmocka_unit_test(host_liveness__what_a_suspended_host_slept_is_nobodys_silence),
+		cmocka_unit_test(host_liveness__who_asks_is_told_who_has_ended),
+		cmocka_unit_test(host_liveness__one_that_has_left_is_no_error),
 	};
 	setenv("FANIN_LOCAL", "1", 1);
 	return cmocka_run_group_tests_name("host_life", tests, NULL, NULL);

@@ -31,7 +31,7 @@
 
 static pthread_barrier_t all;
 static bool by_memory;
-static char runtime[] = "/tmp/fanin-roster-XXXXXX"; /* XDG_RUNTIME_DIR */
+static char runtime[] = "/tmp/fanin-registry-XXXXXX"; /* XDG_RUNTIME_DIR */
 
 static void wait_ms(int ms)
 {
@@ -168,13 +168,13 @@ static void run_waits(const char *local)
 	assert_string_equal(path, ""); /* the thread has ended with the last rank */
 }
 
-static void roster__tells_who_waits_at_a_switch(void **state)
+static void registry__tells_who_waits_at_a_switch(void **state)
 {
 	(void)state;
 	run_waits("0");
 }
 
-static void roster__tells_who_waits_in_memory(void **state)
+static void registry__tells_who_waits_in_memory(void **state)
 {
 	(void)state;
 	run_waits("1");
@@ -270,7 +270,7 @@ static void run_two(void (*work)(struct member *))
 	team_free(&t);
 }
 
-static void roster__writes_a_file_of_its_user_alone(void **state)
+static void registry__writes_a_file_of_its_user_alone(void **state)
 {
 	(void)state;
 	run_two(be_looked_at);
@@ -289,7 +289,7 @@ static void be_unseen(struct member *m)
 	EXPECT(!*path);
 }
 
-static void roster__is_turned_off(void **state)
+static void registry__is_turned_off(void **state)
 {
 	(void)state;
 	setenv("FANIN_PS", "0", 1);
@@ -307,7 +307,7 @@ static void be_elsewhere(struct member *m)
 	EXPECT(has_file(path) && strstr(path, runtime) != path && !strstr(path, "/etc/"));
 }
 
-static void roster__follows_no_link(void **state)
+static void registry__follows_no_link(void **state)
 {
 	char folder[64], watch[80];
 	(void)state;
@@ -338,7 +338,7 @@ static void be_on_a_full_disk(struct member *m)
 	EXPECT(strstr(fan_rank_file_error(), strerror(ENOSPC)) != NULL);
 }
 
-static void roster__a_full_disk_stops_nothing(void **state)
+static void registry__a_full_disk_stops_nothing(void **state)
 {
 	char file[64];
 	static const char page[4096];
@@ -394,7 +394,7 @@ static void say_once(struct member *m)
 	EXPECT(fanin_allreduce(m->comm, x, y, COUNT, FANIN_INT32, FANIN_SUM) == FANIN_OK);
 }
 
-static void roster__a_rank_that_waits_long_says_so_once(void **state)
+static void registry__a_rank_that_waits_long_says_so_once(void **state)
 {
 	char want[64];
 	(void)state;
@@ -443,7 +443,7 @@ static void wait_for_the_first(struct member *m)
 }
 
 /* As one whose standard error nobody reads. */
-static void roster__no_rank_waits_for_a_program_that_is_told(void **state)
+static void registry__no_rank_waits_for_a_program_that_is_told(void **state)
 {
 	(void)state;
 	says = 0;
@@ -477,7 +477,7 @@ static void do_nothing(struct member *m)
 	EXPECT(team_joined(m));
 }
 
-static void roster__ranks_come_and_go_while_somebody_looks(void **state)
+static void registry__ranks_come_and_go_while_somebody_looks(void **state)
 {
 	struct team t = team_new(2, do_nothing);
 	pthread_t looks;
@@ -495,15 +495,15 @@ static void roster__ranks_come_and_go_while_somebody_looks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(roster__a_full_disk_stops_nothing), /* the first error is kept */
-		cmocka_unit_test(roster__tells_who_waits_at_a_switch),
-		cmocka_unit_test(roster__tells_who_waits_in_memory),
-		cmocka_unit_test(roster__writes_a_file_of_its_user_alone),
-		cmocka_unit_test(roster__is_turned_off),
-		cmocka_unit_test(roster__follows_no_link),
-		cmocka_unit_test(roster__a_rank_that_waits_long_says_so_once),
-		cmocka_unit_test(roster__no_rank_waits_for_a_program_that_is_told),
-		cmocka_unit_test(roster__ranks_come_and_go_while_somebody_looks),
+		cmocka_unit_test(registry__a_full_disk_stops_nothing), /* the first error is kept */
+		cmocka_unit_test(registry__tells_who_waits_at_a_switch),
+		cmocka_unit_test(registry__tells_who_waits_in_memory),
+		cmocka_unit_test(registry__writes_a_file_of_its_user_alone),
+		cmocka_unit_test(registry__is_turned_off),
+		cmocka_unit_test(registry__follows_no_link),
+		cmocka_unit_test(registry__a_rank_that_waits_long_says_so_once),
+		cmocka_unit_test(registry__no_rank_waits_for_a_program_that_is_told),
+		cmocka_unit_test(registry__ranks_come_and_go_while_somebody_looks),
 	};
 	char folder[64], watch[80];
 	if (!mkdtemp(runtime) || setenv("XDG_RUNTIME_DIR", runtime, 1))
