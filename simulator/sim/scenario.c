@@ -142,7 +142,7 @@ static int read_hosts(struct fan_scenario *s, struct fan_job_config *c, const js
 	if (n && count >= 2 && count <= FAN_WORKERS_MAX &&
 	    (c->host = calloc(count, sizeof *c->host)))
 		c->ranks = (uint32_t)count;
-	for (uint32_t i = 0; i < c->ranks; i++)
+	for (uint32_t i = 0; c->host && i < c->ranks; i++)
 		c->host[i] = (uint32_t)n[i];
 	free(n);
 	if (n && !c->host)
@@ -155,7 +155,7 @@ static int read_seats(struct fan_scenario *s, struct fan_job_config *c, const js
 {
 	size_t count;
 	uint64_t *n = fan_fields_numbers(r, o, "seats", SEAT_EACH, FAN_WORKERS_MAX, &count);
-	bool good = n && count == c->ranks && (c->seat = calloc(count, sizeof *c->seat));
+	bool good = n && count && count == c->ranks && (c->seat = calloc(count, sizeof *c->seat));
 	for (uint32_t i = 0; good && i < c->ranks; i++) {
 		const uint64_t *at = &n[(size_t)SEAT_EACH * i];
 		good = at[0] < s->nodes && at[1] < at[2] && at[2] <= FAN_RANKS_MAX &&

@@ -232,7 +232,7 @@ static int tell(const struct query_args *a, const char *text, uint64_t by_ns)
 
 int cmd_query(int argc, char **argv)
 {
-	struct query_args a = {.shards = 0};
+	static struct query_args a; /* static, as the list of a repeated flag is never freed */
 	int e = 0;
 
 	args_parse(&command, &a, argc, argv);

@@ -198,7 +198,10 @@ STAR = {
             {"name": "s", "kind": "switch", "policy": "esa", "server": "ps", "slots": 64},
             {"name": "w", "kind": "worker", "count": 3},
         ],
-        "links": [{"a": "w*", "b": "s", "gbps": 10}, {"a": "s", "b": "ps", "gbps": 10, "loss": 0.01}],
+        "links": [
+            {"a": "w*", "b": "s", "gbps": 10},
+            {"a": "s", "b": "ps", "gbps": 10, "loss": 0.01},
+        ],
     },
     "jobs": [
         {"name": "a", "model": {"numel": 1000, "layers": 2}, "slow": [{"rank": 1, "speed": 0.5}]},

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from . import files
 from .flow import buckets_of
+
+TIME_US = re.compile(r'"ts":([0-9]{1,18})(?:\.([0-9]+))?[,}]')
 
 
 def real_lines(path: str) -> tuple[list[str], int]:
@@ -17,10 +20,9 @@ def real_lines(path: str) -> tuple[list[str], int]:
         if not line.startswith("{"):
             continue
         lines.append(line.removesuffix(","))
-        text = line.partition('"ts":')[2]
-        whole, _, rest = text.partition(".")
-        if '"ph":"b"' in line and whole.isdigit() and rest[:3].isdigit():
-            begins.append(int(whole) * 1000 + int(rest[:3]))
+        found = TIME_US.search(line)
+        if '"ph":"b"' in line and found:
+            begins.append(int(found[1]) * 1000 + int((found[2] or "")[:3].ljust(3, "0")))
     if not begins:
         raise files.FileError(f"{path}: no operations of ranks in it")
     return lines, min(begins)

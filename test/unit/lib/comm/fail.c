@@ -159,6 +159,13 @@ static void fail__rank_taken(void **state)
 	unsetenv("FANIN_ALIVE_MS");
 }
 
+/* The child of mix() begins threads. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+	return "die_after_fork=0";
+}
+
 /* Without one nobody can tell whose ranks the job has. */
 static void mix(struct member *m)
 {

@@ -247,11 +247,7 @@ static void be_looked_at(struct member *m)
 		}
 		EXPECT(status_of(child) == NO_FILE);
 		EXPECT(has_file(later) && !strcmp(later, path));
-		char *const own = program_invocation_short_name;
-		char odd[] = "caf\xe9"; /* a name that is no UTF-8 */
-		program_invocation_short_name = odd;
 		json_t *j = look_at(path);
-		program_invocation_short_name = own;
 		EXPECT(json_array_size(json_object_get(j, "ranks")) == 2);
 		EXPECT(is(j, "program", "caf?"));
 		json_decref(j);
@@ -273,7 +269,11 @@ static void run_two(void (*work)(struct member *))
 static void registry__writes_a_file_of_its_user_alone(void **state)
 {
 	(void)state;
+	char *const own = program_invocation_short_name;
+	char odd[] = "caf\xe9"; /* a name that is no UTF-8 */
+	program_invocation_short_name = odd;
 	run_two(be_looked_at);
+	program_invocation_short_name = own;
 }
 
 /* No file; operations go on. */
