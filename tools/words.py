@@ -9,7 +9,6 @@ code nor a table; a number is a word that begins with a digit.  A retired word h
 """
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -44,12 +43,11 @@ def is_number(word):
 
 def retired():
     """The places of retired words: "FILE: WORD: say SUCCESSOR"."""
-    files = subprocess.run(
-        ["git", "-C", ROOT, "ls-files", "--", *SOURCES], capture_output=True, text=True, check=True
-    )
-    for name in files.stdout.splitlines():
-        if Path(name).suffix in (".c", ".h", ".md", ".scd"):
-            text = (ROOT / name).read_text(encoding="utf-8")
+    for folder in SOURCES:
+        for page in sorted((ROOT / folder).rglob("*.*")):
+            if page.suffix not in (".c", ".h", ".md", ".scd"):
+                continue
+            text, name = page.read_text(encoding="utf-8"), page.relative_to(ROOT)
             for word in re.findall(r"(?<![a-z])(?:%s)(?![a-z])" % "|".join(RETIRED), text, re.I):
                 yield "%s: %s: say %s" % (name, word, RETIRED[word.lower()])
 
