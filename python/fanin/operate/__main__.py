@@ -25,8 +25,8 @@ def main() -> int:
     if name not in COMMANDS:
         print(f"fanin: expected one of: {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
-    package, function = COMMANDS[name]
-    command = importlib.import_module(f"fanin.operate.{package}.command")
+    folder, function = COMMANDS[name]
+    command = importlib.import_module(f"fanin.operate.{folder}.command")
     status: int = getattr(command, function)(sys.argv[2:])
     return status
 
