@@ -20,6 +20,7 @@ OTHER_ASSERTS_MIN=5   # for 1,000 lines of src/lib, and of each of these
 asserting='src/net src/mpi simulator/sim'
 MEMBERS_MAX=40        # of a struct of src/lib
 RECORDED_MAX=4500     # lines of JSON and CSV in bench and experiments
+C_MAX=80000           # lines of C of the product, tests apart
 CIRCLE_MAX=6          # files of src/lib that reach each other
 rooms='base wire recovery sum worker aggregator switch helper node' # each may include those before it
 bad=0
@@ -168,7 +169,8 @@ lines_of() { # FOLDER...
 }
 row 'lines of C in src' "$(lines_of src)" '' 1
 row '  of it src/core/helper, kept apart' "$(lines_of src/core/helper)" '' 1
-row '  with planner, simulator and page' "$(lines_of src planner simulator page)" '' 1
+product=$(lines_of src planner simulator page)
+row '  with planner, simulator and page' "$product" "at most $C_MAX" "$((product <= C_MAX))"
 row '  of planner; of simulator; of test' "$(lines_of planner); $(lines_of simulator); $(lines_of test)" '' 1
 for folder in src/net src/mpi src/nccl src/cmd planner simulator; do
         case $folder in
