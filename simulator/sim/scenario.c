@@ -139,10 +139,12 @@ static int read_hosts(struct fan_scenario *s, struct fan_job_config *c, const js
 {
 	size_t count;
 	uint64_t *n = fan_fields_numbers(r, o, "hosts", 1, s->nodes - 1u, &count);
-	if (n && count >= 2 && count <= FAN_WORKERS_MAX &&
-	    (c->host = calloc(count, sizeof *c->host)))
+	const bool fits = n && count >= 2 && count <= FAN_WORKERS_MAX;
+	if (fits)
+		c->host = calloc(count, sizeof *c->host);
+	if (c->host)
 		c->ranks = (uint32_t)count;
-	for (uint32_t i = 0; c->host && i < c->ranks; i++)
+	for (size_t i = 0; fits && c->host && i < count; i++)
 		c->host[i] = (uint32_t)n[i];
 	free(n);
 	if (n && !c->host)
