@@ -70,7 +70,11 @@ note_of() { # NAME STATUS
         0) echo "$left" ;;
         77) grep 'SKIPPED' "$logs/$1.log" | tail -n 1 | sed 's/^ *SKIPPED:* *//' ;;
         124) echo "ended after $LIMIT_S s, its limit" ;;
-        *) echo "exit status $2${left:+; }$left" ;;
+        *)
+                why=$(grep '^FAILED' "$logs/$1.log" | tail -n 1 | cut -c 1-300)
+                left=${why:-$left}
+                echo "exit status $2${left:+; }$left"
+                ;;
         esac
 }
 

@@ -39,6 +39,19 @@ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
     os.environ.pop(name, None)
 
 
+def why_no_planner() -> str:
+    """Empty: `fanin plan` runs here."""
+    program = BUILD / "fanin-planner"
+    if not program.exists():
+        return "no fanin-planner in this build"
+    done = subprocess.run([str(program)], capture_output=True, check=False, timeout=WAIT_S)
+    of_loader = 127
+    return "fanin-planner's solvers are not installed" if done.returncode == of_loader else ""
+
+
+NO_PLANNER = why_no_planner()
+
+
 class Switch:
     """A `fanin switch` on loopback that can be killed."""
 

@@ -2,14 +2,12 @@
 """`fanin controller` in virtual time: daemons, links and workers."""
 
 import pytest
-from conftest import BUILD
+from conftest import BUILD, NO_PLANNER
 from controller_rig import DAEMONS, RANKS, Rig, Wrong
 
 from fanin.operate.controller import limits
 
-pytestmark = pytest.mark.skipif(
-    not (BUILD / "fanin-planner").exists(), reason="no fanin-planner in this build"
-)
+pytestmark = pytest.mark.skipif(bool(NO_PLANNER), reason=NO_PLANNER)
 
 
 @pytest.fixture(name="rig")

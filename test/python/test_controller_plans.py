@@ -6,15 +6,13 @@ import os
 import signal
 
 import pytest
-from conftest import BUILD, ROOT
+from conftest import BUILD, NO_PLANNER, ROOT
 from controller_rig import RANKS, Rig, links, node, topology
 
 from fanin.operate.controller import limits, load
 from fanin.operate.controller.core import LOOK, MEND, SEARCH
 
-pytestmark = pytest.mark.skipif(
-    not (BUILD / "fanin-planner").exists(), reason="no fanin-planner in this build"
-)
+pytestmark = pytest.mark.skipif(bool(NO_PLANNER), reason=NO_PLANNER)
 
 
 @pytest.fixture(name="rig")
