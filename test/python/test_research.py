@@ -269,6 +269,31 @@ def test_the_engine_names_every_wrong_field(program):
     assert tried > 300
 
 
+MILLIONTHS = {"slow.speed": 1, "slow.chance": 0, "background.jitter": 0, "link.loss": 0, "link.loss_burst": 0,
+              "link.duplicate": 0, "link.reorder": 0, "link.corrupt": 0}  # fmt: skip
+LISTS = {"node": "nodes", "link": "links", "background": "background", "job": "jobs"}
+
+
+@pytest.mark.parametrize("field", MILLIONTHS)
+def test_the_engine_takes_parts_of_a_million(program, field):
+    """The field takes its least value and 10^6, and is named for one beyond either."""
+    flat = json.loads(json.dumps(Scenario("star", STAR).flat()))
+    of, key = field.split(".")
+    if of == "slow":
+        (at, where), *_ = [(j["slow"][0], f"jobs[{i}].slow[0]") for i, j in enumerate(flat["jobs"]) if j.get("slow")]  # fmt: skip
+    else:
+        at, where = flat[LISTS[of]][0], LISTS[of] + "[0]"
+    least = MILLIONTHS[field]
+    for value in (least - 1, 10**6 + 1):
+        at[key] = value
+        status, said = asked(program, {"scenario": flat})
+        assert status == 2 and said["error"].startswith(f"{where}.{key}: "), (value, said)
+    flat["limit_ns"] = 1000  # none of it runs
+    for value in (least, 10**6):
+        at[key] = value
+        assert asked(program, {"scenario": flat})[0] != 2, value
+
+
 def test_the_engine_takes_no_number_of_what_there_is_not(program):
     flat = json.loads(json.dumps(Scenario("star", STAR).flat()))
     for path in leaves(flat):

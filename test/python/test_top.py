@@ -104,10 +104,14 @@ def test_what_is_no_whole_regular_file_is_passed_over(folder, tmp_path, kind):
         folder.rmdir()
         folder.symlink_to(tmp_path / "there")
     else:
-        text = {"long": " " * status.FILE_BYTES, "empty": "", "cut": "", "deep": "[" * 100000}
-        path.write_text(text[kind] + (good.read_text()[:-1] if kind == "cut" else good.read_text()))
-        if kind == "empty":
-            path.write_text("")
+        text = good.read_text()
+        texts = {
+            "long": text + " " * status.FILE_BYTES,
+            "empty": "",
+            "cut": text[:-1],
+            "deep": "[" * 100000 + text,
+        }
+        path.write_text(texts[kind])
     os.utime(path, follow_symlinks=False) if path.exists() else None
     assert collect()[0] == []
 
