@@ -122,6 +122,21 @@ def test_a_folder_that_others_may_write_is_passed_over(folder):
     assert collect() == ([], [])
 
 
+def test_ranks_are_shown_where_no_aggregator_can_be_asked(folder, monkeypatch):
+    place = {"at": "127.0.0.1:9", "job": "j"}
+    (rank,) = process()["ranks"]
+    parts = [{"aggregator": place["at"], "inside": 0}]
+    waits = {**rank, "state": "waits", "places": [place], "parts": parts}
+    (folder / life(os.getpid())).write_text(json.dumps(process(ranks=[waits])))
+    for path in ("/dev/null/fanin", "/bin/false"):
+        monkeypatch.setenv("FANIN", path)
+        found = here.collect("j", all_hosts=True)
+        assert [r["state"] for r in found["ranks"]] == ["waits"] and "waits" in str(
+            here.lines(found, "j", 0)
+        )
+        assert [(a["at"], a["answers"]) for a in found["aggregators"]] == [(place["at"], False)]
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes other users' files")
 def test_root_believes_each_user_for_its_own_files_alone(tmp_path, monkeypatch):
     own, other = tmp_path / "own", tmp_path / "other"

@@ -151,13 +151,21 @@ def _named(numbers: List[int], of: List[int]) -> List[int]:
     return [of[i] if i < len(of) else i for i in numbers]
 
 
+def _ask(addresses: List[str], within_ms: int) -> List[query.Switch]:
+    """As query.ask, of aggregators: each of them is silent where `fanin query` fails."""
+    try:
+        return query.ask(addresses, within_ms, jobs=True)
+    except query.Silent as error:
+        return [{"at": at, "error": str(error), "jobs": []} for at in addresses]
+
+
 def complete(found: Found) -> None:
     """Complete what ranks that wait know with what the aggregators tell for which they wait."""
     asked = {rank: _asks(found["ranks"][rank]) for rank in range(len(found["ranks"]))}
     places = [place["at"] for place in asked.values() if place]
     known = {
         (switch["at"], job["name"]): job["missing"]
-        for switch in query.ask(list(dict.fromkeys(places))[:COMPLETE_MAX], COMPLETE_MS, jobs=True)
+        for switch in _ask(list(dict.fromkeys(places))[:COMPLETE_MAX], COMPLETE_MS)
         for job in switch["jobs"]
     }
     for number, place in asked.items():
@@ -210,7 +218,7 @@ def ask_aggregators(found: Found, job: str) -> None:
                 if _is_job_of(told["name"], job)
             ],
         }
-        for switch in query.ask(list(parts), ALL_HOSTS_MS, jobs=True)
+        for switch in _ask(list(parts), ALL_HOSTS_MS)
     ]
 
 
