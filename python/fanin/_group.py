@@ -15,19 +15,18 @@ from typing import Any, Callable
 
 import torch
 
-from . import _buffers, _elastic, _gloo, _report, _staging
+from . import _buffers, _elastic, _report, _staging
 from ._agreed import PackedAllGather, said
 from ._autoload import DEVICES
 from ._carried import Carried, Gather, InPlace, Scatter, bytes_of
 from ._completion import Completer, FaninWork, copy_back, ended, join, level
 from ._devices import OWN, beside, collective, know, named_devices, refuse
 from ._gloo_alone import GlooAlone
-from ._level import STAGED, Level
+from ._level import STAGED, Level, open_level, reopen_level
 from ._gathering import monitored_barrier
 from ._life import Life, begin
 from ._membership import AGREE_S, Membership, Options
 from ._messages import Tagged, numbering
-from ._store import PatientStore
 from ._tensors import CARRIED, Tensors, contiguous, elements_of, is_staged, joined, listed, name_of
 from ._tensors import is_waited_for, options_of, spread, why_not_copied, why_not_summed, words_of
 from .communicator import WITHIN_S
@@ -104,7 +103,8 @@ class FaninGroup(GlooAlone):
             part.close()
         self._past = self.ops, self.bytes
         self.close()
-        opener = functools.partial(_reopened, at, self.membership.options, self.timeout)
+        options, world = self.membership.options, functools.partial(_world_of, None)
+        opener = functools.partial(reopen_level, at, options, self.timeout, world)
         self._begin(opener, opener(0))
         self.life = Life(at.name)
         _elastic.tell_torch(self, at)
@@ -540,7 +540,8 @@ def create(given: Any, options: Options | None) -> FaninGroup:
         number = numbering(given, default, store)
         messages = Tagged(default, given.global_ranks_in_group, number)
     others = beside(devices, given, store, life)
-    opener = functools.partial(_open_level, given, store, options, default)
+    world = functools.partial(_world_of, default)
+    opener = functools.partial(open_level, given, store, options, world)
     group = FaninGroup(opener, messages, devices, others, given.timeout, life)
     if later:
         group.membership.fail(FaninError("this group has no ranks before reconfigure()"))
@@ -558,43 +559,12 @@ def create(given: Any, options: Options | None) -> FaninGroup:
     return group
 
 
-def _make_gloo(store: Any, membership: Membership, timeout: Any) -> Any:
-    """Gloo by the interface that leads to the others, since a host's name may stand for loopback."""
-    rank, size = membership.rank, membership.size
-    address = membership.own_address()
-
-    def make(keys: Any) -> Any:
-        return _gloo.connect(keys, rank, size, address, timeout)
-
-    if _gloo.LAZY:
-        keys = PatientStore(c10d.PrefixStore("gloo", store), membership.check)
-        membership.kept.append(keys)  # C++ code alone does not keep an object of Python's class
-        return make(keys)
-    return _gloo.made(make, store, rank, size, AGREE_S, membership.check)
-
-
-def _open_level(
-    given: Any, of_group: Any, options: Options, default: FaninGroup | None, number: int
-) -> Level:
-    """The levels above 0 are as groups of the same ranks."""
-    rank, size, store = given.group_rank, given.group_size, c10d.PrefixStore(str(number), of_group)
+def _world_of(default: FaninGroup | None, number: int) -> Membership | None:
+    """The ranks that a level's ranks are numbered among; None: there are none yet."""
     world = default
     if number and world is None and _world is not None:
         world = _world()
-    of = world.membership if world else None
-    members, name = given.global_ranks_in_group or range(size), f"{given.group_id} {number}"
-    membership = Membership(store, rank, size, options, of, members, name, None, given.timeout)
-    return Level(membership, lambda: _make_gloo(store, membership, given.timeout))
-
-
-def _reopened(at: _elastic.Place, options: Options, timeout: Any, number: int) -> Level:
-    """As _open_level, for a default group whose ranks were given by handles."""
-    store = c10d.PrefixStore(str(number), at.store)
-    world = _world() if number and _world is not None else None
-    of = world.membership if world else None
-    members, name = range(at.size), f"{at.name} {number}"
-    membership = Membership(store, at.rank, at.size, options, of, members, name, at, timeout)
-    return Level(membership, lambda: _make_gloo(store, membership, timeout))
+    return world.membership if world else None
 
 
 know()

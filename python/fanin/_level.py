@@ -7,12 +7,18 @@ import functools
 import threading
 from typing import Any, Callable
 
-from . import _staging
+import torch
+
+from . import _gloo, _staging
 from ._agreed import Sequencer
 from ._completion import LEVELS_MAX, FaninWork
-from ._membership import Membership
+from ._elastic import Place
+from ._membership import AGREE_S, Membership, Options
+from ._store import PatientStore
 from ._tensors import Tensors
 from .communicator import Operation
+
+c10d: Any = torch._C._distributed_c10d  # PyTorch's stubs lack half of it
 
 STAGED = LEVELS_MAX + 1  # number of the level of tensors on a GPU, beside level 0
 
@@ -85,3 +91,47 @@ class Level:
         if self._stager is not None:
             self._stager.stop()
         self.membership.close()
+
+
+def open_level(
+    given: Any,
+    of_group: Any,
+    options: Options,
+    world: Callable[[int], Membership | None],
+    number: int,
+) -> Level:
+    """Of a group that PyTorch makes.  The levels above 0 are as groups of the same ranks."""
+    rank, size, store = given.group_rank, given.group_size, c10d.PrefixStore(str(number), of_group)
+    members, name = given.global_ranks_in_group or range(size), f"{given.group_id} {number}"
+    of = world(number)
+    membership = Membership(store, rank, size, options, of, members, name, None, given.timeout)
+    return Level(membership, lambda: _make_gloo(store, membership, given.timeout))
+
+
+def reopen_level(
+    at: Place,
+    options: Options,
+    timeout: Any,
+    world: Callable[[int], Membership | None],
+    number: int,
+) -> Level:
+    """As open_level, for a default group whose ranks were given by handles."""
+    store, name = c10d.PrefixStore(str(number), at.store), f"{at.name} {number}"
+    of, members = world(number), range(at.size)
+    membership = Membership(store, at.rank, at.size, options, of, members, name, at, timeout)
+    return Level(membership, lambda: _make_gloo(store, membership, timeout))
+
+
+def _make_gloo(store: Any, membership: Membership, timeout: Any) -> Any:
+    """Gloo by the interface that leads to the others, since a host's name may stand for loopback."""
+    rank, size = membership.rank, membership.size
+    address = membership.own_address()
+
+    def make(keys: Any) -> Any:
+        return _gloo.connect(keys, rank, size, address, timeout)
+
+    if _gloo.LAZY:
+        keys = PatientStore(c10d.PrefixStore("gloo", store), membership.check)
+        membership.kept.append(keys)  # C++ code alone does not keep an object of Python's class
+        return make(keys)
+    return _gloo.made(make, store, rank, size, AGREE_S, membership.check)
