@@ -19,6 +19,7 @@
 #define FAN_LAYER_NS_MAX     (UINT64_C(3600) * 1000000000)
 #define FAN_JOB_SLOWS_MAX    64
 #define FAN_JOB_SPANS_MAX    512 /* iterations whose times are kept */
+#define FAN_TENSOR_PARTS_MAX 128 /* jobs that are parts of one tensor (tensor.h) */
 
 struct fan_layer {
 	char name[FAN_MODEL_NAME_MAX + 1];

@@ -5,9 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "experiment.h"
-#include "tensor.h"
-
 #define SECOND	   UINT64_C(1000000000)
 #define SEAT_EACH  5 /* numbers: node, rank, ranks, place, route */
 #define LAYER_EACH 3 /* numbers: elements, times forwards and backwards */

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FAN_TENSOR_PARTS_MAX 128
+#include "job.h"
 
 struct fan_in_step_part;
 struct fan_trainer;
