@@ -120,7 +120,7 @@ __attribute__((format(printf, 3, 4))) static int refuse(const struct args_comman
 	return -1;
 }
 
-/* What getopt calls row `i`, and '?' whatever is wrong. */
+/* Return getopt's value of row `i`; '?' counts as an error. */
 static int key_of(const struct args_command *c, unsigned i)
 {
 	const int letter = row(c, i)->letter;

@@ -45,7 +45,7 @@ struct args_command {
 	/* Names, ended by NULL: options that most need, and those of experiments.  --help has these
 	 * in groups of their own, and the others between them.  NULL: --help has one group. */
 	const char *const *needed, *const *experiments;
-	/* Of rows of the kind WORKER: fan_config_export. */
+	/* Reads a row of the kind WORKER: fan_config_export. */
 	int (*worker)(const char *flag, const char *text, char *expected, size_t bytes);
 };
 

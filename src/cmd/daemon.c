@@ -32,7 +32,7 @@
 
 static struct fan_share shares[FAN_SHARES_MAX];
 
-/* What --quiet lets through: failures, and answers to SIGUSR1. */
+/* Does --quiet let the line through?  Failures, and answers to SIGUSR1. */
 static bool is_loud(const char *line)
 {
 	static const char *const loud[] = {"event=job_failed ", "event=job ", "event=counters ",
@@ -254,7 +254,7 @@ static int start_client(struct fan_daemon_client **client, struct fan_daemon *d,
 	return fan_daemon_client_start(client, &g);
 }
 
-/* What metrics are about. */
+/* The source of metrics. */
 struct metrics_of {
 	struct fan_daemon *d;
 	const char *role;

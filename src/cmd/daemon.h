@@ -21,7 +21,7 @@ struct daemon_args {
 	char controller_key[ARGS_TEXT_BYTES];
 	struct fan_keys controller_keys; /* in it, after daemon_fill */
 	fan_peer metrics;		 /* where they are served by HTTP; none: nowhere */
-	/* Of a switch alone. */
+	/* For a switch alone. */
 	fan_peer server, parent;
 	int policy; /* -1: as it has to be */
 	int quota, aggregator_slots, siblings, index, routes;
@@ -47,7 +47,8 @@ unsigned daemon_aggregator_slots(const struct daemon_args *a);
 /* After daemon_fill: let ranks run ahead of each other. */
 void daemon_run_ahead(const char *name, struct fan_daemon_options *o, const struct daemon_args *a);
 
-/* What is wrong with the options about a parent, or NULL; and after daemon_fill: heed them. */
+/* Return what is wrong with the options about a parent, or NULL; and after daemon_fill: heed
+ * them. */
 const char *daemon_check_parent(const struct daemon_args *a);
 void daemon_set_parent(struct fan_daemon_options *o, const struct daemon_args *a);
 

@@ -41,7 +41,7 @@ struct fan_option {
 /* Store `text` in `values`; false: it is not what the option expects, and nothing is stored. */
 bool fan_option_set(const struct fan_option *o, void *values, const char *text);
 
-/* What it expects: "a number from 0 to 4096", "red, green or blue". */
+/* Write what it expects: "a number from 0 to 4096", "red, green or blue". */
 void fan_option_expected(const struct fan_option *o, char *text, size_t bytes);
 
 /* Parse "16M".  0, or -1. */

@@ -20,7 +20,7 @@ int fan_mpi_reduce_c(const void *in, void *out, MPI_Count count, MPI_Datatype ty
 int fan_mpi_bcast_c(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm);
 #endif
 
-/* Of calls whose buffers have a block for each rank (blocks.c). */
+/* Calls whose buffers have a block for each rank (blocks.c). */
 int fan_mpi_reduce_scatter_block(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
 				 MPI_Comm comm);
 int fan_mpi_allgather(const void *in, int in_count, MPI_Datatype in_type, void *out, int count,

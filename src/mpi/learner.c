@@ -6,7 +6,7 @@
 #define WARM 2		/* untimed steps: one with fanin, one with the MPI */
 #define LOOK (WARM + 2) /* after them each of the two has been timed once */
 
-/* Of FAN_LEARNER_CLASSES. */
+/* Return the class, below FAN_LEARNER_CLASSES. */
 static unsigned class_of(size_t bytes)
 {
 	if (bytes < 2)

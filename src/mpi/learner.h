@@ -71,7 +71,7 @@ struct fan_learner {
 	struct fan_learner_class of[FAN_LEARNER_KINDS][FAN_LEARNER_CLASSES];
 };
 
-/* What to do with one call. */
+/* The decision for one call. */
 struct fan_learner_step {
 	struct fan_learner_class *class;
 	bool fanin;

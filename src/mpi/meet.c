@@ -29,7 +29,7 @@ struct address {
 	uint32_t addr, mask;
 };
 
-/* What rank 0 sends to all ranks. */
+/* The message of rank 0 to all ranks. */
 struct offer {
 	uint64_t nonce;			  /* makes the job's name unique; 0: there is none */
 	int32_t host[FAN_MEETING_RECORD]; /* only the host's id is used */

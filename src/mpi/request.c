@@ -39,7 +39,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct started *first; /* oldest first; as many as fanin permits in progress */
 static atomic_uint open_count;
 
-/* What MPI asks about a request that has ended. */
+/* Answer MPI about a request that has ended. */
 static int query(void *extra, MPI_Status *status)
 {
 	const struct started *s = extra;

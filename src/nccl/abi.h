@@ -38,7 +38,7 @@ enum fan_nccl_type {
 
 enum fan_nccl_redop { FAN_NCCL_SUM = 0, FAN_NCCL_PROD = 1, FAN_NCCL_MAX = 2, FAN_NCCL_MIN = 3 };
 
-/* Of NCCL's log: how loud, and about what (a bit each). */
+/* Arguments of NCCL's log: how loud, and about what (a bit each). */
 enum fan_nccl_level { FAN_NCCL_LOG_WARN = 2, FAN_NCCL_LOG_INFO = 3 };
 #define FAN_NCCL_ABOUT_INIT 0x1UL
 #define FAN_NCCL_ABOUT_NET  0x10UL
@@ -107,7 +107,7 @@ struct fan_nccl_piece {
 			      int fd, void **memory);                                              \
 	int (*dereg_mr)(void *comm, void *memory);
 
-/* What stands behind transfers in every table of ncclNet. */
+/* The members behind transfers in every table of ncclNet. */
 #define FAN_NCCL_NET_REST                                                                          \
 	int (*iflush)(void *comm, int n, void **data, int *sizes, void **memory, void **request);  \
 	int (*test)(void *request, int *done, int *sizes);                                         \
@@ -115,7 +115,7 @@ struct fan_nccl_piece {
 	int (*close_recv)(void *comm);                                                             \
 	int (*close_listen)(void *comm);
 
-/* Of devices that the GPU drives itself: always NULL here. */
+/* Members for devices that the GPU drives itself: always NULL here. */
 #define FAN_NCCL_NET_OFFLOAD                                                                       \
 	int (*get_device_mr)(void *comm, void *memory, void **device);                             \
 	int (*irecv_consumed)(void *comm, int n, void *request);

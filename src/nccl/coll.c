@@ -108,7 +108,7 @@ int fan_nccl_coll_close(void *comm)
 	return FAN_NCCL_SUCCESS;
 }
 
-/* What NCCL gets for an error of libfanin, with the cause in the log. */
+/* Return NCCL's result for an error of libfanin, with the cause in the log. */
 static int failed(struct coll *c, int error)
 {
 	const char *cause = fanin_comm_error(c->job);

@@ -51,8 +51,8 @@ int fan_nccl_coll_test(void *request, int *done, int *size);
 /* Leave; what is under way ends, and its memory is the caller's again. */
 int fan_nccl_coll_close(void *comm);
 
-/* Of coll_meet.c: join the job that the handles of all ranks say; `*job` is set on success alone.
- * An enum fan_nccl_result, whose cause is in the log. */
+/* Join the job that the handles of all ranks say (coll_meet.c); `*job` is set on success alone. An
+ * enum fan_nccl_result, whose cause is in the log. */
 int fan_nccl_coll_join(void *handles[], int ranks, int rank, void *listening, fanin_comm **job);
 
 /* Leave it. */

@@ -109,7 +109,7 @@ int fan_nccl_coll_close_listen(void *listening)
 	return FAN_NCCL_SUCCESS;
 }
 
-/* What rank 0's handle says.  NULL; or why the handles do not go together. */
+/* Read rank 0's handle.  NULL; or why the handles do not go together. */
 static const char *agree(struct handle *first, bool *local, void *handles[], int ranks)
 {
 	struct handle h;

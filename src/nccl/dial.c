@@ -23,7 +23,7 @@
 #define BACKLOG	    64
 #define MS	    1000000ull
 
-/* What a handle has. */
+/* The content of a handle. */
 struct handle {
 	uint32_t magic, zero;
 	fan_peer at;

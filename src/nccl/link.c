@@ -62,16 +62,16 @@ struct fan_nccl_link {
 	struct request request[REQUESTS];
 	uint32_t turn[REQUESTS]; /* counts the receives that a place has had */
 
-	/* What has arrived and was not looked at: stage[stage_at .. stage_end). */
+	/* Bytes that have arrived and were not looked at: stage[stage_at .. stage_end). */
 	size_t stage_at, stage_end;
 	uint8_t stage[STAGE_BYTES];
 
-	/* Of the sender. */
+	/* For the sender. */
 	uint8_t queue[REQUESTS], offered[REQUESTS]; /* places, in order */
 	unsigned queue_count, offer_count;
 	struct offer offer[REQUESTS];
 
-	/* Of the receiver. */
+	/* For the receiver. */
 	unsigned waiting;     /* receives that have not ended: nothing is read without one */
 	unsigned unsent;      /* of them the sender does not know of, as all of `out` is not sent */
 	struct request *into; /* the message that arrives; NULL: none */
@@ -511,7 +511,7 @@ int fan_nccl_link_test(void *request, int *done, int *sizes)
 
 void fan_nccl_link_close(struct fan_nccl_link *l)
 {
-	/* What is unread would have the kernel drop what was sent. */
+	/* Read, since unread bytes would have the kernel drop what was sent. */
 	for (unsigned i = 0; l->sends && i < CLOSE_READS; i++)
 		if (recv(l->fd, l->stage, STAGE_BYTES, MSG_DONTWAIT) <= 0)
 			break;

@@ -100,7 +100,7 @@ int fan_nccl_properties(int dev, struct fan_nccl_props_v12 *props)
 	return FAN_NCCL_SUCCESS;
 }
 
-/* What all versions have, in the members' own names. */
+/* Copy the members that all versions have, by their own names. */
 #define COPY(to, from)                                                                             \
 	do {                                                                                       \
 		memset((to), 0, sizeof *(to));                                                     \

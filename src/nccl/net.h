@@ -16,10 +16,10 @@ int fan_nccl_start(fan_nccl_logger log);
 /* How many devices there are; with none NCCL takes another plug-in, and the log says why. */
 int fan_nccl_devices(int *count);
 
-/* What device `dev` is, in the newest version. */
+/* Describe device `dev` in the newest version. */
 int fan_nccl_properties(int dev, struct fan_nccl_props_v12 *props);
 
-/* What device `dev` is, as each version has it; v10's is v9's. */
+/* Describe device `dev` as each version has it; v10's is v9's. */
 int fan_nccl_properties_v8(int dev, struct fan_nccl_props_v8 *props);
 int fan_nccl_properties_v9(int dev, struct fan_nccl_props_v9 *props);
 int fan_nccl_properties_v11(int dev, struct fan_nccl_props_v11 *props);

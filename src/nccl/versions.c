@@ -113,7 +113,7 @@ static int irecv_v10(void *comm, int n, void **data, size_t *sizes, int *tags, v
 	return fan_nccl_link_recv(comm, n, data, sizes, tags, request);
 }
 
-/* What has been received is in the host's memory, and all see it. */
+/* Flush nothing: received bytes are in the host's memory, and all see them. */
 static int iflush(void *comm, int n, void **data, int *sizes, void **memory, void **request)
 {
 	(void)comm, (void)n, (void)data, (void)sizes, (void)memory;
@@ -129,7 +129,7 @@ static int close_link(void *comm)
 
 /* ---- the tables of ncclNet ---- */
 
-/* What stands in a table as in all of its kind. */
+/* The members that every table of its kind has alike. */
 #define NET_COMMON                                                                                 \
 	.name = FAN_NCCL_NAME, .devices = fan_nccl_devices,                                        \
 	.reg_mr_dma_buf = fan_nccl_reg_mr_dma_buf, .dereg_mr = fan_nccl_dereg_mr,                  \

@@ -93,8 +93,7 @@ void fan_daemon_dump(struct fan_daemon *d);
 int fan_daemon_route(struct fan_daemon *d, const struct fan_route_config *c);
 void fan_daemon_unroute(struct fan_daemon *d, uint16_t number);
 
-/* Of a daemon with keys: take these for JOINs from now on.  Jobs go on with those that they have.
- */
+/* Give a daemon with keys these for JOINs from now on.  Jobs go on with those that they have. */
 void fan_daemon_set_keys(struct fan_daemon *d, const struct fan_keys *keys);
 
 /* How many shards there are; fill in the counters of one.  From any thread. */

@@ -213,7 +213,7 @@ static void end_others(struct fan_daemon_client *a)
 	fan_cross_traffic_end(&a->others, fan_clock_ns(), &own, overflows);
 }
 
-/* Of the controller's list, for the report. */
+/* Add the neighbours of the controller's list to the report. */
 static void add_neighbours(const struct fan_daemon_client *a, json_t *health)
 {
 	if (!a->neighbours.number)

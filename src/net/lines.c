@@ -252,7 +252,7 @@ static int put_signed(struct fan_lines *l, const char *text, size_t bytes)
 	return put_line(l, mac, sizeof mac, text, bytes);
 }
 
-/* Those that were put before they could be signed. */
+/* Put the lines that came before they could be signed. */
 static int put_held(struct fan_lines *l)
 {
 	int e = 0;
@@ -284,7 +284,7 @@ static void refuse(struct fan_lines *l, enum fan_line_verdict why)
 		(void)put_line(l, "", 0, bad, sizeof bad - 1);
 }
 
-/* What a signed line says; NULL: there is none, or the stream is of no use. */
+/* Return the next signed line; NULL: there is none, or the stream is of no use. */
 static char *next_signed(struct fan_lines *l, size_t *bytes)
 {
 	char *line = NULL;

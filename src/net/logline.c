@@ -133,7 +133,7 @@ static void add_peer(struct fan_line *l, const fan_peer *p)
 			     fan_peer_text(&hop, text, sizeof text));
 }
 
-/* What only some kinds of events have. */
+/* Add the details that only some kinds of events have. */
 static void add_details(struct fan_line *l, const struct fan_event *ev,
 			const struct fan_aggregator_config *cfg)
 {

@@ -144,8 +144,8 @@ static int parse_port(uint32_t *port, const char *text)
 	return 0;
 }
 
-/* Of the addresses of a name take the first of IPv4, else the first: switches
- * that listen on one family are found by a name that has both. */
+/* Choose the first IPv4 address of a name, else its first: switches that listen on one family are
+ * found by a name that has both. */
 static const struct addrinfo *choose(const struct addrinfo *list)
 {
 	for (const struct addrinfo *a = list; a; a = a->ai_next)

@@ -59,7 +59,7 @@ void fan_ring_pair_release(struct fan_ring_pair *h, enum fan_ring_pair_way way);
 bool fan_ring_pair_may_sleep(struct fan_ring_pair *h, enum fan_ring_pair_way way);
 void fan_ring_pair_awake(struct fan_ring_pair *h, enum fan_ring_pair_way way);
 
-/* Of epoll, edge-triggered. */
+/* Return the descriptor for epoll, edge-triggered. */
 int fan_ring_pair_fd(const struct fan_ring_pair *h, enum fan_ring_pair_way way);
 
 #endif

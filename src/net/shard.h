@@ -147,7 +147,8 @@ bool fan_shard_drained(struct fan_shard *s, uint64_t by_ns);
 /* Send a request to the running thread and wait for its answer.  From any thread. */
 void fan_shard_ask(struct fan_shard *s, struct fan_shard_request *r);
 
-/* Of the thread: give a datagram, which it may change, to the node; and send what that has made. */
+/* Give a datagram, which may be changed, to the node, and send what that has made.  The shard's
+ * thread alone calls it. */
 void fan_shard_give(struct fan_shard *s, uint64_t now_ns, const fan_peer *from, uint8_t *pkt,
 		    size_t bytes, bool marked);
 void fan_shard_flush(struct fan_shard *s);

@@ -65,7 +65,7 @@ static void fill_traffic(const struct fan_shard *s, struct fan_shard_traffic *t)
 	t->cpu_ns = (uint64_t)cpu.tv_sec * 1000 * FAN_MS + (uint64_t)cpu.tv_nsec;
 }
 
-/* What the socket and the thread have counted. */
+/* Add the counters of socket and thread. */
 static void add_traffic(struct fan_line *l, const struct fan_shard *s)
 {
 	struct fan_shard_traffic t = {0};

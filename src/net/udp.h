@@ -78,7 +78,7 @@ struct fan_udp_route {
 	fan_peer local; /* the local address on it */
 };
 
-/* What has come by each interface. */
+/* Datagrams received, by interface. */
 struct fan_inlets {
 	struct fan_inlet {
 		unsigned index;		   /* 0: none */
@@ -107,11 +107,11 @@ struct fan_udp {
 	uint64_t send_drops;	      /* datagrams not sent: full queue, too long, other errors */
 	struct fan_locals *locals;    /* of a socket on every interface; otherwise NULL */
 	fan_peer bound;		      /* without `locals`: the address given to bind; or none */
-	/* What is sent to these ranks goes there, if it has room; a connected socket has one, for
-	 * all that it sends.  They are closed with the socket.  NULL: none. */
+	/* Datagrams to these ranks go there, if there is room; a connected socket has one, for all
+	 * that it sends.  They are closed with the socket.  NULL: none. */
 	struct fan_ring_pair *pair[FAN_UDP_RING_PAIRS];
 	struct fan_inlets inlets;
-	/* Of the last refused send or receive; EMSGSIZE: beyond an interface's MTU. */
+	/* errno of the last refused send or receive; EMSGSIZE: beyond an interface's MTU. */
 	int last_errno;
 	struct fan_udp_route route[FAN_UDP_ROUTES_MAX];
 	unsigned route_next; /* the entry to overwrite next */
@@ -146,9 +146,9 @@ void fan_udp_close(struct fan_udp *u);
  * -errno. */
 int fan_udp_share(const struct fan_udp *u);
 
-/* Of `sockets` sockets on the address of `u`, 2 or more, in the order of their opening and `u`
- * first, let the kernel give each datagram to number (sender in its header) modulo `sockets`.
- * Otherwise it chooses by a hash of the addresses.  0, or -errno. */
+/* Let the kernel give each datagram to number (sender in its header) modulo `sockets`, of 2 or more
+ * sockets on the address of `u`, in the order of their opening and `u` first. Otherwise it chooses
+ * by a hash of the addresses.  0, or -errno. */
 int fan_udp_spread(const struct fan_udp *u, unsigned sockets);
 
 /* The local address. */
@@ -172,7 +172,8 @@ unsigned fan_udp_interface_to(const fan_peer *to, fan_peer *local);
 /* Fill of the receive queue in percent, by the kernel's count with its overhead; 0: not known. */
 unsigned fan_udp_backlog_percent(const struct fan_udp *u);
 
-/* What the kernel has dropped because the receive queue was full, among others; 0: not known. */
+/* Count the datagrams that the kernel has dropped because the receive queue was full, among others;
+ * 0: not known. */
 uint32_t fan_udp_overflows(const struct fan_udp *u);
 
 /* The data of one receive: `bytes` bytes from `from`, in datagrams of `segment` >= 1

@@ -14,7 +14,7 @@
 #define FAN_CIPHER_TAG_BYTES 16
 #define FAN_MAC_BYTES	     32 /* of HMAC-SHA-256, and of its keys here */
 
-/* What is sealed with a counter that this key has not had before: `aad` stays in clear. */
+/* A text to seal with a counter that this key has not had before: `aad` stays in clear. */
 struct fan_cipher_text {
 	uint64_t counter;
 	const uint8_t *aad;

@@ -14,7 +14,7 @@
 
 #define FAN_SEAL_MORE FAN_TAG_BYTES /* bytes by which a packet grows, but for a WELCOME */
 
-/* What one needs beside its payload before it was sealed: its header, and by what any grows. */
+/* Bytes beyond its payload before it was sealed: its header, and by what any grows. */
 #define FAN_SEAL_ROOM (FAN_HEAD_BYTES + 2 * FAN_SEAL_MORE)
 
 /* Fields of a header, for whoever decides what a packet is before it is opened. */
@@ -47,7 +47,7 @@ bool fan_seal_item(const struct fan_cipher *c, void *key, uint64_t counter, stru
 enum fan_seal_verdict fan_seal_open(const struct fan_cipher *c, void *key, struct fan_replay *r,
 				    uint64_t window, uint8_t *pkt, size_t *len);
 
-/* What a signature covers beside the message. */
+/* Data that a signature covers beside the message. */
 struct fan_signed_with {
 	const uint8_t *more; /* goes behind the message */
 	size_t more_bytes;

@@ -85,15 +85,15 @@ enum bench_most {
 	BENCH_MOSTS
 };
 
-/* What all-reduces of one size have shown. */
+/* The measurements of all-reduces of one size. */
 struct bench_result {
 	uint64_t count;
 	double p50_us, p99_us;
 	double elapsed_s; /* of rank 0, all timed iterations with what lies between them */
 	int64_t sum[BENCH_SUMS], most[BENCH_MOSTS];
 	int iters; /* timed */
-	/* Of the first BENCH_SERIES_MAX: when rank 0 began it, CLOCK_MONOTONIC, and the time of its
-	 * slowest rank */
+	/* For the first BENCH_SERIES_MAX: when rank 0 began it, CLOCK_MONOTONIC, and the time of
+	 * its slowest rank */
 	int64_t start_ns[BENCH_SERIES_MAX], took_ns[BENCH_SERIES_MAX];
 };
 

@@ -25,7 +25,7 @@ struct bench_rank {
 	bool told; /* a wrong element has been shown */
 	struct bench_result result[BENCH_SIZES_MAX];
 	int results; /* of sizes that are done */
-	/* Of communicators before this one: */
+	/* Sums over earlier communicators: */
 	int64_t restarts;
 	int64_t gap_ns;	   /* the longest without a result */
 	int64_t result_ns; /* 0; or the last result before a restart, until there is a new one */

@@ -302,7 +302,7 @@ int bench_join(struct bench_rank *k)
 	return 0;
 }
 
-/* What only rank 0 does. */
+/* Print the results; rank 0 alone does. */
 static int report(const struct bench_rank *k)
 {
 	if (k->rank != 0)

@@ -31,7 +31,7 @@ struct guest {
 	uint64_t since_ns; /* it connected, or its last answer was complete */
 };
 
-/* What was to be said at a time about jobs. */
+/* The values of one moment, by job. */
 struct point {
 	uint64_t at_ns;
 	char *text;
@@ -99,7 +99,7 @@ static enum MHD_Result reply_metrics(struct metrics_http *h, struct MHD_Connecti
 
 /* ---- history ---- */
 
-/* What the page draws over time. */
+/* The metrics that the page draws over time. */
 static const char *const kept[] = {
 	"fanin_job_state",
 	"fanin_job_ranks",

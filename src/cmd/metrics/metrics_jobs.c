@@ -192,7 +192,7 @@ static const char *const work_family[WORK_VALUES][2] = {
 		  "Time of all operations, each from its first contribution to its last result."},
 };
 
-/* Of jobs whose aggregator is in this process. */
+/* Put the work of jobs whose aggregator is in this process. */
 static void put_work(struct fan_expose *x, const struct metrics_jobs *m)
 {
 	for (unsigned k = 0; k < WORK_VALUES; k++) {

@@ -35,8 +35,8 @@ static uint32_t find_run(const struct fan_jobs *t, uint32_t want, bool of_slots)
 	return best;
 }
 
-/* What one more job may take of the free slots.  The more jobs there are, the less, so that each
- * later one finds some.  But run-ahead needs all that it asks for. */
+/* Return how much of the free slots one more job may take.  The more jobs there are, the less, so
+ * that each later one finds some.  But run-ahead needs all that it asks for. */
 static uint32_t units_for(const struct fan_jobs *t)
 {
 	uint32_t jobs = 0, free = t->slots.units;

@@ -5,7 +5,7 @@
 
 #include "member.h"
 
-/* What became of a JOIN. */
+/* The outcome of a JOIN. */
 struct fan_admission {
 	/* the member's job; of a refused JOIN the job of that name, NULL: there is none, and no
 	 * room for it */

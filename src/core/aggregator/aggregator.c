@@ -31,7 +31,7 @@ static bool config_is_sane(const struct fan_aggregator_config *c)
 		(c->siblings >= 2 && c->siblings <= FAN_RANKS_MAX && c->index < c->siblings));
 }
 
-/* Of one job, with the largest window that any may get. */
+/* Return the bytes for one job, with the largest window that any may get. */
 static size_t uplink_bytes(const struct fan_aggregator_config *cfg)
 {
 	uint32_t most = (uint32_t)cfg->window_max * fan_shares_most(&cfg->shares);

@@ -147,8 +147,8 @@ void fan_aggregator_drain(struct fan_aggregator *ag, uint64_t now_ns, const stru
  * FAN_STOP_FINISH_NS from now at the latest. */
 void fan_aggregator_stop(struct fan_aggregator *ag, uint64_t now_ns);
 
-/* Of the jobs that are waited for, those that are READY or have FAILED: their members may lack a
- * result, or the news.  One that is FORMING never will be READY. */
+/* Count the jobs that are waited for and are READY or have FAILED: their members may lack a result,
+ * or the news.  One that is FORMING never will be READY. */
 unsigned fan_aggregator_undrained(const struct fan_aggregator *ag);
 
 /* Fill in the report of job number r->index (0 .. jobs-1). */

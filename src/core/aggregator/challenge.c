@@ -11,7 +11,7 @@
 #define NO_JOB	       0u /* bits 8 .. 15 of a job's number are not 0 */
 #define WINDOW	       2  /* the least, so no JOIN has asked for less */
 
-/* Of this life of a rank at `at`; `when`: 0 for its proof. */
+/* Make a value for this life of a rank at `at`; `when`: 0 for its proof. */
 static uint64_t make(const struct fan_aggregator *ag, uint64_t salt, uint32_t when,
 		     const fan_peer *at, const struct fan_frag *f)
 {

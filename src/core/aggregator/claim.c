@@ -41,7 +41,8 @@ static void fail(struct fan_aggregator *ag, struct fan_job *j, const uint64_t *b
 	fan_control_fail(ag, j, &fault, out);
 }
 
-/* What a JOIN must repeat: it shows that its sender lives, and is where it says. */
+/* Return the value that a JOIN must repeat: it shows that its sender lives, and is where it
+ * says. */
 static uint32_t proof_of(const struct fan_aggregator *ag, const struct fan_job *j,
 			 const fan_peer *from, uint16_t rank)
 {

@@ -108,8 +108,8 @@ struct fan_job {
 	uint64_t remind_ns; /* time of the next look at open rounds; UINT64_MAX: none */
 	uint32_t remind_at; /* first round of that look */
 	uint32_t age_us;    /* smoothed age of completed rounds */
-	/* Of a job behind switches, rounds in the order in which they have opened, or were reminded
-	 * of: entry n is round order[n % FAN_ORDER_MAX]. */
+	/* For a job behind switches: rounds in the order in which they have opened, or were
+	 * reminded of: entry n is round order[n % FAN_ORDER_MAX]. */
 	uint16_t order[FAN_ORDER_MAX];
 	uint16_t order_first, order_next; /* the oldest entry, and the next */
 	uint16_t overtaker;		  /* the latest of which the result is there */
@@ -166,7 +166,8 @@ static inline struct fan_job *fan_jobs_get(struct fan_jobs *t, uint32_t id)
 	return j && j->state != FAN_JOB_NONE && fan_job_id_is(j->id, id) ? j : NULL;
 }
 
-/* What a BEAT of `rank` must repeat to prove that it hears what is sent to `at`, by path `path`. */
+/* Return the value that a BEAT of `rank` must repeat to prove that it hears what is sent to `at`,
+ * by path `path`. */
 uint64_t fan_jobs_cookie(const struct fan_jobs *t, const struct fan_job *j, uint16_t rank,
 			 uint8_t path, const fan_peer *at);
 

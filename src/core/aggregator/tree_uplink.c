@@ -82,7 +82,7 @@ static void fail(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *o
 	fan_control_fail(ag, j, &fault, out);
 }
 
-/* What the uplink's phase means for the job.  At most one item. */
+/* Apply the uplink's phase to the job.  At most one item. */
 static void follow(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *out)
 {
 	if (!j->up)

@@ -5,7 +5,8 @@
 #include "core/switch/relay.h"
 #include "core/switch/switch_priv.h"
 
-/* What is unaggregated waits too long where it goes: for so many of the shortest answers. */
+/* A fragment that stays unaggregated waits too long where it goes: for so many of the shortest
+ * answers. */
 #define BUSY 6
 
 static const struct fan_slot_policy sa_atp;
@@ -15,8 +16,8 @@ static const struct fan_run_ahead_ops run_ahead;
 #define SHARE_STEP 64u	       /* more of them in the next block */
 #define SCATTER	   2654435769u /* 2^32 by the golden ratio: evenly, and in step with nothing */
 
-/* Who there is has changed: divide the slots among the jobs whose ranks run ahead.  Each has a
- * stretch of its own, since what lies in line would run into what others have in line. */
+/* If ranks come or go, divide the slots among the jobs whose ranks run ahead.  Each has a stretch
+ * of its own, since its fragments in line would run into those of others. */
 static void divide(struct fan_switch *sw)
 {
 	uint32_t jobs = 0, slots = sw->slots.count, n = 0;
@@ -70,7 +71,7 @@ static struct fan_sslot *place(const struct fan_switch *sw, const struct fan_swi
 	return fan_sslots_in_line(&sw->slots, f->frag, j->window, sa->in[f->frag >= sa->since]);
 }
 
-/* Of those whose contributions are summed here. */
+/* Return the slowest rank's fragment, of the ranks whose contributions are summed here. */
 static uint64_t slowest_below(const struct fan_switch_job *j)
 {
 	uint64_t low = UINT64_MAX;
@@ -199,7 +200,7 @@ static uint16_t note_answered(const struct fan_switch *sw, struct fan_helper_wai
 	return w->took_ns / BUSY > w->least_ns ? FAN_F_ECN : 0;
 }
 
-/* What nobody has asked about since the last block is believed less. */
+/* Believe a measurement less if nobody has asked about it since the last block. */
 static void fade(const struct fan_switch *sw, struct fan_helper_wait *w)
 {
 	if (!w->fresh && !is_asked(sw, w))
@@ -442,7 +443,7 @@ static struct fan_goal asks(const struct fan_switch *sw, const struct fan_switch
 	return insists(p) || !p->sums ? fan_goal_up(p->next) : goal(sw, j, p->f->frag);
 }
 
-/* What a helper may hold of it leaves, too. */
+/* Remind the helper, too: what it may hold of the fragment leaves. */
 static void reminded(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_frag *f,
 		     struct fan_out *out)
 {

@@ -45,7 +45,7 @@ static size_t stride_of(const struct fan_node_config *cfg)
 	return fan_align_up(sum > control ? sum : control);
 }
 
-/* What each part of a node takes of its memory, in this order. */
+/* The memory of each part of a node, in this order. */
 struct layout {
 	size_t node, aggregator, slots, stage;
 };
@@ -182,8 +182,7 @@ static void stage(struct fan_node *n, const struct fan_out_item *it, bool up)
 	n->packet[n->staged++].up = up;
 }
 
-/* Of the items from `first` on, which the aggregator or the slots have written, keep those that
- * leave. */
+/* Keep those items from `first` on that leave.  The aggregator or the slots have written them. */
 static void sort_out(struct fan_node *n, unsigned first, bool by_aggregator, struct fan_out *out)
 {
 	unsigned kept = first;

@@ -69,7 +69,7 @@ struct fan_congestion_control {
 	 * it was sent more than once); or, FAN_CONGESTION_LOST, was lost.  It is counted. */
 	void (*ended)(struct fan_congestion *c, uint64_t now_ns, uint64_t trip_ns);
 
-	/* Of the fragment that is done: a queue has marked it; a rank's contribution found its
+	/* About the fragment that is done: a queue has marked it; a rank's contribution found its
 	 * shared slot taken, and went on unaggregated. */
 	void (*marked)(struct fan_congestion *c, uint64_t now_ns);
 	void (*taken)(struct fan_congestion *c, uint64_t now_ns);

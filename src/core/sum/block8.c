@@ -12,7 +12,7 @@
 #define ROUNDER	  0x1.8p23f /* adding it rounds to an integer, which stands in the low bits */
 #define INLINE	  static inline __attribute__((always_inline))
 
-/* What a code of 1 means: 0 and NaN where the block is. */
+/* Return the value of a code of 1: 0 and NaN where the block is. */
 INLINE float step_of(unsigned e)
 {
 	if (e < EXP_LEAST)

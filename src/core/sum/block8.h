@@ -28,8 +28,8 @@ void fan_block8_put(uint8_t *to, const void *x, unsigned count);
 void fan_block8_get(void *to, const uint8_t *from, unsigned count);
 void fan_block8_add(void *acc, const uint8_t *from, unsigned count);
 
-/* What fan_block8_put has lost of `x`: the float minus what is written at `from`; 0 in NaN blocks.
- */
+/* Return what fan_block8_put has lost of `x`: the float minus what is written at `from`; 0 in NaN
+ * blocks. */
 void fan_block8_error(void *error, const void *x, const uint8_t *from, unsigned count);
 
 #endif

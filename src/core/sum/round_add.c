@@ -21,7 +21,7 @@ static enum fan_verdict drop(struct fan_round_outcome *r, enum fan_drop why)
 	return FAN_DROP;
 }
 
-/* What averages are divided by here. */
+/* Return the divisor of averages here. */
 static unsigned divisor_of(const struct fan_pool *pool, uint16_t ranks)
 {
 	if (pool->relayed)

@@ -53,8 +53,8 @@ struct fan_slot_policy {
 				     const struct fan_contribution *p, struct fan_out *out);
 };
 
-/* What a switch does for ranks that are at different fragments, as SA-ATP does (core/helper):
- * helpers may send for others.  NULL in jobs whose ranks go in step. */
+/* How a switch serves ranks that are at different fragments, as SA-ATP does (core/helper): helpers
+ * may send for others.  NULL in jobs whose ranks go in step. */
 struct fan_run_ahead_ops {
 	/* Handle a contribution, in the end by fan_switch_add. */
 	enum fan_verdict (*recv)(struct fan_switch *sw, struct fan_switch_job *j,

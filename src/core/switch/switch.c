@@ -22,7 +22,7 @@ static bool config_is_sane(const struct fan_switch_config *c)
 	       (c->routes || !fan_peer_is_none(&c->aggregator)) && !fan_peer_token(&c->aggregator);
 }
 
-/* Of jobs, as fan_switch_places has it. */
+/* Return the places of jobs, as fan_switch_places has it. */
 static size_t places_of(const struct fan_switch_config *c)
 {
 	return FAN_JOBS_MAX + (size_t)c->routes * FAN_ROUTE_LIVES;
@@ -346,7 +346,8 @@ static void pass_by(struct fan_switch *sw, struct fan_switch_job *j, struct fan_
 	added(sw, j, slot, out);
 }
 
-/* What rank or ranks, and are they reached where `from` is?  Otherwise why not. */
+/* Find the rank or ranks of a packet, and check that they are reached where `from` is.  Otherwise
+ * return why not. */
 static int find_part(const struct fan_switch *sw, const struct fan_switch_job *j,
 		     const fan_peer *from, const struct fan_frag *f, struct fan_contribution *p)
 {

@@ -53,7 +53,8 @@ static struct reader reader_of(const struct fan_frag *f)
 	return (struct reader){f->payload, f->payload_bytes, true};
 }
 
-/* Of a message that any stranger may send: one that is shorter than its answer gets none. */
+/* Begin to read a message that any stranger may send: one that is shorter than its answer gets
+ * none. */
 static struct reader reader_up(const struct fan_frag *f)
 {
 	struct reader r = reader_of(f);

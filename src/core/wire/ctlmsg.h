@@ -119,7 +119,7 @@ enum fan_job_state {
 /* Description of a fragment, by which ranks are compared: FAN_DESC_* below. */
 typedef uint32_t fan_desc;
 
-/* What else ranks are compared by: the mark of an operation, in the exponent of its fragments.
+/* Ranks are compared by these as well: the mark of an operation, in the exponent of its fragments.
  * base.md, section 6.2. */
 enum fan_mark {
 	FAN_MARK_NAME = 15, /* bits 0 .. 3: given by the caller; 0: none */
@@ -173,7 +173,7 @@ struct fan_query {
 	uint16_t first; /* RANKS: first rank of the answer.  HELPERS: first pair */
 };
 
-/* What a job has had done.  Known within the aggregator's process alone: no REPORT has it. */
+/* The work done for a job.  Known within the aggregator's process alone: no REPORT has it. */
 struct fan_job_work {
 	bool told;	     /* the rest is known */
 	uint64_t operations; /* finished */

@@ -62,7 +62,7 @@ static void blur_slots(struct fan_slot_stats *m)
 		blur(all[i]);
 }
 
-/* What there is to tell about the topic, into `body`.  Its length. */
+/* Write the answer about the topic into `body`.  Return its length. */
 static size_t write_topic(const struct fan_query_source *s, const void *self, unsigned topic,
 			  const struct fan_query *q, bool stranger, uint8_t *body)
 {

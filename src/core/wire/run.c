@@ -3,7 +3,7 @@
 
 #include "wire.h"
 
-/* Of a header; wire.h has its picture. */
+/* Offsets in a header; wire.h has its picture. */
 #define TYPE_AT	 1
 #define FLAGS_AT 2
 #define SEQ_AT	 14

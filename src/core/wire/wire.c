@@ -91,8 +91,8 @@ static inline size_t elements_of(const struct fan_frag *f)
 	return f->flags & FAN_F_EMPTY ? 0 : f->count;
 }
 
-/* What stands before the elements of a PARTIAL is its bitmap: 1 to FAN_RANK_WORDS words, at the
- * least what is missing. */
+/* A bitmap stands before the elements of a PARTIAL: 1 to FAN_RANK_WORDS words, at the least those
+ * missing. */
 static size_t promised_by_partial(struct fan_frag *f)
 {
 	/* a broadcast is kept as it came, everything else grows as it is summed */
@@ -262,7 +262,7 @@ INLINE void put_tail(uint8_t *p, const struct fan_frag *f, unsigned has)
 		put_relay(p, f);
 }
 
-/* What the table says of each type: all known flags are below the bit that says it exists. */
+/* The table's entry of each type: all known flags are below the bit that says it exists. */
 #define EXISTS 0x10000u
 #define TYPES  32u
 

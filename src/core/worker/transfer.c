@@ -170,8 +170,8 @@ static void note_signs(struct fan_worker *w, uint64_t now_ns, struct fan_wslot *
 	}
 }
 
-/* What it tells that the result of slot `s` has come: of the round trip, of the network's load, and
- * of where the other ranks are. */
+/* Learn from the arrival of the result of slot `s`: the round trip, the network's load, and where
+ * the other ranks are. */
 static void note_arrival(struct fan_worker *w, uint64_t now_ns, struct fan_wslot *s,
 			 const struct fan_frag *f)
 {

@@ -94,7 +94,7 @@ static struct fan_frag control_head(const struct fan_worker *w, enum fan_type ty
 	};
 }
 
-/* What the job is called on a route. */
+/* Return the job's number on a route. */
 static uint32_t on_route(const struct fan_worker *w, uint16_t route)
 {
 	return (uint32_t)route << FAN_ROUTE_BITS | (w->job & ((UINT32_C(1) << FAN_ROUTE_BITS) - 1));
@@ -138,7 +138,7 @@ static uint16_t clip(uint32_t v)
 	return v > UINT16_MAX ? UINT16_MAX : (uint16_t)v;
 }
 
-/* What to ask about in a BEAT: the lowest fragment waited for, if any. */
+/* Write what a BEAT asks about: the lowest fragment waited for, if any. */
 static size_t beat_body(const struct fan_worker *w, uint8_t *body, uint64_t *frag)
 {
 	struct fan_beat m = {.cookie = w->welcome.cookie};

@@ -15,7 +15,7 @@ static void choose_numbers(struct fan_worker *w, const struct fan_welcome *m)
 	fan_window_by_number(&w->window, w->numbers);
 }
 
-/* Of `frags` granted, what this worker may have in flight. */
+/* Return how many of `frags` granted this worker may have in flight. */
 static uint32_t window_share(const struct fan_worker *w, uint32_t frags)
 {
 	const uint32_t least = frags < 4 ? frags : 4;
@@ -110,7 +110,8 @@ static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const
 	return FAN_CTL;
 }
 
-/* Who leaves a sealed job has moved meanwhile, and is known on the new path: it leaves by that. */
+/* A worker that leaves a sealed job has moved meanwhile, and is known on the new path: leave by
+ * that. */
 static enum fan_verdict leave_there(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
 	if (f->type != FAN_TYPE_WELCOME || f->path != w->path || !fan_worker_is_job(w, f->job) ||
@@ -314,7 +315,7 @@ static enum fan_verdict recv_who(struct fan_worker *w, uint64_t now_ns)
 	return beat_soon(w, now_ns);
 }
 
-/* What the switch gives to helpers. */
+/* Receive a sum that the switch gives to helpers. */
 static enum fan_verdict kept(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
 	return w->helper ? fan_worker_helper.recv(w, now_ns, f) : fan_worker_drop(w, FAN_DROP_TYPE);

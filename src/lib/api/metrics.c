@@ -49,7 +49,7 @@ static const struct fan_metric counters[] = {
 	 STATS_AT(moves)},
 };
 
-/* What the communicator is like now. */
+/* The communicator's state now. */
 struct now {
 	struct fanin_stats stats;
 	struct fan_rtt_histogram trips;

@@ -35,7 +35,7 @@ struct fan_fault_about {
 const char *fan_fault_text(char *text, size_t bytes, const struct fan_fault *f,
 			   const struct fan_fault_about *a);
 
-/* What a rank asks for. */
+/* The options that a rank asks for. */
 struct fan_fault_asked {
 	uint16_t rank;
 	uint8_t op, dtype;

@@ -20,7 +20,8 @@ uint64_t fan_hash(uint64_t h, const void *data, size_t bytes)
 	return h;
 }
 
-/* What cannot be read counts as empty: hosts then differ by the rest. */
+/* Read the host's id.  A source that cannot be read counts as empty: hosts then differ by the
+ * rest. */
 struct fan_host_id fan_host_id_read(uint64_t user)
 {
 	struct {

@@ -25,7 +25,7 @@ enum fan_op_kind {
 	FAN_OP_MEMBER,	/* a caller's, of a set with a root on each rank (op_set.h) */
 	FAN_OP_OWN,	/* of the library, which waits for it as a caller does */
 
-	/* Of the rank's thread, which frees it. */
+	/* Made by the rank's thread, which frees it. */
 	FAN_OP_MEASUREMENT, /* share_meter.h */
 	FAN_OP_AGREEMENT,   /* regroup_agree.h */
 	FAN_OP_OFFER,	    /* hello.h */
@@ -116,7 +116,7 @@ struct fanin_op *fan_op_new(const struct fan_op *what, enum fan_op_kind kind);
  * the caller. */
 void fan_op_trace(struct fanin_op *op, struct fan_trace *t, bool is_column);
 
-/* What it is called: "allreduce"; where the library has started it, for what. */
+/* Return its name: "allreduce"; for one that the library has started, its purpose. */
 const char *fan_op_name(const struct fanin_op *op);
 
 /* End the operation and wake its waiters.  The caller may have freed it when this returns. */

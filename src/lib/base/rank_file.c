@@ -9,7 +9,7 @@
 
 #include "file/option.h"
 
-/* Of files that somebody asked for, and of the status file, which nobody did. */
+/* The last error of files that somebody asked for, and of the status file, which nobody did. */
 static struct error {
 	char text[FAN_RANK_FILE_BYTES];
 	_Atomic int state;

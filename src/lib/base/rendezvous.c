@@ -136,7 +136,7 @@ static int find_mpi(struct fan_rendezvous *r, char *why, size_t bytes)
 	return place(r, "127.0.0.1", FAN_RENDEZVOUS_PORT + hash(id) % FAN_RENDEZVOUS_PORTS);
 }
 
-/* Of MPICH's mpirun: all ranks of a host are children of one process. */
+/* Name a launch of MPICH's mpirun: all ranks of a host are children of one process. */
 static void hydra_id(char *id, size_t bytes)
 {
 	snprintf(id, bytes, "hydra-%ld", (long)getppid());
@@ -199,7 +199,7 @@ void fan_rendezvous_derive(char *name, const char *job, const char *suffix)
 	(void)n;
 }
 
-/* What may stand in a job's name; a launcher's id may hold anything. */
+/* Keep what may stand in a job's name; a launcher's id may hold anything. */
 static void clean(char *text)
 {
 	for (; *text; text++)

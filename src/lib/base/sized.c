@@ -7,7 +7,8 @@
 
 #include "core/base/err.h"
 
-/* Of the first byte of `from` that is set, among those in [at, end); `end`: of none. */
+/* Return the offset of the first byte of `from` that is set, among those in [at, end); `end`: none
+ * is. */
 static size_t first_set(const unsigned char *from, size_t at, size_t end)
 {
 	while (at < end && !from[at])

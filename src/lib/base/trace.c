@@ -123,7 +123,7 @@ static void put_text(FILE *f, const char *text)
 	json_decref(j);
 }
 
-/* What is a thread and a process there has a name. */
+/* Name what counts as process and thread there. */
 static void put_head(FILE *f, const struct fan_trace *t, uint64_t lost)
 {
 	static const char *const threads[] = {"operations", "waits"};

@@ -24,8 +24,8 @@ struct fan_comm_places {
 	struct fan_meeting ranks; /* hosts 0: not known */
 };
 
-/* Who looks at a communicator, and is told before it ends: `forked`, in a child of fork(), which
- * has no threads.  end NULL: nobody. */
+/* A watcher of a communicator, told before it ends: `forked`, in a child of fork(), which has no
+ * threads.  end NULL: nobody. */
 struct fan_comm_watcher {
 	void *of;
 	void (*end)(void *of, bool forked);
@@ -40,8 +40,8 @@ struct fanin_comm {
 	/* where its ranks have met, which keeps the name, NULL: none; and the next such one of this
 	 * process */
 	struct fanin_comm *name, *next_name;
-	/* Of names with several addresses all but that at which this rank joins first: once it has
-	 * met the others, those that all ranks have, and reach. */
+	/* Further addresses of names with several, without the one at which this rank joins first:
+	 * once it has met the others, those that all ranks have, and reach. */
 	fan_peer further[FAN_COMM_MIXED_MAX];
 	unsigned further_count;
 	bool has_names; /* among the switches: of one, ranks may find different addresses */
@@ -51,7 +51,7 @@ struct fanin_comm {
 int fan_comm_create(const struct fanin_options *options, struct fanin_comm **comm);
 void fan_comm_destroy(struct fanin_comm *c);
 
-/* What a program around the library may ask for beyond its options. */
+/* Requests of a program around the library, beyond its options. */
 struct fan_comm_terms {
 	const char *meeting_addr; /* as in struct fan_config */
 	bool meeting_local, one_card;
@@ -67,7 +67,7 @@ int fan_comm_create_on(const struct fanin_options *options, const struct fan_com
 int fan_comm_create_at(const struct fan_config *cfg, const fan_peer *at, const char *suffix,
 		       struct fanin_comm **comm);
 
-/* What fanin_comm_group_within adds; each < 0: not given. */
+/* The times that fanin_comm_group_within adds; each < 0: not given. */
 struct fan_comm_times {
 	int timeout_ms, join_ms;
 };
@@ -76,9 +76,9 @@ struct fan_comm_times {
 int fan_comm_create_group(struct fanin_comm *of, const char *name, const int *ranks, int count,
 			  struct fan_comm_times times, struct fanin_comm **comm);
 
-/* Of a group: its name, its ranks, where they and the aggregators are, the switch in this process
- * that it shares (NULL: none), whether all ranks of a host join or none, because who is late tries
- * again, and its times. */
+/* A group: its name, its ranks, where they and the aggregators are, the switch in this process that
+ * it shares (NULL: none), whether all ranks of a host join or none, because a late one tries again,
+ * and its times. */
 struct fan_comm_among {
 	const char *name;
 	const int *ranks;

@@ -17,7 +17,8 @@ uint64_t fan_comm_launch(const struct fanin_comm *c, const struct fan_meeting *m
  * name for FAN_CLAIMS_NS, and `c` fails as it does if two launches use the name. */
 void fan_comm_keep_name(struct fanin_comm *c, struct fanin_comm *met);
 
-/* What keeps the name of `c`, which begins to leave: for the caller to destroy.  NULL: nothing. */
+/* Return what keeps the name of `c`, which begins to leave: for the caller to destroy.  NULL:
+ * nothing. */
 struct fanin_comm *fan_comm_drop_name(struct fanin_comm *c);
 
 /* This process is about to join as `cfg` says: what it keeps of that name and rank itself ends. */

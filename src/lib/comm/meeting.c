@@ -159,8 +159,9 @@ static bool is_elsewhere(const struct fan_meeting *m, unsigned h, const fan_peer
 	return elsewhere;
 }
 
-/* Of the `count` rails of host `h`, which the first host's are: the one in the network of `like`.
- * An address that two hosts have is that of neither: bridges of containers are alike everywhere. */
+/* Find among the `count` rails of host `h`, which the first host's are, the one in the network of
+ * `like`. An address that two hosts have is that of neither: bridges of containers are alike
+ * everywhere. */
 static bool pair(struct fan_meeting *m, unsigned h, const struct fan_rail *rails, unsigned count,
 		 const struct fan_rail *like)
 {
@@ -270,8 +271,8 @@ static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan
 	return e || !all ? e : exchange_rails(m, c, rails, count);
 }
 
-/* Of the rails those by which nobody has missed an aggregator: `silent` has how many ranks did, of
- * each host, then of each host's first further rail. */
+/* Keep the rails by which nobody has missed an aggregator: `silent` has how many ranks did, of each
+ * host, then of each host's first further rail. */
 static void keep_rails(struct fan_meeting *m, const int32_t *silent)
 {
 	unsigned kept = 0;

@@ -38,7 +38,7 @@ int fan_meeting_hold(struct fan_meeting *m, const struct fan_config *cfg, const 
 int fan_meeting_join(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at, bool named,
 		     struct fan_embedded_switch **sw);
 
-/* Of the `*count` addresses `at` of switches, at most FAN_COMM_MIXED_MAX, keep those that answer
+/* Keep those of the `*count` addresses `at` of switches, at most FAN_COMM_MIXED_MAX, that answer
  * all ranks of `c`; none unless all ranks have the same.  FAN_OK, or its error. */
 int fan_meeting_agree(struct fanin_comm *c, fan_peer *at, unsigned *count);
 
@@ -48,7 +48,7 @@ int fan_meeting_add_up(struct fanin_comm *c, int32_t *words, unsigned count);
 /* Sort the records of `ranks` ranks, FAN_MEETING_RECORD words each, into hosts. */
 void fan_meeting_sort(struct fan_meeting *m, const int32_t *records, unsigned ranks);
 
-/* Of the first host's further rails take those in whose networks all hosts have one, as m->rails:
+/* Take those of the first host's further rails in whose networks all hosts have one, as m->rails:
  * `rails` has FAN_MEETING_RAILS_MAX places of each host, the first `count` of which are used. */
 struct fan_rail;
 void fan_meeting_pair(struct fan_meeting *m, const struct fan_rail *rails, const unsigned *count);

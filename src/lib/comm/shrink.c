@@ -105,7 +105,7 @@ static int go_to(struct shrink *s, unsigned k, struct fanin_comm **meeting)
 	return fan_rank_start(&m->rank);
 }
 
-/* Who is there.  False: that is not known yet. */
+/* Look which ranks are there.  False: that is not known yet. */
 static bool look(struct fanin_comm *m, uint64_t present[FAN_RANK_WORDS])
 {
 	uint64_t all[FAN_RANK_WORDS];

@@ -248,7 +248,8 @@ static int hand_over(int listener, const struct fan_host_memory *m, unsigned oth
 	return FAN_OK;
 }
 
-/* Those who have the segment, and may be at work, would wait for the missing and for this rank. */
+/* Give up.  Ranks that have the segment, and may be at work, would wait for the missing and for
+ * this one. */
 static void give_up(struct fan_host_memory *m, const struct fan_host_seat *h, int error, char *why,
 		    size_t bytes)
 {

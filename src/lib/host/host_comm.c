@@ -255,7 +255,7 @@ const struct fan_rank *fan_host_comm_net(const struct fan_host_comm *l)
 	return l->net;
 }
 
-/* What any column of this host has lost, this rank's or not. */
+/* Return the ranks that any column of this host has lost, this rank's or not. */
 static uint64_t gone(const struct fan_rank *r)
 {
 	const struct fan_host_segment *s = r->host->s;
@@ -474,7 +474,8 @@ static void attend(struct fan_rank *r, struct fanin_op *op, uint64_t until_ns)
 		wake(r);
 }
 
-/* Who works takes it before the next sleep; nobody does where this gets the right to work. */
+/* The rank that works takes it before the next sleep; nobody does where this gets the right to
+ * work. */
 static void look(struct fan_rank *r)
 {
 	struct fan_host_comm *l = r->host;

@@ -59,7 +59,7 @@ static struct fan_host_place *place_of(const struct fan_host_board *l, uint64_t 
 	return &l->s->place[chunk % FAN_HOST_DEPTH];
 }
 
-/* What a counter of the chunk's place is when `each` have counted for this chunk. */
+/* Return the value of a counter of the chunk's place when `each` have counted for this chunk. */
 static uint64_t count_of(uint64_t each, uint64_t chunk)
 {
 	return each * (chunk / FAN_HOST_DEPTH + 1);
@@ -265,7 +265,7 @@ static void put_elements(const struct fan_host_board *l, uint64_t chunk, const s
 		       (to - from) * bytes);
 }
 
-/* What others read: all, or all but the share that this rank sums. */
+/* Put what others read: all, or all but the share that this rank sums. */
 static void put_slice(const struct fan_host_board *l, uint64_t chunk, const struct slice *p)
 {
 	const bool all = l->me >= l->columns || p->op->op == FAN_BCAST || is_private(l, p);

@@ -36,7 +36,7 @@
 #define FAN_HOST_OPS_KEPT    (FAN_HOST_OPS_MAX + 1) /* and the last one that has ended */
 #define FAN_HOST_WHY_BYTES   256
 
-/* What a rank asks of a chunk. */
+/* A rank's request for a chunk. */
 struct fan_host_desc {
 	uint64_t left; /* elements of its operation from this chunk on */
 	uint16_t root, mark;
@@ -176,8 +176,8 @@ void fan_host_finish(struct fan_host_board *l);
 /* Operations of this rank that have ended, in their order. */
 uint64_t fan_host_done(const struct fan_host_board *l);
 
-/* Who is to blame for an end: ranks of the job; and for other hosts a cause, 0: they are told
- * nothing, and hosts.  NULL: none. */
+/* The blame for an end: ranks of the job; and for other hosts a cause, 0: they are told nothing,
+ * and hosts.  NULL: none. */
 struct fan_host_blame {
 	const uint64_t *lost;
 	int cause;
@@ -188,7 +188,7 @@ struct fan_host_blame {
 void fan_host_fail(struct fan_host_segment *s, unsigned me, int error, const char *why,
 		   const struct fan_host_blame *blame);
 
-/* What the segment says of its end: a copy, which no other process changes. */
+/* The segment's end: a copy, which no other process changes. */
 struct fan_host_end {
 	char why[FAN_HOST_WHY_BYTES];
 	int cause;

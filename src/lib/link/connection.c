@@ -309,7 +309,7 @@ void fan_connection_listen(struct fan_connection *cn)
 		fan_udp_close(&cn->group);
 }
 
-/* What came by the group is the switch's only if it says so: anybody may send there. */
+/* A packet that came by the group is the switch's only if it says so: anybody may send there. */
 static bool from_switch(const struct fan_connection *cn, const fan_peer *from)
 {
 	return from->addr[0] == cn->switch_addr.addr[0] &&

@@ -91,8 +91,8 @@ struct fan_daemon;
  * now on. */
 void fan_connection_shorten(struct fan_connection *cn, struct fan_daemon *d);
 
-/* Of a connection with a ring pair: handle what has come by it, true if a fragment has finished;
- * and may the thread sleep? */
+/* Handle what has come by a connection's ring pair; true if a fragment has finished; and may the
+ * thread sleep? */
 bool fan_connection_recv_rings(struct fan_connection *cn);
 bool fan_connection_may_sleep(const struct fan_connection *cn);
 

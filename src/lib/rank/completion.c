@@ -11,7 +11,8 @@
 
 /* ---- leaving ---- */
 
-/* What the aggregators of other parts are told when `error` ends the communicator. */
+/* Return the error that the aggregators of other parts are told when `error` ends the
+ * communicator. */
 static int leave_error(const struct fan_rank *r, int error)
 {
 	bool own = fan_ranks_has(r->fate.blamed, (unsigned)r->cfg.rank);

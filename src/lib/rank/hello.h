@@ -30,7 +30,7 @@ struct fan_rank;
 struct fan_regroup;
 struct fanin_op;
 
-/* Of one part, by its number. */
+/* One part's data, by its number. */
 struct fan_hello_part {
 	uint64_t heard_ns; /* of its last answer; 0: none, or it was lost since */
 	uint64_t from_ns;  /* it is not vouched for before */

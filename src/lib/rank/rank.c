@@ -31,7 +31,7 @@ const char *fan_rank_ask(const struct fan_rank *r)
 	return fan_rank_error(r);
 }
 
-/* Of a rank that is only read: its lock is no part of what stays as it is. */
+/* Lock a rank that is only read: its lock is no part of what stays as it is. */
 static void lock(const struct fan_rank *r)
 {
 	pthread_mutex_lock((pthread_mutex_t *)&r->lock);

@@ -82,13 +82,13 @@ struct fan_rank_thread {
 	int epoll_fd, wake_fd;
 };
 
-/* What a caller who waits does now and then; call NULL: nothing. */
+/* Work that a waiting caller does now and then; call NULL: nothing. */
 struct fan_rank_idle {
 	void (*call)(void *arg);
 	void *arg;
 };
 
-/* What a rank does, for who asks (registry.h).  It is taken on request alone. */
+/* A rank's state, for registry.h.  It is taken on request alone. */
 struct fan_rank_snapshot {
 	bool asked;	   /* one is to be taken */
 	uint64_t at_ns;	   /* when it was; 0: it was not */
@@ -108,7 +108,7 @@ struct fan_rank_snapshot {
 	} place[FAN_RANK_SNAPSHOT_PLACES];  /* aggregators whose results it waits for */
 };
 
-/* What callers are shown, under the lock. */
+/* State that callers are shown, under the lock. */
 struct fan_rank_shown {
 	char wait_text[FAN_FAULT_TEXT_BYTES]; /* for `waiting`, until all are ready */
 	struct fanin_stats stats;
@@ -120,7 +120,7 @@ struct fan_rank_shown {
 	struct fan_rank_snapshot snapshot;
 };
 
-/* What callers want of the thread, under the lock. */
+/* Requests of callers to the thread, under the lock. */
 struct fan_rank_asked {
 	struct fan_op_queue queued; /* operations that it has not taken yet */
 	bool awake;		    /* it will look at these before it sleeps */
@@ -355,7 +355,7 @@ void fan_rank_collect_trips(const struct fan_rank *r, struct fan_rtt_histogram *
 /* Add the counters of the connections that there are now. */
 void fan_rank_add_stats(struct fanin_stats *s, const struct fan_rank *r);
 
-/* What fault `f` of connection `cn` is, in a sentence. */
+/* Describe fault `f` of connection `cn` in a sentence. */
 void fan_rank_fault_text(const struct fan_rank *r, const struct fan_connection *cn,
 			 const struct fan_fault *f, char *text, size_t bytes);
 

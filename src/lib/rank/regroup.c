@@ -37,7 +37,7 @@ static void keep_results(struct fan_rank *r)
 		fan_connection_keep(&r->connection[i]);
 }
 
-/* What `r` was before any part is lost; NULL: no memory. */
+/* Record what `r` was before any part is lost; NULL: no memory. */
 static struct fan_regroup *begin_with(const struct fan_rank *r)
 {
 	struct fan_regroup *g = calloc(1, sizeof *g);
@@ -241,7 +241,7 @@ static void begin(struct fan_rank *r, int number, int err, const char *why, uint
 
 /* ---- groups that form ---- */
 
-/* Of the parts those that the parent has lost; none where that would be all. */
+/* Return the parts that the parent has lost; none where that would be all. */
 static uint64_t gone_at_parent(const struct fan_rank *r)
 {
 	const uint64_t gone = fan_rank_gone(r->parent);
@@ -410,8 +410,8 @@ static bool answers_by_another(const struct fan_rank *r, const struct fan_connec
 	return answers;
 }
 
-/* Who has not answered by now is lost, and with a host's aggregator its rank or, if that answers by
- * another one, the rail: a named switch there may have been missed first. */
+/* Count a rank that has not answered by now as lost, and with a host's aggregator its rank or, if
+ * that answers by another one, the rail: a named switch there may have been missed first. */
 static void check_answers(struct fan_rank *r, uint64_t now_ns)
 {
 	struct fan_regroup *g = r->regroup;

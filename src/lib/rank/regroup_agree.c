@@ -229,7 +229,7 @@ static bool sum_anew(struct fan_op_queue *q, struct fanin_op *whole, const struc
 	return true;
 }
 
-/* What has no result on old connection number `i`.  False: no memory. */
+/* Collect what has no result on old connection number `i`.  False: no memory. */
 static bool rest_of(const struct fan_regroup *g, struct fan_op_queue *q, struct fanin_op *op,
 		    const struct fan_split *shares, unsigned i)
 {

@@ -325,7 +325,7 @@ void fan_share_meter_show(struct fan_rank *r)
 
 /* ---- in step ---- */
 
-/* What is in progress: operations of sets, which the parts on hosts have alone, whatever their
+/* Operations in progress: those of sets, which the parts on hosts have alone, whatever their
  * shares; and others. */
 struct in_progress {
 	bool sets, others;
@@ -449,8 +449,8 @@ uint32_t fan_share_meter_block(unsigned packet_bytes)
 	return block < 1 ? 1 : block > FAN_UDP_BURST_MAX ? FAN_UDP_BURST_MAX : block;
 }
 
-/* What a connection may have in flight: on a fast link whole blocks, while there is more to send
- * than that. */
+/* Return how much a connection may have in flight: on a fast link whole blocks, while there is more
+ * to send than that. */
 static uint32_t in_blocks(const struct fan_connection *cn, const struct fan_in_step_part *p,
 			  double gbps)
 {

@@ -88,9 +88,10 @@ bool fan_share_meter_waited(const struct fan_rank *r);
 /* With the lock held: show the parts to callers. */
 void fan_share_meter_show(struct fan_rank *r);
 
-/* Of `used` connections with a share, to named switches and to hosts, those that count for what may
- * be in flight: all leave by this rank's link, whose queue must not get longer by their number, but
- * a link that is fast, by which `fill` results come in FAN_SHARE_METER_FILL_MS, takes more. */
+/* Count those of `used` connections with a share, to named switches and to hosts, that matter for
+ * what may be in flight: all leave by this rank's link, whose queue must not get longer by their
+ * number, but a link that is fast, by which `fill` results come in FAN_SHARE_METER_FILL_MS, takes
+ * more. */
 double fan_share_meter_counted(double fill, unsigned used);
 
 /* The rate of this host's link, in Gb/s, in the direction that has more, while each of `columns`
@@ -104,8 +105,8 @@ double fan_share_meter_gbps(double fill, unsigned bytes, unsigned columns, unsig
  * takes processors less time. */
 double fan_share_meter_step(double count, double gbps, bool sets);
 
-/* Of `window` fragments, those that one of `columns` ranks of a host may have in flight, all parts
- * together: they share the queue of its link.  That of a fast one takes more. */
+/* Return how many of `window` fragments one of `columns` ranks of a host may have in flight, all
+ * parts together: they share the queue of its link.  That of a fast one takes more. */
 double fan_share_meter_window(double window, unsigned columns, double gbps);
 
 /* Fragments, each in a packet of so many bytes, that leave in one system call: beyond

@@ -174,8 +174,8 @@ static void begin(struct fan_split_learner *l)
 	l->gave = false;
 }
 
-/* Of FAN_SPLIT_WHOLE, what each of n hosts sums where all links are equal: with k < n other parts
- * (n - k) / (n n + k n - 2 k), as then all links carry the same. */
+/* Return the part of FAN_SPLIT_WHOLE that each of n hosts sums where all links are equal: with k <
+ * n other parts (n - k) / (n n + k n - 2 k), as then all links carry the same. */
 static uint64_t share_of_host(uint64_t n, uint64_t k)
 {
 	if (!n || k >= n)
@@ -216,9 +216,9 @@ static bool read_rates(struct rates *r, const struct fan_split_learner *l, const
 	return r->hosts > 2 && r->least > 0 && r->least < r->most;
 }
 
-/* What part `k` sums of a tensor in `time`, in 1 / FAN_SPLIT_WHOLE of what the widest link needs
- * for one tensor: a host beside what it sends and gets for itself, and that once for each other
- * host. */
+/* Return how much part `k` sums of a tensor in `time`, in 1 / FAN_SPLIT_WHOLE of what the widest
+ * link needs for one tensor: a host beside what it sends and gets for itself, and that once for
+ * each other host. */
 static uint64_t sums_in(const struct fan_split_learner *l, const struct rates *r,
 			const uint32_t *mbps, unsigned k, uint64_t time)
 {

@@ -21,7 +21,7 @@
 
 struct fanin_op;
 
-/* Of plan_client.c. */
+/* State of plan_client.c. */
 struct fan_plan_client {
 	bool on;		    /* there is a controller */
 	bool news;		    /* the socket has reported */
@@ -41,7 +41,7 @@ struct fan_part_shown {
 	uint32_t rtt_us;
 };
 
-/* Of share_meter.c. */
+/* State of share_meter.c. */
 struct fan_share_meter {
 	struct fan_split_history shares;
 	struct fan_split_learner learner;
@@ -82,7 +82,7 @@ struct fan_regroup_part {
 	uint8_t rail;
 };
 
-/* Of regroup.c and regroup_agree.c. */
+/* State of regroup.c and regroup_agree.c. */
 struct fan_regroup {
 	enum fan_regroup_phase phase;
 	bool waits;    /* a connection has failed: is it the rail, or the host? */
@@ -110,7 +110,7 @@ struct fan_regroup {
 	struct fanin_op *op[FAN_OPS_MAX + 1]; /* in progress, oldest first */
 	unsigned op_count;
 
-	/* Of the agreement, in memory of its own. */
+	/* For the agreement, in memory of its own. */
 	unsigned slots;	  /* of all old connections */
 	int64_t *stands;  /* operations started, negative; then what each slot awaits */
 	int32_t *owners;  /* of each slot: who has its last result; whether a rank lacks it */

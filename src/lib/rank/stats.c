@@ -53,7 +53,7 @@ void fan_rank_add_stats(struct fanin_stats *s, const struct fan_rank *r)
 			add_stats(s, &r->connection[i]);
 }
 
-/* What counts events goes on where connections were closed (regroup.h). */
+/* Add counters of events, which go on where connections were closed (regroup.h). */
 static void add_before(struct fanin_stats *s, const struct fanin_stats *before)
 {
 	s->fragments += before->fragments;

@@ -110,7 +110,7 @@ static int wait_idly(struct fanin_op *op, void (*idle)(void *arg), void *arg)
 	return e;
 }
 
-/* Of an operation that was queued as attended.  Until this returns the communicator stays. */
+/* Attend an operation that was queued as attended.  Until this returns the communicator stays. */
 static void attend(struct fan_rank *r, struct fanin_op *op, uint64_t until_ns)
 {
 	r->kind->attend(r, op, until_ns);
