@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory that the library may read and write: address, elements and type of a tensor, without a copy.
 
-PyTorch tensors, numpy arrays and everything with a buffer are taken, read-only ones where nothing is
-written.  Neither PyTorch nor numpy is imported here: whoever passes a tensor has done so.
+PyTorch tensors, numpy arrays and everything with a buffer are taken, and where numpy is loaded what has
+__array_interface__ or DLPack on the CPU; read-only ones where nothing is written.  Neither PyTorch nor numpy is imported here: whoever passes a tensor has done so.
 """
 
 from __future__ import annotations
@@ -158,6 +158,18 @@ class _ReadOnly:
         self._release(ctypes.addressof(self._held))
 
 
+def _shared_array(buffer: Any, numpy: Any) -> Any:
+    """A numpy array in the memory of what has __array_interface__ or DLPack on the CPU; else None."""
+    try:
+        if hasattr(buffer, "__array_interface__"):
+            return numpy.asarray(buffer)
+        if hasattr(buffer, "__dlpack__") and tuple(buffer.__dlpack_device__()) == (1, 0):
+            return numpy.from_dlpack(buffer)
+    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
+        pass  # such as a type that numpy has not
+    return None
+
+
 def _of_buffer(buffer: Any, writable: bool) -> Memory:
     kind = type(buffer)
     numpy = sys.modules.get("numpy")
@@ -169,6 +181,9 @@ def _of_buffer(buffer: Any, writable: bool) -> Memory:
     try:
         view = memoryview(buffer)
     except (TypeError, ValueError, BufferError) as error:
+        array = _shared_array(buffer, numpy) if numpy is not None else None
+        if array is not None:
+            return _of_numpy(array, writable)
         if numpy is not None and hasattr(kind, "__array__"):  # such as JAX's of bfloat16
             if not writable:
                 return _of_numpy(numpy.asarray(buffer), False)

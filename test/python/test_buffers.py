@@ -135,6 +135,50 @@ def test_a_read_only_buffer_is_held(source, monkeypatch):
     assert memory.address == numpy.frombuffer(source, "uint8").ctypes.data
 
 
+class Interface:
+    """An array by numpy's dictionary alone."""
+
+    def __init__(self, values):
+        self.__array_interface__ = values.__array_interface__
+        self.values = values
+
+
+class Exported:
+    """An array by DLPack alone."""
+
+    def __init__(self, values, device=(1, 0)):
+        self.values, self.device = values, device
+
+    def __dlpack__(self, **more):
+        return self.values.__dlpack__(**more)
+
+    def __dlpack_device__(self):
+        return self.device
+
+
+@pytest.mark.parametrize("kind", [Interface, Exported])
+def test_arrays_of_others_are_taken_where_they_are(kind):
+    values = numpy.arange(6, dtype=numpy.float32)
+    source = _buffers.memory(kind(values), writable=False)
+    assert (source.address, source.elems, source.dtype) == (values.ctypes.data, 6, 0)
+    values.setflags(write=False)
+    if kind is Interface:
+        with pytest.raises(ValueError, match="read-only"):
+            _buffers.memory(kind(values))
+
+
+def test_a_target_by_the_array_interface_is_written_where_it_is():
+    values = numpy.zeros(6, numpy.float32)
+    assert _buffers.memory(Interface(values)).address == values.ctypes.data
+
+
+@pytest.mark.parametrize("other", [Exported(numpy.zeros(2, numpy.float32), (2, 0)), Exported(None),
+                                   Interface(numpy.zeros(2, "S4"))])  # fmt: skip
+def test_arrays_of_others_that_cannot_be_used_are_refused(other):
+    with pytest.raises(TypeError, match="expected"):
+        _buffers.memory(other, writable=False)
+
+
 def test_sums_of_bytes_are_refused_and_copies_are_not():
     values = numpy.ones(4, "uint8")
     assert _buffers.shares(values[:2], values, 2, True)[0].dtype == _buffers.UINT8
