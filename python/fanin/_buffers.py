@@ -38,6 +38,7 @@ _FORMATS = {
     ("B", 1): UINT8,
     ("bfloat16", 2): BFLOAT16,  # mlx's
 }
+_DLPACK_CPU = 1  # DLDeviceType
 _NATIVE = "@=<" if sys.byteorder == "little" else "@=>"  # marks of this machine's byte order
 
 EXPECTED = "float64, float32, float16, bfloat16, int32 or int64 (and uint8 for broadcasts)"
@@ -163,7 +164,7 @@ def _shared_array(buffer: Any, numpy: Any) -> Any:
     try:
         if hasattr(buffer, "__array_interface__"):
             return numpy.asarray(buffer)
-        if hasattr(buffer, "__dlpack__") and tuple(buffer.__dlpack_device__()) == (1, 0):
+        if hasattr(buffer, "__dlpack__") and int(buffer.__dlpack_device__()[0]) == _DLPACK_CPU:
             return numpy.from_dlpack(buffer)
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
         pass  # such as a type that numpy has not
