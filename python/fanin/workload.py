@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model for `fanin sim` from a recorded training: python3 -m fanin.workload TRACE >model.csv
 
-    python3 -m fanin.workload [--steps N] [--compute-ms MS] TRACE
+    python3 -m fanin.workload [--steps N] [--ranks N] [--compute-ms MS] [--partial] TRACE
 
 TRACE is what torch.profiler exports, what PyTorch's ExecutionTraceObserver writes, or a Chakra trace
 (protobuf, or the JSON of its messages); or one of these with .gz.  Its all-reduces, reduce-scatters
 and all-gathers become layers, by time: each has as many float32 as make up its bytes, and computes
 backwards as long as passed since the one before began, waits included.  On links that carry both
 ways at once each takes as long as an all-reduce of its larger side, which is what is simulated.
-Other collectives are no data parallelism: they are named, and left out.
+Other collectives are no data parallelism: they are named with their bytes, and left out; if these
+are more than LEFT_MAX of all, --partial says that this is wanted.
 
-An ExecutionTraceObserver notes no times: --compute-ms says how long an iteration computes.  With
+A collective has the bytes of its larger side: an all-gather those of all ranks' shares.  Traces in
+which only one share has a size say how many ranks there are, or --ranks does.  An
+ExecutionTraceObserver notes no times: --compute-ms says how long an iteration computes.  With
 --steps the trace has N iterations, and the model is of the last one.
 """
 
@@ -20,6 +23,7 @@ import argparse
 import gzip
 import json
 import math
+import re
 import sys
 from collections import Counter
 from dataclasses import dataclass
@@ -30,6 +34,9 @@ LAYERS_MAX = 4096  # as fanin sim has them
 NUMEL_MAX = 1 << 36
 NS_MAX = 3_600_000_000_000
 DEPTH_MAX = 64  # lists within lists, of a tensor's shape
+RANKS_MAX = 1 << 20
+TYPE_MAX = 1 << 20  # characters of a list's type
+LEFT_MAX = 0.01  # of all bytes, in collectives that are left out
 
 _KINDS = ("all_reduce", "all_gather", "reduce_scatter")
 _BYTES = {
@@ -60,14 +67,17 @@ class WorkloadError(ValueError):
 @dataclass
 class Collective:
     kind: str
-    nbytes: int
+    nbytes: int | None  # of its larger side; None: the trace does not say
     at_us: float | None  # when it began; None: nobody noted it
+    what: str = ""  # its place in the trace
+    is_share: bool = False  # an all-gather of which one rank's share alone has a size
 
 
 @dataclass
 class Trace:
     found: list[Collective]  # in the order in which they began
     begun_us: float = 0.0
+    ranks: int | None = None  # as the trace says
 
 
 def _whole(value: Any, what: str, most: int = 1 << 62) -> int:
@@ -94,36 +104,72 @@ def _kind(name: str) -> str:
 
 
 def _width(name: Any, what: str) -> int:
-    plain = str(name).removeprefix("GenericList[").removeprefix("Tensor(").rstrip(")]").lower()
+    plain = str(name).lower()
     if plain not in _BYTES:
         raise WorkloadError(f"{what}: {str(name)[:40]!r}: no type whose size is known")
     return _BYTES[plain]
 
 
-def _numel(dims: Any, what: str, depth: int = 0) -> int:
-    """Elements of a tensor's shape, or of a list of shapes."""
+def _shapes(dims: Any, what: str, depth: int = 0) -> list[int]:
+    """Elements of each tensor of a shape, or of lists of shapes."""
     if not isinstance(dims, list) or depth > DEPTH_MAX:
         raise WorkloadError(f"{what}: expected the shape of a tensor")
     if dims and isinstance(dims[0], list):
-        return sum(_numel(one, what, depth + 1) for one in dims)
-    return math.prod(_whole(n, what, NUMEL_MAX) for n in dims) if dims else 0
+        return [n for one in dims for n in _shapes(one, what, depth + 1)]
+    return [math.prod(_whole(n, what, NUMEL_MAX) for n in dims)]
 
 
-def _largest(shapes: Any, types: Any, what: str) -> int:
-    """Bytes of the largest of an operation's arguments; lists of tensors are one."""
-    if not isinstance(shapes, list) or not isinstance(types, list):
-        raise WorkloadError(f"{what}: no shapes: profile with record_shapes=True")
-    found = [(_numel(dims, what), kind) for dims, kind in zip(shapes, types)]
-    numel, kind = max(((n, kind) for n, kind in found if n), default=(0, "float"))
-    if kind == "TensorList":  # does not say of what: PyTorch's gradients are of float32
-        kind = "float"
-    return numel * _width(kind, what)
+def _sized(kind: str, sizes: list[int], at_us: float | None, what: str) -> Collective:
+    """A collective whose arguments, as far as the trace says, are tensors of these bytes."""
+    share = kind == "all_gather" and len(sizes) == 1
+    return Collective(kind, max(sizes, default=None), at_us, what, share)
 
 
 # ---- torch.profiler ----
 
 
-def _of_event(event: dict[str, Any], what: str) -> Collective:
+_OF_NO_TENSOR = ("", "Scalar", "ScalarList", "None")
+
+
+class _Backends:
+    """What Gloo or NCCL has done for the operations, "gloo:all_reduce": it has the types of lists."""
+
+    def __init__(self, events: list[tuple[float, str, dict[str, Any]]]) -> None:
+        self._left: dict[Any, list[list[int]]] = {}  # by kind, and by shapes: elements and bytes
+        for _, name, args in sorted(events, key=lambda one: one[0]):
+            shapes, types = args.get("Input Dims"), args.get("Input type")
+            if not isinstance(shapes, list) or not isinstance(types, list) or not shapes:
+                continue
+            numels = [_shapes(dims, name)[0] for dims in shapes]
+            nbytes = sum(n * _width(kind, name) for n, kind in zip(numels, types))
+            for key in (_kind(name.partition(":")[2]), tuple(numels)):
+                self._left.setdefault(key, []).append([sum(numels), nbytes])
+
+    def next_of(self, key: Any) -> list[int] | None:
+        """Elements and bytes of the next one of this kind, or with these tensors."""
+        left = self._left.get(key)
+        return (left.pop(0) if len(left) > 1 else left[0]) if left else None
+
+
+def _arguments(args: dict[str, Any], backends: _Backends, what: str) -> list[int]:
+    """Bytes of each argument that has tensors."""
+    shapes, types = args.get("Input Dims"), args.get("Input type")
+    if not isinstance(shapes, list) or not isinstance(types, list):
+        raise WorkloadError(f"{what}: no shapes: profile with record_shapes=True")
+    sizes = []
+    for dims, kind in zip(shapes, types):
+        if kind in _OF_NO_TENSOR or (kind == "TensorList" and dims == []):
+            continue
+        numels = _shapes(dims, what)
+        if kind == "TensorList":  # does not say of what; without a backend's word float32
+            same = backends.next_of(tuple(numels))
+            sizes.append(same[1] if same else 4 * sum(numels))
+        else:
+            sizes.append(sum(numels) * _width(kind, what))
+    return sizes
+
+
+def _of_event(event: dict[str, Any], backends: _Backends, what: str) -> Collective:
     args, at = event.get("args"), _time(event.get("ts"), f"{what}: ts")
     if not isinstance(args, dict):
         raise WorkloadError(f"{what}: no args")
@@ -131,33 +177,63 @@ def _of_event(event: dict[str, Any], what: str) -> Collective:
         numel = max(_whole(args.get(f"{way} msg nelems"), f"{what}: {way} msg nelems", NUMEL_MAX)
                     for way in ("In", "Out"))  # fmt: skip
         kind = _kind(str(args.get("Collective name")))
-        width = _width(args.get("dtype"), f"{what}: dtype") if kind in _KINDS else 1
-        return Collective(kind, numel * width, at)
+        is_known = kind in _KINDS or str(args.get("dtype")).lower() in _BYTES
+        width = _width(args.get("dtype"), f"{what}: dtype") if is_known else 1
+        return Collective(kind, numel * width, at, what)
     kind = _kind(event["name"])
-    shapes, types = args.get("Input Dims"), args.get("Input type")
-    return Collective(kind, _largest(shapes, types, what) if kind in _KINDS else 0, at)
+    if kind not in _KINDS and not isinstance(args.get("Input Dims"), list):
+        return Collective(kind, None, at, what)
+    found = _sized(kind, _arguments(args, backends, what), at, what)
+    if found.nbytes is None:
+        seen = backends.next_of(kind)
+        found.nbytes, found.is_share = seen[1] if seen else None, kind == "all_gather"
+    return found
 
 
-def _profile(events: Any) -> Trace:
+def _profile(events: Any, about: Any = None) -> Trace:
     if not isinstance(events, list):
         raise WorkloadError("traceEvents: expected a list")
-    named: dict[bool, list[Collective]] = {True: [], False: []}
+    named: dict[bool, list[tuple[dict[str, Any], str]]] = {True: [], False: []}
+    backends, begun = [], math.inf
     for i, event in enumerate(events):
         name = event.get("name") if isinstance(event, dict) else None
         if not isinstance(name, str) or event.get("ph") != "X":
             continue
-        sizes = name == "record_param_comms" and "In msg nelems" in (event.get("args") or {})
+        begun = min(begun, _time(event.get("ts"), f"traceEvents[{i}]: ts"))
+        args = event.get("args")
+        sizes = name == "record_param_comms" and "In msg nelems" in (args or {})
         if sizes or name.startswith("c10d::"):
-            named[sizes].append(_of_event(event, f"traceEvents[{i}]"))
-    found = named[True] or named[False]  # the same operations, seen twice
-    begun = min(
-        (_time(e.get("ts"), "ts") for e in events if isinstance(e, dict) and e.get("ph") == "X"),
-        default=0.0,
-    )
-    return Trace(sorted(found, key=lambda one: one.at_us or 0.0), begun)
+            named[sizes].append((event, f"traceEvents[{i}]"))
+        elif name.partition(":")[0] in ("gloo", "nccl") and isinstance(args, dict):
+            backends.append((float(event["ts"]), name, args))
+    ordered = sorted(
+        named[True] or named[False], key=lambda one: float(one[0]["ts"])
+    )  # the same, twice
+    seen = _Backends(backends)
+    found = [_of_event(event, seen, what) for event, what in ordered]
+    ranks = about.get("world_size") if isinstance(about, dict) else None
+    known = None if ranks is None else _whole(ranks, "distributedInfo: world_size", RANKS_MAX)
+    return Trace(found, begun if found else 0.0, known)
 
 
 # ---- ExecutionTraceObserver ----
+
+
+def _tensors(shapes: Any, types: Any, what: str) -> list[int]:
+    """Bytes of each argument that has tensors: "Tensor(float)", "GenericList[Tensor(float),...]"."""
+    if not isinstance(shapes, list) or not isinstance(types, list):
+        raise WorkloadError(f"{what}: expected shapes and types")
+    sizes = []
+    for dims, kind in zip(shapes, types):
+        widths = [
+            _width(one, what) for one in re.findall(r"Tensor\(([^()]*)\)", str(kind)[:TYPE_MAX])
+        ]
+        if widths:
+            numels = _shapes(dims, what)
+            if len(widths) != len(numels):
+                widths = [max(widths)] * len(numels)
+            sizes.append(sum(n * width for n, width in zip(numels, widths)))
+    return sizes
 
 
 def _execution(nodes: Any) -> Trace:
@@ -168,13 +244,14 @@ def _execution(nodes: Any) -> Trace:
         name = node.get("name") if isinstance(node, dict) else None
         if not isinstance(name, str) or not name.startswith("c10d::"):
             continue
-        kind, what, given = _kind(name), f"nodes[{i}]", node.get("inputs")
+        what, given = f"nodes[{i}]", node.get("inputs")
+        if isinstance(given, list):  # schemas before 1.0.2
+            given = {"shapes": node.get("input_shapes"), "types": node.get("input_types")}
         if not isinstance(given, dict):
-            raise WorkloadError(f"{what}: inputs: expected an object")
-        at, size = _whole(node.get("id"), f"{what}: id"), 0
-        if kind in _KINDS:
-            size = _largest(given.get("shapes"), given.get("types"), what)
-        found.append((at, Collective(kind, size, None)))
+            raise WorkloadError(f"{what}: inputs: expected an object or a list")
+        at = _whole(node.get("id"), f"{what}: id")
+        sizes = _tensors(given.get("shapes"), given.get("types"), what)
+        found.append((at, _sized(_kind(name), sizes, None, what)))
     return Trace([one for _, one in sorted(found, key=lambda pair: pair[0])])
 
 
@@ -276,7 +353,8 @@ def _chakra(nodes: Iterator[dict[str, Any]]) -> Trace:
         number = _whole(attr.get("comm_type"), f"{what}: comm_type", len(_COMM) - 1)
         size = _whole(attr.get("comm_size", 0), f"{what}: comm_size", 8 * NUMEL_MAX)
         timed &= start > 0
-        found.append((float(start), computed, Collective(_COMM[number], size, None)))
+        one = Collective(_COMM[number], size, None, what, _COMM[number] == "all_gather")
+        found.append((float(start), computed, one))
     for at, before, one in found:
         one.at_us = at if timed else before
     ordered = sorted((one for _, _, one in found), key=lambda one: one.at_us or 0.0)
@@ -328,7 +406,7 @@ def _parse(data: bytes) -> Trace:
         values = values[0]
     first = values[0] if values and isinstance(values[0], dict) else {}
     if "traceEvents" in first:
-        return _profile(first["traceEvents"])
+        return _profile(first["traceEvents"], first.get("distributedInfo"))
     if "nodes" in first:
         return _execution(first["nodes"])
     if any(isinstance(one, dict) and "ph" in one for one in values):
@@ -349,13 +427,45 @@ def read(path: str) -> Trace:
         raise WorkloadError(f"{path}: {error}") from None
 
 
+def complete(trace: Trace, ranks: int | None = None) -> None:
+    """Give each all-gather the bytes of all shares; WorkloadError: one without a size, or whose ranks are
+    unknown."""
+    count = ranks or trace.ranks
+    for one in trace.found:
+        if one.kind not in _KINDS:
+            continue
+        if one.nbytes is None:
+            raise WorkloadError(
+                f"{one.what}: {one.kind} without a size: profile with record_shapes=True"
+            )
+        if one.is_share and not count:
+            raise WorkloadError(
+                f"{one.what}: {one.kind} of one rank's share: of how many ranks? --ranks"
+            )
+        if one.is_share and count:
+            one.nbytes, one.is_share = one.nbytes * count, False
+
+
+def left_out(trace: Trace) -> tuple[str, float]:
+    """The collectives that are no data parallelism, with their bytes; and their part of all bytes."""
+    count: Counter[str] = Counter()
+    nbytes: Counter[str] = Counter()
+    for one in trace.found:
+        count[one.kind] += 1
+        nbytes[one.kind] += one.nbytes or 0
+    others = sorted(kind for kind in count if kind not in _KINDS)
+    text = ", ".join(f"{count[kind]} {kind} of {nbytes[kind]} bytes" for kind in others)
+    return text, sum(nbytes[kind] for kind in others) / max(sum(nbytes.values()), 1)
+
+
 def model(trace: Trace, steps: int = 1, compute_ms: float = 0) -> list[tuple[int, int]]:
     """Elements and nanoseconds since the one before, of each collective of the last of `steps` iterations."""
+    complete(trace)
     kept = [one for one in trace.found if one.kind in _KINDS and one.nbytes]
     if not kept:
         raise WorkloadError("no all-reduce, reduce-scatter or all-gather in it")
     each, rest = divmod(len(kept), steps)
-    sizes = [one.nbytes for one in kept]
+    sizes = [one.nbytes or 0 for one in kept]
     if rest or any(sizes[i] != sizes[i % each] for i in range(len(sizes))):
         raise WorkloadError(f"its {len(kept)} collectives are not {steps} times the same")
     if each > LAYERS_MAX:
@@ -366,9 +476,9 @@ def model(trace: Trace, steps: int = 1, compute_ms: float = 0) -> list[tuple[int
     for i in range(len(kept) - each, len(kept)):
         now, before = times[i], times[i - 1] if i else trace.begun_us
         since = gap if now is None or before is None else (now - before) * 1e3
-        layers.append((-(-kept[i].nbytes // 4), min(int(since), NS_MAX)))
+        layers.append((-(-sizes[i] // 4), min(int(since), NS_MAX)))
         if layers[-1][0] > NUMEL_MAX:
-            raise WorkloadError(f"a collective of {kept[i].nbytes} bytes")
+            raise WorkloadError(f"a collective of {sizes[i]} bytes")
     return layers
 
 
@@ -392,22 +502,31 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=1, metavar="N", help="iterations in it (1)")
     parser.add_argument("--compute-ms", type=float, default=0, metavar="MS",
                         help="of an iteration, where the trace has no times (0)")  # fmt: skip
+    parser.add_argument("--ranks", type=int, metavar="N",
+                        help="ranks of an all-gather of which the trace has one share")  # fmt: skip
+    parser.add_argument("--partial", action="store_true", help="leave out any part of the bytes")
     args = parser.parse_args()
     if args.steps < 1 or not 0 <= args.compute_ms <= NS_MAX / 1e6:
         parser.error("--steps from 1, --compute-ms from 0 to 3600000")
+    if args.ranks is not None and not 1 <= args.ranks <= RANKS_MAX:
+        parser.error(f"--ranks from 1 to {RANKS_MAX}")
     try:
         trace = read(args.trace)
         try:
+            complete(trace, args.ranks)
             layers = model(trace, args.steps, args.compute_ms)
+            text, part = left_out(trace)
+            if part > LEFT_MAX and not args.partial:
+                raise WorkloadError(
+                    f"{part:.0%} of the bytes would be left out: {text}; --partial does"
+                )
         except WorkloadError as error:
             raise WorkloadError(f"{args.trace}: {error}") from None
     except WorkloadError as error:
         print(_plain(f"fanin.workload: {error}"), file=sys.stderr)
         return 1
-    left = Counter(one.kind for one in trace.found if one.kind not in _KINDS)
-    if left:
-        names = ", ".join(f"{n} {kind}" for kind, n in sorted(left.items()))
-        print(_plain(f"fanin.workload: left out, no data parallelism: {names}"), file=sys.stderr)
+    if text:
+        print(_plain(f"fanin.workload: left out, no data parallelism: {text}"), file=sys.stderr)
     write(layers, sys.stdout)
     return 0
 

@@ -145,7 +145,7 @@ def test_a_profile_becomes_a_model_that_is_simulated(program, tmp_path):
     done = convert(recorded(tmp_path, "profile"))
     layers = rows(done)
     assert [numel for numel, _, _ in layers] == [2000, 33280, 267786, 33280, 267786]
-    assert done.stderr == "fanin.workload: left out, no data parallelism: 1 broadcast\n"
+    assert done.stderr == "fanin.workload: left out, no data parallelism: 1 broadcast of 40 bytes\n"
     assert "\\x1b[31m\\u202e: " in convert(str(tmp_path / "\x1b[31m\u202e")).stderr
     assert all(forward == 0 and backward > 0 for _, forward, backward in layers)
     done = convert("--steps", "2", recorded(tmp_path, "profile", 4))
@@ -198,6 +198,67 @@ def test_an_execution_trace_has_no_times(tmp_path):
     assert rows(convert("--steps", "2", recorded(tmp_path, "execution", 4)))[0] == [33280, 0, 0]
 
 
+def gloo(name, dtype, numels, at):
+    """What Gloo's process group notes of an operation in PyTorch 2.15."""
+    args = {"Input Dims": [[n] for n in numels], "Input type": [dtype] * len(numels)}
+    return {"ph": "X", "name": f"gloo:{name}", "ts": at, "dur": 5, "args": args}
+
+
+def c10d(name, at, *arguments):
+    """An operation's event: (dims, type) of each argument."""
+    args = {"Input Dims": [a for a, _ in arguments], "Input type": [b for _, b in arguments]}
+    return {"ph": "X", "name": f"c10d::{name}", "ts": at, "dur": 5, "args": args}
+
+
+def sizes(path, trace, *flags):
+    path.write_text(json.dumps(trace), encoding="utf-8")
+    return [4 * numel for numel, _, _ in reversed(rows(convert(*flags, str(path))))]
+
+
+def test_lists_have_the_types_that_gloo_notes_and_gathers_all_shares(tmp_path):
+    events = [
+        c10d("allreduce_", 10, ([[1024]], "TensorList"), ([], ""), ([], "Scalar")),
+        c10d("allgather_", 20, ([], ""), ([[1024]], "TensorList"), ([], "Scalar")),
+        c10d("allreduce_coalesced_", 30, ([[8], [16]], "TensorList"), ([], "")),
+        c10d("allreduce_", 40, ([[7]], "TensorList")),  # nobody notes its type
+        c10d("allreduce_", 50, ([], "double")),  # a number as a tensor
+        gloo("all_reduce", "c10::BFloat16", [1024], 11),
+        gloo("all_gather", "c10::BFloat16", [1024], 21),
+        gloo("all_reduce", "float", [8, 16], 31),
+    ]
+    trace = {"distributedInfo": {"world_size": 2}, "traceEvents": events}
+    assert sizes(tmp_path / "t", trace) == [2048, 4096, 96, 28, 8]
+    assert sizes(tmp_path / "t", trace, "--ranks", "3")[1] == 6144
+    del trace["distributedInfo"]
+    (tmp_path / "t").write_text(json.dumps(trace), encoding="utf-8")
+    assert "traceEvents[1]: all_gather of one rank's share" in convert(str(tmp_path / "t")).stderr
+
+
+def test_operations_without_a_size_have_the_backends(tmp_path):
+    """As PyTorch 1.13 writes them; one that nobody knows the size of is an error."""
+    empty = ([], "TensorList"), ([], "")
+    trace = [c10d("allreduce_", 10, *empty), c10d("allreduce_", 20, *empty),
+             gloo("all_reduce", "float", [1000], 11), gloo("all_reduce", "half", [50], 21)]  # fmt: skip
+    assert sizes(tmp_path / "t", {"traceEvents": trace}) == [4000, 100]
+    trace[2:] = [c10d("_reduce_scatter_base_", 30, ([5], "float"), ([10], "float"))]
+    (tmp_path / "t").write_text(json.dumps({"traceEvents": trace}), encoding="utf-8")
+    assert "traceEvents[0]: all_reduce without a size" in convert(str(tmp_path / "t")).stderr
+    noted = of_nccl("allreduce", "Float", 2049000, 2049000, 102.0)
+    bare = {"ph": "X", "name": "c10d::allreduce_", "ts": 100, "dur": 9, "args": {"Ev Idx": 1}}
+    assert sizes(tmp_path / "t", {"traceEvents": [bare, noted]}) == [4 * 2049000]
+
+
+def test_execution_traces_of_all_schemas(tmp_path):
+    old = {"name": "c10d::allreduce_", "id": 7, "inputs": [[[6, 5, 0, 500, 4, "cpu"]], "<Object>", -1],
+           "input_shapes": [[[500]], [], []], "input_types": ["GenericList[Tensor(float)]", "Object", "Int"]}  # fmt: skip
+    assert sizes(tmp_path / "t", {"schema": "1.0.1", "nodes": [old]}) == [2000]
+    half = "Tensor(c10::BFloat16)"
+    inputs = {"shapes": [[[[64], [64]]], [[64]], []],
+              "types": [f"GenericList[GenericList[{half},{half}]]", f"GenericList[{half}]", "Object"]}  # fmt: skip
+    new = {"name": "c10d::allgather_", "id": 9, "inputs": inputs}
+    assert sizes(tmp_path / "t", {"schema": "1.1.1-chakra.0.0.4", "nodes": [new]}) == [256]
+
+
 def varint(n):
     out = b""
     while n > 127:
@@ -239,9 +300,19 @@ NODES = [
 def test_chakra_as_messages_and_as_their_json(tmp_path):
     path = tmp_path / "trace.et.gz"
     path.write_bytes(gzip.compress(chakra(NODES)))
-    done = convert(str(path))
-    wanted = [[3000, 0, 100000], [2001, 0, 200000], [1000, 0, 300000]]
-    assert rows(done) == wanted and "1 all_to_all" in done.stderr
+    done = convert("--ranks", "4", str(path))
+    assert (
+        done.returncode == 1 and "17% of the bytes would be left out: 1 all_to_all" in done.stderr
+    )
+    chosen = ["--ranks", "4", "--partial"]
+    done = convert(*chosen, str(path))
+    wanted = [[3000, 0, 100000], [8001, 0, 200000], [1000, 0, 300000]]
+    assert rows(done) == wanted and "1 all_to_all of 9999 bytes" in done.stderr
+    done = convert("--partial", str(path))
+    assert (
+        done.returncode == 1
+        and "node 3: all_gather of one rank's share: of how many" in done.stderr
+    )
     names = {COMPUTES: "COMP_NODE", COLLECTIVE: "COMM_COLL_NODE"}
     text = '{"version": "0.0.4"}\n'
     for i, (kind, _, duration, comm, size) in enumerate(NODES):
@@ -253,10 +324,10 @@ def test_chakra_as_messages_and_as_their_json(tmp_path):
         text += json.dumps(node, indent=1) + "\n"
     path = tmp_path / "trace.json"
     path.write_text(text, encoding="utf-8")
-    assert rows(convert(str(path))) == wanted
+    assert rows(convert(*chosen, str(path))) == wanted
     timed = [(kind, 1000 + 100 * i, *more) for i, (kind, _, *more) in enumerate(NODES)]
     path.write_bytes(chakra(timed))
-    assert [ns for _, _, ns in rows(convert(str(path)))] == [300000, 200000, 100000]
+    assert [ns for _, _, ns in rows(convert(*chosen, str(path)))] == [300000, 200000, 100000]
 
 
 def wrong_profiles():
