@@ -20,7 +20,10 @@ int cmd_doctor(int argc, char **argv);
 int cmd_lab(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_key(int argc, char **argv);
-int cmd_query(int argc, char **argv); /* of `fanin top` alone: no list has it */
+
+/* Of Python alone: no list has them. */
+int cmd_query(int argc, char **argv); /* of `fanin top` */
+int cmd_probe(int argc, char **argv); /* of `fanin doctor` */
 
 /* These run in another program: cmd_plan in fanin-planner, `fanin controller` in Python. */
 int cmd_planner(int argc, char **argv);
@@ -76,8 +79,8 @@ int find_installed(const char *const *places, char *self, char *found);
 struct args_command;
 
 /* Become the program `c->name` of python/fanin/PACKAGE, with `values` as its flags.  Rows are of
- * the kinds FLAG, NUMBER, MANY, OPERAND, and those of text.  Returns the exit status, and a line on
- * stderr, when that fails. */
+ * the kinds FLAG, NUMBER, SIZE, MANY, OPERAND, and those of text.  Returns the exit status, and a
+ * line on stderr, when that fails. */
 int cmd_python(const char *package, const struct args_command *c, const void *values);
 
 #endif

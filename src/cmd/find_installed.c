@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
@@ -135,7 +136,7 @@ static char *flag(const char *name, const char *value)
 /* Add option `o`, where it is set, to the flags at `to`.  Returns how many these are. */
 static unsigned add(char **to, const struct fan_option *o, const void *values)
 {
-	char number[16];
+	char number[24];
 
 	switch (o->kind) {
 	case ARGS_FLAG:
@@ -144,6 +145,10 @@ static unsigned add(char **to, const struct fan_option *o, const void *values)
 		return MEMBER(bool);
 	case ARGS_NUMBER:
 		snprintf(number, sizeof number, "%d", MEMBER(int));
+		to[0] = flag(o->name, number);
+		return 1;
+	case ARGS_SIZE:
+		snprintf(number, sizeof number, "%" PRIu64, MEMBER(uint64_t));
 		to[0] = flag(o->name, number);
 		return 1;
 	case ARGS_MANY:

@@ -86,5 +86,7 @@ int main(int argc, char **argv)
 	}
 	if (strcmp(argv[1], "query") == 0)
 		return cmd_end(cmd_query(argc - 1, argv + 1));
+	if (strcmp(argv[1], "probe") == 0)
+		return cmd_end(cmd_probe(argc - 1, argv + 1));
 	return unknown(argv[1]);
 }

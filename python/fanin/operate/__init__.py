@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator runs: `fanin controller`, `fanin top`, `fanin ps`."""
+"""What an operator runs: `fanin controller`, `fanin doctor`, `fanin top`, `fanin ps`."""

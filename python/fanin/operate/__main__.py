@@ -12,7 +12,12 @@ import sys
 import types
 from pathlib import Path
 
-COMMANDS = {"controller": ("controller", "main"), "top": ("top", "main"), "ps": ("top", "ps")}
+COMMANDS = {
+    "controller": ("controller", "main"),
+    "top": ("top", "main"),
+    "ps": ("top", "ps"),
+    "doctor": ("forecast", "main"),
+}
 
 
 def main() -> int:

@@ -4,19 +4,19 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdarg.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "cmd/cmd.h"
 #include "doctor_echo.h"
 #include "net/clock.h"
 
-#define NAME_COLUMNS	  9
 #define RESOLVE_SECONDS	  3 /* patience with name servers */
+#define COUNT_DEFAULT	  300
 #define TIMEOUT_DEFAULT_S 15
 #define BYTES_DEFAULT	  (8 << 20)
 #define BYTES_MAX	  (1 << 30)
@@ -50,41 +50,12 @@ static const struct args_command command = {
 	.count = sizeof options / sizeof options[0],
 };
 
-struct doctor_finding *doctor_find(struct doctor *d, const char *name, enum doctor_status s,
-				   const char *format, ...)
-{
-	/* a finding too many, a bug, overwrites the last */
-	unsigned i = d->count < DOCTOR_FINDINGS_MAX ? d->count++ : DOCTOR_FINDINGS_MAX - 1;
-	struct doctor_finding *f = &d->finding[i];
-	va_list args;
-
-	json_decref(f->values);
-	memset(f, 0, sizeof *f);
-	f->name = name;
-	f->status = s;
-	va_start(args, format);
-	vsnprintf(f->found, sizeof f->found, format, args);
-	va_end(args);
-	return f;
-}
-
-void doctor_advise(struct doctor_finding *f, const char *format, ...)
-{
-	va_list args;
-
-	if (f->advice_count == DOCTOR_ADVICE_MAX)
-		return;
-	va_start(args, format);
-	vsnprintf(f->advice[f->advice_count++], sizeof f->advice[0], format, args);
-	va_end(args);
-}
-
-void doctor_value(struct doctor_finding *f, const char *key, json_t *value)
-{
-	if (!f->values)
-		f->values = json_object();
-	json_object_set_new(f->values, key, value);
-}
+static const struct args_command probe = {
+	.name = "probe",
+	.help = "Print what `fanin doctor` finds and measures here: lines of JSON.",
+	.options = options,
+	.count = sizeof options / sizeof options[0] - 1, /* without --json */
+};
 
 /* The configuration, as a worker reads it. */
 static void check_config(struct doctor *d)
@@ -189,7 +160,7 @@ static void resolve_others(struct doctor *d)
 		rest = strchr(++one, ',');
 		if (rest)
 			*rest = '\0';
-		if (d->named_count < FAN_FORECAST_SWITCHES_MAX &&
+		if (d->named_count < DOCTOR_SWITCHES_MAX &&
 		    !fan_peer_parse(&d->named[d->named_count], one, why, sizeof why)) {
 			d->named_count++;
 			continue;
@@ -197,7 +168,7 @@ static void resolve_others(struct doctor *d)
 		struct doctor_finding *f =
 			doctor_find(d, "switch", DOCTOR_FAIL,
 				    "switch %s cannot be resolved here, or more than %d are named",
-				    one, FAN_FORECAST_SWITCHES_MAX);
+				    one, DOCTOR_SWITCHES_MAX);
 		doctor_advise(f, "ask the name servers: getent hosts %.*s", (int)strcspn(one, ":"),
 			      one);
 		return;
@@ -260,71 +231,6 @@ static void check_seal(struct doctor *d)
 			      "TENANT --key F; FANIN_KEY_FILE at the ranks");
 }
 
-static const char *color(enum doctor_status s)
-{
-	static const char *const codes[] = {"32", "33", "31", "2"};
-
-	return codes[s];
-}
-
-static void print_finding(const struct doctor_finding *f, bool colored)
-{
-	if (colored)
-		printf("\033[%sm%-4s\033[0m  %-*s  %s\n", color(f->status),
-		       doctor_status_text(f->status), NAME_COLUMNS, f->name, f->found);
-	else
-		printf("%-4s  %-*s  %s\n", doctor_status_text(f->status), NAME_COLUMNS, f->name,
-		       f->found);
-	for (unsigned i = 0; i < f->advice_count; i++)
-		printf("%*s-> %s\n", 4 + 2 + NAME_COLUMNS + 2, "", f->advice[i]);
-	fflush(stdout);
-}
-
-static json_t *finding_json(const struct doctor_finding *f)
-{
-	json_t *advice = json_array();
-
-	for (unsigned i = 0; i < f->advice_count; i++)
-		json_array_append_new(advice, json_string(f->advice[i]));
-	json_t *j = json_pack("{s:s, s:s, s:s, s:o}", "name", f->name, "status",
-			      doctor_status_text(f->status), "found", f->found, "advice", advice);
-	if (f->values)
-		json_object_set(j, "values", f->values);
-	return j;
-}
-
-/* The exit status. */
-static int write_json(const struct doctor *d, const char *verdict, bool bad)
-{
-	json_t *checks = json_array();
-
-	for (unsigned i = 0; i < d->count; i++)
-		json_array_append_new(checks, finding_json(&d->finding[i]));
-	json_t *root = json_pack("{s:s, s:b, s:o, s:o}", "verdict", verdict, "fails", bad, "switch",
-				 d->resolved ? json_string(d->at) : json_null(), "checks", checks);
-	return cmd_write_json("doctor", d->args.json, root, JSON_INDENT(2));
-}
-
-/* Rank 0 prints everything; the first rank of each other host, once known, what is wrong there; the
- * others nothing. */
-static void print_new(struct doctor *d, bool known)
-{
-	const struct doctor_group *g = &d->group;
-	bool colored = isatty(STDOUT_FILENO), all = !g->wanted || d->cfg.rank == 0;
-
-	if (!all && !known)
-		return;
-	for (; d->printed < d->count; d->printed++) {
-		const struct doctor_finding *f = &d->finding[d->printed];
-		bool bad = f->status == DOCTOR_WARN || f->status == DOCTOR_FAIL;
-		if (strcmp(d->args.json, "-") == 0 || (!all && (!bad || (g->met && !g->first))))
-			continue;
-		if (!all)
-			printf("rank %d: ", d->cfg.rank);
-		print_finding(f, colored);
-	}
-}
-
 static void check_all(struct doctor *d)
 {
 	static void (*const here[])(struct doctor *) = {
@@ -337,61 +243,61 @@ static void check_all(struct doctor *d)
 		doctor_check_burst,  doctor_check_shards,  doctor_check_sum,
 	};
 	static void (*const together[])(struct doctor *) = {
-		doctor_check_links,
-		doctor_check_summing,
-		doctor_check_forecast,
-		doctor_check_allreduce,
+		doctor_measure_links,
+		doctor_measure_summing,
+		doctor_measure_allreduce,
 	};
 
 	for (unsigned i = 0; i < sizeof here / sizeof *here; i++) {
 		here[i](d);
-		print_new(d, false);
+		doctor_flush(d);
 	}
 	doctor_group_meet(d);
-	print_new(d, true);
+	doctor_group_line(d);
+	doctor_flush(d);
 	for (unsigned i = 0; i < sizeof path / sizeof *path; i++) {
 		if (!d->group.met || (d->group.first && d->resolved))
 			path[i](d);
-		print_new(d, true);
+		doctor_flush(d);
 	}
 	for (unsigned i = 0; i < sizeof together / sizeof *together; i++) {
 		together[i](d);
-		print_new(d, true);
+		doctor_flush(d);
 	}
 }
 
-static int run(struct doctor *d)
+/* Print a line of JSON for each finding, and for what `fanin doctor`, which runs this, computes
+ * with. */
+int cmd_probe(int argc, char **argv)
 {
-	char verdict[2 * DOCTOR_TEXT_BYTES];
+	static struct doctor d = {.args = {.count = COUNT_DEFAULT,
+					   .timeout_s = TIMEOUT_DEFAULT_S,
+					   .bytes = BYTES_DEFAULT}};
 
-	check_config(d); /* it may name the switch */
-	int e = name_switch(d);
+	args_parse(&probe, &d.args, argc, argv);
+	prctl(PR_SET_PDEATHSIG, SIGTERM); /* nobody reads on */
+	d.deadline_ns = fan_clock_ns() + (uint64_t)d.args.timeout_s * NS_PER_S;
+	check_config(&d); /* it may name the switch */
+	int e = name_switch(&d);
 	if (e)
 		return e;
-	doctor_group_init(d);
-	check_all(d);
-	bool bad = doctor_verdict(d->finding, d->count, verdict, sizeof verdict);
-	if (d->group.wanted && d->cfg.rank)
-		return bad;
-	if (strcmp(d->args.json, "-") != 0)
-		printf("\n%s\n", verdict);
-	fflush(stdout);
-	if (d->args.json[0] && write_json(d, verdict, bad))
-		return 1;
-	return bad;
-}
-
-int cmd_doctor(int argc, char **argv)
-{
-	static struct doctor d = {
-		.args = {.count = 300, .timeout_s = TIMEOUT_DEFAULT_S, .bytes = BYTES_DEFAULT}};
-
-	args_parse(&command, &d.args, argc, argv);
-	d.deadline_ns = fan_clock_ns() + (uint64_t)d.args.timeout_s * NS_PER_S;
-	int status = run(&d);
+	doctor_group_init(&d);
+	doctor_line("begin", json_pack("{s:i, s:i}", "rank", d.group.wanted ? d.cfg.rank : 0,
+				       "ranks", d.group.wanted ? d.cfg.ranks : 1));
+	check_all(&d);
+	doctor_line("end", json_pack("{s:s}", "switch", d.resolved ? d.at : ""));
 	fanin_comm_destroy(d.job);
 	doctor_group_leave(&d);
 	for (unsigned i = 0; i < d.count; i++)
 		json_decref(d.finding[i].values);
-	return status;
+	return 0;
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+	struct doctor_args a = {
+		.count = COUNT_DEFAULT, .timeout_s = TIMEOUT_DEFAULT_S, .bytes = BYTES_DEFAULT};
+
+	args_parse(&command, &a, argc, argv);
+	return cmd_python("operate", &command, &a);
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor.h - what the files of `fanin doctor` share: findings and measurements.
  *
- *     doctor.c           flags, the order of the checks, printing
+ *     doctor.c           flags, the order of the checks; python/fanin/operate/forecast prints
+ *     doctor_finding.c   findings, and what is measured, as lines of JSON
  *     doctor_local.c     this machine: cores, clock, buffers, offloads, memory
  *     doctor_path.c      the path to the switch: answer, version, loss, bursts, shards
  *     doctor_mtu.c       the packet sizes that pass to the switch and back
  *     doctor_sum.c       a job of two ranks that tries sums and multicast
  *     doctor_echo.c      trains and streams of ECHOs
  *     doctor_group.c     the doctors of all ranks of a job meet
- *     doctor_links.c     how wide the links of hosts and switches are
- *     doctor_forecast.c  what sums, the time of an all-reduce and of a ring's, what would be faster
+ *     doctor_links.c     the rates of streams between hosts, and to switches
+ *     doctor_job.c       the job of all ranks: who sums, and how long all-reduces take
  *     doctor_judge.c     the judgement of figures; no I/O
  *     info.c             `fanin info`: what can be told without sending anything
  *     info_judge.c       of that: what would sum */
@@ -21,7 +22,6 @@
 #include "cmd/args.h"
 #include "core/wire/ctlmsg.h"
 #include "doctor_judge.h"
-#include "forecast.h"
 #include "lib/base/config.h"
 #include "lib/comm/meeting.h"
 #include "net/udp.h"
@@ -29,6 +29,7 @@
 #define DOCTOR_FINDINGS_MAX  64
 #define DOCTOR_ADDRESS_BYTES 80
 #define DOCTOR_DEVICE_BYTES  16
+#define DOCTOR_SWITCHES_MAX  FAN_SHARDS_MAX
 
 struct doctor_args {
 	char sw[ARGS_TEXT_BYTES];   /* empty: FANIN_SWITCH, [worker] or none */
@@ -56,7 +57,7 @@ struct doctor {
 	struct doctor_args args;
 	struct fan_config cfg; /* as a worker that starts here reads it */
 	struct doctor_finding finding[DOCTOR_FINDINGS_MAX];
-	unsigned count, printed;
+	unsigned count, sent;
 	uint64_t deadline_ns; /* of the whole run */
 
 	/* The switch; from `who` on only if it answers: no_path is NULL. */
@@ -74,14 +75,10 @@ struct doctor {
 
 	/* From the doctors of other ranks. */
 	struct doctor_group group;
-	fan_peer named[FAN_FORECAST_SWITCHES_MAX];
+	fan_peer named[DOCTOR_SWITCHES_MAX];
 	unsigned named_count;
-	int least_mtu; /* the least path_mtu of all hosts */
-	bool inside;   /* `sw` is embedded in another rank */
-	bool silent_switch, links_known;
-	struct fan_forecast_net net;
-	struct fan_forecast forecast; /* ns 0: none */
-	struct fanin_comm *job;	      /* job of all ranks; NULL: not open */
+	bool inside;		/* `sw` is embedded in another rank */
+	struct fanin_comm *job; /* job of all ranks; NULL: not open */
 };
 
 /* Add a finding of status `s` with its text.  Never NULL. */
@@ -94,6 +91,12 @@ void doctor_advise(struct doctor_finding *f, const char *format, ...)
 
 /* Add a figure for JSON; takes the reference. */
 void doctor_value(struct doctor_finding *f, const char *key, json_t *value);
+
+/* Print the line {KIND: value}; takes the reference. */
+void doctor_line(const char *kind, json_t *value);
+
+/* Print the findings that are new. */
+void doctor_flush(struct doctor *d);
 
 /* The checks.  Each adds one finding or a few; those of the path add skips if the switch cannot be
  * asked. */
@@ -115,11 +118,11 @@ void doctor_check_shards(struct doctor *d);
 
 void doctor_check_sum(struct doctor *d);
 
-/* Checks by all ranks together: without other ranks they add nothing. */
-void doctor_check_links(struct doctor *d);
-void doctor_check_summing(struct doctor *d);
-void doctor_check_forecast(struct doctor *d);
-void doctor_check_allreduce(struct doctor *d);
+/* Print what all ranks measure together: without other ranks nothing but, of links, the rates to
+ * named switches. */
+void doctor_measure_links(struct doctor *d);
+void doctor_measure_summing(struct doctor *d);
+void doctor_measure_allreduce(struct doctor *d);
 
 /* Write the switch's address without its port to `host`, DOCTOR_ADDRESS_BYTES. */
 const char *doctor_host(const struct doctor *d, char *host, size_t bytes);
@@ -137,6 +140,9 @@ void doctor_group_init(struct doctor *d);
 
 /* Wait for the other ranks.  Adds one finding, or none if there are no others. */
 void doctor_group_meet(struct doctor *d);
+
+/* Print whether they have met, and are still together. */
+void doctor_group_line(const struct doctor *d);
 
 /* All-reduce the words in place, by sum.  False: a rank is lost, which is a finding. */
 bool doctor_group_add(struct doctor *d, int32_t *words, unsigned count);

@@ -160,6 +160,12 @@ void doctor_group_meet(struct doctor *d)
 	fan_peer_text(&d->sw, d->at, sizeof d->at);
 }
 
+void doctor_group_line(const struct doctor *d)
+{
+	doctor_line("meeting",
+		    json_pack("{s:b, s:b}", "met", d->group.met, "first", d->group.first));
+}
+
 bool doctor_group_add(struct doctor *d, int32_t *words, unsigned count)
 {
 	struct doctor_group *g = &d->group;
@@ -173,6 +179,7 @@ bool doctor_group_add(struct doctor *d, int32_t *words, unsigned count)
 		doctor_find(d, "hosts", DOCTOR_FAIL, "the ranks have lost each other: %s", why);
 	doctor_advise(f, "read that rank's doctor, and check that its host is up");
 	g->met = false;
+	doctor_group_line(d);
 	return false;
 }
 

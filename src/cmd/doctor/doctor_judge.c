@@ -7,13 +7,6 @@
 
 #include "lib/base/config.h"
 
-const char *doctor_status_text(enum doctor_status s)
-{
-	static const char *const text[] = {"ok", "warn", "FAIL", "skip"};
-
-	return text[s];
-}
-
 int doctor_rising(const void *a, const void *b)
 {
 	uint64_t x, y;
@@ -44,11 +37,6 @@ enum doctor_status doctor_judge_rtt(uint64_t p50_ns, uint64_t p99_ns)
 {
 	return p50_ns > DOCTOR_RTT_WARN_NS || p99_ns > DOCTOR_TAIL_WARN_NS ? DOCTOR_WARN
 									   : DOCTOR_OK;
-}
-
-enum doctor_status doctor_judge_proof(double ms, double forecast_ms)
-{
-	return forecast_ms > 0 && ms > DOCTOR_SLOW * forecast_ms ? DOCTOR_WARN : DOCTOR_OK;
 }
 
 enum doctor_status doctor_worse(enum doctor_status a, enum doctor_status b)
@@ -122,35 +110,4 @@ int doctor_mtu_of_slots(unsigned payload_bytes)
 	while (mtu < 9000 && fan_config_payload_bytes(mtu, 2) < payload_bytes)
 		mtu++;
 	return mtu;
-}
-
-bool doctor_verdict(const struct doctor_finding *f, unsigned count, char *text, size_t bytes)
-{
-	unsigned warnings = 0, fails = 0, skips = 0;
-	const struct doctor_finding *bad = NULL, *skipped = NULL;
-
-	for (unsigned i = 0; i < count; i++) {
-		warnings += f[i].status == DOCTOR_WARN;
-		fails += f[i].status == DOCTOR_FAIL;
-		skips += f[i].status == DOCTOR_SKIP;
-		if (f[i].status == DOCTOR_FAIL && !bad)
-			bad = &f[i];
-		if (f[i].status == DOCTOR_SKIP && !skipped)
-			skipped = &f[i];
-	}
-	char counted[64] = "no warnings";
-	if (warnings)
-		snprintf(counted, sizeof counted, "%u warning%s", warnings,
-			 warnings == 1 ? "" : "s");
-	if (bad && fails > 1)
-		snprintf(text, bytes, "aggregation cannot work: %s (and %u more)", bad->found,
-			 fails - 1);
-	else if (bad)
-		snprintf(text, bytes, "aggregation cannot work: %s", bad->found);
-	else if (skipped)
-		snprintf(text, bytes, "%u of %u checks done, %s; the others were skipped: %s",
-			 count - skips, count, counted, skipped->found);
-	else
-		snprintf(text, bytes, "aggregation can work: %s", counted);
-	return bad != NULL;
 }

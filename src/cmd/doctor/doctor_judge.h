@@ -14,7 +14,6 @@
 #define DOCTOR_LOSS_FAIL_PERMILLE 200	   /* windows stay at their least, so sums are slow */
 #define DOCTOR_RTT_WARN_NS	  5000000  /* from here a full window of 512 is below 1 Gb/s */
 #define DOCTOR_TAIL_WARN_NS	  20000000 /* p99: scheduling or queues, not the wire */
-#define DOCTOR_SLOW		  2	   /* times the forecast: more than a loaded host */
 
 enum doctor_status {
 	DOCTOR_OK,
@@ -32,9 +31,6 @@ struct doctor_finding {
 	json_t *values; /* object: the figures behind the text; NULL: none */
 };
 
-/* "ok", "warn", "FAIL", "skip". */
-const char *doctor_status_text(enum doctor_status s);
-
 /* For qsort: uint64_t rise. */
 int doctor_rising(const void *a, const void *b);
 
@@ -46,10 +42,6 @@ uint64_t doctor_percentile(const uint64_t *rising, unsigned count, unsigned perm
 enum doctor_status doctor_judge_loss(unsigned sent, unsigned answered);
 
 enum doctor_status doctor_judge_rtt(uint64_t p50_ns, uint64_t p99_ns);
-
-/* Of a time beside what links allow: slower by more than DOCTOR_SLOW is a warning.  0: there is no
- * forecast. */
-enum doctor_status doctor_judge_proof(double ms, double forecast_ms);
 
 /* The worse of two statuses. */
 enum doctor_status doctor_worse(enum doctor_status a, enum doctor_status b);
@@ -72,8 +64,5 @@ int doctor_bisect_next(const struct doctor_bisect *b);
 
 /* The usual MTU for slots of `payload_bytes`. */
 int doctor_mtu_of_slots(unsigned payload_bytes);
-
-/* One line for all findings, and whether anything FAILs. */
-bool doctor_verdict(const struct doctor_finding *f, unsigned count, char *text, size_t bytes);
 
 #endif

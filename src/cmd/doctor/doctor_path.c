@@ -26,17 +26,6 @@
 #define BURST_GAP_NS	 (10 * FAN_MS)
 #define RATE_MIN_PERCENT 1 /* of a burst's datagrams lost, beyond the loss of single ones */
 
-bool doctor_skips(struct doctor *d, const char *name)
-{
-	const char *why = d->no_path;
-
-	if (!why && fan_clock_ns() >= d->deadline_ns)
-		why = "no time left: raise --timeout";
-	if (why)
-		doctor_find(d, name, DOCTOR_SKIP, "%s", why);
-	return why != NULL;
-}
-
 const char *doctor_host(const struct doctor *d, char *host, size_t bytes)
 {
 	const char *begin = d->at, *end = strrchr(d->at, ':');

@@ -41,14 +41,6 @@ static void doctor__rtt(void **state)
 	assert_int_equal(doctor_worse(DOCTOR_WARN, DOCTOR_OK), DOCTOR_WARN);
 }
 
-static void doctor__proof(void **state)
-{
-	(void)state;
-	assert_int_equal(doctor_judge_proof(10, 5), DOCTOR_OK);
-	assert_int_equal(doctor_judge_proof(12.3, 5), DOCTOR_WARN);
-	assert_int_equal(doctor_judge_proof(1000, 0), DOCTOR_OK); /* there was no forecast */
-}
-
 static void doctor__quota(void **state)
 {
 	(void)state;
@@ -105,47 +97,16 @@ static void doctor__mtu_of_slots(void **state)
 	}
 }
 
-static void verdict_is(const struct doctor_finding *f, unsigned count, bool bad, const char *want)
-{
-	char text[DOCTOR_TEXT_BYTES];
-	assert_int_equal(doctor_verdict(f, count, text, sizeof text), bad);
-	assert_string_equal(text, want);
-}
-
-static void doctor__verdict(void **state)
-{
-	(void)state;
-	struct doctor_finding f[4] = {
-		{.status = DOCTOR_OK, .found = "a"},
-		{.status = DOCTOR_OK, .found = "b"},
-		{.status = DOCTOR_OK, .found = "c"},
-		{.status = DOCTOR_OK, .found = "d"},
-	};
-	verdict_is(f, 4, false, "aggregation can work: no warnings");
-	f[1].status = DOCTOR_WARN;
-	verdict_is(f, 4, false, "aggregation can work: 1 warning");
-	f[2].status = DOCTOR_WARN;
-	verdict_is(f, 4, false, "aggregation can work: 2 warnings");
-	f[3].status = DOCTOR_SKIP; /* then nobody knows whether it can */
-	verdict_is(f, 4, false, "3 of 4 checks done, 2 warnings; the others were skipped: d");
-	f[2].status = DOCTOR_FAIL;
-	verdict_is(f, 4, true, "aggregation cannot work: c");
-	f[0].status = DOCTOR_FAIL;
-	verdict_is(f, 4, true, "aggregation cannot work: a (and 1 more)");
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(doctor__percentiles),
 		cmocka_unit_test(doctor__loss),
 		cmocka_unit_test(doctor__rtt),
-		cmocka_unit_test(doctor__proof),
 		cmocka_unit_test(doctor__quota),
 		cmocka_unit_test(doctor__cgroup_path),
 		cmocka_unit_test(doctor__bisection_ends_at_the_largest_that_passes),
 		cmocka_unit_test(doctor__mtu_of_slots),
-		cmocka_unit_test(doctor__verdict),
 	};
 	return RUN(tests);
 }

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is found, as it is printed, and as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Tuple
+
+NAME_COLUMNS = 9
+COLORS = {"ok": "32", "warn": "33", "FAIL": "31", "skip": "2"}
+BAD = ("warn", "FAIL")
+
+
+@dataclass
+class Finding:
+    """Of one check."""
+
+    name: str
+    status: str  # one of COLORS
+    found: str
+    advice: List[str] = field(default_factory=list)
+    values: Dict[str, Any] = field(default_factory=dict)  # the figures behind the text
+
+    def text(self, colored: bool) -> str:
+        """Its lines."""
+        status = f"{self.status:<4}"
+        if colored:
+            status = f"\033[{COLORS[self.status]}m{status}\033[0m"
+        lines = [f"{status}  {self.name:<{NAME_COLUMNS}}  {self.found}"]
+        indent = " " * (4 + 2 + NAME_COLUMNS + 2)
+        return "\n".join(lines + [f"{indent}-> {advice}" for advice in self.advice])
+
+    def json(self) -> Dict[str, Any]:
+        """For --json."""
+        members = ("name", "status", "found", "advice") + (("values",) if self.values else ())
+        return {member: getattr(self, member) for member in members}
+
+
+def verdict(findings: List[Finding]) -> Tuple[str, bool]:
+    """One line for all findings, and whether one FAILs."""
+    warnings = sum(f.status == "warn" for f in findings)
+    fails = [f for f in findings if f.status == "FAIL"]
+    skips = [f for f in findings if f.status == "skip"]
+    counted = f"{warnings} warning{'' if warnings == 1 else 's'}" if warnings else "no warnings"
+    if fails:
+        more = f" (and {len(fails) - 1} more)" if len(fails) > 1 else ""
+        return f"aggregation cannot work: {fails[0].found}{more}", True
+    if skips:
+        done = f"{len(findings) - len(skips)} of {len(findings)} checks done, {counted}"
+        return f"{done}; the others were skipped: {skips[0].found}", False
+    return f"aggregation can work: {counted}", False
+
+
+@dataclass
+class Report:
+    """The findings of one rank.
+
+    Rank 0 prints everything; the first rank of each other host, once known, what is wrong there;
+    the others nothing, unless the ranks have not met."""
+
+    silent: bool  # JSON takes the place of the text
+    rank: int = 0
+    known: bool = False  # whether the ranks have met
+    met: bool = False
+    first: bool = False  # of its host
+    findings: List[Finding] = field(default_factory=list)
+    printed: int = 0
+
+    def add(self, finding: Finding) -> None:
+        """Add it, and print it as soon as that may be."""
+        self.findings.append(finding)
+        self.flush()
+
+    def flush(self) -> None:
+        """Print what is new."""
+        if self.rank and not self.known:
+            return
+        new, self.printed = self.findings[self.printed :], len(self.findings)
+        for finding in new:
+            theirs = finding.status in BAD and (self.first or not self.met)
+            if self.silent or (self.rank and not theirs):
+                continue
+            who = f"rank {self.rank}: " if self.rank else ""
+            print(who + finding.text(sys.stdout.isatty()), flush=True)
+
+    def end(self, switch: str, file: str) -> int:
+        """Print the verdict and write the JSON, of rank 0 alone; the exit status."""
+        text, bad = verdict(self.findings)
+        if self.rank:
+            return int(bad)
+        if not self.silent:
+            print(f"\n{text}", flush=True)
+        checks = [finding.json() for finding in self.findings]
+        root = {"verdict": text, "fails": bad, "switch": switch or None, "checks": checks}
+        is_lost = bool(file) and not write_json(file, root)
+        return int(bad or is_lost)
+
+
+def write_json(file: str, root: Any) -> bool:
+    """To this file, or standard output for "-".  False, and a line on stderr: not all of it."""
+    text = json.dumps(root, indent=2) + "\n"
+    if file == "-":
+        print(text, end="", flush=True)
+        return True
+    # a pipe that nobody reads is refused
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        fd = os.open(file, flags, 0o666)
+        os.set_blocking(fd, True)
+        with open(fd, "w", encoding="utf-8") as to:
+            to.write(text)
+    except OSError as error:
+        print(f"fanin doctor: --json: {file}: {error.strerror}", file=sys.stderr)
+        return False
+    return True

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor_job.c - the job of all ranks: who sums, and how long all-reduces take. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "doctor.h"
+#include "lib/comm/comm.h"
+#include "lib/host/rules.h"
+#include "net/clock.h"
+
+#define SUFFIX	     "#proof"
+#define WARM_ELEMS   1024
+#define SAMPLE_BYTES (256 << 10)     /* of the first all-reduce */
+#define PROOF_NS     (3000 * FAN_MS) /* time of the all-reduces */
+#define PROOF_MIN    3
+#define PROOF_MAX    25
+#define WRONG	     1e-4 /* relative error of a sum, in fixed point */
+#define JUMBO_MTU    9000
+
+/* Join the job of this environment and sum something, so that its counters are known. */
+static int open_job(struct doctor *d, char *why, size_t bytes)
+{
+	const struct fanin_options init = FANIN_OPTIONS_INIT;
+	struct fanin_options o = init;
+	char job[FAN_NAME_MAX + 1];
+	float warm[WARM_ELEMS] = {0};
+	fan_rendezvous_derive(job, d->cfg.job, SUFFIX);
+	o.job = job;
+	o.switch_addr = d->args.sw[0] ? d->args.sw : NULL;
+	o.mtu = d->args.mtu ? d->args.mtu : -1;
+	o.wire = FANIN_FLOAT32;
+	int e = fanin_comm_create(&o, &d->job);
+	if (!e)
+		e = fanin_allreduce(d->job, warm, warm, WARM_ELEMS, FANIN_FLOAT32, FANIN_SUM);
+	if (e)
+		snprintf(why, bytes, "%s",
+			 d->job && *fanin_comm_error(d->job) ? fanin_comm_error(d->job)
+							     : fanin_strerror(e));
+	return e;
+}
+
+/* List for each host whether it sums, by the job's parts. */
+static json_t *sums_json(struct doctor *d)
+{
+	const struct fan_meeting *m = &d->group.meeting;
+	struct fanin_part p = {.size = sizeof p};
+	bool sums[FAN_MEETING_HOSTS_MAX] = {m->hosts == 1 && !d->named_count};
+	json_t *all = json_array();
+	for (uint32_t k = 0; !fanin_comm_part(d->job, k, &p); k++)
+		if (p.rank >= 0 && m->hosts > 1)
+			sums[m->host_of[p.rank]] = true;
+	for (unsigned h = 0; h < m->hosts; h++)
+		json_array_append_new(all, json_boolean(sums[h]));
+	return all;
+}
+
+/* Print what the job's counters and parts say. */
+static void print_summing(struct doctor *d)
+{
+	const struct fan_meeting *m = &d->group.meeting;
+	struct fanin_stats s = {.size = sizeof s};
+	fanin_comm_stats(d->job, &s);
+	const bool memory = s.host_ranks > 0;
+	const unsigned payload = s.packet_bytes > FAN_HEAD_BYTES ? s.packet_bytes - FAN_HEAD_BYTES
+								 : d->cfg.payload_bytes;
+	const double window_bytes = (double)s.window_frags / (s.parts ? s.parts : 1) * payload *
+				    (memory ? fan_host_columns(m, d->named_count > 0) : 1);
+	const int streams = memory ? (int)m->hosts : d->cfg.ranks;
+	doctor_line("summing",
+		    json_pack("{s:b, s:b, s:i, s:i, s:f, s:o}", "shares_memory", memory,
+			      "even_shares", !d->cfg.split, "payload", (int)payload,
+			      "jumbo_payload", fan_config_payload_bytes(JUMBO_MTU, streams),
+			      "window_bytes", window_bytes, "sums", sums_json(d)));
+}
+
+void doctor_measure_summing(struct doctor *d)
+{
+	char why[FAN_FAULT_TEXT_BYTES] = "";
+	if (!d->group.met)
+		return;
+	int e = open_job(d, why, sizeof why);
+	if (e) {
+		struct doctor_finding *f = doctor_find(
+			d, "summing", DOCTOR_FAIL, "the job of all ranks did not work: %s", why);
+		doctor_value(f, "cause", json_string(fan_err_name(e)));
+		doctor_advise(f, "check one host alone: fanin doctor --no-join");
+	} else if (!d->cfg.rank) { /* others may have no column, and so no parts */
+		print_summing(d);
+	}
+}
+
+/* ---- all-reduces ---- */
+
+static float element(unsigned rank, size_t i)
+{
+	return (float)(i % 1000 + rank); /* sums are exact */
+}
+
+/* Run one all-reduce.  Returns its time; 0: it failed, which is a finding. */
+static uint64_t reduce(struct doctor *d, float *data, size_t count, uint32_t *wrong)
+{
+	const unsigned ranks = (unsigned)d->cfg.ranks;
+	for (size_t i = 0; i < count; i++)
+		data[i] = element((unsigned)d->cfg.rank, i);
+	uint64_t begin_ns = fan_clock_ns();
+	if (fanin_allreduce(d->job, data, data, count, FANIN_FLOAT32, FANIN_SUM)) {
+		struct doctor_finding *f =
+			doctor_find(d, "allreduce", DOCTOR_FAIL, "%s", fanin_comm_error(d->job));
+		doctor_advise(f, "check one host alone: fanin doctor --no-join");
+		return 0;
+	}
+	uint64_t took_ns = fan_clock_ns() - begin_ns;
+	for (size_t i = 0; i < count; i++) {
+		double sum = (double)(i % 1000) * ranks + ranks * (ranks - 1) / 2.0;
+		*wrong += fabs(data[i] - sum) > WRONG * sum;
+	}
+	return took_ns ? took_ns : 1;
+}
+
+/* Count the all-reduces of `each_ns` that the time left permits. */
+static int32_t rounds(const struct doctor *d, double each_ns)
+{
+	uint64_t now_ns = fan_clock_ns();
+	double left_ns = d->deadline_ns > now_ns ? (double)(d->deadline_ns - now_ns) : 0;
+	double most = fmin(fmin(PROOF_NS, left_ns / 2) / each_ns, PROOF_MAX);
+	if (most < PROOF_MIN)
+		return 2 * PROOF_MIN * each_ns < left_ns ? PROOF_MIN : 0;
+	return (int32_t)most;
+}
+
+static void print_proof(const struct doctor *d, const uint64_t *took_ns, unsigned count,
+			int32_t wrong)
+{
+	struct fanin_part p = {.size = sizeof p};
+	bool moving = !fanin_comm_part(d->job, 1, &p) && !p.settled;
+	json_t *took = json_array();
+	for (unsigned i = 0; i < count; i++)
+		json_array_append_new(took, json_integer((json_int_t)took_ns[i]));
+	doctor_line("allreduce", json_pack("{s:i, s:b, s:o}", "wrong", (int)wrong, "settled",
+					   !moving, "took_ns", took));
+}
+
+/* Run `count` all-reduces of the whole tensor.  Returns the time of the fastest; 0: one failed. */
+static uint64_t reduce_often(struct doctor *d, float *data, int32_t count, uint64_t *took_ns,
+			     uint32_t *wrong)
+{
+	uint64_t least_ns = UINT64_MAX;
+	for (int32_t i = 0; i < count; i++) {
+		took_ns[i] = reduce(d, data, d->args.bytes / sizeof *data, wrong);
+		least_ns = took_ns[i] < least_ns ? took_ns[i] : least_ns;
+		if (!least_ns)
+			break;
+	}
+	return least_ns;
+}
+
+/* Time all-reduces.  A part of the tensor tells whether there is time for PROOF_MIN, and these for
+ * how many more.  All ranks do as many as rank 0 says. */
+static void prove(struct doctor *d, float *data)
+{
+	const uint64_t sample = d->args.bytes < SAMPLE_BYTES ? d->args.bytes : SAMPLE_BYTES;
+	uint64_t took_ns[PROOF_MAX];
+	uint32_t wrong = 0;
+	const uint64_t part_ns = reduce(d, data, sample / sizeof *data, &wrong);
+	const double each_ns = (double)part_ns * (double)d->args.bytes / (double)sample;
+	int32_t word = part_ns && !d->cfg.rank && rounds(d, each_ns) > 0;
+	if (!part_ns || !doctor_group_add(d, &word, 1))
+		return;
+	if (!word) {
+		doctor_find(d, "allreduce", DOCTOR_SKIP, "no time left: raise --timeout");
+		return;
+	}
+	const uint64_t least_ns = reduce_often(d, data, PROOF_MIN, took_ns, &wrong);
+	word = least_ns && !d->cfg.rank ? rounds(d, (double)least_ns) - PROOF_MIN : 0;
+	if (!least_ns || !doctor_group_add(d, &word, 1))
+		return;
+	const int32_t more = word < 0 ? 0 : word > PROOF_MAX - PROOF_MIN ? 0 : word;
+	if (!reduce_often(d, data, more, took_ns + PROOF_MIN, &wrong))
+		return;
+	word = wrong < INT32_MAX / FAN_RANKS_MAX ? (int32_t)wrong : INT32_MAX / FAN_RANKS_MAX;
+	if (doctor_group_add(d, &word, 1))
+		print_proof(d, took_ns, (unsigned)(PROOF_MIN + more), word);
+}
+
+void doctor_measure_allreduce(struct doctor *d)
+{
+	float *data = NULL;
+	int32_t ready; /* ranks with a job and enough memory */
+	if (!d->group.met)
+		return;
+	if (d->job)
+		data = malloc(d->args.bytes);
+	ready = data != NULL;
+	if (doctor_group_add(d, &ready, 1)) {
+		if (ready == d->cfg.ranks && data)
+			prove(d, data);
+		else
+			doctor_find(d, "allreduce", DOCTOR_SKIP,
+				    "%d ranks have no job or no memory for the tensor",
+				    d->cfg.ranks - ready);
+	}
+	free(data);
+}
