@@ -318,7 +318,7 @@ step_test_clang() {
                 (cd build && eval "$(ninja -t commands fanin | tail -n 1 |
                         sed 's| -o fanin | -o fanin-core-by-clang |; s|src/libfancore\.a|../build-clang/&|g')") || return
         fi
-        (cd test/scenario && ./exact.sh ../../$program)
+        (cd test/scenario && ./exact.sh ../../$program recorded)
 }
 
 # What was freed last is kept aside, not all of the last 256 MB, and of who allocated it the next
