@@ -4,9 +4,8 @@
 #include "cmd/doctor/doctor_judge.h"
 #include "lib/base/config.h"
 
-static void doctor__percentiles(void **state)
+TEST(doctor__percentiles)
 {
-	(void)state;
 	uint64_t v[200];
 	for (unsigned i = 0; i < 200; i++)
 		v[i] = i + 1;
@@ -19,9 +18,8 @@ static void doctor__percentiles(void **state)
 	assert_int_equal(doctor_percentile(v, 3, 500), 2);
 }
 
-static void doctor__loss(void **state)
+TEST(doctor__loss)
 {
-	(void)state;
 	assert_int_equal(doctor_judge_loss(1000, 1000), DOCTOR_OK);
 	assert_int_equal(doctor_judge_loss(1000, 999), DOCTOR_WARN);
 	assert_int_equal(doctor_judge_loss(1000, 801), DOCTOR_WARN);
@@ -30,9 +28,8 @@ static void doctor__loss(void **state)
 	assert_int_equal(doctor_judge_loss(0, 0), DOCTOR_FAIL); /* nothing could be sent */
 }
 
-static void doctor__rtt(void **state)
+TEST(doctor__rtt)
 {
-	(void)state;
 	assert_int_equal(doctor_judge_rtt(100000, 300000), DOCTOR_OK);
 	assert_int_equal(doctor_judge_rtt(5000000, 20000000), DOCTOR_OK);
 	assert_int_equal(doctor_judge_rtt(5000001, 5000001), DOCTOR_WARN);
@@ -41,17 +38,15 @@ static void doctor__rtt(void **state)
 	assert_int_equal(doctor_worse(DOCTOR_WARN, DOCTOR_OK), DOCTOR_WARN);
 }
 
-static void doctor__proof(void **state)
+TEST(doctor__proof)
 {
-	(void)state;
 	assert_int_equal(doctor_judge_proof(10, 5), DOCTOR_OK);
 	assert_int_equal(doctor_judge_proof(12.3, 5), DOCTOR_WARN);
 	assert_int_equal(doctor_judge_proof(1000, 0), DOCTOR_OK); /* there was no forecast */
 }
 
-static void doctor__quota(void **state)
+TEST(doctor__quota)
 {
-	(void)state;
 	assert_int_equal(doctor_quota_millicores("max 100000\n"), 0);
 	assert_int_equal(doctor_quota_millicores("150000 100000\n"), 1500);
 	assert_int_equal(doctor_quota_millicores("1 100000"), 1); /* a limit all the same */
@@ -60,9 +55,8 @@ static void doctor__quota(void **state)
 	assert_int_equal(doctor_quota_millicores(""), 0);
 }
 
-static void doctor__cgroup_path(void **state)
+TEST(doctor__cgroup_path)
 {
-	(void)state;
 	static const char both[] = "12:memory:/m\n4:cpuset:/set\n3:cpu,cpuacct:/one\n0::/two/x";
 	char path[8];
 	assert_true(doctor_cgroup_path(both, "cpu", path, sizeof path));
@@ -77,9 +71,8 @@ static void doctor__cgroup_path(void **state)
 	assert_false(doctor_cgroup_path("what\n1:cpu\n", "cpu", path, sizeof path));
 }
 
-static void doctor__bisection_ends_at_the_largest_that_passes(void **state)
+TEST(doctor__bisection_ends_at_the_largest_that_passes)
 {
-	(void)state;
 	for (int path = 576; path < 9000; path += 7) {
 		struct doctor_bisect b = {576, 9000};
 		unsigned tries = 0;
@@ -93,9 +86,8 @@ static void doctor__bisection_ends_at_the_largest_that_passes(void **state)
 	}
 }
 
-static void doctor__mtu_of_slots(void **state)
+TEST(doctor__mtu_of_slots)
 {
-	(void)state;
 	assert_int_equal(doctor_mtu_of_slots(1408), 1500);
 	assert_int_equal(doctor_mtu_of_slots(8832), 9000);
 	for (int mtu = 576; mtu <= 9000; mtu++) { /* asked for again, it gives the same slots */
@@ -112,9 +104,8 @@ static void verdict_is(const struct doctor_finding *f, unsigned count, bool bad,
 	assert_string_equal(text, want);
 }
 
-static void doctor__verdict(void **state)
+TEST(doctor__verdict)
 {
-	(void)state;
 	struct doctor_finding f[4] = {
 		{.status = DOCTOR_OK, .found = "a"},
 		{.status = DOCTOR_OK, .found = "b"},
@@ -134,18 +125,4 @@ static void doctor__verdict(void **state)
 	verdict_is(f, 4, true, "aggregation cannot work: a (and 1 more)");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(doctor__percentiles),
-		cmocka_unit_test(doctor__loss),
-		cmocka_unit_test(doctor__rtt),
-		cmocka_unit_test(doctor__proof),
-		cmocka_unit_test(doctor__quota),
-		cmocka_unit_test(doctor__cgroup_path),
-		cmocka_unit_test(doctor__bisection_ends_at_the_largest_that_passes),
-		cmocka_unit_test(doctor__mtu_of_slots),
-		cmocka_unit_test(doctor__verdict),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -63,9 +63,8 @@ static void is(double got, double expected)
 		fail_msg("%f, expected %f", got, expected);
 }
 
-static void forecast__each_host_sums_a_part(void **state)
+TEST(forecast__each_host_sums_a_part)
 {
-	(void)state;
 	for (unsigned hosts = 2; hosts <= 64; hosts *= 2)
 		for (unsigned ranks = 1; ranks <= 8; ranks *= 2) {
 			struct fan_forecast_net n = net(hosts, ranks, 0);
@@ -75,9 +74,8 @@ static void forecast__each_host_sums_a_part(void **state)
 		}
 }
 
-static void forecast__spare_machines_and_hosts_share(void **state)
+TEST(forecast__spare_machines_and_hosts_share)
 {
-	(void)state;
 	for (unsigned n = 3; n <= 16; n++)
 		for (unsigned k = 1; k <= n; k++) {
 			struct fan_forecast_net some = net(n, 1, k);
@@ -90,9 +88,8 @@ static void forecast__spare_machines_and_hosts_share(void **state)
 	is(f.host_share[3], 1.0 / 6);
 }
 
-static void forecast__switches_alone(void **state)
+TEST(forecast__switches_alone)
 {
-	(void)state;
 	struct fan_forecast_net n = net(4, 1, 1);
 	hosts_sum(&n, false);
 	is(tensors(&n), 4);
@@ -105,9 +102,8 @@ static void forecast__switches_alone(void **state)
 	is(tensors(&n), 1);
 }
 
-static void forecast__each_rank_for_itself_sends_a_stream(void **state)
+TEST(forecast__each_rank_for_itself_sends_a_stream)
 {
-	(void)state;
 	struct fan_forecast_net n = net(4, 4, 1);
 	n.shares_memory = false;
 	hosts_sum(&n, false);
@@ -129,9 +125,8 @@ static void forecast__each_rank_for_itself_sends_a_stream(void **state)
 }
 
 /* It sums little itself: 5 (1 - g) + g of its link, 1 + 4 (1 - g) of the other's. */
-static void forecast__host_with_most_of_the_streams_sums_more(void **state)
+TEST(forecast__host_with_most_of_the_streams_sums_more)
 {
-	(void)state;
 	struct fan_forecast_net n = net(2, 1, 0);
 	struct fan_forecast f;
 	n.ranks[0] = 5;
@@ -141,9 +136,8 @@ static void forecast__host_with_most_of_the_streams_sums_more(void **state)
 	is(f.host_share[0], 1);
 }
 
-static void forecast__host_without_an_aggregator_sums_nothing(void **state)
+TEST(forecast__host_without_an_aggregator_sums_nothing)
 {
-	(void)state;
 	struct fan_forecast_net n = net(4, 1, 0);
 	struct fan_forecast f;
 	n.sums[2] = false;
@@ -154,9 +148,8 @@ static void forecast__host_without_an_aggregator_sums_nothing(void **state)
 	is(tensors(&n), 1 + 2.0 / 3);
 }
 
-static void forecast__narrow_link_decides(void **state)
+TEST(forecast__narrow_link_decides)
 {
-	(void)state;
 	struct fan_forecast_net n = net(4, 1, 0);
 	struct fan_forecast f;
 	n.host_mbps[3] = MBPS / 4;
@@ -169,9 +162,8 @@ static void forecast__narrow_link_decides(void **state)
 	is(tensors(&n), 3 / (3.25 / 4 + 2));
 }
 
-static void forecast__even_shares_wait_for_the_slowest(void **state)
+TEST(forecast__even_shares_wait_for_the_slowest)
 {
-	(void)state;
 	struct fan_forecast_net n = net(4, 1, 1);
 	n.even_shares = true;
 	is(tensors(&n), 1.4);
@@ -205,9 +197,8 @@ static void add_rail(struct fan_forecast_net *n, double mbps)
 	n->rails++;
 }
 
-static void forecast__rails_carry_shares(void **state)
+TEST(forecast__rails_carry_shares)
 {
-	(void)state;
 	struct fan_forecast_net n = net(4, 1, 0);
 	double x;
 	add_rail(&n, MBPS);
@@ -234,9 +225,8 @@ static void forecast__rails_carry_shares(void **state)
 	is(tensors(&n), 1 / 1.75);
 }
 
-static void forecast__one_host_has_no_link(void **state)
+TEST(forecast__one_host_has_no_link)
 {
-	(void)state;
 	struct fan_forecast_net n = net(1, 8, 0);
 	struct fan_forecast f;
 	struct fan_gain gain[FAN_GAIN_KINDS];
@@ -245,9 +235,8 @@ static void forecast__one_host_has_no_link(void **state)
 	assert_int_equal(fan_forecast_gains(gain, &f, &n, BYTES), 0);
 }
 
-static void forecast__round_trips_count(void **state)
+TEST(forecast__round_trips_count)
 {
-	(void)state;
 	struct fan_forecast_net n = net(4, 1, 0);
 	struct fan_forecast idle, far;
 	fan_forecast(&idle, &n, 1024);
@@ -262,9 +251,8 @@ static void forecast__round_trips_count(void **state)
 	is(far.ns, 4e6);
 }
 
-static void forecast__gains(void **state)
+TEST(forecast__gains)
 {
-	(void)state;
 	struct fan_forecast_net n = net(4, 1, 1);
 	double x;
 	is(gain_of(&n, FAN_GAIN_SPARE, &x).mbps, MBPS);
@@ -293,21 +281,4 @@ static void forecast__gains(void **state)
 	is(x + 1, 1); /* the box has a link for each host */
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(forecast__each_host_sums_a_part),
-		cmocka_unit_test(forecast__spare_machines_and_hosts_share),
-		cmocka_unit_test(forecast__switches_alone),
-		cmocka_unit_test(forecast__each_rank_for_itself_sends_a_stream),
-		cmocka_unit_test(forecast__host_with_most_of_the_streams_sums_more),
-		cmocka_unit_test(forecast__host_without_an_aggregator_sums_nothing),
-		cmocka_unit_test(forecast__narrow_link_decides),
-		cmocka_unit_test(forecast__even_shares_wait_for_the_slowest),
-		cmocka_unit_test(forecast__rails_carry_shares),
-		cmocka_unit_test(forecast__one_host_has_no_link),
-		cmocka_unit_test(forecast__round_trips_count),
-		cmocka_unit_test(forecast__gains),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

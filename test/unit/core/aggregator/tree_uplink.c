@@ -290,9 +290,8 @@ static bool all_done(unsigned ops)
 	return true;
 }
 
-static void tree__all_operations(void **state)
+TEST_WITH(tree__all_operations, open_tree, close_tree)
 {
-	(void)state;
 	static struct tensor_op op[OPS];
 	static struct tensor tensor[OPS][WORKERS];
 	tree.rng = test_rng();
@@ -322,9 +321,8 @@ static void tree__all_operations(void **state)
 	run_empty();
 }
 
-static void tree__half_sums_are_rounded_at_each_level(void **state)
+TEST_WITH(tree__half_sums_are_rounded_at_each_level, open_tree, close_tree)
 {
-	(void)state;
 	/* 2048 + 1 is no float16: A's three ones get lost with it, C's and D's one by one */
 	uint16_t in[WORKERS] = {0x6800, 0x3c00, 0x3c00, 0x3c00, 0x3c00, 0x3c00, 0x3c00};
 	uint16_t out[WORKERS];
@@ -345,9 +343,8 @@ static void tree__half_sums_are_rounded_at_each_level(void **state)
 		assert_int_equal(out[i], 0x6803);
 }
 
-static void tree__workers_are_counted(void **state)
+TEST_WITH(tree__workers_are_counted, open_tree, close_tree)
 {
-	(void)state;
 	start_workers(1);
 	run_until(FAN_W_READY);
 	for (int i = 0; i < WORKERS; i++)
@@ -355,9 +352,8 @@ static void tree__workers_are_counted(void **state)
 }
 
 /* A lost worker: its own switch says who, the others say what. */
-static void tree__a_lost_worker_fails_all(void **state)
+TEST_WITH(tree__a_lost_worker_fails_all, open_tree, close_tree)
 {
-	(void)state;
 	start_workers(1);
 	run_until(FAN_W_READY);
 	tree.cut = SWITCHES + 4; /* rank 1 of C */
@@ -374,9 +370,8 @@ static void tree__a_lost_worker_fails_all(void **state)
 	run_empty();
 }
 
-static void tree__a_refusal_above_fails_those_below(void **state)
+TEST_WITH(tree__a_refusal_above_fails_those_below, open_tree, close_tree)
 {
-	(void)state;
 	tree.cfg[0].payload_bytes = PAYLOAD;
 	tree.cfg[0].members_max = 2;
 	tree.cfg[0].jobs_max = 1;
@@ -392,9 +387,8 @@ static void tree__a_refusal_above_fails_those_below(void **state)
 		assert_int_equal(fan_worker_fault(tree.w[i])->err, FAN_E_JOBS_FULL);
 }
 
-static void tree__config(void **state)
+TEST_WITH(tree__config, open_tree, close_tree)
 {
-	(void)state;
 	struct fan_aggregator_config cfg = tree.cfg[1];
 	size_t with = fan_aggregator_bytes(&cfg);
 	cfg.siblings = 0;
@@ -409,17 +403,4 @@ static void tree__config(void **state)
 	assert_int_equal(fan_aggregator_bytes(&cfg), 0);
 }
 
-#define TREE_TEST(name) cmocka_unit_test_setup_teardown(name, open_tree, close_tree)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TREE_TEST(tree__all_operations),
-		TREE_TEST(tree__half_sums_are_rounded_at_each_level),
-		TREE_TEST(tree__workers_are_counted),
-		TREE_TEST(tree__a_lost_worker_fails_all),
-		TREE_TEST(tree__a_refusal_above_fails_those_below),
-		TREE_TEST(tree__config),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

@@ -3,9 +3,8 @@
 
 #include <sys/stat.h>
 
-static void config__defaults(void **state)
+TEST_WITH(config__defaults, clean, NULL)
 {
-	(void)state;
 	struct fanin_options o = complete();
 	assert_is(&o, 1, 4);
 	assert_string_equal(c.switch_addr, "10.0.0.1:5000");
@@ -23,9 +22,8 @@ static void config__defaults(void **state)
 	assert_int_equal(c.payload_bytes, FAN_PAYLOAD_1500);
 }
 
-static void config__running_ahead(void **state)
+TEST_WITH(config__running_ahead, clean, NULL)
 {
-	(void)state;
 	struct fanin_options o = complete();
 	SET({"FANIN_AHEAD", "32768"}, {"FANIN_CACHE", "65536"});
 	assert_int_equal(load(&o), FAN_OK);
@@ -45,9 +43,8 @@ static void config__running_ahead(void **state)
 	assert_int_equal(c.cache, 7);
 }
 
-static void config__payload_fits_mtu(void **state)
+TEST_WITH(config__payload_fits_mtu, clean, NULL)
 {
-	(void)state;
 	assert_int_equal(fan_config_payload_bytes(1500, 64), FAN_PAYLOAD_1500);
 	assert_int_equal(fan_config_payload_bytes(9000, 256), FAN_PAYLOAD_MAX);
 	for (int mtu = 576; mtu <= 9000; mtu++) {
@@ -59,9 +56,8 @@ static void config__payload_fits_mtu(void **state)
 	}
 }
 
-static void config__variables(void **state)
+TEST_WITH(config__variables, clean, NULL)
 {
-	(void)state;
 	struct fanin_options o = FANIN_OPTIONS_INIT;
 	SET({"FANIN_SWITCH", "[fd00::1]:7"}, {"FANIN_JOB", "train"}, {"FANIN_RANK", "2"},
 	    {"FANIN_RANKS", "8"}, {"FANIN_MTU", "9000"}, {"FANIN_TIMEOUT_MS", "500"},
@@ -75,9 +71,8 @@ static void config__variables(void **state)
 	assert_int_equal(c.multicast, 0);
 }
 
-static void config__field_wins_over_variable(void **state)
+TEST_WITH(config__field_wins_over_variable, clean, NULL)
 {
-	(void)state;
 	struct fanin_options o = complete();
 	SET({"FANIN_MTU", "9000"}, {"FANIN_WIRE", "float16"});
 	o.mtu = 1400;
@@ -87,9 +82,8 @@ static void config__field_wins_over_variable(void **state)
 	assert_int_equal(c.wire, FANIN_BFLOAT16);
 }
 
-static void config__variable_wins_over_launcher_over_file(void **state)
+TEST_WITH(config__variable_wins_over_launcher_over_file, clean, NULL)
 {
-	(void)state;
 	struct fanin_options o = FANIN_OPTIONS_INIT;
 	write_file("[worker]\nswitch = s:1\nrank = 0\nranks = 2\nmtu = 1300\njob = f\n");
 	SET({"RANK", "3"}, {"WORLD_SIZE", "9"}, {"FANIN_RANK", "4"}, {"FANIN_JOB", "v"});
@@ -99,18 +93,16 @@ static void config__variable_wins_over_launcher_over_file(void **state)
 	assert_string_equal(c.switch_addr, "s:1");
 }
 
-static void config__file_skips_other_sections(void **state)
+TEST_WITH(config__file_skips_other_sections, clean, NULL)
 {
-	(void)state;
 	struct fanin_options o = complete();
 	write_file("; fanin\n[switch]\nslots = many\n\n[worker]\nwire = bfloat16 ; half\n");
 	assert_int_equal(load(&o), FAN_OK);
 	assert_int_equal(c.wire, FANIN_BFLOAT16);
 }
 
-static void config__file_errors_tell_the_line(void **state)
+TEST_WITH(config__file_errors_tell_the_line, clean, NULL)
 {
-	(void)state;
 	struct fanin_options o = complete();
 	write_file("[worker]\n\nmtu = 12x\n");
 	assert_refused(&o, ":3: mtu: \"12x\"", "a number from 576 to 9000");
@@ -142,17 +134,15 @@ static void config__file_errors_tell_the_line(void **state)
 }
 
 /* A wrong line is told even where a stronger place already has the value. */
-static void config__file_is_checked_whole(void **state)
+TEST_WITH(config__file_is_checked_whole, clean, NULL)
 {
-	(void)state;
 	struct fanin_options o = complete();
 	write_file("[worker]\nrank = -1\n");
 	assert_refused(&o, ":2: rank: \"-1\"", "a number from 0 to 255");
 }
 
-static void config__variable_errors(void **state)
+TEST_WITH(config__variable_errors, clean, NULL)
 {
-	(void)state;
 	static const char *const wrong[][2] = {
 		{"FANIN_MTU", "575"},
 		{"FANIN_MTU", "1e3"},
@@ -184,19 +174,17 @@ static void config__variable_errors(void **state)
 }
 
 /* Variables beside the options. */
-static void config__flags(void **state)
+TEST_WITH(config__flags, clean, NULL)
 {
 	struct fanin_options o = complete();
-	(void)state;
 	setenv("FANIN_LINK_MBPS", "2500", 1);
 	assert_int_equal(load(&o), FAN_OK);
 	assert_int_equal(c.link_mbps, 2500);
 }
 
 /* They stand in the INI file, too, and variables win. */
-static void config__flags_in_the_file(void **state)
+TEST_WITH(config__flags_in_the_file, clean, NULL)
 {
-	(void)state;
 	struct fanin_options o = complete();
 	write_file("[other]\nps = 0\n[worker]\nsplit = 1\nps = 0\nps = 1\nhosts = 0\n");
 	assert_int_equal(load(&o), FAN_OK);
@@ -214,9 +202,8 @@ static void config__flags_in_the_file(void **state)
 }
 
 /* What a command's flag is to the library. */
-static void config__a_flag_sets_the_variable(void **state)
+TEST_WITH(config__a_flag_sets_the_variable, clean, NULL)
 {
-	(void)state;
 	struct fanin_options o = complete();
 	char want[64];
 	assert_int_equal(fan_config_export("timeout", "99", want, sizeof want), FAN_E_CONFIG);
@@ -235,9 +222,8 @@ static void config__a_flag_sets_the_variable(void **state)
 		assert_invalid(&o, "options." #field, want);                                       \
 	} while (0)
 
-static void config__field_errors(void **state)
+TEST_WITH(config__field_errors, clean, NULL)
 {
-	(void)state;
 	INVALID(mtu, 100, "576 to 9000");
 	INVALID(wire, FANIN_INT64, "float32, float16, bfloat16 or int8");
 	INVALID(switch_addr, "", "printable");
@@ -248,9 +234,8 @@ static void config__field_errors(void **state)
 }
 
 /* A program compiled against an older header: fields that it lacks come from elsewhere. */
-static void config__older_options(void **state)
+TEST_WITH(config__older_options, clean, NULL)
 {
-	(void)state;
 	struct fanin_options o = complete();
 	o.size = offsetof(struct fanin_options, controller_addr);
 	o.priority = 9;
@@ -266,9 +251,8 @@ static void config__older_options(void **state)
 	assert_null(c.waiting);
 }
 
-static void config__newer_options(void **state)
+TEST_WITH(config__newer_options, clean, NULL)
 {
-	(void)state;
 	struct {
 		struct fanin_options own;
 		size_t more[3];
@@ -286,9 +270,8 @@ static void noted(void *arg, const char *text)
 	(void)arg, (void)text;
 }
 
-static void config__fields_without_variables(void **state)
+TEST_WITH(config__fields_without_variables, clean, NULL)
 {
-	(void)state;
 	struct fanin_options o = complete();
 	o.waiting = noted;
 	o.waiting_arg = &o;
@@ -297,9 +280,8 @@ static void config__fields_without_variables(void **state)
 	assert_ptr_equal(c.waiting_arg, &o);
 }
 
-static void config__the_time_of_a_join(void **state)
+TEST_WITH(config__the_time_of_a_join, clean, NULL)
 {
-	(void)state;
 	struct fanin_options o = complete();
 	o.timeout_ms = 7000;
 	assert_int_equal(load(&o), FAN_OK);
@@ -315,9 +297,8 @@ static void config__the_time_of_a_join(void **state)
 	assert_invalid(&o, "options.join_ms: \"99\"", "from 100 to 86400000");
 }
 
-static void config__what_only_the_whole_shows(void **state)
+TEST_WITH(config__what_only_the_whole_shows, clean, NULL)
 {
-	(void)state;
 	struct fanin_options o = complete();
 	o.switch_addr = NULL; /* allowed: rank 0 starts one */
 	assert_int_equal(load(&o), FAN_OK);
@@ -343,9 +324,8 @@ static void config__what_only_the_whole_shows(void **state)
 }
 
 /* Where no rank is started, only what is wrong without one is. */
-static void tell__without_a_rank(void **state)
+TEST_WITH(tell__without_a_rank, clean, NULL)
 {
-	(void)state;
 	assert_int_equal(list(&(struct told){.name = "switch"}), FAN_OK);
 	setenv("RANK", "0", 1);
 	assert_list_refused("no rank", "WORLD_SIZE");
@@ -358,10 +338,9 @@ static void tell__without_a_rank(void **state)
 }
 
 /* A launcher's rank of more than a switch or server takes: what to do. */
-static void load__more_ranks_than_are_in_a_group(void **state)
+TEST_WITH(load__more_ranks_than_are_in_a_group, clean, NULL)
 {
 	struct fanin_options o = FANIN_OPTIONS_INIT;
-	(void)state;
 	o.controller_addr = "c:1";
 	SET({"WORLD_SIZE", "512"}, {"RANK", "abc"});
 	assert_int_equal(load(&o), FAN_E_CONFIG);
@@ -373,9 +352,8 @@ static void load__more_ranks_than_are_in_a_group(void **state)
 	assert_int_equal(load(&o), FAN_OK);
 }
 
-static void tell__value_and_where_it_is_from(void **state)
+TEST_WITH(tell__value_and_where_it_is_from, clean, NULL)
 {
-	(void)state;
 	SET({"FANIN_MODE", "fixed"}, {"RANK", "3"}, {"WORLD_SIZE", "4"});
 	struct told mode = tell("mode"), rank = tell("rank"), window = tell("window");
 	assert_string_equal(mode.value, "fixed");
@@ -396,9 +374,8 @@ static void tell__value_and_where_it_is_from(void **state)
 	assert_string_equal(split.from, "");
 }
 
-static void tell__all_rows_after_an_error(void **state)
+TEST_WITH(tell__all_rows_after_an_error, clean, NULL)
 {
-	(void)state;
 	setenv("FANIN_MTU", "7", 1);
 	struct told mtu = tell("mtu");
 	assert_true(mtu.rows > 20);
@@ -408,9 +385,8 @@ static void tell__all_rows_after_an_error(void **state)
 
 /* Rank and size from a launcher's variables. */
 
-static void config__launchers(void **state)
+TEST_WITH(config__launchers, clean, NULL)
 {
-	(void)state;
 	static const char *const pairs[][2] = {
 		{"RANK", "WORLD_SIZE"},
 		{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
@@ -431,9 +407,8 @@ static void config__launchers(void **state)
 
 /* What Slurm 22.05 sets in an allocation of four tasks: in its script, in a step of two, and in the
  * step that MPICH's mpirun starts one process of each host by. */
-static void config__a_step_of_slurm_inside_an_allocation(void **state)
+TEST_WITH(config__a_step_of_slurm_inside_an_allocation, clean, NULL)
 {
-	(void)state;
 	struct fanin_options o = FANIN_OPTIONS_INIT;
 	o.switch_addr = "s:1";
 	SET({"SLURM_JOB_ID", "1"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"});
@@ -451,12 +426,11 @@ static void config__a_step_of_slurm_inside_an_allocation(void **state)
 
 /* `srun --pty bash` and salloc's shell: a step of one task, in which nothing is a rank but what
  * another launcher, or a step of more tasks, makes one. */
-static void config__a_shell_of_slurm_is_no_rank(void **state)
+TEST_WITH(config__a_shell_of_slurm_is_no_rank, clean, NULL)
 {
 	static const char *const marks[][2] = {{"SLURM_PTY_PORT", "40001"},
 					       {"SLURM_JOB_NAME", "bash"},
 					       {"SLURM_JOB_NAME", "interactive"}};
-	(void)state;
 	for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
 		struct fanin_options o = FANIN_OPTIONS_INIT;
 		o.switch_addr = "s:1";
@@ -479,9 +453,8 @@ static void config__a_shell_of_slurm_is_no_rank(void **state)
 }
 
 /* A switch inside rank 0 serves this job alone, and ranks may know its host by different names. */
-static void config__the_job_at_a_switch_inside_rank_0(void **state)
+TEST_WITH(config__the_job_at_a_switch_inside_rank_0, clean, NULL)
 {
-	(void)state;
 	struct fanin_options o = FANIN_OPTIONS_INIT;
 	o.rank = 0;
 	o.ranks = 2;
@@ -496,41 +469,10 @@ static void config__the_job_at_a_switch_inside_rank_0(void **state)
 	assert_string_equal(c.job, "mine");
 }
 
-#define TEST(f) cmocka_unit_test_setup(f, clean)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		TEST(config__defaults),
-		TEST(config__running_ahead),
-		TEST(config__payload_fits_mtu),
-		TEST(config__variables),
-		TEST(config__field_wins_over_variable),
-		TEST(config__variable_wins_over_launcher_over_file),
-		TEST(config__file_skips_other_sections),
-		TEST(config__file_errors_tell_the_line),
-		TEST(config__file_is_checked_whole),
-		TEST(config__variable_errors),
-		TEST(config__flags),
-		TEST(config__flags_in_the_file),
-		TEST(config__a_flag_sets_the_variable),
-		TEST(config__field_errors),
-		TEST(config__older_options),
-		TEST(config__newer_options),
-		TEST(config__fields_without_variables),
-		TEST(config__the_time_of_a_join),
-		TEST(config__what_only_the_whole_shows),
-		TEST(tell__without_a_rank),
-		TEST(load__more_ranks_than_are_in_a_group),
-		TEST(tell__value_and_where_it_is_from),
-		TEST(tell__all_rows_after_an_error),
-		TEST(config__launchers),
-		TEST(config__a_step_of_slurm_inside_an_allocation),
-		TEST(config__a_shell_of_slurm_is_no_rank),
-		TEST(config__the_job_at_a_switch_inside_rank_0),
-	};
 	close(mkstemp(file));
-	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	int failed = unit_run();
 	unlink(file);
 	return failed;
 }

@@ -3,12 +3,7 @@
 #ifndef TEST_UNIT_LIB_BASE_CONFIG_RIG_H
 #define TEST_UNIT_LIB_BASE_CONFIG_RIG_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit/unit.h"
 
 #include <fcntl.h>
 #include <stdio.h>
