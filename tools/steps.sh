@@ -14,10 +14,10 @@ logs=${FAN_CHECK_LOGS:-build/logs}
 # shellcheck source=tools/folder.sh
 . tools/folder.sh
 
-FUZZ_SECONDS=${FAN_FUZZ_SECONDS:-3} # for each target
-SIM_SEEDS=${FAN_SIM_SEEDS:-1000}     # of the random-fault simulation
+FUZZ_SECONDS=${FAN_FUZZ_SECONDS:-1} # for each target
+SIM_SEEDS=${FAN_SIM_SEEDS:-500}     # of the random-fault simulation
 SIM_SEEDS_ASAN=${FAN_SIM_SEEDS_ASAN:-100}
-JOB_SEEDS=${FAN_SIM_SEEDS:-300} # of whole jobs, of each kind: they take ten times as long
+JOB_SEEDS=${FAN_SIM_SEEDS:-120} # of whole jobs, of each kind: they take ten times as long
 
 note() { # TEXT
         echo "$*" >"$logs/$step.note"
@@ -318,7 +318,7 @@ step_test_clang() {
                 (cd build && eval "$(ninja -t commands fanin | tail -n 1 |
                         sed 's| -o fanin | -o fanin-core-by-clang |; s|src/libfancore\.a|../build-clang/&|g')") || return
         fi
-        (cd test/scenario && ./exact.sh ../../$program)
+        (cd test/scenario && ./exact.sh ../../$program recorded)
 }
 
 # What was freed last is kept aside, not all of the last 256 MB, and of who allocated it the next
@@ -352,20 +352,20 @@ step_net_tsan() {
 fault_kinds='
 1000 100
 200 20 --stragglers
-20 20 --stragglers --story liar
-20 10 --story stranger
-10 0 --story stranger --policy moved
-10 0 --story stranger --policy tree
-20 10 --story stranger --sealed
-10 0 --story stranger --sealed --policy tree
-10 0 --story stranger --sealed --policy esa
-10 0 --story stranger --sealed --policy routed
-10 0 --story stranger --sealed --policy moved
+40 20 --stragglers --story liar
+40 10 --story stranger
+20 0 --story stranger --policy moved
+20 0 --story stranger --policy tree
+40 10 --story stranger --sealed
+20 0 --story stranger --sealed --policy tree
+20 0 --story stranger --sealed --policy esa
+20 0 --story stranger --sealed --policy routed
+20 0 --story stranger --sealed --policy moved
 100 10 --sealed --policy moved
-40 20 --story asleep
-40 0 --story stopped
-20 0 --story stopped --policy tree
-20 0 --story stopped --sealed
+80 20 --story asleep
+80 0 --story stopped
+40 0 --story stopped --policy tree
+40 0 --story stopped --sealed
 200 20 --policy routed
 200 20 --policy moved
 100 0 --policy tree

@@ -193,52 +193,6 @@ isolation() {
         ended "one job dies, quota of slots holds, the other goes on" $result
 }
 
-# Two ranks that have a server beside the switch, and are in the middle of their operations.
-start_two() { # ALIVE_MS OPERATIONS
-        alive=$1
-        operations=$2
-        for rank in 0 1; do
-                set -- --rank $rank --ranks 2 --alive "$alive" --server $server
-                [ $rank -gt 0 ] || set -- "$@" --json "$dir/json"
-                start_rank $rank "$fanin" bench --switch $at:7079 --job net -b 1M -e 1M \
-                        -n "$operations" -w 1 "$@"
-        done
-        wait_said
-        sleep 1
-}
-
-# The switch dies: the ranks go on through the server, and come back to its successor.
-switch_dies() {
-        start_server && switch_at 7079 --policy atp --server $server || return
-        dies=$!
-        start_two 2000 200
-        kill -KILL "$dies"
-        wait "$dies" 2>/dev/null # until its port is free
-        for _ in $(seq $LISTEN_POLLS); do
-                [ "$(grep -c "event=rank_moved.* peer=" "$dir/server")" -ge 2 ] && break
-                sleep 0.1
-        done
-        switch_at 7079 --policy atp --server $server || return
-        wait_ranks && none_wrong
-        result=$?
-        [ "$(grep -c "event=rank_moved.* peer=" "$dir/server")" -ge 2 ] &&
-                [ "$(grep -c "event=rank_moved.* behind=" "$dir/server")" -ge 2 ]
-        ended "the switch dies: on through the server, and back" $((result + $?))
-}
-
-# The switch is told to stop: the ranks go to the server at once, though they would wait for a
-# minute before they took its silence for its end.
-switch_stops() {
-        start_server && switch_at 7079 --policy atp --server $server || return
-        stops=$!
-        start_two 160000 100
-        kill -TERM "$stops"
-        wait_ranks && none_wrong
-        result=$?
-        [ "$(grep -c "event=rank_moved.* peer=" "$dir/server")" -ge 2 ]
-        ended "the switch is told to stop: on through the server" $((result + $?))
-}
-
 refusals() {
         start_server && switch_at 7079 --policy atp --threads 2 --server $server || return
         worker 0 7079 --rank 0 --ranks 2 --timeout 5000
@@ -279,8 +233,6 @@ tree "esa below esa, running ahead" "--policy esa --slots 64 --ahead 1024" \
 tree "switchml, running ahead" "--ahead 1024" "--ahead 1024" "--ahead 512"
 many
 isolation
-switch_dies
-switch_stops
 refusals
 fan_net_mark "$prefix" 0 numgen random mod 1000 "<" 100 || exit 1
 marks "aggregator alone" switch_at 7079

@@ -23,14 +23,14 @@ def answers(size, name, arguments=None, environment=None):
 
 
 def test_random_calls_answer_as_gloo_does():
-    for answer in answers(2, "random_calls", {"count": 1000, "seed": 17}):
+    for answer in answers(2, "random_calls", {"count": 400, "seed": 17}):
         assert answer["wrong"] == []
-        assert answer["same"] + answer["more"] + answer["refused"] == 1000
+        assert answer["same"] + answer["more"] + answer["refused"] == 400
         print(
-            f"1000 calls: {answer['same']} as Gloo's, {answer['refused']} the same kind of error, "
+            f"400 calls: {answer['same']} as Gloo's, {answer['refused']} the same kind of error, "
             f"{answer['more']} right where Gloo refuses"
         )
-        assert min(answer["same"], answer["more"], answer["refused"], answer["ops"]) > 20
+        assert min(answer["same"], answer["more"], answer["refused"], answer["ops"]) > 8
 
 
 def test_random_calls_through_a_switch(switch, job):

@@ -29,9 +29,9 @@ def test_every_difference_is_named_where_gloo_does_all():
             assert kind == "MismatchError" and "ranks disagree" in text, (name, kind, text)
 
 
-def test_200_random_programs():
-    totals, wrong = agreement.run(0, 200, 6)
+def test_random_programs():
+    totals, wrong = agreement.run(0, 80, 6)
     print(agreement.told(totals, wrong))
     assert wrong == []
-    assert totals["programs"] == 200
-    assert totals["right"] > 100 and totals["error MismatchError"] > 100
+    assert totals["programs"] == 80
+    assert totals["right"] > 40 and totals["error MismatchError"] > 40

@@ -11,14 +11,13 @@ import json
 import os
 import pickle
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 import warm
-from conftest import ROOT, WAIT_S, free_port, torchrun
+from conftest import ROOT, WAIT_S, free_port
 
 torch = pytest.importorskip("torch")
 
@@ -39,16 +38,15 @@ needs_images = pytest.mark.skipif(
 class Run:
     """The example as `size` processes; `with` ends what is left of them."""
 
-    def __init__(self, folder, size, *arguments, launcher=(), **environment):
+    def __init__(self, folder, size, *arguments):
         self.json = folder / "result.json"
         self.json.unlink(missing_ok=True)
         self.outputs = [folder / f"rank{rank}.txt" for rank in range(size)]
         self.processes = []
         port = str(free_port())
-        count = 1 if launcher else size
-        for rank in range(count):
-            env = dict(os.environ, PYTHONPATH=str(ROOT / "python"), **environment)
-            if size > 1 and not launcher:
+        for rank in range(size):
+            env = dict(os.environ, PYTHONPATH=str(ROOT / "python"))
+            if size > 1:
                 env.update(
                     RANK=str(rank),
                     WORLD_SIZE=str(size),
@@ -59,16 +57,7 @@ class Run:
                 )
             command = [str(EXAMPLE), "--json", str(self.json), *map(str, arguments)]
             with open(self.outputs[rank], "wb") as output:
-                if launcher:
-                    begun = subprocess.Popen(
-                        [*launcher, *command],
-                        env=env,
-                        stdin=subprocess.DEVNULL,
-                        stdout=output,
-                        stderr=subprocess.STDOUT,
-                    )
-                else:
-                    begun = warm.Process(command, env, output, output)
+                begun = warm.Process(command, env, output, output)
                 self.processes.append(begun)
 
     def __enter__(self):
@@ -92,9 +81,9 @@ class Run:
         return json.loads(self.json.read_text())
 
 
-def trained(folder, size, *arguments, **options):
+def trained(folder, size, *arguments):
     """(the JSON, what rank 0 said) of a run that must end well."""
-    with Run(folder, size, *FEW, *arguments, **options) as run:
+    with Run(folder, size, *FEW, *arguments) as run:
         assert run.wait() == [0] * len(run.processes), "\n".join(o.read_text() for o in run.outputs)
         return run.result(), run.said()
 
@@ -138,25 +127,6 @@ def test_without_communication_ranks_drift_apart(tmp_path):
 
 
 @needs_images
-def test_torchrun(tmp_path, switch, job):
-    launcher, variables = torchrun("--monitor_interval=0.2", f"--log_dir={tmp_path}")
-    result, said = trained(
-        tmp_path,
-        2,
-        "--steps",
-        3,
-        "--wire",
-        "float16",
-        launcher=launcher,
-        FANIN_SWITCH=switch,
-        FANIN_JOB=job,
-        **variables,
-    )
-    assert result["identical"] and result["aggregation"]["active"], said
-    assert result["steps"] == 3
-
-
-@needs_images
 def test_one_process_needs_no_launcher(tmp_path):
     result, said = trained(tmp_path, 1, "--steps", 2, "--model", "wide")
     assert "one process, nothing to communicate" in said
@@ -167,11 +137,9 @@ def test_one_process_needs_no_launcher(tmp_path):
 
 
 @needs_images
-@pytest.mark.parametrize("comm", ["fanin", "gloo"])
-def test_resumed_run_ends_with_the_same_bits(tmp_path, switch, job, comm):
+def test_resumed_run_ends_with_the_same_bits(tmp_path, switch, job):
     """Stopped in the middle of the second epoch.  Three ranks: two cannot add in another order."""
-    ways = {"fanin": ["--switch", switch, "--job", job, "--mode", "fixed"], "gloo": []}
-    arguments = ["--epochs", 2, "--comm", comm, *ways[comm]]
+    arguments = ["--epochs", 2, "--switch", switch, "--job", job, "--mode", "fixed"]
     whole, _ = trained(tmp_path, 3, *arguments)
     parts = [*arguments, "--checkpoint", tmp_path / "state", "--checkpoint-every", 4, "--resume"]
     _, said = trained(tmp_path, 3, *parts, "--steps", 13)
@@ -196,6 +164,8 @@ def test_lost_rank_is_named_and_training_goes_on_from_the_checkpoint(tmp_path, s
         job,
         "--alive",
         5,
+        "--wire",
+        "float16",
         "--timeout",
         RUN_S,
         "--checkpoint",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy
 import pytest
+import warm
 from conftest import ROOT, WAIT_S, free_port, ranks
 
 import fanin
@@ -20,9 +21,12 @@ SCRIPT = [str(Path(__file__).parent / "launched.py"), "summed"]
 TRAINING = [str(ROOT / "examples" / "train_text.py"), "--steps", "20"]
 
 
-@pytest.mark.parametrize("script", [SCRIPT, TRAINING], ids=["sum", "training"])
 @pytest.mark.parametrize(
-    "mpirun", [["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"], ["mpirun.mpich"]]
+    "mpirun, script",
+    [
+        (["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"], TRAINING),
+        (["mpirun.mpich"], SCRIPT),
+    ],
 )
 def test_mpirun_needs_no_option(mpirun, script):
     if shutil.which(mpirun[0]) is None:
@@ -190,19 +194,13 @@ def test_ranks_of_ray_sum(init_method, tmp_path):
     ranks = []
     for rank, variables in enumerate(RAY_RANKS):
         told = {key: value for key, value in variables.items() if key != "MASTER_ADDR"}
-        ranks.append(
-            subprocess.Popen(
-                [sys.executable, str(tmp_path / "worker.py"), str(rank), url],
-                env=dict(plain, **told, **master, **path),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
-    for one in ranks:
-        said, err = one.communicate(timeout=WAIT_S)
-        assert one.returncode == 0, err
-        assert "fanin: active, 2 ranks" in said
+        env = dict(plain, **told, **master, **path)
+        said = (tmp_path / f"rank{rank}").open("w+")
+        command = [str(tmp_path / "worker.py"), str(rank), url]
+        ranks.append((warm.Process(command, env, said, said), tmp_path / f"rank{rank}"))
+    for process, said in ranks:
+        assert process.wait(WAIT_S) == 0, said.read_text()
+        assert "fanin: active, 2 ranks" in said.read_text()
 
 
 def test_what_is_set_stays():

@@ -14,7 +14,7 @@ def run(size, name, *flags, environment=None):
     return Processes(size, "", {}, environment, command=command).outputs()
 
 
-@pytest.mark.parametrize("local, victim", [("1", 0), ("1", 1), ("0", 0), ("0", 2)])
+@pytest.mark.parametrize("local, victim", [("1", 1), ("0", 0)])
 def test_local_sgd_goes_on_without_a_killed_rank(local, victim):
     flags = ["--rounds", "4", "--steps", "1", "--batch", "2", "--alive", "4", "--wait", "30"]
     flags += ["--die", f"{victim}:3"]

@@ -122,12 +122,6 @@ def test_a_killed_rank_0_takes_its_switch_along(monkeypatch):
         assert answer["raised"] == "UnreachableError" and "inside rank 0" in answer["text"]
 
 
-def test_a_killed_switch_is_named(own_switch, job):
-    options = {"switch": own_switch.address, "job": job, "pid": own_switch.process.pid}
-    for answer in Processes(2, "switch_killed", options).answers():
-        assert answer["raised"] == "UnreachableError" and own_switch.address in answer["text"]
-
-
 def test_without_a_switch_where_it_is_not_required(job):
     one, two = Processes(2, "not_required", {"switch": "127.0.0.1:9", "job": job}).answers()
     for answer in (one, two):

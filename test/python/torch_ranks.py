@@ -168,19 +168,6 @@ def killed(victim, at, alive=ALIVE_S, **options):
     return fails(ddp, state, at_step)
 
 
-def switch_killed(pid, **options):
-    """Rank 0 kills the switch in step 3."""
-    ddp = DistributedDataParallel(model(), bucket_cap_mb=0.3)
-    state = fanin.torch.HookState(alive=ALIVE_S, timeout=TIMEOUT_S, **options)
-    ddp.register_comm_hook(state, fanin.torch.allreduce_hook)
-
-    def at_step(step):
-        if step == 3 and dist.get_rank() == 0:
-            os.kill(pid, signal.SIGKILL)
-
-    return fails(ddp, state, at_step)
-
-
 def fails(ddp, state, at_step):
     """Train until it fails; the failure as DDP's user sees it."""
     answer = {"raised": None}

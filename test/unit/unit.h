@@ -24,6 +24,39 @@ static inline struct fan_rng test_rng(void)
 	return (struct fan_rng){seed};
 }
 
-#define RUN(tests) cmocka_run_group_tests(tests, NULL, NULL)
+#define UNIT_TESTS_MAX 64
+
+static struct CMUnitTest unit_tests[UNIT_TESTS_MAX];
+static size_t unit_count;
+
+static inline void unit_add(struct CMUnitTest test)
+{
+	if (unit_count == UNIT_TESTS_MAX)
+		abort();
+	unit_tests[unit_count++] = test;
+}
+
+/* Define a test.  Tests run in the order in which they stand; `setup` and `teardown`, or NULL, are
+ * called before and after it. */
+#define TEST_WITH(name, setup, teardown)                                                           \
+	static void name(void **state);                                                            \
+	__attribute__((constructor)) static void add_##name(void)                                  \
+	{                                                                                          \
+		unit_add((struct CMUnitTest){#name, name, setup, teardown, NULL});                 \
+	}                                                                                          \
+	static void name(void **state __attribute__((unused)))
+
+#define TEST(name) TEST_WITH(name, NULL, NULL)
+
+static inline int unit_run(void)
+{
+	return _cmocka_run_group_tests("tests", unit_tests, unit_count, NULL, NULL);
+}
+
+#define UNIT_MAIN                                                                                  \
+	int main(void)                                                                             \
+	{                                                                                          \
+		return unit_run();                                                                 \
+	}
 
 #endif

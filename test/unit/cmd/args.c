@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Options from a file, variables and flags, and what is said about wrong ones. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-/* cmocka.h wants the three above first */
-#include <cmocka.h>
+#include "unit/unit.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,9 +93,8 @@ static void flag_refused(const char *flag, const char *expected)
 	assert_string_equal(why, expected);
 }
 
-static void args__defaults_stay(void **state)
+TEST_WITH(args__defaults_stay, clean, NULL)
 {
-	(void)state;
 	assert_int_equal(with(NULL, NULL, NULL), 0);
 	assert_int_equal(v.slots, 7);
 	assert_int_equal(v.color, 1);
@@ -107,9 +102,8 @@ static void args__defaults_stay(void **state)
 	assert_false(v.loud);
 }
 
-static void args__flags_of_every_kind(void **state)
+TEST_WITH(args__flags_of_every_kind, clean, NULL)
 {
-	(void)state;
 	char text[80];
 
 	assert_int_equal(with("--slots=16", "--big-bytes=64K", "--color=blue"), 0);
@@ -122,9 +116,8 @@ static void args__flags_of_every_kind(void **state)
 	assert_string_equal(fan_peer_text(&v.listen, text, sizeof text), "[fd00::1]:5000");
 }
 
-static void args__flag_over_variable_over_file(void **state)
+TEST_WITH(args__flag_over_variable_over_file, clean, NULL)
 {
-	(void)state;
 	write_file("; all three\n[switch]\nslots = 10\nbig-bytes = 2K\nloud = yes\ncolor=red\n");
 	setenv("FANIN_SWITCH_SLOTS", "11", 1);
 	setenv("FANIN_SWITCH_BIG_BYTES", "3K", 1);
@@ -135,9 +128,8 @@ static void args__flag_over_variable_over_file(void **state)
 	assert_int_equal(v.color, 0);
 }
 
-static void args__config_flag_names_the_file(void **state)
+TEST_WITH(args__config_flag_names_the_file, clean, NULL)
 {
-	(void)state;
 	write_file("[switch]\nslots = 10\n");
 	unsetenv("FANIN_CONFIG");
 	assert_int_equal(with("--config", path, NULL), 0);
@@ -145,26 +137,23 @@ static void args__config_flag_names_the_file(void **state)
 	assert_string_equal(getenv("FANIN_CONFIG"), path);
 }
 
-static void args__other_sections_are_skipped(void **state)
+TEST_WITH(args__other_sections_are_skipped, clean, NULL)
 {
-	(void)state;
 	write_file("[worker]\nanything = 1\n[switch]\nslots = 10\n[bench]\nslots = x\n");
 	assert_int_equal(with(NULL, NULL, NULL), 0);
 	assert_int_equal(v.slots, 10);
 }
 
-static void args__a_flag_in_the_file_may_be_off(void **state)
+TEST_WITH(args__a_flag_in_the_file_may_be_off, clean, NULL)
 {
-	(void)state;
 	v.loud = true;
 	write_file("[switch]\nloud = off\n");
 	assert_int_equal(with(NULL, NULL, NULL), 0);
 	assert_false(v.loud);
 }
 
-static void args__file_errors_tell_the_line(void **state)
+TEST_WITH(args__file_errors_tell_the_line, clean, NULL)
 {
-	(void)state;
 	file_refused("[switch]\n\n# slots\nslots = abc\n",
 		     "4: slots: expected a number from 2 to 65536, got \"abc\"");
 	file_refused("[switch]\nslots = 1\nslots = x\n",
@@ -181,9 +170,8 @@ static void args__file_errors_tell_the_line(void **state)
 	file_refused("[switch\nslots = 4\n", "1: expected \"[section]\" or \"key = value\"");
 }
 
-static void args__file_line_too_long(void **state)
+TEST_WITH(args__file_line_too_long, clean, NULL)
 {
-	(void)state;
 	char text[2000] = "[switch]\n";
 
 	memset(text + 9, 'a', sizeof text - 11);
@@ -194,17 +182,15 @@ static void args__file_line_too_long(void **state)
 	assert_non_null(strstr(why, ":2: expected a line of at most "));
 }
 
-static void args__file_missing(void **state)
+TEST_WITH(args__file_missing, clean, NULL)
 {
-	(void)state;
 	setenv("FANIN_CONFIG", "/nonexistent/fanin.ini", 1);
 	assert_int_equal(with(NULL, NULL, NULL), -1);
 	assert_string_equal(why, "/nonexistent/fanin.ini: No such file or directory");
 }
 
-static void args__variable_errors_name_it(void **state)
+TEST_WITH(args__variable_errors_name_it, clean, NULL)
 {
-	(void)state;
 	setenv("FANIN_SWITCH_BIG_BYTES", "1", 1);
 	assert_int_equal(with(NULL, NULL, NULL), -1);
 	assert_string_equal(why,
@@ -212,9 +198,8 @@ static void args__variable_errors_name_it(void **state)
 			    "such as 4096, 64K or 16M, got \"1\"");
 }
 
-static void args__flag_errors_name_it(void **state)
+TEST_WITH(args__flag_errors_name_it, clean, NULL)
 {
-	(void)state;
 	flag_refused("--slots=abc", "fanin switch: --slots: expected a number from 2 to 65536, "
 				    "got \"abc\"");
 	flag_refused("--slots=65537", "fanin switch: --slots: expected a number from 2 to 65536, "
@@ -233,9 +218,8 @@ static void args__flag_errors_name_it(void **state)
 				      "got \"5000\"");
 }
 
-static void args__a_misspelt_flag_names_the_nearest(void **state)
+TEST_WITH(args__a_misspelt_flag_names_the_nearest, clean, NULL)
 {
-	(void)state;
 	flag_refused("--slotz=4", "fanin switch: unknown option --slotz; nearest: --slots");
 	flag_refused("--colro", "fanin switch: unknown option --colro; nearest: --color");
 	flag_refused("--confg", "fanin switch: unknown option --confg; nearest: --config");
@@ -252,14 +236,13 @@ static void args__a_misspelt_flag_names_the_nearest(void **state)
 	assert_string_equal(why, "fanin switch: unknown option --what");
 }
 
-static void args__what_takes_the_next(void **state)
+TEST_WITH(args__what_takes_the_next, clean, NULL)
 {
 	static const char *const do_take[] = {"--slots", "--slo", "--config",
 					      "--conf",	 "-s",	  "-ls"};
 	static const char *const do_not[] = {"--slots=3", "--slo=3", "--loud", "--lo",
 					     "-s3",	  "-l",	     "word",   "-"};
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof do_take / sizeof do_take[0]; i++)
 		assert_int_equal(args_takes_next(&command, do_take[i]), 1);
 	for (unsigned i = 0; i < sizeof do_not / sizeof do_not[0]; i++)
@@ -267,9 +250,8 @@ static void args__what_takes_the_next(void **state)
 	assert_int_equal(args_takes_next(&command, "--slits"), -1);
 }
 
-static void args__an_operand_and_what_may_be_repeated(void **state)
+TEST_WITH(args__an_operand_and_what_may_be_repeated, clean, NULL)
 {
-	(void)state;
 	assert_int_equal(with("--set=a=1", "file", "--set=b=2"), 0);
 	assert_string_equal(v.what, "file");
 	assert_int_equal(v.set.count, 2);
@@ -277,9 +259,8 @@ static void args__an_operand_and_what_may_be_repeated(void **state)
 	assert_string_equal(v.set.text[1], "b=2");
 }
 
-static void args__what_is_repeated_is_bounded_over_all_sources(void **state)
+TEST_WITH(args__what_is_repeated_is_bounded_over_all_sources, clean, NULL)
 {
-	(void)state;
 	write_file("[switch]\nset = a=1\nset = b=2\nwhat = net\n");
 	assert_int_equal(with("--set=c=3", NULL, NULL), 0);
 	assert_string_equal(v.what, "net");
@@ -293,9 +274,8 @@ static void args__what_is_repeated_is_bounded_over_all_sources(void **state)
 	clean(NULL);
 }
 
-static void size__units(void **state)
+TEST(size__units)
 {
-	(void)state;
 	uint64_t b;
 
 	assert_int_equal(fan_option_size(&b, "0"), 0);
@@ -308,9 +288,8 @@ static void size__units(void **state)
 	assert_true(b == UINT64_C(17179869183) << 30);
 }
 
-static void size__wrong(void **state)
+TEST(size__wrong)
 {
-	(void)state;
 	static const char *const wrong[] = {"",
 					    "K",
 					    "-1",
@@ -329,9 +308,8 @@ static void size__wrong(void **state)
 			fail_msg("\"%s\" was taken", wrong[i]);
 }
 
-static void nearest__of_a_list(void **state)
+TEST(nearest__of_a_list)
 {
-	(void)state;
 	static const char *const words[] = {"switch", "bench", "top", NULL};
 	char longer[ARGS_NAME_MAX + 10];
 
@@ -346,28 +324,8 @@ static void nearest__of_a_list(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(args__defaults_stay, clean),
-		cmocka_unit_test_setup(args__flags_of_every_kind, clean),
-		cmocka_unit_test_setup(args__flag_over_variable_over_file, clean),
-		cmocka_unit_test_setup(args__config_flag_names_the_file, clean),
-		cmocka_unit_test_setup(args__other_sections_are_skipped, clean),
-		cmocka_unit_test_setup(args__a_flag_in_the_file_may_be_off, clean),
-		cmocka_unit_test_setup(args__file_errors_tell_the_line, clean),
-		cmocka_unit_test_setup(args__file_line_too_long, clean),
-		cmocka_unit_test_setup(args__file_missing, clean),
-		cmocka_unit_test_setup(args__variable_errors_name_it, clean),
-		cmocka_unit_test_setup(args__flag_errors_name_it, clean),
-		cmocka_unit_test_setup(args__a_misspelt_flag_names_the_nearest, clean),
-		cmocka_unit_test_setup(args__what_takes_the_next, clean),
-		cmocka_unit_test_setup(args__an_operand_and_what_may_be_repeated, clean),
-		cmocka_unit_test_setup(args__what_is_repeated_is_bounded_over_all_sources, clean),
-		cmocka_unit_test(size__units),
-		cmocka_unit_test(size__wrong),
-		cmocka_unit_test(nearest__of_a_list),
-	};
 	close(mkstemp(path));
-	int failed = cmocka_run_group_tests_name("cmd_args", tests, NULL, NULL);
+	int failed = unit_run();
 	unlink(path);
 	return failed;
 }

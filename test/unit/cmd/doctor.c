@@ -4,9 +4,8 @@
 #include "cmd/doctor/doctor_judge.h"
 #include "lib/base/config.h"
 
-static void doctor__percentiles(void **state)
+TEST(doctor__percentiles)
 {
-	(void)state;
 	uint64_t v[200];
 	for (unsigned i = 0; i < 200; i++)
 		v[i] = i + 1;
@@ -19,9 +18,8 @@ static void doctor__percentiles(void **state)
 	assert_int_equal(doctor_percentile(v, 3, 500), 2);
 }
 
-static void doctor__loss(void **state)
+TEST(doctor__loss)
 {
-	(void)state;
 	assert_int_equal(doctor_judge_loss(1000, 1000), DOCTOR_OK);
 	assert_int_equal(doctor_judge_loss(1000, 999), DOCTOR_WARN);
 	assert_int_equal(doctor_judge_loss(1000, 801), DOCTOR_WARN);
@@ -30,9 +28,8 @@ static void doctor__loss(void **state)
 	assert_int_equal(doctor_judge_loss(0, 0), DOCTOR_FAIL); /* nothing could be sent */
 }
 
-static void doctor__rtt(void **state)
+TEST(doctor__rtt)
 {
-	(void)state;
 	assert_int_equal(doctor_judge_rtt(100000, 300000), DOCTOR_OK);
 	assert_int_equal(doctor_judge_rtt(5000000, 20000000), DOCTOR_OK);
 	assert_int_equal(doctor_judge_rtt(5000001, 5000001), DOCTOR_WARN);
@@ -41,9 +38,8 @@ static void doctor__rtt(void **state)
 	assert_int_equal(doctor_worse(DOCTOR_WARN, DOCTOR_OK), DOCTOR_WARN);
 }
 
-static void doctor__quota(void **state)
+TEST(doctor__quota)
 {
-	(void)state;
 	assert_int_equal(doctor_quota_millicores("max 100000\n"), 0);
 	assert_int_equal(doctor_quota_millicores("150000 100000\n"), 1500);
 	assert_int_equal(doctor_quota_millicores("1 100000"), 1); /* a limit all the same */
@@ -52,9 +48,8 @@ static void doctor__quota(void **state)
 	assert_int_equal(doctor_quota_millicores(""), 0);
 }
 
-static void doctor__cgroup_path(void **state)
+TEST(doctor__cgroup_path)
 {
-	(void)state;
 	static const char both[] = "12:memory:/m\n4:cpuset:/set\n3:cpu,cpuacct:/one\n0::/two/x";
 	char path[8];
 	assert_true(doctor_cgroup_path(both, "cpu", path, sizeof path));
@@ -69,9 +64,8 @@ static void doctor__cgroup_path(void **state)
 	assert_false(doctor_cgroup_path("what\n1:cpu\n", "cpu", path, sizeof path));
 }
 
-static void doctor__bisection_ends_at_the_largest_that_passes(void **state)
+TEST(doctor__bisection_ends_at_the_largest_that_passes)
 {
-	(void)state;
 	for (int path = 576; path < 9000; path += 7) {
 		struct doctor_bisect b = {576, 9000};
 		unsigned tries = 0;
@@ -85,9 +79,8 @@ static void doctor__bisection_ends_at_the_largest_that_passes(void **state)
 	}
 }
 
-static void doctor__mtu_of_slots(void **state)
+TEST(doctor__mtu_of_slots)
 {
-	(void)state;
 	assert_int_equal(doctor_mtu_of_slots(1408), 1500);
 	assert_int_equal(doctor_mtu_of_slots(8832), 9000);
 	for (int mtu = 576; mtu <= 9000; mtu++) { /* asked for again, it gives the same slots */
@@ -97,16 +90,4 @@ static void doctor__mtu_of_slots(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(doctor__percentiles),
-		cmocka_unit_test(doctor__loss),
-		cmocka_unit_test(doctor__rtt),
-		cmocka_unit_test(doctor__quota),
-		cmocka_unit_test(doctor__cgroup_path),
-		cmocka_unit_test(doctor__bisection_ends_at_the_largest_that_passes),
-		cmocka_unit_test(doctor__mtu_of_slots),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

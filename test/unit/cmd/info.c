@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What fanin info says: what would sum (the choice of src/lib/comm/comm.c), and unknown variables.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-/* cmocka.h wants the three above first */
-#include <cmocka.h>
+#include "unit/unit.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,9 +33,8 @@ static bool says(const char *text)
 	return false;
 }
 
-static void named__switch_hosts_and_streams(void **state)
+TEST_WITH(named__switch_hosts_and_streams, clean, NULL)
 {
-	(void)state;
 	strcpy(c.switch_addr, "10.0.0.1:5000");
 	assert_int_equal(info_judge(&s, &c), 0);
 	assert_true(says("The switch 10.0.0.1:5000"));
@@ -59,17 +54,15 @@ static void named__switch_hosts_and_streams(void **state)
 	assert_true(says("a stream of its own, because FANIN_LOCAL=0"));
 }
 
-static void named__several_are_counted(void **state)
+TEST_WITH(named__several_are_counted, clean, NULL)
 {
-	(void)state;
 	strcpy(c.switch_addr, "a:1,b:2,c:3");
 	assert_int_equal(info_judge(&s, &c), 0);
 	assert_true(says("3 switches"));
 }
 
-static void named__server_and_run_ahead_leave_hosts_out(void **state)
+TEST_WITH(named__server_and_run_ahead_leave_hosts_out, clean, NULL)
 {
-	(void)state;
 	strcpy(c.switch_addr, "10.0.0.1:5000");
 	strcpy(c.server_addr, "10.0.0.2:5000");
 	assert_int_equal(info_judge(&s, &c), 0);
@@ -81,27 +74,24 @@ static void named__server_and_run_ahead_leave_hosts_out(void **state)
 	assert_true(says("because ranks run ahead"));
 }
 
-static void controller__decides_alone(void **state)
+TEST_WITH(controller__decides_alone, clean, NULL)
 {
-	(void)state;
 	strcpy(c.controller_addr, "10.0.0.9:7700");
 	assert_int_equal(info_judge(&s, &c), 0);
 	assert_true(says("controller 10.0.0.9:7700"));
 	assert_int_equal(s.count, 1);
 }
 
-static void named__no_address(void **state)
+TEST_WITH(named__no_address, clean, NULL)
 {
-	(void)state;
 	strcpy(c.switch_addr, "10.0.0.1");
 	assert_int_not_equal(info_judge(&s, &c), 0);
 	assert_true(says("Nothing: switch: expected HOST:PORT"));
 	assert_false(says("because it is named"));
 }
 
-static void none__where_no_rank_is_started(void **state)
+TEST_WITH(none__where_no_rank_is_started, clean, NULL)
 {
-	(void)state;
 	c.rank = c.ranks = -1;
 	assert_int_equal(info_judge(&s, &c), 0);
 	assert_true(says("starts no rank here"));
@@ -110,9 +100,8 @@ static void none__where_no_rank_is_started(void **state)
 	assert_true(says("because it is named"));
 }
 
-static void none__launcher_says_where_ranks_meet(void **state)
+TEST_WITH(none__launcher_says_where_ranks_meet, clean, NULL)
 {
-	(void)state;
 	assert_int_not_equal(info_judge(&s, &c), 0);
 	assert_true(says("Nothing: no switch"));
 	setenv("MASTER_ADDR", "10.0.0.7", 1);
@@ -140,9 +129,8 @@ static void shout(void *arg, const char *text)
 }
 
 /* Those of commands are known, and so is what stands for no option. */
-static void unknown__with_the_one_that_was_meant(void **state)
+TEST_WITH(unknown__with_the_one_that_was_meant, clean, NULL)
 {
-	(void)state;
 	char text[256] = "";
 	struct fanin_options o = FANIN_OPTIONS_INIT;
 	char why[FAN_CONFIG_WHY_BYTES];
@@ -174,17 +162,4 @@ static void unknown__with_the_one_that_was_meant(void **state)
 	unsetenv("FANIN_TIMEOUTMS");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(named__switch_hosts_and_streams, clean),
-		cmocka_unit_test_setup(named__several_are_counted, clean),
-		cmocka_unit_test_setup(named__server_and_run_ahead_leave_hosts_out, clean),
-		cmocka_unit_test_setup(controller__decides_alone, clean),
-		cmocka_unit_test_setup(named__no_address, clean),
-		cmocka_unit_test_setup(none__where_no_rank_is_started, clean),
-		cmocka_unit_test_setup(none__launcher_says_where_ranks_meet, clean),
-		cmocka_unit_test_setup(unknown__with_the_one_that_was_meant, clean),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

@@ -34,16 +34,14 @@ static int status_of(const char *file)
 	return WEXITSTATUS(status);
 }
 
-static void output__what_a_library_prints_is_looked_at(void **state)
+TEST(output__what_a_library_prints_is_looked_at)
 {
-	(void)state;
 	assert_int_equal(status_of("/dev/full"), 1);
 	assert_int_equal(status_of("/dev/null"), 0);
 }
 
-static void output__a_file_is_tried_and_left_as_it_was(void **state)
+TEST(output__a_file_is_tried_and_left_as_it_was)
 {
-	(void)state;
 	char path[] = "/tmp/fanin-end-XXXXXX", gone[64];
 	int fd = mkstemp(path);
 	assert_true(fd >= 0 && write(fd, "old", 3) == 3);
@@ -63,9 +61,8 @@ static void output__a_file_is_tried_and_left_as_it_was(void **state)
 
 #define S UINT64_C(1000000000)
 
-static void log__is_bounded(void **state)
+TEST(log__is_bounded)
 {
-	(void)state;
 	struct log_bound b = {0};
 	uint64_t omitted, written = 0, left_out = 0, now_ns = 5 * S;
 	for (unsigned n = 0; n < 100000; n++, now_ns += S / 10000) { /* 10 s of them */
@@ -89,9 +86,8 @@ static void log__is_bounded(void **state)
 
 /* What reaches standard error of 6,000 refusals, by ranks and by a controller's strangers, as many
  * jobs that come, and one line for each thousand that is to be read. */
-static void log__strangers_displace_no_other_line(void **state)
+TEST(log__strangers_displace_no_other_line)
 {
-	(void)state;
 	char line[256];
 	unsigned ready = 0, refused = 0, created = 0, told = 0;
 	FILE *f = tmpfile();
@@ -123,9 +119,8 @@ static void log__strangers_displace_no_other_line(void **state)
 }
 
 /* Standard error is a pipe that is read only afterwards: each line is there, or counted. */
-static void log__waits_for_no_reader(void **state)
+TEST(log__waits_for_no_reader)
 {
-	(void)state;
 	enum { LINES = 1900 };
 	static char line[1900], read_back[2100];
 	int before = dup(STDERR_FILENO), ends[2];
@@ -172,9 +167,8 @@ static unsigned fields_of(const char *entry, size_t bytes)
 	return n;
 }
 
-static void log__entry_of_the_journal(void **state)
+TEST(log__entry_of_the_journal)
 {
-	(void)state;
 	char entry[LOG_ENTRY_BYTES + 1] = "", long_line[3 * LOG_ENTRY_BYTES];
 	static const char line[] =
 		"event=job_failed job=\"vgg/12!4\" ranks=2 cause=rank_lost text=\"a rank=9 is "
@@ -211,9 +205,8 @@ static void log__entry_of_the_journal(void **state)
 	assert_in_range(log_entry(entry, long_line), LOG_ENTRY_BYTES / 2, LOG_ENTRY_BYTES);
 }
 
-static void log__is_the_journal(void **state)
+TEST(log__is_the_journal)
 {
-	(void)state;
 	char text[64];
 	struct stat s;
 	int fd = open("/dev/null", O_WRONLY);
@@ -228,16 +221,4 @@ static void log__is_the_journal(void **state)
 	close(fd);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(output__what_a_library_prints_is_looked_at),
-		cmocka_unit_test(output__a_file_is_tried_and_left_as_it_was),
-		cmocka_unit_test(log__waits_for_no_reader),
-		cmocka_unit_test(log__is_bounded),
-		cmocka_unit_test(log__entry_of_the_journal),
-		cmocka_unit_test(log__is_the_journal),
-		cmocka_unit_test(log__strangers_displace_no_other_line),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

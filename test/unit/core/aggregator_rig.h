@@ -346,6 +346,4 @@ static inline uint64_t rig_drops(enum fan_drop why)
 	return fan_aggregator_stats(rig.ag)->drops[why];
 }
 
-#define RIG_TEST(name) cmocka_unit_test_setup_teardown(name, rig_open, rig_close)
-
 #endif

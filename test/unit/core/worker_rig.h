@@ -225,8 +225,6 @@ static inline void rig_ready(void)
 	assert_int_equal(rig_state(FAN_JOB_READY, 0, 0), FAN_CTL);
 }
 
-#define RIG_TEST(name) cmocka_unit_test_setup_teardown(name, rig_open, rig_close)
-
 /* Start an operation; its number. */
 static inline uint64_t rig_start(const struct fan_op *op)
 {

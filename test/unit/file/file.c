@@ -70,9 +70,8 @@ static void taken(const char *name, enum fan_file_use use)
 }
 
 /* Each of these opened without O_NONBLOCK would wait for ever. */
-static void open__a_pipe_without_its_other_end(void **state)
+TEST_WITH(open__a_pipe_without_its_other_end, begin, end)
 {
-	(void)state;
 	assert_int_equal(mkfifo(path, 0600), 0);
 	refused(path, FAN_FILE_READ, "expected a regular file");
 	refused(path, FAN_FILE_KEY, "expected a regular file");
@@ -85,9 +84,8 @@ static void open__a_pipe_without_its_other_end(void **state)
 	fclose(f);
 }
 
-static void open__a_pipe_that_is_read(void **state)
+TEST_WITH(open__a_pipe_that_is_read, begin, end)
 {
-	(void)state;
 	char text[8] = "";
 	assert_int_equal(mkfifo(path, 0600), 0);
 	int reader = open(path, O_RDONLY | O_NONBLOCK);
@@ -103,9 +101,8 @@ static void open__a_pipe_that_is_read(void **state)
 	close(reader);
 }
 
-static void open__devices_and_folders(void **state)
+TEST_WITH(open__devices_and_folders, begin, end)
 {
-	(void)state;
 	taken("/dev/null", FAN_FILE_READ);
 	refused("/dev/null", FAN_FILE_WRITE, "expected a regular file");
 	refused("/dev/zero", FAN_FILE_READ, "expected a regular file");
@@ -116,9 +113,8 @@ static void open__devices_and_folders(void **state)
 	refused("/nowhere/at/all", FAN_FILE_WRITE, "No such file");
 }
 
-static void open__only_writing_empties(void **state)
+TEST_WITH(open__only_writing_empties, begin, end)
 {
-	(void)state;
 	make(path, "abc");
 	taken(path, FAN_FILE_READ);
 	taken(path, FAN_FILE_PROBE);
@@ -127,9 +123,8 @@ static void open__only_writing_empties(void **state)
 	expect_text(path, "");
 }
 
-static void key__of_somebody_else(void **state)
+TEST_WITH(key__of_somebody_else, begin, end)
 {
-	(void)state;
 	if (geteuid())
 		skip(); /* only root gives files away */
 	make(path, "abc");
@@ -142,9 +137,8 @@ static void key__of_somebody_else(void **state)
 	refused(path, FAN_FILE_KEY, "others have access to it (mode 0640)");
 }
 
-static void done__tells_a_full_disk(void **state)
+TEST_WITH(done__tells_a_full_disk, begin, end)
 {
-	(void)state;
 	for (unsigned bytes = 1; bytes <= 1 << 20;
 	     bytes += (1 << 20) - 1) { /* buffered, and more */
 		FILE *f = fan_file_stream("/dev/full", FAN_FILE_OUTPUT, why, sizeof why);
@@ -156,9 +150,8 @@ static void done__tells_a_full_disk(void **state)
 	}
 }
 
-static void renew__is_whole_or_not_there(void **state)
+TEST_WITH(renew__is_whole_or_not_there, begin, end)
 {
-	(void)state;
 	make(path, "old");
 	FILE *f = fan_file_renew(path, why, sizeof why);
 	assert_non_null(f);
@@ -173,9 +166,8 @@ static void renew__is_whole_or_not_there(void **state)
 	assert_int_equal(access(other, F_OK), -1);
 }
 
-static void renew__replaces_nothing_else(void **state)
+TEST_WITH(renew__replaces_nothing_else, begin, end)
 {
-	(void)state;
 	assert_int_equal(mkfifo(path, 0600), 0);
 	assert_null(fan_file_renew(path, why, sizeof why));
 	assert_non_null(strstr(why, "expected a regular file, or none"));
@@ -187,9 +179,8 @@ static void renew__replaces_nothing_else(void **state)
 }
 
 /* Beyond the limit of a file's size a signal would end the process. */
-static void stream__ends_at_the_limit(void **state)
+TEST_WITH(stream__ends_at_the_limit, begin, end)
 {
-	(void)state;
 	struct rlimit before, little;
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
 	little = (struct rlimit){4, before.rlim_max};
@@ -204,10 +195,9 @@ static void stream__ends_at_the_limit(void **state)
 }
 
 /* Somebody has laid links at both names, which lead to a file of ours. */
-static void renew__follows_no_link(void **state)
+TEST_WITH(renew__follows_no_link, begin, end)
 {
 	char third[64];
-	(void)state;
 	snprintf(third, sizeof third, "%s/b", folder);
 	for (unsigned hard = 0; hard < 2; hard++) {
 		make(third, "ours");
@@ -224,19 +214,4 @@ static void renew__follows_no_link(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(open__a_pipe_without_its_other_end, begin, end),
-		cmocka_unit_test_setup_teardown(open__a_pipe_that_is_read, begin, end),
-		cmocka_unit_test_setup_teardown(open__devices_and_folders, begin, end),
-		cmocka_unit_test_setup_teardown(open__only_writing_empties, begin, end),
-		cmocka_unit_test_setup_teardown(key__of_somebody_else, begin, end),
-		cmocka_unit_test_setup_teardown(done__tells_a_full_disk, begin, end),
-		cmocka_unit_test_setup_teardown(stream__ends_at_the_limit, begin, end),
-		cmocka_unit_test_setup_teardown(renew__is_whole_or_not_there, begin, end),
-		cmocka_unit_test_setup_teardown(renew__replaces_nothing_else, begin, end),
-		cmocka_unit_test_setup_teardown(renew__follows_no_link, begin, end),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -5,12 +5,7 @@
 #ifndef FAN_TEST_LIB_TEAM_H
 #define FAN_TEST_LIB_TEAM_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit/unit.h"
 
 #include <fanin.h>
 #include <netinet/in.h>

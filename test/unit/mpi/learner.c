@@ -50,9 +50,8 @@ static unsigned by_fanin(unsigned calls, double mpi_s, double fanin_s)
 	return n;
 }
 
-static void learner__takes_the_faster_way(void **state)
+TEST_WITH(learner__takes_the_faster_way, setup, teardown)
 {
-	(void)state;
 	assert_int_equal(by_fanin(TRIAL, 2e-3, 1e-3), TRIAL / 2);
 	assert_int_equal(by_fanin(FAN_LEARNER_REST_MIN, 2e-3, 1e-3), FAN_LEARNER_REST_MIN);
 	assert_int_equal(by_fanin(TRIAL, 2e-3, 1e-3), TRIAL / 2);
@@ -62,34 +61,30 @@ static void learner__takes_the_faster_way(void **state)
 	assert_false(fan_learner_peek(learner, FAN_LEARNER_REDUCE, BYTES));
 }
 
-static void learner__leaves_the_mpi_what_is_as_fast(void **state)
+TEST_WITH(learner__leaves_the_mpi_what_is_as_fast, setup, teardown)
 {
-	(void)state;
 	assert_int_equal(by_fanin(TRIAL, 1e-3, 0.98e-3), TRIAL / 2);
 	assert_int_equal(by_fanin(FAN_LEARNER_REST_MIN, 1e-3, 0.98e-3), 0);
 }
 
 /* One untimed call and one timed are enough. */
-static void learner__gives_up_what_is_hopeless(void **state)
+TEST_WITH(learner__gives_up_what_is_hopeless, setup, teardown)
 {
-	(void)state;
 	assert_int_equal(by_fanin(4, 1e-3, 9e-3), 2);
 	assert_int_equal(by_fanin(FAN_LEARNER_REST_MIN, 1e-3, 9e-3), 0);
 	assert_true(call(BYTES / 2, 1e-3, 1e-6, 0)); /* other sizes are tried */
 }
 
-static void learner__trials_cost_a_small_share(void **state)
+TEST_WITH(learner__trials_cost_a_small_share, setup, teardown)
 {
-	(void)state;
 	const double mpi_s = 1e-3, fanin_s = 5e-3;
 	unsigned calls = 200000, n = by_fanin(calls, mpi_s, fanin_s);
 	assert_true(n > 4); /* it looks again... */
 	assert_true(n * (fanin_s - mpi_s) < FAN_LEARNER_SHARE * calls * mpi_s); /* ...but rarely */
 }
 
-static void learner__follows_a_change(void **state)
+TEST_WITH(learner__follows_a_change, setup, teardown)
 {
-	(void)state;
 	by_fanin(TRIAL, 2e-3, 1e-3);
 	unsigned n = 0;
 	while (n < 10000 && by_fanin(1, 2e-3, 4e-3))
@@ -100,9 +95,8 @@ static void learner__follows_a_change(void **state)
 }
 
 /* One of three, of either, as on a machine with other work. */
-static void learner__a_slow_call_does_not_count(void **state)
+TEST_WITH(learner__a_slow_call_does_not_count, setup, teardown)
 {
-	(void)state;
 	for (unsigned i = 0; i < TRIAL; i++)
 		call(BYTES, i == 5 ? 99e-3 : 1e-3, 1.2e-3, 0);
 	assert_false(call(BYTES, 1e-3, 1.2e-3, 0));
@@ -111,9 +105,8 @@ static void learner__a_slow_call_does_not_count(void **state)
 	assert_true(call(4 * BYTES, 1e-3, 0.8e-3, 0));
 }
 
-static void learner__rests_as_next_says(void **state)
+TEST_WITH(learner__rests_as_next_says, setup, teardown)
 {
-	(void)state;
 	assert_null(fan_learner_rest(learner, FAN_LEARNER_ALLREDUCE, BYTES));
 	by_fanin(4, 1e-3, 9e-3);
 	unsigned n = 0;
@@ -124,9 +117,8 @@ static void learner__rests_as_next_says(void **state)
 }
 
 /* Shares that are still learnt get practice, a few times. */
-static void learner__practises_while_shares_are_learnt(void **state)
+TEST_WITH(learner__practises_while_shares_are_learnt, setup, teardown)
 {
-	(void)state;
 	unsigned n = 0, once = TRIAL + FAN_LEARNER_PRACTICE;
 	for (unsigned i = 0; i < once; i++)
 		n += call(BYTES, 1e-3, 1.2e-3, 1);
@@ -136,9 +128,8 @@ static void learner__practises_while_shares_are_learnt(void **state)
 	assert_true(call(BYTES, 1e-3, 0.8e-3, 0));
 }
 
-static void learner__practice_ends(void **state)
+TEST_WITH(learner__practice_ends, setup, teardown)
 {
-	(void)state;
 	unsigned n = 0;
 	for (unsigned i = 0; i < 1000; i++)
 		n += call(BYTES, 1e-3, 1.2e-3, 1);
@@ -146,9 +137,8 @@ static void learner__practice_ends(void **state)
 				 TRIAL / 2 * (FAN_LEARNER_PRACTICES + 3));
 }
 
-static void learner__nothing_is_practised_that_is_hopeless(void **state)
+TEST_WITH(learner__nothing_is_practised_that_is_hopeless, setup, teardown)
 {
-	(void)state;
 	assert_int_equal(by_fanin(4, 1e-3, 9e-3), 2);
 	assert_false(call(BYTES, 1e-3, 9e-3, 1));
 	for (unsigned i = 0; i < 4; i++)
@@ -156,9 +146,8 @@ static void learner__nothing_is_practised_that_is_hopeless(void **state)
 	assert_false(call(2 * BYTES, 1e-3, 9e-3, 1));
 }
 
-static void learner__any_size(void **state)
+TEST_WITH(learner__any_size, setup, teardown)
 {
-	(void)state;
 	const size_t sizes[] = {0, 1, 8, 9, SIZE_MAX / 2, SIZE_MAX};
 	struct fan_learner_step step, same;
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -170,22 +159,4 @@ static void learner__any_size(void **state)
 	assert_ptr_not_equal(step.class, same.class);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(learner__takes_the_faster_way),
-		TEST(learner__leaves_the_mpi_what_is_as_fast),
-		TEST(learner__gives_up_what_is_hopeless),
-		TEST(learner__trials_cost_a_small_share),
-		TEST(learner__follows_a_change),
-		TEST(learner__a_slow_call_does_not_count),
-		TEST(learner__rests_as_next_says),
-		TEST(learner__practises_while_shares_are_learnt),
-		TEST(learner__practice_ends),
-		TEST(learner__nothing_is_practised_that_is_hopeless),
-		TEST(learner__any_size),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which calls pass, and how many. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit/unit.h"
 
 #include "mpi/pass.h"
 
@@ -36,18 +31,16 @@ static bool call(void)
 	return fan_mpi_pass_next(&pass, 8, MPI_DOUBLE, MPI_SUM);
 }
 
-static void pass__nothing_before_it_is_remembered(void **state)
+TEST_WITH(pass__nothing_before_it_is_remembered, setup, NULL)
 {
-	(void)state;
 	assert_false(call());
 	assert_false(fan_mpi_pass_next(&pass, 0, MPI_DATATYPE_NULL, MPI_OP_NULL));
 	fan_mpi_pass_forget(&pass);
 	assert_int_equal(reported_calls, 0);
 }
 
-static void pass__as_many_as_rest(void **state)
+TEST_WITH(pass__as_many_as_rest, setup, NULL)
 {
-	(void)state;
 	uint64_t rest = REST;
 	fan_mpi_pass_remember(&pass, 8, MPI_DOUBLE, MPI_SUM, &rest, BYTES, FAN_WHY_FASTER);
 	for (unsigned i = 0; i < REST; i++)
@@ -57,9 +50,8 @@ static void pass__as_many_as_rest(void **state)
 	assert_int_equal(rest, 0);
 }
 
-static void pass__only_the_same_call(void **state)
+TEST_WITH(pass__only_the_same_call, setup, NULL)
 {
-	(void)state;
 	uint64_t rest = REST;
 	fan_mpi_pass_remember(&pass, 8, MPI_DOUBLE, MPI_SUM, &rest, BYTES, FAN_WHY_FASTER);
 	assert_false(fan_mpi_pass_next(&pass, 9, MPI_DOUBLE, MPI_SUM));
@@ -69,9 +61,8 @@ static void pass__only_the_same_call(void **state)
 	assert_true(call());
 }
 
-static void pass__without_an_end(void **state)
+TEST_WITH(pass__without_an_end, setup, NULL)
 {
-	(void)state;
 	fan_mpi_pass_remember(&pass, 8, MPI_DOUBLE, MPI_SUM, NULL, BYTES, FAN_WHY_FASTER);
 	for (unsigned i = 0; i < 1000; i++)
 		assert_true(call());
@@ -81,9 +72,8 @@ static void pass__without_an_end(void **state)
 	assert_int_equal(reported_bytes, 1000 * BYTES);
 }
 
-static void pass__reports_each_call_once(void **state)
+TEST_WITH(pass__reports_each_call_once, setup, NULL)
 {
-	(void)state;
 	uint64_t rest = REST, other = REST;
 	fan_mpi_pass_remember(&pass, 8, MPI_DOUBLE, MPI_SUM, &rest, BYTES, FAN_WHY_FASTER);
 	call();
@@ -99,14 +89,4 @@ static void pass__reports_each_call_once(void **state)
 	assert_int_equal(other, REST - 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(pass__nothing_before_it_is_remembered, setup),
-		cmocka_unit_test_setup(pass__as_many_as_rest, setup),
-		cmocka_unit_test_setup(pass__only_the_same_call, setup),
-		cmocka_unit_test_setup(pass__without_an_end, setup),
-		cmocka_unit_test_setup(pass__reports_each_call_once, setup),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

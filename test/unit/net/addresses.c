@@ -3,13 +3,9 @@
 #include "unit/unit.h"
 
 #include <arpa/inet.h>
-#include <cmocka.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "net/locals.h"
@@ -18,8 +14,6 @@
 /* ---- peer ---- */
 
 /* Addresses: text, sockets and the core's fan_peer, and back. */
-
-/* cmocka.h wants the three above first */
 
 static fan_peer parse(const char *text)
 {
@@ -49,9 +43,8 @@ static void refused(const char *text, const char *expected)
 		fail_msg("\"%s\": \"%s\" does not say \"%s\"", text, why, expected);
 }
 
-static void sockaddr__ipv4_is_kept_mapped(void **state)
+TEST(sockaddr__ipv4_is_kept_mapped)
 {
-	(void)state;
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(5000)};
 	const uint8_t want[16] = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 7};
 	struct sockaddr_storage ss;
@@ -65,9 +58,8 @@ static void sockaddr__ipv4_is_kept_mapped(void **state)
 	assert_memory_equal(&ss, &in, sizeof in);
 }
 
-static void sockaddr__ipv6_with_scope_and_back(void **state)
+TEST(sockaddr__ipv6_with_scope_and_back)
 {
-	(void)state;
 	struct sockaddr_in6 in6 = {
 		.sin6_family = AF_INET6, .sin6_port = htons(65535), .sin6_scope_id = 3};
 	struct sockaddr_storage ss;
@@ -80,9 +72,8 @@ static void sockaddr__ipv6_with_scope_and_back(void **state)
 	assert_memory_equal(&ss, &in6, sizeof in6);
 }
 
-static void sockaddr__of_the_other_family_is_none(void **state)
+TEST(sockaddr__of_the_other_family_is_none)
 {
-	(void)state;
 	struct sockaddr_storage ss;
 	fan_peer v4 = parse("127.0.0.1:1"), v6 = parse("[::1]:1");
 
@@ -90,18 +81,16 @@ static void sockaddr__of_the_other_family_is_none(void **state)
 	assert_int_equal(fan_peer_to_sockaddr(&v6, AF_INET, &ss), 0);
 }
 
-static void sockaddr__too_short_is_nobody(void **state)
+TEST(sockaddr__too_short_is_nobody)
 {
-	(void)state;
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = 1};
 	fan_peer p = fan_peer_from_sockaddr((struct sockaddr *)&in, sizeof in - 1);
 
 	assert_true(fan_peer_is_none(&p));
 }
 
-static void parse__text_comes_back(void **state)
+TEST(parse__text_comes_back)
 {
-	(void)state;
 	same_text("10.0.0.1:5000");
 	same_text("0.0.0.0:0");
 	same_text("255.255.255.255:65535");
@@ -110,9 +99,8 @@ static void parse__text_comes_back(void **state)
 	same_text("[fe80::1%lo]:9");
 }
 
-static void parse__any_address(void **state)
+TEST(parse__any_address)
 {
-	(void)state;
 	fan_peer p = parse("0.0.0.0:5"), q = parse("[::]:5"), r = parse("127.0.0.1:5");
 
 	assert_true(fan_peer_is_any(&p));
@@ -121,9 +109,8 @@ static void parse__any_address(void **state)
 	assert_false(fan_peer_is_none(&p));
 }
 
-static void parse__a_name_is_resolved(void **state)
+TEST(parse__a_name_is_resolved)
 {
-	(void)state;
 	struct addrinfo *there;
 	if (getaddrinfo("localhost", NULL, NULL, &there)) /* a bare system: no /etc/hosts */
 		skip();
@@ -134,9 +121,8 @@ static void parse__a_name_is_resolved(void **state)
 	assert_false(fan_peer_is_any(&p));
 }
 
-static void parse__errors_say_what_is_expected(void **state)
+TEST(parse__errors_say_what_is_expected)
 {
-	(void)state;
 	refused("", "expected HOST:PORT or [IPV6]:PORT, got \"\"");
 	refused("10.0.0.1", "expected HOST:PORT");
 	refused(":5000", "expected HOST:PORT");
@@ -153,9 +139,8 @@ static void parse__errors_say_what_is_expected(void **state)
 	refused("[fe80::1%nosuchif0]:1", "expected an IPv6 address in brackets");
 }
 
-static void parse__a_long_host_is_refused(void **state)
+TEST(parse__a_long_host_is_refused)
 {
-	(void)state;
 	char text[400];
 
 	memset(text, 'a', sizeof text);
@@ -163,9 +148,8 @@ static void parse__a_long_host_is_refused(void **state)
 	refused(text, "expected HOST:PORT");
 }
 
-static void public__are_not_private_nor_local(void **state)
+TEST(public__are_not_private_nor_local)
 {
-	(void)state;
 	static const char *const ours[] = {"10.1.2.3:1",    "172.16.0.1:1", "172.31.255.1:1",
 					   "192.168.7.1:1", "100.64.0.1:1", "127.0.0.1:1",
 					   "169.254.1.1:1", "0.0.0.0:1",    "224.0.0.1:1",
@@ -183,9 +167,8 @@ static void public__are_not_private_nor_local(void **state)
 	}
 }
 
-static void interface__of_the_loopback(void **state)
+TEST(interface__of_the_loopback)
 {
-	(void)state;
 	fan_peer to = parse("127.0.0.1:0"), local;
 
 	assert_int_equal(fan_udp_interface_to(&to, &local), if_nametoindex("lo"));
@@ -231,17 +214,15 @@ static int clear(void **state)
 	return 0;
 }
 
-static void get__nobody_at_first(void **state)
+TEST_WITH(get__nobody_at_first, clear, NULL)
 {
-	(void)state;
 	const fan_peer none = {{0, 0}, 0, 0};
 	assert_false(has(0));
 	assert_null(fan_locals_get(&table, &none));
 }
 
-static void get__what_was_put_last(void **state)
+TEST_WITH(get__what_was_put_last, clear, NULL)
 {
-	(void)state;
 	fan_peer p = peer_of(7);
 	const uint64_t first[2] = {1, 2}, second[2] = {0, 3};
 	fan_locals_put(&table, &p, first);
@@ -251,9 +232,8 @@ static void get__what_was_put_last(void **state)
 	assert_null(fan_locals_get(&table, &p)); /* it was there once only */
 }
 
-static void get__a_peer_is_all_of_its_fields(void **state)
+TEST_WITH(get__a_peer_is_all_of_its_fields, clear, NULL)
 {
-	(void)state;
 	fan_peer p = peer_of(7), q = p;
 	put(7);
 	q.port++;
@@ -271,9 +251,8 @@ static void get__a_peer_is_all_of_its_fields(void **state)
 
 /* As many as one job may have ranks: all are there.  As many as a switch may have
  * members, twice the load: nearly all are. */
-static void put__members_find_room(void **state)
+TEST_WITH(put__members_find_room, clear, NULL)
 {
-	(void)state;
 	unsigned found = 0;
 	for (unsigned n = 0; n < FAN_RANKS_MAX; n++)
 		put(n);
@@ -287,9 +266,8 @@ static void put__members_find_room(void **state)
 }
 
 /* Those who keep sending stay, however many strangers come and go. */
-static void put__the_silent_give_way(void **state)
+TEST_WITH(put__the_silent_give_way, clear, NULL)
 {
-	(void)state;
 	unsigned old = 0;
 	for (uint64_t n = 0; n < 20 * PLACES; n++) {
 		put(1000 + n);
@@ -303,9 +281,8 @@ static void put__the_silent_give_way(void **state)
 	assert_int_equal(old, 0);
 }
 
-static void forget__one_only(void **state)
+TEST_WITH(forget__one_only, clear, NULL)
 {
-	(void)state;
 	fan_peer p = peer_of(3);
 	for (unsigned n = 0; n < 200; n++)
 		put(n);
@@ -317,26 +294,4 @@ static void forget__one_only(void **state)
 	assert_true(has(3));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sockaddr__ipv4_is_kept_mapped),
-		cmocka_unit_test(sockaddr__ipv6_with_scope_and_back),
-		cmocka_unit_test(sockaddr__of_the_other_family_is_none),
-		cmocka_unit_test(sockaddr__too_short_is_nobody),
-		cmocka_unit_test(parse__text_comes_back),
-		cmocka_unit_test(parse__any_address),
-		cmocka_unit_test(parse__a_name_is_resolved),
-		cmocka_unit_test(parse__errors_say_what_is_expected),
-		cmocka_unit_test(parse__a_long_host_is_refused),
-		cmocka_unit_test(public__are_not_private_nor_local),
-		cmocka_unit_test(interface__of_the_loopback),
-		cmocka_unit_test_setup(get__nobody_at_first, clear),
-		cmocka_unit_test_setup(get__what_was_put_last, clear),
-		cmocka_unit_test_setup(get__a_peer_is_all_of_its_fields, clear),
-		cmocka_unit_test_setup(put__members_find_room, clear),
-		cmocka_unit_test_setup(put__the_silent_give_way, clear),
-		cmocka_unit_test_setup(forget__one_only, clear),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -86,11 +86,10 @@ static void hang_up(struct rig *r)
 	r->peer_fd = -1;
 }
 
-static void dial__lines_both_ways(void **state)
+TEST(dial__lines_both_ways)
 {
 	struct rig r;
 	char got[8] = "";
-	(void)state;
 	rig_begin(&r);
 	assert_false(fan_dial_send(&r.d, "early", 5));
 	turn_until_up(&r, 1);
@@ -106,10 +105,9 @@ static void dial__lines_both_ways(void **state)
 }
 
 /* What came before the end is heard, then it is tried again. */
-static void dial__comes_back(void **state)
+TEST(dial__comes_back)
 {
 	struct rig r;
-	(void)state;
 	rig_begin(&r);
 	turn_until_up(&r, 1);
 	say(&r, "a\nb\nrest");
@@ -129,10 +127,9 @@ static void dial__comes_back(void **state)
 	rig_end(&r);
 }
 
-static void dial__waits_for_somebody(void **state)
+TEST(dial__waits_for_somebody)
 {
 	struct rig r;
-	(void)state;
 	rig_begin(&r);
 	close(r.listen_fd);
 	r.listen_fd = -1;
@@ -147,11 +144,10 @@ static void dial__waits_for_somebody(void **state)
 }
 
 /* The pauses grow, up to a bound. */
-static void dial__pauses(void **state)
+TEST(dial__pauses)
 {
 	const uint64_t now_ns = 5000 * FAN_MS, most_ns = FAN_DIAL_PAUSE_MAX_MS * FAN_MS;
 	struct rig r;
-	(void)state;
 	rig_begin(&r);
 	for (int i = 0; i < 10; i++) {
 		fan_dial_drop(&r.d, now_ns, "x");
@@ -165,13 +161,4 @@ static void dial__pauses(void **state)
 	rig_end(&r);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(dial__lines_both_ways),
-		cmocka_unit_test(dial__comes_back),
-		cmocka_unit_test(dial__waits_for_somebody),
-		cmocka_unit_test(dial__pauses),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

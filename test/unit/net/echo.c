@@ -85,11 +85,10 @@ static void ask(void)
 	fan_echo_ask(&asker, &udp, NULL, FAN_ECHO_BYTES, NOW);
 }
 
-static void echo__nonces_follow_each_other_and_the_next_is_due(void **state)
+TEST_WITH(echo__nonces_follow_each_other_and_the_next_is_due, open_both, close_both)
 {
 	fan_peer from;
 	size_t bytes;
-	(void)state;
 	assert_true(fan_echo_due(&asker) == UINT64_MAX);
 	fan_echo_ask(&asker, &udp, NULL, 1000, NOW);
 	assert_true(fan_echo_due(&asker) == NOW + FAN_ECHO_MS * FAN_MS);
@@ -101,13 +100,12 @@ static void echo__nonces_follow_each_other_and_the_next_is_due(void **state)
 	assert_int_equal(asker.asked, 2);
 }
 
-static void echo__unconnected_asks_the_one_it_names(void **state)
+TEST_WITH(echo__unconnected_asks_the_one_it_names, open_both, close_both)
 {
 	const struct fan_udp_options bound = {.bind = loopback(), .buffer_bytes = 65536};
 	struct fan_udp any;
 	fan_peer from;
 	size_t bytes;
-	(void)state;
 	assert_false(fan_udp_open(&any, &bound));
 	fan_echo_ask(&asker, &any, &at, FAN_ECHO_BYTES, NOW);
 	assert_true(question(&from, &bytes) == asker.nonce);
@@ -116,9 +114,8 @@ static void echo__unconnected_asks_the_one_it_names(void **state)
 	fan_udp_close(&any);
 }
 
-static void echo__late_answers_count_and_tell_which(void **state)
+TEST_WITH(echo__late_answers_count_and_tell_which, open_both, close_both)
 {
-	(void)state;
 	for (unsigned i = 0; i < 3; i++)
 		ask();
 	for (unsigned i = 0; i < 3; i++)
@@ -126,10 +123,9 @@ static void echo__late_answers_count_and_tell_which(void **state)
 				 i);
 }
 
-static void echo__other_messages_are_no_answers(void **state)
+TEST_WITH(echo__other_messages_are_no_answers, open_both, close_both)
 {
 	const struct fan_echoed none = {.payload_bytes = 1408, .shards = 0, .window = 16};
-	(void)state;
 	assert_int_equal(hears(0, FAN_TYPE_REPORT, FAN_TOPIC_ECHO, &SWITCH), -1); /* none asked */
 	ask();
 	const uint64_t n = asker.nonce;
@@ -141,11 +137,10 @@ static void echo__other_messages_are_no_answers(void **state)
 	assert_int_equal(hears(n, FAN_TYPE_REPORT, FAN_TOPIC_ECHO, &SWITCH), 0);
 }
 
-static void echo__no_byte_may_be_missing_and_no_bit_another(void **state)
+TEST_WITH(echo__no_byte_may_be_missing_and_no_bit_another, open_both, close_both)
 {
 	uint8_t pkt[FAN_ECHO_BYTES];
 	struct fan_out_item it;
-	(void)state;
 	ask();
 	item_of(&it, asker.nonce, FAN_TYPE_REPORT, FAN_TOPIC_ECHO, &SWITCH);
 	const size_t bytes = fan_out_item_copy(&it, pkt);
@@ -169,12 +164,11 @@ static void reply(uint64_t nonce, const fan_peer *to)
 	fan_udp_send(&peer, &out, false);
 }
 
-static void echo__receive_finds_the_answer_behind_others(void **state)
+TEST_WITH(echo__receive_finds_the_answer_behind_others, open_both, close_both)
 {
 	struct pollfd p = {udp.fd, POLLIN, 0};
 	fan_peer from;
 	size_t bytes;
-	(void)state;
 	assert_false(fan_echo_receive(&asker, &udp));
 	ask();
 	const uint64_t n = question(&from, &bytes);
@@ -189,21 +183,4 @@ static void echo__receive_finds_the_answer_behind_others(void **state)
 	assert_int_equal(poll(&p, 1, 0), 0); /* all is read */
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(echo__nonces_follow_each_other_and_the_next_is_due,
-						open_both, close_both),
-		cmocka_unit_test_setup_teardown(echo__unconnected_asks_the_one_it_names, open_both,
-						close_both),
-		cmocka_unit_test_setup_teardown(echo__late_answers_count_and_tell_which, open_both,
-						close_both),
-		cmocka_unit_test_setup_teardown(echo__other_messages_are_no_answers, open_both,
-						close_both),
-		cmocka_unit_test_setup_teardown(echo__no_byte_may_be_missing_and_no_bit_another,
-						open_both, close_both),
-		cmocka_unit_test_setup_teardown(echo__receive_finds_the_answer_behind_others,
-						open_both, close_both),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -12,9 +12,8 @@
 
 static char why[256];
 
-static void value__whole_numbers_and_others(void **state)
+TEST(value__whole_numbers_and_others)
 {
-	(void)state;
 	struct fan_expose x = {.text = NULL};
 	fan_expose_family(&x, "a_total", FAN_COUNTER, "Help.");
 	fan_expose_count(&x, "a_total", NULL, UINT64_MAX);
@@ -28,9 +27,8 @@ static void value__whole_numbers_and_others(void **state)
 }
 
 /* A job's name comes from the network. */
-static void labels__escape_what_would_end_them(void **state)
+TEST(labels__escape_what_would_end_them)
 {
-	(void)state;
 	struct fan_labels l = {.used = 0};
 	fan_labels_number(&l, "shard", 7);
 	fan_labels_add(&l, "fanin_job", "a\"b\\c\nd\x80\xff", 9);
@@ -38,9 +36,8 @@ static void labels__escape_what_would_end_them(void **state)
 }
 
 /* Valid UTF-8 stays; what is not is shown, and no other name looks the same. */
-static void labels__of_different_names_differ(void **state)
+TEST(labels__of_different_names_differ)
 {
-	(void)state;
 	static const struct {
 		const char *name, *label;
 	} names[] = {
@@ -65,9 +62,8 @@ static void labels__of_different_names_differ(void **state)
 	}
 }
 
-static void labels__too_long_are_cut_or_left_out(void **state)
+TEST(labels__too_long_are_cut_or_left_out)
 {
-	(void)state;
 	struct fan_labels l = {.used = 0};
 	char name[FAN_EXPOSE_LABELS_MAX];
 	memset(name, '\\', sizeof name);
@@ -83,9 +79,8 @@ static void labels__too_long_are_cut_or_left_out(void **state)
 	}
 }
 
-static void histogram__buckets_add_up(void **state)
+TEST(histogram__buckets_add_up)
 {
-	(void)state;
 	struct fan_expose x = {.text = NULL};
 	struct fan_labels l = {.used = 0};
 	const double bound[] = {0.001, 0.01};
@@ -100,9 +95,8 @@ static void histogram__buckets_add_up(void **state)
 	free(x.text);
 }
 
-static void text__has_a_bound(void **state)
+TEST(text__has_a_bound)
 {
-	(void)state;
 	struct fan_expose x = {.text = NULL};
 	for (unsigned i = 0; i < FAN_EXPOSE_BYTES_MAX / 16 && !x.full; i++)
 		fan_expose_count(&x, "name_that_is_long_enough", NULL, i);
@@ -112,9 +106,8 @@ static void text__has_a_bound(void **state)
 	free(x.text);
 }
 
-static void write__replaces_the_file(void **state)
+TEST(write__replaces_the_file)
 {
-	(void)state;
 	struct fan_expose x = {.text = NULL};
 	char path[64], text[32] = "";
 	snprintf(path, sizeof path, "/tmp/fanin-expose-%d", (int)getpid());
@@ -131,16 +124,4 @@ static void write__replaces_the_file(void **state)
 	free(x.text);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(value__whole_numbers_and_others),
-		cmocka_unit_test(labels__escape_what_would_end_them),
-		cmocka_unit_test(labels__of_different_names_differ),
-		cmocka_unit_test(labels__too_long_are_cut_or_left_out),
-		cmocka_unit_test(histogram__buckets_add_up),
-		cmocka_unit_test(text__has_a_bound),
-		cmocka_unit_test(write__replaces_the_file),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

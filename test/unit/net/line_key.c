@@ -109,9 +109,8 @@ static void rejects(struct fan_lines *l)
 	assert_int_equal(fan_lines_put(l, "x", 1), -EPIPE);
 }
 
-static void signed__both_ways(void **state)
+TEST_WITH(signed__both_ways, NULL, end)
 {
-	(void)state;
 	form(keys_of(1, 1), keys_of(1, 1));
 	put(&dialler, "one");
 	put(&dialler, "");
@@ -123,10 +122,9 @@ static void signed__both_ways(void **state)
 }
 
 /* Lines wait until the other end has said which key it has. */
-static void signed__nothing_before_the_other_end_is_sure(void **state)
+TEST_WITH(signed__nothing_before_the_other_end_is_sure, NULL, end)
 {
 	char text[CAUGHT + 1];
-	(void)state;
 	begin(keys_of(1, 1), keys_of(1, 1));
 	put(&dialler, "secret order");
 	put(&called, "secret answer");
@@ -135,19 +133,17 @@ static void signed__nothing_before_the_other_end_is_sure(void **state)
 	assert_memory_equal(text, "{\"nonce\":\"", 10);
 }
 
-static void signed__second_key_is_valid(void **state)
+TEST_WITH(signed__second_key_is_valid, NULL, end)
 {
-	(void)state;
 	form(keys_of(1, 2), keys_of(2, 1)); /* the called one has 1 and 2 */
 	put(&called, "more");
 	carry(from_called, from_dialler);
 	next_is(&dialler, "more");
 }
 
-static void signed__another_key(void **state)
+TEST_WITH(signed__another_key, NULL, end)
 {
 	char text[CAUGHT];
-	(void)state;
 	begin(keys_of(1, 9), keys_of(2, 1));
 	put(&dialler, "hello");
 	carry(from_dialler, from_called);
@@ -162,9 +158,8 @@ static void signed__another_key(void **state)
 	rejects(&dialler);
 }
 
-static void signed__open_end_is_told(void **state)
+TEST_WITH(signed__open_end_is_told, NULL, end)
 {
-	(void)state;
 	begin(keys_of(0, 0), keys_of(1, 1));
 	put(&dialler, "{\"hello\":\"switch\"}");
 	carry(from_dialler, from_called);
@@ -174,19 +169,17 @@ static void signed__open_end_is_told(void **state)
 			  "--controller-key or FANIN_CONTROLLER_KEY_FILE\"}");
 }
 
-static void signed__open_controller_is_not_believed(void **state)
+TEST_WITH(signed__open_controller_is_not_believed, NULL, end)
 {
-	(void)state;
 	begin(keys_of(1, 1), keys_of(0, 0));
 	put(&called, "{\"job\":{}}");
 	carry(from_called, from_dialler);
 	rejects(&dialler);
 }
 
-static void signed__each_changed_bit(void **state)
+TEST_WITH(signed__each_changed_bit, NULL, end)
 {
 	char text[CAUGHT];
-	(void)state;
 	for (size_t bit = 0; bit < 8 * (FAN_LINE_MAC_CHARS + 4); bit++) {
 		form(keys_of(1, 1), keys_of(1, 1));
 		put(&dialler, "line");
@@ -200,10 +193,9 @@ static void signed__each_changed_bit(void **state)
 	form(keys_of(1, 1), keys_of(1, 1));
 }
 
-static void signed__again_and_out_of_turn(void **state)
+TEST_WITH(signed__again_and_out_of_turn, NULL, end)
 {
 	char one[CAUGHT], two[CAUGHT];
-	(void)state;
 	form(keys_of(1, 1), keys_of(1, 1));
 	put(&dialler, "one");
 	size_t bytes = catch (from_dialler, one);
@@ -221,10 +213,9 @@ static void signed__again_and_out_of_turn(void **state)
 }
 
 /* What was said in another connection, or is one's own. */
-static void signed__of_another_connection_or_way(void **state)
+TEST_WITH(signed__of_another_connection_or_way, NULL, end)
 {
 	char old[CAUGHT];
-	(void)state;
 	form(keys_of(1, 1), keys_of(1, 1));
 	put(&dialler, "old");
 	size_t bytes = catch (from_dialler, old);
@@ -240,11 +231,10 @@ static void signed__of_another_connection_or_way(void **state)
 }
 
 /* All that one end has said, from the first byte on, to another one in its place. */
-static void signed__a_whole_connection_again(void **state)
+TEST_WITH(signed__a_whole_connection_again, NULL, end)
 {
 	char up[CAUGHT], down[CAUGHT];
 	size_t up_bytes, down_bytes;
-	(void)state;
 	begin(keys_of(1, 1), keys_of(1, 1));
 	put(&dialler, "hello");
 	up_bytes = catch (from_dialler, up);
@@ -267,19 +257,4 @@ static void signed__a_whole_connection_again(void **state)
 	rejects(&dialler);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(signed__both_ways, end),
-		cmocka_unit_test_teardown(signed__nothing_before_the_other_end_is_sure, end),
-		cmocka_unit_test_teardown(signed__second_key_is_valid, end),
-		cmocka_unit_test_teardown(signed__another_key, end),
-		cmocka_unit_test_teardown(signed__open_end_is_told, end),
-		cmocka_unit_test_teardown(signed__open_controller_is_not_believed, end),
-		cmocka_unit_test_teardown(signed__each_changed_bit, end),
-		cmocka_unit_test_teardown(signed__again_and_out_of_turn, end),
-		cmocka_unit_test_teardown(signed__of_another_connection_or_way, end),
-		cmocka_unit_test_teardown(signed__a_whole_connection_again, end),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

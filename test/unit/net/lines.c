@@ -51,9 +51,8 @@ static void next_is(const char *text)
 	assert_int_equal(bytes, strlen(text));
 }
 
-static void lines__come_in_pieces(void **state)
+TEST_WITH(lines__come_in_pieces, open_pair, close_pair)
 {
-	(void)state;
 	next_is(NULL);
 	says("one\ntw");
 	assert_int_equal(fan_lines_turn(&l, POLLIN), 0);
@@ -67,9 +66,8 @@ static void lines__come_in_pieces(void **state)
 	next_is(NULL);
 }
 
-static void lines__that_were_sent_before_it_closed(void **state)
+TEST_WITH(lines__that_were_sent_before_it_closed, open_pair, close_pair)
 {
-	(void)state;
 	says("last\nhalf");
 	shutdown(other, SHUT_WR);
 	assert_int_equal(fan_lines_turn(&l, POLLIN), -ECONNRESET);
@@ -77,11 +75,10 @@ static void lines__that_were_sent_before_it_closed(void **state)
 	next_is(NULL);
 }
 
-static void lines__too_long(void **state)
+TEST_WITH(lines__too_long, open_pair, close_pair)
 {
 	static char block[65536];
 	int e = 0;
-	(void)state;
 	memset(block, 'x', sizeof block);
 	for (unsigned i = 0; i < 100 && !e; i++) {
 		ssize_t n = write(other, block, sizeof block);
@@ -93,12 +90,11 @@ static void lines__too_long(void **state)
 }
 
 /* Who does not read what it is sent is given up. */
-static void lines__nobody_reads(void **state)
+TEST_WITH(lines__nobody_reads, open_pair, close_pair)
 {
 	static char block[65536];
 	int e = 0;
 	unsigned sent = 0;
-	(void)state;
 	memset(block, 'x', sizeof block);
 	for (; sent < 1000 && !e; sent++)
 		e = fan_lines_put(&l, block, sizeof block);
@@ -107,11 +103,10 @@ static void lines__nobody_reads(void **state)
 	assert_true(fan_lines_events(&l) & POLLOUT);
 }
 
-static void lines__go_out_whole(void **state)
+TEST_WITH(lines__go_out_whole, open_pair, close_pair)
 {
 	static char block[200000], got[200002];
 	size_t used = 0;
-	(void)state;
 	memset(block, 'y', sizeof block);
 	assert_int_equal(fan_lines_put(&l, block, sizeof block), 0);
 	assert_int_equal(fan_lines_put(&l, "", 0), 0);
@@ -136,9 +131,8 @@ static int get(const char *text)
 	return fan_order_get(&o, text, strlen(text), why);
 }
 
-static void order__install(void **state)
+TEST(order__install)
 {
-	(void)state;
 	assert_int_equal(
 		get("{\"id\":7,\"install\":{\"route\":3,\"quota\":5,\"entries\":["
 		    "{\"from\":\"10.0.0.2:7000\",\"ranks\":\"0-3,7\",\"next\":\"[fd00::5]:7001\","
@@ -160,9 +154,8 @@ static void order__install(void **state)
 	assert_int_equal(o.entry[1].depth, 24);
 }
 
-static void order__others(void **state)
+TEST(order__others)
 {
-	(void)state;
 	assert_int_equal(get("{\"id\":8,\"remove\":65535}"), FAN_OK);
 	assert_int_equal(o.kind, FAN_ORDER_REMOVE);
 	assert_int_equal(o.route, 65535);
@@ -174,10 +167,9 @@ static void order__others(void **state)
 }
 
 /* Says what is wrong, and where; and that there is a number to answer to. */
-static void order__neighbours(void **state)
+TEST(order__neighbours)
 {
 	char text[80];
-	(void)state;
 	assert_int_equal(get("{\"neighbours\":{\"number\":5,\"of\":[{\"name\":\"S2\",\"at\":"
 			     "\"10.0.0.5:7000\"},{\"name\":\"PS\",\"at\":\"[fd00::5]:1\"}]}}"),
 			 FAN_OK);
@@ -191,7 +183,7 @@ static void order__neighbours(void **state)
 	assert_int_equal(o.neighbours, 0);
 }
 
-static void order__what_is_wrong(void **state)
+TEST(order__what_is_wrong)
 {
 #define ENTRY(from, ranks, next, depth, sums)                                                      \
 	"{\"id\":1,\"install\":{\"route\":1,\"entries\":[{\"from\":" from ",\"ranks\":" ranks      \
@@ -233,7 +225,6 @@ static void order__what_is_wrong(void **state)
 		{ENTRY("null", "\"0\"", "\"1.1.1.1:1\"", "25", "true"), "entries[0].depth", true},
 		{ENTRY("null", "\"0\"", "\"1.1.1.1:1\"", "1", "1"), "entries[0].sums", true},
 	};
-	(void)state;
 	for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		assert_int_equal(get(bad[i].text), FAN_E_CONFIG);
 		if (!strstr(why, bad[i].why))
@@ -242,19 +233,4 @@ static void order__what_is_wrong(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(lines__come_in_pieces, open_pair, close_pair),
-		cmocka_unit_test_setup_teardown(lines__that_were_sent_before_it_closed, open_pair,
-						close_pair),
-		cmocka_unit_test_setup_teardown(lines__too_long, open_pair, close_pair),
-		cmocka_unit_test_setup_teardown(lines__nobody_reads, open_pair, close_pair),
-		cmocka_unit_test_setup_teardown(lines__go_out_whole, open_pair, close_pair),
-		cmocka_unit_test(order__install),
-		cmocka_unit_test(order__others),
-		cmocka_unit_test(order__neighbours),
-		cmocka_unit_test(order__what_is_wrong),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

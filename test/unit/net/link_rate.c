@@ -36,9 +36,8 @@ static int32_t rate_of(bool is_device, const char *speed)
 	return rate;
 }
 
-static void link_rate__cards_tell(void **state)
+TEST(link_rate__cards_tell)
 {
-	(void)state;
 	assert_int_equal(rate_of(true, "1000\n"), 1000);
 	assert_int_equal(rate_of(true, "400000\n"), 400000);
 	assert_int_equal(rate_of(true, "-1\n"), 0); /* not known */
@@ -48,19 +47,17 @@ static void link_rate__cards_tell(void **state)
 	assert_int_equal(rate_of(true, NULL), 0);
 }
 
-static void link_rate__what_is_no_card_does_not(void **state)
+TEST(link_rate__what_is_no_card_does_not)
 {
-	(void)state;
 	assert_int_equal(rate_of(false, "10000\n"), 0);
 	assert_int_equal(fan_link_rate_of("/sys/class/net/lo"), 0);
 	assert_int_equal(fan_link_rate_of("/nowhere"), 0);
 }
 
-static void link_rate__the_declared_one_counts(void **state)
+TEST(link_rate__the_declared_one_counts)
 {
 	fan_peer at;
 	char why[256] = "";
-	(void)state;
 	assert_int_equal(fan_peer_parse(&at, "127.0.0.1:5000", why, sizeof why), 0);
 	assert_int_equal(fan_link_rate_to(&at), 0); /* the loopback's has none */
 	setenv("FANIN_LINK_MBPS", "2500", 1);
@@ -70,9 +67,8 @@ static void link_rate__the_declared_one_counts(void **state)
 	unsetenv("FANIN_LINK_MBPS");
 }
 
-static void link_rate__texts(void **state)
+TEST(link_rate__texts)
 {
-	(void)state;
 	assert_int_equal(fan_link_rate_parse(NULL), 0);
 	assert_int_equal(fan_link_rate_parse(""), 0);
 	assert_int_equal(fan_link_rate_parse("4000000"), FAN_LINK_MBPS_MAX);
@@ -114,9 +110,8 @@ static void begin_others(void)
 	others.of[0].index = 7;
 }
 
-static void others__are_what_sockets_do_not_count(void **state)
+TEST(others__are_what_sockets_do_not_count)
 {
-	(void)state;
 	begin_others();
 	receive(FAN_CROSS_TRAFFIC_KNOWN, GBPS(1) / 4, GBPS(5) / 4, 0);
 	assert_true(fan_cross_traffic_gbps(&others, 7) < 0); /* not yet */
@@ -133,9 +128,8 @@ static void others__are_what_sockets_do_not_count(void **state)
 }
 
 /* It has come, and not yet to the sockets: not more than that. */
-static void others__what_waits_is_none(void **state)
+TEST(others__what_waits_is_none)
 {
-	(void)state;
 	begin_others();
 	receive(9, 0, GBPS(1) / 4, 0);
 	receive(1, 1 << 20, 0, 0);
@@ -146,10 +140,9 @@ static void others__what_waits_is_none(void **state)
 	assert_true(fan_cross_traffic_gbps(&others, 7) <= 0); /* never below 0 */
 }
 
-static void others__are_not_known(void **state)
+TEST(others__are_not_known)
 {
 	const unsigned none[1] = {0};
-	(void)state;
 	begin_others();
 	receive(6, GBPS(1) / 4, 0, 0);
 	assert_true(fan_cross_traffic_gbps(&others, 7) > 0);
@@ -164,11 +157,10 @@ static void others__are_not_known(void **state)
 	assert_int_equal(others.count, 0);
 }
 
-static void others__interfaces_have_a_bound(void **state)
+TEST(others__interfaces_have_a_bound)
 {
 	const unsigned loopback[] = {1};
 	unsigned index[FAN_INLETS_MAX + 2];
-	(void)state;
 	begin_others();
 	for (unsigned i = 0; i < FAN_INLETS_MAX + 2; i++)
 		index[i] = 1000000 + i / 2 * 2; /* two neighbours on each */
@@ -191,20 +183,10 @@ static void others__interfaces_have_a_bound(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(link_rate__cards_tell),
-		cmocka_unit_test(link_rate__what_is_no_card_does_not),
-		cmocka_unit_test(link_rate__the_declared_one_counts),
-		cmocka_unit_test(link_rate__texts),
-		cmocka_unit_test(others__are_what_sockets_do_not_count),
-		cmocka_unit_test(others__what_waits_is_none),
-		cmocka_unit_test(others__are_not_known),
-		cmocka_unit_test(others__interfaces_have_a_bound),
-	};
 	unsetenv("FANIN_LINK_MBPS");
 	if (!mkdtemp(folder))
 		return 1;
-	int failed = RUN(tests);
+	int failed = unit_run();
 	rmdir(folder);
 	return failed;
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a switch tells: one line an event, whatever a job is called. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-/* cmocka.h wants the three above first */
-#include <cmocka.h>
+#include "unit/unit.h"
 #include <string.h>
 
 #include "file/text.h"
@@ -29,9 +25,8 @@ static struct fan_event event(enum fan_event_kind kind, const char *name)
 	return ev;
 }
 
-static void event__job_ready_names_the_group(void **state)
+TEST(event__job_ready_names_the_group)
 {
-	(void)state;
 	struct fan_event ev = event(FAN_EV_JOB_READY, "train");
 
 	ev.multicast = true;
@@ -44,9 +39,8 @@ static void event__job_ready_names_the_group(void **state)
 				    "window=512 results=unicast shard=0");
 }
 
-static void event__job_failed_names_ranks(void **state)
+TEST(event__job_failed_names_ranks)
 {
-	(void)state;
 	struct fan_event ev = event(FAN_EV_JOB_FAILED, "train");
 
 	ev.err = FAN_E_RANK_LOST;
@@ -58,9 +52,8 @@ static void event__job_failed_names_ranks(void **state)
 				       "blamed=3,5-6 shard=0"));
 }
 
-static void event__hostile_name_stays_in_its_quotes(void **state)
+TEST(event__hostile_name_stays_in_its_quotes)
 {
-	(void)state;
 	struct fan_event ev = event(FAN_EV_JOB_CREATED, "a\" x=\"\\\n\x1b\xff");
 
 	fan_line_event(&l, &ev, 0, &config);
@@ -68,9 +61,8 @@ static void event__hostile_name_stays_in_its_quotes(void **state)
 	assert_null(strchr(l.text, '\n'));
 }
 
-static void ranks__are_ranges(void **state)
+TEST(ranks__are_ranges)
 {
-	(void)state;
 	char text[FAN_RANKS_BYTES];
 	uint64_t set[FAN_RANK_WORDS] = {0};
 
@@ -86,9 +78,8 @@ static void ranks__are_ranges(void **state)
 }
 
 /* The longest of all texts fits. */
-static void ranks__every_other(void **state)
+TEST(ranks__every_other)
 {
-	(void)state;
 	char text[FAN_RANKS_BYTES];
 	uint64_t set[FAN_RANK_WORDS];
 
@@ -98,9 +89,8 @@ static void ranks__every_other(void **state)
 	assert_string_equal(text + strlen(text) - 8, ",253,255");
 }
 
-static void report__tells_what_is_waited_for(void **state)
+TEST(report__tells_what_is_waited_for)
 {
-	(void)state;
 	struct fan_report r = {.state = FAN_JOB_READY,
 			       .ranks = 4,
 			       .window = 64,
@@ -123,9 +113,8 @@ static void report__tells_what_is_waited_for(void **state)
 	assert_non_null(strstr(l.text, "waits_for=1"));
 }
 
-static void stats__only_drops_that_happened(void **state)
+TEST(stats__only_drops_that_happened)
 {
-	(void)state;
 	struct fan_aggregator_stats s = {.packets = 9};
 
 	s.drops[FAN_DROP_CHECK] = 4;
@@ -134,9 +123,8 @@ static void stats__only_drops_that_happened(void **state)
 				    "replays=0 needs=0 drop_check=4");
 }
 
-static void line__too_long_is_cut(void **state)
+TEST(line__too_long_is_cut)
 {
-	(void)state;
 	l.used = 0;
 	for (unsigned i = 0; i < FAN_LINE_BYTES; i++)
 		fan_line_add(&l, "xyz");
@@ -144,9 +132,8 @@ static void line__too_long_is_cut(void **state)
 	assert_int_equal(l.used, FAN_LINE_BYTES - 1);
 }
 
-static void clock__timeouts(void **state)
+TEST(clock__timeouts)
 {
-	(void)state;
 	assert_int_equal(fan_clock_timeout_ms(UINT64_MAX, -1), -1);
 	assert_int_equal(fan_clock_timeout_ms(UINT64_MAX, 7), 7);
 	assert_int_equal(fan_clock_timeout_ms(0, -1), 0);
@@ -155,20 +142,18 @@ static void clock__timeouts(void **state)
 	assert_int_equal(fan_clock_timeout_ms(UINT64_MAX - 1, -1), 0x7fffffff);
 }
 
-static void clock__nonces_differ(void **state)
+TEST(clock__nonces_differ)
 {
-	(void)state;
 	uint64_t a = fan_clock_nonce(), b = fan_clock_nonce();
 
 	assert_true(a && b && a != b);
 }
 
-static void text__is_cut_at_its_bound(void **state)
+TEST(text__is_cut_at_its_bound)
 {
 	char small[8], at[9] = "12345678";
 	struct fan_text t = fan_text_in(small, sizeof small);
 
-	(void)state;
 	for (unsigned i = 0; i < 9; i++)
 		fan_text_add(&t, "%.0f/", 1e306);
 	assert_string_equal(small, "1000000");
@@ -180,31 +165,13 @@ static void text__is_cut_at_its_bound(void **state)
 	assert_string_equal(at + 1, "2345678");
 }
 
-static void text__is_escaped_for_a_terminal(void **state)
+TEST(text__is_escaped_for_a_terminal)
 {
 	char text[64];
 	struct fan_text t = fan_text_in(text, sizeof text);
 
-	(void)state;
 	fan_text_escaped(&t, "a\x1b[m\"\\\x7f\xc2\x9b", 9);
 	assert_string_equal(text, "a\\x1b[m\\\"\\\\\\x7f\\xc2\\x9b");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(event__job_ready_names_the_group),
-		cmocka_unit_test(event__job_failed_names_ranks),
-		cmocka_unit_test(event__hostile_name_stays_in_its_quotes),
-		cmocka_unit_test(ranks__are_ranges),
-		cmocka_unit_test(ranks__every_other),
-		cmocka_unit_test(report__tells_what_is_waited_for),
-		cmocka_unit_test(stats__only_drops_that_happened),
-		cmocka_unit_test(line__too_long_is_cut),
-		cmocka_unit_test(clock__timeouts),
-		cmocka_unit_test(text__is_cut_at_its_bound),
-		cmocka_unit_test(text__is_escaped_for_a_terminal),
-		cmocka_unit_test(clock__nonces_differ),
-	};
-	return cmocka_run_group_tests_name("net_logline", tests, NULL, NULL);
-}
+UNIT_MAIN

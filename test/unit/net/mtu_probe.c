@@ -2,11 +2,7 @@
 /* The verdict itself, against paths that lose large datagrams: test/net/icmp.sh. */
 #include "net/mtu_probe.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-/* cmocka.h wants the three above first */
-#include <cmocka.h>
+#include "unit/unit.h"
 #include <errno.h>
 #include <net/if.h>
 #include <string.h>
@@ -51,9 +47,8 @@ static size_t answer(uint8_t *pkt, uint64_t nonce, size_t bytes)
 	return answer_of(&who, pkt, nonce, bytes);
 }
 
-static void mtu_probe__waits_for_a_result_first(void **state)
+TEST(mtu_probe__waits_for_a_result_first)
 {
-	(void)state;
 	struct fan_mtu_probe t = {.next_ns = 0};
 
 	assert_true(fan_mtu_probe_deadline(&t) == UINT64_MAX);
@@ -66,9 +61,8 @@ static void mtu_probe__waits_for_a_result_first(void **state)
 	assert_true(fan_mtu_probe_deadline(&t) == UINT64_MAX);
 }
 
-static void mtu_probe__is_over_within_the_stall_time(void **state)
+TEST(mtu_probe__is_over_within_the_stall_time)
 {
-	(void)state;
 	struct fan_mtu_probe t = {.next_ns = 0};
 
 	fan_mtu_probe_sent(&t, LONG, NOW, 800);
@@ -78,9 +72,8 @@ static void mtu_probe__is_over_within_the_stall_time(void **state)
 }
 
 /* What every path takes says nothing. */
-static void mtu_probe__short_datagrams_begin_none(void **state)
+TEST(mtu_probe__short_datagrams_begin_none)
 {
-	(void)state;
 	struct fan_mtu_probe t = {.next_ns = 0};
 
 	fan_mtu_probe_sent(&t, 528, NOW, STALL);
@@ -89,9 +82,8 @@ static void mtu_probe__short_datagrams_begin_none(void **state)
 	assert_true(fan_mtu_probe_deadline(&t) != UINT64_MAX);
 }
 
-static void mtu_probe__long_answer_passes_it(void **state)
+TEST(mtu_probe__long_answer_passes_it)
 {
-	(void)state;
 	struct fan_mtu_probe t = {ASKED, .bytes = LONG, .rounds = 3, .next_ns = NOW};
 	uint8_t pkt[FAN_HEAD_BYTES + FAN_ECHO_MAX];
 
@@ -102,9 +94,8 @@ static void mtu_probe__long_answer_passes_it(void **state)
 	assert_true(fan_mtu_probe_deadline(&t) == NOW + FAN_MTU_PROBE_AGAIN_MS * FAN_MS);
 }
 
-static void mtu_probe__short_answers_count(void **state)
+TEST(mtu_probe__short_answers_count)
 {
-	(void)state;
 	struct fan_mtu_probe t = {ASKED, .bytes = LONG, .rounds = 3, .told_bytes = 1372,
 				  .next_ns = NOW};
 	uint8_t pkt[FAN_HEAD_BYTES + FAN_ECHO_MAX];
@@ -119,9 +110,8 @@ static void mtu_probe__short_answers_count(void **state)
 }
 
 /* A switch whose own path to the server is too narrow stands for nothing longer than that. */
-static void mtu_probe__long_answer_of_one_who_loses_them_behind_passes_nothing(void **state)
+TEST(mtu_probe__long_answer_of_one_who_loses_them_behind_passes_nothing)
 {
-	(void)state;
 	struct fan_mtu_probe t = {ASKED, .bytes = LONG, .rounds = 3, .next_ns = NOW};
 	struct fan_echoed who = {
 		.payload_bytes = 1408, .shards = 1, .window = 16, .behind_loses = LONG};
@@ -137,9 +127,8 @@ static void mtu_probe__long_answer_of_one_who_loses_them_behind_passes_nothing(v
 }
 
 /* Who sees no packet does not know the nonce. */
-static void mtu_probe__strangers_answer_nothing(void **state)
+TEST(mtu_probe__strangers_answer_nothing)
 {
-	(void)state;
 	struct fan_mtu_probe t = {ASKED, .bytes = LONG, .rounds = 3, .next_ns = NOW};
 	struct fan_mtu_probe none = {.next_ns = 0};
 	uint8_t pkt[FAN_HEAD_BYTES + FAN_ECHO_MAX];
@@ -156,9 +145,8 @@ static void mtu_probe__strangers_answer_nothing(void **state)
 
 /* ---- what the kernel says of a path ---- */
 
-static void path__of_the_loopback(void **state)
+TEST(path__of_the_loopback)
 {
-	(void)state;
 	static const char *const at[] = {"127.0.0.1:5000", "127.0.0.1:0", "[::1]:5000"};
 
 	for (unsigned i = 0; i < sizeof at / sizeof *at; i++) {
@@ -174,9 +162,8 @@ static void path__of_the_loopback(void **state)
 	}
 }
 
-static void path__of_no_route(void **state)
+TEST(path__of_no_route)
 {
-	(void)state;
 	fan_peer to;
 	struct fan_next_hop p;
 
@@ -188,9 +175,8 @@ static void path__of_no_route(void **state)
 	}
 }
 
-static void told__what_icmp_can_say(void **state)
+TEST(told__what_icmp_can_say)
 {
-	(void)state;
 	static const int can[] = {ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EMSGSIZE, ENOPROTOOPT,
 				  EOPNOTSUPP,	EHOSTDOWN,    ENONET,	   EPROTO,   EACCES};
 	static const int cannot[] = {0, EAGAIN, EBADF, EINVAL, EIO, ENOBUFS, ENOTCONN, EFAULT};
@@ -201,21 +187,4 @@ static void told__what_icmp_can_say(void **state)
 		assert_false(fan_udp_is_told(cannot[i]));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mtu_probe__waits_for_a_result_first),
-		cmocka_unit_test(mtu_probe__is_over_within_the_stall_time),
-		cmocka_unit_test(mtu_probe__short_datagrams_begin_none),
-		cmocka_unit_test(mtu_probe__long_answer_passes_it),
-		cmocka_unit_test(
-			mtu_probe__long_answer_of_one_who_loses_them_behind_passes_nothing),
-		cmocka_unit_test(mtu_probe__short_answers_count),
-		cmocka_unit_test(mtu_probe__strangers_answer_nothing),
-		cmocka_unit_test(path__of_the_loopback),
-		cmocka_unit_test(path__of_no_route),
-		cmocka_unit_test(told__what_icmp_can_say),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

@@ -77,9 +77,8 @@ static unsigned turns(unsigned count, bool x)
 	return changes;
 }
 
-static void neighbours__silent_after_four_turns(void **state)
+TEST_WITH(neighbours__silent_after_four_turns, begin, NULL)
 {
-	(void)state;
 	assert_int_equal(turns(3, true), 0);
 	assert_int_equal(turns(FAN_NEIGHBOUR_DOWN, false), 0);
 	assert_true(turn()); /* the last question had until now */
@@ -87,9 +86,8 @@ static void neighbours__silent_after_four_turns(void **state)
 	assert_false(n.of[1].silent || n.of[1].changed);
 }
 
-static void neighbours__one_answer_in_time_is_enough(void **state)
+TEST_WITH(neighbours__one_answer_in_time_is_enough, begin, NULL)
 {
-	(void)state;
 	for (unsigned i = 0; i < 10; i++) {
 		turns(FAN_NEIGHBOUR_DOWN - 1, false);
 		turns(1, true);
@@ -97,9 +95,8 @@ static void neighbours__one_answer_in_time_is_enough(void **state)
 	assert_false(n.of[0].silent);
 }
 
-static void neighbours__heard_after_four_answers_in_a_row(void **state)
+TEST_WITH(neighbours__heard_after_four_answers_in_a_row, begin, NULL)
 {
-	(void)state;
 	turns(FAN_NEIGHBOUR_DOWN + 1, false);
 	assert_true(n.of[0].silent);
 	for (unsigned i = 0; i < 10; i++) {
@@ -112,12 +109,11 @@ static void neighbours__heard_after_four_answers_in_a_row(void **state)
 }
 
 /* Slow is not silent: answers to questions of a few turns ago count. */
-static void neighbours__late_answers_count(void **state)
+TEST_WITH(neighbours__late_answers_count, begin, NULL)
 {
 	uint8_t late[FAN_ECHO_BYTES];
 	fan_peer from;
 	size_t bytes = 0;
-	(void)state;
 	turn();
 	bytes = answer_to(0, late);
 	from = item[0].peer;
@@ -128,10 +124,9 @@ static void neighbours__late_answers_count(void **state)
 	assert_false(fan_neighbours_take(&n, &from, late, bytes));
 }
 
-static void neighbours__what_is_no_answer_does_not_count(void **state)
+TEST_WITH(neighbours__what_is_no_answer_does_not_count, begin, NULL)
 {
 	uint8_t p[FAN_ECHO_BYTES];
-	(void)state;
 	turn();
 	size_t bytes = answer_to(0, p);
 	fan_peer from = item[0].peer, other = item[1].peer;
@@ -145,11 +140,10 @@ static void neighbours__what_is_no_answer_does_not_count(void **state)
 	assert_true(answers(0));
 }
 
-static void neighbours__new_list_keeps_who_stays(void **state)
+TEST_WITH(neighbours__new_list_keeps_who_stays, begin, NULL)
 {
 	const struct fan_neighbour of[2] = {neighbour("Z", 3), neighbour("X", 1)};
 	const struct fan_neighbour moved = neighbour("X", 9);
-	(void)state;
 	turns(FAN_NEIGHBOUR_DOWN + 1, false);
 	assert_true(n.of[0].silent);
 	fan_neighbours_set(&n, 6, of, 2, now_ns);
@@ -167,9 +161,8 @@ static void neighbours__new_list_keeps_who_stays(void **state)
 }
 
 /* A thread that was not run for a while has one turn for it, and blames nobody for more. */
-static void neighbours__a_late_turn_is_one(void **state)
+TEST_WITH(neighbours__a_late_turn_is_one, begin, NULL)
 {
-	(void)state;
 	turns(2, true);
 	now_ns += 60000 * FAN_MS;
 	turns(FAN_NEIGHBOUR_DOWN, false);
@@ -177,16 +170,4 @@ static void neighbours__a_late_turn_is_one(void **state)
 	assert_true(n.due_ns <= now_ns);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(neighbours__silent_after_four_turns, begin),
-		cmocka_unit_test_setup(neighbours__one_answer_in_time_is_enough, begin),
-		cmocka_unit_test_setup(neighbours__heard_after_four_answers_in_a_row, begin),
-		cmocka_unit_test_setup(neighbours__late_answers_count, begin),
-		cmocka_unit_test_setup(neighbours__what_is_no_answer_does_not_count, begin),
-		cmocka_unit_test_setup(neighbours__new_list_keeps_who_stays, begin),
-		cmocka_unit_test_setup(neighbours__a_late_turn_is_one, begin),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

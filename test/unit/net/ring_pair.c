@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Datagrams between two threads of a process, and which of them leave by a socket. */
 #include "udp_rig.h"
+#include "unit/unit.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -58,9 +59,8 @@ static bool is_empty(struct fan_ring_pair *h, enum fan_ring_pair_way way)
 	return !fan_ring_pair_next(h, way, &bytes);
 }
 
-static void ring_pair__datagrams_come_in_order_however_full_it_is(void **state)
+TEST(ring_pair__datagrams_come_in_order_however_full_it_is)
 {
-	(void)state;
 	struct fan_ring_pair *h = new_ring_pair(&rank);
 	unsigned in = 0, out = 0;
 	for (unsigned turn = 0; turn < 200; turn++) {
@@ -79,9 +79,8 @@ static void ring_pair__datagrams_come_in_order_however_full_it_is(void **state)
 	close_both(h);
 }
 
-static void ring_pair__nothing_is_read_before_it_is_shown(void **state)
+TEST(ring_pair__nothing_is_read_before_it_is_shown)
 {
-	(void)state;
 	struct fan_ring_pair *h = new_ring_pair(&rank);
 	assert_true(put(h, FAN_RING_PAIR_UP, 0));
 	assert_true(is_empty(h, FAN_RING_PAIR_UP));
@@ -91,9 +90,8 @@ static void ring_pair__nothing_is_read_before_it_is_shown(void **state)
 	close_both(h);
 }
 
-static void ring_pair__full_until_the_reader_lets_go(void **state)
+TEST(ring_pair__full_until_the_reader_lets_go)
 {
-	(void)state;
 	struct fan_ring_pair *h = new_ring_pair(&rank);
 	for (unsigned i = 0; i < FAN_RING_PAIR_PLACES; i++)
 		assert_true(put(h, FAN_RING_PAIR_UP, i));
@@ -112,9 +110,8 @@ static void ring_pair__full_until_the_reader_lets_go(void **state)
 	close_both(h);
 }
 
-static void ring_pair__takes_nothing_too_long_or_after_its_end(void **state)
+TEST(ring_pair__takes_nothing_too_long_or_after_its_end)
 {
-	(void)state;
 	static uint8_t text[2 * MOST];
 	struct fan_ring_pair *h = new_ring_pair(&rank);
 	const struct iovec fits = {text, MOST}, longer = {text, MOST + 64};
@@ -145,9 +142,8 @@ static int watch(struct fan_ring_pair *h, enum fan_ring_pair_way way)
 	return fd;
 }
 
-static void ring_pair__wakes_only_who_sleeps(void **state)
+TEST(ring_pair__wakes_only_who_sleeps)
 {
-	(void)state;
 	struct fan_ring_pair *h = new_ring_pair(&rank);
 	int fd = watch(h, FAN_RING_PAIR_UP);
 	put(h, FAN_RING_PAIR_UP, 0);
@@ -206,9 +202,8 @@ static void *read_all(void *arg)
 }
 
 /* A wake-up that got lost would be a reader that waits until PATIENT_MS. */
-static void ring_pair__two_threads_lose_nothing(void **state)
+TEST(ring_pair__two_threads_lose_nothing)
 {
-	(void)state;
 	struct reader r = {.h = new_ring_pair(&rank)};
 	pthread_t thread;
 	r.epoll_fd = watch(r.h, FAN_RING_PAIR_UP);
@@ -245,9 +240,8 @@ static void expect_items(struct fan_ring_pair *h, enum fan_ring_pair_way way, un
 		assert_true(got.whole[i - from] && got.number[i - from] == i);
 }
 
-static void ring_pair__a_rank_here_gets_its_results_by_it_and_others_by_the_socket(void **state)
+TEST(ring_pair__a_rank_here_gets_its_results_by_it_and_others_by_the_socket)
 {
-	(void)state;
 	struct fan_udp a, b;
 	struct fan_out out;
 	open_at(&a, "127.0.0.1:0", false);
@@ -272,9 +266,8 @@ static void ring_pair__a_rank_here_gets_its_results_by_it_and_others_by_the_sock
 	fan_ring_pair_close(h);
 }
 
-static void ring_pair__what_has_no_room_in_it_goes_by_the_socket(void **state)
+TEST(ring_pair__what_has_no_room_in_it_goes_by_the_socket)
 {
-	(void)state;
 	struct fan_udp a, b;
 	struct fan_out out;
 	const unsigned room = 10;
@@ -319,9 +312,8 @@ static bool answers(struct fan_udp *u, int epoll_fd)
 	return any;
 }
 
-static void ring_pair__a_daemon_answers_by_it_until_it_ends(void **state)
+TEST(ring_pair__a_daemon_answers_by_it_until_it_ends)
 {
-	(void)state;
 	struct fan_daemon_options o;
 	struct fan_daemon *d;
 	struct fan_udp u[FAN_UDP_RING_PAIRS + 1];
@@ -438,9 +430,8 @@ static void assert_inside(struct inside *n, unsigned number)
 	assert_memory_equal(at, item[number].head, FAN_HEAD_BYTES);
 }
 
-static void inside__ranks_of_the_host_come_after_others(void **state)
+TEST(inside__ranks_of_the_host_come_after_others)
 {
-	(void)state;
 	static const unsigned order[] = {30, 32, 31, 33, 20, 22, 24};
 	struct inside n;
 	open_inside(&n, true);
@@ -452,9 +443,8 @@ static void inside__ranks_of_the_host_come_after_others(void **state)
 	close_inside(&n);
 }
 
-static void inside__what_finds_no_room_comes_last(void **state)
+TEST(inside__what_finds_no_room_comes_last)
 {
-	(void)state;
 	static const unsigned order[] = {30, 32, 31, 33, 20, 22, 24, 10, 12};
 	struct inside n;
 	open_inside(&n, true);
@@ -465,9 +455,8 @@ static void inside__what_finds_no_room_comes_last(void **state)
 	close_inside(&n);
 }
 
-static void inside__is_last_of_its_host_too(void **state)
+TEST(inside__is_last_of_its_host_too)
 {
-	(void)state;
 	static const unsigned order[] = {20, 21, 10, 11};
 	for (unsigned full = 0; full < 2; full++) {
 		struct inside n;
@@ -485,9 +474,8 @@ static void inside__is_last_of_its_host_too(void **state)
 	}
 }
 
-static void inside__nobody_there_means_one_turn(void **state)
+TEST(inside__nobody_there_means_one_turn)
 {
-	(void)state;
 	static const unsigned order[] = {10, 12, 20, 22, 30, 32, 31, 33, 24};
 	struct inside n;
 	open_inside(&n, false);
@@ -496,23 +484,4 @@ static void inside__nobody_there_means_one_turn(void **state)
 	close_inside(&n);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ring_pair__datagrams_come_in_order_however_full_it_is),
-		cmocka_unit_test(ring_pair__nothing_is_read_before_it_is_shown),
-		cmocka_unit_test(ring_pair__full_until_the_reader_lets_go),
-		cmocka_unit_test(ring_pair__takes_nothing_too_long_or_after_its_end),
-		cmocka_unit_test(ring_pair__wakes_only_who_sleeps),
-		cmocka_unit_test(ring_pair__two_threads_lose_nothing),
-		cmocka_unit_test(
-			ring_pair__a_rank_here_gets_its_results_by_it_and_others_by_the_socket),
-		cmocka_unit_test(ring_pair__what_has_no_room_in_it_goes_by_the_socket),
-		cmocka_unit_test(ring_pair__a_daemon_answers_by_it_until_it_ends),
-		cmocka_unit_test(inside__ranks_of_the_host_come_after_others),
-		cmocka_unit_test(inside__what_finds_no_room_comes_last),
-		cmocka_unit_test(inside__is_last_of_its_host_too),
-		cmocka_unit_test(inside__nobody_there_means_one_turn),
-	};
-	return cmocka_run_group_tests_name("ring pair", tests, NULL, NULL);
-}
+UNIT_MAIN

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sockets on the loopback: what one end sends in runs, the other gets as datagrams.
  * Loopback delivers before send returns, so nothing here waits or depends on time. */
+#include "unit/unit.h"
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -45,18 +46,16 @@ static void run_arrives(const char *at, bool plain_sender, bool plain_receiver, 
 	runs(true, at, plain_sender, plain_receiver, count);
 }
 
-static void run__arrives_split(void **state)
+TEST(run__arrives_split)
 {
-	(void)state;
 	run_arrives("127.0.0.1:0", false, false, 44);
 	run_arrives("127.0.0.1:0", false, false, 100);
 	run_arrives("127.0.0.1:0", false, false, 1);
 	run_arrives("[::1]:0", false, false, 100);
 }
 
-static void run__plain_on_either_side_gives_the_same(void **state)
+TEST(run__plain_on_either_side_gives_the_same)
 {
-	(void)state;
 	run_arrives("127.0.0.1:0", true, true, 100);
 	run_arrives("127.0.0.1:0", true, false, 100);
 	run_arrives("127.0.0.1:0", false, true, 100);
@@ -64,9 +63,8 @@ static void run__plain_on_either_side_gives_the_same(void **state)
 }
 
 /* A run ends with the first shorter datagram, or before a longer one. */
-static void run__sizes_change_within(void **state)
+TEST(run__sizes_change_within)
 {
-	(void)state;
 	const size_t sizes[] = {1408, 1408, 700, 700, 1408, 0, 0, 64, 0, 1408, 8};
 	const unsigned count = sizeof sizes / sizeof sizes[0];
 	struct fan_udp a, b;
@@ -93,9 +91,8 @@ static void run__sizes_change_within(void **state)
 	}
 }
 
-static void run__connected_ignores_peers(void **state)
+TEST(run__connected_ignores_peers)
 {
-	(void)state;
 	struct fan_udp a, b;
 	struct fan_out out;
 
@@ -112,9 +109,8 @@ static void run__connected_ignores_peers(void **state)
 }
 
 /* Nor what goes to nobody. */
-static void run__connected_passes_over_nobody(void **state)
+TEST(run__connected_passes_over_nobody)
 {
-	(void)state;
 	struct fan_udp a, b;
 	struct fan_out out;
 
@@ -133,9 +129,8 @@ static void run__connected_passes_over_nobody(void **state)
 	close_both(&a, &b);
 }
 
-static void run__largest_payload_fits_the_loopback(void **state)
+TEST(run__largest_payload_fits_the_loopback)
 {
-	(void)state;
 	struct fan_udp a, b;
 	struct fan_out out;
 
@@ -179,9 +174,8 @@ static void to_members(const char *at, bool plain)
 	fan_udp_close(&a);
 }
 
-static void group__unicast_reaches_each_member_once(void **state)
+TEST(group__unicast_reaches_each_member_once)
 {
-	(void)state;
 	to_members("127.0.0.1:0", false);
 	to_members("127.0.0.1:0", true);
 	to_members("[::1]:0", false);
@@ -223,37 +217,32 @@ static bool by_multicast(const char *at, const char *via, const char *group, boo
 	return routed;
 }
 
-static void group__multicast_reaches_each_member_once(void **state)
+TEST(group__multicast_reaches_each_member_once)
 {
-	(void)state;
 	assert_true(by_multicast("127.0.0.1:0", "127.0.0.1:0", GROUP_V4, false, FAN_TO_GROUP));
 	assert_true(by_multicast("127.0.0.1:0", "127.0.0.1:0", GROUP_V4, true, FAN_TO_GROUP));
 }
 
 /* A socket on every interface sends by the one that leads to the members. */
-static void group__multicast_from_the_wildcard(void **state)
+TEST(group__multicast_from_the_wildcard)
 {
-	(void)state;
 	assert_true(by_multicast("0.0.0.0:0", "127.0.0.1:0", GROUP_V4, false, FAN_TO_GROUP));
 }
 
-static void group__test_goes_by_multicast_before_it_is_on(void **state)
+TEST(group__test_goes_by_multicast_before_it_is_on)
 {
-	(void)state;
 	assert_true(by_multicast("127.0.0.1:0", "127.0.0.1:0", GROUP_V4, false, FAN_TO_MCAST));
 }
 
 /* Debian gives the loopback no route for ff00::/8; then members are reached one by one. */
-static void group__multicast_over_ipv6(void **state)
+TEST(group__multicast_over_ipv6)
 {
-	(void)state;
 	if (!by_multicast("[::1]:0", "[::1]:0", GROUP_V6, false, FAN_TO_GROUP))
 		skip();
 }
 
-static void group__others_on_the_port_are_not_heard(void **state)
+TEST(group__others_on_the_port_are_not_heard)
 {
-	(void)state;
 	struct fan_udp a, b;
 	fan_peer local = peer("127.0.0.1:0");
 	struct fan_udp_options o = {.bind = peer(GROUP_V4),
@@ -274,9 +263,8 @@ static void group__others_on_the_port_are_not_heard(void **state)
 }
 
 /* A sender may make the receiver split a batch into single bytes. */
-static void recv__hostile_segment_of_one_byte(void **state)
+TEST(recv__hostile_segment_of_one_byte)
 {
-	(void)state;
 	struct fan_udp a, b;
 	struct fan_udp_batch batch;
 	struct sockaddr_storage ss;
@@ -329,9 +317,8 @@ static void marked_between(const char *at, const char *to, const char *from, int
 	close_both(&a, &b);
 }
 
-static void recv__marks(void **state)
+TEST(recv__marks)
 {
-	(void)state;
 	marked_between("127.0.0.1:0", "127.0.0.1:1", "127.0.0.1:0", IPPROTO_IP, IP_TOS);
 	marked_between("0.0.0.0:0", "127.0.0.1:1", "127.0.0.1:0", IPPROTO_IP, IP_TOS);
 	marked_between("[::1]:0", "[::1]:1", "[::1]:0", IPPROTO_IPV6, IPV6_TCLASS);
@@ -340,9 +327,8 @@ static void recv__marks(void **state)
 }
 
 /* Packets say that they may be marked: else no queue would. */
-static void open__says_that_it_can_be_marked(void **state)
+TEST(open__says_that_it_can_be_marked)
 {
-	(void)state;
 	struct fan_udp u;
 	int field = 0;
 	socklen_t len = sizeof field;
@@ -359,9 +345,8 @@ static void open__says_that_it_can_be_marked(void **state)
 }
 
 /* A queue that nobody empties is full in the end, and one that is emptied is not. */
-static void backlog__tells_how_full_the_queue_is(void **state)
+TEST(backlog__tells_how_full_the_queue_is)
 {
-	(void)state;
 	struct fan_udp a, b;
 	struct fan_udp_batch batch;
 	struct fan_out out;
@@ -382,9 +367,8 @@ static void backlog__tells_how_full_the_queue_is(void **state)
 	close_both(&a, &b);
 }
 
-static void recv__empty_datagram_is_a_batch(void **state)
+TEST(recv__empty_datagram_is_a_batch)
 {
-	(void)state;
 	struct fan_udp a, b;
 	struct fan_udp_batch batch = {.bytes = 99};
 	struct sockaddr_storage ss;
@@ -402,9 +386,8 @@ static void recv__empty_datagram_is_a_batch(void **state)
 	close_both(&a, &b);
 }
 
-static void recv__refused_is_told_once(void **state)
+TEST(recv__refused_is_told_once)
 {
-	(void)state;
 	struct fan_udp a, b;
 	struct fan_udp_batch batch;
 	struct fan_out out;
@@ -422,9 +405,8 @@ static void recv__refused_is_told_once(void **state)
 }
 
 /* The ICMP error of one datagram must not lose the next. */
-static void send__goes_on_after_refused(void **state)
+TEST(send__goes_on_after_refused)
 {
-	(void)state;
 	struct fan_udp a, b;
 	struct fan_out out;
 
@@ -446,9 +428,8 @@ static void send__goes_on_after_refused(void **state)
 }
 
 /* Too long for the path: told, dropped, and segmenting goes on. */
-static void send__beyond_the_mtu_is_dropped_and_told(void **state)
+TEST(send__beyond_the_mtu_is_dropped_and_told)
 {
-	(void)state;
 	static uint8_t big[66000];
 	struct fan_udp a, b;
 	struct fan_out out;
@@ -472,9 +453,8 @@ static void send__beyond_the_mtu_is_dropped_and_told(void **state)
 }
 
 /* What plain datagrams cannot reach either is no reason to stop segmenting. */
-static void send__a_bad_address_keeps_segmenting(void **state)
+TEST(send__a_bad_address_keeps_segmenting)
 {
-	(void)state;
 	struct fan_udp a;
 	struct fan_out out;
 	open_at(&a, "127.0.0.1:0", false);
@@ -490,9 +470,8 @@ static void send__a_bad_address_keeps_segmenting(void **state)
 }
 
 /* An address of the other family cannot be sent to. */
-static void send__to_the_other_family_is_dropped(void **state)
+TEST(send__to_the_other_family_is_dropped)
 {
-	(void)state;
 	struct fan_udp a;
 	struct fan_out out;
 	open_at(&a, "127.0.0.1:0", false);
@@ -505,9 +484,8 @@ static void send__to_the_other_family_is_dropped(void **state)
 }
 
 /* What it sends is not cut, and may have the interface's length whatever ICMP messages say. */
-static void open__believes_no_router(void **state)
+TEST(open__believes_no_router)
 {
-	(void)state;
 	static const char *const at[] = {"127.0.0.1:0", "[::1]:0", "[::]:0"};
 	struct fan_udp u;
 
@@ -525,9 +503,8 @@ static void open__believes_no_router(void **state)
 	}
 }
 
-static void open__port_in_use(void **state)
+TEST(open__port_in_use)
 {
-	(void)state;
 	struct fan_udp a, b;
 	open_at(&a, "127.0.0.1:0", false);
 	struct fan_udp_options o = {.bind = fan_udp_local(&a)};
@@ -536,42 +513,11 @@ static void open__port_in_use(void **state)
 	fan_udp_close(&a);
 }
 
-static void open__families_that_differ(void **state)
+TEST(open__families_that_differ)
 {
-	(void)state;
 	struct fan_udp a;
 	struct fan_udp_options o = {.bind = peer("127.0.0.1:0"), .connect = peer("[::1]:9")};
 	assert_int_equal(fan_udp_open(&a, &o), -EAFNOSUPPORT);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(run__arrives_split),
-		cmocka_unit_test(run__plain_on_either_side_gives_the_same),
-		cmocka_unit_test(run__sizes_change_within),
-		cmocka_unit_test(run__connected_ignores_peers),
-		cmocka_unit_test(run__connected_passes_over_nobody),
-		cmocka_unit_test(run__largest_payload_fits_the_loopback),
-		cmocka_unit_test(group__unicast_reaches_each_member_once),
-		cmocka_unit_test(group__multicast_reaches_each_member_once),
-		cmocka_unit_test(group__multicast_from_the_wildcard),
-		cmocka_unit_test(group__test_goes_by_multicast_before_it_is_on),
-		cmocka_unit_test(group__multicast_over_ipv6),
-		cmocka_unit_test(group__others_on_the_port_are_not_heard),
-		cmocka_unit_test(recv__hostile_segment_of_one_byte),
-		cmocka_unit_test(recv__marks),
-		cmocka_unit_test(open__says_that_it_can_be_marked),
-		cmocka_unit_test(open__believes_no_router),
-		cmocka_unit_test(backlog__tells_how_full_the_queue_is),
-		cmocka_unit_test(recv__empty_datagram_is_a_batch),
-		cmocka_unit_test(recv__refused_is_told_once),
-		cmocka_unit_test(send__goes_on_after_refused),
-		cmocka_unit_test(send__beyond_the_mtu_is_dropped_and_told),
-		cmocka_unit_test(send__a_bad_address_keeps_segmenting),
-		cmocka_unit_test(send__to_the_other_family_is_dropped),
-		cmocka_unit_test(open__port_in_use),
-		cmocka_unit_test(open__families_that_differ),
-	};
-	return cmocka_run_group_tests_name("net_udp", tests, NULL, NULL);
-}
+UNIT_MAIN

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sockets that are bound to every interface: as whom they answer; several on one address; and
  * one that sends to several. */
+#include "unit/unit.h"
 #include <errno.h>
 #include <net/if.h>
 
@@ -34,9 +35,8 @@ static void answer_from(const char *at, const char *asked, bool plain)
 	fan_udp_close(&b);
 }
 
-static void everywhere__answers_from_where_it_was_asked(void **state)
+TEST(everywhere__answers_from_where_it_was_asked)
 {
-	(void)state;
 	for (int plain = 0; plain < 2; plain++) {
 		answer_from("0.0.0.0:0", "127.0.0.1:0", plain);
 		answer_from("0.0.0.0:0", "127.0.1.1:0", plain);
@@ -44,9 +44,8 @@ static void everywhere__answers_from_where_it_was_asked(void **state)
 	}
 }
 
-static void everywhere__ipv6_serves_ipv4_too(void **state)
+TEST(everywhere__ipv6_serves_ipv4_too)
 {
-	(void)state;
 	for (int plain = 0; plain < 2; plain++) {
 		answer_from("[::]:0", "[::1]:0", plain);
 		answer_from("[::]:0", "127.0.0.1:0", plain);
@@ -55,9 +54,8 @@ static void everywhere__ipv6_serves_ipv4_too(void **state)
 }
 
 /* As many bytes as came by the loopback, on a socket that is told to count them. */
-static void inlets__are_counted_where_wanted(void **state)
+TEST(inlets__are_counted_where_wanted)
 {
-	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
 		struct fan_udp a, b;
 		struct fan_udp_options o = {.bind = peer(i < 2 ? "127.0.0.1:0" : "[::1]:0"),
@@ -82,9 +80,8 @@ static void inlets__are_counted_where_wanted(void **state)
 	}
 }
 
-static void everywhere__a_single_address_remembers_nobody(void **state)
+TEST(everywhere__a_single_address_remembers_nobody)
 {
-	(void)state;
 	struct fan_udp u;
 
 	open_at(&u, "127.0.0.1:0", false);
@@ -101,9 +98,8 @@ static void everywhere__a_single_address_remembers_nobody(void **state)
 }
 
 /* An address that the machine has lost costs one send, no more. */
-static void everywhere__an_address_that_has_gone(void **state)
+TEST(everywhere__an_address_that_has_gone)
 {
-	(void)state;
 	struct fan_udp a, b;
 	struct fan_out out;
 	fan_peer lost = peer("192.0.2.1:0");
@@ -126,9 +122,8 @@ static void everywhere__an_address_that_has_gone(void **state)
 }
 
 /* Members that asked another address than the kernel prefers hear the group from it. */
-static void everywhere__multicasts_from_where_it_was_asked(void **state)
+TEST(everywhere__multicasts_from_where_it_was_asked)
 {
-	(void)state;
 	struct fan_udp a, b;
 	struct fan_udp_batch batch;
 	fan_peer member = peer("127.0.0.1:7"), asked = peer("127.0.1.1:0");
@@ -152,9 +147,8 @@ static void everywhere__multicasts_from_where_it_was_asked(void **state)
 }
 
 /* A member that came by IPv4 hears no group of IPv6. */
-static void everywhere__no_group_of_the_other_family(void **state)
+TEST(everywhere__no_group_of_the_other_family)
 {
-	(void)state;
 	struct fan_udp a;
 	struct fan_group g = {
 		.multicast = true, .addr = peer(GROUP_V6), .via = peer("127.0.0.1:7")};
@@ -170,10 +164,9 @@ static void everywhere__no_group_of_the_other_family(void **state)
 }
 
 /* The header's sender decides, from whatever port a datagram comes. */
-static void share__a_sender_has_its_socket(void **state)
+TEST(share__a_sender_has_its_socket)
 {
 	enum { SOCKETS = 3, SENDERS = 8 };
-	(void)state;
 	struct fan_udp from, u[SOCKETS];
 	struct fan_out out;
 
@@ -201,9 +194,8 @@ static void share__a_sender_has_its_socket(void **state)
 }
 
 /* Who does not say that it shares a port cannot have it, also if the other one does. */
-static void share__others_find_the_port_in_use(void **state)
+TEST(share__others_find_the_port_in_use)
 {
-	(void)state;
 	struct fan_udp u, v;
 
 	open_at(&u, "127.0.0.1:0", false);
@@ -223,9 +215,8 @@ static void open_three(struct fan_udp *a, struct fan_udp *b, bool plain)
 	open_at(&b[1], "127.0.0.1:0", plain);
 }
 
-static void run__two_receivers_in_turn(void **state)
+TEST(run__two_receivers_in_turn)
 {
-	(void)state;
 	struct fan_udp a, b[2];
 	struct fan_out out;
 
@@ -278,17 +269,15 @@ static void between_others(bool plain)
 	fan_udp_close(&a);
 }
 
-static void run__passes_over_others(void **state)
+TEST(run__passes_over_others)
 {
-	(void)state;
 	between_others(false);
 	between_others(true);
 }
 
 /* What is larger than a run's items does not overtake them. */
-static void run__keeps_the_order_of_sizes(void **state)
+TEST(run__keeps_the_order_of_sizes)
 {
-	(void)state;
 	struct fan_udp a, b[2];
 	struct fan_out out;
 
@@ -307,21 +296,4 @@ static void run__keeps_the_order_of_sizes(void **state)
 	fan_udp_close(&a);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(share__a_sender_has_its_socket),
-		cmocka_unit_test(share__others_find_the_port_in_use),
-		cmocka_unit_test(everywhere__answers_from_where_it_was_asked),
-		cmocka_unit_test(everywhere__ipv6_serves_ipv4_too),
-		cmocka_unit_test(everywhere__a_single_address_remembers_nobody),
-		cmocka_unit_test(inlets__are_counted_where_wanted),
-		cmocka_unit_test(everywhere__an_address_that_has_gone),
-		cmocka_unit_test(everywhere__multicasts_from_where_it_was_asked),
-		cmocka_unit_test(everywhere__no_group_of_the_other_family),
-		cmocka_unit_test(run__two_receivers_in_turn),
-		cmocka_unit_test(run__passes_over_others),
-		cmocka_unit_test(run__keeps_the_order_of_sizes),
-	};
-	return cmocka_run_group_tests_name("net_udp_everywhere", tests, NULL, NULL);
-}
+UNIT_MAIN

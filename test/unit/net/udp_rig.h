@@ -5,11 +5,8 @@
 #ifndef TEST_UNIT_NET_UDP_RIG_H
 #define TEST_UNIT_NET_UDP_RIG_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-/* cmocka.h wants the three above first */
-#include <cmocka.h>
+#include "unit/unit.h"
+
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every algorithm on the examples of the papers, and what must hold on any topology. */
 #include "rig.h"
+#include "unit/unit.h"
 
 #include <math.h>
 
@@ -36,9 +37,8 @@ static double bound_of(const struct fan_topo *t)
 	return bound;
 }
 
-static void algorithm__grid_example(void **state)
+TEST(algorithm__grid_example)
 {
-	(void)state;
 	static const struct {
 		const char *name;
 		double gbps;
@@ -57,9 +57,8 @@ static void algorithm__grid_example(void **state)
 	fan_topo_free(&t);
 }
 
-static void algorithm__inart_example(void **state)
+TEST(algorithm__inart_example)
 {
-	(void)state;
 	struct fan_topo t = rig_load("inart-example");
 	struct fan_plan_options o = fan_plan_defaults;
 	assert_near(bound_of(&t), 3, 1e-9);
@@ -127,16 +126,14 @@ static void check_order(const char *make)
 	fan_topo_free(&t);
 }
 
-static void algorithm__exact_is_never_beaten(void **state)
+TEST(algorithm__exact_is_never_beaten)
 {
-	(void)state;
 	for (unsigned i = 0; i < sizeof reaches / sizeof reaches[0]; i++)
 		check_order(reaches[i].make);
 }
 
-static void algorithm__best_reaches_its_part_of_the_bound(void **state)
+TEST(algorithm__best_reaches_its_part_of_the_bound)
 {
-	(void)state;
 	for (unsigned i = 0; i < sizeof reaches / sizeof reaches[0]; i++) {
 		const struct reach *r = &reaches[i];
 		struct fan_topo t = rig_make(r->make);
@@ -160,9 +157,8 @@ static void algorithm__best_reaches_its_part_of_the_bound(void **state)
 #define RANDOM_INSTANCES 6
 
 /* With one tree on the server, on the mean. */
-static void algorithm__best_is_near_exact_on_random_instances(void **state)
+TEST(algorithm__best_is_near_exact_on_random_instances)
 {
-	(void)state;
 	static const char *const shapes[] = {
 		"triangle:workers=%u,link=20,server=%u,switch=10,switch_max=90,seed=%u",
 		"leaf-spine:leaves=3,workers=%u,link=10,server=%u,switch=10,switch_max=60,seed=%u",
@@ -183,9 +179,8 @@ static void algorithm__best_is_near_exact_on_random_instances(void **state)
 }
 
 /* It is bounded by what it looks at, not by a clock, so that the same comes out each time. */
-static void algorithm__exact_ends_when_it_is_told(void **state)
+TEST(algorithm__exact_ends_when_it_is_told)
 {
-	(void)state;
 	struct fan_topo t = rig_make("fat-tree:k=4,workers=8");
 	struct fan_plan_options o = fan_plan_defaults;
 	struct fan_planned how = {0};
@@ -201,9 +196,8 @@ static void algorithm__exact_ends_when_it_is_told(void **state)
 }
 
 /* Where local search ends in a hole, and the instance is small. */
-static void algorithm__best_ends_with_exact(void **state)
+TEST(algorithm__best_ends_with_exact)
 {
-	(void)state;
 	struct fan_topo t = rig_make("leaf-spine:leaves=3,spines=2,workers=11,link=10,server=8,"
 				     "switch=10,switch_max=60,seed=749");
 	struct fan_plan_options o = fan_plan_defaults;
@@ -213,9 +207,8 @@ static void algorithm__best_ends_with_exact(void **state)
 }
 
 /* Whatever it finds itself, it is not worse than the plan that it was handed. */
-static void algorithm__best_keeps_the_plan_that_it_is_given(void **state)
+TEST(algorithm__best_keeps_the_plan_that_it_is_given)
 {
-	(void)state;
 	struct fan_topo t = rig_make("leaf-spine:leaves=3,spines=2,workers=14,link=10,server=30,"
 				     "switch=10,switch_max=60,seed=4");
 	struct fan_plan_options o = fan_plan_defaults, poor = fan_plan_defaults;
@@ -233,9 +226,8 @@ static void algorithm__best_keeps_the_plan_that_it_is_given(void **state)
 	fan_topo_free(&t);
 }
 
-static void algorithm__the_seed_decides(void **state)
+TEST(algorithm__the_seed_decides)
 {
-	(void)state;
 	struct fan_topo t = rig_make("triangle:workers=7,link=10,server=20,switch=15,seed=9");
 	for (uint32_t i = 0; i < fan_algorithm_count; i++) {
 		struct fan_planned how = {0};
@@ -259,9 +251,8 @@ static void algorithm__the_seed_decides(void **state)
 }
 
 /* The model stays split as it was, and nothing goes by what is gone. */
-static void algorithm__inart_keeps_the_split_after_an_event(void **state)
+TEST(algorithm__inart_keeps_the_split_after_an_event)
 {
-	(void)state;
 	struct fan_topo t = rig_load("inart-example");
 	const struct fan_algorithm *inart = fan_algorithm_find("inart");
 	struct fan_plan_options o = fan_plan_defaults;
@@ -287,9 +278,8 @@ static void algorithm__inart_keeps_the_split_after_an_event(void **state)
 }
 
 /* The two vertices have one rate, and need not the same switches. */
-static void algorithm__few_switches_are_the_most_able(void **state)
+TEST(algorithm__few_switches_are_the_most_able)
 {
-	(void)state;
 	struct fan_topo t = rig_make("fat-tree:k=8,hosts=6,workers=100,programmable=0.2,switch=100,"
 				     "switch_max=3200,seed=1");
 	struct fan_plan_options o = fan_plan_defaults;
@@ -309,9 +299,8 @@ static void algorithm__few_switches_are_the_most_able(void **state)
 }
 
 /* On the mean over instances: each of these was thought to be better than chance. */
-static void algorithm__better_roundings_are_better(void **state)
+TEST(algorithm__better_roundings_are_better)
 {
-	(void)state;
 	static const enum fan_rounding better[] = {FAN_ROUND_SEARCH, FAN_ROUND_COLUMNS};
 	double mean[3] = {0};
 	for (unsigned seed = 1; seed <= 5; seed++) {
@@ -335,9 +324,8 @@ static void algorithm__better_roundings_are_better(void **state)
 }
 
 /* Two jobs that share switches and a link, one with twice the weight. */
-static void algorithm__several_jobs(void **state)
+TEST(algorithm__several_jobs)
 {
-	(void)state;
 	struct fan_topo t = rig_make("leaf-spine:leaves=2,spines=2,workers=8,servers=2,link=10,"
 				     "server=12,switch=20");
 	struct fan_plan_options o = fan_plan_defaults;
@@ -361,22 +349,4 @@ static void algorithm__several_jobs(void **state)
 	fan_topo_free(&t);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(algorithm__grid_example),
-		cmocka_unit_test(algorithm__inart_example),
-		cmocka_unit_test(algorithm__exact_is_never_beaten),
-		cmocka_unit_test(algorithm__best_reaches_its_part_of_the_bound),
-		cmocka_unit_test(algorithm__best_is_near_exact_on_random_instances),
-		cmocka_unit_test(algorithm__exact_ends_when_it_is_told),
-		cmocka_unit_test(algorithm__best_ends_with_exact),
-		cmocka_unit_test(algorithm__best_keeps_the_plan_that_it_is_given),
-		cmocka_unit_test(algorithm__the_seed_decides),
-		cmocka_unit_test(algorithm__inart_keeps_the_split_after_an_event),
-		cmocka_unit_test(algorithm__few_switches_are_the_most_able),
-		cmocka_unit_test(algorithm__better_roundings_are_better),
-		cmocka_unit_test(algorithm__several_jobs),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rig.h"
+#include "unit/unit.h"
 
 /* The plan of the GRID paper: W4 over L2 to S2, all others to the switch they are on. */
 static struct fan_plan grid_plan(const struct fan_topo *t)
@@ -22,9 +23,8 @@ static double load_of(const struct fan_topo *t, const struct fan_eval *e, const 
 	return e->load_gbps[fan_node_resource(t, rig_node(t, name))];
 }
 
-static void eval__the_plan_of_the_grid_paper(void **state)
+TEST(eval__the_plan_of_the_grid_paper)
 {
-	(void)state;
 	struct fan_topo t = rig_load("grid-example");
 	struct fan_plan p = grid_plan(&t);
 	struct fan_eval e;
@@ -45,9 +45,8 @@ static void eval__the_plan_of_the_grid_paper(void **state)
 	fan_topo_free(&t);
 }
 
-static void eval__says_what_binds(void **state)
+TEST(eval__says_what_binds)
 {
-	(void)state;
 	struct fan_topo t = rig_load("grid-example");
 	struct fan_plan p = grid_plan(&t);
 	struct fan_eval e;
@@ -68,9 +67,8 @@ static void eval__says_what_binds(void **state)
 }
 
 /* Half of the model on each of two servers: the access link carries both halves. */
-static void eval__shares_of_a_split_model(void **state)
+TEST(eval__shares_of_a_split_model)
 {
-	(void)state;
 	struct fan_topo t = rig_make("star:workers=2,servers=2,link=10,server=8,switch=100");
 	struct fan_plan p;
 	struct fan_eval e;
@@ -94,9 +92,8 @@ static void eval__shares_of_a_split_model(void **state)
 /* Servers on both sides of a link: the results of one's tree meet the gradients of the other's.
  * Three flows and one sum go over V1-V2 to S2, and one result of S1's tree; or one sum each
  * way, and one result. */
-static void eval__results_come_back_once_over_each_link(void **state)
+TEST(eval__results_come_back_once_over_each_link)
 {
-	(void)state;
 	struct fan_topo t = rig_load("inart-example");
 	struct fan_plan p;
 	struct fan_eval e;
@@ -138,9 +135,8 @@ static void eval__results_come_back_once_over_each_link(void **state)
 
 /* Two jobs on one server: the heavier gets twice as much; one that does not need what
  * is full gets more. */
-static void eval__jobs_rise_by_weight_until_full(void **state)
+TEST(eval__jobs_rise_by_weight_until_full)
 {
-	(void)state;
 	struct fan_topo t = rig_make("star:workers=3,servers=2,link=10,server=6");
 	struct fan_plan p;
 	struct fan_eval e;
@@ -193,9 +189,8 @@ static void spoil(const struct fan_topo *t, struct fan_plan *p, unsigned how)
 	}
 }
 
-static void eval__refuses_what_does_not_fit(void **state)
+TEST(eval__refuses_what_does_not_fit)
 {
-	(void)state;
 	for (unsigned how = 0; how < 13; how++) {
 		struct fan_topo t = rig_load("grid-example");
 		struct fan_plan p = grid_plan(&t);
@@ -210,15 +205,4 @@ static void eval__refuses_what_does_not_fit(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(eval__the_plan_of_the_grid_paper),
-		cmocka_unit_test(eval__says_what_binds),
-		cmocka_unit_test(eval__shares_of_a_split_model),
-		cmocka_unit_test(eval__results_come_back_once_over_each_link),
-		cmocka_unit_test(eval__jobs_rise_by_weight_until_full),
-		cmocka_unit_test(eval__refuses_what_does_not_fit),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -34,9 +34,8 @@ static struct fan_plan circle(const struct fan_topo *t)
 	return p;
 }
 
-static void fit__a_circle_is_opened_and_the_rest_stays(void **state)
+TEST(fit__a_circle_is_opened_and_the_rest_stays)
 {
-	(void)state;
 	struct fan_topo t = rig_load("grid-example");
 	struct fan_plan was = circle(&t), p = circle(&t);
 	uint32_t moved = 0;
@@ -52,9 +51,8 @@ static void fit__a_circle_is_opened_and_the_rest_stays(void **state)
 	fan_topo_free(&t);
 }
 
-static void fit__what_fits_stays_as_it_is(void **state)
+TEST(fit__what_fits_stays_as_it_is)
 {
-	(void)state;
 	struct fan_topo t = rig_load("grid-example");
 	struct fan_plan p = circle(&t);
 	struct fan_fit f;
@@ -76,9 +74,8 @@ static void fit__what_fits_stays_as_it_is(void **state)
 /* Any candidate route to any place: most of these plans have circles. */
 #define RANDOM_PLANS 300
 
-static void fit__random_plans_can_be_installed(void **state)
+TEST(fit__random_plans_can_be_installed)
 {
-	(void)state;
 	struct fan_topo t = rig_make("leaf-spine:leaves=5,spines=3,workers=15,link=10,seed=3");
 	struct fan_cands_options all = {.paths = 24};
 	struct fan_cands c;
@@ -111,9 +108,8 @@ static void fit__random_plans_can_be_installed(void **state)
 	fan_topo_free(&t);
 }
 
-static void fit__trees_are_bounded_by_what_there_is_room_for(void **state)
+TEST(fit__trees_are_bounded_by_what_there_is_room_for)
 {
-	(void)state;
 	struct fan_topo t = rig_make("star:workers=100,servers=1");
 	assert_int_equal(fan_fit_trees(&t, 0, t.job[0].server[0], 64), 19); /* 2048 members */
 	assert_int_equal(fan_fit_trees(&t, 0, t.job[0].server[0], 7), 7);
@@ -159,9 +155,8 @@ static void add(struct fan_plan *p, const struct fan_topo *t, uint32_t summed, d
 
 /* All summed: the switch allows f = 40 / 8.  None: the server, 20 / 8.  Both, with f = a + b:
  * 8 a <= 40 and a + 8 b <= 20, so a = 5, b = 15 / 8. */
-static void pack__shares_are_those_of_the_program(void **state)
+TEST(pack__shares_are_those_of_the_program)
 {
-	(void)state;
 	struct fan_topo t = star(40);
 	struct fan_plan p;
 	double price[64], job_price[1];
@@ -183,9 +178,8 @@ static void pack__shares_are_those_of_the_program(void **state)
 	fan_topo_free(&t);
 }
 
-static void pack__useless_trees_go(void **state)
+TEST(pack__useless_trees_go)
 {
-	(void)state;
 	struct fan_topo t = star(1000); /* now summing everything gives all that links allow */
 	struct fan_plan p;
 	fan_plan_init(&p);
@@ -200,9 +194,8 @@ static void pack__useless_trees_go(void **state)
 	fan_topo_free(&t);
 }
 
-static void pack__few_keeps_what_carries_most(void **state)
+TEST(pack__few_keeps_what_carries_most)
 {
-	(void)state;
 	struct fan_topo t = star(40);
 	struct fan_plan p;
 	fan_plan_init(&p);
@@ -218,16 +211,4 @@ static void pack__few_keeps_what_carries_most(void **state)
 	fan_topo_free(&t);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fit__a_circle_is_opened_and_the_rest_stays),
-		cmocka_unit_test(fit__what_fits_stays_as_it_is),
-		cmocka_unit_test(fit__random_plans_can_be_installed),
-		cmocka_unit_test(fit__trees_are_bounded_by_what_there_is_room_for),
-		cmocka_unit_test(pack__shares_are_those_of_the_program),
-		cmocka_unit_test(pack__useless_trees_go),
-		cmocka_unit_test(pack__few_keeps_what_carries_most),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

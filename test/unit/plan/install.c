@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/install.h"
+#include "unit/unit.h"
 
 #include "plan/algorithm.h"
 #include "plan/fit.h"
@@ -96,9 +97,8 @@ static void check(const struct fan_topo *t, const struct fan_plan *p)
 	fan_install_free(&in);
 }
 
-static void install__all_algorithms_on_all_topologies(void **state)
+TEST(install__all_algorithms_on_all_topologies)
 {
-	(void)state;
 	static const char *const algorithm[] = {"geryon", "lbmm",  "switchml", "atp",
 						"grid",	  "inart", "best"};
 	static const char *const made[] = {"triangle", "star:workers=5",
@@ -132,9 +132,8 @@ static struct fan_plan grid_plan(const struct fan_topo *t, const char *w4)
 	return p;
 }
 
-static void install__the_plan_of_the_grid_paper(void **state)
+TEST(install__the_plan_of_the_grid_paper)
 {
-	(void)state;
 	struct fan_topo t = rig_load("grid-example");
 	struct fan_plan p = grid_plan(&t, "W4 S1 S2");
 	struct fan_install in;
@@ -176,9 +175,8 @@ static void refused(const struct fan_topo *t, const struct fan_plan *p, const ch
 	fan_install_free(&in); /* empty: no harm */
 }
 
-static void install__what_switches_cannot_be_told(void **state)
+TEST(install__what_switches_cannot_be_told)
 {
-	(void)state;
 	struct fan_topo t = rig_load("grid-example");
 	struct fan_plan p = grid_plan(&t, "W4 S1 S2");
 	p.tree[0].share = 0.5;
@@ -216,9 +214,8 @@ static void one_switch(const struct fan_topo *t, uint32_t trees)
 	fan_plan_free(&p);
 }
 
-static void install__bounds(void **state)
+TEST(install__bounds)
 {
-	(void)state;
 	struct fan_topo t = rig_load("grid-example");
 	struct fan_plan p;
 	fan_plan_init(&p);
@@ -249,9 +246,8 @@ static void install__bounds(void **state)
 }
 
 /* A thousand workers are four jobs, of one name at their servers, each cut not at all. */
-static void install__groups(void **state)
+TEST(install__groups)
 {
-	(void)state;
 	struct fan_topo t = rig_make("leaf-spine:leaves=8,spines=2,workers=1000,servers=4,root=1");
 	struct fan_plan p = make_plan(&t, "inart");
 	struct fan_install in;
@@ -282,14 +278,4 @@ static void install__groups(void **state)
 	fan_topo_free(&t);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(install__all_algorithms_on_all_topologies),
-		cmocka_unit_test(install__the_plan_of_the_grid_paper),
-		cmocka_unit_test(install__what_switches_cannot_be_told),
-		cmocka_unit_test(install__bounds),
-		cmocka_unit_test(install__groups),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -30,9 +30,8 @@ static void fill(struct fan_lp *lp, bool whole)
 	fan_lp_put(lp, two, 3);
 }
 
-static void lp__solves(void **state)
+TEST(lp__solves)
 {
-	(void)state;
 	struct fan_lp lp;
 	fill(&lp, false);
 	assert_int_equal(fan_lp_solve(&lp), FAN_OK);
@@ -43,9 +42,8 @@ static void lp__solves(void **state)
 	fan_lp_free(&lp);
 }
 
-static void lp__solves_whole_numbers(void **state)
+TEST(lp__solves_whole_numbers)
 {
-	(void)state;
 	struct fan_lp lp;
 	fill(&lp, true);
 	lp.row_high[1] = 5; /* b = 2/3 if it may be */
@@ -55,9 +53,8 @@ static void lp__solves_whole_numbers(void **state)
 	fan_lp_free(&lp);
 }
 
-static void lp__goes_on_with_more_columns(void **state)
+TEST(lp__goes_on_with_more_columns)
 {
-	(void)state;
 	struct fan_lp lp;
 	uint64_t steps = 0;
 	fill(&lp, false);
@@ -72,9 +69,8 @@ static void lp__goes_on_with_more_columns(void **state)
 	fan_lp_free(&lp);
 }
 
-static void lp__says_when_there_is_no_solution(void **state)
+TEST(lp__says_when_there_is_no_solution)
 {
-	(void)state;
 	struct fan_lp lp;
 	fill(&lp, false);
 	lp.row_low[0] = lp.row_high[0] = -1;
@@ -124,9 +120,8 @@ static void add_all(struct fan_master *m, struct fan_plan *all, const struct fan
 
 /* After each algorithm's trees: as much as the evaluator finds with these shares, which would be
  * less if a row were missing; and more than each plan by itself. */
-static void master__the_rate_is_what_the_shares_give(void **state)
+TEST(master__the_rate_is_what_the_shares_give)
 {
-	(void)state;
 	static const char *const names[] = {"geryon", "atp", "switchml", "grid"};
 	for (unsigned seed = 1; seed <= SEEDS; seed++) {
 		struct fan_topo t;
@@ -151,9 +146,8 @@ static void master__the_rate_is_what_the_shares_give(void **state)
 }
 
 /* What all that is full is worth, is the rate. */
-static void master__prices_pay_for_the_rate(void **state)
+TEST(master__prices_pay_for_the_rate)
 {
-	(void)state;
 	struct fan_topo t;
 	struct fan_master m;
 	struct fan_plan all;
@@ -200,9 +194,8 @@ static double closed_form(double n, double access, double server, double switche
 }
 
 /* Links so wide that only switches, the server and what workers send count. */
-static void bound__closed_form_without_links(void **state)
+TEST(bound__closed_form_without_links)
 {
-	(void)state;
 	struct fan_rng rng = test_rng();
 	for (unsigned i = 0; i < 200; i++) {
 		char make[256];
@@ -232,9 +225,8 @@ static void bound__closed_form_without_links(void **state)
 }
 
 /* Over all routes, flows by target and volumes by route are the same program. */
-static void bound__flows_and_routes_agree(void **state)
+TEST(bound__flows_and_routes_agree)
 {
-	(void)state;
 	struct fan_rng rng = test_rng();
 	for (unsigned i = 0; i < 60; i++) {
 		char make[256];
@@ -259,17 +251,4 @@ static void bound__flows_and_routes_agree(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lp__solves),
-		cmocka_unit_test(lp__solves_whole_numbers),
-		cmocka_unit_test(lp__goes_on_with_more_columns),
-		cmocka_unit_test(lp__says_when_there_is_no_solution),
-		cmocka_unit_test(master__the_rate_is_what_the_shares_give),
-		cmocka_unit_test(master__prices_pay_for_the_rate),
-		cmocka_unit_test(bound__closed_form_without_links),
-		cmocka_unit_test(bound__flows_and_routes_agree),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

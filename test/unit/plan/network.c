@@ -11,9 +11,8 @@
 
 /* ---- topo ---- */
 
-static void topo__what_background_load_leaves(void **state)
+TEST(topo__what_background_load_leaves)
 {
-	(void)state;
 	struct fan_topo t = rig_load("grid-example");
 	uint32_t s1 = rig_node(&t, "S1");
 	t.node[s1].background_gbps = 2;
@@ -28,9 +27,8 @@ static void topo__what_background_load_leaves(void **state)
 	fan_topo_free(&t);
 }
 
-static void topo__arcs_and_racks(void **state)
+TEST(topo__arcs_and_racks)
 {
-	(void)state;
 	struct fan_topo t = rig_load("grid-example");
 	uint32_t s1 = rig_node(&t, "S1"), s3 = rig_node(&t, "S3");
 	assert_int_equal(fan_arc_from(&t, 0), s1);
@@ -48,9 +46,8 @@ static void topo__arcs_and_racks(void **state)
 	fan_topo_free(&t);
 }
 
-static void topo__limits_between_switches_can_be_lifted(void **state)
+TEST(topo__limits_between_switches_can_be_lifted)
 {
-	(void)state;
 	struct fan_topo t = rig_load("grid-example"); /* nine hosts at 3 Gb/s, the server's at 9 */
 	double hosts = 0;
 	t.link[0].background_gbps = 1;
@@ -88,9 +85,8 @@ static struct fan_topo row(uint32_t switches, int *err, struct fan_why *why)
 	return t;
 }
 
-static void topo__no_worker_is_farther_than_a_route_is_long(void **state)
+TEST(topo__no_worker_is_farther_than_a_route_is_long)
 {
-	(void)state;
 	struct fan_why why;
 	struct fan_cands c;
 	struct fan_cands_options o = {.paths = 1};
@@ -109,9 +105,8 @@ static void topo__no_worker_is_farther_than_a_route_is_long(void **state)
 	fan_topo_free(&t);
 }
 
-static void topo__hosts_pass_nothing_on(void **state)
+TEST(topo__hosts_pass_nothing_on)
 {
-	(void)state;
 	struct fan_topo t;
 	struct fan_why why = {""};
 	fan_topo_init(&t);
@@ -136,9 +131,8 @@ static uint32_t count_kind(const struct fan_topo *t, enum fan_node_kind kind)
 	return n;
 }
 
-static void make__fat_tree_of_the_grid_paper(void **state)
+TEST(make__fat_tree_of_the_grid_paper)
 {
-	(void)state;
 	struct fan_topo t = rig_make("fat-tree:k=8,hosts=6,workers=100,programmable=0.2,"
 				     "switch=100,switch_max=3200,seed=5");
 	assert_int_equal(count_kind(&t, FAN_NODE_SWITCH), 80);
@@ -161,9 +155,8 @@ static void make__fat_tree_of_the_grid_paper(void **state)
 	fan_topo_free(&t);
 }
 
-static void make__a_seed_decides_all(void **state)
+TEST(make__a_seed_decides_all)
 {
-	(void)state;
 	struct fan_topo a = rig_make("fat-tree:workers=5,programmable=0.3,switch_max=900,seed=3");
 	struct fan_topo b = rig_make("fat-tree:workers=5,programmable=0.3,switch_max=900,seed=3");
 	struct fan_topo c = rig_make("fat-tree:workers=5,programmable=0.3,switch_max=900,seed=4");
@@ -175,9 +168,8 @@ static void make__a_seed_decides_all(void **state)
 	fan_topo_free(&c);
 }
 
-static void make__other_shapes(void **state)
+TEST(make__other_shapes)
 {
-	(void)state;
 	struct fan_topo s = rig_make("star:workers=3,link=10");
 	assert_int_equal(s.nodes, 5);
 	assert_int_equal(s.links, 4);
@@ -210,9 +202,8 @@ static void make__other_shapes(void **state)
 	fan_topo_free(&r);
 }
 
-static void make__refuses(void **state)
+TEST(make__refuses)
 {
-	(void)state;
 	static const char *const bad[][2] = {
 		{"ring", "expected star"},
 		{"fat-tree:k", "expected NAME=NUMBER"},
@@ -271,9 +262,8 @@ static int load_ring(struct fan_topo *t, const char *attach, struct fan_why *why
 	return err;
 }
 
-static void attach__hosts_in_turn_at_the_rate_of_their_switch(void **state)
+TEST(attach__hosts_in_turn_at_the_rate_of_their_switch)
 {
-	(void)state;
 	struct fan_topo t;
 	struct fan_why why = {""};
 	if (load_ring(&t, "workers=9,servers=2,link=10,switch=30,seed=4", &why))
@@ -295,9 +285,8 @@ static void attach__hosts_in_turn_at_the_rate_of_their_switch(void **state)
 	fan_topo_free(&t);
 }
 
-static void attach__the_seed_decides_and_links_follow(void **state)
+TEST(attach__the_seed_decides_and_links_follow)
 {
-	(void)state;
 	struct fan_why why = {""};
 	struct fan_topo one, again, other;
 	struct fan_attach a;
@@ -328,9 +317,8 @@ static void attach__the_seed_decides_and_links_follow(void **state)
 	fan_topo_free(&other);
 }
 
-static void attach__refuses_with_a_cause(void **state)
+TEST(attach__refuses_with_a_cause)
 {
-	(void)state;
 	static const char *const bad[][2] = {
 		{"workers=0", "workers: expected a whole number from 1"},
 		{"k=4", "\"k\": expected workers, servers, link"},
@@ -350,9 +338,8 @@ static void attach__refuses_with_a_cause(void **state)
 	}
 }
 
-static void attach__names_pieces(void **state)
+TEST(attach__names_pieces)
 {
-	(void)state;
 	static const char *const text =
 		"<graph><node id=\"a\"/><node id=\"b\"/><node id=\"c\"/><node id=\"d\"/>"
 		"<edge source=\"b\" target=\"c\"/></graph>";
@@ -381,9 +368,8 @@ static void attach__names_pieces(void **state)
 
 /* A server's parent is the one of that name also where nodes before it are left out; one that is
  * left out is nobody's. */
-static void attach__the_largest_piece_keeps_parents(void **state)
+TEST(attach__the_largest_piece_keeps_parents)
 {
-	(void)state;
 	static const char text[] =
 		"{\"nodes\": [{\"name\": \"A\", \"kind\": \"switch\"},"
 		" {\"name\": \"GONE\", \"kind\": \"server\"},"
@@ -408,23 +394,4 @@ static void attach__the_largest_piece_keeps_parents(void **state)
 	fan_topo_free(&t);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(topo__what_background_load_leaves),
-		cmocka_unit_test(topo__arcs_and_racks),
-		cmocka_unit_test(topo__limits_between_switches_can_be_lifted),
-		cmocka_unit_test(topo__no_worker_is_farther_than_a_route_is_long),
-		cmocka_unit_test(topo__hosts_pass_nothing_on),
-		cmocka_unit_test(make__fat_tree_of_the_grid_paper),
-		cmocka_unit_test(make__a_seed_decides_all),
-		cmocka_unit_test(make__other_shapes),
-		cmocka_unit_test(make__refuses),
-		cmocka_unit_test(attach__hosts_in_turn_at_the_rate_of_their_switch),
-		cmocka_unit_test(attach__the_seed_decides_and_links_follow),
-		cmocka_unit_test(attach__refuses_with_a_cause),
-		cmocka_unit_test(attach__names_pieces),
-		cmocka_unit_test(attach__the_largest_piece_keeps_parents),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -4,6 +4,7 @@
  * FAN_TEST_NETWORKS says how many, FAN_TEST_SEED which.  The last number in the log is that of the
  * network that fails. */
 #include "rig.h"
+#include "unit/unit.h"
 
 #include <math.h>
 
@@ -165,9 +166,8 @@ static void plan_all(struct fan_topo *t, struct fan_rng *r)
 	}
 }
 
-static void networks__are_planned_or_refused(void **state)
+TEST(networks__are_planned_or_refused)
 {
-	(void)state;
 	const char *many = getenv("FAN_TEST_NETWORKS");
 	const uint32_t count = many ? (uint32_t)strtoul(many, NULL, 10) : NETWORKS;
 	struct fan_rng all = test_rng();
@@ -180,10 +180,4 @@ static void networks__are_planned_or_refused(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(networks__are_planned_or_refused),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -20,9 +20,8 @@ static json_t *report(const struct fan_topo *t, const char *name)
 	return o;
 }
 
-static void plan_json__the_same_after_a_round_trip(void **state)
+TEST(plan_json__the_same_after_a_round_trip)
 {
-	(void)state;
 	struct fan_topo t = rig_load("inart-example");
 	struct fan_why why;
 	for (uint32_t i = 0; i < fan_algorithm_count; i++) {
@@ -38,9 +37,8 @@ static void plan_json__the_same_after_a_round_trip(void **state)
 	fan_topo_free(&t);
 }
 
-static void report__says_what_design_fixes(void **state)
+TEST(report__says_what_design_fixes)
 {
-	(void)state;
 	struct fan_topo t = rig_load("grid-example");
 	json_t *o = report(&t, "atp"), *loads = json_object_get(o, "loads");
 	assert_string_equal(json_string_value(json_object_get(o, "algorithm")), "atp");
@@ -79,9 +77,8 @@ static void spoil(json_t *o, unsigned how)
 	}
 }
 
-static void plan_json__refuses_with_path_and_cause(void **state)
+TEST(plan_json__refuses_with_path_and_cause)
 {
-	(void)state;
 	struct fan_topo t = rig_load("grid-example");
 	for (unsigned how = 0; how < 12; how++) {
 		json_t *o = report(&t, "grid");
@@ -96,12 +93,4 @@ static void plan_json__refuses_with_path_and_cause(void **state)
 	fan_topo_free(&t);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(plan_json__the_same_after_a_round_trip),
-		cmocka_unit_test(report__says_what_design_fixes),
-		cmocka_unit_test(plan_json__refuses_with_path_and_cause),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rig.h"
+#include "unit/unit.h"
 
 #include "plan/algorithm.h"
 
@@ -37,9 +38,8 @@ static void mend(struct fan_topo *t, struct fan_plan *p, double at_least)
 	fan_eval_free(&e);
 }
 
-static void replan__a_failed_switch(void **state)
+TEST_WITH(replan__a_failed_switch, defaults, NULL)
 {
-	(void)state;
 	struct fan_topo t = rig_make("fat-tree:k=4,workers=13,servers=2,link=10,server=10,switch=5,"
 				     "switch_max=40,programmable=0.6,seed=3");
 	struct fan_plan p = best(&t);
@@ -53,9 +53,8 @@ static void replan__a_failed_switch(void **state)
 	fan_topo_free(&t);
 }
 
-static void replan__a_failed_link_and_a_busy_one(void **state)
+TEST_WITH(replan__a_failed_link_and_a_busy_one, defaults, NULL)
 {
-	(void)state;
 	struct fan_topo t = rig_make("leaf-spine:leaves=4,spines=3,workers=20,link=10,server=15,"
 				     "switch=40,seed=2");
 	struct fan_plan p = best(&t);
@@ -67,9 +66,8 @@ static void replan__a_failed_link_and_a_busy_one(void **state)
 }
 
 /* With one tree the program of shares cannot go round what failed: the flow must move. */
-static void replan__the_only_tree_is_mended(void **state)
+TEST_WITH(replan__the_only_tree_is_mended, defaults, NULL)
 {
-	(void)state;
 	struct fan_topo t = rig_load("grid-example");
 	options.trees = 1;
 	struct fan_plan p = best(&t);
@@ -97,18 +95,16 @@ static void a_job_comes(double at_least)
 	fan_topo_free(&t);
 }
 
-static void replan__a_job_that_comes(void **state)
+TEST_WITH(replan__a_job_that_comes, defaults, NULL)
 {
-	(void)state;
 	a_job_comes(0.95);
 	options.trees = 1;
 	a_job_comes(0.45);
 }
 
 /* Workers are at work: trees keep servers and shares, and only what is gone moves. */
-static void replan__paths_alone(void **state)
+TEST_WITH(replan__paths_alone, defaults, NULL)
 {
-	(void)state;
 	options.trees = 2;
 	struct fan_topo t = rig_make("leaf-spine:leaves=3,spines=2,workers=6,servers=2,link=10,"
 				     "server=15,switch=40,seed=2");
@@ -144,9 +140,8 @@ static void replan__paths_alone(void **state)
 }
 
 /* A worker whose only path is gone: that is said, and nothing is made up. */
-static void replan__no_path(void **state)
+TEST_WITH(replan__no_path, defaults, NULL)
 {
-	(void)state;
 	options.trees = 2;
 	struct fan_topo t =
 		rig_make("leaf-spine:leaves=2,spines=1,workers=4,servers=1,link=10,switch=40");
@@ -161,15 +156,4 @@ static void replan__no_path(void **state)
 	fan_topo_free(&t);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(replan__a_failed_switch, defaults),
-		cmocka_unit_test_setup(replan__a_failed_link_and_a_busy_one, defaults),
-		cmocka_unit_test_setup(replan__the_only_tree_is_mended, defaults),
-		cmocka_unit_test_setup(replan__a_job_that_comes, defaults),
-		cmocka_unit_test_setup(replan__paths_alone, defaults),
-		cmocka_unit_test_setup(replan__no_path, defaults),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -50,9 +50,8 @@ static uint32_t distinct(const uint32_t *spine)
 	return n;
 }
 
-static void rules__spread_over_routes_of_one_length(void **state)
+TEST(rules__spread_over_routes_of_one_length)
 {
-	(void)state;
 	struct fan_topo t = rig_make("leaf-spine:leaves=2,spines=3,workers=24,programmable=0");
 	uint32_t one[WORKERS], many[WORKERS], again[WORKERS], other[WORKERS];
 	spines(&t, 1, 1, one);
@@ -67,9 +66,8 @@ static void rules__spread_over_routes_of_one_length(void **state)
 }
 
 /* W4 has a longer path to the server as well: the rule does not take it. */
-static void rules__never_a_longer_route(void **state)
+TEST(rules__never_a_longer_route)
 {
-	(void)state;
 	struct fan_topo t = rig_load("grid-example");
 	struct fan_rules r;
 	struct fan_plan p;
@@ -93,9 +91,8 @@ static void rules__never_a_longer_route(void **state)
 
 /* A tree has at most as many sums as workers: one that nobody enters any more makes room, and else
  * the worker sends to the server.  A sum that goes to a second switch stays on its way there. */
-static void rules__as_many_sums_as_workers(void **state)
+TEST(rules__as_many_sums_as_workers)
 {
-	(void)state;
 	static const char text[] =
 		"{\"nodes\":[{\"name\":\"W\",\"kind\":\"worker\"},{\"name\":\"S1\",\"kind\":"
 		"\"switch\",\"gbps\":1},{\"name\":\"S2\",\"kind\":\"switch\",\"gbps\":1},{\"name\":"
@@ -153,9 +150,8 @@ static struct fan_plan plan_of(const struct fan_topo *t, const char *name, enum 
 /* Each reading by hand.  Under the first two PS takes in one flow a sum and one a worker that
  * nobody sums for; with two levels L2 sums three flows of 20 / 3, and what is more goes to PS in
  * three flows. */
-static void rules__every_reading_by_hand(void **state)
+TEST(rules__every_reading_by_hand)
 {
-	(void)state;
 	static const struct {
 		const char *name;
 		enum fan_sums_at sums_at;
@@ -179,9 +175,8 @@ static void rules__every_reading_by_hand(void **state)
 }
 
 /* W1's part is summed at S and again at L2, and what is installed says so. */
-static void rules__two_levels_can_be_installed(void **state)
+TEST(rules__two_levels_can_be_installed)
 {
-	(void)state;
 	const struct fan_install_options first = {.first = 1};
 	struct fan_topo t;
 	struct fan_install in;
@@ -218,9 +213,8 @@ static void solve(struct fan_cands *c, struct fan_relax *r, const struct fan_top
 }
 
 /* Each place is taken as often as its volume says. */
-static void round__probabilities_are_volumes(void **state)
+TEST(round__probabilities_are_volumes)
 {
-	(void)state;
 	struct fan_topo t = rig_load("grid-example");
 	struct fan_cands c;
 	struct fan_relax r;
@@ -252,9 +246,8 @@ static void round__probabilities_are_volumes(void **state)
 	fan_topo_free(&t);
 }
 
-static void round__the_best_of_many(void **state)
+TEST(round__the_best_of_many)
 {
-	(void)state;
 	struct fan_topo t = rig_load("grid-example");
 	struct fan_cands c;
 	struct fan_relax r;
@@ -282,9 +275,8 @@ static void round__the_best_of_many(void **state)
 }
 
 /* A server without a share gets no tree. */
-static void round__nothing_for_a_share_of_nothing(void **state)
+TEST(round__nothing_for_a_share_of_nothing)
 {
-	(void)state;
 	struct fan_topo t = rig_load("inart-example");
 	struct fan_cands c;
 	struct fan_relax r;
@@ -321,9 +313,8 @@ static struct fan_plan straight(const struct fan_topo *t, const struct fan_cands
 	return p;
 }
 
-static void search__each_move_reaches_further(void **state)
+TEST(search__each_move_reaches_further)
 {
-	(void)state;
 	struct fan_topo t = rig_load("grid-example");
 	struct fan_cands c;
 	struct fan_cands_options o = {.paths = 8};
@@ -347,9 +338,8 @@ static void search__each_move_reaches_further(void **state)
 	fan_topo_free(&t);
 }
 
-static void search__fills_only_what_is_open(void **state)
+TEST(search__fills_only_what_is_open)
 {
-	(void)state;
 	struct fan_topo t = rig_load("grid-example");
 	struct fan_cands c;
 	struct fan_cands_options o = {.paths = 8};
@@ -368,19 +358,4 @@ static void search__fills_only_what_is_open(void **state)
 	fan_topo_free(&t);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rules__spread_over_routes_of_one_length),
-		cmocka_unit_test(rules__never_a_longer_route),
-		cmocka_unit_test(rules__as_many_sums_as_workers),
-		cmocka_unit_test(rules__every_reading_by_hand),
-		cmocka_unit_test(rules__two_levels_can_be_installed),
-		cmocka_unit_test(round__probabilities_are_volumes),
-		cmocka_unit_test(round__the_best_of_many),
-		cmocka_unit_test(round__nothing_for_a_share_of_nothing),
-		cmocka_unit_test(search__each_move_reaches_further),
-		cmocka_unit_test(search__fills_only_what_is_open),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -119,9 +119,8 @@ static const struct {
 	 "jobs[0].group: expected as fanin plan --topology writes it"},
 };
 
-static void topo_json__groups_that_cannot_be_are_refused(void **state)
+TEST(topo_json__groups_that_cannot_be_are_refused)
 {
-	(void)state;
 	for (unsigned i = 0; i < sizeof bad_groups / sizeof *bad_groups; i++) {
 		struct fan_topo t;
 		struct fan_why why;
@@ -135,7 +134,7 @@ static void topo_json__groups_that_cannot_be_are_refused(void **state)
 
 /* Runs of the workers in the job's order, each with the server of that number, and the same after a
  * round trip. */
-static void topo_json__a_job_whose_servers_have_a_parent_is_split(void **state)
+TEST(topo_json__a_job_whose_servers_have_a_parent_is_split)
 {
 	/* T, U below V are spare, in whatever order they are named. */
 	static const char text[] =
@@ -145,7 +144,6 @@ static void topo_json__a_job_whose_servers_have_a_parent_is_split(void **state)
 		       "{\"name\":\"k\",\"servers\":[\"R\"]}");
 	struct fan_topo t;
 	struct fan_why why;
-	(void)state;
 	assert_int_equal(fan_topo_parse(&t, text, strlen(text), &why), FAN_OK);
 	for (unsigned pass = 0; pass < 2; pass++) {
 		assert_int_equal(t.jobs, 3);
@@ -175,9 +173,8 @@ static void topo_json__a_job_whose_servers_have_a_parent_is_split(void **state)
 	fan_topo_free(&t);
 }
 
-static void topo_json__refuses_with_path_and_cause(void **state)
+TEST(topo_json__refuses_with_path_and_cause)
 {
-	(void)state;
 	for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		struct fan_topo t;
 		struct fan_why why;
@@ -189,9 +186,8 @@ static void topo_json__refuses_with_path_and_cause(void **state)
 	}
 }
 
-static void topo_json__one_job_of_all_unless_told(void **state)
+TEST(topo_json__one_job_of_all_unless_told)
 {
-	(void)state;
 	struct fan_topo t = rig_load("inart-example");
 	assert_int_equal(t.jobs, 1);
 	assert_int_equal(t.job[0].workers, 6);
@@ -200,9 +196,8 @@ static void topo_json__one_job_of_all_unless_told(void **state)
 	fan_topo_free(&t);
 }
 
-static void topo_json__jobs_as_told(void **state)
+TEST(topo_json__jobs_as_told)
 {
-	(void)state;
 	struct fan_topo t;
 	struct fan_why why;
 	const char *text = JOBS("{\"name\":\"a\",\"workers\":[\"W1\"],\"weight\":2,"
@@ -216,9 +211,8 @@ static void topo_json__jobs_as_told(void **state)
 }
 
 /* Cables side by side are one link; of directed ones, each direction adds up alone. */
-static void topo_json__links_side_by_side_are_one(void **state)
+TEST(topo_json__links_side_by_side_are_one)
 {
-	(void)state;
 	static const struct {
 		const char *first, *second;
 		double gbps;
@@ -246,9 +240,8 @@ static void topo_json__links_side_by_side_are_one(void **state)
 	}
 }
 
-static void topo_json__the_same_after_a_round_trip(void **state)
+TEST(topo_json__the_same_after_a_round_trip)
 {
-	(void)state;
 	struct fan_topo t = rig_make("fat-tree:k=4,workers=9,servers=2,programmable=0.5,seed=7"), u;
 	struct fan_why why;
 	t.node[3].gbps = 50;
@@ -268,9 +261,8 @@ static void topo_json__the_same_after_a_round_trip(void **state)
 
 /* ---- graphml ---- */
 
-static void graphml__names_kinds_and_rates(void **state)
+TEST(graphml__names_kinds_and_rates)
 {
-	(void)state;
 	static char text[RIG_FILE_BYTES];
 	struct fan_topo t;
 	struct fan_why why = {""};
@@ -324,9 +316,8 @@ static double rate_of(const char *edges, const char *direction)
 #define EDGE(a, b, more)                                                                           \
 	"<edge source=\"" a "\" target=\"" b "\"" more "><data key=\"k\">10</data></edge>"
 
-static void graphml__opposite_edges_are_one_link_where_they_are_directed(void **state)
+TEST(graphml__opposite_edges_are_one_link_where_they_are_directed)
 {
-	(void)state;
 	const char *both = EDGE("a", "b", "") EDGE("b", "a", "");
 	assert_near(rate_of(both, "undirected"), 20, 0);
 	assert_near(rate_of(both, "directed"), 10, 0);
@@ -339,9 +330,8 @@ static void graphml__opposite_edges_are_one_link_where_they_are_directed(void **
 		    10, 0);
 }
 
-static void graphml__refuses_with_line_and_cause(void **state)
+TEST(graphml__refuses_with_line_and_cause)
 {
-	(void)state;
 	static const char *const broken[][2] = {
 		{"<graphml>", "line 1: no element found"},
 		{"<a>\n</b>", "line 2: mismatched tag"},
@@ -361,19 +351,4 @@ static void graphml__refuses_with_line_and_cause(void **state)
 	assert_false(fan_graphml_is("", 0));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(topo_json__refuses_with_path_and_cause),
-		cmocka_unit_test(topo_json__groups_that_cannot_be_are_refused),
-		cmocka_unit_test(topo_json__a_job_whose_servers_have_a_parent_is_split),
-		cmocka_unit_test(topo_json__one_job_of_all_unless_told),
-		cmocka_unit_test(topo_json__jobs_as_told),
-		cmocka_unit_test(topo_json__links_side_by_side_are_one),
-		cmocka_unit_test(topo_json__the_same_after_a_round_trip),
-		cmocka_unit_test(graphml__names_kinds_and_rates),
-		cmocka_unit_test(graphml__opposite_edges_are_one_link_where_they_are_directed),
-		cmocka_unit_test(graphml__refuses_with_line_and_cause),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -36,9 +36,8 @@ static double bound_of(const struct fan_topo *t)
 	return bound;
 }
 
-static void trees__reach_the_relaxed_bound(void **state)
+TEST(trees__reach_the_relaxed_bound)
 {
-	(void)state;
 	static const char *const make[] = {
 		"triangle:workers=8,link=10,server=25,switch=30",
 		"star:workers=8,servers=2,link=10,server=20,switch=40",
@@ -55,9 +54,8 @@ static void trees__reach_the_relaxed_bound(void **state)
 	}
 }
 
-static void trees__more_rounds_are_never_worse(void **state)
+TEST(trees__more_rounds_are_never_worse)
 {
-	(void)state;
 	struct fan_topo t = rig_make("triangle:workers=8,link=10,server=25,switch=30");
 	struct fan_plan p;
 	double before = 0;
@@ -70,9 +68,8 @@ static void trees__more_rounds_are_never_worse(void **state)
 	fan_topo_free(&t);
 }
 
-static void trees__enough_is_enough(void **state)
+TEST(trees__enough_is_enough)
 {
-	(void)state;
 	struct fan_topo t = rig_make("triangle:workers=8,link=10,server=25,switch=30");
 	struct fan_plan some, all;
 	double much = grow(&t, &all, 1e9, 400);
@@ -109,9 +106,8 @@ static uint32_t find(const struct fan_topo *t, const char *from, const char *to,
 }
 
 /* Hosts with two links, so none has one that bounds the program from its beginning. */
-static void trees__hosts_on_two_switches(void **state)
+TEST(trees__hosts_on_two_switches)
 {
-	(void)state;
 	struct fan_topo t =
 		rig_make("rails:rails=2,groups=1,spines=1,workers=4,link=10,server=1000");
 	struct fan_plan p;
@@ -122,9 +118,8 @@ static void trees__hosts_on_two_switches(void **state)
 	fan_topo_free(&t);
 }
 
-static void path__shortest_first(void **state)
+TEST(path__shortest_first)
 {
-	(void)state;
 	struct fan_topo t = rig_load("grid-example");
 	assert_int_equal(find(&t, "W1", "PS", 8), 2);
 	assert_int_equal(route[0].hops, 3);
@@ -135,9 +130,8 @@ static void path__shortest_first(void **state)
 	fan_topo_free(&t);
 }
 
-static void path__not_over_what_is_full(void **state)
+TEST(path__not_over_what_is_full)
 {
-	(void)state;
 	struct fan_topo t = rig_load("grid-example");
 	t.link[0].background_gbps = 3;
 	fan_topo_refresh(&t);
@@ -147,9 +141,8 @@ static void path__not_over_what_is_full(void **state)
 }
 
 /* In a fat-tree with k = 8, four of 16 equal routes need not share a link. */
-static void path__as_different_as_can_be(void **state)
+TEST(path__as_different_as_can_be)
 {
-	(void)state;
 	struct fan_topo t = rig_make("fat-tree:k=8,workers=1");
 	assert_int_equal(find(&t, "R1", "R32", 4), 4);
 	for (uint32_t i = 0; i < 4; i++) {
@@ -163,16 +156,4 @@ static void path__as_different_as_can_be(void **state)
 	fan_topo_free(&t);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(trees__reach_the_relaxed_bound),
-		cmocka_unit_test(trees__more_rounds_are_never_worse),
-		cmocka_unit_test(trees__enough_is_enough),
-		cmocka_unit_test(trees__hosts_on_two_switches),
-		cmocka_unit_test(path__shortest_first),
-		cmocka_unit_test(path__not_over_what_is_full),
-		cmocka_unit_test(path__as_different_as_can_be),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

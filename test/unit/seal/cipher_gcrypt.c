@@ -6,9 +6,8 @@
 
 /* As OpenSSL 3 computes it, whose AES-128-OCB gives the vectors of RFC 7253 (these have other
  * nonces than a counter makes): keys, text and what stays in clear count up from 0. */
-static void gcrypt__as_others_have_it(void **state)
+TEST(gcrypt__as_others_have_it)
 {
-	(void)state;
 	static const uint8_t want[20] = {0x55, 0x7d, 0x08, 0xac, 0xe4, 0x3d, 0x08,
 					 0xdf, 0x3e, 0xa5, 0x90, 0xa5, 0xa3, 0x89,
 					 0x71, 0xfb, 0x40, 0x30, 0x5c, 0x7d},
@@ -51,9 +50,8 @@ static bool opens(struct sealed s)
 	return good;
 }
 
-static void gcrypt__every_bit_counts(void **state)
+TEST(gcrypt__every_bit_counts)
 {
-	(void)state;
 	const struct fan_cipher *c = fan_cipher_gcrypt();
 	struct sealed s = {.counter = UINT64_C(0x123456789a)};
 	const struct fan_cipher_text t = {s.counter, s.aad, AAD, TEXT};
@@ -84,9 +82,8 @@ static void gcrypt__every_bit_counts(void **state)
 	}
 }
 
-static void gcrypt__a_message_without_text_has_a_tag(void **state)
+TEST(gcrypt__a_message_without_text_has_a_tag)
 {
-	(void)state;
 	const struct fan_cipher *c = fan_cipher_gcrypt();
 	uint8_t head[4] = "WHO", tag[16];
 	struct fan_cipher_text t = {7, head, sizeof head, 0};
@@ -99,9 +96,8 @@ static void gcrypt__a_message_without_text_has_a_tag(void **state)
 }
 
 /* HMAC-SHA-256, test cases 2 and 3 of RFC 4231, and keys in turn: more than are kept ready. */
-static void gcrypt__macs_under_many_keys(void **state)
+TEST(gcrypt__macs_under_many_keys)
 {
-	(void)state;
 	static const uint8_t second[4] = {0x5b, 0xdc, 0xc1, 0x46},
 			     third[4] = {0x77, 0x3e, 0xa9, 0x1e};
 	const struct fan_cipher *c = fan_cipher_gcrypt();
@@ -126,9 +122,8 @@ static void gcrypt__macs_under_many_keys(void **state)
 }
 
 /* RFC 4231, test case 6: a key that is longer than a block. */
-static void gcrypt__mac_under_a_long_key(void **state)
+TEST(gcrypt__mac_under_a_long_key)
 {
-	(void)state;
 	static const uint8_t sixth[4] = {0x60, 0xe4, 0x31, 0x59};
 	static const char text[] = "Test Using Larger Than Block-Size Key - Hash Key First";
 	uint8_t got[FAN_MAC_BYTES], key[131];
@@ -151,9 +146,8 @@ static bool comes(uint64_t counter, uint64_t window)
 	return true;
 }
 
-static void replay__each_counter_comes_once(void **state)
+TEST(replay__each_counter_comes_once)
 {
-	(void)state;
 	memset(&r, 0, sizeof r);
 	assert_false(comes(0, 1024)); /* is nobody's */
 	for (uint64_t n = 1; n <= 3000; n++)
@@ -162,9 +156,8 @@ static void replay__each_counter_comes_once(void **state)
 		assert_false(comes(n, 1024));
 }
 
-static void replay__late_ones_come_within_the_window(void **state)
+TEST(replay__late_ones_come_within_the_window)
 {
-	(void)state;
 	const uint64_t window[] = {FAN_REPLAY_UP, FAN_REPLAY_DOWN};
 	for (unsigned i = 0; i < 2; i++) {
 		memset(&r, 0, sizeof r);
@@ -177,9 +170,8 @@ static void replay__late_ones_come_within_the_window(void **state)
 }
 
 /* As a list of all that has come would say, whatever the order. */
-static void replay__as_a_list_would_say(void **state)
+TEST(replay__as_a_list_would_say)
 {
-	(void)state;
 	enum { COUNT = 100000 };
 	static bool has[COUNT];
 	struct fan_rng rng = test_rng();
@@ -202,9 +194,8 @@ static void replay__as_a_list_would_say(void **state)
 	assert_in_range(highest, 50000, COUNT);
 }
 
-static void replay__upper_bits_follow_from_what_has_come(void **state)
+TEST(replay__upper_bits_follow_from_what_has_come)
 {
-	(void)state;
 	memset(&r, 0, sizeof r);
 	fan_replay_note(&r, UINT64_C(0xfffffffe));
 	assert_true(comes(UINT64_C(0x100000001), 1024));
@@ -215,18 +206,4 @@ static void replay__upper_bits_follow_from_what_has_come(void **state)
 	assert_true(fan_replay_counter(&r, UINT32_MAX) == UINT32_MAX); /* none below 0 */
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(gcrypt__as_others_have_it),
-		cmocka_unit_test(gcrypt__every_bit_counts),
-		cmocka_unit_test(gcrypt__a_message_without_text_has_a_tag),
-		cmocka_unit_test(gcrypt__macs_under_many_keys),
-		cmocka_unit_test(gcrypt__mac_under_a_long_key),
-		cmocka_unit_test(replay__each_counter_comes_once),
-		cmocka_unit_test(replay__late_ones_come_within_the_window),
-		cmocka_unit_test(replay__as_a_list_would_say),
-		cmocka_unit_test(replay__upper_bits_follow_from_what_has_come),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -57,9 +57,8 @@ static const struct rig_packet *last_of(bool up, unsigned type, unsigned rank)
 	return NULL;
 }
 
-static void sealed__job_sums(void **state)
+TEST_WITH(sealed__job_sums, open_toy, close_toy)
 {
-	(void)state;
 	rig_form("alice/run", "alice", 4);
 	for (unsigned i = 0; i < 5; i++)
 		rig_sum(4, i);
@@ -70,9 +69,8 @@ static void sealed__job_sums(void **state)
 	assert_in_range(toy_sealed(), 300, 10000);
 }
 
-static void sealed__job_sums_in_spite_of_loss(void **state)
+TEST_WITH(sealed__job_sums_in_spite_of_loss, open_toy, close_toy)
 {
-	(void)state;
 	rig_form("alice", "alice", 3);
 	rig.lose = 20;
 	for (unsigned i = 0; i < 10; i++)
@@ -82,9 +80,8 @@ static void sealed__job_sums_in_spite_of_loss(void **state)
 }
 
 /* Every bit of the way is sealed or signed: the flag stands in each packet but REPORTs. */
-static void sealed__nothing_travels_in_clear(void **state)
+TEST_WITH(sealed__nothing_travels_in_clear, open_toy, close_toy)
 {
-	(void)state;
 	rig_form("alice", "alice", 3);
 	rig_sum(3, 1);
 	rig_leave(3);
@@ -93,9 +90,8 @@ static void sealed__nothing_travels_in_clear(void **state)
 		assert_true(fan_get16(rig.tape[i].bytes + 2) & FAN_F_SEALED);
 }
 
-static void drill_1__join_without_the_key(void **state)
+TEST_WITH(drill_1__join_without_the_key, open_toy, close_toy)
 {
-	(void)state;
 	rig_form("alice", "alice", 2);
 	rig_start_rank(2, 4, "alice/other", "eve"); /* another tenant's */
 	rig_start_rank(3, 4, "eve", "alice");
@@ -111,9 +107,8 @@ static void drill_1__join_without_the_key(void **state)
 }
 
 /* A contribution with everything right that can be seen. */
-static void drill_2__forged_data(void **state)
+TEST_WITH(drill_2__forged_data, open_toy, close_toy)
 {
-	(void)state;
 	rig_form("alice", "alice", 2);
 	rig_sum(2, 1);
 	struct rig_packet p = *last_of(true, FAN_TYPE_DATA, 1);
@@ -132,9 +127,8 @@ static void drill_2__forged_data(void **state)
 }
 
 /* The same with the seal left out, and with one that is no seal. */
-static void drill_2__data_in_clear(void **state)
+TEST_WITH(drill_2__data_in_clear, open_toy, close_toy)
 {
-	(void)state;
 	rig_form("alice", "alice", 2);
 	rig_begin_sum(2, 2);
 	rig_tick_rank(0);
@@ -148,9 +142,8 @@ static void drill_2__data_in_clear(void **state)
 }
 
 /* Every bit of every kind of packet, in both directions: dropped, and no answer. */
-static void drill_3__flipped_bits(void **state)
+TEST_WITH(drill_3__flipped_bits, open_toy, close_toy)
 {
-	(void)state;
 	static const uint8_t ups[] = {FAN_TYPE_JOIN, FAN_TYPE_BEAT, FAN_TYPE_DATA};
 	static const uint8_t downs[] = {FAN_TYPE_WELCOME, FAN_TYPE_STATE, FAN_TYPE_RESULT};
 	rig_form("alice", "alice", 2);
@@ -177,9 +170,8 @@ static void drill_3__flipped_bits(void **state)
 
 /* All that was ever said, again: in the same life, in the next of the same job, at another shard.
  */
-static void drill_4__replays(void **state)
+TEST_WITH(drill_4__replays, open_toy, close_toy)
 {
-	(void)state;
 	rig_form("alice", "alice", 2);
 	rig_sum(2, 1);
 	unsigned taped = rig.taped;
@@ -213,9 +205,8 @@ static void drill_4__replays(void **state)
 }
 
 /* A WELCOME that was good for an earlier life offers the next one no keys. */
-static void drill_4__welcome_of_another_life(void **state)
+TEST_WITH(drill_4__welcome_of_another_life, open_toy, close_toy)
 {
-	(void)state;
 	rig_form("alice", "alice", 2);
 	const struct rig_packet old = *last_of(false, FAN_TYPE_WELCOME, 0);
 	rig_leave(2);
@@ -250,9 +241,8 @@ static void forged_to_rank(unsigned type, bool sealed, bool by_group)
 	assert_int_equal(rig_to_rank(0, pkt, len, by_group), FAN_DROP);
 }
 
-static void drill_5__forged_results_needs_states(void **state)
+TEST_WITH(drill_5__forged_results_needs_states, open_toy, close_toy)
 {
-	(void)state;
 	static const uint8_t types[] = {FAN_TYPE_RESULT, FAN_TYPE_NEED, FAN_TYPE_STATE,
 					FAN_TYPE_WHO,	 FAN_TYPE_MISS, FAN_TYPE_FLUSH};
 	rig_form("alice", "alice", 2);
@@ -286,9 +276,8 @@ static struct rig_packet refused_elsewhere(const struct rig_packet *join)
 }
 
 /* Drill 5: ranks wait for what their own switch says. */
-static void drill_5__refusal_of_another_switch(void **state)
+TEST_WITH(drill_5__refusal_of_another_switch, open_toy, close_toy)
 {
-	(void)state;
 	rig_start_rank(0, 2, "alice", "alice");
 	rig.lose = 1;
 	for (unsigned i = 0; i < 6; i++, rig.now_ns += 50 * FAN_MS) {
@@ -305,9 +294,8 @@ static void drill_5__refusal_of_another_switch(void **state)
 }
 
 /* What its own switch says again and again is the case. */
-static void drill_5__refusal_is_believed(void **state)
+TEST_WITH(drill_5__refusal_is_believed, open_toy, close_toy)
 {
-	(void)state;
 	rig_form("alice", "alice", 2);
 	rig_start_rank(2, 3, "alice", "alice");
 	const uint64_t since_ns = rig.now_ns;
@@ -319,9 +307,8 @@ static void drill_5__refusal_is_believed(void **state)
 }
 
 /* Drill 6: what ends or moves a member, with its address and nonce, and without the key. */
-static void drill_6__forged_leaves_and_beats(void **state)
+TEST_WITH(drill_6__forged_leaves_and_beats, open_toy, close_toy)
 {
-	(void)state;
 	static const uint8_t types[] = {FAN_TYPE_LEAVE,	 FAN_TYPE_BEAT,	 FAN_TYPE_WHO,
 					FAN_TYPE_FLUSH,	 FAN_TYPE_RELAY, FAN_TYPE_STATE,
 					FAN_TYPE_PARTIAL};
@@ -340,9 +327,8 @@ static void drill_6__forged_leaves_and_beats(void **state)
 }
 
 /* Drill 7: random packets, and those of the job with other types and lengths. */
-static void drill_7__no_answer_is_longer(void **state)
+TEST_WITH(drill_7__no_answer_is_longer, open_toy, close_toy)
 {
-	(void)state;
 	uint8_t pkt[400];
 	rig_form("alice", "alice", 2);
 	rig_sum(2, 1);
@@ -368,9 +354,8 @@ static void drill_7__no_answer_is_longer(void **state)
 }
 
 /* Drill 9: JOINs of jobs of the past keep nobody out. */
-static void drill_9__replayed_joins(void **state)
+TEST_WITH(drill_9__replayed_joins, open_toy, close_toy)
 {
-	(void)state;
 	char job[16];
 	for (unsigned n = 0; n < 20; n++) {
 		snprintf(job, sizeof job, "alice/%u", n);
@@ -390,9 +375,8 @@ static void drill_9__replayed_joins(void **state)
 }
 
 /* Drill 12: two keys are valid while they are changed, and jobs go on. */
-static void drill_12__keys_are_rotated(void **state)
+TEST_WITH(drill_12__keys_are_rotated, open_toy, close_toy)
 {
-	(void)state;
 	uint8_t old[FAN_KEY_BYTES];
 	struct fan_keys both = {.count = 2}, fresh = {.count = 1};
 	rig_form("alice/1", "alice", 2);
@@ -419,9 +403,8 @@ static void drill_12__keys_are_rotated(void **state)
 }
 
 /* Drill 13, at a sealed switch: the cause comes at once. */
-static void drill_13__open_rank_is_refused(void **state)
+TEST_WITH(drill_13__open_rank_is_refused, open_toy, close_toy)
 {
-	(void)state;
 	rig_form("alice", "alice", 2);
 	rig_start_rank(2, 4, "bob", NULL);
 	assert_true(rig_until(0, 0, 0));
@@ -435,9 +418,8 @@ static void drill_13__open_rank_is_refused(void **state)
 
 /* Drill 13, the reverse: an unproved refusal is believed when nothing else has come for a second.
  */
-static void drill_13__switch_without_key_is_believed_late(void **state)
+TEST_WITH(drill_13__switch_without_key_is_believed_late, open_toy, close_toy)
 {
-	(void)state;
 	struct fan_out_item item[4];
 	uint8_t scratch[4 * 512], pkt[RIG_BYTES];
 	struct fan_out out;
@@ -467,9 +449,8 @@ static void drill_13__switch_without_key_is_believed_late(void **state)
 }
 
 /* Drill 14: of 4000 runs of 8 bytes of the tensors, none is in what travelled. */
-static void drill_14__no_byte_of_a_tensor(void **state)
+TEST_WITH(drill_14__no_byte_of_a_tensor, open_toy, close_toy)
 {
-	(void)state;
 	rig_close();
 	rig_open(fan_cipher_gcrypt(), true);
 	rig_form("alice", "alice", 2);
@@ -489,9 +470,8 @@ static void drill_14__no_byte_of_a_tensor(void **state)
 }
 
 /* Drill 15: ranks that start again, jobs that come again, under loss.  close_toy looks. */
-static void drill_15__no_counter_twice(void **state)
+TEST_WITH(drill_15__no_counter_twice, open_toy, close_toy)
 {
-	(void)state;
 	for (unsigned n = 0; n < 10; n++) {
 		rig.lose = n % 2 ? 10 : 0;
 		rig_form("alice", "alice", 3);
@@ -509,9 +489,8 @@ static void drill_15__no_counter_twice(void **state)
 }
 
 /* What is kept for ranks is bounded, and goes with them. */
-static void gate__keys_of_the_dead_make_room(void **state)
+TEST_WITH(gate__keys_of_the_dead_make_room, open_toy, close_toy)
 {
-	(void)state;
 	char job[16];
 	for (unsigned n = 0; n < 200; n++) {
 		snprintf(job, sizeof job, "alice/%u", n);
@@ -522,9 +501,8 @@ static void gate__keys_of_the_dead_make_room(void **state)
 }
 
 /* A tenant whose ranks come again and again has its own keys give way, not those of an idle job. */
-static void gate__tenants_push_out_their_own(void **state)
+TEST_WITH(gate__tenants_push_out_their_own, open_toy, close_toy)
 {
-	(void)state;
 	rig_form("alice", "alice", 2);
 	struct fan_gate *g = rig.gate;
 	const unsigned alice = last_of(true, FAN_TYPE_BEAT, 0)->bytes[4];
@@ -540,33 +518,4 @@ static void gate__tenants_push_out_their_own(void **state)
 	rig_sum(2, 3);
 }
 
-#define TOY(name) cmocka_unit_test_setup_teardown(name, open_toy, close_toy)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TOY(sealed__job_sums),
-		TOY(sealed__job_sums_in_spite_of_loss),
-		TOY(sealed__nothing_travels_in_clear),
-		TOY(drill_1__join_without_the_key),
-		TOY(drill_2__forged_data),
-		TOY(drill_2__data_in_clear),
-		TOY(drill_3__flipped_bits),
-		TOY(drill_4__replays),
-		TOY(drill_4__welcome_of_another_life),
-		TOY(drill_5__forged_results_needs_states),
-		TOY(drill_5__refusal_of_another_switch),
-		TOY(drill_5__refusal_is_believed),
-		TOY(drill_6__forged_leaves_and_beats),
-		TOY(drill_7__no_answer_is_longer),
-		TOY(drill_9__replayed_joins),
-		TOY(drill_12__keys_are_rotated),
-		TOY(drill_13__open_rank_is_refused),
-		TOY(drill_13__switch_without_key_is_believed_late),
-		TOY(drill_14__no_byte_of_a_tensor),
-		TOY(drill_15__no_counter_twice),
-		TOY(gate__keys_of_the_dead_make_room),
-		TOY(gate__tenants_push_out_their_own),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -117,31 +117,27 @@ static void survive(bool sealed, const char *name)
 	rig_close();
 }
 
-static void drill_8__joins_at_an_open_switch(void **state)
+TEST(drill_8__joins_at_an_open_switch)
 {
-	(void)state;
 	survive(false, NULL);
 }
 
 /* All JOINs have its name, most of them as many ranks as it has. */
-static void drill_8__joins_under_the_newcomers_name(void **state)
+TEST(drill_8__joins_under_the_newcomers_name)
 {
-	(void)state;
 	survive(false, "alice/new");
 }
 
-static void drill_8__joins_at_a_sealed_switch(void **state)
+TEST(drill_8__joins_at_a_sealed_switch)
 {
-	(void)state;
 	survive(true, NULL);
 	assert_int_equal(toy_repeats(), 0);
 }
 
 /* A tenant begins as many jobs as there may be but one, each with the largest window. */
-static void drill_10__an_insider_asks_for_all_slots(void **state)
+TEST(drill_10__an_insider_asks_for_all_slots)
 {
 	char name[32];
-	(void)state;
 	rig_open(toy_cipher(), true);
 	for (unsigned j = 1; j < RIG_JOBS; j++) {
 		snprintf(name, sizeof name, "mallory/%u", j);
@@ -160,13 +156,4 @@ static void drill_10__an_insider_asks_for_all_slots(void **state)
 	rig_close();
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(drill_8__joins_at_an_open_switch),
-		cmocka_unit_test(drill_8__joins_under_the_newcomers_name),
-		cmocka_unit_test(drill_8__joins_at_a_sealed_switch),
-		cmocka_unit_test(drill_10__an_insider_asks_for_all_slots),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

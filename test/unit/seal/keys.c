@@ -31,9 +31,8 @@ static void expect_wrong(const char *t, const char *says)
 
 #define HEX "00112233445566778899aabbccddeeff00112233445566778899AABBCCDDEEFF"
 
-static void key__in_hex_and_in_base64_are_the_same(void **state)
+TEST(key__in_hex_and_in_base64_are_the_same)
 {
-	(void)state;
 	uint8_t first[FAN_KEY_BYTES];
 	assert_int_equal(text("# what it is\n\n" HEX "\r\n"), 0);
 	assert_int_equal(k.count, 1);
@@ -44,9 +43,8 @@ static void key__in_hex_and_in_base64_are_the_same(void **state)
 	assert_memory_equal(k.key[0], first, sizeof first);
 }
 
-static void key__of_another_length_is_refused(void **state)
+TEST(key__of_another_length_is_refused)
 {
-	(void)state;
 	expect_wrong(HEX "0", "f:1: 65 characters: expected a key of 64 hexadecimal digits");
 	expect_wrong("\n00112233\n", "f:2: 8 characters");
 	expect_wrong("ABEiM0RVZneImaq7zN3u/wARIjNEVWZ3iJmqu8zd7v8", "f:1: 43 characters");
@@ -54,9 +52,8 @@ static void key__of_another_length_is_refused(void **state)
 	expect_wrong("", "no key in it");
 }
 
-static void key__of_other_characters_is_refused(void **state)
+TEST(key__of_other_characters_is_refused)
 {
-	(void)state;
 	expect_wrong("0011223344556677x899aabbccddeeff00112233445566778899aabbccddeeff",
 		     "f:1: 64 characters");
 	expect_wrong("ABEiM0RVZneImaq7zN3u/wARIjNEVWZ3iJmqu8zd7v8.", "f:1: 44 characters");
@@ -65,9 +62,8 @@ static void key__of_other_characters_is_refused(void **state)
 		     "not all zero");
 }
 
-static void key__two_are_current_and_former_three_too_many(void **state)
+TEST(key__two_are_current_and_former_three_too_many)
 {
-	(void)state;
 	assert_int_equal(text(HEX "\nABEiM0RVZneImaq7zN3u/wARIjNEVWZ3iJmqu8zd7v8=\n"), 0);
 	assert_int_equal(k.count, 2);
 	assert_memory_equal(k.key[0], k.key[1], FAN_KEY_BYTES);
@@ -75,9 +71,8 @@ static void key__two_are_current_and_former_three_too_many(void **state)
 }
 
 /* What is wrong is said without what may be most of a key. */
-static void key__no_error_tells_it(void **state)
+TEST(key__no_error_tells_it)
 {
-	(void)state;
 	expect_wrong(HEX "0", "expected a key");
 	assert_null(strstr(why, "0011"));
 }
@@ -97,9 +92,8 @@ static void file(const char *content, mode_t mode, const char *says)
 		fail_msg("expected \"%s\" in \"%s\"", says, why);
 }
 
-static void key_file__is_its_owners_alone(void **state)
+TEST(key_file__is_its_owners_alone)
 {
-	(void)state;
 	char big[FAN_KEY_FILE_BYTES_MAX + 2];
 	file(HEX "\n", 0600, NULL);
 	file(HEX "\n", 0400, NULL);
@@ -114,9 +108,8 @@ static void key_file__is_its_owners_alone(void **state)
 	assert_non_null(strstr(why, "expected a regular file"));
 }
 
-static void key_text__is_read_back(void **state)
+TEST(key_text__is_read_back)
 {
-	(void)state;
 	char hex[FAN_KEY_TEXT_BYTES];
 	uint8_t key[FAN_KEY_BYTES];
 	for (unsigned i = 0; i < sizeof key; i++)
@@ -129,9 +122,8 @@ static void key_text__is_read_back(void **state)
 /* ---- hkdf ---- */
 
 /* RFC 5869, test case 1: the first 32 bytes of its OKM. */
-static void hkdf__as_published(void **state)
+TEST(hkdf__as_published)
 {
-	(void)state;
 	static const uint8_t okm[32] = {0x3c, 0xb2, 0x5f, 0x25, 0xfa, 0xac, 0xd5, 0x7a,
 					0x90, 0x43, 0x4f, 0x64, 0xd0, 0x36, 0x2f, 0x2a,
 					0x2d, 0x2d, 0x0a, 0x90, 0xcf, 0x1a, 0x5a, 0x4c,
@@ -147,9 +139,8 @@ static void hkdf__as_published(void **state)
 	assert_memory_equal(got, okm, sizeof okm);
 }
 
-static void tenant__is_the_name_up_to_the_first_slash(void **state)
+TEST(tenant__is_the_name_up_to_the_first_slash)
 {
-	(void)state;
 	assert_int_equal(fan_tenant_bytes("alice", 5), 5);
 	assert_int_equal(fan_tenant_bytes("alice/run/7", 11), 5);
 	assert_int_equal(fan_tenant_bytes("alice#meet", 10), 5);
@@ -158,9 +149,8 @@ static void tenant__is_the_name_up_to_the_first_slash(void **state)
 	assert_int_equal(fan_tenant_bytes("alice/run/7", 3), 3);
 }
 
-static void tenant_key__differs_by_tenant_and_fabric(void **state)
+TEST(tenant_key__differs_by_tenant_and_fabric)
 {
-	(void)state;
 	const struct fan_cipher *c = fan_cipher_gcrypt();
 	const uint8_t f[2][32] = {{1}, {2}};
 	uint8_t key[4][32];
@@ -174,9 +164,8 @@ static void tenant_key__differs_by_tenant_and_fabric(void **state)
 }
 
 /* Whatever differs in the life of a rank, its keys differ. */
-static void traffic__keys_differ_by_all_that_they_are_made_of(void **state)
+TEST(traffic__keys_differ_by_all_that_they_are_made_of)
 {
-	(void)state;
 	enum { KEYS = 10 };
 	const struct fan_cipher *c = fan_cipher_gcrypt();
 	const uint8_t a[32] = {1}, b[32] = {2};
@@ -201,20 +190,4 @@ static void traffic__keys_differ_by_all_that_they_are_made_of(void **state)
 			assert_memory_not_equal(key[i], key[j], 16);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(key__in_hex_and_in_base64_are_the_same),
-		cmocka_unit_test(key__of_another_length_is_refused),
-		cmocka_unit_test(key__of_other_characters_is_refused),
-		cmocka_unit_test(key__two_are_current_and_former_three_too_many),
-		cmocka_unit_test(key__no_error_tells_it),
-		cmocka_unit_test(key_file__is_its_owners_alone),
-		cmocka_unit_test(key_text__is_read_back),
-		cmocka_unit_test(hkdf__as_published),
-		cmocka_unit_test(tenant__is_the_name_up_to_the_first_slash),
-		cmocka_unit_test(tenant_key__differs_by_tenant_and_fabric),
-		cmocka_unit_test(traffic__keys_differ_by_all_that_they_are_made_of),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -93,9 +93,8 @@ static void begin_again(unsigned station)
 	install_all(station);
 }
 
-static void routes__job_sums(void **state)
+TEST_WITH(routes__job_sums, NULL, close_net)
 {
-	(void)state;
 	for (uint16_t route = 1; route <= ROUTES; route++) {
 		open_routes(route, route == 2 ? 2 : 1, route == 1 ? 1 : 2);
 		for (unsigned i = 0; i < 5; i++)
@@ -112,9 +111,8 @@ static void routes__job_sums(void **state)
 }
 
 /* To and fro, each rank at its own time, with loss. */
-static void routes__job_moves_while_it_sums(void **state)
+TEST_WITH(routes__job_moves_while_it_sums, NULL, close_net)
 {
-	(void)state;
 	open_routes(1, 1, 1);
 	net.lose = 50;
 	for (unsigned turn = 0; turn < 12; turn++) {
@@ -134,9 +132,8 @@ static void routes__job_moves_while_it_sums(void **state)
 
 /* A switch that is below and above has begun again, and the job has moved so that it is only below:
  * NEEDs reach it, though its keys as a next hop are gone for good. */
-static void routes__below_that_was_above(void **state)
+TEST_WITH(routes__below_that_was_above, NULL, close_net)
 {
-	(void)state;
 	open_routes(3, 1, 2);
 	sum(RANKS, 1);
 	begin_again(2);
@@ -151,9 +148,8 @@ static void routes__below_that_was_above(void **state)
 }
 
 /* A rank that moves when its job fails is told by the answer to its JOIN, which is signed. */
-static void routes__move_of_a_job_that_has_failed(void **state)
+TEST_WITH(routes__move_of_a_job_that_has_failed, NULL, close_net)
 {
-	(void)state;
 	open_routes(1, 1, 1);
 	sum(RANKS, 1);
 	net.rank[3].at = 2; /* it hears nothing of the first switch any more */
@@ -168,9 +164,8 @@ static void routes__move_of_a_job_that_has_failed(void **state)
 }
 
 /* What a next hop has sent before is no news when a rank comes back to it. */
-static void drill_4__replayed_to_who_comes_back(void **state)
+TEST_WITH(drill_4__replayed_to_who_comes_back, NULL, close_net)
 {
-	(void)state;
 	open_routes(1, 1, 1);
 	sum(RANKS, 1);
 	const unsigned taped = net.taped;
@@ -198,9 +193,8 @@ static void drill_4__replayed_to_who_comes_back(void **state)
 }
 
 /* All that was ever sent comes once more, when the job has moved, in the midst of a sum. */
-static void drill_4__replayed_after_a_move(void **state)
+TEST_WITH(drill_4__replayed_after_a_move, NULL, close_net)
 {
-	(void)state;
 	open_routes(1, 1, 1);
 	sum(RANKS, 1);
 	for (unsigned r = 0; r < RANKS; r++)
@@ -225,9 +219,8 @@ static void drill_4__replayed_after_a_move(void **state)
 }
 
 /* A switch of another fabric on the new route: the job stays where it is until it may move on. */
-static void drill_1__route_over_a_switch_of_another_fabric(void **state)
+TEST_WITH(drill_1__route_over_a_switch_of_another_fabric, NULL, close_net)
 {
-	(void)state;
 	open_routes(4, 1, 2);
 	sum(RANKS, 1);
 	stop_station(2);
@@ -248,9 +241,8 @@ static void drill_1__route_over_a_switch_of_another_fabric(void **state)
 
 /* Jobs of several aggregators, each the first one there: the low byte of all numbers is the same.
  */
-static void gate__jobs_of_several_aggregators(void **state)
+TEST_WITH(gate__jobs_of_several_aggregators, NULL, close_net)
 {
-	(void)state;
 	enum { JOBS = 64 };
 	const fan_peer at = {.port = 1};
 	memset(&net, 0, sizeof net);
@@ -271,9 +263,8 @@ static void gate__jobs_of_several_aggregators(void **state)
 }
 
 /* Of more lives than a row has room for, those that somebody has proved stay. */
-static void gate__proved_lives_stay(void **state)
+TEST_WITH(gate__proved_lives_stay, NULL, close_net)
 {
-	(void)state;
 	enum { FIRST = 5, JOBS = 4 * FAN_GATE_PLACES * FAN_GATE_WAYS };
 	const fan_peer at = {.port = 1};
 	memset(&net, 0, sizeof net);
@@ -290,19 +281,4 @@ static void gate__proved_lives_stay(void **state)
 	fan_gate_free(s.gate);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(routes__job_sums, close_net),
-		cmocka_unit_test_teardown(routes__job_moves_while_it_sums, close_net),
-		cmocka_unit_test_teardown(routes__below_that_was_above, close_net),
-		cmocka_unit_test_teardown(routes__move_of_a_job_that_has_failed, close_net),
-		cmocka_unit_test_teardown(drill_4__replayed_to_who_comes_back, close_net),
-		cmocka_unit_test_teardown(drill_4__replayed_after_a_move, close_net),
-		cmocka_unit_test_teardown(drill_1__route_over_a_switch_of_another_fabric,
-					  close_net),
-		cmocka_unit_test_teardown(gate__jobs_of_several_aggregators, close_net),
-		cmocka_unit_test_teardown(gate__proved_lives_stay, close_net),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

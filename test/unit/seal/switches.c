@@ -4,9 +4,8 @@
 
 #include "seal/net.h"
 
-static void switches__job_sums(void **state)
+TEST_WITH(switches__job_sums, NULL, close_net)
 {
-	(void)state;
 	for (unsigned levels = 1; levels < STATIONS; levels++) {
 		open_net(levels, 0x77);
 		form("alice/run", RANKS, levels);
@@ -26,9 +25,8 @@ static void switches__job_sums(void **state)
 	}
 }
 
-static void switches__sums_in_spite_of_loss(void **state)
+TEST_WITH(switches__sums_in_spite_of_loss, NULL, close_net)
 {
-	(void)state;
 	open_net(2, 0x77);
 	form("alice", RANKS, 2);
 	net.lose = 20;
@@ -39,9 +37,8 @@ static void switches__sums_in_spite_of_loss(void **state)
 }
 
 /* Ranks at both switches, and one at the aggregator itself. */
-static void switches__and_ranks_beside_them(void **state)
+TEST_WITH(switches__and_ranks_beside_them, NULL, close_net)
 {
-	(void)state;
 	open_net(2, 0x77);
 	for (unsigned r = 0; r < RANKS; r++)
 		start_rank(r, RANKS, "alice", "alice", r % 3);
@@ -52,9 +49,8 @@ static void switches__and_ranks_beside_them(void **state)
 }
 
 /* Silence is all that tells of it; the heartbeat is 1.25 s. */
-static void switches__one_that_restarts(void **state)
+TEST_WITH(switches__one_that_restarts, NULL, close_net)
 {
-	(void)state;
 	for (unsigned which = 1; which < STATIONS; which++) {
 		open_net(2, 0x77);
 		form("alice", RANKS, 2);
@@ -77,9 +73,8 @@ static void switches__one_that_restarts(void **state)
 	}
 }
 
-static void switches__aggregator_that_restarts(void **state)
+TEST_WITH(switches__aggregator_that_restarts, NULL, close_net)
 {
-	(void)state;
 	open_net(1, 0x77);
 	form("alice", RANKS, 1);
 	sum(RANKS, 1);
@@ -92,9 +87,8 @@ static void switches__aggregator_that_restarts(void **state)
 	sum(RANKS, 2);
 }
 
-static void drill_1__without_the_key(void **state)
+TEST_WITH(drill_1__without_the_key, NULL, close_net)
 {
-	(void)state;
 	open_net(1, 0x77);
 	form("alice", 2, 1);
 	start_rank(2, 4, "alice/other", "eve", 1); /* another tenant's */
@@ -109,9 +103,8 @@ static void drill_1__without_the_key(void **state)
 	sum(2, 7);
 }
 
-static void drill_1__switch_of_another_fabric(void **state)
+TEST_WITH(drill_1__switch_of_another_fabric, NULL, close_net)
 {
-	(void)state;
 	open_net(1, 0x77);
 	stop_station(0);
 	start_station(0, 0, 0x66);
@@ -142,9 +135,8 @@ static void flip(const struct packet *p, unsigned station)
 	net.queued = 0;
 }
 
-static void drill_3__bits_flipped(void **state)
+TEST_WITH(drill_3__bits_flipped, NULL, close_net)
 {
-	(void)state;
 	open_net(2, 0x77);
 	form("alice", RANKS, 2);
 	sum(RANKS, 1);
@@ -166,9 +158,8 @@ static void drill_3__bits_flipped(void **state)
 }
 
 /* All that was ever sent comes once more: to whom it was for, and as from everybody else. */
-static void drill_4__replayed(void **state)
+TEST_WITH(drill_4__replayed, NULL, close_net)
 {
-	(void)state;
 	open_net(2, 0x77);
 	form("alice", RANKS, 2);
 	sum(RANKS, 1);
@@ -197,9 +188,8 @@ static void drill_4__replayed(void **state)
 
 /* Who repeats JOINs of the past to a switch that has begun again does not keep ranks from joining
  * again; nor do the answers to them. */
-static void drill_4__replayed_while_a_switch_restarts(void **state)
+TEST_WITH(drill_4__replayed_while_a_switch_restarts, NULL, close_net)
 {
-	(void)state;
 	open_net(2, 0x77);
 	form("alice", RANKS, 2);
 	sum(RANKS, 1);
@@ -222,9 +212,8 @@ static void drill_4__replayed_while_a_switch_restarts(void **state)
 }
 
 /* An answer counts from where the JOIN went alone: else that would be the next hop from then on. */
-static void drill_4__answer_from_elsewhere(void **state)
+TEST_WITH(drill_4__answer_from_elsewhere, NULL, close_net)
 {
-	(void)state;
 	open_net(1, 0x77);
 	form("alice", RANKS, 1);
 	const struct packet p =
@@ -237,9 +226,8 @@ static void drill_4__answer_from_elsewhere(void **state)
 }
 
 /* A JOIN of the past, and then the answer to it: it is not to what the switch has asked now. */
-static void drill_4__answer_of_the_past(void **state)
+TEST_WITH(drill_4__answer_of_the_past, NULL, close_net)
 {
-	(void)state;
 	open_net(1, 0x77);
 	form("alice", RANKS, 1);
 	const struct packet told =
@@ -256,9 +244,8 @@ static void drill_4__answer_of_the_past(void **state)
 }
 
 /* Who repeats a rank's JOIN from another address is not taken for the rank. */
-static void drill_4__join_from_elsewhere(void **state)
+TEST_WITH(drill_4__join_from_elsewhere, NULL, close_net)
 {
-	(void)state;
 	open_net(1, 0x77);
 	form("alice", RANKS, 1);
 	sum(RANKS, 1);
@@ -272,9 +259,8 @@ static void drill_4__join_from_elsewhere(void **state)
 }
 
 /* The WELCOME of a switch's former life does not bring its keys back. */
-static void drill_4__welcome_of_the_former_life(void **state)
+TEST_WITH(drill_4__welcome_of_the_former_life, NULL, close_net)
 {
-	(void)state;
 	open_net(1, 0x77);
 	form("alice", RANKS, 1);
 	const struct packet p = *last_of(station_at(1), rank_at(0), FAN_TYPE_WELCOME, 0);
@@ -290,9 +276,8 @@ static void drill_4__welcome_of_the_former_life(void **state)
 
 /* A tenant that sees the wire makes a switch's key for a job of its own, and speaks of another's.
  */
-static void drill_6__relay_about_another_job(void **state)
+TEST_WITH(drill_6__relay_about_another_job, NULL, close_net)
 {
-	(void)state;
 	open_net(1, 0x77);
 	form("alice", 2, 1);
 	const fan_peer a = station_at(0), s = station_at(1);
@@ -334,9 +319,8 @@ static void drill_6__relay_about_another_job(void **state)
 }
 
 /* A rank, a switch or the aggregator alone has a key, or has none: the rank learns it. */
-static void drill_13__one_without_a_key(void **state)
+TEST_WITH(drill_13__one_without_a_key, NULL, close_net)
 {
-	(void)state;
 	for (unsigned without = 0; without < 3; without++) {
 		open_net(1, 0x77);
 		for (unsigned i = 0; i < 2; i++)
@@ -354,9 +338,8 @@ static void drill_13__one_without_a_key(void **state)
 }
 
 /* An open switch below a sealed aggregator: its ranks are open, too. */
-static void drill_13__open_switch_below_a_sealed_server(void **state)
+TEST_WITH(drill_13__open_switch_below_a_sealed_server, NULL, close_net)
 {
-	(void)state;
 	open_net(1, 0x77);
 	stop_station(1);
 	start_station(1, 0, 0);
@@ -367,9 +350,8 @@ static void drill_13__open_switch_below_a_sealed_server(void **state)
 }
 
 /* Entries of a set are few: those that have proved nothing give way. */
-static void hop__proved_ones_stay(void **state)
+TEST_WITH(hop__proved_ones_stay, NULL, close_net)
 {
-	(void)state;
 	memset(&net, 0, sizeof net);
 	toy_reset(3);
 	const fan_peer at = {.addr = {1, 2}, .port = 3};
@@ -398,27 +380,4 @@ static void hop__proved_ones_stay(void **state)
 	fan_hops_free(mine);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(switches__job_sums, close_net),
-		cmocka_unit_test_teardown(switches__sums_in_spite_of_loss, close_net),
-		cmocka_unit_test_teardown(switches__and_ranks_beside_them, close_net),
-		cmocka_unit_test_teardown(switches__one_that_restarts, close_net),
-		cmocka_unit_test_teardown(switches__aggregator_that_restarts, close_net),
-		cmocka_unit_test_teardown(drill_1__without_the_key, close_net),
-		cmocka_unit_test_teardown(drill_1__switch_of_another_fabric, close_net),
-		cmocka_unit_test_teardown(drill_3__bits_flipped, close_net),
-		cmocka_unit_test_teardown(drill_4__replayed, close_net),
-		cmocka_unit_test_teardown(drill_4__replayed_while_a_switch_restarts, close_net),
-		cmocka_unit_test_teardown(drill_4__answer_from_elsewhere, close_net),
-		cmocka_unit_test_teardown(drill_4__answer_of_the_past, close_net),
-		cmocka_unit_test_teardown(drill_4__join_from_elsewhere, close_net),
-		cmocka_unit_test_teardown(drill_4__welcome_of_the_former_life, close_net),
-		cmocka_unit_test_teardown(drill_6__relay_about_another_job, close_net),
-		cmocka_unit_test_teardown(drill_13__one_without_a_key, close_net),
-		cmocka_unit_test_teardown(drill_13__open_switch_below_a_sealed_server, close_net),
-		cmocka_unit_test_teardown(hop__proved_ones_stay, close_net),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

@@ -18,9 +18,8 @@ static struct fan_job_config make(uint64_t bucket_bytes)
 	return c;
 }
 
-static void job__a_bucket_a_layer(void **state)
+TEST(job__a_bucket_a_layer)
 {
-	(void)state;
 	struct fan_job_config c = make(0);
 	assert_int_equal(c.buckets, 3);
 	assert_int_equal(c.bucket[0].elems, 50);
@@ -33,9 +32,8 @@ static void job__a_bucket_a_layer(void **state)
 	free(c.bucket);
 }
 
-static void job__buckets_of_at_least(void **state)
+TEST(job__buckets_of_at_least)
 {
-	(void)state;
 	struct fan_job_config c = make(4 * 60);
 	assert_int_equal(c.buckets, 2);
 	assert_int_equal(c.bucket[0].elems, 350);
@@ -45,18 +43,16 @@ static void job__buckets_of_at_least(void **state)
 	free(c.bucket);
 }
 
-static void job__one_bucket_for_all(void **state)
+TEST(job__one_bucket_for_all)
 {
-	(void)state;
 	struct fan_job_config c = make(UINT64_MAX);
 	assert_int_equal(c.buckets, 1);
 	assert_int_equal(c.bucket[0].elems, 450);
 	free(c.bucket);
 }
 
-static void job__slow_for_a_while(void **state)
+TEST(job__slow_for_a_while)
 {
-	(void)state;
 	struct fan_job_config c = {.slows = 1};
 	c.slow[0] = (struct fan_slow){.rank = 1,
 				      .ranks = 1,
@@ -72,9 +68,8 @@ static void job__slow_for_a_while(void **state)
 	assert_int_equal(fan_job_work_until(&c, 2, 0, 1000), 1000);
 }
 
-static void job__slow_to_send(void **state)
+TEST(job__slow_to_send)
 {
-	(void)state;
 	struct fan_job_config c = {.slows = 2};
 	c.slow[0] = (struct fan_slow){.rank = 1,
 				      .ranks = 2,
@@ -95,9 +90,8 @@ static void job__slow_to_send(void **state)
 	assert_int_equal(fan_job_work_until(&c, 1, 150, 10), 170);
 }
 
-static void job__rotating_slowness_has_its_share(void **state)
+TEST(job__rotating_slowness_has_its_share)
 {
-	(void)state;
 	struct fan_job_config c = {.slows = 1, .seed = 3};
 	c.slow[0] = (struct fan_slow){
 		.ranks = 2,
@@ -113,9 +107,8 @@ static void job__rotating_slowness_has_its_share(void **state)
 	assert_int_not_equal(took_ns, fan_job_work_until(&c, 1, 0, 100000000));
 }
 
-static void job__jitter_stays_within(void **state)
+TEST(job__jitter_stays_within)
 {
-	(void)state;
 	struct fan_job_config c = {.jitter = 100000, .seed = 5};
 	uint64_t low = UINT64_MAX, high = 0;
 	for (uint32_t i = 0; i < 1000; i++) {
@@ -128,9 +121,8 @@ static void job__jitter_stays_within(void **state)
 }
 
 /* Of a shape of 2, a quarter takes twice as long or longer, a hundredth ten times. */
-static void job__pareto_has_its_tail(void **state)
+TEST(job__pareto_has_its_tail)
 {
-	(void)state;
 	struct fan_job_config c = {.pareto = 2000000, .seed = 5};
 	unsigned twice = 0, ten_times = 0;
 	for (uint32_t i = 0; i < 10000; i++) {
@@ -174,9 +166,8 @@ static const struct fan_standing_at *at(uint32_t rank, uint32_t i)
 	return &s.sum[rank * FAN_STANDING_MAX + i];
 }
 
-static void standing__bounded_and_nothing_lost(void **state)
+TEST_WITH(standing__bounded_and_nothing_lost, open_standings, close_standings)
 {
-	(void)state;
 	uint64_t sum = 0, behind = 0, kept = 0, looks = 0, ones = 0;
 	for (uint64_t i = 0; i < 5000; i++, sum += i)
 		look(1000 + 10 * i, i + 1);
@@ -196,9 +187,8 @@ static void standing__bounded_and_nothing_lost(void **state)
 }
 
 /* A job that is not there for a while leaves a gap, and what follows is at its time. */
-static void standing__gaps(void **state)
+TEST_WITH(standing__gaps, open_standings, close_standings)
 {
-	(void)state;
 	look(500, 7);
 	look(510, 8);
 	look(600, 9);
@@ -224,9 +214,8 @@ static void count(uint16_t rank, uint32_t lent, uint32_t deferred, const uint32_
 }
 
 /* Counts of one life take each other's place; those of several are added. */
-static void standing__lives(void **state)
+TEST_WITH(standing__lives, open_standings, close_standings)
 {
-	(void)state;
 	const uint64_t life[][2] = {{1, 2}, {2, 2}, {2, 3}};
 	const uint32_t kept[RANKS] = {1, 0, 20}, fewer[RANKS] = {0, 0, 3};
 	fan_standings_life(&s, life[0]);
@@ -251,22 +240,4 @@ static void standing__lives(void **state)
 	assert_int_equal(fan_standings_deferred(&s, 2), 0);
 }
 
-#define STANDING_TEST(name) cmocka_unit_test_setup_teardown(name, open_standings, close_standings)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(job__a_bucket_a_layer),
-		cmocka_unit_test(job__buckets_of_at_least),
-		cmocka_unit_test(job__one_bucket_for_all),
-		cmocka_unit_test(job__slow_for_a_while),
-		cmocka_unit_test(job__slow_to_send),
-		cmocka_unit_test(job__rotating_slowness_has_its_share),
-		cmocka_unit_test(job__jitter_stays_within),
-		cmocka_unit_test(job__pareto_has_its_tail),
-		STANDING_TEST(standing__bounded_and_nothing_lost),
-		STANDING_TEST(standing__gaps),
-		STANDING_TEST(standing__lives),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

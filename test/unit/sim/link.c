@@ -19,9 +19,8 @@ static struct fan_sim_link make(uint64_t bps, uint32_t queue_bytes, uint32_t ecn
 	return l;
 }
 
-static void link__time_is_bytes_by_rate_and_delay(void **state)
+TEST(link__time_is_bytes_by_rate_and_delay)
 {
-	(void)state;
 	bool marked;
 	struct fan_sim_link l = make(1000000000, 10000, 0);
 	/* 950 + 50 bytes at 1 Gb/s: 8 us */
@@ -31,9 +30,8 @@ static void link__time_is_bytes_by_rate_and_delay(void **state)
 	assert_int_equal(l.stats.bytes, 3000);
 }
 
-static void link__picoseconds_add_up(void **state)
+TEST(link__picoseconds_add_up)
 {
-	(void)state;
 	bool marked;
 	struct fan_sim_link l = make(100000000000, FAN_LINK_QUEUE_MAX, 0);
 	uint64_t at_ns = 0;
@@ -43,9 +41,8 @@ static void link__picoseconds_add_up(void **state)
 }
 
 /* A link that takes no time, at the beginning of time. */
-static void link__without_a_rate(void **state)
+TEST(link__without_a_rate)
 {
-	(void)state;
 	bool marked;
 	const struct fan_link_config cfg = {.bps = 0};
 	struct fan_sim_link l;
@@ -57,9 +54,8 @@ static void link__without_a_rate(void **state)
 	assert_int_equal(fan_link_take(&l, 0, 1000, true, &marked), 8000);
 }
 
-static void link__what_does_not_fit_is_dropped(void **state)
+TEST(link__what_does_not_fit_is_dropped)
 {
-	(void)state;
 	bool marked;
 	struct fan_sim_link l = make(1000000000, 2000, 0);
 	assert_int_equal(fan_link_take(&l, 0, 950, false, &marked), 9000);
@@ -73,9 +69,8 @@ static void link__what_does_not_fit_is_dropped(void **state)
 	assert_int_equal(l.stats.packets, 4);
 }
 
-static void link__marks_above_the_threshold(void **state)
+TEST(link__marks_above_the_threshold)
 {
-	(void)state;
 	bool marked;
 	struct fan_sim_link l = make(1000000000, 100000, 1500);
 	for (unsigned i = 0; i < 4; i++) {
@@ -85,9 +80,8 @@ static void link__marks_above_the_threshold(void **state)
 	assert_int_equal(l.stats.marked, 2);
 }
 
-static void link__ring_keeps_order_while_it_grows(void **state)
+TEST(link__ring_keeps_order_while_it_grows)
 {
-	(void)state;
 	struct fan_sim_link l = make(1000000000, 1000, 0);
 	uint64_t in = 0, out = 0;
 	for (unsigned round = 0; round < 50; round++) {
@@ -107,9 +101,8 @@ static void link__ring_keeps_order_while_it_grows(void **state)
 	fan_link_free(&l, NULL);
 }
 
-static void link__new_rate_holds_for_what_waits(void **state)
+TEST(link__new_rate_holds_for_what_waits)
 {
-	(void)state;
 	bool marked;
 	struct fan_sim_link l = make(1000000000, 100000, 0);
 	for (unsigned i = 0; i < 3; i++) {
@@ -130,9 +123,8 @@ static void link__new_rate_holds_for_what_waits(void **state)
 
 #define EVENTS 3000
 
-static void event__in_order_of_time(void **state)
+TEST(event__in_order_of_time)
 {
-	(void)state;
 	struct fan_event_heap h = {0};
 	struct fan_rng rng = test_rng();
 	for (uint32_t i = 0; i < EVENTS; i++)
@@ -148,9 +140,8 @@ static void event__in_order_of_time(void **state)
 	fan_event_heap_free(&h);
 }
 
-static void event__same_time_in_order_of_push(void **state)
+TEST(event__same_time_in_order_of_push)
 {
-	(void)state;
 	struct fan_event_heap h = {0};
 	for (uint32_t i = 0; i < 100; i++)
 		assert_true(fan_event_push(&h, 7, 99 - i));
@@ -162,9 +153,8 @@ static void event__same_time_in_order_of_push(void **state)
 	fan_event_heap_free(&h);
 }
 
-static void event__replace_keeps_the_source(void **state)
+TEST(event__replace_keeps_the_source)
 {
-	(void)state;
 	struct fan_event_heap h = {0};
 	fan_event_push(&h, 10, 1);
 	fan_event_push(&h, 20, 2);
@@ -178,9 +168,8 @@ static void event__replace_keeps_the_source(void **state)
 
 /* ---- series ---- */
 
-static void series__bounded_and_nothing_lost(void **state)
+TEST(series__bounded_and_nothing_lost)
 {
-	(void)state;
 	struct fan_series *s = malloc(sizeof *s);
 	fan_series_init(s, 0, 10);
 	uint64_t sum = 0;
@@ -201,9 +190,8 @@ static void series__bounded_and_nothing_lost(void **state)
 	free(s);
 }
 
-static void series__interval_doubles(void **state)
+TEST(series__interval_doubles)
 {
-	(void)state;
 	const uint64_t figure[FAN_SERIES_FIGURES] = {0};
 	struct fan_series *s = malloc(sizeof *s);
 	fan_series_init(s, 100, 10);
@@ -218,21 +206,4 @@ static void series__interval_doubles(void **state)
 	free(s);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(link__time_is_bytes_by_rate_and_delay),
-		cmocka_unit_test(link__picoseconds_add_up),
-		cmocka_unit_test(link__without_a_rate),
-		cmocka_unit_test(link__what_does_not_fit_is_dropped),
-		cmocka_unit_test(link__marks_above_the_threshold),
-		cmocka_unit_test(link__ring_keeps_order_while_it_grows),
-		cmocka_unit_test(link__new_rate_holds_for_what_waits),
-		cmocka_unit_test(event__in_order_of_time),
-		cmocka_unit_test(event__same_time_in_order_of_push),
-		cmocka_unit_test(event__replace_keeps_the_source),
-		cmocka_unit_test(series__bounded_and_nothing_lost),
-		cmocka_unit_test(series__interval_doubles),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -122,9 +122,8 @@ static void end(struct bed *b)
 static const struct fan_sim_fault calm = {0};
 
 /* 1 us of JOINs and BEATs, then compute and reduce what is not hidden behind it. */
-static void trainer__time_of_an_iteration(void **state)
+TEST(trainer__time_of_an_iteration)
 {
-	(void)state;
 	struct bed *b = malloc(sizeof *b);
 	make(b, &calm, 1);
 	add_job(b)->iterations = 1;
@@ -140,9 +139,8 @@ static void trainer__time_of_an_iteration(void **state)
 	free(b);
 }
 
-static void trainer__next_iteration_waits(void **state)
+TEST(trainer__next_iteration_waits)
 {
-	(void)state;
 	uint64_t took_ns[2];
 	for (int overlap = 0; overlap < 2; overlap++) {
 		struct bed *b = malloc(sizeof *b);
@@ -161,9 +159,8 @@ static void trainer__next_iteration_waits(void **state)
 }
 
 /* 2,000 fragments take 2.41 ms, of which a first layer without parameters hides 2. */
-static void trainer__overlap_hides_what_needs_no_gradients(void **state)
+TEST(trainer__overlap_hides_what_needs_no_gradients)
 {
-	(void)state;
 	struct fan_layer two[2] = {{.forward_ns = 2000000}, {.numel = 704000}};
 	uint64_t took_ns[2];
 	for (int overlap = 0; overlap < 2; overlap++) {
@@ -184,9 +181,8 @@ static void trainer__overlap_hides_what_needs_no_gradients(void **state)
 	assert_int_equal(took_ns[0] - took_ns[1], 2 * 2000000); /* before iterations 2 and 3 */
 }
 
-static void trainer__several_jobs_share_a_switch(void **state)
+TEST(trainer__several_jobs_share_a_switch)
 {
-	(void)state;
 	struct bed *b = malloc(sizeof *b);
 	make(b, &calm, 1);
 	for (unsigned j = 0; j < JOBS; j++)
@@ -198,9 +194,8 @@ static void trainer__several_jobs_share_a_switch(void **state)
 	free(b);
 }
 
-static void trainer__exact_under_faults(void **state)
+TEST(trainer__exact_under_faults)
 {
-	(void)state;
 	const struct fan_sim_fault bad = {.loss = 20000,
 					  .duplicate = 20000,
 					  .reorder = 20000,
@@ -231,9 +226,8 @@ static bool lose_all(void *arg, uint32_t link, const struct fan_sim_packet *p, u
 	return b->sim.now_ns > 2000000 && link == 0;
 }
 
-static void trainer__a_dead_link_is_an_error_not_a_hang(void **state)
+TEST(trainer__a_dead_link_is_an_error_not_a_hang)
 {
-	(void)state;
 	struct bed *b = malloc(sizeof *b);
 	make(b, &calm, 1);
 	add_job(b)->stall_ms = 2000;
@@ -248,9 +242,8 @@ static void trainer__a_dead_link_is_an_error_not_a_hang(void **state)
 	free(b);
 }
 
-static void trainer__a_wrong_sum_is_seen(void **state)
+TEST(trainer__a_wrong_sum_is_seen)
 {
-	(void)state;
 	struct bed *b = malloc(sizeof *b);
 	make(b, &calm, 1);
 	add_job(b);
@@ -263,16 +256,4 @@ static void trainer__a_wrong_sum_is_seen(void **state)
 	free(b);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(trainer__time_of_an_iteration),
-		cmocka_unit_test(trainer__next_iteration_waits),
-		cmocka_unit_test(trainer__overlap_hides_what_needs_no_gradients),
-		cmocka_unit_test(trainer__several_jobs_share_a_switch),
-		cmocka_unit_test(trainer__exact_under_faults),
-		cmocka_unit_test(trainer__a_dead_link_is_an_error_not_a_hang),
-		cmocka_unit_test(trainer__a_wrong_sum_is_seen),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -173,9 +173,8 @@ static void end(struct run *run)
 
 /* ---- tests ---- */
 
-static void values__sums_are_exact_on_every_wire_in_every_policy(void **state)
+TEST(values__sums_are_exact_on_every_wire_in_every_policy)
 {
-	(void)state;
 	struct fan_rng rng = test_rng();
 	for (unsigned i = 0; i < sizeof settings / sizeof *settings; i++) {
 		uint64_t again = 0, kept = 0;
@@ -218,9 +217,8 @@ static void see(const struct setting *set, const char *const *wire, unsigned r, 
 	}
 }
 
-static void values__a_contribution_lost_or_added_twice_is_seen(void **state)
+TEST(values__a_contribution_lost_or_added_twice_is_seen)
 {
-	(void)state;
 	static const char *const seen[] = {"switchml", "tree"};
 	for (unsigned i = 0; i < sizeof settings / sizeof *settings; i++)
 		for (unsigned n = 0; n < sizeof seen / sizeof *seen; n++)
@@ -233,11 +231,4 @@ static void values__a_contribution_lost_or_added_twice_is_seen(void **state)
 				}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(values__sums_are_exact_on_every_wire_in_every_policy),
-		cmocka_unit_test(values__a_contribution_lost_or_added_twice_is_seen),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

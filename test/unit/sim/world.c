@@ -86,9 +86,8 @@ static void drain(struct fan_sim *s)
 	assert_int_equal(s->pool.used, 0);
 }
 
-static void world__shortest_path_hop_by_hop(void **state)
+TEST(world__shortest_path_hop_by_hop)
 {
-	(void)state;
 	struct fan_sim s;
 	struct ear ear[2];
 	make(&s, ear, &cable, 0);
@@ -103,9 +102,8 @@ static void world__shortest_path_hop_by_hop(void **state)
 
 /* Two hosts, and three switches side by side between their own: flows are spread, each keeps to its
  * path. */
-static void world__flows_by_hash(void **state)
+TEST(world__flows_by_hash)
 {
-	(void)state;
 	struct fan_sim s;
 	struct ear ear[2][32] = {0};
 	static const struct fan_actor_ops deaf = {0};
@@ -135,9 +133,8 @@ static void world__flows_by_hash(void **state)
 	fan_sim_free(&s);
 }
 
-static void world__hosts_forward_nothing(void **state)
+TEST(world__hosts_forward_nothing)
 {
-	(void)state;
 	struct fan_sim s;
 	fan_sim_init(&s, 1, 1500);
 	for (unsigned i = 0; i < 3; i++)
@@ -159,9 +156,8 @@ static enum fan_sim_need need_by_length(const void *arg, const struct fan_sim_pa
 			       : FAN_NEED_NOTHING;
 }
 
-static void world__what_keeps_its_order_waits_for_capacity(void **state)
+TEST(world__what_keeps_its_order_waits_for_capacity)
 {
-	(void)state;
 	struct fan_sim s;
 	struct ear ear[2];
 	make(&s, ear, &cable, 1000000); /* 950 bytes: 7.6 ms in the node */
@@ -182,9 +178,8 @@ static void world__what_keeps_its_order_waits_for_capacity(void **state)
 	fan_sim_free(&s);
 }
 
-static void world__capacity_of_a_node(void **state)
+TEST(world__capacity_of_a_node)
 {
-	(void)state;
 	struct fan_sim s;
 	struct ear ear[2];
 	make(&s, ear, &cable, 100000000); /* the middle takes 76 us for 950 bytes */
@@ -197,9 +192,8 @@ static void world__capacity_of_a_node(void **state)
 	fan_sim_free(&s);
 }
 
-static void world__alarm_of_an_actor(void **state)
+TEST(world__alarm_of_an_actor)
 {
-	(void)state;
 	struct fan_sim s;
 	struct ear ear[2];
 	make(&s, ear, &cable, 0);
@@ -214,9 +208,8 @@ static void world__alarm_of_an_actor(void **state)
 	fan_sim_free(&s);
 }
 
-static void world__new_rate_of_a_busy_link(void **state)
+TEST(world__new_rate_of_a_busy_link)
 {
-	(void)state;
 	struct fan_sim s;
 	struct ear ear[2];
 	make(&s, ear, &cable, 0);
@@ -245,9 +238,8 @@ static unsigned heard_with(const struct fan_sim_fault *f, unsigned sent, struct 
 	return ear[1].heard;
 }
 
-static void world__faults_in_their_share(void **state)
+TEST(world__faults_in_their_share)
 {
-	(void)state;
 	struct ear last;
 	const struct fan_sim_fault loss = {.loss = 100000}, twice = {.duplicate = 100000},
 				   late = {.reorder = 500000, .reorder_ns = 5000000},
@@ -260,9 +252,8 @@ static void world__faults_in_their_share(void **state)
 }
 
 /* Bodies are shared: what one link damages, others must not see. */
-static void world__damage_is_done_to_a_copy(void **state)
+TEST(world__damage_is_done_to_a_copy)
 {
-	(void)state;
 	struct fan_sim s;
 	struct ear ear[2];
 	static const uint8_t payload[68];
@@ -310,9 +301,8 @@ static uint64_t read_never(void *self)
 static const struct fan_actor_ops reader_ops = {read_whole, NULL, read_never};
 
 /* What is not copied to be sent is heard in one piece; damaged packets are copies. */
-static void world__lent_payload_is_heard_whole(void **state)
+TEST(world__lent_payload_is_heard_whole)
 {
-	(void)state;
 	struct fan_sim s;
 	struct ear ear[2];
 	uint8_t payload[68];
@@ -343,9 +333,8 @@ static void world__lent_payload_is_heard_whole(void **state)
 	fan_sim_free(&s);
 }
 
-static void world__damage_upon_damage_is_a_loss(void **state)
+TEST(world__damage_upon_damage_is_a_loss)
 {
-	(void)state;
 	struct ear last;
 	const struct fan_sim_fault f = {.corrupt = 1000000};
 	unsigned heard = heard_with(&f, 1000, &last);
@@ -381,28 +370,10 @@ static uint64_t fingerprint(uint64_t seed)
 	return sum;
 }
 
-static void world__same_seed_same_run(void **state)
+TEST(world__same_seed_same_run)
 {
-	(void)state;
 	assert_int_equal(fingerprint(1), fingerprint(1));
 	assert_int_not_equal(fingerprint(1), fingerprint(2));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(world__shortest_path_hop_by_hop),
-		cmocka_unit_test(world__flows_by_hash),
-		cmocka_unit_test(world__hosts_forward_nothing),
-		cmocka_unit_test(world__capacity_of_a_node),
-		cmocka_unit_test(world__what_keeps_its_order_waits_for_capacity),
-		cmocka_unit_test(world__alarm_of_an_actor),
-		cmocka_unit_test(world__new_rate_of_a_busy_link),
-		cmocka_unit_test(world__faults_in_their_share),
-		cmocka_unit_test(world__damage_is_done_to_a_copy),
-		cmocka_unit_test(world__lent_payload_is_heard_whole),
-		cmocka_unit_test(world__damage_upon_damage_is_a_loss),
-		cmocka_unit_test(world__same_seed_same_run),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

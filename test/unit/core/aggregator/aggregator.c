@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/core/aggregator_rig.h"
 
-static void aggregator__configurations(void **state)
+TEST_WITH(aggregator__configurations, rig_open, rig_close)
 {
-	(void)state;
 	const struct fan_aggregator_config fine = rig.cfg;
 	assert_true(fan_aggregator_bytes(&fine) > 0);
 	struct fan_aggregator_config bad[9];
@@ -23,9 +22,8 @@ static void aggregator__configurations(void **state)
 }
 
 /* Each reason to drop, counted once. */
-static void aggregator__drops_are_counted_by_reason(void **state)
+TEST_WITH(aggregator__drops_are_counted_by_reason, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	int32_t one = 1;
 	const struct fan_frag fine = rig_data(0, 0, &one);
@@ -65,9 +63,8 @@ static void aggregator__drops_are_counted_by_reason(void **state)
 }
 
 /* One mark of the network is enough, and it is of this fragment alone. */
-static void aggregator__marks_reach_the_result(void **state)
+TEST_WITH(aggregator__marks_reach_the_result, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	for (uint64_t frag = 0; frag < 3; frag++) {
 		rig.marked = frag == 1;
@@ -78,9 +75,8 @@ static void aggregator__marks_reach_the_result(void **state)
 	}
 }
 
-static void aggregator__not_before_it_is_ready(void **state)
+TEST_WITH(aggregator__not_before_it_is_ready, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_join m = rig_join_of("a", 2);
 	rig_join(0, rig_nonce(0), &m);
 	assert_int_equal(rig_add(0, 0, 1), FAN_DROP);
@@ -88,9 +84,8 @@ static void aggregator__not_before_it_is_ready(void **state)
 }
 
 /* Elements that grow in the slot need room for what they become; broadcasts do not. */
-static void aggregator__fragments_that_do_not_fit(void **state)
+TEST_WITH(aggregator__fragments_that_do_not_fit, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	static const uint8_t payload[256];
 	struct fan_frag f = rig_data(0, 0, NULL);
@@ -111,9 +106,8 @@ static void aggregator__fragments_that_do_not_fit(void **state)
 	assert_int_equal(fan_aggregator_last_drop(rig.ag), FAN_DROP_LONG);
 }
 
-static void aggregator__checksums_where_the_job_wants_them(void **state)
+TEST_WITH(aggregator__checksums_where_the_job_wants_them, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, FAN_JOIN_SUMMED);
 	int32_t one = 1;
 	struct fan_frag f = rig_data(0, 0, &one);
@@ -126,9 +120,8 @@ static void aggregator__checksums_where_the_job_wants_them(void **state)
 	assert_true(rig.got[0].f.flags & FAN_F_SUMMED);
 }
 
-static void aggregator__reduce_sends_the_payload_to_the_root(void **state)
+TEST_WITH(aggregator__reduce_sends_the_payload_to_the_root, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 3, 0);
 	for (uint16_t rank = 0; rank < 3; rank++) {
 		int32_t x = rank + 1;
@@ -151,9 +144,8 @@ static void aggregator__reduce_sends_the_payload_to_the_root(void **state)
 }
 
 /* The root contributed, left, and is nobody to send to. */
-static void aggregator__reduce_whose_root_has_left(void **state)
+TEST_WITH(aggregator__reduce_whose_root_has_left, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	int32_t x = 1;
 	struct fan_frag f = rig_data(0, 0, &x);
@@ -169,9 +161,8 @@ static void aggregator__reduce_whose_root_has_left(void **state)
 
 /* Results are numbered; one that is younger than what a rank has heard may be on its way,
  * and is not sent again unless the rank insists. */
-static void aggregator__result_under_way(void **state)
+TEST_WITH(aggregator__result_under_way, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	for (uint64_t n = 0; n < 3; n++) {
 		rig_add(0, n, 1);
@@ -191,9 +182,8 @@ static void aggregator__result_under_way(void **state)
 	assert_int_equal(rig_value(0), 2);
 }
 
-static void aggregator__asks_for_what_is_missing(void **state)
+TEST_WITH(aggregator__asks_for_what_is_missing, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	assert_int_equal(rig_probe(0, 2), FAN_ASK);
 	assert_int_equal(rig_type(0), FAN_TYPE_NEED);
@@ -203,9 +193,8 @@ static void aggregator__asks_for_what_is_missing(void **state)
 	assert_int_equal(rig.gots, 0);
 }
 
-static void aggregator__mismatch_names_both_and_tells_all(void **state)
+TEST_WITH(aggregator__mismatch_names_both_and_tells_all, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 3, 0);
 	rig_add(2, 0, 1);
 	int64_t wide = 1;
@@ -228,9 +217,8 @@ static void aggregator__mismatch_names_both_and_tells_all(void **state)
 	assert_int_equal(rig_state(0).err, FAN_E_MISMATCH);
 }
 
-static void aggregator__round_after_a_rank_has_left(void **state)
+TEST_WITH(aggregator__round_after_a_rank_has_left, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 3, 0);
 	assert_int_equal(rig_leave(1, FAN_OK), FAN_CTL);
 	assert_int_equal(rig_add(0, 0, 1), FAN_FAIL);
@@ -238,9 +226,8 @@ static void aggregator__round_after_a_rank_has_left(void **state)
 	assert_int_equal(rig_state(0).missing[0], 2);
 }
 
-static void aggregator__jobs_do_not_touch_each_other(void **state)
+TEST_WITH(aggregator__jobs_do_not_touch_each_other, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	const uint32_t job = rig.job, epoch = rig.epoch;
 	assert_int_equal(rig_add(0, 0, 1), FAN_WAIT);
@@ -256,9 +243,8 @@ static void aggregator__jobs_do_not_touch_each_other(void **state)
 	assert_int_equal(rig_value(0), 3);
 }
 
-static void aggregator__report(void **state)
+TEST_WITH(aggregator__report, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("first", 2, 0);
 	rig_form("second", 3, 0);
 	rig_add(1, 2, 1);
@@ -279,9 +265,8 @@ static void aggregator__report(void **state)
 }
 
 /* Old events give way to new ones, and are counted. */
-static void aggregator__events(void **state)
+TEST_WITH(aggregator__events, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_join m = rig_join_of("a", 2);
 	struct fan_event ev;
 	for (unsigned i = 0; i < FAN_EVENTS_MAX; i++)
@@ -300,9 +285,8 @@ static void aggregator__events(void **state)
 }
 
 /* Ranks that run ahead of each other: the window is a matter of memory, the burst of queues. */
-static void aggregator__window_and_burst(void **state)
+TEST_WITH(aggregator__window_and_burst, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_welcome w;
 	struct fan_join m = rig_join_of("a", 2);
 	m.options = FAN_JOIN_AHEAD;
@@ -328,9 +312,8 @@ static void aggregator__window_and_burst(void **state)
 	assert_int_equal(fan_aggregator_bytes(&rig.cfg), 0);
 }
 
-static void aggregator__tells_how_far_others_are(void **state)
+TEST_WITH(aggregator__tells_how_far_others_are, rig_open, rig_close)
 {
-	(void)state;
 	const int32_t one = 1;
 	rig.cfg.ahead_max = 32;
 	rig_again();
@@ -363,9 +346,8 @@ static enum fan_verdict add_numbered(uint64_t frag, uint16_t number)
 }
 
 /* Ranks that can number what they send are told to, those that run ahead as well. */
-static void aggregator__who_numbers(void **state)
+TEST_WITH(aggregator__who_numbers, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_welcome w;
 	struct fan_join m = rig_join_of("a", 3);
 	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
@@ -385,9 +367,8 @@ static void aggregator__who_numbers(void **state)
 }
 
 /* Results leave as runs when all ranks read them; a rank that runs ahead does not. */
-static void aggregator__who_reads_runs(void **state)
+TEST_WITH(aggregator__who_reads_runs, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_welcome w;
 	struct fan_join m = rig_join_of("a", 2);
 	for (unsigned both = 0; both < 2; both++) {
@@ -424,9 +405,8 @@ static void aggregator__who_reads_runs(void **state)
 }
 
 /* Not after one was lost: in a run as many are lost as it has. */
-static void aggregator__no_runs_after_a_loss(void **state)
+TEST_WITH(aggregator__no_runs_after_a_loss, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, FAN_JOIN_NUMBERS | FAN_JOIN_RUNS);
 	const struct fan_group *g = &rig.ag->jobs.job[0].group;
 	for (uint64_t n = 0; n <= FAN_RUN_CALM + 1; n++) {
@@ -450,9 +430,8 @@ static struct fan_frag probe_of(uint16_t rank, uint64_t frag)
 }
 
 /* Three later ones have come: that one is asked for, and again later. */
-static void aggregator__asks_by_number(void **state)
+TEST_WITH(aggregator__asks_by_number, rig_open, rig_close)
 {
-	(void)state;
 	rig.cfg.window_max = 64;
 	rig_again();
 	rig_form("a", 2, FAN_JOIN_NUMBERS);
@@ -489,9 +468,8 @@ static void aggregator__asks_by_number(void **state)
 }
 
 /* After a run of losses longer than can be asked for, the next packet says where the rank is. */
-static void aggregator__a_long_run_of_losses(void **state)
+TEST_WITH(aggregator__a_long_run_of_losses, rig_open, rig_close)
 {
-	(void)state;
 	rig.cfg.window_max = 64;
 	rig_again();
 	rig_form("a", 2, FAN_JOIN_NUMBERS);
@@ -510,9 +488,8 @@ static void aggregator__a_long_run_of_losses(void **state)
 }
 
 /* A rank that does not number may have anything there. */
-static void aggregator__no_numbers_no_questions(void **state)
+TEST_WITH(aggregator__no_numbers_no_questions, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	for (uint64_t n = 0; n < 4; n++) {
 		assert_int_equal(add_numbered(n, (uint16_t)(n * n + 1)), FAN_WAIT);
@@ -521,9 +498,8 @@ static void aggregator__no_numbers_no_questions(void **state)
 }
 
 /* A rank asks for results by number. */
-static void aggregator__replays_by_number(void **state)
+TEST_WITH(aggregator__replays_by_number, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	for (uint64_t n = 0; n < 10; n++) {
 		rig_add(0, n, (int32_t)n);
@@ -557,33 +533,4 @@ static void aggregator__replays_by_number(void **state)
 	assert_int_equal(rig_drops(FAN_DROP_SENDER), 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		RIG_TEST(aggregator__configurations),
-		RIG_TEST(aggregator__events),
-		RIG_TEST(aggregator__reduce_sends_the_payload_to_the_root),
-		RIG_TEST(aggregator__reduce_whose_root_has_left),
-		RIG_TEST(aggregator__result_under_way),
-		RIG_TEST(aggregator__asks_for_what_is_missing),
-		RIG_TEST(aggregator__fragments_that_do_not_fit),
-		RIG_TEST(aggregator__checksums_where_the_job_wants_them),
-		RIG_TEST(aggregator__mismatch_names_both_and_tells_all),
-		RIG_TEST(aggregator__round_after_a_rank_has_left),
-		RIG_TEST(aggregator__jobs_do_not_touch_each_other),
-		RIG_TEST(aggregator__drops_are_counted_by_reason),
-		RIG_TEST(aggregator__marks_reach_the_result),
-		RIG_TEST(aggregator__not_before_it_is_ready),
-		RIG_TEST(aggregator__report),
-		RIG_TEST(aggregator__window_and_burst),
-		RIG_TEST(aggregator__tells_how_far_others_are),
-		RIG_TEST(aggregator__who_numbers),
-		RIG_TEST(aggregator__who_reads_runs),
-		RIG_TEST(aggregator__no_runs_after_a_loss),
-		RIG_TEST(aggregator__asks_by_number),
-		RIG_TEST(aggregator__a_long_run_of_losses),
-		RIG_TEST(aggregator__no_numbers_no_questions),
-		RIG_TEST(aggregator__replays_by_number),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -62,9 +62,8 @@ static unsigned forming(void)
 }
 
 /* Whoever has a place keeps it, sure or not, whatever is forged meanwhile. */
-static void challenge__forged_joins_take_no_place(void **state)
+TEST_WITH(challenge__forged_joins_take_no_place, rig_open, rig_close)
 {
-	(void)state;
 	const struct fan_join m = rig_join_of("a", 2);
 	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
 	for (unsigned n = 0; n < 1000; n++) {
@@ -77,9 +76,8 @@ static void challenge__forged_joins_take_no_place(void **state)
 }
 
 /* Neither does a rank of a job that forms. */
-static void challenge__a_rank_is_not_taken_by_a_word(void **state)
+TEST_WITH(challenge__a_rank_is_not_taken_by_a_word, rig_open, rig_close)
 {
-	(void)state;
 	const struct fan_join m = rig_join_of("a", 2);
 	for (uint16_t r = 0; r < 2; r++)
 		assert_int_equal(rig_join(r, rig_nonce(r), &m), FAN_OK);
@@ -91,9 +89,8 @@ static void challenge__a_rank_is_not_taken_by_a_word(void **state)
 }
 
 /* Nor a name under which nobody has answered. */
-static void challenge__a_name_is_not_ended_by_a_word(void **state)
+TEST_WITH(challenge__a_name_is_not_ended_by_a_word, rig_open, rig_close)
 {
-	(void)state;
 	const struct fan_join m = rig_join_of("a", 2), more = rig_join_of("a", 3);
 	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
 	assert_true(forge(0, 0, &more));
@@ -102,9 +99,8 @@ static void challenge__a_name_is_not_ended_by_a_word(void **state)
 }
 
 /* Who answers is in, and has its rank for as long as if it had sent a BEAT. */
-static void challenge__who_answers_is_in(void **state)
+TEST_WITH(challenge__who_answers_is_in, rig_open, rig_close)
 {
-	(void)state;
 	fill();
 	const struct fan_join m = rig_join_of("a", 2);
 	assert_int_equal(rig_ask(0, 5, &m), FAN_OK);
@@ -124,9 +120,8 @@ static void challenge__who_answers_is_in(void **state)
 }
 
 /* One answer is good for one place. */
-static void challenge__proof_is_used_up(void **state)
+TEST_WITH(challenge__proof_is_used_up, rig_open, rig_close)
 {
-	(void)state;
 	fill();
 	struct fan_join m = rig_join_of("a", 2);
 	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
@@ -174,9 +169,8 @@ static void proof_is_not_kept(bool answers_late)
 	assert_false(rig_welcomed(0));
 }
 
-static void challenge__proof_is_of_the_next_join(void **state)
+TEST_WITH(challenge__proof_is_of_the_next_join, rig_open, rig_close)
 {
-	(void)state;
 	proof_is_not_kept(false);
 	proof_is_not_kept(true);
 }
@@ -235,9 +229,8 @@ static void other_host(struct fan_frag *f, fan_peer *from)
 }
 
 /* The cookie is of one life of one rank, from one address, for two seconds at most. */
-static void challenge__cookie_is_of_one(void **state)
+TEST_WITH(challenge__cookie_is_of_one, rig_open, rig_close)
 {
-	(void)state;
 	assert_true(is_proved_by(NULL, 0));
 	assert_true(is_proved_by(NULL, FAN_UNSURE_NS));
 	assert_false(is_proved_by(NULL, 2 * FAN_UNSURE_NS));
@@ -249,9 +242,8 @@ static void challenge__cookie_is_of_one(void **state)
 }
 
 /* A proof is worth nothing after a second. */
-static void challenge__proof_grows_old(void **state)
+TEST_WITH(challenge__proof_grows_old, rig_open, rig_close)
 {
-	(void)state;
 	const struct fan_join m = rig_join_of("a", 2);
 	for (unsigned late = 0; late < 2; late++) {
 		rig_again();
@@ -268,9 +260,8 @@ static void challenge__proof_grows_old(void **state)
 
 /* One host that proves as much as it can keeps as many proofs as a row has places, and one of
  * another row keeps its own. */
-static void challenge__a_host_has_one_row(void **state)
+TEST_WITH(challenge__a_host_has_one_row, rig_open, rig_close)
 {
-	(void)state;
 	unsigned kept = 0;
 	rig.cfg.secret.k[0] = 71; /* under which the two hosts have different rows */
 	rig_again();
@@ -294,9 +285,8 @@ static void challenge__a_host_has_one_row(void **state)
 }
 
 /* A job with room for no more workers is not that there is no room for jobs: nobody gives way. */
-static void challenge__too_many_workers_end_nobody(void **state)
+TEST_WITH(challenge__too_many_workers_end_nobody, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_join m = rig_join_of("a", 2);
 	m.workers = FAN_WORKERS_MAX;
 	fill();
@@ -308,9 +298,8 @@ static void challenge__too_many_workers_end_nobody(void **state)
 }
 
 /* Where JOINs are authenticated, who comes is in. */
-static void challenge__none_where_joins_are_authentic(void **state)
+TEST_WITH(challenge__none_where_joins_are_authentic, rig_open, rig_close)
 {
-	(void)state;
 	rig.cfg.authentic = true;
 	rig_again();
 	fill();
@@ -342,9 +331,8 @@ static struct fan_frag via(const fan_peer *below, const struct fan_frag *f)
 }
 
 /* A rank behind a switch, on a route, is challenged as well, and the answer goes back by it. */
-static void challenge__behind_a_switch(void **state)
+TEST_WITH(challenge__behind_a_switch, rig_open, rig_close)
 {
-	(void)state;
 	static const fan_peer below = {.addr = {7, 7}, .port = 8};
 	uint8_t body[RIG_BODY];
 	const struct fan_join m = rig_join_of("a", 2);
@@ -393,10 +381,9 @@ static unsigned answers(enum fan_type type, unsigned messages)
 /* Answers to those who have proved nothing are few; those who ask again have some of their own;
  * members, and who proves its address, have theirs all the same, and the next millisecond has
  * answers again. */
-static void challenge__a_flood_draws_few_answers(void **state)
+TEST_WITH(challenge__a_flood_draws_few_answers, rig_open, rig_close)
 {
 	static const enum fan_type types[] = {FAN_TYPE_JOIN, FAN_TYPE_BEAT, FAN_TYPE_LEAVE};
-	(void)state;
 	const struct fan_join m = rig_join_of("a", 2), b = rig_join_of("b", 2);
 	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
 	const uint32_t job = rig.job, epoch = rig.epoch;
@@ -420,22 +407,4 @@ static void challenge__a_flood_draws_few_answers(void **state)
 	assert_int_equal(rig.gots, 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		RIG_TEST(challenge__forged_joins_take_no_place),
-		RIG_TEST(challenge__a_rank_is_not_taken_by_a_word),
-		RIG_TEST(challenge__a_name_is_not_ended_by_a_word),
-		RIG_TEST(challenge__who_answers_is_in),
-		RIG_TEST(challenge__proof_is_used_up),
-		RIG_TEST(challenge__proof_is_of_the_next_join),
-		RIG_TEST(challenge__cookie_is_of_one),
-		RIG_TEST(challenge__proof_grows_old),
-		RIG_TEST(challenge__a_host_has_one_row),
-		RIG_TEST(challenge__too_many_workers_end_nobody),
-		RIG_TEST(challenge__none_where_joins_are_authentic),
-		RIG_TEST(challenge__behind_a_switch),
-		RIG_TEST(challenge__a_flood_draws_few_answers),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -44,9 +44,8 @@ static enum fan_job_state state_of(unsigned place)
 	return rig.ag->jobs.job[place].state;
 }
 
-static void claim__both_live(void **state)
+TEST_WITH(claim__both_live, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	const struct fan_join m = rig_join_of("a", 2);
 	proof = 0;
@@ -68,9 +67,8 @@ static void claim__both_live(void **state)
 }
 
 /* A claim needs what the refusal said: whoever makes up an address has not heard it. */
-static void claim__without_proof(void **state)
+TEST_WITH(claim__without_proof, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	const struct fan_join m = rig_join_of("a", 2);
 	for (unsigned i = 0; i < 4; i++) {
@@ -82,9 +80,8 @@ static void claim__without_proof(void **state)
 }
 
 /* The member has been killed: its successor claims its rank, and nobody fails for it. */
-static void claim__by_a_successor(void **state)
+TEST_WITH(claim__by_a_successor, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_join m = rig_join_of("a", 2);
 	proof = 0;
 	for (uint16_t r = 0; r < 2; r++)
@@ -100,9 +97,8 @@ static void claim__by_a_successor(void **state)
 
 /* A launch of another size comes while a job is READY: it is told so once a member shows that it
  * lives, and until then to wait, as the successor of one that was killed must. */
-static void claim__by_another_size(void **state)
+TEST_WITH(claim__by_another_size, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	rig.ag->jobs.job[0].launch = 7; /* a launcher's next life may have the same id */
 	struct fan_join m = rig_join_of("a", 4);
@@ -131,9 +127,8 @@ static void claim__by_another_size(void **state)
 }
 
 /* Until all are there nobody knows who is whose: then it is too late. */
-static void claim__while_the_job_forms(void **state)
+TEST_WITH(claim__while_the_job_forms, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_join m = rig_join_of("a", 3);
 	proof = 0;
 	for (uint16_t r = 0; r < 2; r++) {
@@ -152,7 +147,7 @@ static void claim__while_the_job_forms(void **state)
 }
 
 /* Ranks of both launches that come just after are refused, others of that name later are not. */
-static void claim__holds_the_name(void **state)
+TEST_WITH(claim__holds_the_name, rig_open, rig_close)
 {
 	claim__both_live(state);
 	struct fan_join m = rig_join_of("a", 2);
@@ -167,9 +162,8 @@ static void claim__holds_the_name(void **state)
 	assert_int_equal(rig_join(0, 79, &m), FAN_OK);
 }
 
-static void claim__long_after_the_beginning(void **state)
+TEST_WITH(claim__long_after_the_beginning, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	const struct fan_join m = rig_join_of("a", 2);
 	for (unsigned s = 0; s < FAN_CLAIMS_NS / FAN_MS / 500; s++) {
@@ -182,9 +176,8 @@ static void claim__long_after_the_beginning(void **state)
 }
 
 /* Launches that are told apart have jobs of their own, of one name. */
-static void claim__launches_that_are_known(void **state)
+TEST_WITH(claim__launches_that_are_known, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_join m = rig_join_of("a", 2);
 	uint32_t job[2];
 	for (unsigned l = 0; l < 2; l++)
@@ -203,9 +196,8 @@ static void claim__launches_that_are_known(void **state)
 }
 
 /* A launcher's id may be a user's: two launches have it. */
-static void claim__launches_of_one_id(void **state)
+TEST_WITH(claim__launches_of_one_id, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_join m = rig_join_of("a", 2);
 	m.launch = 6;
 	for (uint16_t r = 0; r < 2; r++)
@@ -224,9 +216,8 @@ static void claim__launches_of_one_id(void **state)
 }
 
 /* Some ranks of one launch know its id and others do not: they are told so, in either order. */
-static void claim__some_know_their_launch(void **state)
+TEST_WITH(claim__some_know_their_launch, rig_open, rig_close)
 {
-	(void)state;
 	for (uint64_t first = 0; first < 2; first++) {
 		struct fan_join m = rig_join_of(first ? "a" : "b", 2);
 		m.launch = first;
@@ -237,19 +228,4 @@ static void claim__some_know_their_launch(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		RIG_TEST(claim__both_live),
-		RIG_TEST(claim__without_proof),
-		RIG_TEST(claim__by_a_successor),
-		RIG_TEST(claim__by_another_size),
-		RIG_TEST(claim__while_the_job_forms),
-		RIG_TEST(claim__holds_the_name),
-		RIG_TEST(claim__long_after_the_beginning),
-		RIG_TEST(claim__launches_that_are_known),
-		RIG_TEST(claim__launches_of_one_id),
-		RIG_TEST(claim__some_know_their_launch),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -6,9 +6,8 @@ static const struct fan_job *job0(void)
 	return &rig.ag->jobs.job[0];
 }
 
-static void control__welcome(void **state)
+TEST_WITH(control__welcome, rig_open, rig_close)
 {
-	(void)state;
 	rig.cfg.group_family = 4;
 	rig.cfg.group_port = 77;
 	memcpy(rig.cfg.group_base, (uint8_t[4]){239, 1, 0, 255}, 4);
@@ -48,16 +47,14 @@ static void refuses_other_version(uint8_t type)
 	assert_int_equal(rig.got[0].f.nonce, 42);
 }
 
-static void control__other_version_is_refused(void **state)
+TEST_WITH(control__other_version_is_refused, rig_open, rig_close)
 {
-	(void)state;
 	refuses_other_version(FAN_TYPE_JOIN);
 	refuses_other_version(FAN_TYPE_QUERY);
 }
 
-static void control__stranger_learns_that_there_is_no_job(void **state)
+TEST_WITH(control__stranger_learns_that_there_is_no_job, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	rig.epoch++;
 	assert_int_equal(rig_beat(0, rig_nonce(0), 7, 0), FAN_DROP);
@@ -67,9 +64,8 @@ static void control__stranger_learns_that_there_is_no_job(void **state)
 	assert_int_equal(rig.got[0].f.epoch, rig.epoch);
 }
 
-static void control__beat_tells_who_is_missing(void **state)
+TEST_WITH(control__beat_tells_who_is_missing, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 3, 0);
 	rig_beat(0, rig_nonce(0), 0, 0);
 	assert_int_equal(rig_state(0).missing[0], 0);
@@ -84,9 +80,8 @@ static void control__beat_tells_who_is_missing(void **state)
 	assert_int_equal(rig_state(0).missing[0], 0);
 }
 
-static void control__silence(void **state)
+TEST_WITH(control__silence, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	uint64_t begin = rig.now_ns;
 	while (rig.now_ns < begin + 1300 * FAN_MS) {
@@ -111,9 +106,8 @@ static void control__silence(void **state)
 }
 
 /* Contributions are as good as BEATs. */
-static void control__data_is_a_sign_of_life(void **state)
+TEST_WITH(control__data_is_a_sign_of_life, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	for (uint64_t n = 0; n < 30; n++) {
 		rig.now_ns += 100 * FAN_MS;
@@ -125,9 +119,8 @@ static void control__data_is_a_sign_of_life(void **state)
 }
 
 /* Who missed why the job failed may still ask. */
-static void control__failed_job_stays_a_while(void **state)
+TEST_WITH(control__failed_job_stays_a_while, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	rig_leave(0, FAN_E_STALLED);
 	rig_pass(1500 * FAN_MS); /* alive_ms is 1000 */
@@ -137,9 +130,8 @@ static void control__failed_job_stays_a_while(void **state)
 	assert_int_equal(job0()->state, FAN_JOB_NONE);
 }
 
-static void control__silent_while_forming(void **state)
+TEST_WITH(control__silent_while_forming, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_join m = rig_join_of("a", 2);
 	rig_join(0, 5, &m);
 	rig_pass(1300 * FAN_MS);
@@ -148,9 +140,8 @@ static void control__silent_while_forming(void **state)
 
 /* The machine was suspended: nobody could be heard, and nobody is lost.  Who is silent after that
  * is, as soon as ever. */
-static void control__silence_counts_while_awake(void **state)
+TEST_WITH(control__silence_counts_while_awake, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	rig_pass(600 * FAN_MS);
 	rig.now_ns += 12000 * FAN_MS;
@@ -165,9 +156,8 @@ static void control__silence_counts_while_awake(void **state)
 	assert_int_equal(rig_state(0).missing[0], 2);
 }
 
-static void control__leave(void **state)
+TEST_WITH(control__leave, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	assert_int_equal(rig_leave(0, FAN_OK), FAN_CTL);
 	assert_int_equal(rig_state(0).state, FAN_JOB_LEFT);
@@ -179,9 +169,8 @@ static void control__leave(void **state)
 	assert_int_equal(job0()->state, FAN_JOB_NONE);
 }
 
-static void control__leave_too_early(void **state)
+TEST_WITH(control__leave_too_early, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	rig_add(0, 0, 1);
 	assert_int_equal(rig_leave(1, FAN_OK), FAN_CTL);
@@ -191,9 +180,8 @@ static void control__leave_too_early(void **state)
 }
 
 /* Who gives up says whom it blames; ranks that do not exist are not blamed. */
-static void control__leave_with_an_error(void **state)
+TEST_WITH(control__leave_with_an_error, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 3, 0);
 	uint8_t body[RIG_BODY];
 	struct fan_leave m = {.err = FAN_E_STALLED, .blamed = {0xff02, 1, 0, UINT64_C(1) << 63}};
@@ -209,9 +197,8 @@ static void control__leave_with_an_error(void **state)
 }
 
 /* A rank that cannot take part ends a job that forms, too: nobody waits for it in vain. */
-static void control__leave_while_forming(void **state)
+TEST_WITH(control__leave_while_forming, rig_open, rig_close)
 {
-	(void)state;
 	static const struct {
 		int err;
 		bool ends;
@@ -237,9 +224,8 @@ static void control__leave_while_forming(void **state)
 }
 
 /* Nor one that has not proved where it is, and one that nobody is with. */
-static void control__leave_of_one_that_is_not_sure(void **state)
+TEST_WITH(control__leave_of_one_that_is_not_sure, rig_open, rig_close)
 {
-	(void)state;
 	const struct fan_join m = rig_join_of("a", 3);
 	rig_join(0, rig_nonce(0), &m);
 	rig_beat(0, rig_nonce(0), 0, 0);
@@ -257,9 +243,8 @@ static void with_group(void)
 	rig_again();
 }
 
-static void control__group_that_all_hear(void **state)
+TEST_WITH(control__group_that_all_hear, rig_open, rig_close)
 {
-	(void)state;
 	with_group();
 	rig_form("a", 2, FAN_JOIN_GROUP);
 	assert_int_equal(job0()->state, FAN_JOB_FORMING);
@@ -275,9 +260,8 @@ static void control__group_that_all_hear(void **state)
 	assert_true(job0()->group.multicast);
 }
 
-static void control__group_that_one_does_not_hear(void **state)
+TEST_WITH(control__group_that_one_does_not_hear, rig_open, rig_close)
 {
-	(void)state;
 	with_group();
 	rig_form("a", 2, FAN_JOIN_GROUP);
 	unsigned tests = 0;
@@ -297,9 +281,8 @@ static void control__group_that_one_does_not_hear(void **state)
 	assert_false(job0()->group.multicast);
 }
 
-static void control__group_that_one_cannot_join(void **state)
+TEST_WITH(control__group_that_one_cannot_join, rig_open, rig_close)
 {
-	(void)state;
 	with_group();
 	struct fan_join m = rig_join_of("a", 2);
 	rig_join(0, rig_nonce(0), &m);
@@ -312,9 +295,8 @@ static void control__group_that_one_cannot_join(void **state)
 }
 
 /* Results by unicast where the group has gone deaf. */
-static void control__group_health(void **state)
+TEST_WITH(control__group_health, rig_open, rig_close)
 {
-	(void)state;
 	with_group();
 	rig.flags = FAN_BEAT_HEARD;
 	rig_form("a", 2, FAN_JOIN_GROUP);
@@ -336,9 +318,8 @@ static void control__group_health(void **state)
 	assert_false(job0()->group.multicast);
 }
 
-static void control__query(void **state)
+TEST_WITH(control__query, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	uint8_t body[RIG_BODY];
 	struct fan_query m = {.index = 0};
@@ -375,9 +356,8 @@ static size_t echo(uint16_t bytes, uint16_t answer_bytes, struct fan_echoed *m)
 	return rig.got[0].f.payload_bytes;
 }
 
-static void control__echo(void **state)
+TEST_WITH(control__echo, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_echoed m;
 	rig.cfg.shards = 3;
 	rig.cfg.group_family = 6;
@@ -397,9 +377,8 @@ static void control__echo(void **state)
 	assert_int_equal(rig_drops(FAN_DROP_FORMAT), 3);
 }
 
-static void control__echo_leaves_nothing_behind(void **state)
+TEST_WITH(control__echo_leaves_nothing_behind, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_echoed m;
 	struct fan_event ev;
 	rig_form("a", 4, 0);
@@ -416,9 +395,8 @@ static void control__echo_leaves_nothing_behind(void **state)
 
 /* What is open ends; nothing begins; then each member is told under its own nonce, until it
  * leaves. */
-static void control__stops(void **state)
+TEST_WITH(control__stops, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	rig_pass(FAN_STOP_YOUNG_NS);
 	const int32_t one = 1;
@@ -453,9 +431,8 @@ static void control__stops(void **state)
 }
 
 /* Its ranks may be agreeing about another loss. */
-static void control__stops_no_young_job(void **state)
+TEST_WITH(control__stops_no_young_job, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	fan_aggregator_stop(rig.ag, rig.now_ns);
 	const int32_t one = 1;
@@ -470,9 +447,8 @@ static void control__stops_no_young_job(void **state)
 
 /* What others do not end in time is not waited for; a job that forms is told at once, and who comes
  * meanwhile is refused. */
-static void control__stops_in_time(void **state)
+TEST_WITH(control__stops_in_time, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	rig_pass(FAN_STOP_YOUNG_NS);
 	const int32_t one = 1;
@@ -492,33 +468,4 @@ static void control__stops_in_time(void **state)
 	assert_int_equal(job0()->fault.err, FAN_E_STOPPED);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		RIG_TEST(control__welcome),
-		RIG_TEST(control__other_version_is_refused),
-		RIG_TEST(control__stranger_learns_that_there_is_no_job),
-		RIG_TEST(control__beat_tells_who_is_missing),
-		RIG_TEST(control__leave),
-		RIG_TEST(control__leave_too_early),
-		RIG_TEST(control__leave_with_an_error),
-		RIG_TEST(control__leave_while_forming),
-		RIG_TEST(control__leave_of_one_that_is_not_sure),
-		RIG_TEST(control__query),
-		RIG_TEST(control__echo),
-		RIG_TEST(control__echo_leaves_nothing_behind),
-		RIG_TEST(control__group_that_all_hear),
-		RIG_TEST(control__group_that_one_does_not_hear),
-		RIG_TEST(control__group_that_one_cannot_join),
-		RIG_TEST(control__group_health),
-		RIG_TEST(control__silence),
-		RIG_TEST(control__data_is_a_sign_of_life),
-		RIG_TEST(control__failed_job_stays_a_while),
-		RIG_TEST(control__silent_while_forming),
-		RIG_TEST(control__silence_counts_while_awake),
-		RIG_TEST(control__stops),
-		RIG_TEST(control__stops_no_young_job),
-		RIG_TEST(control__stops_in_time),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

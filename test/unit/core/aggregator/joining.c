@@ -197,31 +197,20 @@ static uint64_t longest(uint64_t loss, uint64_t stop_ms, uint64_t seeds)
 	return most;
 }
 
-static void joining__undisturbed(void **state)
+TEST_WITH(joining__undisturbed, rig_open, rig_close)
 {
-	(void)state;
 	assert_in_range(longest(0, 0, 20), 0, 200 * FAN_MS);
 }
 
-static void joining__with_loss(void **state)
+TEST_WITH(joining__with_loss, rig_open, rig_close)
 {
-	(void)state;
 	assert_in_range(longest(20, 0, 500), 0, 2000 * FAN_MS);
 }
 
-static void joining__with_stops(void **state)
+TEST_WITH(joining__with_stops, rig_open, rig_close)
 {
-	(void)state;
 	assert_in_range(longest(0, 1500, 500), 0, 1000 * FAN_MS);
 	assert_in_range(longest(5, 3000, 500), 0, 1500 * FAN_MS);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		RIG_TEST(joining__undisturbed),
-		RIG_TEST(joining__with_loss),
-		RIG_TEST(joining__with_stops),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

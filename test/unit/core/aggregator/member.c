@@ -10,9 +10,8 @@ static struct fan_join named(unsigned n, uint16_t ranks, unsigned options, uint1
 	return m;
 }
 
-static void member__same_nonce_is_welcomed_again(void **state)
+TEST_WITH(member__same_nonce_is_welcomed_again, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_join m = rig_join_of("a", 2);
 	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
 	uint32_t job = rig.job;
@@ -22,9 +21,8 @@ static void member__same_nonce_is_welcomed_again(void **state)
 }
 
 /* What proves an address on one path proves none on another, nor for another rank. */
-static void member__a_cookie_is_of_one_path(void **state)
+TEST_WITH(member__a_cookie_is_of_one_path, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_join m = rig_join_of("a", 2);
 	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
 	assert_int_equal(rig_join(1, 5, &m), FAN_OK);
@@ -37,9 +35,8 @@ static void member__a_cookie_is_of_one_path(void **state)
 	assert_true(c != fan_jobs_cookie(&rig.ag->jobs, j, 0, 0, &there));
 }
 
-static void member__rank_taken_once_it_has_answered(void **state)
+TEST_WITH(member__rank_taken_once_it_has_answered, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_join m = rig_join_of("a", 2);
 	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
 	rig_beat(0, 5, 0, 0);
@@ -47,9 +44,8 @@ static void member__rank_taken_once_it_has_answered(void **state)
 }
 
 /* A JOIN that was late on its way must not keep the living out. */
-static void member__ghost_gives_way(void **state)
+TEST_WITH(member__ghost_gives_way, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_join m = rig_join_of("a", 2);
 	assert_int_equal(rig_join(0, 5, &m), FAN_OK); /* nobody sends BEATs for it */
 	assert_int_equal(rig_join(1, 7, &m), FAN_OK);
@@ -75,18 +71,16 @@ static void member__ghost_gives_way(void **state)
 	assert_int_equal(rig_state(0).state, FAN_JOB_READY);
 }
 
-static void member__ready_job_is_closed(void **state)
+TEST_WITH(member__ready_job_is_closed, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	struct fan_join m = rig_join_of("a", 2);
 	assert_int_equal(rig_join(1, 99, &m), FAN_E_RANK_TAKEN);
 }
 
 /* Ranks that have left may begin the next job of the name before all have left. */
-static void member__name_is_free_when_a_rank_has_left(void **state)
+TEST_WITH(member__name_is_free_when_a_rank_has_left, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	uint32_t first = rig.job;
 	assert_int_equal(rig_leave(0, FAN_OK), FAN_CTL);
@@ -97,9 +91,8 @@ static void member__name_is_free_when_a_rank_has_left(void **state)
 	assert_int_equal(rig.job, first);
 }
 
-static void member__ranks_disagree_about_the_job(void **state)
+TEST_WITH(member__ranks_disagree_about_the_job, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_join m = rig_join_of("a", 3);
 	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
 	rig_beat(0, 5, 0, 0);
@@ -120,9 +113,8 @@ static void member__ranks_disagree_about_the_job(void **state)
 	assert_int_equal(rig_join(3, 6, &m), FAN_E_INVALID);
 }
 
-static void member__full(void **state)
+TEST_WITH(member__full, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_join m;
 	for (unsigned i = 0; i < 4; i++) {
 		m = named(i, 2, 0, 0);
@@ -153,9 +145,8 @@ static void member__full(void **state)
 	assert_int_equal(rig_join(0, 5, &m), FAN_E_SLOTS_FULL);
 }
 
-static void member__window(void **state)
+TEST_WITH(member__window, rig_open, rig_close)
 {
-	(void)state;
 	rig.cfg.window_max = 32;
 	rig.cfg.slots = 256;
 	rig_again();
@@ -186,9 +177,8 @@ static void member__window(void **state)
 }
 
 /* The slots of a failed job are free at once, wherever they lay. */
-static void member__failed_job_holds_no_slots(void **state)
+TEST_WITH(member__failed_job_holds_no_slots, rig_open, rig_close)
 {
-	(void)state;
 	rig.cfg.slots = 8;
 	rig.cfg.greedy = true;
 	rig_again();
@@ -208,9 +198,8 @@ static void member__failed_job_holds_no_slots(void **state)
 
 /* Where runs of two slots are free, of three that are wanted a job gets two: nobody takes a WELCOME
  * of one. */
-static void member__no_window_of_one(void **state)
+TEST_WITH(member__no_window_of_one, rig_open, rig_close)
 {
-	(void)state;
 	rig.cfg.slots = 7;
 	rig.cfg.greedy = true;
 	rig_again();
@@ -254,9 +243,8 @@ static void overlap(const struct fan_jobs *t)
 }
 
 /* Jobs come, go and fail in any order: no slot or member has two owners. */
-static void member__churn(void **state)
+TEST_WITH(member__churn, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_rng r = test_rng();
 	static uint8_t body[RIG_BODY];
 	rig.cfg.jobs_max = 12;
@@ -292,9 +280,8 @@ static void member__churn(void **state)
 	assert_true(joined > 1000 && refused > 100);
 }
 
-static void member__names_are_compared_whole(void **state)
+TEST_WITH(member__names_are_compared_whole, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_join m = rig_join_of("ab", 2);
 	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
 	uint32_t job = rig.job;
@@ -310,9 +297,8 @@ static void member__names_are_compared_whole(void **state)
 }
 
 /* A job whose name has a weight may have as many times the window that others may. */
-static void member__weights(void **state)
+TEST_WITH(member__weights, rig_open, rig_close)
 {
-	(void)state;
 	static const struct fan_share share = {.name = "big", .weight = 3};
 	rig.cfg.shares = (struct fan_shares){&share, 1};
 	rig_again();
@@ -325,9 +311,8 @@ static void member__weights(void **state)
 }
 
 /* No weight gives more than there is memory for, whatever a JOIN asks for. */
-static void member__weights_end_somewhere(void **state)
+TEST_WITH(member__weights_end_somewhere, rig_open, rig_close)
 {
-	(void)state;
 	static const struct fan_share share = {.name = "big", .weight = FAN_WEIGHT_MAX};
 	rig.cfg.shares = (struct fan_shares){&share, 1};
 	rig.cfg.slots = 4 * FAN_WINDOW_MAX;
@@ -356,9 +341,8 @@ static enum fan_verdict join_unanswered(uint16_t rank, uint64_t nonce, const cha
 }
 
 /* Whose process ends: its jobs are awaited, nobody else comes, strangers hold up nothing. */
-static void member__nobody_joins_what_drains(void **state)
+TEST_WITH(member__nobody_joins_what_drains, rig_open, rig_close)
 {
-	(void)state;
 	const struct fan_join early = rig_join_of("early", 2);
 	const struct fan_drain own = {.count = 1, .head = {"own"}}, all = {.count = 0};
 	assert_int_equal(rig_join(0, 77, &early), FAN_OK);
@@ -381,9 +365,8 @@ static void member__nobody_joins_what_drains(void **state)
 }
 
 /* What would be refused comes too early for the next one; members are told as ever. */
-static void member__nobody_is_refused_by_what_drains(void **state)
+TEST_WITH(member__nobody_is_refused_by_what_drains, rig_open, rig_close)
 {
-	(void)state;
 	const struct fan_drain all = {.count = 0};
 	const struct fan_join own = rig_join_of("own", 3);
 	rig_form("own", 3, 0);
@@ -397,26 +380,4 @@ static void member__nobody_is_refused_by_what_drains(void **state)
 	assert_int_equal(join_unanswered_of(0, 78, "own", 3), FAN_DROP); /* its name is not free */
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		RIG_TEST(member__same_nonce_is_welcomed_again),
-		RIG_TEST(member__weights),
-		RIG_TEST(member__weights_end_somewhere),
-		RIG_TEST(member__a_cookie_is_of_one_path),
-		RIG_TEST(member__rank_taken_once_it_has_answered),
-		RIG_TEST(member__ghost_gives_way),
-		RIG_TEST(member__ready_job_is_closed),
-		RIG_TEST(member__name_is_free_when_a_rank_has_left),
-		RIG_TEST(member__ranks_disagree_about_the_job),
-		RIG_TEST(member__full),
-		RIG_TEST(member__window),
-		RIG_TEST(member__failed_job_holds_no_slots),
-		RIG_TEST(member__no_window_of_one),
-		RIG_TEST(member__churn),
-		RIG_TEST(member__nobody_joins_what_drains),
-		RIG_TEST(member__nobody_is_refused_by_what_drains),
-		RIG_TEST(member__names_are_compared_whole),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

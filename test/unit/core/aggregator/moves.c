@@ -83,9 +83,8 @@ static uint16_t route_of(unsigned answer)
 	return fan_route_number(rig.got[answer].f.job);
 }
 
-static void moves__results_go_to_both_routes_while_there_are_two(void **state)
+TEST_WITH(moves__results_go_to_both_routes_while_there_are_two, rig_open, rig_close)
 {
-	(void)state;
 	form(2, 3);
 	assert_int_equal(join(1, 4, 1, 2), FAN_CTL);
 	assert_int_equal(rig_type(0), FAN_TYPE_WELCOME);
@@ -109,9 +108,8 @@ static void moves__results_go_to_both_routes_while_there_are_two(void **state)
 }
 
 /* Whoever is on an older route than two gets no results by themselves, and may ask. */
-static void moves__a_third_route_asks(void **state)
+TEST_WITH(moves__a_third_route_asks, rig_open, rig_close)
 {
-	(void)state;
 	form(3, 3);
 	for (uint16_t r = 1; r < 3; r++) {
 		assert_int_equal(join(r, (uint16_t)(3 + r), 1, 3), FAN_CTL);
@@ -136,9 +134,8 @@ static void moves__a_third_route_asks(void **state)
 }
 
 /* What a member said by the path before must not make it believe that it is unknown. */
-static void moves__a_late_beat_is_not_denied(void **state)
+TEST_WITH(moves__a_late_beat_is_not_denied, rig_open, rig_close)
 {
-	(void)state;
 	form(2, 3);
 	assert_int_equal(join(1, 4, 1, 2), FAN_CTL);
 	assert_int_equal(say(FAN_TYPE_BEAT, 1, 4), FAN_CTL);
@@ -149,9 +146,8 @@ static void moves__a_late_beat_is_not_denied(void **state)
 }
 
 /* A late JOIN by the path before does not move it back. */
-static void moves__a_late_join_changes_nothing(void **state)
+TEST_WITH(moves__a_late_join_changes_nothing, rig_open, rig_close)
 {
-	(void)state;
 	form(2, 3);
 	assert_int_equal(join(1, 4, 1, 2), FAN_CTL);
 	assert_int_equal(say(FAN_TYPE_BEAT, 1, 4), FAN_CTL);
@@ -160,9 +156,8 @@ static void moves__a_late_join_changes_nothing(void **state)
 	assert_int_equal(route_of(0), 3); /* its answer goes back by where it came */
 }
 
-static void moves__who_leaves_on_its_way_has_left(void **state)
+TEST_WITH(moves__who_leaves_on_its_way_has_left, rig_open, rig_close)
 {
-	(void)state;
 	form(2, 3);
 	assert_int_equal(say(FAN_TYPE_LEAVE, 1, 4), FAN_CTL); /* its JOINs were lost */
 	assert_int_equal(rig_state(0).state, FAN_JOB_LEFT);
@@ -171,9 +166,8 @@ static void moves__who_leaves_on_its_way_has_left(void **state)
 }
 
 /* The job failed while the member was on its way: it learns why, and makes no new job. */
-static void moves__to_a_job_that_has_failed(void **state)
+TEST_WITH(moves__to_a_job_that_has_failed, rig_open, rig_close)
 {
-	(void)state;
 	form(2, 3);
 	rig_pass(900 * FAN_MS);
 	say(FAN_TYPE_BEAT, 1, 3);
@@ -186,9 +180,8 @@ static void moves__to_a_job_that_has_failed(void **state)
 	assert_int_equal(rig.ag->jobs.job[1].state, FAN_JOB_NONE);
 }
 
-static void moves__jobs_with_and_without_routes_do_not_mix(void **state)
+TEST_WITH(moves__jobs_with_and_without_routes_do_not_mix, rig_open, rig_close)
 {
-	(void)state;
 	assert_int_equal(join(0, 3, 0, 2), FAN_CTL);
 	assert_int_equal(say(FAN_TYPE_BEAT, 0, 3), FAN_CTL);
 	assert_int_equal(join(1, 0, 0, 2), FAN_CTL);
@@ -206,9 +199,8 @@ static void moves__jobs_with_and_without_routes_do_not_mix(void **state)
 
 /* Beside moves: two operations of two and one fragments, of which the first takes 7 ms and the
  * other 2. */
-static void work__of_a_job(void **state)
+TEST_WITH(work__of_a_job, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	static const struct {
 		uint16_t rank, frag, flags;
@@ -237,17 +229,4 @@ static void work__of_a_job(void **state)
 	assert_int_equal(r.work.busy_ns, (7 + 2) * FAN_MS);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		RIG_TEST(moves__results_go_to_both_routes_while_there_are_two),
-		RIG_TEST(moves__a_third_route_asks),
-		RIG_TEST(moves__a_late_beat_is_not_denied),
-		RIG_TEST(moves__a_late_join_changes_nothing),
-		RIG_TEST(moves__who_leaves_on_its_way_has_left),
-		RIG_TEST(moves__to_a_job_that_has_failed),
-		RIG_TEST(moves__jobs_with_and_without_routes_do_not_mix),
-		RIG_TEST(work__of_a_job),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

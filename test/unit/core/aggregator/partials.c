@@ -113,9 +113,8 @@ static enum fan_drop dropped(enum fan_verdict v)
 	return fan_aggregator_last_drop(rig.ag);
 }
 
-static void server__partials_complete_once(void **state)
+TEST_WITH(server__partials_complete_once, form, rig_close)
 {
-	(void)state;
 	assert_int_equal(partial(below, 0, 0x3, 10, 1, false), FAN_WAIT);
 	assert_int_equal(partial(below, 0, 0xc, 7, 1, false), FAN_DONE);
 	assert_int_equal(rig_value(0), 17);
@@ -124,9 +123,8 @@ static void server__partials_complete_once(void **state)
 	assert_int_equal(fan_aggregator_stats(rig.ag)->partials, 2);
 }
 
-static void server__overlap_asks_for_what_is_missing(void **state)
+TEST_WITH(server__overlap_asks_for_what_is_missing, form, rig_close)
 {
-	(void)state;
 	assert_int_equal(partial(below, 0, 0x3, 10, 1, false), FAN_WAIT);
 	assert_int_equal(partial(below, 0, 0x6, 100, 1, false), FAN_ASK);
 	assert_int_equal(rig_type(0), FAN_TYPE_NEED);
@@ -138,9 +136,8 @@ static void server__overlap_asks_for_what_is_missing(void **state)
 	assert_int_equal(rig_value(0), 15); /* never the 100 */
 }
 
-static void server__hostile_partials(void **state)
+TEST_WITH(server__hostile_partials, form, rig_close)
 {
-	(void)state;
 	const fan_peer stranger = {.addr = {7, 8}, .port = 8};
 	uint32_t job = rig.job, epoch = rig.epoch;
 	assert_int_equal(dropped(partial(below, 0, 0, 1, 1, false)), FAN_DROP_FORMAT);
@@ -162,9 +159,8 @@ static void server__hostile_partials(void **state)
 }
 
 /* A member of the job, at an address of its own, is not behind the switch below. */
-static void server__speaks_only_for_those_behind_it(void **state)
+TEST_WITH(server__speaks_only_for_those_behind_it, form, rig_close)
 {
-	(void)state;
 	rig_form("b", 2, 0); /* joined directly */
 	assert_int_equal(dropped(partial(below, 0, 0x1, 1, 1, false)), FAN_DROP_SENDER);
 	assert_int_equal(rig_add(0, 0, 1), FAN_WAIT);
@@ -172,9 +168,8 @@ static void server__speaks_only_for_those_behind_it(void **state)
 	assert_int_equal(rig_value(0), 3);
 }
 
-static void server__marks_stick(void **state)
+TEST_WITH(server__marks_stick, form, rig_close)
 {
-	(void)state;
 	assert_int_equal(partial(below, 0, 0x3, 10, 1, true), FAN_WAIT);
 	assert_int_equal(partial(below, 0, 0xc, 7, 1, false), FAN_DONE);
 	assert_true(rig.got[0].f.flags & FAN_F_ECN);
@@ -183,9 +178,8 @@ static void server__marks_stick(void **state)
 }
 
 /* Reminders: at 2 ms when nothing is known, and then after twice as long each time. */
-static void server__reminders(void **state)
+TEST_WITH(server__reminders, form, rig_close)
 {
-	(void)state;
 	uint64_t wait_ns = FAN_REMIND_MIN_NS;
 	assert_int_equal(partial(below, 0, 0x3, 10, 1, false), FAN_WAIT);
 	for (unsigned i = 0; i < 4; i++, wait_ns *= 2) {
@@ -226,9 +220,8 @@ static uint8_t join_by(fan_peer from, uint8_t path)
 }
 
 /* A member may come by another path, and no JOIN of the past brings it back. */
-static void server__members_move(void **state)
+TEST_WITH(server__members_move, form, rig_close)
 {
-	(void)state;
 	int32_t v = 5;
 	struct fan_frag f = rig_data(0, 0, &v);
 	struct fan_event ev;
@@ -252,9 +245,8 @@ static void server__members_move(void **state)
 	assert_true(moved);
 }
 
-static void server__envelopes_hold_only_what_ranks_say(void **state)
+TEST_WITH(server__envelopes_hold_only_what_ranks_say, form, rig_close)
 {
-	(void)state;
 	uint8_t body[FAN_REPORT_BYTES];
 	const struct fan_query q = {.index = 0};
 	assert_int_equal(dropped(via(0, FAN_TYPE_QUERY, body, fan_query_put(body, &q))),
@@ -270,24 +262,21 @@ static void server__envelopes_hold_only_what_ranks_say(void **state)
 }
 
 /* A switch between knows nothing of runs. */
-static void partials__no_runs_behind_a_switch(void **state)
+TEST_WITH(partials__no_runs_behind_a_switch, form, rig_close)
 {
-	(void)state;
 	assert_int_equal(welcome_flags("b", 1, 0, FAN_JOIN_NUMBERS | FAN_JOIN_RUNS),
 			 FAN_WELCOME_NUMBERS);
 }
 
-static void partials__numbers_on_a_route(void **state)
+TEST_WITH(partials__numbers_on_a_route, form, rig_close)
 {
-	(void)state;
 	assert_int_equal(welcome_flags("b", 1, 7, FAN_JOIN_NUMBERS), FAN_WELCOME_NUMBERS);
 }
 
 /* A switch has one row of numbers for all that it sends of a job, whoever numbers behind it.  It is
  * asked by MISS, without a rank. */
-static void partials__switches_are_followed(void **state)
+TEST_WITH(partials__switches_are_followed, form, rig_close)
 {
-	(void)state;
 	int32_t v = 1;
 	struct fan_frag f;
 	seq = 700; /* it may begin anywhere */
@@ -312,9 +301,8 @@ static void partials__switches_are_followed(void **state)
 
 /* A round that three later ones have overtaken is likely held in a slot: switches are reminded of
  * it at once, and again after three more. */
-static void partials__overtaken_rounds(void **state)
+TEST_WITH(partials__overtaken_rounds, form, rig_close)
 {
-	(void)state;
 	assert_int_equal(partial(below, 0, 0x3, 10, 1, false), FAN_WAIT);
 	for (uint64_t n = 1; n <= 7; n += n == 3 ? 2 : 1) { /* 4 is in the slot of 0 */
 		assert_int_equal(partial(below, n, 0xf, 1, 1, false), FAN_DONE);
@@ -332,8 +320,6 @@ static void partials__overtaken_rounds(void **state)
 		assert_int_equal(rig.gots, 1);
 	}
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, form, rig_close)
 
 /* ---- run ahead: an aggregator of ranks 0 and 1, behind one switch, and 2, behind another ---- */
 
@@ -411,9 +397,8 @@ static enum fan_verdict sum(uint16_t from, int helper, uint64_t frag, uint64_t r
 }
 
 /* A helper may have contributions of ranks that are elsewhere; a switch that just sums may not. */
-static void server_ahead__sum_of_a_helper(void **state)
+TEST_WITH(server_ahead__sum_of_a_helper, open_aggregator, rig_close)
 {
-	(void)state;
 	assert_int_equal(sum(0, -1, 0, 7, 12), FAN_DROP); /* 2 is not behind this switch */
 	assert_int_equal(sum(0, 2, 0, 7, 12), FAN_DROP);  /* nor is the helper 2 */
 	assert_int_equal(sum(0, 9, 0, 7, 12), FAN_DROP);  /* there is no such rank */
@@ -440,9 +425,8 @@ static enum fan_verdict ask(uint16_t from, unsigned type, uint16_t rank, int hel
 	return rig_send(hop_of(from), &f);
 }
 
-static void server_ahead__questions(void **state)
+TEST_WITH(server_ahead__questions, open_aggregator, rig_close)
 {
-	(void)state;
 	assert_int_equal(ask(0, FAN_TYPE_PROBE, 2, -1, 3), FAN_DROP); /* not from there */
 	assert_int_equal(ask(0, FAN_TYPE_PROBE, 2, 1, 3), FAN_ASK);   /* but by way of 1 */
 	assert_int_equal(rig_type(0), FAN_TYPE_NEED);
@@ -459,9 +443,8 @@ static void server_ahead__questions(void **state)
 }
 
 /* PARTIALs tell how far ranks are. */
-static void server_ahead__pace_of_sums(void **state)
+TEST_WITH(server_ahead__pace_of_sums, open_aggregator, rig_close)
 {
-	(void)state;
 	assert_int_equal(sum(0, 1, 6, 7, 1), FAN_DONE);
 	assert_int_equal(sum(0, -1, 8, 3, 1), FAN_WAIT);
 	assert_int_equal(ask(0, FAN_TYPE_PROBE, 0, -1, 8), FAN_EARLY);
@@ -470,9 +453,8 @@ static void server_ahead__pace_of_sums(void **state)
 }
 
 /* An aggregator tells of its ranks what the contributions that come to it tell. */
-static void server_ahead__how_ranks_stand(void **state)
+TEST_WITH(server_ahead__how_ranks_stand, open_aggregator, rig_close)
 {
-	(void)state;
 	struct fan_rank_stats m = {.index = 0, .first = 1};
 	assert_int_equal(sum(0, 1, 6, 7, 1), FAN_DONE);
 	assert_int_equal(sum(0, -1, 8, 3, 1), FAN_WAIT);
@@ -492,27 +474,4 @@ static void server_ahead__how_ranks_stand(void **state)
 	assert_int_equal(m.ranks, 0);
 }
 
-#define HOME_TEST(name) cmocka_unit_test_setup_teardown(name, open_aggregator, rig_close)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(partials__no_runs_behind_a_switch),
-		TEST(partials__numbers_on_a_route),
-		TEST(partials__switches_are_followed),
-		TEST(partials__overtaken_rounds),
-		TEST(server__partials_complete_once),
-		TEST(server__overlap_asks_for_what_is_missing),
-		TEST(server__hostile_partials),
-		TEST(server__speaks_only_for_those_behind_it),
-		TEST(server__marks_stick),
-		TEST(server__reminders),
-		TEST(server__members_move),
-		TEST(server__envelopes_hold_only_what_ranks_say),
-		HOME_TEST(server_ahead__sum_of_a_helper),
-		HOME_TEST(server_ahead__questions),
-		HOME_TEST(server_ahead__pace_of_sums),
-		HOME_TEST(server_ahead__how_ranks_stand),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -34,9 +34,8 @@ static enum fan_verdict forge(uint32_t job, uint32_t epoch)
 
 /* Jobs of one's own tell nothing of the ids and epochs of others: neither the one before nor any
  * near it. */
-static void stranger__own_jobs_tell_no_epoch(void **state)
+TEST_WITH(stranger__own_jobs_tell_no_epoch, rig_open, rig_close)
 {
-	(void)state;
 	form_victim();
 	rig.job = rig.epoch = 0;
 	struct fan_join m = rig_join_of("own", 2);
@@ -50,9 +49,8 @@ static void stranger__own_jobs_tell_no_epoch(void **state)
 }
 
 /* Not even with all ids of the table and the epoch of the next life of each. */
-static void stranger__lives_have_nothing_in_common(void **state)
+TEST_WITH(stranger__lives_have_nothing_in_common, rig_open, rig_close)
 {
-	(void)state;
 	uint32_t before = 0;
 	for (unsigned n = 0; n < 300; n++) {
 		struct fan_join m = rig_join_of("own", 2);
@@ -66,9 +64,8 @@ static void stranger__lives_have_nothing_in_common(void **state)
 
 /* A BEAT with the address of a member and another nonce, to which the answer would go to that
  * member: none. */
-static void stranger__beat_with_another_nonce(void **state)
+TEST_WITH(stranger__beat_with_another_nonce, rig_open, rig_close)
 {
-	(void)state;
 	form_victim();
 	assert_int_equal(rig_beat(0, 12345, 7, 0), FAN_DROP);
 	assert_int_equal(fan_aggregator_last_drop(rig.ag), FAN_DROP_SENDER);
@@ -90,9 +87,8 @@ static void query(fan_peer from, struct fan_report *m)
 	assert_int_equal(fan_report_get(m, &rig.got[0].f), FAN_OK);
 }
 
-static void stranger__query_tells_no_open_fragment(void **state)
+TEST_WITH(stranger__query_tells_no_open_fragment, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_report m;
 	const fan_peer local = {.addr = {0, UINT64_C(1) << 56}, .port = 5}; /* ::1 */
 	form_victim();
@@ -256,9 +252,8 @@ static struct fan_frag any_message(struct fan_rng *r, uint8_t *body)
 
 /* Whatever is sent under the address of others, no more goes there than has come.  The stranger is
  * a rank of a job at its own address 0, where it learns what it can. */
-static void stranger__answers_are_not_longer_than_questions(void **state)
+TEST_WITH(stranger__answers_are_not_longer_than_questions, rig_open, rig_close)
 {
-	(void)state;
 	enum { PACKETS = 200000 };
 	static _Alignas(8) uint8_t body[FAN_ECHO_MAX];
 	struct fan_rng r = test_rng();
@@ -305,9 +300,8 @@ static void join_from(unsigned n, uint16_t rank, uint64_t nonce, uint8_t path,
 
 /* As a rank with the address of a victim, which would get RESULTs then: the WELCOME goes there, and
  * without its cookie the rank is none. */
-static void stranger__a_rank_elsewhere_is_none(void **state)
+TEST_WITH(stranger__a_rank_elsewhere_is_none, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_join m = rig_join_of("mine", 2);
 	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
 	join_from(1, 1, 6, 0, &m);
@@ -326,9 +320,8 @@ static void stranger__a_rank_elsewhere_is_none(void **state)
 }
 
 /* A rank of the stranger's that says it has moved to the address of a victim. */
-static void stranger__a_rank_does_not_move_elsewhere(void **state)
+TEST_WITH(stranger__a_rank_does_not_move_elsewhere, rig_open, rig_close)
 {
-	(void)state;
 	form_victim(); /* its own, this time */
 	struct fan_join m = rig_join_of("victim", 2);
 	join_from(1, 1, rig_nonce(1), 1, &m);
@@ -359,9 +352,8 @@ static void is_admitted(const char *name)
 }
 
 /* Forged JOINs fill every table; who comes and answers gets a place all the same. */
-static void stranger__joins_keep_nobody_out(void **state)
+TEST_WITH(stranger__joins_keep_nobody_out, rig_open, rig_close)
 {
-	(void)state;
 	for (unsigned ranks = 2; ranks <= 30; ranks += 28) {
 		char name[FAN_NAME_MAX];
 		for (unsigned n = 0; n < 1000; n++) {
@@ -382,9 +374,8 @@ static void stranger__joins_keep_nobody_out(void **state)
 }
 
 /* One that answers, and begins as many jobs as it can: the next comes from elsewhere. */
-static void stranger__one_source_does_not_hold_all_places(void **state)
+TEST_WITH(stranger__one_source_does_not_hold_all_places, rig_open, rig_close)
 {
-	(void)state;
 	uint8_t body[RIG_BODY];
 	for (unsigned n = 0; n < 4; n++) {
 		char name[FAN_NAME_MAX];
@@ -404,18 +395,16 @@ static void stranger__one_source_does_not_hold_all_places(void **state)
 }
 
 /* The victim's name with another number of ranks. */
-static void stranger__a_name_is_not_taken_by_a_word(void **state)
+TEST_WITH(stranger__a_name_is_not_taken_by_a_word, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_join m = rig_join_of("victim", 7);
 	join_from(1, 0, 7, 0, &m);
 	form_victim();
 }
 
 /* Ten minutes of silence for all, asked for by one that does not answer. */
-static void stranger__patience_is_what_members_ask_for(void **state)
+TEST_WITH(stranger__patience_is_what_members_ask_for, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_join m = rig_join_of("victim", 2);
 	m.alive_ms = FAN_ALIVE_MAX_MS;
 	join_from(1, 1, 7, 0, &m);
@@ -432,9 +421,8 @@ static void stranger__patience_is_what_members_ask_for(void **state)
 
 /* A stranger joins as the rank that has not come yet, and learns job and epoch: when that comes,
  * they are others. */
-static void stranger__what_it_was_told_is_worth_nothing(void **state)
+TEST_WITH(stranger__what_it_was_told_is_worth_nothing, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_join m = rig_join_of("victim", 2);
 	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
 	assert_int_equal(rig_beat(0, rig_nonce(0), 0, 0), FAN_CTL);
@@ -459,9 +447,8 @@ static void stranger__what_it_was_told_is_worth_nothing(void **state)
 /* ---- not a stranger, but old ---- */
 
 /* A worker of 0.1, whose JOIN is no longer than it must be, learns why it cannot come. */
-static void stranger__old_workers_are_told(void **state)
+TEST_WITH(stranger__old_workers_are_told, rig_open, rig_close)
 {
-	(void)state;
 	uint8_t body[RIG_BODY];
 	const struct fan_join m = rig_join_of("old", 2);
 	fan_join_put(body, &m);
@@ -485,9 +472,8 @@ static void stranger__old_workers_are_told(void **state)
 
 /* 64 jobs of 2 ranks, as they come by default, fit a default switch; the first have all they can
  * use. */
-static void stranger__64_jobs_fit(void **state)
+TEST_WITH(stranger__64_jobs_fit, rig_open, rig_close)
 {
-	(void)state;
 	rig.cfg = (struct fan_aggregator_config){.slots = 8192,
 						 .payload_bytes = RIG_PAYLOAD,
 						 .jobs_max = FAN_JOBS_MAX,
@@ -507,23 +493,4 @@ static void stranger__64_jobs_fit(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		RIG_TEST(stranger__own_jobs_tell_no_epoch),
-		RIG_TEST(stranger__lives_have_nothing_in_common),
-		RIG_TEST(stranger__beat_with_another_nonce),
-		RIG_TEST(stranger__query_tells_no_open_fragment),
-		RIG_TEST(stranger__answers_are_not_longer_than_questions),
-		RIG_TEST(stranger__a_rank_elsewhere_is_none),
-		RIG_TEST(stranger__a_rank_does_not_move_elsewhere),
-		RIG_TEST(stranger__joins_keep_nobody_out),
-		RIG_TEST(stranger__one_source_does_not_hold_all_places),
-		RIG_TEST(stranger__a_name_is_not_taken_by_a_word),
-		RIG_TEST(stranger__patience_is_what_members_ask_for),
-		RIG_TEST(stranger__what_it_was_told_is_worth_nothing),
-		RIG_TEST(stranger__old_workers_are_told),
-		RIG_TEST(stranger__64_jobs_fit),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

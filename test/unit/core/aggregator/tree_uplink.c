@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Trees of switches, as the core has them: every operation and type over two and three
- * levels, with loss, duplicates and reordering; and how a job begins, fails and ends.
+ * levels, and how a job begins, fails and ends.  Trees in trouble: test/sim/faults --policy tree.
  *
  *             top
  *            /   \
@@ -39,7 +39,6 @@ struct packet {
 static struct {
 	uint64_t now_ns;
 	struct fan_rng rng;
-	uint32_t trouble; /* chance of each mishap, millionths */
 	struct fan_aggregator_config cfg[SWITCHES];
 	void *mem[NODES];
 	struct fan_aggregator *ag[SWITCHES];
@@ -54,27 +53,18 @@ static fan_peer peer(int node)
 	return (fan_peer){.addr = {0, (uint64_t)node + 1}, .port = 7};
 }
 
-static void post_one(int from, int to, const struct fan_out_item *it)
+static void post(int from, int to, const struct fan_out_item *it)
 {
-	if (rng_chance(&tree.rng, tree.trouble) || from == tree.cut || to == tree.cut)
+	if (from == tree.cut || to == tree.cut)
 		return;
 	assert_in_range(tree.packets, 0, PACKETS_MAX - 1);
 	struct packet *p = &tree.packet[tree.packets++];
 	p->at_ns = tree.now_ns + 5000;
-	if (rng_chance(&tree.rng, tree.trouble))
-		p->at_ns += fan_rng_below(&tree.rng, 300000);
 	p->from = from;
 	p->to = to;
 	p->len = fan_out_item_bytes(it);
 	assert_true(p->len <= sizeof p->bytes);
 	fan_out_item_copy(it, p->bytes);
-}
-
-static void post(int from, int to, const struct fan_out_item *it)
-{
-	post_one(from, to, it);
-	if (rng_chance(&tree.rng, tree.trouble))
-		post_one(from, to, it);
 }
 
 static void post_all(int node, const struct fan_out *out)
@@ -300,12 +290,11 @@ static bool all_done(unsigned ops)
 	return true;
 }
 
-static void reduce_everything(uint64_t seed, uint32_t trouble)
+TEST_WITH(tree__all_operations, open_tree, close_tree)
 {
 	static struct tensor_op op[OPS];
 	static struct tensor tensor[OPS][WORKERS];
-	tree.rng.state = seed;
-	tree.trouble = trouble;
+	tree.rng = test_rng();
 	start_workers(1);
 	run_until(FAN_W_READY);
 	for (unsigned k = 0; k < OPS; k++) {
@@ -315,14 +304,13 @@ static void reduce_everything(uint64_t seed, uint32_t trouble)
 	}
 	while (!all_done(OPS))
 		if (!step(END_NS))
-			fail_msg("seed %llu: does not end", (unsigned long long)seed);
+			fail_msg("does not end");
 	for (unsigned k = 0; k < OPS; k++) {
 		for (int i = 0; i < WORKERS; i++) {
 			const char *wrong = tensor_check(&tensor[k][i], &op[k], (uint16_t)i, true);
 			if (wrong)
-				fail_msg("seed %llu, operation %u (%d, dtype %d), worker %d: %s",
-					 (unsigned long long)seed, k, op[k].op.op, op[k].op.dtype,
-					 i, wrong);
+				fail_msg("operation %u (%d, dtype %d), worker %d: %s", k,
+					 op[k].op.op, op[k].op.dtype, i, wrong);
 			tensor_close(&tensor[k][i]);
 		}
 		free(op[k].expect);
@@ -333,24 +321,8 @@ static void reduce_everything(uint64_t seed, uint32_t trouble)
 	run_empty();
 }
 
-static void tree__all_operations(void **state)
+TEST_WITH(tree__half_sums_are_rounded_at_each_level, open_tree, close_tree)
 {
-	(void)state;
-	reduce_everything(1, 0);
-}
-
-static void tree__all_operations_in_trouble(void **state)
-{
-	for (uint64_t seed = 2; seed < 40; seed++) {
-		close_tree(state);
-		open_tree(state);
-		reduce_everything(seed, seed % 2 ? 20000 : 60000);
-	}
-}
-
-static void tree__half_sums_are_rounded_at_each_level(void **state)
-{
-	(void)state;
 	/* 2048 + 1 is no float16: A's three ones get lost with it, C's and D's one by one */
 	uint16_t in[WORKERS] = {0x6800, 0x3c00, 0x3c00, 0x3c00, 0x3c00, 0x3c00, 0x3c00};
 	uint16_t out[WORKERS];
@@ -371,50 +343,17 @@ static void tree__half_sums_are_rounded_at_each_level(void **state)
 		assert_int_equal(out[i], 0x6803);
 }
 
-static void tree__workers_are_counted(void **state)
+TEST_WITH(tree__workers_are_counted, open_tree, close_tree)
 {
-	(void)state;
 	start_workers(1);
 	run_until(FAN_W_READY);
 	for (int i = 0; i < WORKERS; i++)
 		assert_int_equal(fan_worker_workers(tree.w[i]), WORKERS);
 }
 
-static void tree__nobody_is_ready_before_all_are_in(void **state)
-{
-	(void)state;
-	for (int i = 0; i < WORKERS - 1; i++)
-		start_worker(i, 1);
-	while (step(1000 * FAN_MS))
-		;
-	for (int i = 0; i < WORKERS - 1; i++)
-		assert_int_equal(fan_worker_phase(tree.w[i]), FAN_W_FORMING);
-	start_worker(WORKERS - 1, 1);
-	run_until(FAN_W_READY);
-}
-
-static void tree__who_goes_while_it_forms_may_come_again(void **state)
-{
-	(void)state;
-	for (int i = 0; i < WORKERS - 1; i++)
-		start_worker(i, 1);
-	while (step(500 * FAN_MS))
-		;
-	fan_worker_leave(tree.w[0], tree.now_ns, FAN_E_TIMEOUT, NULL); /* A leaves the top */
-	while (step(900 * FAN_MS))
-		;
-	assert_int_equal(fan_worker_phase(tree.w[0]), FAN_W_LEFT);
-	assert_null(tree.ag[1]->jobs.job[0].up);
-	start_worker(0, 2);
-	start_worker(WORKERS - 1, 2);
-	run_until(FAN_W_READY);
-	assert_int_equal(fan_worker_workers(tree.w[0]), WORKERS);
-}
-
 /* A lost worker: its own switch says who, the others say what. */
-static void tree__a_lost_worker_fails_all(void **state)
+TEST_WITH(tree__a_lost_worker_fails_all, open_tree, close_tree)
 {
-	(void)state;
 	start_workers(1);
 	run_until(FAN_W_READY);
 	tree.cut = SWITCHES + 4; /* rank 1 of C */
@@ -431,55 +370,8 @@ static void tree__a_lost_worker_fails_all(void **state)
 	run_empty();
 }
 
-/* A switch in the middle is lost: those below and above it notice. */
-static void tree__a_lost_switch_fails_all(void **state)
+TEST_WITH(tree__a_refusal_above_fails_those_below, open_tree, close_tree)
 {
-	(void)state;
-	start_workers(1);
-	run_until(FAN_W_READY);
-	tree.cut = 2;
-	run_until(FAN_W_FAILED);
-	for (int i = 0; i < WORKERS; i++)
-		assert_int_equal(fan_worker_fault(tree.w[i])->err,
-				 i < 3 ? FAN_E_RANK_LOST : FAN_E_UNREACHABLE);
-	leave_all(FAN_E_CLOSED);
-	run_until(FAN_W_LEFT);
-}
-
-/* It has forgotten all, and its rank is taken by what it was: the job fails, and the next
- * one begins as soon as the top has let go. */
-static void tree__a_restarted_switch_joins_again(void **state)
-{
-	(void)state;
-	start_workers(1);
-	run_until(FAN_W_READY);
-	tree.cfg[1].secret.k[1]++;
-	tree.cfg[1].nonce += 50;
-	tree.ag[1] = fan_aggregator_init(tree.mem[1], &tree.cfg[1]);
-	for (int i = 0; i < 3; i++)
-		start_worker(i, 2); /* those below A come again at once */
-	while (step(tree.now_ns + 200 * FAN_MS))
-		if (tree.now_ns > 200 * FAN_MS)
-			break;
-	assert_int_equal(fan_worker_phase(tree.w[0]), FAN_W_FORMING);
-	assert_int_equal(fan_worker_phase(tree.w[3]), FAN_W_READY);
-	for (int i = 3; i < WORKERS; i++) {
-		while (fan_worker_phase(tree.w[i]) != FAN_W_FAILED)
-			assert_true(step(END_NS));
-		assert_int_equal(fan_worker_fault(tree.w[i])->err, FAN_E_RANK_LOST);
-	}
-	for (int i = 3; i < WORKERS; i++) {
-		fan_worker_leave(tree.w[i], tree.now_ns, FAN_E_RANK_LOST, NULL);
-		while (fan_worker_phase(tree.w[i]) != FAN_W_LEFT)
-			assert_true(step(END_NS));
-		start_worker(i, 2);
-	}
-	run_until(FAN_W_READY);
-}
-
-static void tree__a_refusal_above_fails_those_below(void **state)
-{
-	(void)state;
 	tree.cfg[0].payload_bytes = PAYLOAD;
 	tree.cfg[0].members_max = 2;
 	tree.cfg[0].jobs_max = 1;
@@ -495,9 +387,8 @@ static void tree__a_refusal_above_fails_those_below(void **state)
 		assert_int_equal(fan_worker_fault(tree.w[i])->err, FAN_E_JOBS_FULL);
 }
 
-static void tree__config(void **state)
+TEST_WITH(tree__config, open_tree, close_tree)
 {
-	(void)state;
 	struct fan_aggregator_config cfg = tree.cfg[1];
 	size_t with = fan_aggregator_bytes(&cfg);
 	cfg.siblings = 0;
@@ -512,22 +403,4 @@ static void tree__config(void **state)
 	assert_int_equal(fan_aggregator_bytes(&cfg), 0);
 }
 
-#define TREE_TEST(name) cmocka_unit_test_setup_teardown(name, open_tree, close_tree)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TREE_TEST(tree__all_operations),
-		TREE_TEST(tree__all_operations_in_trouble),
-		TREE_TEST(tree__half_sums_are_rounded_at_each_level),
-		TREE_TEST(tree__workers_are_counted),
-		TREE_TEST(tree__nobody_is_ready_before_all_are_in),
-		TREE_TEST(tree__who_goes_while_it_forms_may_come_again),
-		TREE_TEST(tree__a_lost_worker_fails_all),
-		TREE_TEST(tree__a_lost_switch_fails_all),
-		TREE_TEST(tree__a_restarted_switch_joins_again),
-		TREE_TEST(tree__a_refusal_above_fails_those_below),
-		TREE_TEST(tree__config),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

@@ -6,9 +6,8 @@
 #include "core/base/prf.h"
 #include "core/base/rank_set.h"
 
-static void err__each_has_a_text_of_its_own(void **state)
+TEST(err__each_has_a_text_of_its_own)
 {
-	(void)state;
 	for (int a = 0; a >= -27; a--) {
 		assert_string_not_equal(fan_err_text(a), "unknown error");
 		for (int b = 0; b > a; b--) {
@@ -19,9 +18,8 @@ static void err__each_has_a_text_of_its_own(void **state)
 	assert_string_equal(fan_err_name(FAN_E_RANK_LOST), "rank_lost");
 }
 
-static void err__unknown_values(void **state)
+TEST(err__unknown_values)
 {
-	(void)state;
 	assert_string_equal(fan_err_text(1), "unknown error");
 	assert_string_equal(fan_err_text(-128), "unknown error");
 	assert_string_equal(fan_err_name(-128), "unknown");
@@ -33,9 +31,8 @@ static void err__unknown_values(void **state)
 	assert_string_equal(fan_drop_text(FAN_DROP_COUNT), "unknown");
 }
 
-static void err__each_drop_has_a_word(void **state)
+TEST(err__each_drop_has_a_word)
 {
-	(void)state;
 	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
 		assert_true(strlen(fan_drop_text(i)) > 0);
 	assert_string_equal(fan_drop_text(FAN_DROP_STALE), "stale");
@@ -44,9 +41,8 @@ static void err__each_drop_has_a_word(void **state)
 /* ---- copy ---- */
 
 /* Any alignment, any length, and nothing around it. */
-static void copy__past_the_cache(void **state)
+TEST(copy__past_the_cache)
 {
-	(void)state;
 	static _Alignas(64) uint8_t from[600], to[600];
 	for (unsigned i = 0; i < sizeof from; i++)
 		from[i] = (uint8_t)(i * 31 + 7);
@@ -68,9 +64,8 @@ static void copy__past_the_cache(void **state)
 /* ---- prf ---- */
 
 /* The key of the paper, and words of the bytes 0, 1, 2, ... as it has them. */
-static void prf__as_published(void **state)
+TEST(prf__as_published)
 {
-	(void)state;
 	const struct fan_secret s = {{UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)}};
 	const uint64_t m[] = {UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908),
 			      UINT64_C(0x1716151413121110), UINT64_C(0x1f1e1d1c1b1a1918),
@@ -87,9 +82,8 @@ static int ascending(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-static void prf_permute__no_number_twice(void **state)
+TEST(prf_permute__no_number_twice)
 {
-	(void)state;
 	enum { COUNT = 1 << 16 };
 	static uint32_t v[COUNT];
 	const struct fan_secret s = {{1, 2}};
@@ -101,9 +95,8 @@ static void prf_permute__no_number_twice(void **state)
 }
 
 /* Neighbours differ in about half of their bits, and so do two keys. */
-static void prf_permute__neighbours_have_nothing_in_common(void **state)
+TEST(prf_permute__neighbours_have_nothing_in_common)
 {
-	(void)state;
 	const struct fan_secret a = {{1, 2}}, b = {{1, 3}};
 	unsigned beside = 0, keys = 0;
 	for (uint32_t i = 0; i < 1000; i++) {
@@ -143,9 +136,8 @@ static void is(const uint64_t *set, const struct model *m)
 		assert_int_equal(fan_ranks_has(set, r), m->has[r]);
 }
 
-static void ranks__one_at_a_time(void **state)
+TEST(ranks__one_at_a_time)
 {
-	(void)state;
 	uint64_t set[WORDS] = {0};
 	for (unsigned r = 0; r < FAN_RANKS_MAX; r += 7)
 		fan_ranks_set(set, r);
@@ -156,9 +148,8 @@ static void ranks__one_at_a_time(void **state)
 	assert_true(fan_ranks_has(set, 245));
 }
 
-static void ranks__all_of_a_job(void **state)
+TEST(ranks__all_of_a_job)
 {
-	(void)state;
 	for (unsigned ranks = 0; ranks <= FAN_RANKS_MAX; ranks++) {
 		uint64_t set[WORDS];
 		memset(set, 0xaa, sizeof set);
@@ -170,9 +161,8 @@ static void ranks__all_of_a_job(void **state)
 	}
 }
 
-static void ranks__in_order(void **state)
+TEST(ranks__in_order)
 {
-	(void)state;
 	struct fan_rng rng = test_rng();
 	for (unsigned i = 0; i < 300; i++) {
 		uint64_t set[WORDS];
@@ -194,9 +184,8 @@ static void ranks__in_order(void **state)
 	}
 }
 
-static void ranks__of_two(void **state)
+TEST(ranks__of_two)
 {
-	(void)state;
 	struct fan_rng rng = test_rng();
 	for (unsigned i = 0; i < 300; i++) {
 		uint64_t a[WORDS], b[WORDS], set[WORDS];
@@ -224,20 +213,4 @@ static void ranks__of_two(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(err__each_has_a_text_of_its_own),
-		cmocka_unit_test(err__unknown_values),
-		cmocka_unit_test(err__each_drop_has_a_word),
-		cmocka_unit_test(copy__past_the_cache),
-		cmocka_unit_test(prf__as_published),
-		cmocka_unit_test(prf_permute__no_number_twice),
-		cmocka_unit_test(prf_permute__neighbours_have_nothing_in_common),
-		cmocka_unit_test(ranks__one_at_a_time),
-		cmocka_unit_test(ranks__all_of_a_job),
-		cmocka_unit_test(ranks__in_order),
-		cmocka_unit_test(ranks__of_two),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -75,9 +75,8 @@ static void is_sum(unsigned i, uint64_t frag, uint64_t ranks, int32_t sum)
 	assert_int_equal(fan_get32(rig.payload[i] + 8), sum);
 }
 
-static void helper__completes_and_injects(void **state)
+TEST_WITH(helper__completes_and_injects, open_helper, rig_close)
 {
-	(void)state;
 	assert_int_equal(lend(0, 5, 1), FAN_WAIT);
 	assert_int_equal(lend(1, 5, 2), FAN_WAIT); /* its own, too, comes by way of the switch */
 	assert_int_equal(rig_tick(), 0);
@@ -91,9 +90,8 @@ static void helper__completes_and_injects(void **state)
 }
 
 /* What a slot held comes as a sum. */
-static void helper__keeps_sums(void **state)
+TEST_WITH(helper__keeps_sums, open_helper, rig_close)
 {
-	(void)state;
 	assert_int_equal(lend_sum(5, 5, 10), FAN_WAIT);
 	assert_int_equal(lend_sum(4, 5, 10), FAN_DROP);
 	assert_int_equal(fan_worker_last_drop(rig.w), FAN_DROP_DUPLICATE);
@@ -103,9 +101,8 @@ static void helper__keeps_sums(void **state)
 }
 
 /* Congestion that a contribution met on its way here is told with the sum. */
-static void helper__marks_stick(void **state)
+TEST_WITH(helper__marks_stick, open_helper, rig_close)
 {
-	(void)state;
 	lend(0, 5, 1);
 	rig.marked = true;
 	lend(1, 5, 2);
@@ -122,9 +119,8 @@ static void helper__marks_stick(void **state)
 }
 
 /* Before its own data, and forgotten with the result. */
-static void helper__result_frees(void **state)
+TEST_WITH(helper__result_frees, open_helper, rig_close)
 {
-	(void)state;
 	start(2);
 	lend(0, 0, 1);
 	assert_int_equal(rig_tick(), 2);
@@ -140,9 +136,8 @@ static void helper__result_frees(void **state)
 	assert_int_equal(fan_worker_stats(rig.w)->drops[FAN_DROP_AHEAD], 1);
 }
 
-static void helper__questions(void **state)
+TEST_WITH(helper__questions, open_helper, rig_close)
 {
-	(void)state;
 	lend(0, 5, 1);
 	assert_int_equal(about(FAN_TYPE_PROBE, 0, 5), FAN_EARLY); /* it is here */
 	assert_int_equal(rig_tick(), 0);
@@ -181,9 +176,8 @@ static enum fan_verdict flush(uint64_t frag)
 	return rig_recv(&f, false);
 }
 
-static void helper__flush_and_no_room(void **state)
+TEST_WITH(helper__flush_and_no_room, open_helper, rig_close)
 {
-	(void)state;
 	lend(0, 5, 1);
 	assert_int_equal(flush(5), FAN_CTL);
 	assert_int_equal(rig_tick(), 1);
@@ -200,9 +194,8 @@ static void helper__flush_and_no_room(void **state)
 }
 
 /* Waiting for a fragment itself, it sends what may be missing. */
-static void helper__sends_the_lowest(void **state)
+TEST_WITH(helper__sends_the_lowest, open_helper, rig_close)
 {
-	(void)state;
 	start(2);
 	rig_tick();
 	lend(0, 0, 1);
@@ -217,7 +210,7 @@ static void helper__sends_the_lowest(void **state)
 	assert_int_equal(fan_worker_stats(rig.w)->cache.open, 1);
 }
 
-static void helper__none_without_a_cache(void **state)
+TEST_WITH(helper__none_without_a_cache, open_helper, rig_close)
 {
 	rig_open(state);
 	rig_ahead(32, 32);
@@ -231,9 +224,8 @@ static void helper__none_without_a_cache(void **state)
 }
 
 /* Its BEATs tell how its cache is used. */
-static void helper__tells_of_its_cache(void **state)
+TEST_WITH(helper__tells_of_its_cache, open_helper, rig_close)
 {
-	(void)state;
 	struct fan_beat m;
 	lend(0, 5, 1);
 	lend(0, 6, 1);
@@ -252,20 +244,4 @@ static void helper__tells_of_its_cache(void **state)
 	assert_int_equal(m.cache.peak, 2);
 }
 
-#define HELPER_TEST(name) cmocka_unit_test_setup_teardown(name, open_helper, rig_close)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		HELPER_TEST(helper__completes_and_injects),
-		HELPER_TEST(helper__keeps_sums),
-		HELPER_TEST(helper__marks_stick),
-		HELPER_TEST(helper__result_frees),
-		HELPER_TEST(helper__questions),
-		HELPER_TEST(helper__flush_and_no_room),
-		HELPER_TEST(helper__sends_the_lowest),
-		HELPER_TEST(helper__none_without_a_cache),
-		HELPER_TEST(helper__tells_of_its_cache),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

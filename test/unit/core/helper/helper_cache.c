@@ -62,9 +62,8 @@ static uint16_t takes(uint64_t frag, uint64_t ranks, int32_t sum)
 	return f.flags;
 }
 
-static void helper_cache__completes_what_it_keeps(void **state)
+TEST_WITH(helper_cache__completes_what_it_keeps, open_cache, NULL)
 {
-	(void)state;
 	assert_int_equal(add(0, 7, 1, 0), FAN_WAIT);
 	assert_int_equal(add(1, 7, 2, FAN_F_ECN), FAN_WAIT);
 	assert_false(fan_helper_cache_is_due(&cache));
@@ -83,9 +82,8 @@ static void helper_cache__completes_what_it_keeps(void **state)
 }
 
 /* Nothing is counted twice, whatever comes twice. */
-static void helper_cache__duplicates(void **state)
+TEST_WITH(helper_cache__duplicates, open_cache, NULL)
 {
-	(void)state;
 	add(0, 7, 1, 0);
 	assert_int_equal(add(0, 7, 1, 0), FAN_DROP);
 	assert_int_equal(why, FAN_DROP_DUPLICATE);
@@ -99,9 +97,8 @@ static void helper_cache__duplicates(void **state)
 	assert_int_equal(cache.stats.done, 1);
 }
 
-static void helper_cache__what_disagrees_sends_the_sum(void **state)
+TEST_WITH(helper_cache__what_disagrees_sends_the_sum, open_cache, NULL)
 {
-	(void)state;
 	add(0, 7, 1, 0);
 	assert_int_equal(add(1, 7, 2, FAN_F_REDUCE), FAN_DROP);
 	assert_int_equal(why, FAN_DROP_MISMATCH);
@@ -109,9 +106,8 @@ static void helper_cache__what_disagrees_sends_the_sum(void **state)
 }
 
 /* Never more than M, and what finds no room is passed on and says so. */
-static void helper_cache__is_bounded(void **state)
+TEST_WITH(helper_cache__is_bounded, open_cache, NULL)
 {
-	(void)state;
 	for (uint64_t n = 0; n < 3; n++) {
 		assert_false(fan_helper_cache_is_full(&cache));
 		assert_int_equal(add(0, n, 1, 0), FAN_WAIT);
@@ -134,9 +130,8 @@ static void helper_cache__is_bounded(void **state)
 
 /* However often somebody asks, a sum is due once. */
 /* While there is room, who was in a sum that has gone is known. */
-static void helper_cache__remembers_while_there_is_room(void **state)
+TEST_WITH(helper_cache__remembers_while_there_is_room, open_cache, NULL)
 {
-	(void)state;
 	assert_int_equal(add(0, 7, 1, 0), FAN_WAIT);
 	fan_helper_cache_flush(&cache, 7);
 	takes(7, 1, 1);
@@ -146,9 +141,8 @@ static void helper_cache__remembers_while_there_is_room(void **state)
 	assert_int_equal(add(1, 7, 2, 0), FAN_WAIT);
 }
 
-static void helper_cache__is_due_once(void **state)
+TEST_WITH(helper_cache__is_due_once, open_cache, NULL)
 {
-	(void)state;
 	add(0, 7, 1, 0);
 	for (unsigned n = 0; n < 10; n++)
 		fan_helper_cache_flush(&cache, 7);
@@ -158,9 +152,8 @@ static void helper_cache__is_due_once(void **state)
 	fan_helper_cache_audit(&cache);
 }
 
-static void helper_cache__of_one_and_of_none(void **state)
+TEST_WITH(helper_cache__of_one_and_of_none, open_cache, NULL)
 {
-	(void)state;
 	begin(1);
 	assert_int_equal(add(0, 1, 1, 0), FAN_WAIT);
 	assert_int_equal(add(0, 2, 1, 0), FAN_DROP);
@@ -177,9 +170,8 @@ static void helper_cache__of_one_and_of_none(void **state)
 }
 
 /* Many fragments, in and out in every order: the sums stay right. */
-static void helper_cache__many(void **state)
+TEST_WITH(helper_cache__many, open_cache, NULL)
 {
-	(void)state;
 	begin(32);
 	uint64_t done = 0, x = 1;
 	static uint8_t in[200];
@@ -209,19 +201,4 @@ static void helper_cache__many(void **state)
 	assert_true(done > 1000);
 }
 
-#define CACHE_TEST(name) cmocka_unit_test_setup(name, open_cache)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CACHE_TEST(helper_cache__completes_what_it_keeps),
-		CACHE_TEST(helper_cache__duplicates),
-		CACHE_TEST(helper_cache__what_disagrees_sends_the_sum),
-		CACHE_TEST(helper_cache__is_bounded),
-		CACHE_TEST(helper_cache__remembers_while_there_is_room),
-		CACHE_TEST(helper_cache__is_due_once),
-		CACHE_TEST(helper_cache__of_one_and_of_none),
-		CACHE_TEST(helper_cache__many),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -50,9 +50,8 @@ static void run_ahead(uint64_t from, uint64_t to)
 			bed_add(0, r, n, 1 << r, 0, 0);
 }
 
-static void sa_atp__slots_give_way_to_who_is_far_ahead(void **state)
+TEST_WITH(sa_atp__slots_give_way_to_who_is_far_ahead, open_ahead, NULL)
 {
-	(void)state;
 	run_ahead(0, SLOTS);
 	assert_int_equal(fan_switch_stats(bed.sw)->yields, 0);
 	/* rank 3 is not far behind yet: the slots are not left */
@@ -75,9 +74,8 @@ static void sa_atp__slots_give_way_to_who_is_far_ahead(void **state)
 }
 
 /* The sum of those ahead goes to a helper, and so does the late contribution. */
-static void sa_atp__one_place_for_what_is_unaggregated(void **state)
+TEST_WITH(sa_atp__one_place_for_what_is_unaggregated, open_ahead, NULL)
 {
-	(void)state;
 	run_ahead(0, 300);
 	assert_true(fan_switch_stats(bed.sw)->lent > 0);
 	/* the slot of 299 - SLOTS is being left for 299 - SLOTS + SLOTS */
@@ -148,9 +146,8 @@ static void counts_are_as_seen(void)
 
 /* Who keeps for whom: nobody for ranks at the front; each unaggregated contribution of a straggler
  * counts where it goes, by itself or in a sum. */
-static void sa_atp__who_helps_whom(void **state)
+TEST_WITH(sa_atp__who_helps_whom, open_ahead, NULL)
 {
-	(void)state;
 	memset(&seen, 0, sizeof seen);
 	for (uint64_t n = 0; n < 300; n++)
 		for (uint16_t r = 0; r < 2; r++)
@@ -175,9 +172,8 @@ static void sa_atp__who_helps_whom(void **state)
 }
 
 /* Nobody to keep it: the aggregator gets what is unaggregated. */
-static void sa_atp__server_where_nobody_helps(void **state)
+TEST_WITH(sa_atp__server_where_nobody_helps, open_ahead, NULL)
 {
-	(void)state;
 	bed.beat = FAN_BEAT_AHEAD;
 	bed_begin();
 	bed_form(0);
@@ -190,9 +186,8 @@ static void sa_atp__server_where_nobody_helps(void **state)
 }
 
 /* A helper speaks for others, from its own place alone. */
-static void sa_atp__sums_of_helpers_pass(void **state)
+TEST_WITH(sa_atp__sums_of_helpers_pass, open_ahead, NULL)
 {
-	(void)state;
 	run_ahead(0, 200);
 	uint8_t body[16] = {0xf};
 	fan_put32(body + 8, 15);
@@ -225,9 +220,8 @@ static enum fan_verdict ask(uint16_t rank, uint64_t frag, uint16_t flags)
 	return bed_give(bed_worker(0, rank), &f, NULL, 0);
 }
 
-static void sa_atp__questions(void **state)
+TEST_WITH(sa_atp__questions, open_ahead, NULL)
 {
-	(void)state;
 	run_ahead(0, 200);
 	assert_int_equal(ask(1, 195, 0), FAN_EARLY); /* here, for rank 3 to come */
 	assert_int_equal(bed.gots, 1);
@@ -257,9 +251,8 @@ static void sa_atp__questions(void **state)
 }
 
 /* The answer to a contribution that asks comes from where the contribution ends. */
-static void sa_atp__progress(void **state)
+TEST_WITH(sa_atp__progress, open_ahead, NULL)
 {
-	(void)state;
 	run_ahead(0, 200);
 	assert_int_equal(bed_add(0, 0, 210, 1, 0, FAN_F_ASK), FAN_WAIT);
 	assert_int_equal(bed.got[0].f.type, FAN_TYPE_PARTIAL); /* the sum that had to go... */
@@ -284,9 +277,8 @@ static void sa_atp__progress(void **state)
 }
 
 /* What took the slot of another job's sum is here, and so is the answer. */
-static void sa_atp__no_question_after_the_sum_of_another_job(void **state)
+TEST_WITH(sa_atp__no_question_after_the_sum_of_another_job, open_ahead, NULL)
 {
-	(void)state;
 	bed.cfg.slots = 1;
 	bed_begin();
 	bed_form(0);
@@ -347,9 +339,8 @@ static uint64_t lent_of(uint64_t from)
 
 /* Helpers get nearly all, but less while the aggregator's answers take less time than theirs; who
  * asks is told when theirs take long. */
-static void sa_atp__share_of_helpers(void **state)
+TEST_WITH(sa_atp__share_of_helpers, open_ahead, NULL)
 {
-	(void)state;
 	run_ahead(0, 200);
 	assert_int_equal(helpers_take(200, 230, 1000), FAN_F_AWAY);
 	assert_true(lent_of(230) > 90);
@@ -358,9 +349,8 @@ static void sa_atp__share_of_helpers(void **state)
 }
 
 /* What goes past the slot by itself is not waited for in it. */
-static void sa_atp__parts_that_go_by(void **state)
+TEST_WITH(sa_atp__parts_that_go_by, open_ahead, NULL)
 {
-	(void)state;
 	run_ahead(0, 10);
 	assert_int_equal(bed_add(0, 3, 5, 8, 0, FAN_F_DIRECT), FAN_PASS);
 	bed_is_partial(0, 0, 5, 7, 7);
@@ -387,9 +377,8 @@ static void all_run(unsigned job, uint64_t from, uint64_t to)
 }
 
 /* Job 0 has all slots until job 1 comes, and again when it has gone.  What was begun stays. */
-static void sa_atp__jobs_have_stretches_of_their_own(void **state)
+TEST_WITH(sa_atp__jobs_have_stretches_of_their_own, open_ahead, NULL)
 {
-	(void)state;
 	for (uint16_t r = 0; r < 3; r++)
 		for (uint64_t n = 0; n < 12; n++)
 			assert_int_equal(bed_add(0, r, n, 1 << r, 0, 0), FAN_WAIT);
@@ -419,9 +408,8 @@ static void sa_atp__jobs_have_stretches_of_their_own(void **state)
 }
 
 /* What was begun in the stretch before the last is still there: a further change waits for it. */
-static void sa_atp__one_change_at_a_time(void **state)
+TEST_WITH(sa_atp__one_change_at_a_time, open_ahead, NULL)
 {
-	(void)state;
 	for (uint16_t r = 0; r < 3; r++)
 		for (uint64_t n = 0; n < 12; n++)
 			assert_int_equal(bed_add(0, r, n, 1 << r, 0, 0), FAN_WAIT);
@@ -440,9 +428,8 @@ static void sa_atp__one_change_at_a_time(void **state)
 }
 
 /* Less than a slot for each. */
-static void sa_atp__more_jobs_than_slots(void **state)
+TEST_WITH(sa_atp__more_jobs_than_slots, open_ahead, NULL)
 {
-	(void)state;
 	bed.cfg.slots = 1;
 	bed_begin();
 	bed_form(0);
@@ -453,24 +440,4 @@ static void sa_atp__more_jobs_than_slots(void **state)
 	assert_int_equal(slot_of(1, 7), 0);
 }
 
-#define SA_ATP_TEST(name) cmocka_unit_test_setup(name, open_ahead)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		SA_ATP_TEST(sa_atp__slots_give_way_to_who_is_far_ahead),
-		SA_ATP_TEST(sa_atp__one_place_for_what_is_unaggregated),
-		SA_ATP_TEST(sa_atp__who_helps_whom),
-		SA_ATP_TEST(sa_atp__server_where_nobody_helps),
-		SA_ATP_TEST(sa_atp__sums_of_helpers_pass),
-		SA_ATP_TEST(sa_atp__questions),
-		SA_ATP_TEST(sa_atp__progress),
-		SA_ATP_TEST(sa_atp__no_question_after_the_sum_of_another_job),
-		SA_ATP_TEST(sa_atp__share_of_helpers),
-		SA_ATP_TEST(sa_atp__parts_that_go_by),
-		SA_ATP_TEST(sa_atp__jobs_have_stretches_of_their_own),
-		SA_ATP_TEST(sa_atp__one_change_at_a_time),
-		SA_ATP_TEST(sa_atp__more_jobs_than_slots),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -242,9 +242,8 @@ static void slots_and_aggregator_in_one(enum fan_policy policy, unsigned lose_on
 	end();
 }
 
-static void node__slots_in_front_of_a_aggregator(void **state)
+TEST(node__slots_in_front_of_a_aggregator)
 {
-	(void)state;
 	slots_and_aggregator_in_one(FAN_POLICY_ATP, 0);
 	slots_and_aggregator_in_one(FAN_POLICY_ESA, 0);
 	slots_and_aggregator_in_one(FAN_POLICY_ATP, LOSE_ONE_OF);
@@ -270,9 +269,8 @@ static void in_a_row(unsigned lose_one_of)
 	end();
 }
 
-static void node__slots_in_a_row(void **state)
+TEST(node__slots_in_a_row)
 {
-	(void)state;
 	in_a_row(0);
 	in_a_row(LOSE_ONE_OF);
 }
@@ -297,17 +295,15 @@ static void tree(unsigned lose_one_of, bool slots)
 	end();
 }
 
-static void node__aggregators_in_a_tree(void **state)
+TEST(node__aggregators_in_a_tree)
 {
-	(void)state;
 	tree(0, false);
 	tree(LOSE_ONE_OF, false);
 }
 
 /* The same, with slots in front of the two. */
-static void node__slots_below_a_tree(void **state)
+TEST(node__slots_below_a_tree)
 {
-	(void)state;
 	tree(0, true);
 	tree(LOSE_ONE_OF, true);
 }
@@ -339,9 +335,8 @@ static void is_answer(unsigned topic)
 }
 
 /* Whatever is asked is answered, once, whoever knows it. */
-static void node__questions(void **state)
+TEST(node__questions)
 {
-	(void)state;
 	uint8_t packet[512], body[FAN_REPORT_BYTES] = {0};
 	for (unsigned kind = 1; kind < 4; kind++) {
 		begin(0);
@@ -361,9 +356,8 @@ static void node__questions(void **state)
 	}
 }
 
-static void node__config(void **state)
+TEST(node__config)
 {
-	(void)state;
 	struct fan_node_config cfg = config(false, false);
 	assert_int_equal(fan_node_bytes(&cfg), 0);
 	cfg = config(true, true);
@@ -381,15 +375,4 @@ static void node__config(void **state)
 	assert_int_equal(fan_node_bytes(&cfg), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(node__slots_in_front_of_a_aggregator),
-		cmocka_unit_test(node__slots_in_a_row),
-		cmocka_unit_test(node__aggregators_in_a_tree),
-		cmocka_unit_test(node__slots_below_a_tree),
-		cmocka_unit_test(node__questions),
-		cmocka_unit_test(node__config),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

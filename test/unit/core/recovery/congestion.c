@@ -16,9 +16,8 @@ static void run(struct fan_congestion *c, unsigned windows, unsigned lost)
 	}
 }
 
-static void congestion__starts_with_the_grant(void **state)
+TEST(congestion__starts_with_the_grant)
 {
-	(void)state;
 	struct fan_congestion c;
 	fan_congestion_init(&c, FAN_CONGESTION_FANIN, 512);
 	assert_int_equal(c.cwnd, 512);
@@ -26,18 +25,16 @@ static void congestion__starts_with_the_grant(void **state)
 	assert_int_equal(c.cwnd, 512); /* never more than the switch granted */
 }
 
-static void congestion__noise_is_borne(void **state)
+TEST(congestion__noise_is_borne)
 {
-	(void)state;
 	struct fan_congestion c;
 	fan_congestion_init(&c, FAN_CONGESTION_FANIN, 500);
 	run(&c, 20, 10);
 	assert_int_equal(c.cwnd, 500);
 }
 
-static void congestion__halves_once_a_window(void **state)
+TEST(congestion__halves_once_a_window)
 {
-	(void)state;
 	struct fan_congestion c;
 	fan_congestion_init(&c, FAN_CONGESTION_FANIN, 400);
 	for (unsigned i = 0; i < 399; i++)
@@ -48,9 +45,8 @@ static void congestion__halves_once_a_window(void **state)
 }
 
 /* Losses in plenty say that queues overflow, until the window is whole again; marks do not. */
-static void congestion__crowded(void **state)
+TEST(congestion__crowded)
 {
-	(void)state;
 	struct fan_congestion c;
 	fan_congestion_init(&c, FAN_CONGESTION_FANIN, 64);
 	fan_congestion_marked(&c, 0);
@@ -65,9 +61,8 @@ static void congestion__crowded(void **state)
 	assert_false(c.crowded);
 }
 
-static void congestion__floor_and_recovery(void **state)
+TEST(congestion__floor_and_recovery)
 {
-	(void)state;
 	struct fan_congestion c;
 	fan_congestion_init(&c, FAN_CONGESTION_FANIN, 256);
 	run(&c, 50, 100);
@@ -82,9 +77,8 @@ static void congestion__floor_and_recovery(void **state)
 }
 
 /* Even a window of one keeps going. */
-static void congestion__smallest_window(void **state)
+TEST(congestion__smallest_window)
 {
-	(void)state;
 	struct fan_congestion c;
 	fan_congestion_init(&c, FAN_CONGESTION_FANIN, 1);
 	run(&c, 9, 100);
@@ -94,9 +88,8 @@ static void congestion__smallest_window(void **state)
 }
 
 /* A collision halves the window at once; from then on each result makes it larger. */
-static void congestion__collisions(void **state)
+TEST(congestion__collisions)
 {
-	(void)state;
 	struct fan_congestion c;
 	fan_congestion_init(&c, FAN_CONGESTION_FANIN, 64);
 	run(&c, 3, 0);
@@ -116,9 +109,8 @@ static void congestion__collisions(void **state)
 	assert_int_equal(c.cwnd, 2);
 }
 
-static void congestion__marks_count_once_a_window(void **state)
+TEST(congestion__marks_count_once_a_window)
 {
-	(void)state;
 	struct fan_congestion c;
 	fan_congestion_init(&c, FAN_CONGESTION_FANIN, 64);
 	fan_congestion_marked(&c, 0);
@@ -163,9 +155,8 @@ static uint32_t in_slots(struct fan_congestion *c, uint32_t count)
 }
 
 /* Marks: alpha is 1/8, then 1/8 + 7/64, of the window. */
-static void a2tp__marks_shrink_by_their_share(void **state)
+TEST(a2tp__marks_shrink_by_their_share)
 {
-	(void)state;
 	struct fan_congestion c;
 	uint64_t now_ns = 0;
 	fan_congestion_init(&c, FAN_CONGESTION_A2TP, 160);
@@ -182,9 +173,8 @@ static void a2tp__marks_shrink_by_their_share(void **state)
 
 /* Slots that are taken shrink the window for slots alone, once beta exceeds 0.1: all results of a
  * rank that is itself the last come promptly, so that gamma is 1. */
-static void a2tp__taken_slots_shrink_the_window_for_slots(void **state)
+TEST(a2tp__taken_slots_shrink_the_window_for_slots)
 {
-	(void)state;
 	struct fan_congestion c;
 	uint64_t now_ns = 0;
 	fan_congestion_init(&c, FAN_CONGESTION_A2TP, 100);
@@ -200,9 +190,8 @@ static void a2tp__taken_slots_shrink_the_window_for_slots(void **state)
 
 /* A rank that waits for a slower one has few results within a round trip: gamma falls, and with it
  * what (beta - 0.1)^gamma leaves of the window. */
-static void a2tp__who_waits_for_stragglers_gives_slots_up(void **state)
+TEST(a2tp__who_waits_for_stragglers_gives_slots_up)
 {
-	(void)state;
 	uint32_t left[2];
 	for (unsigned slow = 0; slow < 2; slow++) {
 		struct fan_congestion c;
@@ -217,9 +206,8 @@ static void a2tp__who_waits_for_stragglers_gives_slots_up(void **state)
 	assert_in_range(left[1], 80, 85); /* gamma is 0.29: 100 (1 - 0.34 / 1.9) = 82 */
 }
 
-static void a2tp__keeps_within_bounds(void **state)
+TEST(a2tp__keeps_within_bounds)
 {
-	(void)state;
 	struct fan_congestion c;
 	uint64_t now_ns = 0;
 	fan_congestion_init(&c, FAN_CONGESTION_A2TP, 64);
@@ -243,21 +231,4 @@ static void a2tp__keeps_within_bounds(void **state)
 	assert_int_equal(c.cwnd, 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(congestion__starts_with_the_grant),
-		cmocka_unit_test(congestion__noise_is_borne),
-		cmocka_unit_test(congestion__halves_once_a_window),
-		cmocka_unit_test(congestion__crowded),
-		cmocka_unit_test(congestion__floor_and_recovery),
-		cmocka_unit_test(congestion__smallest_window),
-		cmocka_unit_test(congestion__collisions),
-		cmocka_unit_test(congestion__marks_count_once_a_window),
-		cmocka_unit_test(a2tp__marks_shrink_by_their_share),
-		cmocka_unit_test(a2tp__taken_slots_shrink_the_window_for_slots),
-		cmocka_unit_test(a2tp__who_waits_for_stragglers_gives_slots_up),
-		cmocka_unit_test(a2tp__keeps_within_bounds),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -4,9 +4,8 @@
 #include "core/recovery/rtt.h"
 #include "core/recovery/seq_gap.h"
 
-static void rtt__first_sample(void **state)
+TEST(rtt__first_sample)
 {
-	(void)state;
 	struct fan_rtt r;
 	fan_rtt_init(&r, 0);
 	assert_in_range(fan_rtt_timeout(&r), FAN_RTO_MIN_NS, FAN_RTO_MAX_NS);
@@ -16,9 +15,8 @@ static void rtt__first_sample(void **state)
 	assert_int_equal(r.rto_ns, 24 * FAN_MS);
 }
 
-static void rtt__smoothing(void **state)
+TEST(rtt__smoothing)
 {
-	(void)state;
 	struct fan_rtt r;
 	fan_rtt_init(&r, 0);
 	fan_rtt_sample(&r, 8 * FAN_MS);
@@ -32,9 +30,8 @@ static void rtt__smoothing(void **state)
 }
 
 /* Waits for others make samples long; the timer goes by the shortest of late. */
-static void rtt__smallest_sample_bounds_the_first_timeout(void **state)
+TEST(rtt__smallest_sample_bounds_the_first_timeout)
 {
-	(void)state;
 	struct fan_rtt r;
 	fan_rtt_init(&r, 0);
 	fan_rtt_sample(&r, 2 * FAN_MS);
@@ -47,9 +44,8 @@ static void rtt__smallest_sample_bounds_the_first_timeout(void **state)
 }
 
 /* Before there is any result, an answered probe tells how far the switch is. */
-static void rtt__answered_probe(void **state)
+TEST(rtt__answered_probe)
 {
-	(void)state;
 	struct fan_rtt r;
 	fan_rtt_init(&r, 0);
 	const uint64_t first = fan_rtt_timeout(&r);
@@ -61,9 +57,8 @@ static void rtt__answered_probe(void **state)
 	assert_int_equal(fan_rtt_timeout(&r), 6 * FAN_MS);
 }
 
-static void rtt__bounds(void **state)
+TEST(rtt__bounds)
 {
-	(void)state;
 	struct fan_rtt r;
 	fan_rtt_init(&r, 0);
 	fan_rtt_sample(&r, 0);
@@ -72,9 +67,8 @@ static void rtt__bounds(void **state)
 	assert_int_equal(r.rto_ns, FAN_RTO_MAX_NS);
 }
 
-static void rtt__backs_off_until_something_is_heard(void **state)
+TEST(rtt__backs_off_until_something_is_heard)
 {
-	(void)state;
 	struct fan_rtt r;
 	fan_rtt_init(&r, 0);
 	fan_rtt_sample(&r, 2 * FAN_MS);
@@ -91,9 +85,8 @@ static void rtt__backs_off_until_something_is_heard(void **state)
 }
 
 /* Who was cut off is to find out soon that it is no more, however far the switch is. */
-static void rtt__backs_off_to_less_than_a_second(void **state)
+TEST(rtt__backs_off_to_less_than_a_second)
 {
-	(void)state;
 	struct fan_rtt r;
 	fan_rtt_init(&r, 0);
 	fan_rtt_sample(&r, 500 * FAN_MS);
@@ -107,9 +100,8 @@ static void rtt__backs_off_to_less_than_a_second(void **state)
 }
 
 /* On slow links nothing is asked for before that, not even at first. */
-static void rtt__least_timeout_is_settable(void **state)
+TEST(rtt__least_timeout_is_settable)
 {
-	(void)state;
 	struct fan_rtt r;
 	fan_rtt_init(&r, 250);
 	assert_int_equal(fan_rtt_timeout(&r), 250 * FAN_MS);
@@ -121,9 +113,8 @@ static void rtt__least_timeout_is_settable(void **state)
 }
 
 /* Where losses show by numbers, the first one may be shorter; the others are as always. */
-static void rtt__a_short_first_timeout(void **state)
+TEST(rtt__a_short_first_timeout)
 {
-	(void)state;
 	struct fan_rtt r, plain;
 	fan_rtt_init(&r, 0);
 	r.first_ns = FAN_RTO_FIRST_NS;
@@ -143,9 +134,8 @@ static void rtt__a_short_first_timeout(void **state)
 	assert_in_range(fan_rtt_timeout(&r), FAN_MS / 20, FAN_MS / 2); /* by the round trip */
 }
 
-static void rtt__samples_are_counted_by_length(void **state)
+TEST(rtt__samples_are_counted_by_length)
 {
-	(void)state;
 	struct fan_rtt r;
 	fan_rtt_init(&r, 0);
 	fan_rtt_sample(&r, FAN_RTT_BIN_NS - 1);
@@ -163,9 +153,8 @@ static void rtt__samples_are_counted_by_length(void **state)
 	assert_true(r.seen.sum_ns > UINT64_C(1) << 60);
 }
 
-static void rtt__the_least_timeout_may_change(void **state)
+TEST(rtt__the_least_timeout_may_change)
 {
-	(void)state;
 	struct fan_rtt r;
 	fan_rtt_init(&r, 1);
 	for (unsigned i = 0; i < 200; i++)
@@ -189,9 +178,8 @@ static uint64_t in_order(struct fan_seq_gap *g, unsigned count)
 	return missing;
 }
 
-static void seq_gap__nothing_is_missing(void **state)
+TEST(seq_gap__nothing_is_missing)
 {
-	(void)state;
 	struct fan_seq_gap g;
 	fan_seq_gap_init(&g, UINT16_MAX, true);
 	for (unsigned i = 0; i < 70000; i++)
@@ -200,9 +188,8 @@ static void seq_gap__nothing_is_missing(void **state)
 }
 
 /* Asked for when three later ones have come, and when 48 have. */
-static void seq_gap__is_asked_for_twice(void **state)
+TEST(seq_gap__is_asked_for_twice)
 {
-	(void)state;
 	struct fan_seq_gap g;
 	fan_seq_gap_init(&g, 10, true);
 	assert_int_equal(fan_seq_gap_note(&g, 2, false), 0); /* 12: 11 may still come */
@@ -217,9 +204,8 @@ static void seq_gap__is_asked_for_twice(void **state)
 }
 
 /* Whoever has better paths to ask again is told once. */
-static void seq_gap__once(void **state)
+TEST(seq_gap__once)
 {
-	(void)state;
 	struct fan_seq_gap g;
 	fan_seq_gap_init(&g, 10, false);
 	fan_seq_gap_note(&g, 2, false);
@@ -229,9 +215,8 @@ static void seq_gap__once(void **state)
 }
 
 /* What was sent again has come: no second question, and no reason to wait longer. */
-static void seq_gap__answered(void **state)
+TEST(seq_gap__answered)
 {
-	(void)state;
 	struct fan_seq_gap g;
 	fan_seq_gap_init(&g, 10, true);
 	fan_seq_gap_note(&g, 2, false);
@@ -243,9 +228,8 @@ static void seq_gap__answered(void **state)
 }
 
 /* Some of a run that is lost show at once, the last of them later. */
-static void seq_gap__a_run(void **state)
+TEST(seq_gap__a_run)
 {
-	(void)state;
 	struct fan_seq_gap g;
 	fan_seq_gap_init(&g, 10, true);
 	assert_int_equal(fan_seq_gap_note(&g, 6, false), 7 << 3); /* 16: 11, 12 and 13 */
@@ -255,9 +239,8 @@ static void seq_gap__a_run(void **state)
 }
 
 /* Longer than is kept track of. */
-static void seq_gap__a_long_run(void **state)
+TEST(seq_gap__a_long_run)
 {
-	(void)state;
 	struct fan_seq_gap g;
 	fan_seq_gap_init(&g, 10, true);
 	assert_true(fan_seq_gap_note(&g, 63, false) == UINT64_MAX << FAN_GAP_RESULTS << 1 >> 1);
@@ -271,9 +254,8 @@ static void seq_gap__a_long_run(void **state)
 }
 
 /* One that comes after it was asked for had been overtaken: it takes more from now on. */
-static void seq_gap__learns_what_order_is_worth(void **state)
+TEST(seq_gap__learns_what_order_is_worth)
 {
-	(void)state;
 	struct fan_seq_gap g;
 	fan_seq_gap_init(&g, 0, true);
 	fan_seq_gap_note(&g, 3, false);
@@ -300,9 +282,8 @@ static void seq_gap__learns_what_order_is_worth(void **state)
 }
 
 /* As a neighbour's numbers come: many may be lost, and a stream may have begun elsewhere. */
-static void seq_gap__of_a_neighbour(void **state)
+TEST(seq_gap__of_a_neighbour)
 {
-	(void)state;
 	struct fan_seq_gap g;
 	fan_seq_gap_init(&g, 0, true);
 	assert_int_equal(fan_seq_gap_heard(&g, 1), 0);
@@ -322,28 +303,4 @@ static void seq_gap__of_a_neighbour(void **state)
 	assert_int_equal(g.last, 60004 - FAN_GAP_BEGUN);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rtt__first_sample),
-		cmocka_unit_test(rtt__smoothing),
-		cmocka_unit_test(rtt__smallest_sample_bounds_the_first_timeout),
-		cmocka_unit_test(rtt__answered_probe),
-		cmocka_unit_test(rtt__bounds),
-		cmocka_unit_test(rtt__least_timeout_is_settable),
-		cmocka_unit_test(rtt__a_short_first_timeout),
-		cmocka_unit_test(rtt__backs_off_until_something_is_heard),
-		cmocka_unit_test(rtt__backs_off_to_less_than_a_second),
-		cmocka_unit_test(rtt__samples_are_counted_by_length),
-		cmocka_unit_test(rtt__the_least_timeout_may_change),
-		cmocka_unit_test(seq_gap__nothing_is_missing),
-		cmocka_unit_test(seq_gap__is_asked_for_twice),
-		cmocka_unit_test(seq_gap__once),
-		cmocka_unit_test(seq_gap__answered),
-		cmocka_unit_test(seq_gap__a_run),
-		cmocka_unit_test(seq_gap__a_long_run),
-		cmocka_unit_test(seq_gap__learns_what_order_is_worth),
-		cmocka_unit_test(seq_gap__of_a_neighbour),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -45,9 +45,8 @@ static struct sent send_all(uint32_t cwnd)
 	return n;
 }
 
-static void window__sends_in_order_within_the_congestion_window(void **state)
+TEST_WITH(window__sends_in_order_within_the_congestion_window, open_window, NULL)
 {
-	(void)state;
 	ready_all();
 	struct sent n = send_all(3);
 	assert_int_equal(n.first, 3);
@@ -62,9 +61,8 @@ static void window__sends_in_order_within_the_congestion_window(void **state)
 }
 
 /* Whose round trip may be measured is told of each fragment anew. */
-static void window__the_next_fragment_was_not_sent_twice(void **state)
+TEST_WITH(window__the_next_fragment_was_not_sent_twice, open_window, NULL)
 {
-	(void)state;
 	ready_all();
 	assert_int_equal(send_all(100).first, W);
 	assert_true(fan_window_need(&w, 0));
@@ -79,9 +77,8 @@ static void window__the_next_fragment_was_not_sent_twice(void **state)
 
 /* Results that wait for slow ranks do not close the window, once it is known that contributions
  * have arrived. */
-static void window__runs_ahead(void **state)
+TEST_WITH(window__runs_ahead, open_window, NULL)
 {
-	(void)state;
 	fan_window_run_ahead(&w, W);
 	ready_all();
 	assert_int_equal(send_all(3).slot, 2);
@@ -99,9 +96,8 @@ static void window__runs_ahead(void **state)
 	assert_int_equal(w.in_flight, 7);
 }
 
-static void window__asks_once_a_window(void **state)
+TEST_WITH(window__asks_once_a_window, open_window, NULL)
 {
-	(void)state;
 	unsigned what, asks = 0;
 	ready_all();
 	assert_false(fan_window_asks(&w, 1)); /* results tell */
@@ -120,9 +116,8 @@ static void window__asks_once_a_window(void **state)
 }
 
 /* Else ranks that lost different packets would wait for each other for ever. */
-static void window__lowest_goes_beyond_the_congestion_window(void **state)
+TEST_WITH(window__lowest_goes_beyond_the_congestion_window, open_window, NULL)
 {
-	(void)state;
 	ready_all();
 	send_all(W);
 	fan_window_done(&w, 2);
@@ -148,9 +143,8 @@ static void window__lowest_goes_beyond_the_congestion_window(void **state)
 	assert_int_equal(n.slot, 1);
 }
 
-static void window__gap_of_three_results(void **state)
+TEST_WITH(window__gap_of_three_results, open_window, NULL)
 {
-	(void)state;
 	ready_all();
 	send_all(W);
 	fan_window_done(&w, 1);
@@ -166,9 +160,8 @@ static void window__gap_of_three_results(void **state)
 	assert_int_equal(send_all(W).probes, 0);
 }
 
-static void window__need_is_sent_once(void **state)
+TEST_WITH(window__need_is_sent_once, open_window, NULL)
 {
-	(void)state;
 	ready_all();
 	send_all(2);
 	assert_true(fan_window_need(&w, 1));
@@ -183,9 +176,8 @@ static void window__need_is_sent_once(void **state)
 }
 
 /* What was dropped for want of a slot goes again in its turn, as if it had not been sent. */
-static void window__refused(void **state)
+TEST_WITH(window__refused, open_window, NULL)
 {
-	(void)state;
 	ready_all();
 	send_all(4);
 	assert_true(fan_window_refused(&w, 2));
@@ -214,9 +206,8 @@ static void window__refused(void **state)
 	fan_window_audit(&w);
 }
 
-static void window__result_cancels_what_was_urgent(void **state)
+TEST_WITH(window__result_cancels_what_was_urgent, open_window, NULL)
 {
-	(void)state;
 	unsigned what;
 	ready_all();
 	send_all(2);
@@ -226,9 +217,8 @@ static void window__result_cancels_what_was_urgent(void **state)
 	assert_int_equal(w.urgent.count, 0);
 }
 
-static void window__unget(void **state)
+TEST_WITH(window__unget, open_window, NULL)
 {
-	(void)state;
 	unsigned what;
 	ready_all();
 	uint32_t i = fan_window_next(&w, W, &what);
@@ -242,9 +232,8 @@ static void window__unget(void **state)
 	assert_int_equal(what, FAN_WSLOT_RESEND);
 }
 
-static void window__timer_probes(void **state)
+TEST_WITH(window__timer_probes, open_window, NULL)
 {
-	(void)state;
 	assert_int_equal(fan_window_oldest(&w), FAN_WSLOT_NONE);
 	fan_window_expire(&w, FAN_TAIL_PROBES);
 	assert_int_equal(send_all(W).probes, 0);
@@ -258,9 +247,8 @@ static void window__timer_probes(void **state)
 }
 
 /* More transmissions than the log has entries: nothing is forgotten. */
-static void window__full_log(void **state)
+TEST_WITH(window__full_log, open_window, NULL)
 {
-	(void)state;
 	ready_all();
 	send_all(W);
 	for (unsigned n = 0; n < 500; n++) {
@@ -273,9 +261,8 @@ static void window__full_log(void **state)
 }
 
 /* Any order of events: no slot is lost, none is in flight twice. */
-static void window__random(void **state)
+TEST_WITH(window__random, open_window, NULL)
 {
-	(void)state;
 	struct fan_rng r = test_rng();
 	uint64_t done = 0, refused = 0;
 	ready_all();
@@ -317,24 +304,4 @@ static void window__random(void **state)
 	fan_window_audit(&w);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, open_window)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(window__sends_in_order_within_the_congestion_window),
-		TEST(window__the_next_fragment_was_not_sent_twice),
-		TEST(window__runs_ahead),
-		TEST(window__asks_once_a_window),
-		TEST(window__lowest_goes_beyond_the_congestion_window),
-		TEST(window__need_is_sent_once),
-		TEST(window__refused),
-		TEST(window__unget),
-		TEST(window__full_log),
-		TEST(window__gap_of_three_results),
-		TEST(window__result_cancels_what_was_urgent),
-		TEST(window__timer_probes),
-		TEST(window__random),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -9,9 +9,8 @@
 
 #define BLOCK 64
 
-static void quant__exponents(void **state)
+TEST(quant__exponents)
 {
-	(void)state;
 	const struct {
 		float x;
 		int e;
@@ -43,9 +42,8 @@ static void quant__exponents(void **state)
 }
 
 /* 2^e >= |x| > 2^(e-1) for any finite x but 0. */
-static void quant__exponent_bounds_any_float(void **state)
+TEST(quant__exponent_bounds_any_float)
 {
-	(void)state;
 	struct fan_rng r = test_rng();
 	for (unsigned i = 0; i < 500000; i++) {
 		uint32_t bits = (uint32_t)fan_rng_next(&r) & (i % 2 ? UINT32_MAX : 0x80ffffff);
@@ -60,9 +58,8 @@ static void quant__exponent_bounds_any_float(void **state)
 	}
 }
 
-static void quant__clamp(void **state)
+TEST(quant__clamp)
 {
-	(void)state;
 	assert_int_equal(fan_quant_clamp(FAN_EXP_ZERO), FAN_EXP_ZERO);
 	assert_int_equal(fan_quant_clamp(FAN_EXP_ZERO + 1), FAN_EXP_MIN);
 	assert_int_equal(fan_quant_clamp(-150), FAN_EXP_MIN);
@@ -126,9 +123,8 @@ static void check_block(struct fan_rng *r, const float x[][BLOCK], unsigned rank
 	}
 }
 
-static void quant__error_is_bounded(void **state)
+TEST(quant__error_is_bounded)
 {
-	(void)state;
 	struct fan_rng r = test_rng();
 	static float x[FAN_RANKS_MAX][BLOCK];
 	static const unsigned some[] = {2, 3, 5, 8, 17, 64, 255, 256};
@@ -145,9 +141,8 @@ static void quant__error_is_bounded(void **state)
 }
 
 /* The largest codes that there are, from every rank. */
-static void quant__no_overflow_for_any_number_of_ranks(void **state)
+TEST(quant__no_overflow_for_any_number_of_ranks)
 {
-	(void)state;
 	static float x[FAN_RANKS_MAX][BLOCK];
 	for (unsigned ranks = 2; ranks <= FAN_RANKS_MAX; ranks++) {
 		for (unsigned k = 0; k < ranks; k++)
@@ -164,9 +159,8 @@ static void quant__no_overflow_for_any_number_of_ranks(void **state)
 	}
 }
 
-static void quant__specials_stick(void **state)
+TEST(quant__specials_stick)
 {
-	(void)state;
 	static float x[3][BLOCK];
 	memset(x, 0, sizeof x);
 	for (unsigned k = 0; k < 3; k++)
@@ -188,9 +182,8 @@ static void quant__specials_stick(void **state)
 }
 
 /* A block of nothing but zeros and specials has no scale. */
-static void quant__block_without_a_scale(void **state)
+TEST(quant__block_without_a_scale)
 {
-	(void)state;
 	static float x[2][BLOCK];
 	memset(x, 0, sizeof x);
 	x[0][3] = NAN;
@@ -204,16 +197,4 @@ static void quant__block_without_a_scale(void **state)
 		assert_true(i == 3 ? isnan(got[i]) : i == 4 ? got[i] == -INFINITY : got[i] == 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(quant__exponents),
-		cmocka_unit_test(quant__exponent_bounds_any_float),
-		cmocka_unit_test(quant__clamp),
-		cmocka_unit_test(quant__error_is_bounded),
-		cmocka_unit_test(quant__no_overflow_for_any_number_of_ranks),
-		cmocka_unit_test(quant__specials_stick),
-		cmocka_unit_test(quant__block_without_a_scale),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -7,9 +7,8 @@
 #include "core/sum/reduce.h"
 #include "sim/tensor.h"
 
-static void reduce__every_half_to_float(void **state)
+TEST(reduce__every_half_to_float)
 {
-	(void)state;
 	for (unsigned dtype = FAN_FLOAT16; dtype <= FAN_BFLOAT16; dtype++) {
 		for (unsigned h = 0; h < 65536; h++) {
 			uint16_t in = (uint16_t)h;
@@ -52,9 +51,8 @@ static float float_of(uint32_t bits)
 
 /* Each half, the middle to the next one, and the floats around both: ties, denormals,
  * overflow, infinities and NaN among them. */
-static void reduce__float_to_half_around_each(void **state)
+TEST(reduce__float_to_half_around_each)
 {
-	(void)state;
 	for (unsigned dtype = FAN_FLOAT16; dtype <= FAN_BFLOAT16; dtype++) {
 		for (unsigned h = 0; h < 65536; h++) {
 			uint16_t in = (uint16_t)h, next = (uint16_t)(h + 1);
@@ -72,9 +70,8 @@ static void reduce__float_to_half_around_each(void **state)
 	}
 }
 
-static void reduce__float_to_half_at_random(void **state)
+TEST(reduce__float_to_half_at_random)
 {
-	(void)state;
 	struct fan_rng r = test_rng();
 	for (unsigned i = 0; i < 400000; i++) {
 		compare_rounding(FAN_FLOAT16, float_of((uint32_t)fan_rng_next(&r)));
@@ -85,9 +82,8 @@ static void reduce__float_to_half_at_random(void **state)
 }
 
 #if defined(__FLT16_MAX__) && defined(__GNUC__) && !defined(__clang__)
-static void reduce__agrees_with_the_compiler(void **state)
+TEST(reduce__agrees_with_the_compiler)
 {
-	(void)state;
 	struct fan_rng r = test_rng();
 	for (unsigned i = 0; i < 400000; i++) {
 		float v = float_of((uint32_t)fan_rng_next(&r));
@@ -99,16 +95,14 @@ static void reduce__agrees_with_the_compiler(void **state)
 	}
 }
 #else
-static void reduce__agrees_with_the_compiler(void **state)
+TEST(reduce__agrees_with_the_compiler)
 {
-	(void)state;
 	skip(); /* it has no _Float16 */
 }
 #endif
 
-static void reduce__half_overflow(void **state)
+TEST(reduce__half_overflow)
 {
-	(void)state;
 	assert_int_equal(to_half(FAN_FLOAT16, 65504), 0x7bff);
 	assert_int_equal(to_half(FAN_FLOAT16, 65519.996f), 0x7bff);
 	assert_int_equal(to_half(FAN_FLOAT16, 65520), 0x7c00); /* tie: to even, infinity */
@@ -119,9 +113,8 @@ static void reduce__half_overflow(void **state)
 	assert_int_equal(to_half(FAN_FLOAT16, 0x1.8p-25f), 1);
 }
 
-static void reduce__nan_wins_min_and_max(void **state)
+TEST(reduce__nan_wins_min_and_max)
 {
-	(void)state;
 	const float a[4] = {NAN, 1, NAN, -INFINITY}, b[4] = {1, NAN, NAN, 5};
 	for (unsigned op = FAN_MIN; op <= FAN_MAX; op++) {
 		float acc[4];
@@ -141,9 +134,8 @@ static void reduce__nan_wins_min_and_max(void **state)
 	}
 }
 
-static void reduce__float64_keeps_its_digits(void **state)
+TEST(reduce__float64_keeps_its_digits)
 {
-	(void)state;
 	double a[3] = {0x1p53, NAN, 1}, b[3] = {-1, 1, 0x1p-52};
 	fan_reduce_add(FAN_FLOAT64, FAN_SUM, a, b, 3);
 	assert_true(a[0] == 0x1p53 - 1 && isnan(a[1]) && a[2] == 1 + 0x1p-52);
@@ -156,9 +148,8 @@ static void reduce__float64_keeps_its_digits(void **state)
 	assert_true(mean == 1.0 / 3);
 }
 
-static void reduce__integers_wrap(void **state)
+TEST(reduce__integers_wrap)
 {
-	(void)state;
 	int32_t a = INT32_MAX, b = 1;
 	fan_reduce_add(FAN_INT32, FAN_SUM, &a, &b, 1);
 	assert_int_equal(a, INT32_MIN);
@@ -172,9 +163,8 @@ static void reduce__integers_wrap(void **state)
 	assert_int_equal(b, INT32_MIN);
 }
 
-static void reduce__fixed_codes_stick(void **state)
+TEST(reduce__fixed_codes_stick)
 {
-	(void)state;
 	const int32_t inf = FAN_FIXED_INF, nan = FAN_FIXED_NAN;
 	const struct {
 		int32_t a, b, sum;
@@ -190,9 +180,8 @@ static void reduce__fixed_codes_stick(void **state)
 	}
 }
 
-static void reduce__exponents(void **state)
+TEST(reduce__exponents)
 {
-	(void)state;
 	int16_t a[3] = {INT16_MIN, -149, 5}, b[3] = {-149, INT16_MIN, 4};
 	fan_reduce_add(FAN_EXP16, FAN_MAX, a, b, 3);
 	assert_int_equal(a[0], -149);
@@ -200,9 +189,8 @@ static void reduce__exponents(void **state)
 	assert_int_equal(a[2], 5);
 }
 
-static void reduce__averages(void **state)
+TEST(reduce__averages)
 {
-	(void)state;
 	int32_t i[2] = {-7, 7};
 	fan_reduce_finish(FAN_INT32, FAN_AVG, i, 2, 2);
 	assert_true(i[0] == -3 && i[1] == 3); /* towards zero */
@@ -221,9 +209,8 @@ static void reduce__averages(void **state)
 }
 
 /* Results of half types shrink in place, over several of its chunks. */
-static void reduce__half_finish_in_place(void **state)
+TEST(reduce__half_finish_in_place)
 {
-	(void)state;
 	enum { COUNT = 203 };
 	for (unsigned dtype = FAN_FLOAT16; dtype <= FAN_BFLOAT16; dtype++) {
 		for (unsigned count = 0; count <= COUNT; count += 29) {
@@ -241,9 +228,8 @@ static void reduce__half_finish_in_place(void **state)
 }
 
 /* Any alignment of the payload, any count, nothing beyond it. */
-static void reduce__odd_places_and_counts(void **state)
+TEST(reduce__odd_places_and_counts)
 {
-	(void)state;
 	static const unsigned types[] = {FAN_FLOAT32, FAN_FLOAT16, FAN_BFLOAT16, FAN_INT32,
 					 FAN_INT64,   FAN_FIXED32, FAN_FLOAT64};
 	for (unsigned t = 0; t < 7; t++) {
@@ -312,9 +298,8 @@ static void check_block(const float *x, unsigned n)
 	}
 }
 
-static void reduce__blocks_at_random(void **state)
+TEST(reduce__blocks_at_random)
 {
-	(void)state;
 	struct fan_rng r = test_rng();
 	for (unsigned k = 0; k < 200000; k++) {
 		float x[32];
@@ -331,9 +316,8 @@ static void reduce__blocks_at_random(void **state)
 	}
 }
 
-static void reduce__blocks_at_their_limits(void **state)
+TEST(reduce__blocks_at_their_limits)
 {
-	(void)state;
 	static const struct {
 		float v;
 		uint8_t e;
@@ -386,9 +370,8 @@ static void reduce__blocks_at_their_limits(void **state)
 
 /* Sums of blocks, their last one short, finished in place: every count, averages, nothing beyond.
  */
-static void reduce__blocks_are_summed_in_float32(void **state)
+TEST(reduce__blocks_are_summed_in_float32)
 {
-	(void)state;
 	enum { MOST = 203, WIRE = MOST + 7 };
 	struct fan_rng r = test_rng();
 	for (unsigned count = 0; count <= MOST; count++) {
@@ -418,25 +401,4 @@ static void reduce__blocks_are_summed_in_float32(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reduce__every_half_to_float),
-		cmocka_unit_test(reduce__float_to_half_around_each),
-		cmocka_unit_test(reduce__float_to_half_at_random),
-		cmocka_unit_test(reduce__agrees_with_the_compiler),
-		cmocka_unit_test(reduce__half_overflow),
-		cmocka_unit_test(reduce__nan_wins_min_and_max),
-		cmocka_unit_test(reduce__float64_keeps_its_digits),
-		cmocka_unit_test(reduce__integers_wrap),
-		cmocka_unit_test(reduce__fixed_codes_stick),
-		cmocka_unit_test(reduce__exponents),
-		cmocka_unit_test(reduce__averages),
-		cmocka_unit_test(reduce__half_finish_in_place),
-		cmocka_unit_test(reduce__odd_places_and_counts),
-		cmocka_unit_test(reduce__blocks_at_random),
-		cmocka_unit_test(reduce__blocks_at_their_limits),
-		cmocka_unit_test(reduce__blocks_are_summed_in_float32),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

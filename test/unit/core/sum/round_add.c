@@ -56,9 +56,8 @@ static float result(unsigned i)
 	return v;
 }
 
-static void round__broadcast_takes_the_root_alone(void **state)
+TEST_WITH(round__broadcast_takes_the_root_alone, open_pool, NULL)
 {
-	(void)state;
 	const float x[2] = {5, 6};
 	assert_int_equal(add(2, FAN_BCAST, FAN_F_EMPTY, NULL), FAN_WAIT);
 	assert_true(r.opened);
@@ -69,27 +68,24 @@ static void round__broadcast_takes_the_root_alone(void **state)
 	assert_int_equal(r.round->root, 1);
 }
 
-static void round__two_roots(void **state)
+TEST_WITH(round__two_roots, open_pool, NULL)
 {
-	(void)state;
 	const float x[2] = {5, 6};
 	assert_int_equal(add(1, FAN_BCAST, FAN_F_ROOT, x), FAN_WAIT);
 	assert_int_equal(add(2, FAN_BCAST, FAN_F_ROOT, x), FAN_FAIL);
 	assert_int_equal(r.other, 1);
 }
 
-static void round__no_root(void **state)
+TEST_WITH(round__no_root, open_pool, NULL)
 {
-	(void)state;
 	const float x[2] = {5, 6};
 	assert_int_equal(add(1, FAN_SUM, FAN_F_REDUCE, x), FAN_WAIT);
 	assert_int_equal(add(2, FAN_SUM, FAN_F_REDUCE, x), FAN_WAIT);
 	assert_int_equal(add(0, FAN_SUM, FAN_F_REDUCE, x), FAN_FAIL);
 }
 
-static void round__average(void **state)
+TEST_WITH(round__average, open_pool, NULL)
 {
-	(void)state;
 	const float a[2] = {1, 2}, b[2] = {4, 5}, c[2] = {7, 20};
 	add(0, FAN_AVG, 0, a);
 	add(1, FAN_AVG, 0, b);
@@ -97,9 +93,8 @@ static void round__average(void **state)
 	assert_true(result(0) == 4 && result(1) == 9);
 }
 
-static void round__barrier(void **state)
+TEST_WITH(round__barrier, open_pool, NULL)
 {
-	(void)state;
 	for (uint16_t rank = 0; rank < RANKS; rank++) {
 		struct fan_frag f = part(rank, FAN_BARRIER, 0, NULL, 0);
 		assert_int_equal(give(&f, RANKS), rank + 1 < RANKS ? FAN_WAIT : FAN_DONE);
@@ -107,9 +102,8 @@ static void round__barrier(void **state)
 }
 
 /* Each thing that ranks can disagree about, and who is named. */
-static void round__disagreement(void **state)
+TEST_WITH(round__disagreement, open_pool, NULL)
 {
-	(void)state;
 	const float x[4] = {1, 2, 3, 4};
 	for (unsigned i = 0; i < 6; i++) {
 		open_pool(NULL);
@@ -157,9 +151,8 @@ static enum fan_verdict add_one(uint64_t number, uint16_t rank, float value)
 	return give(&f, RANKS5);
 }
 
-static void round__disjoint_sums_add_up(void **state)
+TEST_WITH(round__disjoint_sums_add_up, open_pool, NULL)
 {
-	(void)state;
 	assert_int_equal(add_sum(0, 0x3, 30), FAN_WAIT);
 	assert_true(r.opened);
 	assert_int_equal(r.round->first, 0);
@@ -170,9 +163,8 @@ static void round__disjoint_sums_add_up(void **state)
 	assert_true(result(0) == 735);
 }
 
-static void round__an_overlap_asks_for_the_rest(void **state)
+TEST_WITH(round__an_overlap_asks_for_the_rest, open_pool, NULL)
 {
-	(void)state;
 	assert_int_equal(add_one(0, 1, 10), FAN_WAIT);
 	assert_int_equal(add_sum(0, 0x7, 999), FAN_ASK);
 	assert_int_equal(r.missing[0], 0x5); /* rank 1's contribution is not counted twice */
@@ -184,9 +176,8 @@ static void round__an_overlap_asks_for_the_rest(void **state)
 }
 
 /* One rank's own contribution is answered with the result; a sum, whoever sent it, is not. */
-static void round__what_is_in_is_dropped(void **state)
+TEST_WITH(round__what_is_in_is_dropped, open_pool, NULL)
 {
-	(void)state;
 	assert_int_equal(add_sum(0, 0x7, 1), FAN_WAIT);
 	assert_int_equal(add_sum(0, 0x3, 1), FAN_DROP);
 	assert_int_equal(r.drop, FAN_DROP_DUPLICATE);
@@ -200,9 +191,8 @@ static void round__what_is_in_is_dropped(void **state)
 	assert_true(result(0) == 2);
 }
 
-static void round__sums_take_turns_as_well(void **state)
+TEST_WITH(round__sums_take_turns_as_well, open_pool, NULL)
 {
-	(void)state;
 	assert_int_equal(add_sum(4, 0x3, 1), FAN_DROP);
 	assert_int_equal(r.drop, FAN_DROP_AHEAD);
 	assert_int_equal(add_sum(0, 0x1f, 1), FAN_DONE);
@@ -212,9 +202,8 @@ static void round__sums_take_turns_as_well(void **state)
 	assert_int_equal(r.drop, FAN_DROP_STALE);
 }
 
-static void round__sums_that_disagree(void **state)
+TEST_WITH(round__sums_that_disagree, open_pool, NULL)
 {
-	(void)state;
 	assert_int_equal(add_one(0, 3, 1), FAN_WAIT);
 	struct fan_frag f = sum_of(0, 0x6, 1);
 	f.op = FAN_MAX;
@@ -224,9 +213,8 @@ static void round__sums_that_disagree(void **state)
 	assert_int_equal(FAN_DESC_OP(r.desc), FAN_MAX);
 }
 
-static void round__what_was_met_is_sticky(void **state)
+TEST_WITH(round__what_was_met_is_sticky, open_pool, NULL)
 {
-	(void)state;
 	struct fan_frag f = sum_of(0, 0x6, 1);
 	f.flags |= FAN_F_COLLISION;
 	f.place = 7;
@@ -242,9 +230,8 @@ static enum fan_verdict probe(uint16_t rank, uint64_t frag)
 	return fan_round_probe(&pool, &f, &r);
 }
 
-static void round__probes(void **state)
+TEST_WITH(round__probes, open_pool, NULL)
 {
-	(void)state;
 	const float x[2] = {1, 2};
 	assert_int_equal(probe(0, 0), FAN_ASK); /* nobody's contribution is in */
 	assert_int_equal(pool.rounds[0].state, FAN_ROUND_FREE);
@@ -260,9 +247,8 @@ static void round__probes(void **state)
 }
 
 /* Whatever arrives: what was added is in the sum once, and rounds only move on. */
-static void round__random(void **state)
+TEST_WITH(round__random, open_pool, NULL)
 {
-	(void)state;
 	struct fan_rng rng = test_rng();
 	uint64_t done[RANKS][4]; /* next fragment of each rank in each slot */
 	unsigned rounds = 0;
@@ -291,25 +277,4 @@ static void round__random(void **state)
 	assert_true(rounds > 1000);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, open_pool)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(round__average),
-		TEST(round__barrier),
-		TEST(round__broadcast_takes_the_root_alone),
-		TEST(round__two_roots),
-		TEST(round__no_root),
-		TEST(round__disagreement),
-		TEST(round__disjoint_sums_add_up),
-		TEST(round__an_overlap_asks_for_the_rest),
-		TEST(round__what_is_in_is_dropped),
-		TEST(round__sums_take_turns_as_well),
-		TEST(round__sums_that_disagree),
-		TEST(round__what_was_met_is_sticky),
-		TEST(round__probes),
-		TEST(round__random),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -68,9 +68,8 @@ static void leave(const struct fan_sslot *s, struct fan_out_item *it)
 	fan_wire_put(it->head, &f);
 }
 
-static void slot__adds_and_remembers(void **state)
+TEST_WITH(slot__adds_and_remembers, open_slots, NULL)
 {
-	(void)state;
 	const uint64_t below[FAN_RANK_WORDS] = {0xf};
 	struct fan_sslot *s = &slots.slot[0];
 	struct fan_out_item it;
@@ -101,9 +100,8 @@ static void slot__adds_and_remembers(void **state)
 }
 
 /* What has left stays as it is, for as many takers as there are spares. */
-static void slot__sums_that_left_stay(void **state)
+TEST_WITH(slot__sums_that_left_stay, open_slots, NULL)
 {
-	(void)state;
 	struct fan_sslot *s = &slots.slot[1];
 	struct fan_out_item it[SPARES];
 	uint64_t ranks;
@@ -121,9 +119,8 @@ static void slot__sums_that_left_stay(void **state)
 }
 
 /* A slot whose job is over may have left just now: whoever takes it does not write over that. */
-static void slot__what_is_lost_may_be_on_its_way(void **state)
+TEST_WITH(slot__what_is_lost_may_be_on_its_way, open_slots, NULL)
 {
-	(void)state;
 	struct fan_sslot *s = &slots.slot[0];
 	struct fan_out_item it;
 	uint64_t ranks;
@@ -140,9 +137,8 @@ static void slot__what_is_lost_may_be_on_its_way(void **state)
 	assert_int_equal(ranks, 0x1);
 }
 
-static void slot__agrees_about_all_claims(void **state)
+TEST_WITH(slot__agrees_about_all_claims, open_slots, NULL)
 {
-	(void)state;
 	struct fan_sslot *s = &slots.slot[0];
 	struct fan_contribution p = part(1, 0, 0, 1, 0);
 	p.root = 0;
@@ -163,9 +159,8 @@ static void slot__agrees_about_all_claims(void **state)
 }
 
 /* A root whose contribution has left is not the root of what comes behind it. */
-static void slot__the_root_goes_with_its_part(void **state)
+TEST_WITH(slot__the_root_goes_with_its_part, open_slots, NULL)
 {
-	(void)state;
 	struct fan_sslot *s = &slots.slot[0];
 	struct fan_frag f;
 	struct fan_contribution p = part(1, 0, 2, 1, 0);
@@ -187,9 +182,8 @@ static void slot__the_root_goes_with_its_part(void **state)
 }
 
 /* The index is of job, epoch, number in the window and place, and in the table. */
-static void slot__index(void **state)
+TEST_WITH(slot__index, open_slots, NULL)
 {
-	(void)state;
 	unsigned differ = 0;
 	for (unsigned i = 0; i < 64; i++) {
 		struct fan_frag f = {.frag = i, .job = 3, .epoch = 4}, g = f;
@@ -203,15 +197,4 @@ static void slot__index(void **state)
 	assert_in_range(differ, 16, 48); /* half of them, more or less */
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(slot__adds_and_remembers, open_slots),
-		cmocka_unit_test_setup(slot__sums_that_left_stay, open_slots),
-		cmocka_unit_test_setup(slot__what_is_lost_may_be_on_its_way, open_slots),
-		cmocka_unit_test_setup(slot__agrees_about_all_claims, open_slots),
-		cmocka_unit_test_setup(slot__the_root_goes_with_its_part, open_slots),
-		cmocka_unit_test_setup(slot__index, open_slots),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

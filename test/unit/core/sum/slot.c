@@ -4,9 +4,8 @@
 
 #include "core/sum/contribution.h"
 
-static void slot__memory_is_laid_out_without_overlap(void **state)
+TEST(slot__memory_is_laid_out_without_overlap)
 {
-	(void)state;
 	static _Alignas(64) uint8_t mem[1 << 16];
 	struct fan_slots s;
 	assert_true(fan_slots_bytes(16, 100) <= sizeof mem);
@@ -25,9 +24,8 @@ static void slot__memory_is_laid_out_without_overlap(void **state)
 	assert_true(fan_pool_acc(&b, b.rounds + 15) + 128 <= mem + fan_slots_bytes(16, 100));
 }
 
-static void slot__versions_alternate(void **state)
+TEST(slot__versions_alternate)
 {
-	(void)state;
 	struct fan_round rounds[6];
 	struct fan_pool p = {.rounds = rounds, .window = 3};
 	for (uint64_t n = 0; n < 30; n++) {
@@ -37,9 +35,8 @@ static void slot__versions_alternate(void **state)
 	}
 }
 
-static void slot__result_goes_to_all(void **state)
+TEST_WITH(slot__result_goes_to_all, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 3, 0);
 	assert_int_equal(rig_add(0, 0, 1), FAN_WAIT);
 	assert_int_equal(rig_add(2, 0, 4), FAN_WAIT);
@@ -49,9 +46,8 @@ static void slot__result_goes_to_all(void **state)
 	assert_int_equal(rig.got[0].dest, FAN_TO_GROUP);
 }
 
-static void slot__duplicate_while_open(void **state)
+TEST_WITH(slot__duplicate_while_open, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	assert_int_equal(rig_add(0, 0, 1), FAN_WAIT);
 	assert_int_equal(rig_add(0, 0, 100), FAN_DROP);
@@ -60,9 +56,8 @@ static void slot__duplicate_while_open(void **state)
 	assert_int_equal(rig_value(0), 3);
 }
 
-static void slot__duplicate_after_done(void **state)
+TEST_WITH(slot__duplicate_after_done, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	rig_add(0, 0, 1);
 	rig_add(1, 0, 2);
@@ -75,9 +70,8 @@ static void slot__duplicate_after_done(void **state)
 }
 
 /* The last round's result stays while the next one is summed. */
-static void slot__replay_from_the_shadow(void **state)
+TEST_WITH(slot__replay_from_the_shadow, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	rig_add(0, 1, 1);
 	rig_add(1, 1, 2);
@@ -90,9 +84,8 @@ static void slot__replay_from_the_shadow(void **state)
 	assert_int_equal(rig_value(0), 3);
 }
 
-static void slot__stale_after_two_rounds(void **state)
+TEST_WITH(slot__stale_after_two_rounds, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	for (uint64_t n = 0; n < 3u * rig.window; n += rig.window) {
 		rig_add(0, n, 1);
@@ -107,9 +100,8 @@ static void slot__stale_after_two_rounds(void **state)
 }
 
 /* Nobody begins a round before the one before it is done. */
-static void slot__ahead(void **state)
+TEST_WITH(slot__ahead, rig_open, rig_close)
 {
-	(void)state;
 	rig_form("a", 2, 0);
 	assert_int_equal(rig_add(0, rig.window, 1), FAN_DROP);
 	assert_int_equal(fan_aggregator_last_drop(rig.ag), FAN_DROP_AHEAD);
@@ -155,9 +147,8 @@ static struct fan_frag sum(unsigned dtype, unsigned op, unsigned flags, uint16_t
 	return f;
 }
 
-static void contribution__of_one_rank(void **state)
+TEST(contribution__of_one_rank)
 {
-	(void)state;
 	struct fan_frag f = data(FAN_FLOAT16, FAN_SUM, FAN_F_REDUCE, 3);
 	f.sender = 70;
 	memset(&p, 0xee, sizeof p);
@@ -175,9 +166,8 @@ static void contribution__of_one_rank(void **state)
 	assert_int_equal(fan_contribution_get(&p, &f, FAN_RANKS_MAX), FAN_DROP_SENDER);
 }
 
-static void contribution__of_several(void **state)
+TEST(contribution__of_several)
 {
-	(void)state;
 	struct fan_frag f = sum(FAN_FLOAT16, FAN_SUM, FAN_F_REDUCE, 99, 7, 99);
 	memset(&p, 0xee, sizeof p);
 	assert_int_equal(fan_contribution_get(&p, &f, RANKS), -1);
@@ -197,9 +187,8 @@ static void contribution__of_several(void **state)
 }
 
 /* Every operation with every flag that says something of its elements: which go together. */
-static void contribution__fit_is_what_the_protocol_says(void **state)
+TEST(contribution__fit_is_what_the_protocol_says)
 {
-	(void)state;
 	static const uint16_t flag[] = {FAN_F_EMPTY, FAN_F_ROOT, FAN_F_REDUCE};
 	for (unsigned op = 0; op < FAN_REDOP_COUNT; op++)
 		for (unsigned i = 0; i < 8; i++) {
@@ -225,9 +214,8 @@ static void contribution__fit_is_what_the_protocol_says(void **state)
 		}
 }
 
-static void contribution__room_and_checksum(void **state)
+TEST(contribution__room_and_checksum)
 {
-	(void)state;
 	struct fan_frag f = data(FAN_FLOAT16, FAN_SUM, 0, 4);
 	fan_contribution_get(&p, &f, RANKS);
 	assert_int_equal(fan_contribution_unfit(&p, 8, 16, false), -1);
@@ -245,9 +233,8 @@ static void contribution__room_and_checksum(void **state)
 	assert_int_equal(fan_contribution_unfit(&p, 7, 8, false), FAN_DROP_LONG); /* it has grown */
 }
 
-static void contribution__meets_and_joins(void **state)
+TEST(contribution__meets_and_joins)
 {
-	(void)state;
 	uint64_t set[FAN_RANK_WORDS] = {0};
 	struct fan_frag one = data(FAN_INT32, FAN_SUM, 0, 1),
 			two = sum(FAN_INT32, FAN_SUM, 0, 5, 80, FAN_RANK_NONE);
@@ -273,9 +260,8 @@ static void add(const struct fan_frag *f, void *acc, bool first)
 }
 
 /* Of halves, one rank's contribution is as narrow as it came and a sum is wide. */
-static void contribution__halves_are_summed_wide(void **state)
+TEST(contribution__halves_are_summed_wide)
 {
-	(void)state;
 	static const uint16_t ones[2] = {0x3f80, 0x3f80}; /* of bfloat16 */
 	static const float sums[2] = {2.0009765625f, -8};
 	float acc[2] = {99, 99};
@@ -292,9 +278,8 @@ static void contribution__halves_are_summed_wide(void **state)
 }
 
 /* The first contribution stays bit by bit, and a NaN that comes second stays a NaN. */
-static void contribution__first_is_kept_as_it_came(void **state)
+TEST(contribution__first_is_kept_as_it_came)
 {
-	(void)state;
 	static const uint32_t odd[2] = {0x7fc12345, 0x80000000}, more[2] = {0x3f800000, 0};
 	uint32_t acc[2] = {1, 1};
 	struct fan_frag f = data(FAN_FLOAT32, FAN_SUM, 0, 2);
@@ -307,9 +292,8 @@ static void contribution__first_is_kept_as_it_came(void **state)
 	assert_int_equal(acc[1], 0); /* -0 + 0 */
 }
 
-static void contribution__without_elements(void **state)
+TEST(contribution__without_elements)
 {
-	(void)state;
 	static const uint8_t root[2] = {7, 9};
 	uint8_t acc[8], same[8];
 	memset(acc, 0x55, sizeof acc);
@@ -330,25 +314,4 @@ static void contribution__without_elements(void **state)
 	assert_int_equal(acc[2], 0x55);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(slot__memory_is_laid_out_without_overlap),
-		cmocka_unit_test(slot__versions_alternate),
-		RIG_TEST(slot__result_goes_to_all),
-		RIG_TEST(slot__duplicate_while_open),
-		RIG_TEST(slot__duplicate_after_done),
-		RIG_TEST(slot__replay_from_the_shadow),
-		RIG_TEST(slot__stale_after_two_rounds),
-		RIG_TEST(slot__ahead),
-		cmocka_unit_test(contribution__of_one_rank),
-		cmocka_unit_test(contribution__of_several),
-		cmocka_unit_test(contribution__fit_is_what_the_protocol_says),
-		cmocka_unit_test(contribution__room_and_checksum),
-		cmocka_unit_test(contribution__meets_and_joins),
-		cmocka_unit_test(contribution__halves_are_summed_wide),
-		cmocka_unit_test(contribution__first_is_kept_as_it_came),
-		cmocka_unit_test(contribution__without_elements),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -30,9 +30,8 @@ static void told(fan_peer hop, unsigned job, uint16_t rank, uint64_t frag)
 	assert_int_equal(f->words, 0);
 }
 
-static void policy_grid__a_collision_is_dropped_and_told(void **state)
+TEST_WITH(policy_grid__a_collision_is_dropped_and_told, bed_open, NULL)
 {
-	(void)state;
 	grid(1, 0);
 	assert_int_equal(bed_add(0, 0, 0, 1, 0, 0), FAN_WAIT);
 	for (unsigned tries = 1; tries < 40; tries++) {
@@ -49,9 +48,8 @@ static void policy_grid__a_collision_is_dropped_and_told(void **state)
 	bed_is_partial(0, 1, 0, 0xf, 80); /* the drops left nothing behind */
 }
 
-static void policy_grid__direct_passes(void **state)
+TEST_WITH(policy_grid__direct_passes, bed_open, NULL)
 {
-	(void)state;
 	grid(1, 0);
 	assert_int_equal(bed_add(0, 0, 0, 1, 0, 0), FAN_WAIT);
 	assert_int_equal(bed_add(1, 2, 0, 77, 0, FAN_F_DIRECT), FAN_PASS);
@@ -59,9 +57,8 @@ static void policy_grid__direct_passes(void **state)
 	assert_int_equal(bed.got[0].f.type, FAN_TYPE_DATA);
 }
 
-static void policy_grid__quota(void **state)
+TEST_WITH(policy_grid__quota, bed_open, NULL)
 {
-	(void)state;
 	grid(64, 1);
 	assert_int_equal(bed_add(0, 0, 0, 1, 0, 0), FAN_WAIT);
 	assert_int_equal(bed_add(0, 0, 1, 1, 0, 0), FAN_DROP);
@@ -71,9 +68,8 @@ static void policy_grid__quota(void **state)
 
 /* Ranks 2 and 3 of job 1 are behind another switch.  Their sum goes on; what one of them has sent
  * alone is dropped, and the switch passes on what it is told. */
-static void policy_grid__behind_another_switch(void **state)
+TEST_WITH(policy_grid__behind_another_switch, bed_open, NULL)
 {
-	(void)state;
 	bed.cfg.policy = FAN_POLICY_GRID;
 	bed_begin();
 	bed_form(0);
@@ -120,17 +116,14 @@ static void policy_grid__behind_another_switch(void **state)
 }
 
 /* A job whose ranks run ahead cannot send anything a second time in its turn. */
-static void policy_grid__run_ahead_passes(void **state)
+TEST_WITH(policy_grid__run_ahead_passes, bed_open, NULL)
 {
-	(void)state;
 	bed.beat = FAN_BEAT_AHEAD;
 	grid(1, 0);
 	assert_int_equal(bed_add(0, 0, 0, 1, 0, 0), FAN_WAIT);
 	assert_int_equal(bed_add(1, 2, 0, 77, 0, 0), FAN_PASS);
 	assert_true(bed.got[0].f.flags & FAN_F_COLLISION);
 }
-
-#define BED_TEST(name) cmocka_unit_test_setup(name, bed_open)
 
 /* ---- child: child.c - whom a switch takes for its children, and what strangers can make of that.
  * ---- */
@@ -169,9 +162,8 @@ static uint16_t token(void)
 }
 
 /* With the address of a rank, but without its nonce: somebody else, who changes nothing of it. */
-static void child__is_address_and_nonce(void **state)
+TEST_WITH(child__is_address_and_nonce, bed_open, NULL)
 {
-	(void)state;
 	const uint16_t own = bed_beat(0, 0);
 	assert_int_equal(beat_of(bed_worker(0, 0), 0, 666, FAN_TYPE_BEAT), FAN_CTL);
 	assert_int_not_equal(token(), own);
@@ -182,9 +174,8 @@ static void child__is_address_and_nonce(void **state)
 }
 
 /* A forged LEAVE is answered as any; the rank's own child is still there. */
-static void child__leave_of_a_stranger(void **state)
+TEST_WITH(child__leave_of_a_stranger, bed_open, NULL)
 {
-	(void)state;
 	const uint32_t before = children();
 	assert_int_equal(beat_of(bed_worker(0, 1), 1, 666, FAN_TYPE_LEAVE), FAN_CTL);
 	const uint16_t of_stranger = token();
@@ -212,9 +203,8 @@ static void child__leave_of_a_stranger(void **state)
 }
 
 /* However many come, and whatever they say: ranks stay, and a newcomer finds room. */
-static void child__strangers_keep_nobody_out(void **state)
+TEST_WITH(child__strangers_keep_nobody_out, bed_open, NULL)
 {
-	(void)state;
 	for (unsigned n = 0; n < STRANGERS; n++) {
 		fan_peer from = elsewhere;
 		from.addr[1] += n % 1000;
@@ -238,9 +228,8 @@ static void child__strangers_keep_nobody_out(void **state)
 }
 
 /* 64 a millisecond at most, and one to an address. */
-static void child__who_is_limited(void **state)
+TEST_WITH(child__who_is_limited, bed_open, NULL)
 {
-	(void)state;
 	unsigned asked = 0;
 	for (unsigned n = 0; n < STRANGERS; n++) {
 		struct fan_frag f = bed_head(7, 0, n, FAN_TYPE_PROBE);
@@ -260,9 +249,8 @@ static void child__who_is_limited(void **state)
 }
 
 /* Sure or not. */
-static void child__silent_ones_are_forgotten(void **state)
+TEST_WITH(child__silent_ones_are_forgotten, bed_open, NULL)
 {
-	(void)state;
 	const uint32_t before = children();
 	beat_of(elsewhere, 0, 1, FAN_TYPE_BEAT);
 	assert_int_equal(children(), before + 1);
@@ -275,19 +263,4 @@ static void child__silent_ones_are_forgotten(void **state)
 	assert_int_equal(fan_switch_deadline(bed.sw), UINT64_MAX);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		BED_TEST(policy_grid__a_collision_is_dropped_and_told),
-		BED_TEST(policy_grid__direct_passes),
-		BED_TEST(policy_grid__quota),
-		BED_TEST(policy_grid__behind_another_switch),
-		BED_TEST(policy_grid__run_ahead_passes),
-		BED_TEST(child__is_address_and_nonce),
-		BED_TEST(child__leave_of_a_stranger),
-		BED_TEST(child__strangers_keep_nobody_out),
-		BED_TEST(child__who_is_limited),
-		BED_TEST(child__silent_ones_are_forgotten),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/core/switch_rig.h"
 
-static void relay__tokens_stand_for_children(void **state)
+TEST_WITH(relay__tokens_stand_for_children, bed_open, NULL)
 {
-	(void)state;
 	uint16_t a = bed_join(2, 0, "a"), b = bed_join(2, 1, "a");
 	assert_int_not_equal(a, b);
 	assert_int_equal(bed_join(2, 0, "a"), a); /* again: the same */
@@ -16,18 +15,16 @@ static void relay__tokens_stand_for_children(void **state)
 }
 
 /* An answer to an earlier life of the token's child installs nothing. */
-static void relay__answers_for_others_are_dropped(void **state)
+TEST_WITH(relay__answers_for_others_are_dropped, bed_open, NULL)
 {
-	(void)state;
 	uint16_t a = bed_join(2, 0, "a");
 	assert_int_equal(bed_welcome(2, 1, a, 1), FAN_DROP);
 	assert_int_equal(bed_add(2, 0, 0, 1, 0, 0), FAN_DROP);
 	assert_int_equal(bed.got[0].f.type, FAN_TYPE_WHO);
 }
 
-static void relay__shards_must_be_as_many(void **state)
+TEST_WITH(relay__shards_must_be_as_many, bed_open, NULL)
 {
-	(void)state;
 	struct fan_refuse no;
 	bed.cfg.shards = 2;
 	bed_begin();
@@ -43,9 +40,8 @@ static void relay__shards_must_be_as_many(void **state)
 	assert_int_equal(bed.got[0].f.type, FAN_TYPE_WELCOME);
 }
 
-static void relay__who_has_left_is_forgotten(void **state)
+TEST_WITH(relay__who_has_left_is_forgotten, bed_open, NULL)
 {
-	(void)state;
 	struct fan_switch_report before, after;
 	fan_switch_report(bed.sw, &before);
 	for (uint16_t r = 0; r < BED_RANKS; r++) {
@@ -66,9 +62,8 @@ static void relay__who_has_left_is_forgotten(void **state)
 }
 
 /* No child may speak for a rank that another one has. */
-static void relay__ranks_of_others(void **state)
+TEST_WITH(relay__ranks_of_others, bed_open, NULL)
 {
-	(void)state;
 	uint8_t body[64];
 	const struct fan_beat m = {.flags = 0};
 	size_t bytes = fan_beat_put(body, &m);
@@ -81,9 +76,8 @@ static void relay__ranks_of_others(void **state)
 	assert_int_equal(bed.gots, 0);
 }
 
-static void relay__table_is_full(void **state)
+TEST_WITH(relay__table_is_full, bed_open, NULL)
 {
-	(void)state;
 	struct fan_refuse no;
 	bed.cfg.children_max = 2;
 	bed_begin();
@@ -106,9 +100,8 @@ static void relay__table_is_full(void **state)
 }
 
 /* Children that are sure are told under their nonces, again and again; who joins is refused. */
-static void relay__stops(void **state)
+TEST_WITH(relay__stops, bed_open, NULL)
 {
-	(void)state;
 	uint8_t body[256], scratch[FAN_SWITCH_OUT_MAX * 256], packet[512];
 	struct fan_out_item item[FAN_SWITCH_OUT_MAX];
 	struct fan_out out;
@@ -156,18 +149,4 @@ static void relay__stops(void **state)
 	assert_int_equal(bed.got[0].f.type, FAN_TYPE_RELAY);
 }
 
-#define BED_TEST(name) cmocka_unit_test_setup(name, bed_open)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		BED_TEST(relay__tokens_stand_for_children),
-		BED_TEST(relay__answers_for_others_are_dropped),
-		BED_TEST(relay__shards_must_be_as_many),
-		BED_TEST(relay__who_has_left_is_forgotten),
-		BED_TEST(relay__ranks_of_others),
-		BED_TEST(relay__table_is_full),
-		BED_TEST(relay__stops),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -138,9 +138,8 @@ static int open_routed(void **state)
 	return 0;
 }
 
-static void routed__summed_here_or_passed_on(void **state)
+TEST_WITH(routed__summed_here_or_passed_on, open_routed, NULL)
 {
-	(void)state;
 	assert_int_equal(send(bed_worker(0, 0), FAN_TYPE_DATA, 0, 3, 7), FAN_PASS);
 	assert_true(fan_peer_equal(&bed.got[0].peer, &core));
 	assert_int_equal(bed.got[0].f.sender, 0);
@@ -171,9 +170,8 @@ static enum fan_verdict send_sum(fan_peer from, uint64_t ranks)
 }
 
 /* The sum of ranks 0 and 3, from `core`, for which nothing is done here. */
-static void routed__a_sum_of_elsewhere_passes(void **state)
+TEST_WITH(routed__a_sum_of_elsewhere_passes, open_routed, NULL)
 {
-	(void)state;
 	assert_int_equal(send_sum(core, 0x9), FAN_PASS);
 	assert_int_equal(bed.gots, 1);
 	assert_true(fan_peer_equal(&bed.got[0].peer, &bed_aggregator));
@@ -186,9 +184,8 @@ static void routed__a_sum_of_elsewhere_passes(void **state)
 /* Rank 2 has come by itself, and then a sum of the rack's with its contribution in it and rank 3's,
  * which is nowhere else: nothing can be subtracted here, so it goes on, and the slot keeps what it
  * has. */
-static void routed__a_sum_that_overlaps_goes_on(void **state)
+TEST_WITH(routed__a_sum_that_overlaps_goes_on, open_routed, NULL)
 {
-	(void)state;
 	fan_switch_unroute(bed.sw, ROUTE);
 	entry[2].ranks[0] = 0xc;
 	entry[3] = entry[4];
@@ -206,17 +203,15 @@ static void routed__a_sum_that_overlaps_goes_on(void **state)
 }
 
 /* A worker has its own contribution to send, and no sums. */
-static void routed__a_worker_sends_no_sum(void **state)
+TEST_WITH(routed__a_worker_sends_no_sum, open_routed, NULL)
 {
-	(void)state;
 	assert_int_equal(send_sum(bed_worker(0, 1), 0x2), FAN_DROP);
 	assert_int_equal(bed.gots, 0);
 	assert_int_equal(fan_switch_stats(bed.sw)->drops[FAN_DROP_ROUTE], 1);
 }
 
-static void routed__off_the_route(void **state)
+TEST_WITH(routed__off_the_route, open_routed, NULL)
 {
-	(void)state;
 	assert_int_equal(send(bed_worker(0, 2), FAN_TYPE_DATA, 2, 0, 1), FAN_DROP); /* not here */
 	assert_int_equal(bed.gots, 0);
 	assert_int_equal(send(rack, FAN_TYPE_DATA, 1, 0, 1), FAN_DROP);
@@ -236,9 +231,8 @@ static void routed__off_the_route(void **state)
 	assert_int_equal(fan_switch_stats(bed.sw)->drops[FAN_DROP_ROUTE], 6);
 }
 
-static void routed__a_result_goes_down_once(void **state)
+TEST_WITH(routed__a_result_goes_down_once, open_routed, NULL)
 {
-	(void)state;
 	assert_int_equal(send(bed_aggregator, FAN_TYPE_RESULT, FAN_RANK_NONE, 4, 0), FAN_PASS);
 	assert_int_equal(bed.gots, 2);
 	assert_int_equal(bed.got[0].group->ranks, BED_RANKS); /* workers 0 and 1 */
@@ -270,9 +264,8 @@ static void replay(fan_peer from, uint16_t rank, const fan_peer *to)
 	}
 }
 
-static void routed__to_one(void **state)
+TEST_WITH(routed__to_one, open_routed, NULL)
 {
-	(void)state;
 	const fan_peer first = bed_worker(0, 0);
 	replay(bed_aggregator, 2, &rack);
 	replay(bed_aggregator, 3, &core); /* along its sum */
@@ -283,9 +276,8 @@ static void routed__to_one(void **state)
 }
 
 /* What is for all goes only where it gets deeper by one. */
-static void routed__to_all_by_depth(void **state)
+TEST_WITH(routed__to_all_by_depth, open_routed, NULL)
 {
-	(void)state;
 	struct fan_frag f = {
 		.job = job, .epoch = BED_EPOCH, .sender = FAN_RANK_NONE, .type = FAN_TYPE_FLUSH};
 	assert_int_equal(send(bed_worker(0, 1), FAN_TYPE_DATA, 1, 0, 20), FAN_WAIT);
@@ -302,9 +294,8 @@ static void routed__to_all_by_depth(void **state)
 	assert_int_equal(bed.gots, 0);
 }
 
-static void routed__who_after_a_restart(void **state)
+TEST_WITH(routed__who_after_a_restart, open_routed, NULL)
 {
-	(void)state;
 	bed_begin();
 	assert_int_equal(send(rack, FAN_TYPE_DATA, 3, 0, 1), FAN_DROP); /* no routes yet */
 	assert_int_equal(bed.gots, 0);
@@ -330,9 +321,8 @@ static void routed__who_after_a_restart(void **state)
 }
 
 /* The next life of the job does not push the one that ends away. */
-static void routed__two_lives(void **state)
+TEST_WITH(routed__two_lives, open_routed, NULL)
 {
-	(void)state;
 	for (uint32_t life = 0; life < 3; life++) {
 		job = JOB + (life << 8);
 		form();
@@ -346,9 +336,8 @@ static void routed__two_lives(void **state)
 }
 
 /* Else tokens of earlier lives lead round in a circle. */
-static void routed__an_answer_comes_back_as_the_question_went(void **state)
+TEST_WITH(routed__an_answer_comes_back_as_the_question_went, open_routed, NULL)
 {
-	(void)state;
 	assert_int_equal(speak(bed_worker(0, 0), FAN_TYPE_BEAT, 0, false), FAN_CTL);
 	const struct bed_got sent = bed.got[0];
 	assert_int_equal(answer(bed_aggregator, 0), FAN_DROP);
@@ -357,9 +346,8 @@ static void routed__an_answer_comes_back_as_the_question_went(void **state)
 	assert_int_equal(answer(core, 0), FAN_CTL);
 }
 
-static void routed__install(void **state)
+TEST_WITH(routed__install, open_routed, NULL)
 {
-	(void)state;
 	assert_int_equal(install(ROUTE, 5), FAN_OK); /* again */
 	assert_int_equal(install(ROUTE, 4), FAN_E_BUSY);
 	assert_int_equal(install(ROUTE + 2, 4), FAN_OK);
@@ -384,9 +372,8 @@ static unsigned wait_in_slots(void)
 }
 
 /* 16 slots hold what two jobs have in flight, 8 fragments each: by hash some would meet. */
-static void routed__a_quota_is_slots_of_its_own(void **state)
+TEST_WITH(routed__a_quota_is_slots_of_its_own, open_routed, NULL)
 {
-	(void)state;
 	fan_switch_unroute(bed.sw, ROUTE);
 	for (unsigned i = 0; i < 2; i++) {
 		assert_int_equal(install_quota(ROUTE + i, 5, 8), FAN_OK);
@@ -406,9 +393,8 @@ static void routed__a_quota_is_slots_of_its_own(void **state)
 	assert_int_equal(wait_in_slots(), BED_WINDOW);
 }
 
-static void routed__a_quota_without_room_shares(void **state)
+TEST_WITH(routed__a_quota_without_room_shares, open_routed, NULL)
 {
-	(void)state;
 	fan_switch_unroute(bed.sw, ROUTE);
 	for (unsigned i = 0; i < 2; i++) {
 		assert_int_equal(install_quota(ROUTE + i, 5, 9 - i), FAN_OK);
@@ -426,9 +412,8 @@ static void routed__a_quota_without_room_shares(void **state)
 	assert_int_equal(b->own.count, 0);
 }
 
-static void routed__without_a_aggregator(void **state)
+TEST_WITH(routed__without_a_aggregator, open_routed, NULL)
 {
-	(void)state;
 	assert_int_equal(bed_add(0, 0, 0, 1, 0, 0), FAN_DROP); /* of a job without a route */
 	assert_int_equal(fan_switch_stats(bed.sw)->drops[FAN_DROP_ROUTE], 1);
 	bed.cfg.routes = 0;
@@ -467,9 +452,8 @@ static void run_ahead(void)
 	assert_int_equal(speak(rack, FAN_TYPE_BEAT, 2, true), FAN_CTL);
 }
 
-static void routed__a_question_is_answered_where_the_part_lies(void **state)
+TEST_WITH(routed__a_question_is_answered_where_the_part_lies, open_routed, NULL)
 {
-	(void)state;
 	const unsigned data = FAN_TYPE_DATA, progress = FAN_TYPE_PROGRESS;
 	assert_int_equal(say(rack, progress, 2, -1, 1, FAN_F_ASK), FAN_DROP); /* not yet */
 	run_ahead();
@@ -494,9 +478,8 @@ static void routed__a_question_is_answered_where_the_part_lies(void **state)
 	assert_int_equal(say(rack, progress, 1, -1, 5, FAN_F_ASK), FAN_DROP);
 }
 
-static void routed__what_is_for_a_helper_goes_down(void **state)
+TEST_WITH(routed__what_is_for_a_helper_goes_down, open_routed, NULL)
 {
-	(void)state;
 	const unsigned data = FAN_TYPE_DATA, progress = FAN_TYPE_PROGRESS;
 	run_ahead();
 	assert_int_equal(say(bed_aggregator, progress, FAN_RANK_NONE, 2, 1, 0), FAN_PASS);
@@ -538,9 +521,8 @@ static unsigned jobs_known(void)
 	return r.jobs;
 }
 
-static void routed__a_job_is_over_when_all_have_left(void **state)
+TEST_WITH(routed__a_job_is_over_when_all_have_left, open_routed, NULL)
 {
-	(void)state;
 	run_ahead();
 	leave(bed_worker(0, 0), core, 0, false);
 	leave(bed_worker(0, 1), bed_aggregator, 1, false);
@@ -550,9 +532,8 @@ static void routed__a_job_is_over_when_all_have_left(void **state)
 }
 
 /* Nobody has spoken of the job for long: its slots and its stretch of them are free. */
-static void routed__a_silent_job_is_forgotten(void **state)
+TEST_WITH(routed__a_silent_job_is_forgotten, open_routed, NULL)
 {
-	(void)state;
 	struct fan_switch_report r;
 	run_ahead();
 	fan_switch_report(bed.sw, &r);
@@ -568,30 +549,4 @@ static void routed__a_silent_job_is_forgotten(void **state)
 	assert_true(fan_switch_deadline(bed.sw) == UINT64_MAX);
 }
 
-#define BED_TEST(name) cmocka_unit_test_setup(name, open_routed)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		BED_TEST(routed__summed_here_or_passed_on),
-		BED_TEST(routed__a_sum_of_elsewhere_passes),
-		BED_TEST(routed__a_sum_that_overlaps_goes_on),
-		BED_TEST(routed__a_worker_sends_no_sum),
-		BED_TEST(routed__off_the_route),
-		BED_TEST(routed__a_result_goes_down_once),
-		BED_TEST(routed__to_one),
-		BED_TEST(routed__to_all_by_depth),
-		BED_TEST(routed__who_after_a_restart),
-		BED_TEST(routed__two_lives),
-		BED_TEST(routed__an_answer_comes_back_as_the_question_went),
-		BED_TEST(routed__a_question_is_answered_where_the_part_lies),
-		BED_TEST(routed__what_is_for_a_helper_goes_down),
-		BED_TEST(routed__a_job_is_over_when_all_have_left),
-		BED_TEST(routed__a_silent_job_is_forgotten),
-		BED_TEST(routed__install),
-		BED_TEST(routed__a_quota_is_slots_of_its_own),
-		BED_TEST(routed__a_quota_without_room_shares),
-		BED_TEST(routed__without_a_aggregator),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

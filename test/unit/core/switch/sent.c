@@ -44,9 +44,8 @@ static void result(uint64_t frag)
 	bed_give(bed_aggregator, &f, NULL, 0);
 }
 
-static void sent__all_that_goes_up_is_numbered(void **state)
+TEST_WITH(sent__all_that_goes_up_is_numbered, open_sent, NULL)
 {
-	(void)state;
 	uint16_t first = sum(0);
 	assert_int_equal(sum(1), (uint16_t)(first + 1));
 	assert_int_equal(bed_add(0, 1, 2, 1, 0, FAN_F_DIRECT), FAN_PASS);
@@ -60,9 +59,8 @@ static void sent__all_that_goes_up_is_numbered(void **state)
 
 /* A sum is there to be sent again until its result comes, each time with a new number, a few
  * times. */
-static void sent__a_sum_is_sent_again(void **state)
+TEST_WITH(sent__a_sum_is_sent_again, open_sent, NULL)
 {
-	(void)state;
 	uint16_t number = sum(0), last = sum(1);
 	for (unsigned i = 0; i < FAN_MISS_RESENDS; i++) {
 		assert_int_equal(miss(last, UINT64_C(1) << (uint16_t)(last - number)), FAN_ASK);
@@ -82,9 +80,8 @@ static void sent__a_sum_is_sent_again(void **state)
 
 /* What passed as it came the worker sends again, past all slots; but not what found its slot taken.
  */
-static void sent__what_passed_is_asked_for(void **state)
+TEST_WITH(sent__what_passed_is_asked_for, open_sent, NULL)
 {
-	(void)state;
 	uint64_t frag = (UINT64_C(1) << 40) + 5;
 	fan_peer worker = bed_worker(0, 1);
 	assert_int_equal(bed_add(0, 1, frag, 1, 0, FAN_F_DIRECT), FAN_PASS);
@@ -99,9 +96,8 @@ static void sent__what_passed_is_asked_for(void **state)
 }
 
 /* Numbers that were not given, or so long ago that nobody knows, cost nothing. */
-static void sent__other_numbers(void **state)
+TEST_WITH(sent__other_numbers, open_sent, NULL)
 {
-	(void)state;
 	uint16_t number = sum(0);
 	assert_int_equal(miss((uint16_t)(number + 40), UINT64_C(0xff)), FAN_DROP);
 	assert_int_equal(miss((uint16_t)(number - 1), UINT64_MAX >> 1), FAN_DROP);
@@ -120,9 +116,8 @@ static void sent__other_numbers(void **state)
 
 /* Whatever is asked for, no more than a few are sent at a time, and in the long run one for
  * FAN_SENT_COST that leave. */
-static void sent__bounds(void **state)
+TEST_WITH(sent__bounds, open_sent, NULL)
 {
-	(void)state;
 	unsigned again = 0;
 	uint16_t last = 0;
 	for (unsigned i = 0; i < 60; i++) {
@@ -144,9 +139,8 @@ static void sent__bounds(void **state)
 }
 
 /* More is lost than numbers tell: workers learn it. */
-static void sent__workers_are_warned(void **state)
+TEST_WITH(sent__workers_are_warned, open_sent, NULL)
 {
-	(void)state;
 	uint16_t number = sum(0);
 	miss((uint16_t)(number + 63), UINT64_MAX << 3);
 	assert_int_equal(bed.gots, 2);
@@ -158,9 +152,8 @@ static void sent__workers_are_warned(void **state)
 }
 
 /* But not each time: a MISS like that may come with each packet that overtakes others. */
-static void sent__workers_are_warned_now_and_then(void **state)
+TEST_WITH(sent__workers_are_warned_now_and_then, open_sent, NULL)
 {
-	(void)state;
 	uint16_t number = sum(0);
 	for (unsigned i = 0; i < 10; i++) {
 		miss(number, UINT64_C(1) << 63);
@@ -209,9 +202,8 @@ static enum fan_verdict from_below(uint16_t rank, uint64_t frag, uint16_t seq)
 
 /* Whoever speaks, a switch below has one row of numbers; what it lacks it is asked for, and what
  * has passed and is lost above comes again from there. */
-static void sent__a_switch_below_is_followed(void **state)
+TEST_WITH(sent__a_switch_below_is_followed, open_sent, NULL)
 {
-	(void)state;
 	for (uint16_t r = 0; r < BED_RANKS; r++)
 		join_below(r);
 	for (uint16_t n = 0; n < 12; n++) { /* it may begin anywhere */
@@ -238,9 +230,8 @@ static void sent__a_switch_below_is_followed(void **state)
 
 /* There are logs for so many jobs; others have no numbers.  Those of a job that is over are free.
  */
-static void sent__logs_are_bounded(void **state)
+TEST_WITH(sent__logs_are_bounded, open_sent, NULL)
 {
-	(void)state;
 	bed.cfg.children_max = BED_RANKS * (FAN_SENT_LOGS + 1);
 	bed_begin();
 	bed.now_ns = UINT64_C(4096) * 7;
@@ -255,20 +246,4 @@ static void sent__logs_are_bounded(void **state)
 	assert_int_equal(bed.got[0].f.seq, 8);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, open_sent)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(sent__all_that_goes_up_is_numbered),
-		TEST(sent__a_sum_is_sent_again),
-		TEST(sent__what_passed_is_asked_for),
-		TEST(sent__other_numbers),
-		TEST(sent__bounds),
-		TEST(sent__workers_are_warned),
-		TEST(sent__workers_are_warned_now_and_then),
-		TEST(sent__a_switch_below_is_followed),
-		TEST(sent__logs_are_bounded),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -62,9 +62,8 @@ static struct fan_slot_stats slot_stats_of(uint16_t index)
 	return m;
 }
 
-static void stats__counts_by_job(void **state)
+TEST_WITH(stats__counts_by_job, bed_open, NULL)
 {
-	(void)state;
 	for (uint16_t r = 0; r < BED_RANKS; r++)
 		bed_add(0, r, 0, 1, 0, 0);
 	bed_add(1, 0, 0, 1, 0, 0); /* the slot is job 0's until its result */
@@ -88,9 +87,8 @@ static void stats__counts_by_job(void **state)
 }
 
 /* A stranger learns no counter from which the open fragment follows; the host of a rank does. */
-static void stats__strangers_learn_no_fragment(void **state)
+TEST_WITH(stats__strangers_learn_no_fragment, bed_open, NULL)
 {
-	(void)state;
 	const fan_peer local = asker;
 	for (uint64_t n = 0; n < 3; n++) {
 		for (uint16_t r = 0; r < BED_RANKS; r++)
@@ -106,9 +104,8 @@ static void stats__strangers_learn_no_fragment(void **state)
 }
 
 /* Who takes a slot and who is driven out of it. */
-static void stats__preemptions_and_evictions(void **state)
+TEST_WITH(stats__preemptions_and_evictions, bed_open, NULL)
 {
-	(void)state;
 	bed.cfg.policy = FAN_POLICY_ESA;
 	bed_begin();
 	bed_form(0);
@@ -126,9 +123,8 @@ static void stats__preemptions_and_evictions(void **state)
 }
 
 /* A job's weight follows from the name under which it joined, and from nothing else. */
-static void stats__names_and_weights(void **state)
+TEST_WITH(stats__names_and_weights, bed_open, NULL)
 {
-	(void)state;
 	static const struct fan_share share = {.name = "big", .weight = 3};
 	bed.cfg.slots = 64;
 	bed.cfg.quota = 2;
@@ -157,9 +153,8 @@ static void stats__names_and_weights(void **state)
 	assert_true(slot_stats_of(0).held <= 2);
 }
 
-static void stats__report_and_echo(void **state)
+TEST_WITH(stats__report_and_echo, bed_open, NULL)
 {
-	(void)state;
 	struct fan_report r;
 	struct fan_echoed e;
 	uint8_t body[FAN_ECHO_MIN] = {0};
@@ -188,9 +183,8 @@ static void stats__report_and_echo(void **state)
 }
 
 /* Ranks 0 to 2 far ahead of rank 3, with caches; who keeps what, and for whom. */
-static void stats__how_ranks_stand(void **state)
+TEST_WITH(stats__how_ranks_stand, bed_open, NULL)
 {
-	(void)state;
 	struct fan_rank_stats m = rank_stats_of(0, 0);
 	assert_int_equal(m.jobs, 2);
 	assert_int_equal(m.ranks, BED_RANKS);
@@ -241,9 +235,8 @@ static void stats__how_ranks_stand(void **state)
 }
 
 /* All pairs, a few at a time, whatever it is asked from on. */
-static void stats__who_helps_whom(void **state)
+TEST_WITH(stats__who_helps_whom, bed_open, NULL)
 {
-	(void)state;
 	struct fan_helper_stats m = helper_stats_of(0, 0);
 	assert_true(m.jobs == 2 && m.ranks == BED_RANKS && m.count == 0 && m.next == 0);
 	assert_true(helper_stats_of(2, 0).jobs == 2 && helper_stats_of(2, 0).ranks == 0);
@@ -278,9 +271,8 @@ static void stats__who_helps_whom(void **state)
 }
 
 /* One question looks at so much, however many ranks there are. */
-static void stats__who_helps_whom_of_many(void **state)
+TEST_WITH(stats__who_helps_whom_of_many, bed_open, NULL)
 {
-	(void)state;
 	struct fan_switch_job *j = &bed.sw->job[0];
 	for (unsigned r = 0; r < FAN_RANKS_MAX; r++)
 		j->child[r] = j->child[0];
@@ -296,19 +288,4 @@ static void stats__who_helps_whom_of_many(void **state)
 	assert_true(m.count == 1 && m.next == 0 && m.help[0].pair == UINT16_MAX);
 }
 
-#define BED_TEST(name) cmocka_unit_test_setup(name, bed_open)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		BED_TEST(stats__counts_by_job),
-		BED_TEST(stats__strangers_learn_no_fragment),
-		BED_TEST(stats__preemptions_and_evictions),
-		BED_TEST(stats__names_and_weights),
-		BED_TEST(stats__report_and_echo),
-		BED_TEST(stats__how_ranks_stand),
-		BED_TEST(stats__who_helps_whom),
-		BED_TEST(stats__who_helps_whom_of_many),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -9,9 +9,8 @@ static void esa(void)
 	bed_form(1);
 }
 
-static void switch__all_below_make_a_partial(void **state)
+TEST_WITH(switch__all_below_make_a_partial, bed_open, NULL)
 {
-	(void)state;
 	for (uint16_t r = 0; r < 3; r++) {
 		assert_int_equal(bed_add(0, r, 7, 1 << r, 0, r == 1 ? FAN_F_ECN : 0), FAN_WAIT);
 		assert_int_equal(bed.gots, 0);
@@ -21,17 +20,15 @@ static void switch__all_below_make_a_partial(void **state)
 	assert_true(bed.got[0].f.flags & FAN_F_ECN); /* sticky */
 }
 
-static void switch__duplicates(void **state)
+TEST_WITH(switch__duplicates, bed_open, NULL)
 {
-	(void)state;
 	assert_int_equal(bed_add(0, 1, 0, 5, 0, 0), FAN_WAIT);
 	assert_int_equal(bed_add(0, 1, 0, 5, 0, 0), FAN_DROP);
 	assert_int_equal(fan_switch_stats(bed.sw)->drops[FAN_DROP_DUPLICATE], 1);
 }
 
-static void switch__collision_goes_up_marked(void **state)
+TEST_WITH(switch__collision_goes_up_marked, bed_open, NULL)
 {
-	(void)state;
 	assert_int_equal(bed_add(0, 0, 0, 1, 0, 0), FAN_WAIT);
 	assert_int_equal(bed_add(1, 2, 0, 77, 255, 0), FAN_PASS);
 	assert_int_equal(bed.got[0].f.sender, 2);
@@ -40,9 +37,8 @@ static void switch__collision_goes_up_marked(void **state)
 	assert_int_equal(fan_switch_stats(bed.sw)->collisions, 1);
 }
 
-static void switch__result_frees_the_slot(void **state)
+TEST_WITH(switch__result_frees_the_slot, bed_open, NULL)
 {
-	(void)state;
 	for (uint16_t r = 0; r < BED_RANKS; r++)
 		bed_add(0, r, 0, 1, 0, 0);
 	assert_int_equal(bed_add(1, 0, 0, 1, 0, 0), FAN_PASS); /* held until then */
@@ -52,9 +48,8 @@ static void switch__result_frees_the_slot(void **state)
 	assert_int_equal(bed_add(1, 0, 0, 1, 0, 0), FAN_WAIT);
 }
 
-static void switch__free_early(void **state)
+TEST_WITH(switch__free_early, bed_open, NULL)
 {
-	(void)state;
 	bed.cfg.options = FAN_SWITCH_FREE_EARLY;
 	bed_begin();
 	bed_form(0);
@@ -66,9 +61,8 @@ static void switch__free_early(void **state)
 	assert_int_equal(bed_add(1, 0, 0, 1, 0, 0), FAN_WAIT);
 }
 
-static void switch__higher_priority_preempts(void **state)
+TEST_WITH(switch__higher_priority_preempts, bed_open, NULL)
 {
-	(void)state;
 	esa();
 	assert_int_equal(bed_add(0, 0, 0, 1, 9, 0), FAN_WAIT);
 	assert_int_equal(bed_add(0, 1, 0, 2, 9, 0), FAN_WAIT);
@@ -81,9 +75,8 @@ static void switch__higher_priority_preempts(void **state)
 }
 
 /* Whoever has a priority takes a slot whose sum has left: nothing is evicted. */
-static void switch__sums_that_left_give_way(void **state)
+TEST_WITH(switch__sums_that_left_give_way, bed_open, NULL)
 {
-	(void)state;
 	esa();
 	for (uint16_t r = 0; r < BED_RANKS; r++)
 		bed_add(0, r, 0, 1, 200, 0);
@@ -97,9 +90,8 @@ static void switch__sums_that_left_give_way(void **state)
 	assert_int_equal(bed_add(1, 1, 0, 1, 1, 0), FAN_WAIT); /* it is job 1's */
 }
 
-static void switch__ageing(void **state)
+TEST_WITH(switch__ageing, bed_open, NULL)
 {
-	(void)state;
 	esa();
 	assert_int_equal(bed_add(0, 0, 0, 1, 200, 0), FAN_WAIT);
 	assert_int_equal(bed_add(1, 0, 0, 1, 60, 0), FAN_PASS); /* 100 */
@@ -112,9 +104,8 @@ static void switch__ageing(void **state)
 		assert_int_equal(bed_add(1, r, 0, 1, 60, 0), FAN_PASS);
 }
 
-static void switch__options_take_preemption_away(void **state)
+TEST_WITH(switch__options_take_preemption_away, bed_open, NULL)
 {
-	(void)state;
 	static const uint8_t options[] = {FAN_SWITCH_NO_PREEMPTION, FAN_SWITCH_NO_PRIORITIES};
 	for (unsigned i = 0; i < 2; i++) {
 		bed.cfg.options = options[i];
@@ -124,18 +115,16 @@ static void switch__options_take_preemption_away(void **state)
 	}
 }
 
-static void switch__direct_goes_by(void **state)
+TEST_WITH(switch__direct_goes_by, bed_open, NULL)
 {
-	(void)state;
 	assert_int_equal(bed_add(0, 0, 0, 1, 0, FAN_F_DIRECT), FAN_PASS);
 	assert_false(bed.got[0].f.flags & FAN_F_COLLISION);
 	assert_int_equal(bed_add(1, 0, 0, 1, 0, 0), FAN_WAIT); /* the slot is free */
 }
 
 /* Who goes by is waited for no more: the sum of the others leaves when they are there. */
-static void switch__direct_is_not_waited_for(void **state)
+TEST_WITH(switch__direct_is_not_waited_for, bed_open, NULL)
 {
-	(void)state;
 	for (uint16_t r = 0; r < 2; r++)
 		assert_int_equal(bed_add(0, r, 0, 1, 0, 0), FAN_WAIT);
 	assert_int_equal(bed_add(0, 3, 0, 1, 0, FAN_F_DIRECT), FAN_PASS);
@@ -145,9 +134,8 @@ static void switch__direct_is_not_waited_for(void **state)
 	bed_is_partial(0, 0, 0, 0x7, 3);
 }
 
-static void switch__probe_and_flush(void **state)
+TEST_WITH(switch__probe_and_flush, bed_open, NULL)
 {
-	(void)state;
 	bed_add(0, 0, 0, 1, 0, 0);
 	bed_add(0, 2, 0, 4, 0, 0);
 	struct fan_frag probe = bed_head(0, 1, 0, FAN_TYPE_PROBE);
@@ -171,9 +159,8 @@ static void switch__probe_and_flush(void **state)
 
 /* A rank that asks while others are only late makes nobody send: else one straggler would
  * have every sum go up in pieces. */
-static void switch__probe_of_one_that_waits(void **state)
+TEST_WITH(switch__probe_of_one_that_waits, bed_open, NULL)
 {
-	(void)state;
 	bed_add(0, 0, 0, 1, 0, 0);
 	struct fan_frag probe = bed_head(0, 0, 0, FAN_TYPE_PROBE);
 	probe.flags = FAN_F_INSIST;
@@ -211,9 +198,8 @@ static void switch__probe_of_one_that_waits(void **state)
 }
 
 /* Its own later fragments have a little more priority, and drive nothing out for it. */
-static void switch__own_sums_stay(void **state)
+TEST_WITH(switch__own_sums_stay, bed_open, NULL)
 {
-	(void)state;
 	bed.cfg.policy = FAN_POLICY_ESA;
 	bed_begin();
 	bed_form(0);
@@ -226,9 +212,8 @@ static void switch__own_sums_stay(void **state)
 	bed_is_partial(0, 0, 0, 0x1, 1);
 }
 
-static void switch__quota(void **state)
+TEST_WITH(switch__quota, bed_open, NULL)
 {
-	(void)state;
 	bed.cfg.slots = 64;
 	bed.cfg.quota = 2;
 	bed_begin();
@@ -243,9 +228,8 @@ static void switch__quota(void **state)
 
 /* A job of whom nobody is left may come back: what it held is no longer its own, so the quota
  * still counts. */
-static void switch__a_job_that_was_over_holds_nothing(void **state)
+TEST_WITH(switch__a_job_that_was_over_holds_nothing, bed_open, NULL)
 {
-	(void)state;
 	bed.cfg.slots = 8;
 	bed.cfg.quota = 1;
 	bed_begin();
@@ -264,9 +248,8 @@ static void switch__a_job_that_was_over_holds_nothing(void **state)
 	bed_is_partial(0, 0, 0, 0x4, 100);
 }
 
-static void switch__unknown_are_asked(void **state)
+TEST_WITH(switch__unknown_are_asked, bed_open, NULL)
 {
-	(void)state;
 	bed_begin(); /* forgets all */
 	assert_int_equal(bed_add(0, 0, 0, 1, 0, 0), FAN_DROP);
 	assert_int_equal(bed.got[0].f.type, FAN_TYPE_WHO);
@@ -280,9 +263,8 @@ static void switch__unknown_are_asked(void **state)
 	assert_int_equal(bed_give(bed_worker(1, 0), &f, NULL, 0), FAN_DROP);
 }
 
-static void switch__what_disagrees_goes_up(void **state)
+TEST_WITH(switch__what_disagrees_goes_up, bed_open, NULL)
 {
-	(void)state;
 	bed_add(0, 0, 0, 1, 0, 0);
 	struct fan_frag f = bed_head(0, 1, 0, FAN_TYPE_DATA);
 	int32_t value = 3;
@@ -292,18 +274,16 @@ static void switch__what_disagrees_goes_up(void **state)
 	assert_int_equal(bed_give(bed_worker(0, 1), &f, &value, 4), FAN_PASS);
 }
 
-static void switch__idle_slots_are_anybodys(void **state)
+TEST_WITH(switch__idle_slots_are_anybodys, bed_open, NULL)
 {
-	(void)state;
 	bed_add(0, 0, 0, 1, 0, 0);
 	bed.now_ns += FAN_SLOT_IDLE_NS;
 	assert_int_equal(bed_add(1, 0, 0, 5, 0, 0), FAN_WAIT);
 	bed_is_partial(0, 0, 0, 0x1, 1);
 }
 
-static void switch__config(void **state)
+TEST_WITH(switch__config, bed_open, NULL)
 {
-	(void)state;
 	struct fan_switch_config bad[6];
 	for (unsigned i = 0; i < 6; i++)
 		bad[i] = bed.cfg;
@@ -346,9 +326,8 @@ static void asks(unsigned i, uint16_t rank, uint16_t at, uint64_t which)
 
 /* A worker's number that three later ones have overtaken is asked for, here; each worker has its
  * own, and PROBEs count. */
-static void switch__asks_by_number(void **state)
+TEST_WITH(switch__asks_by_number, bed_open, NULL)
 {
-	(void)state;
 	bed.cfg.slots = 64;
 	bed_begin();
 	uint16_t token = bed_join(0, 2, "a");
@@ -375,9 +354,8 @@ static void switch__asks_by_number(void **state)
 }
 
 /* What a worker sends to a helper has no number, even if it looks like the next. */
-static void switch__packets_for_helpers_have_no_numbers(void **state)
+TEST_WITH(switch__packets_for_helpers_have_no_numbers, bed_open, NULL)
 {
-	(void)state;
 	bed.cfg.slots = 64;
 	bed_begin();
 	uint16_t token = bed_join(0, 2, "a");
@@ -399,9 +377,8 @@ static void switch__packets_for_helpers_have_no_numbers(void **state)
 }
 
 /* Results by number are the aggregator's: the question goes up, and a replay to one rank down. */
-static void switch__passes_questions_by_number(void **state)
+TEST_WITH(switch__passes_questions_by_number, bed_open, NULL)
 {
-	(void)state;
 	struct fan_frag miss = bed_head(0, 1, 0, FAN_TYPE_MISS);
 	miss.missing = 5;
 	miss.last = 9;
@@ -415,34 +392,4 @@ static void switch__passes_questions_by_number(void **state)
 	assert_int_equal(bed_give(bed_worker(0, 2), &miss, NULL, 0), FAN_DROP); /* it is not 1 */
 }
 
-#define BED_TEST(name) cmocka_unit_test_setup(name, bed_open)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		BED_TEST(switch__all_below_make_a_partial),
-		BED_TEST(switch__duplicates),
-		BED_TEST(switch__collision_goes_up_marked),
-		BED_TEST(switch__result_frees_the_slot),
-		BED_TEST(switch__free_early),
-		BED_TEST(switch__higher_priority_preempts),
-		BED_TEST(switch__sums_that_left_give_way),
-		BED_TEST(switch__ageing),
-		BED_TEST(switch__options_take_preemption_away),
-		BED_TEST(switch__direct_goes_by),
-		BED_TEST(switch__direct_is_not_waited_for),
-		BED_TEST(switch__probe_and_flush),
-		BED_TEST(switch__probe_of_one_that_waits),
-		BED_TEST(switch__own_sums_stay),
-		BED_TEST(switch__quota),
-		BED_TEST(switch__a_job_that_was_over_holds_nothing),
-		BED_TEST(switch__unknown_are_asked),
-		BED_TEST(switch__what_disagrees_goes_up),
-		BED_TEST(switch__idle_slots_are_anybodys),
-		BED_TEST(switch__config),
-		BED_TEST(switch__asks_by_number),
-		BED_TEST(switch__packets_for_helpers_have_no_numbers),
-		BED_TEST(switch__passes_questions_by_number),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

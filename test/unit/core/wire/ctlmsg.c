@@ -161,9 +161,8 @@ static const struct kind kinds[] = {
 	{"helper_stats", put_helper_stats, get_helper_stats},
 };
 
-static void ctlmsg__round_trip_and_every_truncation(void **state)
+TEST(ctlmsg__round_trip_and_every_truncation)
 {
-	(void)state;
 	for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
 		size_t bytes = kinds[i].put();
 		assert_in_range(bytes, 1, BODY_MAX);
@@ -180,9 +179,8 @@ static void ctlmsg__round_trip_and_every_truncation(void **state)
 }
 
 /* The workers of a tree: fields that are absent where they say nothing new. */
-static void ctlmsg__workers(void **state)
+TEST(ctlmsg__workers)
 {
-	(void)state;
 	struct fan_join m = join;
 	struct fan_state s = fault;
 	for (uint32_t n = 0; n <= 2; n++) {
@@ -216,9 +214,8 @@ static int join_with(struct fan_join m)
 	return fan_join_get(&m, &f);
 }
 
-static void ctlmsg__join_out_of_range(void **state)
+TEST(ctlmsg__join_out_of_range)
 {
-	(void)state;
 	struct fan_join m = join;
 #define REFUSES(field, value)                                                                      \
 	do {                                                                                       \
@@ -237,9 +234,8 @@ static void ctlmsg__join_out_of_range(void **state)
 	REFUSES(window, 1);
 }
 
-static void ctlmsg__names(void **state)
+TEST(ctlmsg__names)
 {
-	(void)state;
 	struct fan_join m = join;
 	m.name_bytes = FAN_NAME_MAX;
 	memset(m.name, 'x', FAN_NAME_MAX);
@@ -258,9 +254,8 @@ static void ctlmsg__names(void **state)
 }
 
 /* A job whose ranks run ahead of each other may have a larger window. */
-static void ctlmsg__welcome_with_a_burst(void **state)
+TEST(ctlmsg__welcome_with_a_burst)
 {
-	(void)state;
 	struct fan_welcome m = welcome, got;
 	m.window = FAN_AHEAD_MAX;
 	m.burst = 300;
@@ -281,9 +276,8 @@ static void ctlmsg__welcome_with_a_burst(void **state)
 }
 
 /* Of a window of one fragment the next could not open while the last may be asked for again. */
-static void ctlmsg__welcome_with_too_small_a_window(void **state)
+TEST(ctlmsg__welcome_with_too_small_a_window)
 {
-	(void)state;
 	struct fan_welcome m = welcome, got;
 	m.window = 2;
 	struct fan_frag f = frag_of(fan_welcome_put(body, &m));
@@ -294,9 +288,8 @@ static void ctlmsg__welcome_with_too_small_a_window(void **state)
 }
 
 /* Of no patience a member would be lost at once; of too much it would hang. */
-static void ctlmsg__welcome_with_no_patience(void **state)
+TEST(ctlmsg__welcome_with_no_patience)
 {
-	(void)state;
 	const uint32_t wrong[] = {0, 99, 600001};
 	for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
 		struct fan_welcome m = welcome, got;
@@ -306,9 +299,8 @@ static void ctlmsg__welcome_with_no_patience(void **state)
 	}
 }
 
-static void ctlmsg__welcome_with_flags(void **state)
+TEST(ctlmsg__welcome_with_flags)
 {
-	(void)state;
 	struct fan_welcome m = welcome, got;
 	m.flags = FAN_WELCOME_NUMBERS;
 	m.cookie = UINT64_C(0x1122334455667788);
@@ -319,9 +311,8 @@ static void ctlmsg__welcome_with_flags(void **state)
 	assert_true(got.cookie == m.cookie);
 }
 
-static void ctlmsg__welcome_out_of_range(void **state)
+TEST(ctlmsg__welcome_out_of_range)
 {
-	(void)state;
 	struct fan_welcome bad[6];
 	for (unsigned i = 0; i < 6; i++)
 		bad[i] = welcome;
@@ -338,9 +329,8 @@ static void ctlmsg__welcome_out_of_range(void **state)
 	}
 }
 
-static void ctlmsg__states_that_contradict_themselves(void **state)
+TEST(ctlmsg__states_that_contradict_themselves)
 {
-	(void)state;
 	struct fan_state bad[3] = {fault, fault, fault}, m;
 	bad[0].err = FAN_OK;	      /* failed without a cause */
 	bad[1].state = FAN_JOB_READY; /* ready with an error */
@@ -357,9 +347,8 @@ static void ctlmsg__states_that_contradict_themselves(void **state)
 	assert_int_equal(fan_refuse_get(&no_got, &f), FAN_E_FORMAT);
 }
 
-static void ctlmsg__an_answer_is_no_larger_than_its_question(void **state)
+TEST(ctlmsg__an_answer_is_no_larger_than_its_question)
 {
-	(void)state;
 	struct fan_report largest = report;
 	largest.name_bytes = FAN_NAME_MAX;
 	assert_true(fan_report_put(body, &largest) <= FAN_REPORT_BYTES);
@@ -383,9 +372,8 @@ static int rank_stats_with(struct fan_rank_stats m)
 	return fan_rank_stats_get(&m, &f);
 }
 
-static void ctlmsg__lags_out_of_range(void **state)
+TEST(ctlmsg__lags_out_of_range)
 {
-	(void)state;
 	struct fan_rank_stats m = rank_stats;
 	m.first = 254; /* and the two behind it: one too many */
 	assert_int_equal(rank_stats_with(m), FAN_E_FORMAT);
@@ -413,9 +401,8 @@ static int helper_stats_with(struct fan_helper_stats m)
 }
 
 /* Pairs that rise and a `next` behind them end every asker's loop. */
-static void ctlmsg__helps_out_of_range(void **state)
+TEST(ctlmsg__helps_out_of_range)
 {
-	(void)state;
 	struct fan_helper_stats m = helper_stats;
 #define SAYS_NO(field, value)                                                                      \
 	do {                                                                                       \
@@ -444,9 +431,8 @@ static void ctlmsg__helps_out_of_range(void **state)
 }
 
 /* What a BEAT says of a cache, and of the WELCOME. */
-static void ctlmsg__cache_in_a_beat(void **state)
+TEST(ctlmsg__cache_in_a_beat)
 {
-	(void)state;
 	struct fan_beat m = beat;
 	m.cache = (struct fan_helper_cache_use){.frags = 100, .open = 7, .peak = 8};
 	m.cookie = UINT64_C(0x1122334455667788);
@@ -472,9 +458,8 @@ static int echo_of(size_t bytes, uint16_t answer_bytes, struct fan_echo *m)
 	return fan_echo_get(m, &f);
 }
 
-static void ctlmsg__echo(void **state)
+TEST(ctlmsg__echo)
 {
-	(void)state;
 	struct fan_echo m;
 	struct fan_frag f = frag_of(fan_echo_put(body, &echo));
 	assert_int_equal(f.payload_bytes, 80);
@@ -492,9 +477,8 @@ static void ctlmsg__echo(void **state)
 	assert_int_equal(echo_of(1000, FAN_ECHO_MIN - 1, &m), FAN_E_FORMAT);
 }
 
-static void ctlmsg__echoed_out_of_range(void **state)
+TEST(ctlmsg__echoed_out_of_range)
 {
-	(void)state;
 	struct fan_echoed bad[9], m;
 	for (unsigned i = 0; i < 9; i++)
 		bad[i] = echoed;
@@ -517,9 +501,8 @@ static void ctlmsg__echoed_out_of_range(void **state)
 	assert_int_equal(fan_echoed_get(&m, &f), FAN_E_FORMAT);
 }
 
-static void ctlmsg__description_of_a_fragment(void **state)
+TEST(ctlmsg__description_of_a_fragment)
 {
-	(void)state;
 	struct fan_frag f = {.flags = FAN_F_LAST | FAN_F_REDUCE | FAN_F_ROOT,
 			     .count = 65535,
 			     .dtype = FAN_INT64,
@@ -538,9 +521,8 @@ static void ctlmsg__description_of_a_fragment(void **state)
 }
 
 /* What is put into a fragment is what is read from it, and its other flags stay. */
-static void ctlmsg__descriptions_come_back(void **state)
+TEST(ctlmsg__descriptions_come_back)
 {
-	(void)state;
 	struct fan_rng rng = test_rng();
 	for (unsigned i = 0; i < 1000; i++) {
 		uint16_t flags = (uint16_t)fan_rng_next(&rng);
@@ -558,9 +540,8 @@ static void ctlmsg__descriptions_come_back(void **state)
 }
 
 /* Two addresses are in what tells of two launches, and in nothing else. */
-static void ctlmsg__hosts(void **state)
+TEST(ctlmsg__hosts)
 {
-	(void)state;
 	struct fan_refuse no = {.err = FAN_E_LAUNCHES, .hosts = {1, [31] = 2}}, got;
 	struct fan_frag f = frag_of(fan_refuse_put(body, &no));
 	assert_int_equal(f.payload_bytes, 11 + FAN_HOSTS_BYTES);
@@ -570,28 +551,4 @@ static void ctlmsg__hosts(void **state)
 	assert_int_equal(fan_refuse_put(body, &no), 11);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ctlmsg__round_trip_and_every_truncation),
-		cmocka_unit_test(ctlmsg__workers),
-		cmocka_unit_test(ctlmsg__hosts),
-		cmocka_unit_test(ctlmsg__join_out_of_range),
-		cmocka_unit_test(ctlmsg__names),
-		cmocka_unit_test(ctlmsg__welcome_with_a_burst),
-		cmocka_unit_test(ctlmsg__welcome_with_too_small_a_window),
-		cmocka_unit_test(ctlmsg__welcome_with_no_patience),
-		cmocka_unit_test(ctlmsg__welcome_with_flags),
-		cmocka_unit_test(ctlmsg__welcome_out_of_range),
-		cmocka_unit_test(ctlmsg__states_that_contradict_themselves),
-		cmocka_unit_test(ctlmsg__an_answer_is_no_larger_than_its_question),
-		cmocka_unit_test(ctlmsg__lags_out_of_range),
-		cmocka_unit_test(ctlmsg__helps_out_of_range),
-		cmocka_unit_test(ctlmsg__cache_in_a_beat),
-		cmocka_unit_test(ctlmsg__echo),
-		cmocka_unit_test(ctlmsg__echoed_out_of_range),
-		cmocka_unit_test(ctlmsg__description_of_a_fragment),
-		cmocka_unit_test(ctlmsg__descriptions_come_back),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

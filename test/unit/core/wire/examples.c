@@ -166,25 +166,16 @@ static void check_page(const char *page)
 	assert_true(examples > before);
 }
 
-static void examples__say_what_they_are(void **state)
+TEST(examples__say_what_they_are)
 {
-	(void)state;
 	check_page("examples.txt");
 }
 
-static void examples__every_message_has_one(void **state)
+TEST(examples__every_message_has_one)
 {
-	(void)state;
 #define X(name, number, has, may, text) assert_true(seen[number]);
 	FAN_MESSAGES(X)
 #undef X
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(examples__say_what_they_are),
-		cmocka_unit_test(examples__every_message_has_one),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -13,9 +13,8 @@ static int clear(void **state)
 	return 0;
 }
 
-static void progress__notes_the_highest(void **state)
+TEST_WITH(progress__notes_the_highest, clear, NULL)
 {
-	(void)state;
 	fan_progress_note(&progress, 0, 7);
 	fan_progress_note(&progress, 0, 3); /* sent again */
 	fan_progress_note(&progress, 1, 9);
@@ -26,9 +25,8 @@ static void progress__notes_the_highest(void **state)
 }
 
 /* There is no fragment behind the last number: it turns nothing back. */
-static void progress__the_last_number(void **state)
+TEST_WITH(progress__the_last_number, clear, NULL)
 {
-	(void)state;
 	fan_progress_note(&progress, 0, 7);
 	fan_progress_note(&progress, 1, UINT64_MAX);
 	assert_int_equal(progress.front, 8);
@@ -38,9 +36,8 @@ static void progress__the_last_number(void **state)
 	assert_int_equal(fan_progress_behind(&progress, 0), UINT16_MAX);
 }
 
-static void progress__answer_and_what_it_says(void **state)
+TEST_WITH(progress__answer_and_what_it_says, clear, NULL)
 {
-	(void)state;
 	for (uint16_t r = 0; r < 3; r++)
 		fan_progress_note(&progress, r, 100 + 50 * r);
 	const struct fan_frag asked = {
@@ -58,9 +55,8 @@ static void progress__answer_and_what_it_says(void **state)
 }
 
 /* The slowest may be before the one who asks, or too far behind for the field. */
-static void progress__ends_of_the_range(void **state)
+TEST_WITH(progress__ends_of_the_range, clear, NULL)
 {
-	(void)state;
 	fan_progress_note(&progress, 0, 500);
 	fan_progress_note(&progress, 1, 400000);
 	struct fan_frag asked = {.frag = 10};
@@ -76,9 +72,8 @@ static void progress__ends_of_the_range(void **state)
 	assert_int_equal(fan_progress_heard(&f), 0);
 }
 
-static void progress__how_a_rank_stands(void **state)
+TEST_WITH(progress__how_a_rank_stands, clear, NULL)
 {
-	(void)state;
 	struct fan_standing s = {.flags = 0};
 	fan_progress_note(&progress, 0, 99);
 	fan_progress_note(&progress, 1,
@@ -102,9 +97,8 @@ static void progress__how_a_rank_stands(void **state)
 	assert_int_equal(s.most, 0);
 }
 
-static void progress__who_straggles(void **state)
+TEST_WITH(progress__who_straggles, clear, NULL)
 {
-	(void)state;
 	fan_progress_note(&progress, 0, 0);
 	fan_progress_note(&progress, 1, FAN_LAG_FRAGS - 1);
 	assert_false(fan_progress_straggles(&progress, 0));
@@ -134,9 +128,8 @@ static void lie(const unsigned (*field)[2], size_t fields)
 	lie((const unsigned[][2]){__VA_ARGS__},                                                    \
 	    sizeof((const unsigned[][2]){__VA_ARGS__}) / sizeof(unsigned[2]))
 
-static void ctlmsg_fields__of_members_lie_where_the_page_says(void **state)
+TEST(ctlmsg_fields__of_members_lie_where_the_page_says)
 {
-	(void)state;
 	fan_join_put(body, &(struct fan_join){1, 3, 5, 7, 8, 2, "ab", 15, 19, 27});
 	LIE({0, 2}, {2, 2}, {4, 2}, {6, 1}, {7, 4}, {14, 4}, {18, 8}, {26, 4});
 	assert_memory_equal(body + 11, "\2ab", 3);
@@ -156,9 +149,8 @@ static void ctlmsg_fields__of_members_lie_where_the_page_says(void **state)
 	LIE({0, 1}, {1, 8}, {9, 8}, {17, 8}, {25, 8});
 }
 
-static void ctlmsg_fields__of_reports_lie_where_the_page_says(void **state)
+TEST(ctlmsg_fields__of_reports_lie_where_the_page_says)
 {
-	(void)state;
 	fan_query_put(body, &(struct fan_query){1, 3});
 	LIE({0, 2}, {2, 2});
 	fan_report_put(body, &(struct fan_report){1,
@@ -202,17 +194,4 @@ static void ctlmsg_fields__of_reports_lie_where_the_page_says(void **state)
 	assert_memory_equal(body + 8, "12345678", 8);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(progress__notes_the_highest, clear),
-		cmocka_unit_test_setup(progress__the_last_number, clear),
-		cmocka_unit_test_setup(progress__answer_and_what_it_says, clear),
-		cmocka_unit_test_setup(progress__ends_of_the_range, clear),
-		cmocka_unit_test_setup(progress__how_a_rank_stands, clear),
-		cmocka_unit_test_setup(progress__who_straggles, clear),
-		cmocka_unit_test(ctlmsg_fields__of_members_lie_where_the_page_says),
-		cmocka_unit_test(ctlmsg_fields__of_reports_lie_where_the_page_says),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

@@ -25,9 +25,8 @@ static int set(const struct fan_route_entry *e, unsigned count)
 	return fan_route_set(&route, &config);
 }
 
-static void route__up_by_who_sends_and_of_whom(void **state)
+TEST(route__up_by_who_sends_and_of_whom)
 {
-	(void)state;
 	const uint64_t two[FAN_RANK_WORDS] = {0x3}, more[FAN_RANK_WORDS] = {0x7};
 	const struct fan_route_entry e[] = {
 		entry(nobody, 0x3, b, 4, false), /* to be summed at b, and back here */
@@ -48,9 +47,8 @@ static void route__up_by_who_sends_and_of_whom(void **state)
 	assert_int_equal(route.below.ranks, 2); /* b and c */
 }
 
-static void route__down(void **state)
+TEST(route__down)
 {
-	(void)state;
 	const struct fan_route_entry e[] = {
 		entry(a, 0x1, aggregator, 1, false),  entry(nobody, 0x8, aggregator, 1, false),
 		entry(b, 0x2, c, 3, false),	      entry(a, 0x4, aggregator, 1, true),
@@ -76,9 +74,8 @@ static void route__down(void **state)
 	assert_null(fan_route_down_one(&route, &aggregator, 0xff));
 }
 
-static void route__what_makes_no_sense(void **state)
+TEST(route__what_makes_no_sense)
 {
-	(void)state;
 	const struct fan_route_entry bad[][2] = {
 		{entry(a, 0x1, nobody, 1, false), entry(b, 0x2, aggregator, 1, false)},
 		{entry(a, 0x0, aggregator, 1, false), entry(b, 0x2, aggregator, 1, false)},
@@ -104,9 +101,8 @@ static void route__what_makes_no_sense(void **state)
 	assert_int_equal(set(good, 2), FAN_OK);
 }
 
-static void route__is(void **state)
+TEST(route__is)
 {
-	(void)state;
 	struct fan_route_entry e[] = {entry(a, 0x1, aggregator, 1, false),
 				      entry(b, 0x2, c, 2, false)};
 	const struct fan_route_entry swapped[] = {e[1], e[0]};
@@ -121,9 +117,8 @@ static void route__is(void **state)
 	assert_false(fan_route_is(&route, &config));
 }
 
-static void route__a_result_passes_once(void **state)
+TEST(route__a_result_passes_once)
 {
-	(void)state;
 	const struct fan_route_entry e = entry(a, 0x1, aggregator, 1, false);
 	assert_int_equal(set(&e, 1), FAN_OK);
 	assert_true(fan_route_passes(&route, 0, 7, 0));
@@ -154,9 +149,8 @@ static size_t encode(const struct fan_envelope *v)
 	return fan_out_item_copy(it, packet);
 }
 
-static void envelope__round_trip(void **state)
+TEST(envelope__round_trip)
 {
-	(void)state;
 	const struct fan_envelope v = {.token = 2048,
 				       .hops = 3,
 				       .rank = 255,
@@ -178,9 +172,8 @@ static void envelope__round_trip(void **state)
 	assert_int_equal(inner.nonce, 77);
 }
 
-static void envelope__nothing_known(void **state)
+TEST(envelope__nothing_known)
 {
-	(void)state;
 	const struct fan_envelope v = {.token = 1};
 	size_t len = encode(&v);
 	struct fan_frag f;
@@ -190,9 +183,8 @@ static void envelope__nothing_known(void **state)
 	assert_int_equal(w.ranks, 0);
 }
 
-static void envelope__drops_by_field(void **state)
+TEST(envelope__drops_by_field)
 {
-	(void)state;
 	struct fan_frag f;
 	struct fan_envelope good = {.token = 1, .ranks = 4, .window = 2, .payload_bytes = 64}, v, w;
 	size_t len = encode(&good);
@@ -216,9 +208,8 @@ static void envelope__drops_by_field(void **state)
 	}
 }
 
-static void envelope__addresses(void **state)
+TEST(envelope__addresses)
 {
-	(void)state;
 	const fan_peer hop = {.addr = {1, 2}, .port = 0xffff, .scope = 3};
 	fan_peer p = fan_peer_behind(&hop, 0xfffe);
 	assert_int_equal(fan_peer_token(&p), 0xfffe);
@@ -231,18 +222,4 @@ static void envelope__addresses(void **state)
 	assert_int_equal(fan_peer_token(&other), 7);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(route__up_by_who_sends_and_of_whom),
-		cmocka_unit_test(route__down),
-		cmocka_unit_test(route__what_makes_no_sense),
-		cmocka_unit_test(route__is),
-		cmocka_unit_test(route__a_result_passes_once),
-		cmocka_unit_test(envelope__round_trip),
-		cmocka_unit_test(envelope__nothing_known),
-		cmocka_unit_test(envelope__drops_by_field),
-		cmocka_unit_test(envelope__addresses),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

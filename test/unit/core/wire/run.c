@@ -45,12 +45,11 @@ static unsigned packets(void)
 }
 
 /* What is packed comes out as it was, whatever is between: also where both numbers wrap. */
-static void run__round_trip(void **state)
+TEST(run__round_trip)
 {
 	uint8_t was[ITEMS][FAN_HEAD_BYTES], head[FAN_HEAD_BYTES];
 	const unsigned frags = 2 * FAN_RUN_MAX + 3;
 	unsigned n = 0;
-	(void)state;
 	empty_out();
 	for (unsigned i = 0; i < frags; i++) {
 		memcpy(was[i], add(&readers, UINT64_C(0xfffffffd) + i, (uint16_t)(65533 + i))->head,
@@ -88,10 +87,9 @@ static void alone(const struct fan_group *g, uint64_t frag, uint16_t seq, uint16
 	assert_int_equal(fan_run_frags(item[0].head, FAN_HEAD_BYTES), 1);
 }
 
-static void run__only_what_follows(void **state)
+TEST(run__only_what_follows)
 {
 	static struct fan_group more = {.reads_runs = true};
-	(void)state;
 	alone(&readers, 12, 21, 0);
 	alone(&readers, 11, 22, 0);
 	alone(&readers, 11, 20, 0);
@@ -107,9 +105,8 @@ static void run__only_what_follows(void **state)
 }
 
 /* A worker's have one way to go; but elements go alone. */
-static void run__of_a_worker(void **state)
+TEST(run__of_a_worker)
 {
-	(void)state;
 	empty_out();
 	for (unsigned i = 0; i < 4; i++) {
 		struct fan_out_item *it = add(&others, i, (uint16_t)i);
@@ -123,10 +120,9 @@ static void run__of_a_worker(void **state)
 	assert_int_equal(packets(), 3);
 }
 
-static void run__what_is_none(void **state)
+TEST(run__what_is_none)
 {
 	uint8_t packet[FAN_HEAD_BYTES + 1] = {0};
-	(void)state;
 	empty_out();
 	for (unsigned i = 0; i < 3; i++)
 		add(&readers, i, (uint16_t)i);
@@ -185,9 +181,8 @@ static int verdict(size_t len)
 	return fan_wire_get(&g, packet, len);
 }
 
-static void partial__round_trip(void **state)
+TEST(partial__round_trip)
 {
-	(void)state;
 	static const unsigned ranks[] = {2, 64, 65, 256};
 	for (unsigned i = 0; i < 4; i++) {
 		uint64_t set[FAN_RANK_WORDS] = {2};
@@ -212,9 +207,8 @@ static void partial__round_trip(void **state)
 }
 
 /* rounded once, at the aggregator: half types travel as wide as they are summed */
-static void partial__halves_are_wide(void **state)
+TEST(partial__halves_are_wide)
 {
-	(void)state;
 	const uint64_t set[FAN_RANK_WORDS] = {3};
 	struct fan_frag f = sum_of(FAN_BFLOAT16, 5), g;
 	size_t len = encode(&f, set, 4, FAN_RANK_NONE);
@@ -225,9 +219,8 @@ static void partial__halves_are_wide(void **state)
 	assert_int_equal(encode(&f, set, 4, 1), FAN_HEAD_BYTES + 8 + 10);
 }
 
-static void partial__root(void **state)
+TEST(partial__root)
 {
-	(void)state;
 	uint64_t set[FAN_RANK_WORDS] = {3};
 	fan_ranks_set(set, 255);
 	struct fan_frag f = sum_of(FAN_INT64, 1), g;
@@ -239,9 +232,8 @@ static void partial__root(void **state)
 	assert_int_equal(verdict(len), FAN_DROP_FORMAT);
 }
 
-static void partial__hostile_bitmaps(void **state)
+TEST(partial__hostile_bitmaps)
 {
-	(void)state;
 	uint64_t set[FAN_RANK_WORDS] = {1};
 	struct fan_frag f = sum_of(FAN_INT32, 1), g;
 	uint64_t got[FAN_RANK_WORDS];
@@ -263,9 +255,8 @@ static void partial__hostile_bitmaps(void **state)
 }
 
 /* A word more or less, by a length that no check covers, is no other sum. */
-static void partial__bitmap_of_another_job(void **state)
+TEST(partial__bitmap_of_another_job)
 {
-	(void)state;
 	uint64_t set[FAN_RANK_WORDS] = {3}, got[FAN_RANK_WORDS];
 	struct fan_frag f = sum_of(FAN_INT64, 3), g;
 	size_t len = encode(&f, set, 100, FAN_RANK_NONE);
@@ -279,9 +270,8 @@ static void partial__bitmap_of_another_job(void **state)
 	}
 }
 
-static void partial__only_where_it_means_something(void **state)
+TEST(partial__only_where_it_means_something)
 {
-	(void)state;
 	static const uint8_t types[] = {FAN_TYPE_RESULT, FAN_TYPE_PROBE, FAN_TYPE_FLUSH};
 	const uint64_t set[FAN_RANK_WORDS] = {3};
 	for (unsigned i = 0; i < sizeof types; i++) {
@@ -293,9 +283,8 @@ static void partial__only_where_it_means_something(void **state)
 	}
 }
 
-static void partial__need(void **state)
+TEST(partial__need)
 {
-	(void)state;
 	uint64_t set[FAN_RANK_WORDS] = {0};
 	fan_ranks_set(set, 70);
 	struct fan_frag f = {.type = FAN_TYPE_NEED, .sender = FAN_RANK_NONE}, g;
@@ -308,20 +297,4 @@ static void partial__need(void **state)
 	assert_int_equal(fan_ranks_first(got), 70);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(run__round_trip),
-		cmocka_unit_test(run__only_what_follows),
-		cmocka_unit_test(run__of_a_worker),
-		cmocka_unit_test(run__what_is_none),
-		cmocka_unit_test(partial__round_trip),
-		cmocka_unit_test(partial__halves_are_wide),
-		cmocka_unit_test(partial__root),
-		cmocka_unit_test(partial__hostile_bitmaps),
-		cmocka_unit_test(partial__bitmap_of_another_job),
-		cmocka_unit_test(partial__only_where_it_means_something),
-		cmocka_unit_test(partial__need),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

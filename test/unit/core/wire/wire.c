@@ -36,9 +36,8 @@ static size_t encode(uint8_t *packet, const struct fan_frag *f)
 	return FAN_HEAD_BYTES + f->payload_bytes;
 }
 
-static void wire__crc_vectors_of_rfc_3720(void **state)
+TEST(wire__crc_vectors_of_rfc_3720)
 {
-	(void)state;
 	uint8_t zeros[32] = {0}, ones[32], up[32], down[32];
 	memset(ones, 0xff, sizeof ones);
 	for (unsigned i = 0; i < 32; i++) {
@@ -55,9 +54,8 @@ static void wire__crc_vectors_of_rfc_3720(void **state)
 	assert_int_equal(fan_crc32c(0, "123456789", 9), 0xe3069283);
 }
 
-static void wire__crc_portable_agrees_and_continues(void **state)
+TEST(wire__crc_portable_agrees_and_continues)
 {
-	(void)state;
 	struct fan_rng r = test_rng();
 	uint8_t p[300];
 	for (unsigned i = 0; i < sizeof p; i++)
@@ -70,9 +68,8 @@ static void wire__crc_portable_agrees_and_continues(void **state)
 	}
 }
 
-static void wire__round_trip(void **state)
+TEST(wire__round_trip)
 {
-	(void)state;
 	uint8_t payload[40], packet[FAN_HEAD_BYTES + 41];
 	struct fan_frag f = sample(payload, 10), g;
 	for (unsigned offset = 0; offset < 2; offset++) { /* no alignment needed */
@@ -88,9 +85,8 @@ static void wire__round_trip(void **state)
 }
 
 /* doc/protocol/base.md shows where each field lies */
-static void wire__layout(void **state)
+TEST(wire__layout)
 {
-	(void)state;
 	uint8_t payload[4], packet[FAN_HEAD_BYTES + 4];
 	struct fan_frag f = sample(payload, 1);
 	encode(packet, &f);
@@ -179,9 +175,8 @@ static void assert_same_fields(const struct fan_frag *g, const struct fan_frag *
 }
 
 /* Every field of every message comes back, and no other. */
-static void wire__fields_of_every_type(void **state)
+TEST(wire__fields_of_every_type)
 {
-	(void)state;
 	assert_int_equal(sizeof messages / sizeof *messages, 18);
 	for (unsigned i = 0; i < sizeof messages / sizeof *messages; i++) {
 		uint8_t packet[FAN_HEAD_BYTES + 8];
@@ -213,9 +208,8 @@ static int verdict_of(const struct fan_frag *f, size_t len)
 	return verdict_with(f, len, 0, FAN_WIRE_VERSION);
 }
 
-static void wire__drops_by_length(void **state)
+TEST(wire__drops_by_length)
 {
-	(void)state;
 	uint8_t payload[40], packet[FAN_HEAD_BYTES + 41] = {0};
 	struct fan_frag f = sample(payload, 10), g;
 	size_t len = encode(packet, &f);
@@ -224,9 +218,8 @@ static void wire__drops_by_length(void **state)
 	assert_int_equal(fan_wire_get(&g, packet, len + 1), FAN_DROP_LONG);
 }
 
-static void wire__drops_by_field(void **state)
+TEST(wire__drops_by_field)
 {
-	(void)state;
 	uint8_t payload[40];
 	struct fan_frag f = sample(payload, 10);
 	const size_t len = FAN_HEAD_BYTES + 40;
@@ -250,9 +243,8 @@ static void wire__drops_by_field(void **state)
 }
 
 /* The bitmap of a PARTIAL is what its elements leave: one to four words. */
-static void wire__bitmap_by_length(void **state)
+TEST(wire__bitmap_by_length)
 {
-	(void)state;
 	uint8_t packet[FAN_HEAD_BYTES + 100] = {0};
 	struct fan_frag g, f = {.type = FAN_TYPE_PARTIAL, .count = 3, .dtype = FAN_FLOAT16};
 	fan_wire_put(packet, &f); /* 12 bytes of elements, as wide as they are summed */
@@ -268,9 +260,8 @@ static void wire__bitmap_by_length(void **state)
 }
 
 /* Which operations a type has on the wire. */
-static void wire__pairs_of_type_and_operation(void **state)
+TEST(wire__pairs_of_type_and_operation)
 {
-	(void)state;
 	for (unsigned dtype = 0; dtype < FAN_DTYPE_COUNT; dtype++) {
 		for (unsigned op = 0; op < FAN_BARRIER; op++) {
 			struct fan_frag f = {
@@ -287,9 +278,8 @@ static void wire__pairs_of_type_and_operation(void **state)
 	}
 }
 
-static void wire__empty_carries_nothing(void **state)
+TEST(wire__empty_carries_nothing)
 {
-	(void)state;
 	uint8_t payload[40];
 	struct fan_frag f = sample(payload, 10);
 	f.op = FAN_BCAST;
@@ -299,9 +289,8 @@ static void wire__empty_carries_nothing(void **state)
 }
 
 /* Any single flipped bit of the header is noticed; of the payload too, if SUMMED. */
-static void wire__flipped_bits(void **state)
+TEST(wire__flipped_bits)
 {
-	(void)state;
 	uint8_t payload[40], packet[FAN_HEAD_BYTES + 40];
 	struct fan_frag g;
 	for (int summed = 0; summed < 2; summed++) {
@@ -320,9 +309,8 @@ static void wire__flipped_bits(void **state)
 	}
 }
 
-static void wire__whole_of_any_version(void **state)
+TEST(wire__whole_of_any_version)
 {
-	(void)state;
 	uint8_t payload[40], packet[FAN_HEAD_BYTES + 40];
 	struct fan_frag f = sample(payload, 10);
 	f.flags |= FAN_F_SUMMED;
@@ -337,9 +325,8 @@ static void wire__whole_of_any_version(void **state)
 		assert_false(fan_wire_is_whole(packet, n));
 }
 
-static void wire__element_sizes(void **state)
+TEST(wire__element_sizes)
 {
-	(void)state;
 	static const unsigned wire[] = {4, 2, 2, 4, 8, 4, 2, 1, 8, 1},
 			      acc[] = {4, 4, 4, 4, 8, 4, 2, 1, 8, 4};
 	for (unsigned i = 0; i < FAN_DTYPE_COUNT; i++) {
@@ -353,22 +340,4 @@ static void wire__element_sizes(void **state)
 	assert_int_equal(fan_dtype_acc_bytes(UINT32_MAX), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wire__crc_vectors_of_rfc_3720),
-		cmocka_unit_test(wire__crc_portable_agrees_and_continues),
-		cmocka_unit_test(wire__round_trip),
-		cmocka_unit_test(wire__layout),
-		cmocka_unit_test(wire__fields_of_every_type),
-		cmocka_unit_test(wire__bitmap_by_length),
-		cmocka_unit_test(wire__drops_by_length),
-		cmocka_unit_test(wire__drops_by_field),
-		cmocka_unit_test(wire__pairs_of_type_and_operation),
-		cmocka_unit_test(wire__empty_carries_nothing),
-		cmocka_unit_test(wire__flipped_bits),
-		cmocka_unit_test(wire__whole_of_any_version),
-		cmocka_unit_test(wire__element_sizes),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

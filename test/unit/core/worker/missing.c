@@ -40,9 +40,8 @@ static void fail_job(void)
 	assert_int_equal(fan_worker_phase(rig.w), FAN_W_FAILED);
 }
 
-static void missing__runs_without_results(void **state)
+TEST_WITH(missing__runs_without_results, rig_open, rig_close)
 {
-	(void)state;
 	int32_t in[150], out[150];
 	memset(in, 1, sizeof in);
 	rig_ready();
@@ -70,9 +69,8 @@ static void missing__runs_without_results(void **state)
 }
 
 /* The last fragment is shorter. */
-static void missing__ends_with_the_operation(void **state)
+TEST_WITH(missing__ends_with_the_operation, rig_open, rig_close)
 {
-	(void)state;
 	int32_t in[20] = {0}, out[20];
 	rig_ready();
 	struct fan_op op = rig_int_sum(in, out, 20);
@@ -86,9 +84,8 @@ static void missing__ends_with_the_operation(void **state)
 	assert_false(fan_worker_next_missing(rig.w, id, &r));
 }
 
-static void missing__of_nothing(void **state)
+TEST_WITH(missing__of_nothing, rig_open, rig_close)
 {
-	(void)state;
 	rig_ready();
 	struct fan_op op = {.op = FAN_BARRIER};
 	uint64_t id = rig_start(&op);
@@ -98,9 +95,8 @@ static void missing__of_nothing(void **state)
 }
 
 /* Exponents are no elements: a block without its result is summed with exponents of its own. */
-static void missing__in_fixed_point(void **state)
+TEST_WITH(missing__in_fixed_point, rig_open, rig_close)
 {
-	(void)state;
 	enum { GROUP = 32 * 16, COUNT = 2 * GROUP }; /* 32 blocks of 16 elements in each group */
 	static float in[COUNT], out[COUNT];
 	rig_ready();
@@ -119,9 +115,8 @@ static void missing__in_fixed_point(void **state)
 	expect_rest(id, &r, 32, COUNT);
 }
 
-static void supply__after_the_end(void **state)
+TEST_WITH(supply__after_the_end, rig_open, rig_close)
 {
-	(void)state;
 	int32_t in[32], out[32] = {0};
 	memset(in, 1, sizeof in);
 	rig_ready();
@@ -147,9 +142,8 @@ static void supply__after_the_end(void **state)
 }
 
 /* Only the root has the elements of a reduce: others take their results without, and it cannot. */
-static void supply__of_a_reduce(void **state)
+TEST_WITH(supply__of_a_reduce, rig_open, rig_close)
 {
-	(void)state;
 	for (uint16_t root = 1; root < 3; root++) { /* this rank is 1 */
 		int32_t in[16] = {7}, out[16] = {0};
 		rig_open(NULL);
@@ -173,9 +167,8 @@ static void supply__of_a_reduce(void **state)
 
 /* The machine was suspended: the switch could not be heard, nor results come.  Silence after that
  * is as long as ever. */
-static void awake__silence_counts_while_awake(void **state)
+TEST_WITH(awake__silence_counts_while_awake, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_op op = {.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8};
 	uint64_t id;
 	rig_ready();
@@ -191,9 +184,8 @@ static void awake__silence_counts_while_awake(void **state)
 }
 
 /* The same while ranks are waited for. */
-static void awake__ranks_are_waited_for_while_awake(void **state)
+TEST_WITH(awake__ranks_are_waited_for_while_awake, rig_open, rig_close)
 {
-	(void)state;
 	rig_tick();
 	rig_welcome(rig.cfg.nonce, 4);
 	rig_state(FAN_JOB_FORMING, 0, 4);
@@ -205,17 +197,4 @@ static void awake__ranks_are_waited_for_while_awake(void **state)
 	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_TIMEOUT);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		RIG_TEST(missing__runs_without_results),
-		RIG_TEST(missing__ends_with_the_operation),
-		RIG_TEST(missing__of_nothing),
-		RIG_TEST(missing__in_fixed_point),
-		RIG_TEST(supply__after_the_end),
-		RIG_TEST(supply__of_a_reduce),
-		RIG_TEST(awake__silence_counts_while_awake),
-		RIG_TEST(awake__ranks_are_waited_for_while_awake),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

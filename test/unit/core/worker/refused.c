@@ -60,9 +60,8 @@ static uint32_t cwnd(void)
 }
 
 /* The window is halved once for all that was out, and each result makes it larger. */
-static void refused__halves_once_a_window(void **state)
+TEST_WITH(refused__halves_once_a_window, rig_open, rig_close)
 {
-	(void)state;
 	begin();
 	for (uint64_t n = 10; n < 16; n++)
 		assert_int_equal(collides(n), FAN_ASK);
@@ -88,9 +87,8 @@ static void refused__halves_once_a_window(void **state)
 }
 
 /* The lowest goes again at once, whatever the window; after so many times past all slots. */
-static void refused__too_often(void **state)
+TEST_WITH(refused__too_often, rig_open, rig_close)
 {
-	(void)state;
 	begin();
 	for (unsigned tries = 1; tries <= FAN_REFUSALS_MAX; tries++) {
 		assert_int_equal(collides(0), FAN_ASK);
@@ -107,9 +105,8 @@ static void refused__too_often(void **state)
 
 /* What the aggregator has asked for goes past all slots: a refusal of what was sent before is old.
  */
-static void refused__after_a_need(void **state)
+TEST_WITH(refused__after_a_need, rig_open, rig_close)
 {
-	(void)state;
 	begin();
 	struct fan_frag need = {.frag = 3,
 				.job = rig.job,
@@ -126,9 +123,8 @@ static void refused__after_a_need(void **state)
 }
 
 /* Who runs ahead sends in order, and obeys it as any NEED. */
-static void refused__running_ahead(void **state)
+TEST_WITH(refused__running_ahead, rig_open, rig_close)
 {
-	(void)state;
 	rig_ahead(WINDOW, 8);
 	struct fan_op op = rig_int_sum(in, out, 16 * 2 * WINDOW);
 	rig_start(&op);
@@ -141,9 +137,8 @@ static void refused__running_ahead(void **state)
 
 /* Under congestion some ranks may have sent the lowest long before: it does not wait in a slot for
  * what has passed.  One that is ahead of all, as in a window that is empty, is not so late. */
-static void refused__left_behind(void **state)
+TEST_WITH(refused__left_behind, rig_open, rig_close)
 {
-	(void)state;
 	begin();
 	marked_result(1, FAN_F_ECN);
 	assert_int_equal(cwnd(), WINDOW / 2);
@@ -182,9 +177,8 @@ static enum fan_verdict forged_state(unsigned state, int err, uint64_t nonce, bo
 
 /* Who has joined as a rank that has not come may know the epoch, but no nonce: what it says while
  * the job forms draws a BEAT. */
-static void worker__forming_heeds_answers_alone(void **state)
+TEST_WITH(worker__forming_heeds_answers_alone, rig_open, rig_close)
 {
-	(void)state;
 	rig_tick();
 	assert_int_equal(rig_welcome(rig.cfg.nonce, 4), FAN_CTL);
 	assert_int_equal(rig_tick(), 1);
@@ -201,9 +195,8 @@ static void worker__forming_heeds_answers_alone(void **state)
 }
 
 /* Its place, or its key, is somebody else's: it asks for it again. */
-static void worker__forming_joins_again(void **state)
+TEST_WITH(worker__forming_joins_again, rig_open, rig_close)
 {
-	(void)state;
 	rig_tick();
 	for (unsigned life = 0; life < 3; life++) {
 		assert_int_equal(rig_welcome(rig.cfg.nonce, 4), FAN_CTL);
@@ -219,9 +212,8 @@ static void worker__forming_joins_again(void **state)
 }
 
 /* Whoever has its nonce alone may say that its path ends; on another path it does not. */
-static void worker__path_ends(void **state)
+TEST_WITH(worker__path_ends, rig_open, rig_close)
 {
-	(void)state;
 	rig_tick();
 	assert_int_equal(rig_welcome(rig.cfg.nonce, 4), FAN_CTL);
 	assert_int_equal(forged_state(FAN_JOB_AWAY, 0, 0, false), FAN_DROP);
@@ -239,17 +231,4 @@ static void worker__path_ends(void **state)
 	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_STOPPED);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		RIG_TEST(refused__halves_once_a_window),
-		RIG_TEST(refused__too_often),
-		RIG_TEST(refused__after_a_need),
-		RIG_TEST(refused__running_ahead),
-		RIG_TEST(refused__left_behind),
-		RIG_TEST(worker__forming_heeds_answers_alone),
-		RIG_TEST(worker__forming_joins_again),
-		RIG_TEST(worker__path_ends),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -28,9 +28,8 @@ static void unaggregated(uint64_t frag, uint16_t behind, uint16_t flags)
 }
 
 /* Further and further ahead, but less where that fills queues or caches. */
-static void ahead__lead(void **state)
+TEST_WITH(ahead__lead, rig_open, rig_close)
 {
-	(void)state;
 	static int32_t in[4096 * 16], out[4096 * 16];
 	rig_ahead(4096, 8);
 	struct fan_op op = rig_int_sum(in, out, 4096 * 16);
@@ -69,9 +68,8 @@ static void ahead__lead(void **state)
 }
 
 /* Silence is a slow rank's first, and shows a loss when none is known to be behind. */
-static void ahead__short_time_outs_where_nobody_is_slow(void **state)
+TEST_WITH(ahead__short_time_outs_where_nobody_is_slow, rig_open, rig_close)
 {
-	(void)state;
 	static int32_t in[4 * 16], out[4 * 16];
 	rig_ahead_flags(12, 4, FAN_WELCOME_NUMBERS);
 	struct fan_op op = rig_int_sum(in, out, 4 * 16);
@@ -112,9 +110,8 @@ static unsigned marked_result(uint64_t frag)
 }
 
 /* Where queues are marked, no further ahead than what may be under way. */
-static void ahead__marks_shorten_the_lead(void **state)
+TEST_WITH(ahead__marks_shorten_the_lead, rig_open, rig_close)
 {
-	(void)state;
 	static int32_t in[4096 * 16], out[4096 * 16];
 	const struct fan_worker_stats *st;
 	rig_ahead(4096, 8);
@@ -180,9 +177,8 @@ static uint64_t in_step(uint64_t low, uint64_t until)
 }
 
 /* Where queues are marked, a first while, and as long as contributions find no slots. */
-static void ahead__in_step_where_slots_are_scarce(void **state)
+TEST_WITH(ahead__in_step_where_slots_are_scarce, rig_open, rig_close)
 {
-	(void)state;
 	static int32_t in[8192 * 16], out[8192 * 16];
 	rig_ahead(8192, 8);
 	struct fan_op op = rig_int_sum(in, out, 8192 * 16);
@@ -201,9 +197,8 @@ static void ahead__in_step_where_slots_are_scarce(void **state)
 }
 
 /* Results wait for others, and what has arrived is told by PROGRESS. */
-static void ahead__runs_ahead(void **state)
+TEST_WITH(ahead__runs_ahead, rig_open, rig_close)
 {
-	(void)state;
 	static int32_t in[16 * 16], out[16 * 16];
 	rig_ahead(12, 4);
 	struct fan_op op = rig_int_sum(in, out, 16 * 16); /* 16 fragments */
@@ -224,9 +219,8 @@ static void ahead__runs_ahead(void **state)
 }
 
 /* Where many are in flight, a timer asks for a few of the oldest, the lowest and the newest. */
-static void ahead__asks_little(void **state)
+TEST_WITH(ahead__asks_little, rig_open, rig_close)
 {
-	(void)state;
 	static int32_t in[16 * 16], out[16 * 16];
 	rig_ahead(12, 8);
 	struct fan_op op = rig_int_sum(in, out, 16 * 16);
@@ -244,9 +238,8 @@ static void ahead__asks_little(void **state)
 	assert_true(rig.got[8].flags & FAN_F_INSIST);
 }
 
-static void ahead__pace_where_nobody_runs_ahead(void **state)
+TEST_WITH(ahead__pace_where_nobody_runs_ahead, rig_open, rig_close)
 {
-	(void)state;
 	static int32_t in[16 * 16], out[16 * 16];
 	rig_ready();
 	struct fan_op op = rig_int_sum(in, out, 16 * 16);
@@ -269,20 +262,18 @@ static void even(struct fan_in_step_part part[PARTS], double left)
 			.share = 1.0 / PARTS, .left = left, .window = WINDOW};
 }
 
-static void in_step__all_have_as_much_left(void **state)
+TEST(in_step__all_have_as_much_left)
 {
 	struct fan_in_step_part part[PARTS];
-	(void)state;
 	even(part, 1000);
 	fan_in_step_bound(part, PARTS, PARTS * FAN_IN_STEP_FRAGS);
 	for (unsigned i = 0; i < PARTS; i++)
 		assert_int_equal(part[i].allow, FAN_IN_STEP_FRAGS);
 }
 
-static void in_step__who_is_ahead_has_less_in_flight(void **state)
+TEST(in_step__who_is_ahead_has_less_in_flight)
 {
 	struct fan_in_step_part part[PARTS];
-	(void)state;
 	even(part, 1000);
 	part[1].left -= 10;
 	part[2].left -= FAN_IN_STEP_FRAGS + 1;
@@ -293,57 +284,52 @@ static void in_step__who_is_ahead_has_less_in_flight(void **state)
 	assert_int_equal(part[3].allow, FAN_IN_STEP_FRAGS);
 }
 
-static void in_step__in_fragments_of_its_share(void **state)
+TEST(in_step__in_fragments_of_its_share)
 {
 	/* both have half of their shares left */
 	struct fan_in_step_part part[2] = {
 		{.share = 0.75, .left = 750, .window = WINDOW},
 		{.share = 0.25, .left = 250, .window = WINDOW},
 	};
-	(void)state;
 	fan_in_step_bound(part, 2, 48);
 	assert_int_equal(part[0].allow, 36);
 	assert_int_equal(part[1].allow, 12);
 }
 
-static void in_step__one_window_for_all(void **state)
+TEST(in_step__one_window_for_all)
 {
 	struct fan_in_step_part part[PARTS];
-	(void)state;
 	even(part, 1000);
 	fan_in_step_bound(part, PARTS, 1e6);
 	for (unsigned i = 0; i < PARTS; i++)
 		assert_int_equal(part[i].allow, WINDOW / PARTS);
 }
 
-static void in_step__a_small_share_has_the_least_bound(void **state)
+TEST(in_step__a_small_share_has_the_least_bound)
 {
 	struct fan_in_step_part part[2] = {
 		{.share = 0.999, .left = 999, .window = WINDOW},
 		{.share = 0.001, .left = 1, .window = WINDOW},
 	};
-	(void)state;
 	fan_in_step_bound(part, 2, 48);
 	assert_int_equal(part[1].allow, FAN_IN_STEP_LEAST);
 }
 
-static void in_step__without_others_a_window(void **state)
+TEST(in_step__without_others_a_window)
 {
 	struct fan_in_step_part part[2] = {
 		{.share = 1, .left = 1000, .window = WINDOW},
 		{.share = 0, .left = 5, .window = WINDOW}, /* of operations before */
 	};
-	(void)state;
 	fan_in_step_bound(part, 2, 24);
 	assert_int_equal(part[0].allow, WINDOW);
 	assert_int_equal(part[1].allow, FAN_IN_STEP_LEAST);
 }
 
 /* No part has more than it may have in flight: one that is ahead has less of both. */
-static void in_step__the_end_is_where_all_may_be_in_flight(void **state)
+TEST(in_step__the_end_is_where_all_may_be_in_flight)
 {
 	struct fan_in_step_part part[PARTS];
-	(void)state;
 	even(part, FAN_IN_STEP_FRAGS);
 	part[1].left = 3;
 	assert_true(fan_in_step_bound(part, PARTS, PARTS * FAN_IN_STEP_FRAGS));
@@ -355,10 +341,9 @@ static void in_step__the_end_is_where_all_may_be_in_flight(void **state)
 }
 
 /* Whatever each rank may have in flight, and wherever it is. */
-static void in_step__sends_end_where_blocks_do(void **state)
+TEST(in_step__sends_end_where_blocks_do)
 {
 	const uint32_t block = 45;
-	(void)state;
 	for (uint64_t done = 1; done < 3 * block; done++)
 		for (uint32_t allow = 0; allow < 3 * block; allow++) {
 			const uint32_t now = fan_in_step_block(allow, block, done, 1);
@@ -372,9 +357,8 @@ static void in_step__sends_end_where_blocks_do(void **state)
 }
 
 /* Nothing is in flight: a bound below a block may not cut it. */
-static void in_step__who_waits_for_nothing_sends_to_the_end_of_a_block(void **state)
+TEST(in_step__who_waits_for_nothing_sends_to_the_end_of_a_block)
 {
-	(void)state;
 	assert_int_equal(fan_in_step_block(0, 45, 90, 1), 0);
 	assert_int_equal(fan_in_step_block(0, 45, 90, 0), 45);
 	assert_int_equal(fan_in_step_block(0, 45, 100, 0), 35);
@@ -390,53 +374,26 @@ static uint8_t of(uint64_t left, uint64_t busy, uint64_t idle, uint32_t layer)
 	return fan_priority_default(NULL, &v);
 }
 
-static void priority__a_doubling_is_eight(void **state)
+TEST(priority__a_doubling_is_eight)
 {
-	(void)state;
 	assert_int_equal(of(100, 0, 0, 0) - of(200, 0, 0, 0), 8);
 	assert_int_equal(of(100, 2000, 1000, 0) - of(100, 1000, 1000, 0), 8);
 	assert_int_equal(of(100, 0, 0, 3) - of(100, 0, 0, 6), 8);
 }
 
-static void priority__order(void **state)
+TEST(priority__order)
 {
-	(void)state;
 	for (uint64_t left = 1; left < 100000; left = left * 3 / 2 + 1)
 		assert_true(of(left, 5, 5, 1) >= of(left + left / 2 + 1, 5, 5, 1));
 	assert_true(of(64, 9000, 1000, 4) > of(64, 1000, 9000, 4)); /* waits for the network */
 	assert_true(of(64, 1, 1, 1) > of(64, 1, 1, 50));	    /* the first layers */
 }
 
-static void priority__range(void **state)
+TEST(priority__range)
 {
-	(void)state;
 	assert_int_equal(of(UINT64_MAX, 1, UINT64_MAX, UINT32_MAX), 1);
 	assert_int_equal(of(1, UINT64_MAX, 1, 1), 255);
 	assert_in_range(of(0, 0, 0, 0), 1, 255);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		RIG_TEST(ahead__runs_ahead),
-		RIG_TEST(ahead__asks_little),
-		RIG_TEST(ahead__pace_where_nobody_runs_ahead),
-		RIG_TEST(ahead__lead),
-		RIG_TEST(ahead__short_time_outs_where_nobody_is_slow),
-		RIG_TEST(ahead__marks_shorten_the_lead),
-		RIG_TEST(ahead__in_step_where_slots_are_scarce),
-		cmocka_unit_test(in_step__all_have_as_much_left),
-		cmocka_unit_test(in_step__who_is_ahead_has_less_in_flight),
-		cmocka_unit_test(in_step__in_fragments_of_its_share),
-		cmocka_unit_test(in_step__one_window_for_all),
-		cmocka_unit_test(in_step__a_small_share_has_the_least_bound),
-		cmocka_unit_test(in_step__without_others_a_window),
-		cmocka_unit_test(in_step__the_end_is_where_all_may_be_in_flight),
-		cmocka_unit_test(in_step__sends_end_where_blocks_do),
-		cmocka_unit_test(in_step__who_waits_for_nothing_sends_to_the_end_of_a_block),
-		cmocka_unit_test(priority__a_doubling_is_eight),
-		cmocka_unit_test(priority__order),
-		cmocka_unit_test(priority__range),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

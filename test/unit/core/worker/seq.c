@@ -14,9 +14,8 @@ static enum fan_verdict missed(uint16_t at, uint64_t which)
 	return rig_recv(&f, false);
 }
 
-static void seq__of_what_is_sent(void **state)
+TEST_WITH(seq__of_what_is_sent, rig_open, rig_close)
 {
-	(void)state;
 	int32_t in[64] = {0}, out[64];
 	rig_ready_numbered(4);
 	struct fan_op op = rig_int_sum(in, out, 64);
@@ -50,9 +49,8 @@ static void seq__of_what_is_sent(void **state)
 	assert_int_equal(fan_worker_stats(rig.w)->resent, 5);
 }
 
-static void seq__not_asked_for(void **state)
+TEST_WITH(seq__not_asked_for, rig_open, rig_close)
 {
-	(void)state;
 	int32_t in[16] = {0}, out[16];
 	rig_ready();
 	struct fan_op op = rig_int_sum(in, out, 16);
@@ -110,9 +108,8 @@ static void assert_asks(unsigned i, uint16_t at, uint64_t which)
 	assert_int_equal(rig.got[i].missing, which);
 }
 
-static void seq__results_that_are_missing(void **state)
+TEST_WITH(seq__results_that_are_missing, rig_open, rig_close)
 {
-	(void)state;
 	begin(32);
 	assert_int_equal(heard(0, 0, false), 0);
 	assert_int_equal(heard(6, 6, false), 1); /* 1 to 5 are not there; 3 are overtaken by 3 */
@@ -127,9 +124,8 @@ static void seq__results_that_are_missing(void **state)
 
 /* What was sent after the question has been answered, and the question has not. */
 /* A MISS has bits for 64 numbers: one that is 64 before the first has no place in it. */
-static void seq__as_many_as_a_word_has_bits(void **state)
+TEST_WITH(seq__as_many_as_a_word_has_bits, rig_open, rig_close)
 {
-	(void)state;
 	begin(32);
 	for (unsigned i = 0; i < 3; i++)
 		rig.w->ask[i] =
@@ -141,9 +137,8 @@ static void seq__as_many_as_a_word_has_bits(void **state)
 	assert_asks(1, 100, 1);
 }
 
-static void seq__asked_again(void **state)
+TEST_WITH(seq__asked_again, rig_open, rig_close)
 {
-	(void)state;
 	begin(8);
 	assert_int_equal(heard(0, 0, false), 1);
 	assert_int_equal(heard(4, 4, false), 2);
@@ -166,9 +161,8 @@ static void seq__asked_again(void **state)
 }
 
 /* Where queues are full, what is sent again at once is lost again. */
-static void seq__nothing_under_congestion(void **state)
+TEST_WITH(seq__nothing_under_congestion, rig_open, rig_close)
 {
-	(void)state;
 	begin(8);
 	assert_int_equal(missed(8, 0xff), FAN_ASK); /* all: the congestion window is halved */
 	rig_tick();
@@ -180,9 +174,8 @@ static void seq__nothing_under_congestion(void **state)
 
 /* Marks halve the congestion window before anything is lost: what is lost all the same, is lost
  * otherwise. */
-static void seq__under_marks(void **state)
+TEST_WITH(seq__under_marks, rig_open, rig_close)
 {
-	(void)state;
 	begin(8);
 	rig.marked = true;
 	heard(0, 0, false);
@@ -196,9 +189,8 @@ static void seq__under_marks(void **state)
 
 /* Who is asked by number goes where its contribution should have gone; after a NEED, past all
  * slots, since others may wait in one for what has passed it. */
-static void seq__direct_after_need(void **state)
+TEST_WITH(seq__direct_after_need, rig_open, rig_close)
 {
-	(void)state;
 	begin(8);
 	const struct fan_frag need = {.frag = 1,
 				      .job = rig.job,
@@ -221,9 +213,8 @@ static void seq__direct_after_need(void **state)
 
 /* Under run-ahead thousands are sent at a time, and their results come at another: what numbers
  * show as lost of the one says nothing of the window of the other. */
-static void seq__run_ahead_counts_no_loss(void **state)
+TEST_WITH(seq__run_ahead_counts_no_loss, rig_open, rig_close)
 {
-	(void)state;
 	static int32_t in[16 * 64], out[16 * 64];
 	rig_ahead_flags(64, 16, FAN_WELCOME_NUMBERS);
 	struct fan_op op = rig_int_sum(in, out, 16 * 64);
@@ -238,18 +229,4 @@ static void seq__run_ahead_counts_no_loss(void **state)
 	assert_int_equal(fan_worker_stats(rig.w)->cwnd, 16);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		RIG_TEST(seq__of_what_is_sent),
-		RIG_TEST(seq__not_asked_for),
-		RIG_TEST(seq__results_that_are_missing),
-		RIG_TEST(seq__as_many_as_a_word_has_bits),
-		RIG_TEST(seq__asked_again),
-		RIG_TEST(seq__nothing_under_congestion),
-		RIG_TEST(seq__under_marks),
-		RIG_TEST(seq__direct_after_need),
-		RIG_TEST(seq__run_ahead_counts_no_loss),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -25,9 +25,8 @@ static void next_is(unsigned type, uint64_t ns)
 }
 
 /* In a sealed job as in an open one, however soon it would be asked again. */
-static void silence__none_where_beats_are_answered(void **state)
+TEST_WITH(silence__none_where_beats_are_answered, rig_open, rig_close)
 {
-	(void)state;
 	for (unsigned authentic = 0; authentic < 2; authentic++) {
 		begin(authentic);
 		for (unsigned n = 0; n < 5; n++) {
@@ -38,9 +37,8 @@ static void silence__none_where_beats_are_answered(void **state)
 }
 
 /* An open job: whoever has forgotten it says so. */
-static void silence__of_an_open_job_is_not_asked_about(void **state)
+TEST_WITH(silence__of_an_open_job_is_not_asked_about, rig_open, rig_close)
 {
-	(void)state;
 	begin(false);
 	for (unsigned n = 1; n < FAN_BEATS_PER_ALIVE; n++)
 		next_is(FAN_TYPE_BEAT, BEAT_NS);
@@ -67,9 +65,8 @@ static int welcome(uint32_t job, uint8_t path)
 
 /* A sealed job: a next hop without keys is silent.  The rank joins anew there, well before it is
  * lost itself, and goes on once it is answered. */
-static void silence__of_a_sealed_job_ends_in_time(void **state)
+TEST_WITH(silence__of_a_sealed_job_ends_in_time, rig_open, rig_close)
 {
-	(void)state;
 	begin(true);
 	const uint64_t heard_ns = rig.now_ns, try_ns = BEAT_NS / FAN_TRIES_PER_BEAT;
 	next_is(FAN_TYPE_BEAT, BEAT_NS);
@@ -89,9 +86,8 @@ static void silence__of_a_sealed_job_ends_in_time(void **state)
 
 /* Who moves while it leaves, or leaves while it moves: nobody on the new route has its keys, so it
  * joins there first.  In an open job they need none. */
-static void silence__of_a_new_route_for_who_leaves(void **state)
+TEST_WITH(silence__of_a_new_route_for_who_leaves, rig_open, rig_close)
 {
-	(void)state;
 	for (unsigned moves_first = 0; moves_first < 2; moves_first++) {
 		begin(true);
 		const uint32_t after = UINT32_C(9) << FAN_ROUTE_BITS | rig.job;
@@ -117,9 +113,8 @@ static void silence__of_a_new_route_for_who_leaves(void **state)
 }
 
 /* Nobody is there. */
-static void silence__of_a_new_route_ends_leaving(void **state)
+TEST_WITH(silence__of_a_new_route_ends_leaving, rig_open, rig_close)
 {
-	(void)state;
 	begin(true);
 	fan_worker_leave(rig.w, rig.now_ns, FAN_OK, NULL);
 	fan_worker_reroute(rig.w, rig.now_ns, 9);
@@ -149,9 +144,8 @@ static void await_result(void)
 	assert_int_equal(rig_tick(), 1);
 }
 
-static void silence__draws_probes(void **state)
+TEST_WITH(silence__draws_probes, rig_open, rig_close)
 {
-	(void)state;
 	unsigned probes = 0;
 	await_result();
 	for (unsigned ms = 0; ms < 900; ms++) { /* below the stall time */
@@ -165,9 +159,8 @@ static void silence__draws_probes(void **state)
 
 /* A switch that begins again drops what comes first, and says WHO: who waits asks again as soon as
  * it is known there, not when its timer says so, which has grown long. */
-static void silence__of_a_switch_that_forgot_ends_with_the_answer(void **state)
+TEST_WITH(silence__of_a_switch_that_forgot_ends_with_the_answer, rig_open, rig_close)
 {
-	(void)state;
 	await_result();
 	for (unsigned waits = 0; waits < 2; waits++) {
 		rig_ctl(FAN_TYPE_WHO, 0, NULL, 0);
@@ -183,9 +176,8 @@ static void silence__of_a_switch_that_forgot_ends_with_the_answer(void **state)
 }
 
 /* Who forges WHO in an outage has it ask once in 50 ms more, and no more often. */
-static void silence__of_a_switch_that_is_said_to_have_forgotten(void **state)
+TEST_WITH(silence__of_a_switch_that_is_said_to_have_forgotten, rig_open, rig_close)
 {
-	(void)state;
 	await_result();
 	unsigned answered = 0;
 	for (unsigned ms = 0; ms < 500; ms++) {
@@ -202,9 +194,8 @@ static void silence__of_a_switch_that_is_said_to_have_forgotten(void **state)
 #define FRAGS 14 /* under way; all of them and a BEAT are fewer than RIG_OUT */
 
 /* Nobody answers for long: each time-out asks about a few, whatever is under way. */
-static void silence__is_met_with_fewer_probes(void **state)
+TEST_WITH(silence__is_met_with_fewer_probes, rig_open, rig_close)
 {
-	(void)state;
 	static int32_t in[FRAGS * RIG_PAYLOAD / 4], out[FRAGS * RIG_PAYLOAD / 4];
 	rig_window(FRAGS);
 	rig_ready_flags(FRAGS, 0);
@@ -224,18 +215,4 @@ static void silence__is_met_with_fewer_probes(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		RIG_TEST(silence__none_where_beats_are_answered),
-		RIG_TEST(silence__of_an_open_job_is_not_asked_about),
-		RIG_TEST(silence__of_a_sealed_job_ends_in_time),
-		RIG_TEST(silence__of_a_new_route_for_who_leaves),
-		RIG_TEST(silence__of_a_new_route_ends_leaving),
-		RIG_TEST(silence__draws_probes),
-		RIG_TEST(silence__of_a_switch_that_forgot_ends_with_the_answer),
-		RIG_TEST(silence__of_a_switch_that_is_said_to_have_forgotten),
-		RIG_TEST(silence__is_met_with_fewer_probes),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -101,9 +101,8 @@ static void check_op(struct fan_rng *r, const struct fan_op *op, uint16_t payloa
 	assert_int_equal(o.element, op->count);
 }
 
-static void stream__each_element_once_and_in_order(void **state)
+TEST(stream__each_element_once_and_in_order)
 {
-	(void)state;
 	struct fan_rng r = test_rng();
 	static const uint16_t payloads[] = {64, 64, 72, 128, 1408, 8832};
 	for (unsigned i = 0; i < 3000; i++) {
@@ -112,9 +111,8 @@ static void stream__each_element_once_and_in_order(void **state)
 	}
 }
 
-static void stream__elements_in_a_fragment(void **state)
+TEST(stream__elements_in_a_fragment)
 {
-	(void)state;
 	struct fan_op op = {.op = FAN_SUM, .dtype = FAN_FLOAT32, .wire = FAN_BFLOAT16};
 	assert_int_equal(fan_stream_per_frag(&op, 1408, 2), 704);
 	assert_int_equal(fan_stream_per_frag(&op, 1408, 1), 352); /* they grow in the slot */
@@ -135,9 +133,8 @@ static void stream__elements_in_a_fragment(void **state)
 	assert_int_equal(fan_stream_per_frag(&op, 1408, 4), 1365);
 }
 
-static void stream__what_is_no_operation(void **state)
+TEST(stream__what_is_no_operation)
 {
-	(void)state;
 	const struct fan_op fine = {
 		.op = FAN_SUM, .dtype = FAN_FLOAT32, .wire = FAN_FLOAT32, .count = 9};
 	assert_true(fan_stream_op_is_sane(&fine, 4));
@@ -163,12 +160,4 @@ static void stream__what_is_no_operation(void **state)
 		assert_false(fan_stream_op_is_sane(&bad[i], 4));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(stream__elements_in_a_fragment),
-		cmocka_unit_test(stream__what_is_no_operation),
-		cmocka_unit_test(stream__each_element_once_and_in_order),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -29,9 +29,8 @@ static void triple(unsigned i, const int32_t *in)
 	assert_int_equal(rig_recv(&r, true), FAN_DROP);
 }
 
-static void transfer__splits_and_reassembles(void **state)
+TEST_WITH(transfer__splits_and_reassembles, rig_open, rig_close)
 {
-	(void)state;
 	int32_t in[100], out[100] = {0};
 	for (int32_t i = 0; i < 100; i++)
 		in[i] = i;
@@ -58,9 +57,8 @@ static void transfer__splits_and_reassembles(void **state)
 }
 
 /* Who has fewer in flight than the window allows sends no more, but for the lowest. */
-static void transfer__no_more_than_allowed(void **state)
+TEST_WITH(transfer__no_more_than_allowed, rig_open, rig_close)
 {
-	(void)state;
 	int32_t in[100] = {0}, out[100];
 	rig_ready();
 	struct fan_op op = rig_int_sum(in, out, 100); /* 7 fragments of 16 */
@@ -81,9 +79,8 @@ static void transfer__no_more_than_allowed(void **state)
 }
 
 /* What does not belong to what was sent is not taken. */
-static void transfer__results_that_do_not_fit(void **state)
+TEST_WITH(transfer__results_that_do_not_fit, rig_open, rig_close)
 {
-	(void)state;
 	int32_t in[16] = {1}, out[16] = {0}, sum[17] = {9};
 	rig_ready();
 	struct fan_op op = rig_int_sum(in, out, 16);
@@ -110,9 +107,8 @@ static void transfer__results_that_do_not_fit(void **state)
 }
 
 /* Where the job wants checksums over payloads, a result without one is not taken. */
-static void transfer__result_without_its_checksum(void **state)
+TEST_WITH(transfer__result_without_its_checksum, rig_open, rig_close)
 {
-	(void)state;
 	int32_t in[16] = {1}, out[16] = {0}, sum[16] = {3};
 	rig.cfg.options = FAN_JOIN_SUMMED;
 	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
@@ -130,9 +126,8 @@ static void transfer__result_without_its_checksum(void **state)
 	assert_int_equal(out[0], 3);
 }
 
-static void transfer__need(void **state)
+TEST_WITH(transfer__need, rig_open, rig_close)
 {
-	(void)state;
 	int32_t in[16] = {1}, out[16] = {0};
 	rig_ready();
 	struct fan_op op = rig_int_sum(in, out, 16);
@@ -161,9 +156,8 @@ static uint8_t count_left(const void *arg, const struct fan_priority_view *v)
 }
 
 /* the place of n + W follows from the result of n, and so does the probe's */
-static void transfer__places_and_priorities(void **state)
+TEST_WITH(transfer__places_and_priorities, rig_open, rig_close)
 {
-	(void)state;
 	static int32_t in[128], out[128];
 	rig.cfg.priority = count_left;
 	rig.cfg.priority_arg = &rig;
@@ -205,9 +199,8 @@ static void transfer__places_and_priorities(void **state)
 	assert_int_equal(probes, 4);
 }
 
-static void transfer__own_priority_of_an_operation(void **state)
+TEST_WITH(transfer__own_priority_of_an_operation, rig_open, rig_close)
 {
-	(void)state;
 	int32_t in[16] = {1}, out[16] = {0};
 	rig_ready();
 	struct fan_op op = rig_int_sum(in, out, 16);
@@ -217,9 +210,8 @@ static void transfer__own_priority_of_an_operation(void **state)
 	assert_int_equal(rig.got[0].priority, 77);
 }
 
-static void transfer__mark_halves_the_window(void **state)
+TEST_WITH(transfer__mark_halves_the_window, rig_open, rig_close)
 {
-	(void)state;
 	int32_t in[16] = {1}, out[16] = {0};
 	rig_ready();
 	struct fan_op op = rig_int_sum(in, out, 16);
@@ -235,9 +227,8 @@ static void transfer__mark_halves_the_window(void **state)
 }
 
 /* one NEED for several ranks: each heeds its own bit */
-static void transfer__need_with_bitmap(void **state)
+TEST_WITH(transfer__need_with_bitmap, rig_open, rig_close)
 {
-	(void)state;
 	int32_t in[16] = {1}, out[16] = {0};
 	static const uint64_t sets[] = {5, 8, 0, 6}; /* others, none of the job, nobody, this one */
 	rig_ready();
@@ -258,9 +249,8 @@ static void transfer__need_with_bitmap(void **state)
 	}
 }
 
-static void transfer__no_sample_of_what_was_sent_twice(void **state)
+TEST_WITH(transfer__no_sample_of_what_was_sent_twice, rig_open, rig_close)
 {
-	(void)state;
 	int32_t in[16] = {1}, out[16] = {0}, sum[16] = {3};
 	enum { ONCE, TWICE, REPLAY, KINDS };
 	for (unsigned again = ONCE; again < KINDS; again++) {
@@ -289,9 +279,8 @@ static void transfer__no_sample_of_what_was_sent_twice(void **state)
 }
 
 /* Of a fragment that waits to be sent, and of one that belongs to no operation. */
-static void transfer__result_before_its_contribution(void **state)
+TEST_WITH(transfer__result_before_its_contribution, rig_open, rig_close)
 {
-	(void)state;
 	int32_t in[16] = {1}, out[16] = {0}, sum[16] = {3};
 	rig_ready();
 	struct fan_op op = rig_int_sum(in, out, 16);
@@ -314,9 +303,8 @@ static void transfer__result_before_its_contribution(void **state)
 }
 
 /* A fixed sum of three ranks, of which this one's contribution is all but zero. */
-static void transfer__fixed_mode(void **state)
+TEST_WITH(transfer__fixed_mode, rig_open, rig_close)
 {
-	(void)state;
 	float in[20], out[20];
 	for (unsigned i = 0; i < 20; i++)
 		in[i] = (float)i - 8;
@@ -348,9 +336,8 @@ static void transfer__fixed_mode(void **state)
 }
 
 /* Groups whose exponents are kept are bounded: the next ones wait for the lowest. */
-static void transfer__groups_are_bounded(void **state)
+TEST_WITH(transfer__groups_are_bounded, rig_open, rig_close)
 {
-	(void)state;
 	enum { GROUP = 32 * 16, COUNT = 40 * GROUP }; /* 32 blocks of 16 elements each */
 	static float in[COUNT], out[COUNT];
 	static const int16_t agreed[32];
@@ -381,9 +368,8 @@ static void transfer__groups_are_bounded(void **state)
 }
 
 /* No elements, but exponents of none and a block of none all the same. */
-static void transfer__fixed_mode_of_nothing(void **state)
+TEST_WITH(transfer__fixed_mode_of_nothing, rig_open, rig_close)
 {
-	(void)state;
 	rig_ready();
 	struct fan_op op = {
 		.op = FAN_AVG, .dtype = FAN_FLOAT32, .wire = FAN_FLOAT32, .mode = FAN_FIXED};
@@ -399,9 +385,8 @@ static void transfer__fixed_mode_of_nothing(void **state)
 }
 
 /* Hostile exponents are brought into range before they scale anything. */
-static void transfer__exponents_are_clamped(void **state)
+TEST_WITH(transfer__exponents_are_clamped, rig_open, rig_close)
 {
-	(void)state;
 	float in[16] = {1}, out[16];
 	rig_ready();
 	struct fan_op op = rig_fixed_sum(in, out, 16);
@@ -414,9 +399,8 @@ static void transfer__exponents_are_clamped(void **state)
 	assert_int_equal(rig.got[0].exponent, FAN_EXP_MAX);
 }
 
-static void transfer__reduce(void **state)
+TEST_WITH(transfer__reduce, rig_open, rig_close)
 {
-	(void)state;
 	int32_t in[16] = {1}, out[16] = {7}, sum[16] = {9};
 	for (unsigned root = 0; root < 2; root++) { /* this is rank 1 */
 		rig_open(NULL);
@@ -443,9 +427,8 @@ static void transfer__reduce(void **state)
 	rig_open(NULL);
 }
 
-static void transfer__broadcast(void **state)
+TEST_WITH(transfer__broadcast, rig_open, rig_close)
 {
-	(void)state;
 	const int32_t in[16] = {1};
 	int32_t out[16] = {7}, x[16] = {9};
 	for (unsigned root = 0; root < 2; root++) {
@@ -468,9 +451,8 @@ static void transfer__broadcast(void **state)
 }
 
 /* A full out loses nothing. */
-static void transfer__no_room(void **state)
+TEST_WITH(transfer__no_room, rig_open, rig_close)
 {
-	(void)state;
 	float in[16] = {1}, out[16];
 	rig_ready();
 	struct fan_op op = {.op = FAN_SUM,
@@ -495,27 +477,4 @@ static void transfer__no_room(void **state)
 	assert_int_equal(fan_worker_stats(rig.w)->sent, 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		RIG_TEST(transfer__fixed_mode),
-		RIG_TEST(transfer__fixed_mode_of_nothing),
-		RIG_TEST(transfer__exponents_are_clamped),
-		RIG_TEST(transfer__splits_and_reassembles),
-		RIG_TEST(transfer__no_more_than_allowed),
-		RIG_TEST(transfer__no_room),
-		RIG_TEST(transfer__results_that_do_not_fit),
-		RIG_TEST(transfer__reduce),
-		RIG_TEST(transfer__broadcast),
-		RIG_TEST(transfer__need),
-		RIG_TEST(transfer__need_with_bitmap),
-		RIG_TEST(transfer__places_and_priorities),
-		RIG_TEST(transfer__own_priority_of_an_operation),
-		RIG_TEST(transfer__mark_halves_the_window),
-		RIG_TEST(transfer__result_without_its_checksum),
-		RIG_TEST(transfer__no_sample_of_what_was_sent_twice),
-		RIG_TEST(transfer__result_before_its_contribution),
-		RIG_TEST(transfer__groups_are_bounded),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

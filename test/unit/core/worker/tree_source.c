@@ -62,9 +62,8 @@ static int take(const struct fan_frag *f)
 	return why;
 }
 
-static void tree_source__only_what_is_held(void **state)
+TEST_WITH(tree_source__only_what_is_held, open_pool, NULL)
 {
-	(void)state;
 	assert_false(has(0));
 	struct fan_round *r = hold(1, FAN_SUM, 0, FAN_RANK_NONE, 5);
 	assert_true(has(1));
@@ -73,9 +72,8 @@ static void tree_source__only_what_is_held(void **state)
 	assert_false(has(1));
 }
 
-static void tree_source__contribution_and_result(void **state)
+TEST_WITH(tree_source__contribution_and_result, open_pool, NULL)
 {
-	(void)state;
 	int32_t v;
 	struct fan_round *r = hold(2, FAN_SUM, FAN_F_LAST, FAN_RANK_NONE, 41);
 	struct fan_frag f = {.frag = 2};
@@ -100,9 +98,8 @@ static void tree_source__contribution_and_result(void **state)
 }
 
 /* Fixed mode: the result's exponent must be the one that was agreed. */
-static void tree_source__exponents(void **state)
+TEST_WITH(tree_source__exponents, open_pool, NULL)
 {
-	(void)state;
 	struct fan_round *r = hold(3, FAN_SUM, 0, FAN_RANK_NONE, 1);
 	struct fan_frag f = {.frag = 3, .dtype = FAN_FIXED32, .count = 1, .flags = FAN_F_FIRST};
 	r->desc = fan_desc_of(&f);
@@ -114,9 +111,8 @@ static void tree_source__exponents(void **state)
 
 /* The root of a broadcast is here, or the contribution is empty; that of a reduce gets the
  * payload, the others none. */
-static void tree_source__roots(void **state)
+TEST_WITH(tree_source__roots, open_pool, NULL)
 {
-	(void)state;
 	struct fan_frag f = {.frag = 0};
 	hold(0, FAN_BCAST, 0, FAN_RANK_NONE, 1);
 	fill(&f);
@@ -139,13 +135,4 @@ static void tree_source__roots(void **state)
 	assert_int_equal(take(&f), FAN_SOURCE_TAKEN);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(tree_source__only_what_is_held, open_pool),
-		cmocka_unit_test_setup(tree_source__contribution_and_result, open_pool),
-		cmocka_unit_test_setup(tree_source__exponents, open_pool),
-		cmocka_unit_test_setup(tree_source__roots, open_pool),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

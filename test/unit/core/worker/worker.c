@@ -3,9 +3,8 @@
 #include "core/wire/route_table.h"
 #include "unit/core/worker_rig.h"
 
-static void worker__configurations(void **state)
+TEST_WITH(worker__configurations, rig_open, rig_close)
 {
-	(void)state;
 	assert_true(fan_worker_bytes(&rig.cfg) > 0);
 	struct fan_worker_config bad[9];
 	for (unsigned i = 0; i < 9; i++)
@@ -23,9 +22,8 @@ static void worker__configurations(void **state)
 		assert_int_equal(fan_worker_bytes(&bad[i]), 0);
 }
 
-static void worker__joins(void **state)
+TEST_WITH(worker__joins, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_join m;
 	assert_int_equal(rig_tick(), 1);
 	assert_int_equal(rig.got[0].type, FAN_TYPE_JOIN);
@@ -49,9 +47,8 @@ static void worker__joins(void **state)
 	assert_int_equal(rig_welcome(rig.cfg.nonce, 4), FAN_DROP); /* a second one */
 }
 
-static void worker__refused(void **state)
+TEST_WITH(worker__refused, rig_open, rig_close)
 {
-	(void)state;
 	rig_tick();
 	uint8_t body[FAN_CTL_BYTES_MAX];
 	struct fan_refuse no = {.err = FAN_E_RANK_TAKEN, .rank = 1};
@@ -69,18 +66,16 @@ static void worker__refused(void **state)
 	assert_int_equal(fan_worker_phase(rig.w), FAN_W_LEFT); /* it never was in */
 }
 
-static void worker__nobody_answers(void **state)
+TEST_WITH(worker__nobody_answers, rig_open, rig_close)
 {
-	(void)state;
 	rig_pass(rig.cfg.join_ms * FAN_MS - 1);
 	assert_int_equal(fan_worker_phase(rig.w), FAN_W_JOINING);
 	rig_pass(1);
 	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_UNREACHABLE);
 }
 
-static void worker__some_do_not_come(void **state)
+TEST_WITH(worker__some_do_not_come, rig_open, rig_close)
 {
-	(void)state;
 	rig_tick();
 	rig_welcome(rig.cfg.nonce, 4);
 	rig_state(FAN_JOB_FORMING, 0, 4);
@@ -90,9 +85,8 @@ static void worker__some_do_not_come(void **state)
 }
 
 /* The switch took an old JOIN for ours: once more, with the same nonce. */
-static void worker__joins_again_while_the_job_forms(void **state)
+TEST_WITH(worker__joins_again_while_the_job_forms, rig_open, rig_close)
 {
-	(void)state;
 	rig_tick();
 	rig_welcome(rig.cfg.nonce, 4);
 	uint64_t id;
@@ -111,9 +105,8 @@ static void worker__joins_again_while_the_job_forms(void **state)
 	assert_int_equal(rig.got[0].frag, 0);
 }
 
-static void worker__switch_of_another_version(void **state)
+TEST_WITH(worker__switch_of_another_version, rig_open, rig_close)
 {
-	(void)state;
 	uint8_t packet[FAN_HEAD_BYTES] = {0};
 	struct fan_frag f = {.type = FAN_TYPE_REFUSE, .nonce = rig.cfg.nonce};
 	rig_tick();
@@ -147,7 +140,7 @@ static enum fan_verdict answer(unsigned type, uint32_t job, uint8_t path)
 }
 
 /* Of the window granted, no more than its share is in flight, and 4 fragments may always be. */
-static void worker__share_of_the_window(void **state)
+TEST_WITH(worker__share_of_the_window, rig_open, rig_close)
 {
 	static const struct {
 		uint16_t share;
@@ -168,9 +161,8 @@ static void worker__share_of_the_window(void **state)
 
 /* Another path to the same aggregator: JOINs until it answers one of them, and no BEAT meanwhile.
  */
-static void worker__another_path(void **state)
+TEST_WITH(worker__another_path, rig_open, rig_close)
 {
-	(void)state;
 	rig_ready();
 	rig_tick();
 	fan_worker_reroute(rig.w, rig.now_ns, 0);
@@ -198,9 +190,8 @@ static void worker__another_path(void **state)
 
 /* By another route: it stands in JOINs at once, and in all else when the aggregator has answered.
  * What is said of the route before is not heeded any more. */
-static void worker__another_route(void **state)
+TEST_WITH(worker__another_route, rig_open, rig_close)
 {
-	(void)state;
 	rig_ready();
 	rig_tick();
 	const uint32_t before = rig.job, after = UINT32_C(9) << FAN_ROUTE_BITS | before;
@@ -230,9 +221,8 @@ static void worker__another_route(void **state)
 }
 
 /* One that leaves before the other route has answered: its socket leads there already. */
-static void worker__leaves_by_the_new_route(void **state)
+TEST_WITH(worker__leaves_by_the_new_route, rig_open, rig_close)
 {
-	(void)state;
 	rig_ready();
 	fan_worker_reroute(rig.w, rig.now_ns, 9);
 	fan_worker_leave(rig.w, rig.now_ns, FAN_OK, NULL);
@@ -242,9 +232,8 @@ static void worker__leaves_by_the_new_route(void **state)
 }
 
 /* One that leaves as its route goes: all that it has sent was lost. */
-static void worker__is_told_of_a_route_while_it_leaves(void **state)
+TEST_WITH(worker__is_told_of_a_route_while_it_leaves, rig_open, rig_close)
 {
-	(void)state;
 	rig_ready();
 	fan_worker_leave(rig.w, rig.now_ns, FAN_OK, NULL);
 	for (unsigned i = 0; i < FAN_LEAVE_TRIES; i++) {
@@ -264,9 +253,8 @@ static void worker__is_told_of_a_route_while_it_leaves(void **state)
 }
 
 /* It is told while it joins, and while the job forms. */
-static void worker__another_route_before_it_is_ready(void **state)
+TEST_WITH(worker__another_route_before_it_is_ready, rig_open, rig_close)
 {
-	(void)state;
 	rig_tick();
 	fan_worker_reroute(rig.w, rig.now_ns, 9);
 	assert_int_equal(rig_tick(), 1);
@@ -286,9 +274,8 @@ static void worker__another_route_before_it_is_ready(void **state)
 	assert_int_equal(fan_worker_route(rig.w), 10);
 }
 
-static void worker__restarted_switch(void **state)
+TEST_WITH(worker__restarted_switch, rig_open, rig_close)
 {
-	(void)state;
 	rig_ready();
 	assert_int_equal(rig_state(FAN_JOB_NONE, 0, 0), FAN_CTL);
 	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_RESTARTED);
@@ -298,9 +285,8 @@ static void worker__restarted_switch(void **state)
 	assert_int_equal(fan_worker_test(rig.w, 0), FAN_E_RESTARTED);
 }
 
-static void worker__failed_job(void **state)
+TEST_WITH(worker__failed_job, rig_open, rig_close)
 {
-	(void)state;
 	rig_ready();
 	assert_int_equal(rig_state(FAN_JOB_FAILED, FAN_E_RANK_LOST, 5), FAN_CTL);
 	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_RANK_LOST);
@@ -309,9 +295,8 @@ static void worker__failed_job(void **state)
 	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_RANK_LOST);
 }
 
-static void worker__beats(void **state)
+TEST_WITH(worker__beats, rig_open, rig_close)
 {
-	(void)state;
 	rig_ready();
 	struct fan_beat m;
 	uint64_t begin = rig.now_ns;
@@ -331,9 +316,8 @@ static void worker__beats(void **state)
 	assert_int_equal(fan_worker_phase(rig.w), FAN_W_READY);
 }
 
-static void worker__silent_switch(void **state)
+TEST_WITH(worker__silent_switch, rig_open, rig_close)
 {
-	(void)state;
 	rig_ready();
 	uint64_t begin = rig.now_ns;
 	while (fan_worker_phase(rig.w) == FAN_W_READY) {
@@ -345,9 +329,8 @@ static void worker__silent_switch(void **state)
 }
 
 /* Those are blamed whose contribution to the very fragment is missing. */
-static void worker__stall(void **state)
+TEST_WITH(worker__stall, rig_open, rig_close)
 {
-	(void)state;
 	for (unsigned right = 0; right < 2; right++) {
 		rig_open(NULL);
 		rig_ready();
@@ -373,9 +356,8 @@ static void worker__stall(void **state)
 }
 
 /* An old answer does not replace a newer one. */
-static void worker__stall_after_a_late_answer(void **state)
+TEST_WITH(worker__stall_after_a_late_answer, rig_open, rig_close)
 {
-	(void)state;
 	rig_ready();
 	struct fan_op op = {.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8};
 	uint64_t id;
@@ -406,9 +388,8 @@ static enum fan_verdict group_test(bool by_group)
 	return rig_packet(FAN_TYPE_STATE, 0, body, fan_state_put(body, &m), by_group);
 }
 
-static void worker__group_test(void **state)
+TEST_WITH(worker__group_test, rig_open, rig_close)
 {
-	(void)state;
 	struct fan_beat m;
 	rig_tick();
 	rig_welcome(rig.cfg.nonce, 4);
@@ -431,9 +412,8 @@ static enum fan_verdict forged_state(unsigned state, int err, uint64_t nonce, bo
 }
 
 /* No aggregator says NONE unasked, or FAILED by the group: somebody else does. */
-static void worker__end_of_the_job_is_not_taken_from_anybody(void **state)
+TEST_WITH(worker__end_of_the_job_is_not_taken_from_anybody, rig_open, rig_close)
 {
-	(void)state;
 	rig_ready();
 	for (int by_group = 0; by_group < 2; by_group++) {
 		assert_int_equal(forged_state(FAN_JOB_NONE, 0, 0, by_group), FAN_DROP);
@@ -458,9 +438,8 @@ static enum fan_verdict left(uint64_t nonce)
 }
 
 /* What a switch passes on by the token of a child that it has forgotten. */
-static void worker__state_of_another_life(void **state)
+TEST_WITH(worker__state_of_another_life, rig_open, rig_close)
 {
-	(void)state;
 	uint8_t body[FAN_CTL_BYTES_MAX];
 	const struct fan_state m = {.state = FAN_JOB_NONE};
 	size_t bytes = fan_state_put(body, &m);
@@ -472,9 +451,8 @@ static void worker__state_of_another_life(void **state)
 	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_RESTARTED);
 }
 
-static void worker__leaves(void **state)
+TEST_WITH(worker__leaves, rig_open, rig_close)
 {
-	(void)state;
 	rig_ready();
 	struct fan_leave m;
 	fan_worker_leave(rig.w, rig.now_ns, FAN_OK, NULL);
@@ -489,9 +467,8 @@ static void worker__leaves(void **state)
 	assert_int_equal(rig_tick(), 0);
 }
 
-static void worker__leaves_without_an_answer(void **state)
+TEST_WITH(worker__leaves_without_an_answer, rig_open, rig_close)
 {
-	(void)state;
 	rig_ready();
 	fan_worker_leave(rig.w, rig.now_ns, FAN_E_STALLED, (uint64_t[4]){2});
 	unsigned sent = 0;
@@ -506,9 +483,8 @@ static void worker__leaves_without_an_answer(void **state)
 	assert_int_equal(sent, FAN_LEAVE_TRIES);
 }
 
-static void worker__drops_are_counted(void **state)
+TEST_WITH(worker__drops_are_counted, rig_open, rig_close)
 {
-	(void)state;
 	uint8_t junk[FAN_HEAD_BYTES] = {FAN_WIRE_VERSION};
 	assert_int_equal(rig_packet(FAN_TYPE_WHO, 0, NULL, 0, false), FAN_DROP); /* no job yet */
 	rig_ready();
@@ -529,9 +505,8 @@ static void worker__drops_are_counted(void **state)
 	assert_int_equal(drops[FAN_DROP_JOB], 2);
 }
 
-static void worker__operations_out_of_range(void **state)
+TEST_WITH(worker__operations_out_of_range, rig_open, rig_close)
 {
-	(void)state;
 	rig_ready();
 	uint64_t id, more = 0;
 	struct fan_op op = {.op = FAN_REDOP_COUNT};
@@ -548,9 +523,8 @@ static void worker__operations_out_of_range(void **state)
 }
 
 /* a switch has forgotten us: one BEAT a millisecond is enough */
-static void worker__who_draws_a_beat(void **state)
+TEST_WITH(worker__who_draws_a_beat, rig_open, rig_close)
 {
-	(void)state;
 	rig_ready();
 	assert_int_equal(rig_tick(), 0);
 	for (unsigned i = 0; i < 5; i++)
@@ -564,36 +538,4 @@ static void worker__who_draws_a_beat(void **state)
 	assert_int_equal(rig_tick(), 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		RIG_TEST(worker__who_draws_a_beat),
-		RIG_TEST(worker__configurations),
-		RIG_TEST(worker__joins),
-		RIG_TEST(worker__refused),
-		RIG_TEST(worker__joins_again_while_the_job_forms),
-		RIG_TEST(worker__switch_of_another_version),
-		RIG_TEST(worker__share_of_the_window),
-		RIG_TEST(worker__another_path),
-		RIG_TEST(worker__another_route),
-		RIG_TEST(worker__leaves_by_the_new_route),
-		RIG_TEST(worker__is_told_of_a_route_while_it_leaves),
-		RIG_TEST(worker__another_route_before_it_is_ready),
-		RIG_TEST(worker__restarted_switch),
-		RIG_TEST(worker__failed_job),
-		RIG_TEST(worker__group_test),
-		RIG_TEST(worker__end_of_the_job_is_not_taken_from_anybody),
-		RIG_TEST(worker__drops_are_counted),
-		RIG_TEST(worker__nobody_answers),
-		RIG_TEST(worker__some_do_not_come),
-		RIG_TEST(worker__beats),
-		RIG_TEST(worker__silent_switch),
-		RIG_TEST(worker__stall),
-		RIG_TEST(worker__stall_after_a_late_answer),
-		RIG_TEST(worker__operations_out_of_range),
-		RIG_TEST(worker__state_of_another_life),
-		RIG_TEST(worker__leaves),
-		RIG_TEST(worker__leaves_without_an_answer),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -120,9 +120,8 @@ static void sum_up(struct rank *r)
 	free(x);
 }
 
-static void switch__serves_a_job(void **state)
+TEST(switch__serves_a_job)
 {
-	(void)state;
 	fanin_switch *s = started_at(NULL);
 	const char *address = fanin_switch_address(s);
 	struct rank r[3];
@@ -156,9 +155,8 @@ static fanin_switch *started_twofold(void)
 
 /* A wildcard is told as such; ranks reach it by any address of the machine.  Debian's
  * /etc/hosts gives the host's name 127.0.1.1, which no route would answer from. */
-static void switch__is_found_at_every_address(void **state)
+TEST(switch__is_found_at_every_address)
 {
-	(void)state;
 	static const char *const hosts[] = {"127.0.1.1", "127.0.0.1", "127.0.0.2"};
 	fanin_switch *s = started_twofold();
 	const char *port = strchr(fanin_switch_address(s), ':');
@@ -184,9 +182,8 @@ static void heard_by_group(struct rank *r)
 
 /* Ranks that all ask the same address hear the group from it.  A busy machine may be too
  * late for the tests of the group, so there are several tries. */
-static void switch__multicasts_from_the_address_that_was_asked(void **state)
+TEST(switch__multicasts_from_the_address_that_was_asked)
 {
-	(void)state;
 	fanin_switch *s = started_at("0.0.0.0:0");
 	char address[64];
 	struct rank r[2];
@@ -202,9 +199,8 @@ static void switch__multicasts_from_the_address_that_was_asked(void **state)
 	fanin_switch_stop(s, 0);
 }
 
-static void switch__of_both_families(void **state)
+TEST(switch__of_both_families)
 {
-	(void)state;
 	fanin_switch *s = started_at("[::]:0");
 	const char *port = strrchr(fanin_switch_address(s), ':');
 	char address[2][64];
@@ -227,9 +223,8 @@ static void *start_late(void *listen)
 }
 
 /* Until then nobody listens on the port, which the ranks are told and bear with. */
-static void switch__may_come_after_its_ranks(void **state)
+TEST(switch__may_come_after_its_ranks)
 {
-	(void)state;
 	fanin_switch *s = started_at("127.0.0.1:0");
 	char address[64];
 	struct rank r[2];
@@ -248,9 +243,8 @@ static void switch__may_come_after_its_ranks(void **state)
 }
 
 /* Programs compiled against other versions of the header. */
-static void start__options_of_other_sizes(void **state)
+TEST(start__options_of_other_sizes)
 {
-	(void)state;
 	struct {
 		struct fanin_switch_options own;
 		size_t newer;
@@ -265,9 +259,8 @@ static void start__options_of_other_sizes(void **state)
 	assert_refused(&o.own, FANIN_E_INVALID, "a newer libfanin");
 }
 
-static void start__wrong_options(void **state)
+TEST(start__wrong_options)
 {
-	(void)state;
 	struct fanin_switch_options o = options("127.0.0.1");
 	fanin_switch *s;
 	assert_refused(NULL, FANIN_E_INVALID, "invalid argument");
@@ -298,9 +291,8 @@ static void start__wrong_options(void **state)
 }
 
 /* As for a communicator; rank and switch need not be set. */
-static void start__options_from_variables(void **state)
+TEST(start__options_from_variables)
 {
-	(void)state;
 	struct fanin_switch_options o = options(NULL);
 	setenv("FANIN_MTU", "9001", 1);
 	assert_refused(&o, FANIN_E_CONFIG, "FANIN_MTU: \"9001\"");
@@ -313,9 +305,8 @@ static void start__options_from_variables(void **state)
 }
 
 /* A process that runs alone may serve others, and a launcher's jobs may have other sizes. */
-static void start__variables_of_a_rank_are_not_for_it(void **state)
+TEST(start__variables_of_a_rank_are_not_for_it)
 {
-	(void)state;
 	setenv("RANK", "0", 1);
 	setenv("WORLD_SIZE", "1", 1);
 	setenv("FANIN_RANKS", "1", 1);
@@ -335,9 +326,8 @@ static void one_by_one(struct rank *r)
 }
 
 /* The ranks take the mtu from the variable, the switch from its options. */
-static void start__mtu_and_multicast_reach_the_switch(void **state)
+TEST(start__mtu_and_multicast_reach_the_switch)
 {
-	(void)state;
 	struct fanin_switch_options o = options(NULL);
 	struct rank r[2];
 	o.mtu = 9000;
@@ -354,9 +344,8 @@ static void start__mtu_and_multicast_reach_the_switch(void **state)
 	fanin_switch_stop(s, 0);
 }
 
-static void start__port_in_use(void **state)
+TEST(start__port_in_use)
 {
-	(void)state;
 	fanin_switch *s = started_at(NULL);
 	struct fanin_switch_options again = options(fanin_switch_address(s));
 	char text[WHY_BYTES], why[8];
@@ -373,9 +362,8 @@ static void start__port_in_use(void **state)
 	fanin_switch_stop(started(&again), 0);
 }
 
-static void address__of_nobody(void **state)
+TEST(address__of_nobody)
 {
-	(void)state;
 	assert_string_equal(fanin_switch_address(NULL), "");
 	fanin_switch_stop(NULL, 100);
 }
@@ -398,9 +386,8 @@ static unsigned long long blocked_of(const char *id)
 }
 
 /* Every signal that can be blocked is; the C library keeps two for itself. */
-static void threads__take_no_signals(void **state)
+TEST(threads__take_no_signals)
 {
-	(void)state;
 	fanin_switch *s = started_twofold();
 	DIR *d = opendir("/proc/self/task");
 	unsigned threads = 0;
@@ -419,9 +406,8 @@ static void threads__take_no_signals(void **state)
 
 /* ---- stopping ---- */
 
-static void stop__without_jobs_is_at_once(void **state)
+TEST(stop__without_jobs_is_at_once)
 {
-	(void)state;
 	fanin_switch *s = started_twofold();
 	uint64_t start_ns = fan_clock_ns();
 	fanin_switch_stop(s, LONG_MS);
@@ -439,9 +425,8 @@ static void slow_last(struct rank *r)
 	EXPECT(!*fanin_comm_error(r->comm));
 }
 
-static void stop__lingers_for_the_slower_ranks(void **state)
+TEST(stop__lingers_for_the_slower_ranks)
 {
-	(void)state;
 	fanin_switch *s = started_twofold();
 	char address[64];
 	struct rank r[2];
@@ -485,9 +470,8 @@ static pid_t start_mortal(int *tell)
 	return pid;
 }
 
-static void stop__does_not_wait_for_the_dead(void **state)
+TEST(stop__does_not_wait_for_the_dead)
 {
-	(void)state;
 	int tell, status;
 	pid_t pid = start_mortal(&tell);
 	fanin_switch *s = started_at(NULL);
@@ -517,9 +501,8 @@ static void stop__does_not_wait_for_the_dead(void **state)
 
 /* In a child that fork() made stop only frees: the parent's switch goes on, on the same
  * sockets, and the child may have one of its own. */
-static void fork__child_does_no_harm(void **state)
+TEST(fork__child_does_no_harm)
 {
-	(void)state;
 	fanin_switch *s = started_twofold();
 	char address[64];
 	struct rank r[2];
@@ -544,26 +527,4 @@ static void fork__child_does_no_harm(void **state)
 	fanin_switch_stop(s, 1000);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(switch__serves_a_job),
-		cmocka_unit_test(switch__is_found_at_every_address),
-		cmocka_unit_test(switch__multicasts_from_the_address_that_was_asked),
-		cmocka_unit_test(switch__of_both_families),
-		cmocka_unit_test(switch__may_come_after_its_ranks),
-		cmocka_unit_test(start__options_of_other_sizes),
-		cmocka_unit_test(start__wrong_options),
-		cmocka_unit_test(start__options_from_variables),
-		cmocka_unit_test(start__variables_of_a_rank_are_not_for_it),
-		cmocka_unit_test(start__mtu_and_multicast_reach_the_switch),
-		cmocka_unit_test(start__port_in_use),
-		cmocka_unit_test(address__of_nobody),
-		cmocka_unit_test(threads__take_no_signals),
-		cmocka_unit_test(stop__without_jobs_is_at_once),
-		cmocka_unit_test(stop__lingers_for_the_slower_ranks),
-		cmocka_unit_test(stop__does_not_wait_for_the_dead),
-		cmocka_unit_test(fork__child_does_no_harm),
-	};
-	return cmocka_run_group_tests_name("lib_embedded", tests, NULL, NULL);
-}
+UNIT_MAIN

@@ -33,9 +33,8 @@ static void taken(const char *switches)
 		fail_msg("\"%s\": %s", switches, why);
 }
 
-static void list__addresses(void **state)
+TEST(list__addresses)
 {
-	(void)state;
 	memset(&c, 0, sizeof c);
 	taken("");
 	taken("10.0.0.1:5000");
@@ -53,10 +52,9 @@ static void list__addresses(void **state)
 	refused("a:1,b:1,a:1", "switch a:1: named twice");
 }
 
-static void list__as_many_as_there_are_parts(void **state)
+TEST(list__as_many_as_there_are_parts)
 {
 	char text[16 * (FAN_PARTS_MAX + 1)] = "";
-	(void)state;
 	memset(&c, 0, sizeof c);
 	for (int i = 1; i <= FAN_PARTS_MAX + 1; i++)
 		snprintf(text + strlen(text), 16, "%sa:%d", i > 1 ? "," : "", i);
@@ -65,9 +63,8 @@ static void list__as_many_as_there_are_parts(void **state)
 	taken(text);
 }
 
-static void list__server_and_controller(void **state)
+TEST(list__server_and_controller)
 {
-	(void)state;
 	memset(&c, 0, sizeof c);
 	strcpy(c.server_addr, "s:2");
 	taken("a:1");
@@ -83,35 +80,31 @@ static void list__server_and_controller(void **state)
 
 static char path[FAN_RANK_FILE_BYTES];
 
-static void path__rank_and_job(void **state)
+TEST(path__rank_and_job)
 {
-	(void)state;
 	assert_true(fan_rank_file(path, sizeof path, "/run/%j.%r.prom", "a/b.c", 12));
 	assert_string_equal(path, "/run/a_b_c.12.prom");
 	assert_true(fan_rank_file(path, sizeof path, "x%%%q%r%", "j", 3));
 	assert_string_equal(path, "x%%q3%");
 }
 
-static void path__without_rank_gets_one(void **state)
+TEST(path__without_rank_gets_one)
 {
-	(void)state;
 	assert_true(fan_rank_file(path, sizeof path, "/run/fanin.prom", "j", 3));
 	assert_string_equal(path, "/run/fanin-3.prom");
 	assert_true(fan_rank_file(path, sizeof path, "/run.d/fanin", "j", 0));
 	assert_string_equal(path, "/run.d/fanin-0");
 }
 
-static void path__too_long_is_refused(void **state)
+TEST(path__too_long_is_refused)
 {
-	(void)state;
 	assert_false(fan_rank_file(path, 8, "/run/fanin.prom", "j", 3));
 	assert_true(fan_rank_file(path, 9, "a%j%r", "bcdef", 3));
 	assert_false(fan_rank_file(path, 8, "a%j%r", "bcdef", 3));
 }
 
-static void pattern__only_with_a_file(void **state)
+TEST(pattern__only_with_a_file)
 {
-	(void)state;
 	unsetenv("FANIN_METRICS");
 	assert_null(fan_rank_file_pattern("FANIN_METRICS"));
 	setenv("FANIN_METRICS", "", 1);
@@ -133,12 +126,11 @@ static void note(void *arg, const char *text)
 	snprintf(told, sizeof told, "%s", text);
 }
 
-static void resolve__address(void **state)
+TEST(resolve__address)
 {
 	const struct fan_config cfg = {.timeout_ms = 3600000};
 	fan_peer p;
 	char text[80];
-	(void)state;
 	assert_int_equal(fan_resolve_all(&p, 1, &count, "10.0.0.7:5000", &cfg, why, sizeof why),
 			 FAN_OK);
 	assert_string_equal(fan_peer_text(&p, text, sizeof text), "10.0.0.7:5000");
@@ -146,22 +138,20 @@ static void resolve__address(void **state)
 
 /* What can never be a name is not asked for again; an hour would be longer than the test may take.
  */
-static void resolve__what_is_no_name(void **state)
+TEST(resolve__what_is_no_name)
 {
 	static const char *const wrong[] = {"10.0.0.256:5000", "10.0.0.1", "[fd00::g]:1", "a:x"};
 	const struct fan_config cfg = {.timeout_ms = 3600000};
 	fan_peer p;
-	(void)state;
 	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
 		assert_int_equal(fan_resolve_all(&p, 1, &count, wrong[i], &cfg, why, sizeof why),
 				 FAN_E_CONFIG);
 }
 
-static void resolve__a_name_is_asked_for_until_the_time_is_over(void **state)
+TEST(resolve__a_name_is_asked_for_until_the_time_is_over)
 {
 	struct fan_config cfg = {.timeout_ms = 3600000, .join_ms = 5000, .waiting = note};
 	fan_peer p;
-	(void)state;
 	assert_int_equal(fan_resolve_all(&p, 1, &count, NOBODY, &cfg, why, sizeof why),
 			 FAN_E_CONFIG);
 	assert_non_null(strstr(why, "known host name"));
@@ -169,19 +159,4 @@ static void resolve__a_name_is_asked_for_until_the_time_is_over(void **state)
 	assert_non_null(strstr(told, "gives up in "));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(list__addresses),
-		cmocka_unit_test(list__as_many_as_there_are_parts),
-		cmocka_unit_test(list__server_and_controller),
-		cmocka_unit_test(path__rank_and_job),
-		cmocka_unit_test(path__without_rank_gets_one),
-		cmocka_unit_test(path__too_long_is_refused),
-		cmocka_unit_test(pattern__only_with_a_file),
-		cmocka_unit_test(resolve__address),
-		cmocka_unit_test(resolve__what_is_no_name),
-		cmocka_unit_test(resolve__a_name_is_asked_for_until_the_time_is_over),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

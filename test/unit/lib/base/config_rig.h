@@ -3,12 +3,7 @@
 #ifndef TEST_UNIT_LIB_BASE_CONFIG_RIG_H
 #define TEST_UNIT_LIB_BASE_CONFIG_RIG_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit/unit.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,61 +15,22 @@
 #include "core/recovery/congestion.h"
 #include "lib/base/config.h"
 
-static const char *const variables[] = {
-	"FANIN_SWITCH",
-	"FANIN_PS",
-	"FANIN_JOB",
-	"FANIN_RANK",
-	"FANIN_RANKS",
-	"FANIN_MTU",
-	"FANIN_WINDOW",
-	"FANIN_TIMEOUT_MS",
-	"FANIN_JOIN_MS",
-	"FANIN_ALIVE_MS",
-	"FANIN_MODE",
-	"FANIN_WIRE",
-	"FANIN_MULTICAST",
-	"FANIN_AHEAD",
-	"FANIN_CACHE",
-	"FANIN_CONGESTION",
-	"FANIN_RTO_MIN_MS",
-	"FANIN_CONFIG",
-	"FANIN_KEY_FILE",
-	"FANIN_CONTROLLER_KEY_FILE",
-	"FANIN_LOCAL",
-	"FANIN_HOSTS",
-	"FANIN_SPLIT",
-	"FANIN_RAILS",
-	"FANIN_LINK_MBPS",
-	"RANK",
-	"WORLD_SIZE",
-	"OMPI_COMM_WORLD_RANK",
-	"OMPI_COMM_WORLD_SIZE",
-	"PMI_RANK",
-	"PMI_SIZE",
-	"SLURM_PROCID",
-	"SLURM_NTASKS",
-	"SLURM_STEP_ID",
-	"SLURM_STEP_NUM_TASKS",
-	"SLURM_PTY_PORT",
-	"SLURM_JOB_NAME",
-	"MPI_LOCALNRANKS",
-	"MASTER_PORT",
-	"SLURM_JOB_ID",
-	"PMIX_NAMESPACE",
-	"MASTER_ADDR",
-	"TORCHELASTIC_RUN_ID",
-};
-
 static char why[FAN_CONFIG_WHY_BYTES];
 static struct fan_config c;
 
 static int clean(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
-		unsetenv(variables[i]);
-	return 0;
+	return clearenv();
+}
+
+/* Variables as pairs of name and value. */
+#define SET(...) set((const char *const[][2]){__VA_ARGS__, {NULL, NULL}})
+
+static void set(const char *const pairs[][2])
+{
+	for (; pairs[0][0]; pairs++)
+		setenv(pairs[0][0], pairs[0][1], 1);
 }
 
 static int load(const struct fanin_options *o)
@@ -92,6 +48,21 @@ static void assert_why(const char *place, const char *want)
 static void assert_refused(const struct fanin_options *o, const char *place, const char *want)
 {
 	assert_int_equal(load(o), FAN_E_CONFIG);
+	assert_why(place, want);
+}
+
+/* Loads as rank `rank` of `ranks`. */
+static void assert_is(const struct fanin_options *o, int rank, int ranks)
+{
+	assert_int_equal(load(o), FAN_OK);
+	assert_int_equal(c.rank, rank);
+	assert_int_equal(c.ranks, ranks);
+}
+
+/* A field of `struct fanin_options` that is wrong. */
+static void assert_invalid(const struct fanin_options *o, const char *place, const char *want)
+{
+	assert_int_equal(load(o), FAN_E_INVALID);
 	assert_why(place, want);
 }
 
@@ -134,11 +105,22 @@ static void hear(void *ctx, const char *name, const char *value, const char *fro
 	snprintf(t->from, sizeof t->from, "%s", from);
 }
 
+static int list(struct told *t)
+{
+	return fan_config_list(&c, hear, t, why, sizeof why);
+}
+
+static void assert_list_refused(const char *place, const char *want)
+{
+	assert_int_equal(list(&(struct told){.name = "switch"}), FAN_E_CONFIG);
+	assert_why(place, want);
+}
+
 static struct told tell(const char *name)
 {
 	struct told t = {.name = name};
 
-	fan_config_list(&c, hear, &t, why, sizeof why);
+	list(&t);
 	return t;
 }
 

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit/unit.h"
 
 #include <errno.h>
 #include <string.h>
@@ -42,9 +37,8 @@ static const char *ranks_text(const unsigned *ranks, size_t count)
 	return text;
 }
 
-static void ranks_text__lists_and_runs(void **state)
+TEST(ranks_text__lists_and_runs)
 {
-	(void)state;
 	assert_string_equal(ranks_text(NULL, 0), "");
 	assert_string_equal(ranks_text((unsigned[]){3}, 1), "rank 3");
 	assert_string_equal(ranks_text((unsigned[]){2, 3}, 2), "ranks 2, 3");
@@ -53,9 +47,8 @@ static void ranks_text__lists_and_runs(void **state)
 	assert_string_equal(ranks_text((unsigned[]){254, 255}, 2), "ranks 254, 255");
 }
 
-static void ranks_text__long_lists_are_cut(void **state)
+TEST(ranks_text__long_lists_are_cut)
 {
-	(void)state;
 	uint64_t every_second[FAN_RANK_WORDS];
 	char small[64];
 	for (unsigned i = 0; i < FAN_RANK_WORDS; i++)
@@ -66,9 +59,8 @@ static void ranks_text__long_lists_are_cut(void **state)
 	assert_string_equal(small + strlen(small) - 5, ", ...");
 }
 
-static void fault_text__ranks(void **state)
+TEST(fault_text__ranks)
 {
-	(void)state;
 	struct fan_fault_about a = about();
 	struct fan_fault f = {.err = FAN_E_RANK_LOST};
 	fan_ranks_set(f.ranks, 3);
@@ -96,9 +88,8 @@ static void fault_text__ranks(void **state)
 		"answers here, so it has met others: is rank 1 started twice?");
 }
 
-static void fault_text__stopped_and_other_versions(void **state)
+TEST(fault_text__stopped_and_other_versions)
 {
-	(void)state;
 	struct fan_fault_about a = about();
 	struct fan_fault f = {.err = FAN_E_STOPPED};
 	a.switch_addr = "10.0.0.1:5000";
@@ -120,9 +111,8 @@ static void fault_text__stopped_and_other_versions(void **state)
 	assert_text(&f, &a, "the switch 10.0.0.1:5000 speaks another version of the protocol");
 }
 
-static void fault_text__no_descriptors(void **state)
+TEST(fault_text__no_descriptors)
 {
-	(void)state;
 	struct fan_fault_about a = about();
 	struct fan_fault f = {.err = FAN_E_FILES};
 	a.files = 6;
@@ -135,9 +125,8 @@ static void fault_text__no_descriptors(void **state)
 		"groups that are not used");
 }
 
-static void fault_text__unreachable(void **state)
+TEST(fault_text__unreachable)
 {
-	(void)state;
 	struct fan_fault_about a = about();
 	struct fan_fault f = {.err = FAN_E_UNREACHABLE};
 	assert_text(&f, &a,
@@ -174,9 +163,8 @@ static void fault_text__unreachable(void **state)
 		"sends sums on to?");
 }
 
-static void fault_text__unreachable_for_another_rank(void **state)
+TEST(fault_text__unreachable_for_another_rank)
 {
-	(void)state;
 	struct fan_fault_about a = about();
 	struct fan_fault f = {.err = FAN_E_UNREACHABLE};
 	fan_ranks_set(f.ranks, 4);
@@ -189,9 +177,8 @@ static void fault_text__unreachable_for_another_rank(void **state)
 	a.only = false;
 }
 
-static void fault_text__unreachable_inside_a_rank(void **state)
+TEST(fault_text__unreachable_inside_a_rank)
 {
-	(void)state;
 	struct fan_fault_about a = about();
 	struct fan_fault f = {.err = FAN_E_UNREACHABLE};
 	a.inside = 3;
@@ -225,9 +212,8 @@ static void fault_text__unreachable_inside_a_rank(void **state)
 
 /* In a column, rank r of which is called global[r], and whose hosts' switches have names of others.
  */
-static void fault_text__ranks_of_a_column(void **state)
+TEST(fault_text__ranks_of_a_column)
 {
-	(void)state;
 	static const uint16_t global[] = {1, 5};
 	struct fan_fault_about a = about();
 	struct fan_fault f = {.err = FAN_E_RANK_LOST};
@@ -249,9 +235,8 @@ static fan_desc desc(uint16_t count, uint8_t dtype, uint8_t op, uint16_t flags)
 	return fan_desc_of(&f);
 }
 
-static void fault_text__mismatch(void **state)
+TEST(fault_text__mismatch)
 {
-	(void)state;
 	struct fan_fault_about a = about();
 	struct fan_fault f = {
 		.err = FAN_E_MISMATCH,
@@ -280,9 +265,8 @@ static void fault_text__mismatch(void **state)
 	assert_text(&f, &a, "ranks disagree about count, type or operation");
 }
 
-static void fault_text__refusals(void **state)
+TEST(fault_text__refusals)
 {
-	(void)state;
 	struct fan_fault_about a = about();
 	struct fan_fault f = {.err = FAN_E_RANK_TAKEN, .rank_a = 1};
 	assert_text(&f, &a,
@@ -316,9 +300,8 @@ static void fault_text__refusals(void **state)
 }
 
 /* No sentence is empty or too long, whatever the switch says. */
-static void fault_text__every_error_has_one(void **state)
+TEST(fault_text__every_error_has_one)
 {
-	(void)state;
 	struct fan_fault_about a = about();
 	for (int err = -128; err <= 0; err++) {
 		struct fan_fault f = {.err = err, .desc_a = UINT32_MAX, .desc_b = UINT32_MAX};
@@ -329,9 +312,8 @@ static void fault_text__every_error_has_one(void **state)
 }
 
 /* Told of by another rank: which fragment is not known. */
-static void fault__no_fragment_where_none_is_known(void **state)
+TEST(fault__no_fragment_where_none_is_known)
 {
-	(void)state;
 	const struct fan_fault_about a = about();
 	struct fan_fault f = {.err = FAN_E_STALLED, .frag = FAN_FRAG_NONE, .ranks = {8}};
 	assert_text(&f, &a, "no progress for 30 s: rank 3 did not take part");
@@ -340,9 +322,8 @@ static void fault__no_fragment_where_none_is_known(void **state)
 }
 
 /* Jobs live at the server behind a switch: it is the one that has gone or begun anew. */
-static void fault__names_the_server(void **state)
+TEST(fault__names_the_server)
 {
-	(void)state;
 	struct fan_fault_about a = about();
 	struct fan_fault f = {.err = FAN_E_RESTARTED};
 	a.server_addr = "10.0.0.9:6000";
@@ -355,23 +336,4 @@ static void fault__names_the_server(void **state)
 		    "through the switch 10.0.0.1:5000 and past it");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fault__no_fragment_where_none_is_known),
-		cmocka_unit_test(fault__names_the_server),
-		cmocka_unit_test(ranks_text__lists_and_runs),
-		cmocka_unit_test(ranks_text__long_lists_are_cut),
-		cmocka_unit_test(fault_text__ranks),
-		cmocka_unit_test(fault_text__stopped_and_other_versions),
-		cmocka_unit_test(fault_text__no_descriptors),
-		cmocka_unit_test(fault_text__unreachable),
-		cmocka_unit_test(fault_text__unreachable_for_another_rank),
-		cmocka_unit_test(fault_text__unreachable_inside_a_rank),
-		cmocka_unit_test(fault_text__ranks_of_a_column),
-		cmocka_unit_test(fault_text__mismatch),
-		cmocka_unit_test(fault_text__refusals),
-		cmocka_unit_test(fault_text__every_error_has_one),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

@@ -24,10 +24,9 @@ static int get(const char *line)
 	"\"at\":\"[fd00::1]:7000\"}"
 #define JOB(parts) "{\"job\":{\"name\":\"j\",\"ranks\":8,\"parts\":[" parts "]}}"
 
-static void plan_msg__a_job(void **state)
+TEST(plan_msg__a_job)
 {
 	char text[80];
-	(void)state;
 	assert_int_equal(get(JOB(PART0 "," PART1)), FAN_OK);
 	assert_int_equal(order.kind, FAN_PLAN_MSG_JOB);
 	assert_int_equal(order.ranks, 8);
@@ -46,9 +45,8 @@ static void plan_msg__a_job(void **state)
 	assert_true(fan_peer_is_none(&p[1].aggregator));
 }
 
-static void plan_msg__the_others(void **state)
+TEST(plan_msg__the_others)
 {
-	(void)state;
 	assert_int_equal(get("{\"move\":{\"part\":1,\"route\":9,\"at\":\"10.0.0.8:7000\"}}"), 0);
 	assert_int_equal(order.kind, FAN_PLAN_MSG_MOVE);
 	assert_int_equal(order.number, 1);
@@ -83,7 +81,7 @@ static void expect_wrong(const char *good, const char *field, const char *otherw
 		fail_msg("%s: \"%s\" has no \"%s\"", otherwise, why, words);
 }
 
-static void plan_msg__wrong_jobs(void **state)
+TEST(plan_msg__wrong_jobs)
 {
 	static const char *const wrong[][3] = {
 		{"\"name\":\"j\"", "\"name\":\"k\"", "about job \"k\""},
@@ -117,12 +115,11 @@ static void plan_msg__wrong_jobs(void **state)
 		{PART1, "7", "part 1: expected an object"},
 		{PART0 "," PART1, "", "\"parts\": expected a list of 1 to 64"},
 	};
-	(void)state;
 	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
 		expect_wrong(JOB(PART0 "," PART1), wrong[i][0], wrong[i][1], wrong[i][2]);
 }
 
-static void plan_msg__no_messages(void **state)
+TEST(plan_msg__no_messages)
 {
 	static const char *const lines[] = {
 		"",
@@ -142,7 +139,6 @@ static void plan_msg__no_messages(void **state)
 		"{\"again\":1} {\"again\":1}",
 		"{\"refused\":\"a\",\"refused\":\"b\"}",
 	};
-	(void)state;
 	for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
 		assert_int_equal(get(lines[i]), FAN_E_FORMAT);
 		assert_true(*why != '\0');
@@ -152,12 +148,11 @@ static void plan_msg__no_messages(void **state)
 }
 
 /* A good line with bytes changed, cut and doubled: refused or understood within its bounds. */
-static void plan_msg__broken_lines(void **state)
+TEST(plan_msg__broken_lines)
 {
 	static const char good[] = JOB(PART0 "," PART1);
 	struct fan_rng rng = test_rng();
 	char line[sizeof good];
-	(void)state;
 	for (int round = 0; round < 20000; round++) {
 		memcpy(line, good, sizeof good);
 		size_t bytes = sizeof good - 1;
@@ -173,11 +168,10 @@ static void plan_msg__broken_lines(void **state)
 	}
 }
 
-static void plan_msg__what_workers_say(void **state)
+TEST(plan_msg__what_workers_say)
 {
 	static const struct fan_job_part parts[] = {{.route = 7}, {.route = 9}};
 	char text[FAN_PLAN_MSG_BYTES];
-	(void)state;
 	size_t n = fan_plan_msg_put_join(text, "a \"b\"", 3, 8, 0, NULL, 0);
 	text[n] = '\0';
 	assert_string_equal(text, "{\"join\":{\"job\":\"a \\\"b\\\"\",\"rank\":3,\"ranks\":8}}");
@@ -191,15 +185,4 @@ static void plan_msg__what_workers_say(void **state)
 	assert_int_equal(fan_plan_msg_put_join(text, "\xff", 0, 2, 0, NULL, 0), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(plan_msg__a_job),
-		cmocka_unit_test(plan_msg__the_others),
-		cmocka_unit_test(plan_msg__wrong_jobs),
-		cmocka_unit_test(plan_msg__no_messages),
-		cmocka_unit_test(plan_msg__broken_lines),
-		cmocka_unit_test(plan_msg__what_workers_say),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,9 +54,8 @@ static void set(const char *name, const char *value)
 	assert_int_equal(setenv(name, value, 1), 0);
 }
 
-static void rendezvous__torchrun(void **state)
+TEST_WITH(rendezvous__torchrun, clean, NULL)
 {
-	(void)state;
 	set("MASTER_ADDR", "node7");
 	set("MASTER_PORT", "29500");
 	set("WORLD_SIZE", "8");
@@ -74,9 +68,8 @@ static void rendezvous__torchrun(void **state)
 	assert_true(r.one_host);
 }
 
-static void rendezvous__addresses_of_both_families(void **state)
+TEST_WITH(rendezvous__addresses_of_both_families, clean, NULL)
 {
-	(void)state;
 	set("MASTER_PORT", "1");
 	set("MASTER_ADDR", "fd00::7");
 	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
@@ -93,7 +86,7 @@ static void rendezvous__addresses_of_both_families(void **state)
 
 /* What frameworks that start ranks set: Ray 2.60, Lightning 2.6 (its own processes, and what it
  * adds in a step of Slurm and under LSF's jsrun), DeepSpeed 0.19. */
-static void rendezvous__frameworks(void **state)
+TEST_WITH(rendezvous__frameworks, clean, NULL)
 {
 	static const struct {
 		const char *addr, *size, *here, *slurm, *mpi;
@@ -108,7 +101,6 @@ static void rendezvous__frameworks(void **state)
 		{"n7", NULL, NULL, NULL, "4", "n7:41745", false},	       /* with jsrun */
 		{"127.0.0.1", "2", NULL, NULL, NULL, "127.0.0.1:41745", true}, /* DeepSpeed */
 	};
-	(void)state;
 	for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
 		clean(NULL);
 		set("MASTER_PORT", "41745");
@@ -130,11 +122,10 @@ static void rendezvous__frameworks(void **state)
 }
 
 /* Kubeflow's operator names localhost to rank 0, and rank 0's pod to the others. */
-static void rendezvous__localhost_while_others_are_elsewhere(void **state)
+TEST_WITH(rendezvous__localhost_while_others_are_elsewhere, clean, NULL)
 {
 	static const char *const names[] = {"localhost", "127.0.0.1", "::1"};
 	char own[81], expected[FAN_NAME_MAX + 1];
-	(void)state;
 	set("MASTER_PORT", "23456");
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
 		set("MASTER_ADDR", names[i]);
@@ -167,10 +158,9 @@ static void rendezvous__localhost_while_others_are_elsewhere(void **state)
 	assert_string_equal(job, "rank0:23456");
 }
 
-static void rendezvous__wrong_port(void **state)
+TEST_WITH(rendezvous__wrong_port, clean, NULL)
 {
 	static const char *const wrong[] = {"", "0", "65536", "12x", "port"};
-	(void)state;
 	set("MASTER_ADDR", "node7");
 	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
 		set("MASTER_PORT", wrong[i]);
@@ -179,10 +169,9 @@ static void rendezvous__wrong_port(void **state)
 	}
 }
 
-static void rendezvous__long_host(void **state)
+TEST_WITH(rendezvous__long_host, clean, NULL)
 {
 	char host[FAN_CONFIG_SWITCH_MAX + 1];
-	(void)state;
 	memset(host, 'h', sizeof host - 1);
 	host[sizeof host - 1] = '\0';
 	set("MASTER_ADDR", host);
@@ -191,9 +180,8 @@ static void rendezvous__long_host(void **state)
 	assert_non_null(strstr(why, "MASTER_ADDR"));
 }
 
-static void rendezvous__nothing_says_what_is_expected(void **state)
+TEST_WITH(rendezvous__nothing_says_what_is_expected, clean, NULL)
 {
-	(void)state;
 	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_E_CONFIG);
 	assert_non_null(strstr(why, "FANIN_SWITCH"));
 	assert_non_null(strstr(why, "MASTER_ADDR"));
@@ -204,9 +192,8 @@ static unsigned port(void)
 	return (unsigned)atoi(strrchr(r.addr, ':') + 1);
 }
 
-static void rendezvous__slurm(void **state)
+TEST_WITH(rendezvous__slurm, clean, NULL)
 {
-	(void)state;
 	set("SLURM_JOB_ID", "812");
 	set("SLURM_JOB_NODELIST", "wrong[1-9]");
 	set("SLURM_STEP_NODELIST", "gpu[07-09,12],cpu1");
@@ -227,9 +214,8 @@ static void rendezvous__slurm(void **state)
 	assert_non_null(strstr(why, "SLURM_STEP_NODELIST"));
 }
 
-static void rendezvous__open_mpi(void **state)
+TEST_WITH(rendezvous__open_mpi, clean, NULL)
 {
-	(void)state;
 	set("PMIX_NAMESPACE", "3141599233");
 	set("OMPI_COMM_WORLD_SIZE", "4");
 	set("OMPI_COMM_WORLD_LOCAL_SIZE", "4");
@@ -241,7 +227,7 @@ static void rendezvous__open_mpi(void **state)
 	assert_non_null(strstr(why, "MASTER_ADDR"));
 }
 
-static void rendezvous__first_host(void **state)
+TEST_WITH(rendezvous__first_host, clean, NULL)
 {
 	static const char *const lists[][2] = {
 		{"a", "a"},
@@ -253,7 +239,6 @@ static void rendezvous__first_host(void **state)
 	};
 	static const char *const wrong[] = {"", ",a", "a[1-2", "a[1", "12345678"};
 	char host[8];
-	(void)state;
 	for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
 		assert_true(fan_rendezvous_first_host(lists[i][0], host, sizeof host));
 		assert_string_equal(host, lists[i][1]);
@@ -262,9 +247,8 @@ static void rendezvous__first_host(void **state)
 		assert_false(fan_rendezvous_first_host(wrong[i], host, sizeof host));
 }
 
-static void rendezvous__job_names(void **state)
+TEST_WITH(rendezvous__job_names, clean, NULL)
 {
-	(void)state;
 	fan_rendezvous_job(job, false);
 	assert_string_equal(job, "default");
 	set("SLURM_JOB_ID", "812");
@@ -286,10 +270,9 @@ static void rendezvous__job_names(void **state)
 	assert_string_equal(job, "torch-run__5_/2");
 }
 
-static void rendezvous__long_job_names_differ(void **state)
+TEST_WITH(rendezvous__long_job_names_differ, clean, NULL)
 {
 	char id[80], first[FAN_NAME_MAX + 1];
-	(void)state;
 	memset(id, 'x', sizeof id - 1);
 	id[sizeof id - 1] = '\0';
 	set("TORCHELASTIC_RUN_ID", id);
@@ -304,9 +287,8 @@ static void rendezvous__long_job_names_differ(void **state)
 }
 
 /* Its mpirun's own step of an allocation of Slurm tells where rank 0 is, and no more. */
-static void rendezvous__mpich_inside_an_allocation(void **state)
+TEST_WITH(rendezvous__mpich_inside_an_allocation, clean, NULL)
 {
-	(void)state;
 	set("SLURM_JOB_ID", "2");
 	set("SLURM_STEP_ID", "1");
 	set("SLURM_STEP_NODELIST", "n[3-4]");
@@ -324,9 +306,8 @@ static void rendezvous__mpich_inside_an_allocation(void **state)
 }
 
 /* Names with a suffix: whole where they fit, otherwise told apart by a hash. */
-static void rendezvous__derived_names(void **state)
+TEST(rendezvous__derived_names)
 {
-	(void)state;
 	char name[FAN_NAME_MAX + 1], other[FAN_NAME_MAX + 1], longest[FAN_NAME_MAX + 1];
 	fan_rendezvous_derive(name, "train", "/c3/12");
 	assert_string_equal(name, "train/c3/12");
@@ -343,10 +324,9 @@ static void rendezvous__derived_names(void **state)
 }
 
 /* MPICH's mpirun tells its ranks nothing of the job, but it is their parent. */
-static void rendezvous__mpich(void **state)
+TEST_WITH(rendezvous__mpich, clean, NULL)
 {
 	char other[FAN_NAME_MAX + 1] = "default";
-	(void)state;
 	set("PMI_SIZE", "4");
 	set("MPI_LOCALNRANKS", "4");
 	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
@@ -364,9 +344,8 @@ static void rendezvous__mpich(void **state)
 }
 
 /* The launcher's id counts where rank and ranks are the launcher's. */
-static void rendezvous__launches(void **state)
+TEST_WITH(rendezvous__launches, clean, NULL)
 {
-	(void)state;
 	assert_int_equal(fan_rendezvous_launch("", 2), 0);
 	const uint64_t mine = fan_rendezvous_launch("mine", 2);
 	assert_true(mine && mine == fan_rendezvous_launch("mine", -1));
@@ -389,9 +368,8 @@ static void rendezvous__launches(void **state)
 }
 
 /* Loopback is another place on each host. */
-static void rendezvous__launch_at_loopback(void **state)
+TEST_WITH(rendezvous__launch_at_loopback, clean, NULL)
 {
-	(void)state;
 	set("RANK", "0");
 	set("WORLD_SIZE", "2");
 	set("MASTER_ADDR", "localhost");
@@ -401,9 +379,8 @@ static void rendezvous__launch_at_loopback(void **state)
 	assert_int_not_equal(fan_rendezvous_launch("", 2), 0);
 }
 
-static void rendezvous__launch_by_slurm_and_mpi(void **state)
+TEST_WITH(rendezvous__launch_by_slurm_and_mpi, clean, NULL)
 {
-	(void)state;
 	set("SLURM_JOB_ID", "7");
 	set("SLURM_STEP_ID", "1");
 	set("SLURM_PROCID", "3");
@@ -419,27 +396,4 @@ static void rendezvous__launch_by_slurm_and_mpi(void **state)
 	assert_int_not_equal(fan_rendezvous_launch("", 5), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(rendezvous__torchrun, clean),
-		cmocka_unit_test_setup(rendezvous__frameworks, clean),
-		cmocka_unit_test_setup(rendezvous__mpich, clean),
-		cmocka_unit_test_setup(rendezvous__mpich_inside_an_allocation, clean),
-		cmocka_unit_test_setup(rendezvous__localhost_while_others_are_elsewhere, clean),
-		cmocka_unit_test_setup(rendezvous__addresses_of_both_families, clean),
-		cmocka_unit_test_setup(rendezvous__wrong_port, clean),
-		cmocka_unit_test_setup(rendezvous__long_host, clean),
-		cmocka_unit_test_setup(rendezvous__nothing_says_what_is_expected, clean),
-		cmocka_unit_test_setup(rendezvous__slurm, clean),
-		cmocka_unit_test_setup(rendezvous__open_mpi, clean),
-		cmocka_unit_test_setup(rendezvous__first_host, clean),
-		cmocka_unit_test_setup(rendezvous__job_names, clean),
-		cmocka_unit_test_setup(rendezvous__long_job_names_differ, clean),
-		cmocka_unit_test(rendezvous__derived_names),
-		cmocka_unit_test_setup(rendezvous__launches, clean),
-		cmocka_unit_test_setup(rendezvous__launch_at_loopback, clean),
-		cmocka_unit_test_setup(rendezvous__launch_by_slurm_and_mpi, clean),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

@@ -35,18 +35,16 @@ static struct v2 initial(void)
 	return (struct v2){sizeof(struct v2), NULL, -1, -1};
 }
 
-static void sized__same_version(void **state)
+TEST(sized__same_version)
 {
-	(void)state;
 	struct v2 to = initial(), from = {sizeof from, "x", 3, 4};
 	assert_int_equal(fan_sized_take(&to, &kind, &from, why, sizeof why), FAN_OK);
 	assert_memory_equal(&to, &from, sizeof to);
 }
 
 /* What lies behind a smaller struct is not looked at. */
-static void sized__smaller_keeps_the_initial_values(void **state)
+TEST(sized__smaller_keeps_the_initial_values)
 {
-	(void)state;
 	struct v2 to = initial(), from = {sizeof(struct v1), "old", 77, 78};
 	assert_int_equal(fan_sized_take(&to, &kind, &from, why, sizeof why), FAN_OK);
 	assert_int_equal(to.size, sizeof to);
@@ -55,9 +53,8 @@ static void sized__smaller_keeps_the_initial_values(void **state)
 	assert_int_equal(to.b, -1);
 }
 
-static void sized__larger_with_zeros(void **state)
+TEST(sized__larger_with_zeros)
 {
-	(void)state;
 	struct {
 		struct v2 own;
 		uint64_t guard;
@@ -71,9 +68,8 @@ static void sized__larger_with_zeros(void **state)
 }
 
 /* The first byte of the tail, the last one, and one between. */
-static void sized__larger_with_an_unknown_option(void **state)
+TEST(sized__larger_with_an_unknown_option)
 {
-	(void)state;
 	static const size_t at[] = {sizeof(struct v2), offsetof(struct v3, c),
 				    sizeof(struct v3) - 1};
 	static const char *const told[] = {"byte 24 is set", "byte 32 is set", "byte 39 is set"};
@@ -89,9 +85,8 @@ static void sized__larger_with_an_unknown_option(void **state)
 }
 
 /* Sizes of no version: never set, cut within a field, or whatever lay there. */
-static void sized__impossible_sizes(void **state)
+TEST(sized__impossible_sizes)
 {
-	(void)state;
 	static const size_t sizes[] = {0,
 				       1,
 				       sizeof(size_t),
@@ -137,10 +132,9 @@ static void cut_up(struct fan_rng *rng, uint64_t count)
 	} while (from < count);
 }
 
-static void op__parts_are_the_whole(void **state)
+TEST(op__parts_are_the_whole)
 {
 	struct fan_rng rng = test_rng();
-	(void)state;
 	for (int i = 0; i < ROUNDS; i++)
 		cut_up(&rng, fan_rng_below(&rng, UINT64_C(1) << fan_rng_below(&rng, 60)));
 	for (uint64_t count = 0; count < 10; count++)
@@ -148,24 +142,22 @@ static void op__parts_are_the_whole(void **state)
 	cut_up(&rng, PTRDIFF_MAX / 4);
 }
 
-static void op__shards_are_alike(void **state)
+TEST(op__shards_are_alike)
 {
 	struct fan_op op = {.dtype = FAN_FLOAT32, .count = 20};
 	struct fan_cut cut = {4, 14, 1, 4};
-	(void)state;
 	assert_int_equal(fan_op_part(&op, &cut).count, 3); /* 2 to 5 of the ten */
 	cut.end = 4;
 	assert_int_equal(fan_op_part(&op, &cut).count, 0);
 }
 
-static void op__first_in_the_queue(void **state)
+TEST(op__first_in_the_queue)
 {
 	const struct fan_op what = {.count = 1};
 	struct fanin_op *a = fan_op_new(&what, FAN_OP_CALLERS),
 			*b = fan_op_new(&what, FAN_OP_CALLERS),
 			*c = fan_op_new(&what, FAN_OP_CALLERS);
 	struct fan_op_queue q = {0};
-	(void)state;
 	fan_op_queue_put_first(&q, b);
 	fan_op_queue_add(&q, c);
 	fan_op_queue_put_first(&q, a);
@@ -183,7 +175,7 @@ static void op__first_in_the_queue(void **state)
 }
 
 /* Who frees it, and whether the statistics count it, follows from whose it is. */
-static void op__kinds(void **state)
+TEST(op__kinds)
 {
 	static const struct {
 		enum fan_op_kind kind;
@@ -193,25 +185,10 @@ static void op__kinds(void **state)
 		{FAN_OP_OWN, false, false},	 {FAN_OP_MEASUREMENT, false, true},
 		{FAN_OP_AGREEMENT, false, true}, {FAN_OP_REST, false, true},
 	};
-	(void)state;
 	for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
 		assert_int_equal(fan_op_is_callers(kinds[i].kind), kinds[i].is_callers);
 		assert_int_equal(fan_op_is_threads(kinds[i].kind), kinds[i].is_threads);
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sized__same_version),
-		cmocka_unit_test(sized__smaller_keeps_the_initial_values),
-		cmocka_unit_test(sized__larger_with_zeros),
-		cmocka_unit_test(sized__larger_with_an_unknown_option),
-		cmocka_unit_test(sized__impossible_sizes),
-		cmocka_unit_test(op__parts_are_the_whole),
-		cmocka_unit_test(op__shards_are_alike),
-		cmocka_unit_test(op__first_in_the_queue),
-		cmocka_unit_test(op__kinds),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

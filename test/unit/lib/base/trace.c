@@ -46,9 +46,8 @@ static const char *text(const json_t *e, const char *key)
 	return json_string_value(json_object_get(e, key));
 }
 
-static void trace__halves_of_an_operation_and_a_stall(void **state)
+TEST_WITH(trace__halves_of_an_operation_and_a_stall, begin, NULL)
 {
-	(void)state;
 	struct fan_trace *t = fan_trace_open(&c);
 	assert_non_null(t);
 	uint64_t id = fan_trace_id(t);
@@ -83,9 +82,8 @@ static void trace__halves_of_an_operation_and_a_stall(void **state)
 	json_decref(all);
 }
 
-static void trace__keeps_the_last_events(void **state)
+TEST_WITH(trace__keeps_the_last_events, begin, NULL)
 {
-	(void)state;
 	struct fan_trace *t = fan_trace_open(&c);
 	assert_non_null(t);
 	for (uint64_t i = 0; i < FAN_TRACE_EVENTS + 10; i++) {
@@ -103,9 +101,8 @@ static void trace__keeps_the_last_events(void **state)
 }
 
 /* A process keeps its first error, so nothing before this one may fail. */
-static void trace__a_file_that_may_not_grow_is_told(void **state)
+TEST_WITH(trace__a_file_that_may_not_grow_is_told, begin, NULL)
 {
-	(void)state;
 	char want[128];
 	const struct rlimit none = {0, RLIM_INFINITY};
 	struct rlimit before;
@@ -120,9 +117,8 @@ static void trace__a_file_that_may_not_grow_is_told(void **state)
 }
 
 /* Any name makes JSON, and no link leads elsewhere. */
-static void trace__of_a_name_with_quotes_at_a_link(void **state)
+TEST_WITH(trace__of_a_name_with_quotes_at_a_link, begin, NULL)
 {
-	(void)state;
 	const char *const names[] = {"a\"},\n{\"x\\", "\xff\x1b[m\"", "\xc3\xa9"};
 	const char *const told[] = {"fanin a\"},\n{\"x\\ rank 2", "fanin \\xff\\x1b[m\\\" rank 2",
 				    "fanin \xc3\xa9 rank 2"};
@@ -141,23 +137,12 @@ static void trace__of_a_name_with_quotes_at_a_link(void **state)
 	}
 }
 
-static void trace__nobody_asked(void **state)
+TEST_WITH(trace__nobody_asked, begin, NULL)
 {
-	(void)state;
 	unsetenv("FANIN_TRACE");
 	assert_null(fan_trace_open(&c));
 	fan_trace_close(NULL);
 	fan_trace_abandon(NULL);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(trace__halves_of_an_operation_and_a_stall, begin),
-		cmocka_unit_test_setup(trace__keeps_the_last_events, begin),
-		cmocka_unit_test_setup(trace__a_file_that_may_not_grow_is_told, begin),
-		cmocka_unit_test_setup(trace__of_a_name_with_quotes_at_a_link, begin),
-		cmocka_unit_test_setup(trace__nobody_asked, begin),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

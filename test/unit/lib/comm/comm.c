@@ -95,9 +95,8 @@ static void all_types(struct member *m)
 			check_type(m, dtypes[d], op, 5003);
 }
 
-static void comm__all_types_and_operations(void **state)
+TEST(comm__all_types_and_operations)
 {
-	(void)state;
 	team_run_once(4, all_types);
 }
 
@@ -120,16 +119,14 @@ static void all_counts(struct member *m)
 	}
 }
 
-static void comm__counts_in_place(void **state)
+TEST(comm__counts_in_place)
 {
-	(void)state;
 	team_run_once(3, all_counts);
 }
 
 /* Every way to carry the same sums. */
-static void comm__options(void **state)
+TEST(comm__options)
 {
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		struct team t = team_new(2, all_counts);
 		struct fanin_options *o = &t.options;
@@ -143,9 +140,8 @@ static void comm__options(void **state)
 	}
 }
 
-static void comm__two_shards(void **state)
+TEST(comm__two_shards)
 {
-	(void)state;
 	struct team t = {.ranks = 3, .body = all_counts};
 	struct fanin_options o = FANIN_OPTIONS_INIT;
 	t.options = o;
@@ -181,9 +177,8 @@ static void half_wire(struct member *m)
 	EXPECT(mine[0] == third);
 }
 
-static void comm__half_types_on_the_wire(void **state)
+TEST(comm__half_types_on_the_wire)
 {
-	(void)state;
 	for (int wire = FANIN_FLOAT16; wire <= FANIN_BFLOAT16; wire++) {
 		struct team t = team_new(4, half_wire);
 		t.options.wire = wire;
@@ -214,9 +209,8 @@ static void fixed_mode(struct member *m)
 	EXPECT(!wrong);
 }
 
-static void comm__fixed_mode_is_the_same_everywhere(void **state)
+TEST(comm__fixed_mode_is_the_same_everywhere)
 {
-	(void)state;
 	float first[HALF_COUNT];
 	for (int run = 0; run < 3; run++) {
 		struct team t = team_new(3, fixed_mode);
@@ -250,9 +244,8 @@ static void special_values(struct member *m)
 	EXPECT(x[4] == 0);
 }
 
-static void comm__nan_and_infinity(void **state)
+TEST(comm__nan_and_infinity)
 {
-	(void)state;
 	for (int mode = FANIN_MODE_NATIVE; mode <= FANIN_MODE_FIXED; mode++) {
 		struct team t = team_new(2, special_values);
 		t.options.mode = mode;
@@ -293,9 +286,8 @@ static void many_in_flight(struct member *m)
 	free(x);
 }
 
-static void comm__many_in_flight_waited_in_reverse(void **state)
+TEST(comm__many_in_flight_waited_in_reverse)
 {
-	(void)state;
 	team_run_once(3, many_in_flight);
 }
 
@@ -321,9 +313,8 @@ static void late_start(struct member *m)
 	fanin_op_free(op);
 }
 
-static void comm__wait_ends_in_time(void **state)
+TEST(comm__wait_ends_in_time)
 {
-	(void)state;
 	atomic_int may_start = 0;
 	struct team t = team_new(2, late_start);
 	t.ctx = &may_start;
@@ -357,9 +348,8 @@ static void rooted(struct member *m)
 	}
 }
 
-static void comm__broadcast_and_reduce(void **state)
+TEST(comm__broadcast_and_reduce)
 {
-	(void)state;
 	team_run_once(3, rooted);
 }
 
@@ -375,9 +365,8 @@ static void barriers(struct member *m)
 	}
 }
 
-static void comm__barrier(void **state)
+TEST(comm__barrier)
 {
-	(void)state;
 	atomic_int came = 0;
 	struct team t = team_new(4, barriers);
 	t.ctx = &came;
@@ -412,9 +401,8 @@ static void two_jobs(struct member *m)
 	fanin_comm_destroy(other);
 }
 
-static void comm__two_jobs_in_one_process(void **state)
+TEST(comm__two_jobs_in_one_process)
 {
-	(void)state;
 	team_run_once(3, two_jobs);
 }
 
@@ -444,9 +432,8 @@ static void several_users(struct member *m)
 		pthread_join(user[i], NULL);
 }
 
-static void comm__used_by_several_threads(void **state)
+TEST(comm__used_by_several_threads)
 {
-	(void)state;
 	team_run_once(2, several_users);
 }
 
@@ -509,9 +496,8 @@ static void relay(struct member *m)
 	free(r);
 }
 
-static void comm__one_thread_starts_and_another_waits(void **state)
+TEST(comm__one_thread_starts_and_another_waits)
 {
-	(void)state;
 	team_run_once(2, relay);
 }
 
@@ -538,32 +524,11 @@ static void statistics(struct member *m)
 	EXPECT(large.own.size == sizeof s && large.own.ops == 1 && large.newer == 7);
 }
 
-static void comm__statistics(void **state)
+TEST(comm__statistics)
 {
-	(void)state;
 	setenv("FANIN_HOSTS", "0", 1); /* otherwise there are fragments about hosts */
 	team_run_once(2, statistics);
 	unsetenv("FANIN_HOSTS");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(comm__all_types_and_operations),
-		cmocka_unit_test(comm__counts_in_place),
-		cmocka_unit_test(comm__options),
-		cmocka_unit_test(comm__two_shards),
-		cmocka_unit_test(comm__half_types_on_the_wire),
-		cmocka_unit_test(comm__fixed_mode_is_the_same_everywhere),
-		cmocka_unit_test(comm__nan_and_infinity),
-		cmocka_unit_test(comm__many_in_flight_waited_in_reverse),
-		cmocka_unit_test(comm__wait_ends_in_time),
-		cmocka_unit_test(comm__broadcast_and_reduce),
-		cmocka_unit_test(comm__barrier),
-		cmocka_unit_test(comm__two_jobs_in_one_process),
-		cmocka_unit_test(comm__used_by_several_threads),
-		cmocka_unit_test(comm__one_thread_starts_and_another_waits),
-		cmocka_unit_test(comm__statistics),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

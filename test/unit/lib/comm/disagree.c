@@ -34,9 +34,8 @@ static void assert_disagreement(struct fan_op a, struct fan_op b, const char *wh
 	assert_true(out[0][0] == 1 && out[1][0] == 1);
 }
 
-static void disagree__in_shared_memory(void **state)
+TEST(disagree__in_shared_memory)
 {
-	(void)state;
 	struct fan_op other = sum;
 	other.count = 7;
 	assert_disagreement(sum, other,
@@ -69,9 +68,8 @@ static void disagree__in_shared_memory(void **state)
 }
 
 /* Rank 1 of host 0 and rank 1 of host 1 are number 1 of theirs. */
-static void disagree__in_shared_memory_about_the_root(void **state)
+TEST(disagree__in_shared_memory_about_the_root)
 {
-	(void)state;
 	struct fan_op first = sum, second;
 	first.op = FAN_BCAST;
 	first.root = 1;
@@ -114,9 +112,8 @@ static unsigned mark_of(struct fan_op op)
 }
 
 /* What becomes the same sum of float32 between hosts keeps what it was. */
-static void disagree__between_hosts(void **state)
+TEST(disagree__between_hosts)
 {
-	(void)state;
 	struct fan_op op = sum;
 	assert_int_equal(mark_of(op), 0);
 	op.mark = FAN_MARK_ROOT(200) | FAN_MARK_MEMBER | 5;
@@ -206,9 +203,8 @@ static void differ(struct member *m)
 		EXPECT(x[i] == 1 && (y[i] == 7 || y[i] == 1));
 }
 
-static void disagree__through_a_switch(void **state)
+TEST(disagree__through_a_switch)
 {
-	(void)state;
 	for (size_t n = 0; n < sizeof differences / sizeof *differences; n++) {
 		struct team t = team_new(3, differ);
 		t.ctx = &n;
@@ -231,20 +227,9 @@ static void agree(struct member *m)
 	EXPECT(fanin_comm_mark(NULL, 0) == FANIN_E_INVALID);
 }
 
-static void disagree__not_about_the_same_mark(void **state)
+TEST(disagree__not_about_the_same_mark)
 {
-	(void)state;
 	team_run_once(3, agree);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(disagree__in_shared_memory),
-		cmocka_unit_test(disagree__in_shared_memory_about_the_root),
-		cmocka_unit_test(disagree__between_hosts),
-		cmocka_unit_test(disagree__through_a_switch),
-		cmocka_unit_test(disagree__not_about_the_same_mark),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

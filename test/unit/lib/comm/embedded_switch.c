@@ -109,17 +109,15 @@ static bool taken(void)
 	return e != 0;
 }
 
-static void embedded_switch__ranks_meet(void **state)
+TEST_WITH(embedded_switch__ranks_meet, set_up, NULL)
 {
-	(void)state;
 	struct rank r[RANKS] = {0};
 	run(r, RANKS, "meet");
 	assert_false(taken());
 }
 
-static void embedded_switch__says_where_it_is(void **state)
+TEST_WITH(embedded_switch__says_where_it_is, set_up, NULL)
 {
-	(void)state;
 	char expected[64];
 	struct rank r[2] = {{.keep = true}, {.keep = true}};
 	snprintf(expected, sizeof expected, "127.0.0.1:%s (inside rank 0)", port_text);
@@ -130,17 +128,15 @@ static void embedded_switch__says_where_it_is(void **state)
 	fanin_comm_destroy(r[0].comm);
 }
 
-static void embedded_switch__waits_for_slower_ranks(void **state)
+TEST_WITH(embedded_switch__waits_for_slower_ranks, set_up, NULL)
 {
-	(void)state;
 	/* Rank 0 is done at once; the others stay, and leave in order. */
 	struct rank r[RANKS] = {{.last_ms = 0}, {.last_ms = 300}, {.last_ms = 400}};
 	run(r, RANKS, "slow");
 }
 
-static void embedded_switch__two_jobs_share_it(void **state)
+TEST_WITH(embedded_switch__two_jobs_share_it, set_up, NULL)
 {
-	(void)state;
 	struct rank one[2] = {{.keep = true}, {.keep = true}}, two[2] = {0};
 	run(one, 2, "one");
 	run(two, 2, "two"); /* its end does not take the first job's switch away */
@@ -154,9 +150,8 @@ static void embedded_switch__two_jobs_share_it(void **state)
 	assert_false(taken());
 }
 
-static void embedded_switch__end_of_rank_0_is_named(void **state)
+TEST_WITH(embedded_switch__end_of_rank_0_is_named, set_up, NULL)
 {
-	(void)state;
 	struct rank r[2] = {{.keep = true}, {.keep = true}};
 	int ends[2];
 	assert_int_equal(pipe(ends), 0);
@@ -240,17 +235,15 @@ static bool answers_afterwards(void)
 	return answers;
 }
 
-static void embedded_switch__answers_as_its_program_ends(void **state)
+TEST_WITH(embedded_switch__answers_as_its_program_ends, set_up, NULL)
 {
-	(void)state;
 	unsigned tries = 0;
 	while (!answers_afterwards())
 		assert_true(++tries < RETURN_TRIES);
 }
 
-static void embedded_switch__port_of_another_program(void **state)
+TEST_WITH(embedded_switch__port_of_another_program, set_up, NULL)
 {
-	(void)state;
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	at.sin_port = htons((uint16_t)atoi(port_text));
@@ -267,9 +260,8 @@ static void embedded_switch__port_of_another_program(void **state)
 	close(fd);
 }
 
-static void embedded_switch__port_that_gets_free(void **state)
+TEST_WITH(embedded_switch__port_that_gets_free, set_up, NULL)
 {
-	(void)state;
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	at.sin_port = htons((uint16_t)atoi(port_text));
@@ -288,9 +280,8 @@ static void embedded_switch__port_that_gets_free(void **state)
 	assert_true(r[0].right && r[1].right);
 }
 
-static void embedded_switch__nowhere_to_meet(void **state)
+TEST_WITH(embedded_switch__nowhere_to_meet, set_up, NULL)
 {
-	(void)state;
 	struct fanin_options o = FANIN_OPTIONS_INIT;
 	fanin_comm *c;
 	unsetenv("MASTER_ADDR");
@@ -320,9 +311,8 @@ static unsigned switch_threads(void)
 }
 
 /* Training has the other cores. */
-static void embedded_switch__is_one_thread(void **state)
+TEST_WITH(embedded_switch__is_one_thread, set_up, NULL)
 {
-	(void)state;
 	struct fanin_options o = FANIN_OPTIONS_INIT;
 	struct fan_rendezvous at = {.one_host = true};
 	struct fan_embedded_switch *sw;
@@ -345,9 +335,8 @@ static bool has_ring_pair(const struct rank *r)
 	return net->connections == 1 && net->connection[0].udp.pair[0];
 }
 
-static void embedded_switch__only_rank_0_reaches_it_past_the_kernel(void **state)
+TEST_WITH(embedded_switch__only_rank_0_reaches_it_past_the_kernel, set_up, NULL)
 {
-	(void)state;
 	struct rank r[RANKS] = {{.keep = true}, {.keep = true}, {.keep = true}};
 	run(r, RANKS, "ring pair");
 	for (int i = 0; i < RANKS; i++)
@@ -357,21 +346,4 @@ static void embedded_switch__only_rank_0_reaches_it_past_the_kernel(void **state
 	assert_false(taken());
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(embedded_switch__ranks_meet, set_up),
-		cmocka_unit_test_setup(embedded_switch__says_where_it_is, set_up),
-		cmocka_unit_test_setup(embedded_switch__only_rank_0_reaches_it_past_the_kernel,
-				       set_up),
-		cmocka_unit_test_setup(embedded_switch__waits_for_slower_ranks, set_up),
-		cmocka_unit_test_setup(embedded_switch__two_jobs_share_it, set_up),
-		cmocka_unit_test_setup(embedded_switch__end_of_rank_0_is_named, set_up),
-		cmocka_unit_test_setup(embedded_switch__answers_as_its_program_ends, set_up),
-		cmocka_unit_test_setup(embedded_switch__port_of_another_program, set_up),
-		cmocka_unit_test_setup(embedded_switch__port_that_gets_free, set_up),
-		cmocka_unit_test_setup(embedded_switch__nowhere_to_meet, set_up),
-		cmocka_unit_test_setup(embedded_switch__is_one_thread, set_up),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

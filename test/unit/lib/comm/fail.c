@@ -54,9 +54,8 @@ static void disagree(struct member *m)
 								     : "broadcast"));
 }
 
-static void fail__mismatch_names_both_ranks(void **state)
+TEST(fail__mismatch_names_both_ranks)
 {
-	(void)state;
 	for (enum difference how = OTHER_COUNT; how <= OTHER_CALL; how++) {
 		struct team t = team_new(3, disagree);
 		t.ctx = &how;
@@ -86,9 +85,8 @@ static void assert_read(fanin_comm *c, const char *words)
 	fanin_comm_destroy(c);
 }
 
-static void fail__no_switch(void **state)
+TEST(fail__no_switch)
 {
-	(void)state;
 	fanin_comm *c;
 	struct fan_udp silent;
 	struct fan_udp_options o = {.bind = {{0}, 0, 0}};
@@ -105,9 +103,8 @@ static void fail__no_switch(void **state)
 	fan_udp_close(&silent);
 }
 
-static void fail__wrong_configuration(void **state)
+TEST(fail__wrong_configuration)
 {
-	(void)state;
 	fanin_comm *c;
 	assert_int_equal(create("10.0.0.1", "j", 0, 2, 300, &c), FANIN_E_CONFIG);
 	assert_read(c, "switch: ");
@@ -121,9 +118,8 @@ static void fail__wrong_configuration(void **state)
 	fanin_comm_destroy(c);
 }
 
-static void fail__ranks_that_do_not_come(void **state)
+TEST(fail__ranks_that_do_not_come)
 {
-	(void)state;
 	char address[80];
 	fanin_comm *c;
 	struct fan_daemon *sw = team_switch(address, sizeof address, 1);
@@ -149,9 +145,8 @@ static void intrude(struct member *m)
 	EXPECT(!fanin_barrier(m->comm)); /* the job goes on */
 }
 
-static void fail__rank_taken(void **state)
+TEST(fail__rank_taken)
 {
-	(void)state;
 	setenv("FANIN_ALIVE_MS", "300", 1); /* for so long an earlier life may have it */
 	setenv("FANIN_RUN", "7", 1);
 	team_run_once(2, intrude);
@@ -189,9 +184,8 @@ static void mix(struct member *m)
 	EXPECT_END(m->comm, FANIN_E_LAUNCHES, "two launches use the name \"default\"");
 }
 
-static void fail__two_launches(void **state)
+TEST(fail__two_launches)
 {
-	(void)state;
 	team_run_once(2, mix);
 }
 
@@ -258,9 +252,8 @@ static void three_of_four(struct fanin_options *o, int rank)
 	o->alive_ms = ALIVE_MS;
 }
 
-static void fail__dead_rank_is_named(void **state)
+TEST(fail__dead_rank_is_named)
 {
-	(void)state;
 	struct team t = team_new(3, bereaved);
 	struct mortal d = {t.address, 3, 4};
 	pthread_t thread;
@@ -280,9 +273,8 @@ static void rejoined(struct member *m)
 }
 
 /* All ranks are killed and begin anew before the switch misses the first. */
-static void fail__killed_ranks_begin_anew_at_once(void **state)
+TEST(fail__killed_ranks_begin_anew_at_once)
 {
-	(void)state;
 	struct team t = team_new(2, rejoined);
 	struct mortal d[] = {{t.address, 0, 2}, {t.address, 1, 2}};
 	pthread_t thread[2];
@@ -340,9 +332,8 @@ static void *busy_team(void *team)
 	return NULL;
 }
 
-static void fail__stalled_rank_is_named_and_other_jobs_go_on(void **state)
+TEST(fail__stalled_rank_is_named_and_other_jobs_go_on)
 {
-	(void)state;
 	atomic_int ended = 0;
 	struct team t = team_new(3, stall);
 	t.ctx = &ended;
@@ -370,9 +361,8 @@ static void go_early(struct member *m)
 	EXPECT_END(m->comm, FANIN_E_RANK_LEFT, "rank 0 left job \"default\"");
 }
 
-static void fail__rank_that_leaves_is_named(void **state)
+TEST(fail__rank_that_leaves_is_named)
 {
-	(void)state;
 	team_run_once(2, go_early);
 }
 
@@ -407,11 +397,10 @@ static void drop_pending(struct member *m)
 	}
 }
 
-static void fail__pending_operations_end_with_destroy(void **state)
+TEST(fail__pending_operations_end_with_destroy)
 {
 	struct team t = team_new(2, drop_pending);
 	atomic_int passed = 0;
-	(void)state;
 	t.ctx = &passed;
 	team_run(&t);
 	team_free(&t);
@@ -439,9 +428,8 @@ static void *stop_switch(void *team)
 	return NULL;
 }
 
-static void fail__switch_that_stops(void **state)
+TEST(fail__switch_that_stops)
 {
-	(void)state;
 	atomic_int ready = 0;
 	struct team t = team_new(2, lose_switch);
 	pthread_t thread;
@@ -482,9 +470,8 @@ static void wrong_calls(struct member *m)
 	EXPECT(!fanin_barrier(c)); /* no harm done */
 }
 
-static void fail__wrong_arguments(void **state)
+TEST(fail__wrong_arguments)
 {
-	(void)state;
 	team_run_once(2, wrong_calls);
 }
 
@@ -515,9 +502,8 @@ static void overfill(struct member *m)
 		EXPECT(!fanin_barrier(m->comm));
 }
 
-static void fail__too_many_operations(void **state)
+TEST(fail__too_many_operations)
 {
-	(void)state;
 	atomic_int full = 0;
 	struct team t = team_new(2, overfill);
 	t.ctx = &full;
@@ -543,15 +529,13 @@ static void fork_child(struct member *m)
 	EXPECT(!fanin_barrier(m->comm));
 }
 
-static void fail__forked_child_does_no_harm(void **state)
+TEST(fail__forked_child_does_no_harm)
 {
-	(void)state;
 	team_run_once(2, fork_child);
 }
 
-static void texts__errors(void **state)
+TEST(texts__errors)
 {
-	(void)state;
 	for (int e = FANIN_E_STOPPED; e <= FANIN_OK; e++) {
 		assert_true(strlen(fanin_strerror(e)) > 0);
 		assert_string_not_equal(fanin_strerror(e), "unknown error");
@@ -561,25 +545,4 @@ static void texts__errors(void **state)
 	assert_string_equal(fanin_strerror(FANIN_E_CLOSED), "the communicator is closed");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fail__mismatch_names_both_ranks),
-		cmocka_unit_test(fail__no_switch),
-		cmocka_unit_test(fail__wrong_configuration),
-		cmocka_unit_test(fail__ranks_that_do_not_come),
-		cmocka_unit_test(fail__rank_taken),
-		cmocka_unit_test(fail__two_launches),
-		cmocka_unit_test(fail__dead_rank_is_named),
-		cmocka_unit_test(fail__killed_ranks_begin_anew_at_once),
-		cmocka_unit_test(fail__stalled_rank_is_named_and_other_jobs_go_on),
-		cmocka_unit_test(fail__rank_that_leaves_is_named),
-		cmocka_unit_test(fail__pending_operations_end_with_destroy),
-		cmocka_unit_test(fail__switch_that_stops),
-		cmocka_unit_test(fail__wrong_arguments),
-		cmocka_unit_test(fail__too_many_operations),
-		cmocka_unit_test(fail__forked_child_does_no_harm),
-		cmocka_unit_test(texts__errors),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

@@ -48,16 +48,14 @@ static void sum_in_groups(struct member *m)
 	EXPECT(!fanin_barrier(m->comm));
 }
 
-static void comm_group__sums_of_some_ranks(void **state)
+TEST(comm_group__sums_of_some_ranks)
 {
-	(void)state;
 	unsetenv("FANIN_LOCAL");
 	team_run_once(RANKS, sum_in_groups);
 }
 
-static void comm_group__sums_in_shared_memory(void **state)
+TEST(comm_group__sums_in_shared_memory)
 {
-	(void)state;
 	setenv("FANIN_LOCAL", "1", 1);
 	team_run_once(RANKS, sum_in_groups);
 	unsetenv("FANIN_LOCAL");
@@ -99,9 +97,8 @@ static void name_no_switch(struct fanin_options *o, int rank)
 }
 
 /* At the switch that rank 0 starts, where nobody names one. */
-static void comm_group__a_hundred_at_a_time(void **state)
+TEST(comm_group__a_hundred_at_a_time)
 {
-	(void)state;
 	const char *local[] = {"0", "1"};
 	char port[16];
 	for (size_t k = 0; k < sizeof local / sizeof *local; k++) {
@@ -140,9 +137,8 @@ static void refuse(struct member *m)
 	EXPECT(!fanin_barrier(m->comm));
 }
 
-static void comm_group__refuses_wrong_lists(void **state)
+TEST(comm_group__refuses_wrong_lists)
 {
-	(void)state;
 	team_run_once(2, refuse);
 }
 
@@ -189,9 +185,8 @@ static void wait_for_the_late(struct member *m)
 	EXPECT(!fanin_barrier(m->comm));
 }
 
-static void comm_group__has_times_of_its_own(void **state)
+TEST(comm_group__has_times_of_its_own)
 {
-	(void)state;
 	const char *local[] = {"0", "1"};
 	for (size_t k = 0; k < sizeof local / sizeof *local; k++) {
 		atomic_int given_up = 0;
@@ -204,24 +199,12 @@ static void comm_group__has_times_of_its_own(void **state)
 	unsetenv("FANIN_LOCAL");
 }
 
-static void comm_group__different_lists_do_not_meet(void **state)
+TEST(comm_group__different_lists_do_not_meet)
 {
-	(void)state;
 	struct team t = team_new(2, differ);
 	t.options.timeout_ms = 400;
 	team_run(&t);
 	team_free(&t);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(comm_group__sums_of_some_ranks),
-		cmocka_unit_test(comm_group__sums_in_shared_memory),
-		cmocka_unit_test(comm_group__a_hundred_at_a_time),
-		cmocka_unit_test(comm_group__refuses_wrong_lists),
-		cmocka_unit_test(comm_group__different_lists_do_not_meet),
-		cmocka_unit_test(comm_group__has_times_of_its_own),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

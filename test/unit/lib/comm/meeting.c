@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records of ranks sorted into hosts. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,9 +28,8 @@ static struct fan_meeting sorted(const char *host)
 	return m;
 }
 
-static void meeting__hosts_by_their_lowest_rank(void **state)
+TEST(meeting__hosts_by_their_lowest_rank)
 {
-	(void)state;
 	struct fan_meeting m = sorted("bacbaacb");
 	static const uint16_t first[] = {0, 1, 2}, ranks[] = {3, 3, 2};
 	assert_int_equal(m.hosts, 3);
@@ -49,17 +43,15 @@ static void meeting__hosts_by_their_lowest_rank(void **state)
 	}
 }
 
-static void meeting__one_host(void **state)
+TEST(meeting__one_host)
 {
-	(void)state;
 	struct fan_meeting m = sorted("aaaaaaaa");
 	assert_int_equal(m.hosts, 1);
 	assert_int_equal(m.host[0].ranks, 8);
 }
 
-static void meeting__any_word_of_the_id_tells_hosts_apart(void **state)
+TEST(meeting__any_word_of_the_id_tells_hosts_apart)
 {
-	(void)state;
 	struct fan_meeting m;
 	for (unsigned word = 0; word < 4; word++) {
 		memset(record, 0, sizeof record);
@@ -73,9 +65,8 @@ static void meeting__any_word_of_the_id_tells_hosts_apart(void **state)
 	assert_int_equal(m.hosts, 1);
 }
 
-static void meeting__more_hosts_than_aggregators(void **state)
+TEST(meeting__more_hosts_than_aggregators)
 {
-	(void)state;
 	struct fan_meeting m;
 	memset(record, 0, sizeof record);
 	for (int32_t r = 0; r < FAN_RANKS_MAX; r++)
@@ -88,9 +79,8 @@ static void meeting__more_hosts_than_aggregators(void **state)
 	}
 }
 
-static void meeting__record_of_this_process(void **state)
+TEST(meeting__record_of_this_process)
 {
-	(void)state;
 	int32_t one[FAN_MEETING_RECORD], other[FAN_MEETING_RECORD];
 	fan_peer at, local = {0};
 	char why[256];
@@ -104,10 +94,9 @@ static void meeting__record_of_this_process(void **state)
 }
 
 /* Words of a meeting are whatever ranks have sent. */
-static void meeting__rates_that_are_none(void **state)
+TEST(meeting__rates_that_are_none)
 {
 	static const int32_t none[] = {0, -1, INT32_MIN, INT32_MAX, FAN_LINK_MBPS_MAX + 1};
-	(void)state;
 	for (size_t i = 0; i < sizeof none / sizeof *none; i++)
 		assert_int_equal(fan_meeting_take_rate(none[i]), 0);
 	assert_int_equal(fan_meeting_take_rate(1), 1);
@@ -115,10 +104,9 @@ static void meeting__rates_that_are_none(void **state)
 }
 
 /* At named switches ranks that have not asked share memory only where hosts sum as well. */
-static void meeting__ranks_share_memory_where_hosts_sum(void **state)
+TEST(meeting__ranks_share_memory_where_hosts_sum)
 {
 	struct fan_meeting m = {.hosts = 2, .may_share = 3, .sums = true};
-	(void)state;
 	m.host[0].ranks = 2;
 	m.host[1].ranks = 1;
 	assert_true(fan_host_sharing_is_agreed(&m, 3, true));
@@ -160,9 +148,8 @@ static void assert_rail(const struct fan_meeting *m, unsigned h, unsigned j, con
 	assert_string_equal(fan_peer_text(&m->host[h].rail[j].at, text, sizeof text), expected);
 }
 
-static void meeting__rails_are_paired_by_network(void **state)
+TEST(meeting__rails_are_paired_by_network)
 {
-	(void)state;
 	struct fan_meeting m =
 		paired(2, (const char *[]){"10.1.0.1/24 10.2.0.1/24", "10.2.0.2/24 10.1.0.2/24"});
 	assert_int_equal(m.rails, 2);
@@ -172,9 +159,8 @@ static void meeting__rails_are_paired_by_network(void **state)
 	assert_rail(&m, 1, 1, "10.2.0.2:7001");
 }
 
-static void meeting__a_rail_that_one_host_lacks_is_none(void **state)
+TEST(meeting__a_rail_that_one_host_lacks_is_none)
 {
-	(void)state;
 	struct fan_meeting m = paired(3, (const char *[]){"10.1.0.1/24 10.2.0.1/24", "10.2.0.2/24",
 							  "10.1.0.3/24 10.2.0.3/24"});
 	assert_int_equal(m.rails, 1);
@@ -185,27 +171,11 @@ static void meeting__a_rail_that_one_host_lacks_is_none(void **state)
 	}
 }
 
-static void meeting__an_address_that_two_hosts_have_is_no_rail(void **state)
+TEST(meeting__an_address_that_two_hosts_have_is_no_rail)
 {
-	(void)state;
 	assert_int_equal(paired(2, (const char *[]){"172.17.0.1/16", "172.17.0.1/16"}).rails, 0);
 	assert_int_equal(paired(2, (const char *[]){"10.1.0.1/24", "10.1.0.2/24"}).rails, 1);
 	assert_int_equal(paired(2, (const char *[]){"10.0.0.3/24", "10.0.0.1/24"}).rails, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(meeting__hosts_by_their_lowest_rank),
-		cmocka_unit_test(meeting__one_host),
-		cmocka_unit_test(meeting__any_word_of_the_id_tells_hosts_apart),
-		cmocka_unit_test(meeting__more_hosts_than_aggregators),
-		cmocka_unit_test(meeting__record_of_this_process),
-		cmocka_unit_test(meeting__rates_that_are_none),
-		cmocka_unit_test(meeting__rails_are_paired_by_network),
-		cmocka_unit_test(meeting__a_rail_that_one_host_lacks_is_none),
-		cmocka_unit_test(meeting__an_address_that_two_hosts_have_is_no_rail),
-		cmocka_unit_test(meeting__ranks_share_memory_where_hosts_sum),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

@@ -56,9 +56,8 @@ static void sums_body(struct member *m)
 	free(values);
 }
 
-static void several__sums_by_parts(void **state)
+TEST(several__sums_by_parts)
 {
-	(void)state;
 	struct team t = team_new(3, sums_body);
 	struct fan_daemon *more[SWITCHES - 1];
 	char address[80];
@@ -90,9 +89,8 @@ static void expect_refused(const char *switches, const char *server, const char 
 	fanin_comm_destroy(c);
 }
 
-static void several__wrong_lists(void **state)
+TEST(several__wrong_lists)
 {
-	(void)state;
 	char many[2048] = "127.0.0.1:1000";
 	for (int i = 1; i < 65; i++) {
 		size_t used = strlen(many);
@@ -116,9 +114,8 @@ static void silent_body(struct member *m)
 	EXPECT(strstr(text, "switch 127.0.0.1:9 ") || strstr(text, "lost a switch"));
 }
 
-static void several__names_the_one_that_is_silent(void **state)
+TEST(several__names_the_one_that_is_silent)
 {
-	(void)state;
 	struct team t = team_new(2, silent_body);
 	snprintf(list, sizeof list, "%s,127.0.0.1:9", t.address);
 	t.list = list;
@@ -174,13 +171,12 @@ static void sums_by_name(struct member *m)
 }
 
 /* Whatever each rank finds, all of them meet, with and without hosts that may sum. */
-static void several__ranks_that_find_different_addresses_meet(void **state)
+TEST(several__ranks_that_find_different_addresses_meet)
 {
 	struct team t = team_new(3, sums_by_name);
 	char all[] = "0.0.0.0:0", why[256];
 	struct fan_daemon_options o;
 	struct fan_daemon *d;
-	(void)state;
 	fan_daemon_defaults(&o);
 	assert_int_equal(fan_peer_parse(&o.listen, all, why, sizeof why), 0);
 	assert_int_equal(fan_daemon_start(&d, &o, why, sizeof why), 0);
@@ -234,9 +230,8 @@ static void scatter_and_gather(struct member *m)
 	free(out);
 }
 
-static void op_set__scatter_and_gather(void **state)
+TEST(op_set__scatter_and_gather)
 {
-	(void)state;
 	team_run_once(3, scatter_and_gather);
 }
 
@@ -258,21 +253,9 @@ static void fill_the_room(struct member *m)
 		fanin_op_free(ops[m->rank][i]);
 }
 
-static void op_set__fill_the_room(void **state)
+TEST(op_set__fill_the_room)
 {
-	(void)state;
 	team_run_once(2, fill_the_room);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(several__sums_by_parts),
-		cmocka_unit_test(several__wrong_lists),
-		cmocka_unit_test(several__names_the_one_that_is_silent),
-		cmocka_unit_test(several__ranks_that_find_different_addresses_meet),
-		cmocka_unit_test(op_set__scatter_and_gather),
-		cmocka_unit_test(op_set__fill_the_room),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

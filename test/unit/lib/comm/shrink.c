@@ -72,16 +72,14 @@ static void run(const char *local, int leaver)
 	team_free(&t);
 }
 
-static void comm_shrink__ranks_go_on_without_those_that_left(void **state)
+TEST(comm_shrink__ranks_go_on_without_those_that_left)
 {
-	(void)state;
 	run("0", 2);
 	run("0", 0);
 }
 
-static void comm_shrink__in_shared_memory(void **state)
+TEST(comm_shrink__in_shared_memory)
 {
-	(void)state;
 	run("1", 2);
 	run("1", 0);
 }
@@ -108,9 +106,8 @@ static void come_late(struct member *m)
 	fanin_comm_destroy(left);
 }
 
-static void comm_shrink__half_of_the_ranks_do_not_go_on(void **state)
+TEST(comm_shrink__half_of_the_ranks_do_not_go_on)
 {
-	(void)state;
 	team_run_once(4, come_late);
 }
 
@@ -137,9 +134,8 @@ static void come_late_to_most(struct member *m)
 	fanin_comm_destroy(left);
 }
 
-static void comm_shrink__a_late_rank_is_left_out(void **state)
+TEST(comm_shrink__a_late_rank_is_left_out)
 {
-	(void)state;
 	team_run_once(5, come_late_to_most);
 }
 
@@ -156,20 +152,9 @@ static void be_left_alone(struct member *m)
 	EXPECT(fanin_comm_shrink(m->comm, -1, NULL) == FANIN_E_INVALID);
 }
 
-static void comm_shrink__the_last_rank_is_told(void **state)
+TEST(comm_shrink__the_last_rank_is_told)
 {
-	(void)state;
 	team_run_once(2, be_left_alone);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(comm_shrink__ranks_go_on_without_those_that_left),
-		cmocka_unit_test(comm_shrink__in_shared_memory),
-		cmocka_unit_test(comm_shrink__half_of_the_ranks_do_not_go_on),
-		cmocka_unit_test(comm_shrink__a_late_rank_is_left_out),
-		cmocka_unit_test(comm_shrink__the_last_rank_is_told),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

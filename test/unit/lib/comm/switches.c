@@ -81,9 +81,8 @@ static void aggregator_inside(enum fan_policy policy, const struct fanin_options
 	fan_daemon_stop(d);
 }
 
-static void switches__aggregator_inside(void **state)
+TEST(switches__aggregator_inside)
 {
-	(void)state;
 	struct fanin_options o = FANIN_OPTIONS_INIT;
 	aggregator_inside(FAN_POLICY_ATP, &o);
 	aggregator_inside(FAN_POLICY_ESA, &o);
@@ -92,9 +91,8 @@ static void switches__aggregator_inside(void **state)
 	aggregator_inside(FAN_POLICY_ESA, &o);
 }
 
-static void switches__modes_and_wires(void **state)
+TEST(switches__modes_and_wires)
 {
-	(void)state;
 	struct fanin_options o = FANIN_OPTIONS_INIT;
 	o.wire = FANIN_BFLOAT16; /* sums are wider than a slot: unsummed, and right */
 	aggregator_inside(FAN_POLICY_ATP, &o);
@@ -237,9 +235,8 @@ static void run_in_blocks(const char *address, const char *key_file)
 }
 
 /* At an aggregator, and at slots in front of it. */
-static void switches__eight_bits_on_the_wire(void **state)
+TEST(switches__eight_bits_on_the_wire)
 {
-	(void)state;
 	struct fan_daemon_options o;
 	char address[80];
 	fan_daemon_defaults(&o);
@@ -253,9 +250,8 @@ static void switches__eight_bits_on_the_wire(void **state)
 	fan_daemon_stop(aggregator);
 }
 
-static void switches__eight_bits_sealed(void **state)
+TEST(switches__eight_bits_sealed)
 {
-	(void)state;
 	struct fan_daemon_options o;
 	char address[80], path[] = "/tmp/fanin-key-XXXXXX", text[FAN_KEY_TEXT_BYTES];
 	fan_daemon_defaults(&o);
@@ -281,9 +277,8 @@ static void switches__eight_bits_sealed(void **state)
 
 /* An aggregator, a switch in front of it, and another in front of that; what is passed on must stay
  * as it came until it has been sent. */
-static void switches__rows(void **state)
+TEST(switches__rows)
 {
-	(void)state;
 	struct fanin_options options = FANIN_OPTIONS_INIT;
 	struct fan_daemon_options o;
 	char address[80];
@@ -365,15 +360,13 @@ static void die_and_come_back(int ahead)
 	fan_daemon_stop(aggregator);
 }
 
-static void switches__the_switch_dies_and_comes_back(void **state)
+TEST(switches__the_switch_dies_and_comes_back)
 {
-	(void)state;
 	die_and_come_back(0);
 }
 
-static void switches__the_switch_dies_while_ranks_run_ahead(void **state)
+TEST(switches__the_switch_dies_while_ranks_run_ahead)
 {
-	(void)state;
 	die_and_come_back(64);
 }
 
@@ -385,9 +378,8 @@ static int refused(struct fan_daemon_options *o, char *why, size_t bytes)
 	return e;
 }
 
-static void switches__bad_options_are_refused(void **state)
+TEST(switches__bad_options_are_refused)
 {
-	(void)state;
 	struct fan_daemon_options o;
 	char why[256];
 	fan_daemon_defaults(&o);
@@ -405,17 +397,4 @@ static void switches__bad_options_are_refused(void **state)
 	assert_int_equal(refused(&o, why, sizeof why), FANIN_E_INVALID);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(switches__aggregator_inside),
-		cmocka_unit_test(switches__modes_and_wires),
-		cmocka_unit_test(switches__eight_bits_on_the_wire),
-		cmocka_unit_test(switches__eight_bits_sealed),
-		cmocka_unit_test(switches__rows),
-		cmocka_unit_test(switches__the_switch_dies_and_comes_back),
-		cmocka_unit_test(switches__the_switch_dies_while_ranks_run_ahead),
-		cmocka_unit_test(switches__bad_options_are_refused),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

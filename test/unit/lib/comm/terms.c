@@ -25,9 +25,8 @@ static void idle(struct member *m)
 	EXPECT(atomic_load(&calls[0]) > 0);
 }
 
-static void terms__a_caller_that_waits_calls_idle(void **state)
+TEST(terms__a_caller_that_waits_calls_idle)
 {
-	(void)state;
 	team_run_once(2, idle);
 }
 
@@ -55,9 +54,8 @@ static void *meet_there(void *rank)
 }
 
 /* No variable names a switch or a place to meet. */
-static void terms__name_the_meeting(void **state)
+TEST(terms__name_the_meeting)
 {
-	(void)state;
 	pthread_t other;
 	int ranks[] = {0, 1};
 	unsetenv("MASTER_ADDR");
@@ -70,9 +68,8 @@ static void terms__name_the_meeting(void **state)
 }
 
 /* A join ends after its own time, whatever operations may take. */
-static void terms__end_a_join(void **state)
+TEST(terms__end_a_join)
 {
-	(void)state;
 	struct fanin_options o = FANIN_OPTIONS_INIT;
 	const struct fan_comm_terms terms = {
 		.meeting_addr = meeting, .meeting_local = true, .join_ms = 300};
@@ -87,12 +84,4 @@ static void terms__end_a_join(void **state)
 	fanin_comm_destroy(c);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(terms__a_caller_that_waits_calls_idle),
-		cmocka_unit_test(terms__name_the_meeting),
-		cmocka_unit_test(terms__end_a_join),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks, as threads, that find the segment of their host. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit/unit.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -43,9 +38,8 @@ static void *attach(void *arg)
 	return NULL;
 }
 
-static void host_attach__all_map_the_same(void **state)
+TEST(host_attach__all_map_the_same)
 {
-	(void)state;
 	pthread_t thread[RANKS];
 	struct rank r[RANKS] = {0};
 	uint64_t nonce = fan_clock_nonce();
@@ -66,9 +60,8 @@ static void host_attach__all_map_the_same(void **state)
 		fan_host_detach(&r[i].memory);
 }
 
-static void host_attach__nobody_there(void **state)
+TEST(host_attach__nobody_there)
 {
-	(void)state;
 	struct rank r = {.host = {fan_clock_nonce(), 1, 2, 1, 50, false, NULL, 0}};
 	attach(&r);
 	assert_int_equal(r.error, FAN_E_TIMEOUT);
@@ -80,9 +73,8 @@ static void host_attach__nobody_there(void **state)
 }
 
 /* One of three does not come: neither has the other, who would wait for it.  Both come again. */
-static void host_attach__together_or_not_at_all(void **state)
+TEST(host_attach__together_or_not_at_all)
 {
-	(void)state;
 	pthread_t thread[3];
 	struct rank r[3] = {0};
 	uint64_t nonce = fan_clock_nonce();
@@ -105,13 +97,12 @@ static void host_attach__together_or_not_at_all(void **state)
 
 /* Of three ranks of a job, 10 to 12 there, the last one never comes: who waits for it and who has
  * the memory name it. */
-static void host_attach__names_who_does_not_come(void **state)
+TEST(host_attach__names_who_does_not_come)
 {
 	static const uint16_t of_job[] = {10, 11, 12};
 	uint64_t nonce = fan_clock_nonce();
 	pthread_t thread[2];
 	struct rank r[2] = {0};
-	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		r[i].host = (struct fan_host_seat){nonce, i,	  3, 1, i ? PATIENT_MS : MET_MS,
 						   false, of_job, 0};
@@ -131,11 +122,10 @@ static void host_attach__names_who_does_not_come(void **state)
 }
 
 /* Nobody who waits for the first rank can have heard of any other. */
-static void host_attach__names_the_first_where_it_does_not_answer(void **state)
+TEST(host_attach__names_the_first_where_it_does_not_answer)
 {
 	static const uint16_t of_job[] = {10, 11};
 	struct rank r = {.host = {fan_clock_nonce(), 1, 2, 1, HURRIED_MS, false, of_job, 0}};
-	(void)state;
 	attach(&r);
 	assert_int_equal(r.error, FAN_E_TIMEOUT);
 	assert_non_null(strstr(r.why, "rank 10 "));
@@ -144,9 +134,8 @@ static void host_attach__names_the_first_where_it_does_not_answer(void **state)
 }
 
 /* Of another size than this rank expects: another number of ranks. */
-static void host_attach__not_what_it_must_be(void **state)
+TEST(host_attach__not_what_it_must_be)
 {
-	(void)state;
 	pthread_t thread;
 	uint64_t nonce = fan_clock_nonce();
 	struct rank first = {.host = {nonce, 0, 2, 1, PATIENT_MS, false, NULL, 0}};
@@ -173,9 +162,8 @@ static int listen_as_first(uint64_t nonce)
 }
 
 /* The others have the segment then, and would wait for this rank. */
-static void host_attach__waits_on_where_it_was_stopped(void **state)
+TEST(host_attach__waits_on_where_it_was_stopped)
 {
-	(void)state;
 	struct rank r = {.host = {fan_clock_nonce(), 1, 2, 1, PATIENT_MS, false, NULL, 0}};
 	int status, listener = listen_as_first(r.host.nonce);
 	pid_t child = fork();
@@ -198,9 +186,8 @@ static void host_attach__waits_on_where_it_was_stopped(void **state)
 }
 
 /* The first rank has no descriptor left with which to let the other one in. */
-static void host_attach__gives_up_without_descriptors(void **state)
+TEST(host_attach__gives_up_without_descriptors)
 {
-	(void)state;
 	const uint64_t nonce = fan_clock_nonce();
 	struct rank r = {.host = {nonce, 0, 2, 1, HURRIED_MS, false, NULL, 0}}, other = {0};
 	int status, next = dup(0);
@@ -222,9 +209,8 @@ static void host_attach__gives_up_without_descriptors(void **state)
 }
 
 /* Beyond the limit of a file's size a signal would end the process. */
-static void host_attach__heeds_the_limit_of_files(void **state)
+TEST(host_attach__heeds_the_limit_of_files)
 {
-	(void)state;
 	struct rank r = {.host = {fan_clock_nonce(), 0, 2, 1, PATIENT_MS, false, NULL, 0}};
 	struct rlimit before, little;
 	assert_false(getrlimit(RLIMIT_FSIZE, &before));
@@ -242,9 +228,8 @@ static void host_attach__heeds_the_limit_of_files(void **state)
 }
 
 /* Whoever knows the name has filled the queue of the first rank, which is stopped. */
-static void host_attach__gives_up_where_others_queue(void **state)
+TEST(host_attach__gives_up_where_others_queue)
 {
-	(void)state;
 	struct rank r = {.host = {fan_clock_nonce(), 1, 2, 1, HURRIED_MS, false, NULL, 0}};
 	struct sockaddr_un at;
 	socklen_t bytes = sizeof at;
@@ -264,19 +249,4 @@ static void host_attach__gives_up_where_others_queue(void **state)
 	close(listener);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(host_attach__all_map_the_same),
-		cmocka_unit_test(host_attach__nobody_there),
-		cmocka_unit_test(host_attach__together_or_not_at_all),
-		cmocka_unit_test(host_attach__names_who_does_not_come),
-		cmocka_unit_test(host_attach__names_the_first_where_it_does_not_answer),
-		cmocka_unit_test(host_attach__not_what_it_must_be),
-		cmocka_unit_test(host_attach__waits_on_where_it_was_stopped),
-		cmocka_unit_test(host_attach__gives_up_without_descriptors),
-		cmocka_unit_test(host_attach__heeds_the_limit_of_files),
-		cmocka_unit_test(host_attach__gives_up_where_others_queue),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

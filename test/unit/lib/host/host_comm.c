@@ -84,9 +84,8 @@ static void call_by_several(struct member *m)
 }
 
 /* One caller's work is done by another, or by the thread, and none is forgotten. */
-static void host_comm__several_callers_of_a_rank(void **state)
+TEST(host_comm__several_callers_of_a_rank)
 {
-	(void)state;
 	team_run_once(RANKS, call_by_several);
 }
 
@@ -118,9 +117,8 @@ static void wait_within(struct member *m)
 	free(x);
 }
 
-static void host_comm__a_wait_that_is_too_short_leaves_the_rest_to_the_thread(void **state)
+TEST(host_comm__a_wait_that_is_too_short_leaves_the_rest_to_the_thread)
 {
-	(void)state;
 	team_run_once(RANKS, wait_within);
 }
 
@@ -179,10 +177,9 @@ static void open_all(struct opener *o, int count)
 }
 
 /* Rank 0 has missed rank 2 before rank 1 misses rank 3. */
-static void host_comm__columns_that_are_not_joined_have_one_cause(void **state)
+TEST(host_comm__columns_that_are_not_joined_have_one_cause)
 {
 	struct opener o[2] = {{.rank = 0, .timeout_ms = 1000}, {.rank = 1, .timeout_ms = 2500}};
-	(void)state;
 	open_all(o, 2);
 	assert_int_equal(o[0].result, FAN_E_TIMEOUT);
 	assert_int_equal(o[1].result, FAN_E_TIMEOUT);
@@ -192,12 +189,11 @@ static void host_comm__columns_that_are_not_joined_have_one_cause(void **state)
 
 /* Rank 1 was killed before it asked rank 0 for the memory of their host.  Ranks 2 and 3 wait for
  * both in their columns, and hear of it from rank 0. */
-static void host_comm__all_hosts_name_one_that_never_comes_for_the_memory(void **state)
+TEST(host_comm__all_hosts_name_one_that_never_comes_for_the_memory)
 {
 	struct opener o[3] = {{.rank = 0, .timeout_ms = MISSED_MS},
 			      {.rank = 2, .timeout_ms = HEARD_MS},
 			      {.rank = 3, .timeout_ms = HEARD_MS}};
-	(void)state;
 	open_all(o, 3);
 	for (int i = 0; i < 3; i++) {
 		print_message("rank %d: %s\n", o[i].rank, o[i].why);
@@ -232,9 +228,8 @@ static void *open_first_of_two(void *arg)
 }
 
 /* It has the memory.  Long before an operation stalls: MPI knows no such limit. */
-static void host_comm__a_rank_that_never_beats_is_lost(void **state)
+TEST(host_comm__a_rank_that_never_beats_is_lost)
 {
-	(void)state;
 	uint64_t from_ns = fan_clock_ns();
 	struct opener o = {.timeout_ms = TEAM_PATIENT_MS, .nonce = fan_clock_nonce()};
 	struct fan_host_seat other = {o.nonce, 1, 2, 1, TEAM_PATIENT_MS, false, NULL, 0};
@@ -273,9 +268,8 @@ static void *open_and_end(void *arg)
 	return NULL;
 }
 
-static void host_comm__ends_at_once(void **state)
+TEST(host_comm__ends_at_once)
 {
-	(void)state;
 	const uint64_t nonce = fan_clock_nonce();
 	struct opener o[2] = {{.rank = 0, .nonce = nonce}, {.rank = 1, .nonce = nonce}};
 	for (int i = 0; i < 2; i++)
@@ -314,9 +308,8 @@ static void destroy_under_callers(struct member *m)
 	pthread_barrier_wait(over);
 }
 
-static void host_comm__destroyed_while_a_caller_works(void **state)
+TEST(host_comm__destroyed_while_a_caller_works)
 {
-	(void)state;
 	pthread_barrier_t over;
 	struct team t = team_new(2, destroy_under_callers);
 	t.ctx = &over;
@@ -353,24 +346,13 @@ static void change_memory(struct member *m)
 	EXPECT(strlen(fanin_comm_error(m->comm)) == FAN_HOST_WHY_BYTES - 1);
 }
 
-static void host_comm__believes_no_number_that_another_process_may_change(void **state)
+TEST(host_comm__believes_no_number_that_another_process_may_change)
 {
-	(void)state;
 	team_run_once(RANKS, change_memory);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(host_comm__several_callers_of_a_rank),
-		cmocka_unit_test(host_comm__a_wait_that_is_too_short_leaves_the_rest_to_the_thread),
-		cmocka_unit_test(host_comm__columns_that_are_not_joined_have_one_cause),
-		cmocka_unit_test(host_comm__all_hosts_name_one_that_never_comes_for_the_memory),
-		cmocka_unit_test(host_comm__a_rank_that_never_beats_is_lost),
-		cmocka_unit_test(host_comm__believes_no_number_that_another_process_may_change),
-		cmocka_unit_test(host_comm__ends_at_once),
-		cmocka_unit_test(host_comm__destroyed_while_a_caller_works),
-	};
 	setenv("FANIN_LOCAL", "1", 1);
-	return cmocka_run_group_tests_name("host_comm", tests, NULL, NULL);
+	return unit_run();
 }

@@ -94,9 +94,8 @@ static unsigned descriptors(void)
 	return count;
 }
 
-static void host_liveness__the_kernel_tells_who_has_ended(void **state)
+TEST(host_liveness__the_kernel_tells_who_has_ended)
 {
-	(void)state;
 	struct host *h = shared(sizeof *h);
 	struct fan_host_memory m;
 	unsigned before = descriptors();
@@ -121,9 +120,8 @@ static void host_liveness__the_kernel_tells_who_has_ended(void **state)
 }
 
 /* A program's helpers may live on. */
-static void host_liveness__a_child_does_not_hold_it(void **state)
+TEST(host_liveness__a_child_does_not_hold_it)
 {
-	(void)state;
 	struct host *h = shared(sizeof *h);
 	struct fan_host_memory m;
 	h->nonce = fan_clock_nonce();
@@ -144,9 +142,8 @@ static void host_liveness__a_child_does_not_hold_it(void **state)
 }
 
 /* Its other ranks would lose their locks with the first that leaves. */
-static void host_liveness__ranks_of_one_process_are_left_to_beats(void **state)
+TEST(host_liveness__ranks_of_one_process_are_left_to_beats)
 {
-	(void)state;
 	struct host *h = shared(sizeof *h);
 	struct fan_host_memory m[2] = {{.s = (void *)h}};
 	pthread_t first;
@@ -267,28 +264,24 @@ static void lose_one(enum gone_when when, int signal, int alive_ms)
 }
 
 /* It has no thread yet, and nothing of its column is under way, so the switch does not miss it. */
-static void host_liveness__all_hosts_name_one_that_ends_when_it_has_joined(void **state)
+TEST(host_liveness__all_hosts_name_one_that_ends_when_it_has_joined)
 {
-	(void)state;
 	lose_one(WHEN_ALL_HAVE_JOINED, SIGKILL, LONG_MS);
 }
 
-static void host_liveness__all_hosts_name_one_that_stops_when_it_has_joined(void **state)
+TEST(host_liveness__all_hosts_name_one_that_stops_when_it_has_joined)
 {
-	(void)state;
 	lose_one(WHEN_ALL_HAVE_JOINED, SIGSTOP, STOPPED_MS);
 }
 
 /* Rank 1 waits for it in its column, and rank 0 for rank 1. */
-static void host_liveness__all_hosts_name_one_that_stops_before_it_joins(void **state)
+TEST(host_liveness__all_hosts_name_one_that_stops_before_it_joins)
 {
-	(void)state;
 	lose_one(BEFORE_IT_JOINS, SIGSTOP, STOPPED_MS);
 }
 
-static void host_liveness__all_hosts_name_one_that_ends_before_it_joins(void **state)
+TEST(host_liveness__all_hosts_name_one_that_ends_before_it_joins)
 {
-	(void)state;
 	lose_one(BEFORE_IT_JOINS, SIGKILL, LONG_MS);
 }
 
@@ -338,12 +331,11 @@ static bool change_clock(void)
 
 /* Rank 1 waits for longer than a rank may be silent.  Skipped where the kernel makes no time
  * namespaces. */
-static void host_liveness__ranks_may_have_other_clocks(void **state)
+TEST(host_liveness__ranks_may_have_other_clocks)
 {
 	struct slept *job = shared(sizeof *job);
 	pid_t child[2];
 	int status;
-	(void)state;
 	job->nonce = fan_clock_nonce();
 	for (int r = 0; r < 2; r++) {
 		child[r] = fork();
@@ -376,11 +368,10 @@ static void host_liveness__ranks_may_have_other_clocks(void **state)
 }
 
 /* The other goes on a little later. */
-static void host_liveness__what_a_suspended_host_slept_is_nobodys_silence(void **state)
+TEST(host_liveness__what_a_suspended_host_slept_is_nobodys_silence)
 {
 	struct slept *job = shared(sizeof *job);
 	pid_t child[2];
-	(void)state;
 	job->nonce = fan_clock_nonce();
 	for (int r = 0; r < 2; r++) {
 		child[r] = fork();
@@ -446,9 +437,8 @@ static struct fanin_comm *other_ends(bool leaves)
 	return c;
 }
 
-static void host_liveness__who_asks_is_told_who_has_ended(void **state)
+TEST(host_liveness__who_asks_is_told_who_has_ended)
 {
-	(void)state;
 	const uint64_t until_ns = fan_clock_ns() + TEAM_PATIENT_MS * FAN_MS;
 	struct fanin_comm *c = other_ends(false);
 	while (!*fanin_comm_error(c) && fan_clock_ns() < until_ns)
@@ -459,9 +449,8 @@ static void host_liveness__who_asks_is_told_who_has_ended(void **state)
 	fan_comm_destroy(c);
 }
 
-static void host_liveness__one_that_has_left_is_no_error(void **state)
+TEST(host_liveness__one_that_has_left_is_no_error)
 {
-	(void)state;
 	struct fanin_comm *c = other_ends(true);
 	const uint64_t until_ns = fan_clock_ns() + 4 * ALIVE_MS * FAN_MS;
 	while (fan_clock_ns() < until_ns) {
@@ -473,19 +462,6 @@ static void host_liveness__one_that_has_left_is_no_error(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(host_liveness__the_kernel_tells_who_has_ended),
-		cmocka_unit_test(host_liveness__a_child_does_not_hold_it),
-		cmocka_unit_test(host_liveness__ranks_of_one_process_are_left_to_beats),
-		cmocka_unit_test(host_liveness__all_hosts_name_one_that_ends_when_it_has_joined),
-		cmocka_unit_test(host_liveness__all_hosts_name_one_that_stops_when_it_has_joined),
-		cmocka_unit_test(host_liveness__all_hosts_name_one_that_stops_before_it_joins),
-		cmocka_unit_test(host_liveness__all_hosts_name_one_that_ends_before_it_joins),
-		cmocka_unit_test(host_liveness__ranks_may_have_other_clocks),
-		cmocka_unit_test(host_liveness__what_a_suspended_host_slept_is_nobodys_silence),
-		cmocka_unit_test(host_liveness__who_asks_is_told_who_has_ended),
-		cmocka_unit_test(host_liveness__one_that_has_left_is_no_error),
-	};
 	setenv("FANIN_LOCAL", "1", 1);
-	return cmocka_run_group_tests_name("host_life", tests, NULL, NULL);
+	return unit_run();
 }

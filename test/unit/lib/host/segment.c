@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks of one host in one segment: in turns from a seed, and as threads. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit/unit.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -67,9 +62,8 @@ static struct fan_op sum_of_floats(const float *in, float *out, uint64_t count)
 }
 
 /* All sizes around the bounds of small operations, shares and chunks. */
-static void segment__sums(void **state)
+TEST(segment__sums)
 {
-	(void)state;
 	static const uint64_t counts[] = {0,	    1,	       7,
 					  16,	    1023,      1024,
 					  1025,	    5000,      CHUNK - 1,
@@ -104,9 +98,8 @@ static void segment__sums(void **state)
 }
 
 /* Of operations of float32 among so many hosts that sum, each with so many columns. */
-static void segment__chunks(void **state)
+TEST(segment__chunks)
 {
-	(void)state;
 	static const struct {
 		uint64_t count, chunks;
 		unsigned parts, columns;
@@ -146,9 +139,8 @@ static float half_to_float(uint16_t bits)
 }
 
 /* Every type and operation, roots, and many operations under way. */
-static void segment__types_and_roots(void **state)
+TEST(segment__types_and_roots)
 {
-	(void)state;
 	static int64_t wide[RANKS], wide_out[RANKS];
 	static int32_t narrow[RANKS], narrow_out[RANKS];
 	static uint16_t half[RANKS], half_out[RANKS];
@@ -207,9 +199,8 @@ static void segment__types_and_roots(void **state)
 	close_all();
 }
 
-static void segment__no_more_operations_than_it_has_room_for(void **state)
+TEST(segment__no_more_operations_than_it_has_room_for)
 {
-	(void)state;
 	open_all(2);
 	struct fan_op op = {.op = FAN_BARRIER, .dtype = FAN_UINT8};
 	for (unsigned n = 0; n < FAN_HOST_OPS_MAX; n++)
@@ -219,9 +210,8 @@ static void segment__no_more_operations_than_it_has_room_for(void **state)
 }
 
 /* As many as there is room for, again and again: the last one that ended is looked at once more. */
-static void segment__room_for_as_many_again(void **state)
+TEST(segment__room_for_as_many_again)
 {
-	(void)state;
 	int32_t in[2] = {3, 4}, out[2][FAN_HOST_OPS_MAX];
 	open_all(2);
 	for (int time = 1; time <= 3; time++) {
@@ -246,9 +236,8 @@ static void segment__room_for_as_many_again(void **state)
 	close_all();
 }
 
-static void segment__says_who_is_missing(void **state)
+TEST(segment__says_who_is_missing)
 {
-	(void)state;
 	bool missing[FAN_HOST_RANKS_MAX], shares;
 	float values[2000] = {0};
 	open_all(3);
@@ -268,9 +257,8 @@ static void segment__says_who_is_missing(void **state)
 	close_all();
 }
 
-static void segment__only_the_first_error_counts(void **state)
+TEST(segment__only_the_first_error_counts)
 {
-	(void)state;
 	open_all(2);
 	const struct fan_host_blame blame = {.cause = FAN_CAUSE_LOST(1)}, none = {.cause = 0};
 	fan_host_fail(local[1].s, 1, FAN_E_RANK_LOST, "one", &blame);
@@ -322,9 +310,8 @@ static void finish_late(uint64_t count)
 	close_all();
 }
 
-static void segment__what_has_ended_elsewhere_ends_well(void **state)
+TEST(segment__what_has_ended_elsewhere_ends_well)
 {
-	(void)state;
 	finish_late(1);
 	finish_late(1024);
 	finish_late(1025);
@@ -423,9 +410,8 @@ static void run_hosts(struct fan_rng *r, uint64_t ops)
 	fail_msg("not at an end");
 }
 
-static void segment__several_hosts(void **state)
+TEST(segment__several_hosts)
 {
-	(void)state;
 	enum { COUNT = 2 * CHUNK + 77 };
 	static float in[RANKS][COUNT], out[RANKS][COUNT], lost[RANKS][COUNT];
 	static int32_t small[RANKS], reduced[RANKS];
@@ -496,9 +482,8 @@ static void segment__several_hosts(void **state)
 
 /* Of three operations the shares of the second have failed, and all others have come back, with
  * news that ends the host: the third's are not taken for the second's. */
-static void segment__shares_that_are_back_end_well(void **state)
+TEST(segment__shares_that_are_back_end_well)
 {
-	(void)state;
 	float in[3000], out[RANKS][3000], others[3000];
 	open_hosts();
 	for (unsigned k = 0; k < 3000; k++)
@@ -558,9 +543,8 @@ static void *be_rank(void *arg)
 	return right;
 }
 
-static void segment__threads(void **state)
+TEST(segment__threads)
 {
-	(void)state;
 	pthread_t thread[RANKS];
 	open_all(RANKS);
 	for (unsigned i = 0; i < RANKS; i++)
@@ -574,20 +558,4 @@ static void segment__threads(void **state)
 	close_all();
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(segment__sums),
-		cmocka_unit_test(segment__chunks),
-		cmocka_unit_test(segment__types_and_roots),
-		cmocka_unit_test(segment__no_more_operations_than_it_has_room_for),
-		cmocka_unit_test(segment__room_for_as_many_again),
-		cmocka_unit_test(segment__says_who_is_missing),
-		cmocka_unit_test(segment__only_the_first_error_counts),
-		cmocka_unit_test(segment__what_has_ended_elsewhere_ends_well),
-		cmocka_unit_test(segment__several_hosts),
-		cmocka_unit_test(segment__shares_that_are_back_end_well),
-		cmocka_unit_test(segment__threads),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a rank waits for its bell: yields that help, and those that go to nobody.  The calls of the
  * C library that it learns from are this program's own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit/unit.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -84,9 +79,8 @@ static unsigned yields_of_wait(struct fan_host_wait *w)
 	return yields - before;
 }
 
-static void wait__yields_that_go_to_nobody_are_given_up(void **state)
+TEST_WITH(wait__yields_that_go_to_nobody_are_given_up, set_up, tear_down)
 {
-	(void)state;
 	struct fan_host_wait w = {0};
 	assert_int_equal(yields_of_wait(&w), VAIN);
 	for (unsigned without = 8; without <= 64; without *= 2) {
@@ -99,9 +93,8 @@ static void wait__yields_that_go_to_nobody_are_given_up(void **state)
 	assert_int_equal(yields_of_wait(&w), VAIN);
 }
 
-static void wait__yields_that_go_to_other_ranks_go_on(void **state)
+TEST_WITH(wait__yields_that_go_to_other_ranks_go_on, set_up, tear_down)
 {
-	(void)state;
 	struct fan_host_wait w = {0};
 	went_each = 2;
 	for (unsigned n = 0; n < 20; n++)
@@ -111,9 +104,8 @@ static void wait__yields_that_go_to_other_ranks_go_on(void **state)
 	assert_int_equal(yields_of_wait(&w), 0);
 }
 
-static void wait__a_bell_ends_the_yields(void **state)
+TEST_WITH(wait__a_bell_ends_the_yields, set_up, tear_down)
 {
-	(void)state;
 	struct fan_host_wait w = {0};
 	ring_at = 7;
 	assert_int_equal(yields_of_wait(&w), 7);
@@ -122,9 +114,8 @@ static void wait__a_bell_ends_the_yields(void **state)
 	assert_int_equal(w.sleeps, 0);
 }
 
-static void wait__a_slow_yield_is_the_last_for_long(void **state)
+TEST_WITH(wait__a_slow_yield_is_the_last_for_long, set_up, tear_down)
 {
-	(void)state;
 	struct fan_host_wait w = {0};
 	went_each = 1;
 	yield_us = 2001;
@@ -135,16 +126,4 @@ static void wait__a_slow_yield_is_the_last_for_long(void **state)
 	assert_int_equal(yields, waits);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(wait__yields_that_go_to_nobody_are_given_up, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(wait__yields_that_go_to_other_ranks_go_on, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(wait__a_bell_ends_the_yields, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(wait__a_slow_yield_is_the_last_for_long, set_up,
-						tear_down),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

@@ -16,7 +16,7 @@
 
 /* Which aggregators answer: a switch does, a closed port and a socket that says nothing do not. */
 
-static void reach__only_switches_answer(void **state)
+TEST(reach__only_switches_answer)
 {
 	struct fanin_switch_options o = FANIN_SWITCH_OPTIONS_INIT;
 	const struct fan_udp_options mute_options = {.buffer_bytes = 65536};
@@ -25,7 +25,6 @@ static void reach__only_switches_answer(void **state)
 	fan_peer at[4];
 	bool answers[4];
 	char why[256];
-	(void)state;
 	assert_false(fanin_switch_start(&o, &sw, why, sizeof why));
 	memset(at, 0, sizeof at);
 	assert_false(fan_peer_parse(&at[0], fanin_switch_address(sw), why, sizeof why));
@@ -78,10 +77,9 @@ static int end(void **state)
 
 /* One that had gone past its switch begins at the switch again, and counts on its changes of path.
  */
-static void connection__opened_again_is_at_its_switch(void **state)
+TEST_WITH(connection__opened_again_is_at_its_switch, begin, end)
 {
 	fan_peer at;
-	(void)state;
 	assert_true(fan_peer_read(&at, "127.0.0.1:9"));
 	for (unsigned i = 0; i < 2; i++) {
 		open_to(&at);
@@ -100,13 +98,12 @@ static void connection__opened_again_is_at_its_switch(void **state)
 
 /* One that does not answer to join is asked, again and again, and what it answers to that is no
  * answer to join. */
-static void failover__asks_a_switch_that_does_not_answer_to_join(void **state)
+TEST_WITH(failover__asks_a_switch_that_does_not_answer_to_join, begin, end)
 {
 	const uint64_t first_ns = FAN_MS + FAN_FAILOVER_JOIN_MS * FAN_MS;
 	struct fan_udp_options o = {.buffer_bytes = 65536};
 	struct fan_udp mute;
 	uint8_t pkt[FAN_ECHO_BYTES], body[FAN_ECHO_MAX];
-	(void)state;
 	assert_true(fan_peer_read(&o.bind, "127.0.0.1:0"));
 	assert_false(fan_udp_open(&mute, &o));
 	const fan_peer at = fan_udp_local(&mute);
@@ -135,10 +132,9 @@ static void failover__asks_a_switch_that_does_not_answer_to_join(void **state)
 }
 
 /* Past the switch, what the server sends says nothing of the switch. */
-static void failover__at_the_server_the_switch_is_asked_all_the_same(void **state)
+TEST_WITH(failover__at_the_server_the_switch_is_asked_all_the_same, begin, end)
 {
 	fan_peer at;
-	(void)state;
 	assert_true(fan_peer_read(&at, "127.0.0.1:9"));
 	open_to(&at);
 	const uint64_t due_ns = fan_failover_deadline(&cn);
@@ -152,16 +148,4 @@ static void failover__at_the_server_the_switch_is_asked_all_the_same(void **stat
 	assert_int_equal(cn.udp.sends, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reach__only_switches_answer),
-		cmocka_unit_test_setup_teardown(connection__opened_again_is_at_its_switch, begin,
-						end),
-		cmocka_unit_test_setup_teardown(
-			failover__asks_a_switch_that_does_not_answer_to_join, begin, end),
-		cmocka_unit_test_setup_teardown(
-			failover__at_the_server_the_switch_is_asked_all_the_same, begin, end),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -135,17 +135,15 @@ static void run(enum fan_policy policy, struct team *t)
 }
 
 /* M = 0: all goes to the aggregator. */
-static void ahead__without_caches(void **state)
+TEST(ahead__without_caches)
 {
-	(void)state;
 	struct team t = team_ahead(0, many_at_once);
 	run(FAN_POLICY_ATP, &t);
 	run(FAN_POLICY_ESA, &t);
 }
 
-static void ahead__with_caches(void **state)
+TEST(ahead__with_caches)
 {
-	(void)state;
 	struct team t = team_ahead(CACHE, many_at_once);
 	run(FAN_POLICY_ATP, &t);
 	run(FAN_POLICY_ESA, &t);
@@ -156,16 +154,14 @@ static void ahead__with_caches(void **state)
 
 /* How far the others got before the slow rank went on is up to the machine, each time; it is
  * never nothing every time. */
-static void ahead__slots_gave_way(void **state)
+TEST(ahead__slots_gave_way)
 {
-	(void)state;
 	assert_true(gave_way > 0);
 }
 
 /* The aggregator alone, as where workers name the server. */
-static void ahead__aggregator_alone(void **state)
+TEST(ahead__aggregator_alone)
 {
-	(void)state;
 	struct team t = team_ahead(CACHE, many_at_once);
 	struct fan_daemon *d = start(FAN_POLICY_SWITCHML, AHEAD, t.address, sizeof t.address);
 	team_run(&t);
@@ -189,9 +185,8 @@ static void in_step(struct member *m)
 }
 
 /* A switch that has no memory for it: the job is one like any other, and says so. */
-static void ahead__is_not_granted(void **state)
+TEST(ahead__is_not_granted)
 {
-	(void)state;
 	struct team t = team_ahead(CACHE, in_step);
 	struct fan_daemon *d = start(FAN_POLICY_SWITCHML, 0, t.address, sizeof t.address);
 	team_run(&t);
@@ -234,9 +229,8 @@ static void one_without(struct fanin_options *o, int rank)
 }
 
 /* All ranks ask for it, or none. */
-static void ahead__ranks_that_disagree(void **state)
+TEST(ahead__ranks_that_disagree)
 {
-	(void)state;
 	struct team t = team_ahead(0, refused_for_its_options);
 	struct fan_daemon *d = start(FAN_POLICY_SWITCHML, AHEAD, t.address, sizeof t.address);
 	t.ranks = 2;
@@ -246,15 +240,4 @@ static void ahead__ranks_that_disagree(void **state)
 	fan_daemon_stop(d);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ahead__without_caches),
-		cmocka_unit_test(ahead__with_caches),
-		cmocka_unit_test(ahead__slots_gave_way),
-		cmocka_unit_test(ahead__aggregator_alone),
-		cmocka_unit_test(ahead__is_not_granted),
-		cmocka_unit_test(ahead__ranks_that_disagree),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

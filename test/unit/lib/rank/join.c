@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a rank does until it is in. */
-#include "unit/unit.h"
 
 #include <pthread.h>
 #include <stddef.h>
@@ -89,9 +88,8 @@ static int run(bool full, uint64_t *challenges)
 	return atomic_load(&multicast);
 }
 
-static void challenged__who_comes_is_in(void **state)
+TEST(challenged__who_comes_is_in)
 {
-	(void)state;
 	uint64_t challenges;
 	setenv("FANIN_LOCAL", "0", 1);
 	setenv("FANIN_HOSTS", "0", 1);
@@ -154,13 +152,12 @@ static void end(struct waiter *w, const char *words)
 	assert_in_range(left, 0, JOIN_MS / 1000);
 }
 
-static void wait__says_for_what_and_why(void **state)
+TEST(wait__says_for_what_and_why)
 {
 	struct waiter closed, silent, ranks;
 	struct fan_udp u;
 	struct fan_udp_options o = {.bind = {{0}, 0, 0}};
 	char why[80], mute[80], address[80], words[160];
-	(void)state;
 	assert_int_equal(fan_peer_parse(&o.bind, "127.0.0.1:0", why, sizeof why), 0);
 	assert_int_equal(fan_udp_open(&u, &o), 0);
 	fan_peer at = fan_udp_local(&u);
@@ -182,9 +179,8 @@ static void wait__says_for_what_and_why(void **state)
 #define S (1000 * FAN_MS)
 
 /* Who is lost again soon waits twice as long each time, up to a bound; a long stay forgives. */
-static void hello__waits_longer_each_time(void **state)
+TEST(hello__waits_longer_each_time)
 {
-	(void)state;
 	struct fan_hello h;
 	uint64_t now_ns = S, wait_ns = FAN_HELLO_WAIT_NS;
 	fan_hello_init(&h);
@@ -207,9 +203,8 @@ static void hello__waits_longer_each_time(void **state)
 }
 
 /* What was heard of one before it was lost, or agreed about it, counts no more. */
-static void hello__forgets_at_each_change(void **state)
+TEST(hello__forgets_at_each_change)
 {
-	(void)state;
 	struct fan_hello h;
 	fan_hello_init(&h);
 	h.back = 6;
@@ -224,13 +219,4 @@ static void hello__forgets_at_each_change(void **state)
 	fan_hello_free(&h);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(challenged__who_comes_is_in),
-		cmocka_unit_test(wait__says_for_what_and_why),
-		cmocka_unit_test(hello__waits_longer_each_time),
-		cmocka_unit_test(hello__forgets_at_each_change),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

@@ -146,10 +146,17 @@ static void end(struct member *m)
 	EXPECT(is_prompt(r, has_failed));
 }
 
-/* Ranks that joined at a named switch join at their hosts' aggregators next. */
-static void progress__parts_to_add(void **state)
+static int set_up(void **state)
 {
 	(void)state;
+	atomic_store(&begun, 0);
+	atomic_store(&added, 0);
+	return 0;
+}
+
+/* Ranks that joined at a named switch join at their hosts' aggregators next. */
+TEST_WITH(progress__parts_to_add, set_up, NULL)
+{
 	char address[80];
 	second = team_switch(address, sizeof address, 1);
 	second_at = fan_daemon_address(second);
@@ -158,12 +165,11 @@ static void progress__parts_to_add(void **state)
 }
 
 /* A switch with as many threads as a rank may have connections. */
-static void progress__no_room_for_a_part(void **state)
+TEST_WITH(progress__no_room_for_a_part, set_up, NULL)
 {
 	char wide[80], address[80];
 	struct team t = team_new(2, add_one_too_many);
 	struct fan_daemon *sw = team_switch(wide, sizeof wide, FAN_SHARDS_MAX);
-	(void)state;
 	second = team_switch(address, sizeof address, 1);
 	second_at = fan_daemon_address(second);
 	t.list = wide;
@@ -175,34 +181,18 @@ static void progress__no_room_for_a_part(void **state)
 	fan_daemon_stop(second);
 }
 
-static void progress__all_parts_are_there(void **state)
+TEST_WITH(progress__all_parts_are_there, set_up, NULL)
 {
-	(void)state;
 	team_run_once(2, complete);
 }
 
-static void progress__end(void **state)
+TEST_WITH(progress__end, set_up, NULL)
 {
-	(void)state;
 	team_run_once(2, end);
-}
-
-static int set_up(void **state)
-{
-	(void)state;
-	atomic_store(&begun, 0);
-	atomic_store(&added, 0);
-	return 0;
 }
 
 int main(void)
 {
 	setenv("FANIN_HOSTS", "0", 1); /* parts are the tests' own */
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(progress__parts_to_add, set_up),
-		cmocka_unit_test_setup(progress__no_room_for_a_part, set_up),
-		cmocka_unit_test_setup(progress__all_parts_are_there, set_up),
-		cmocka_unit_test_setup(progress__end, set_up),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run();
 }

@@ -2,6 +2,7 @@
 /* Workers that follow a controller, here one that says what each test has it say.  Parts are
  * jobs on plain switches, which take any route. */
 #include "unit/lib/controller.h"
+#include "unit/unit.h"
 
 #include "lib/base/plan_msg.h"
 #include "net/shard.h"
@@ -136,9 +137,8 @@ static void run_parts(unsigned parts, unsigned shards, int mode)
 	fan_daemon_stop(a);
 }
 
-static void plan_client__parts_of_all_calls(void **state)
+TEST(plan_client__parts_of_all_calls)
 {
-	(void)state;
 	run_parts(1, 1, FANIN_MODE_NATIVE);
 	run_parts(2, 1, FANIN_MODE_FIXED);
 	run_parts(3, 2, FANIN_MODE_NATIVE);
@@ -152,12 +152,11 @@ static void note_waiting(void *arg, const char *text)
 		atomic_fetch_add((atomic_int *)arg, 1);
 }
 
-static void plan_client__tells_what_it_waits_for(void **state)
+TEST(plan_client__tells_what_it_waits_for)
 {
 	struct fanin_options o = FANIN_OPTIONS_INIT;
 	atomic_int told = 0;
 	fanin_comm *c;
-	(void)state;
 	start_controller(NULL, NULL);
 	o.controller_addr = controller.address;
 	o.rank = 0;
@@ -217,9 +216,8 @@ static void run_two_parts(void (*body)(struct member *))
 	fan_daemon_stop(a);
 }
 
-static void plan_client__again(void **state)
+TEST(plan_client__again)
 {
-	(void)state;
 	run_two_parts(ended_and_begun_anew);
 }
 
@@ -262,13 +260,12 @@ static void controller_comes_and_goes(struct member *m)
 	}
 }
 
-static void plan_client__goes_on_without_its_controller(void **state)
+TEST(plan_client__goes_on_without_its_controller)
 {
 	char text[2048], one[80], other[80];
 	struct fan_daemon *a = team_switch(one, sizeof one, 1);
 	struct fan_daemon *b = team_switch(other, sizeof other, 1);
 	struct team t = following(controller_comes_and_goes);
-	(void)state;
 	atomic_store(&with_routes, 0);
 	tell_parts(text, sizeof text, 2, one, other);
 	start_controller(text, note_routes);
@@ -301,13 +298,12 @@ static void parts_move(struct member *m)
 }
 
 /* The aggregator of part 1 has many addresses, one for each path. */
-static void plan_client__moves(void **state)
+TEST(plan_client__moves)
 {
 	char text[2048], one[80], other[80], why[256];
 	struct fan_daemon_options o;
 	struct fan_daemon *b = NULL, *a = team_switch(one, sizeof one, 1);
 	struct team t = following(parts_move);
-	(void)state;
 	fan_daemon_defaults(&o);
 	o.core.payload_bytes = FAN_PAYLOAD_MAX;
 	assert_int_equal(fan_peer_parse(&o.listen, "0.0.0.0:0", why, sizeof why), 0);
@@ -324,14 +320,13 @@ static void plan_client__moves(void **state)
 }
 
 /* Moved before anybody is in. */
-static void plan_client__moves_while_joining(void **state)
+TEST(plan_client__moves_while_joining)
 {
 	char text[2048], one[80], other[80], why[256];
 	struct fan_daemon_options o;
 	struct fan_daemon *b = NULL, *a = team_switch(one, sizeof one, 1);
 	struct team t = following(all_calls);
 	unsigned parts = 2;
-	(void)state;
 	fan_daemon_defaults(&o);
 	o.core.payload_bytes = FAN_PAYLOAD_MAX;
 	assert_int_equal(fan_peer_parse(&o.listen, "0.0.0.0:0", why, sizeof why), 0);
@@ -368,13 +363,12 @@ static void change_the_plan(struct scripted *s, struct scripted_worker *w, const
 	scripted_say(w, "{\"again\":{\"why\":\"server PS is gone\",\"parts\":[]}}\n");
 }
 
-static void plan_client__again_while_joining(void **state)
+TEST(plan_client__again_while_joining)
 {
 	char text[2048], one[80];
 	struct fan_daemon *a = team_switch(one, sizeof one, 1);
 	struct team t = following(all_calls);
 	unsigned parts = 2;
-	(void)state;
 	tell_parts(text, sizeof text, parts, one, one);
 	start_controller(text, change_the_plan);
 	t.ctx = &parts;
@@ -410,14 +404,13 @@ static void wait_for_job(struct fan_daemon *d)
 	}
 }
 
-static void plan_client__waits_for_an_earlier_life(void **state)
+TEST(plan_client__waits_for_an_earlier_life)
 {
 	char text[2048], one[80];
 	struct fan_daemon *a = team_switch(one, sizeof one, 1);
 	struct team t = following(all_calls);
 	unsigned parts = 1;
 	pthread_t earlier;
-	(void)state;
 	tell_parts(text, sizeof text, parts, one, one);
 	start_controller(text, say_text);
 	assert_int_equal(pthread_create(&earlier, NULL, be_an_earlier_life, one), 0);
@@ -456,9 +449,8 @@ static void with_pace(void (*body)(struct member *), unsigned pace)
 	fan_daemon_stop(a);
 }
 
-static void plan_client__not_faster_than_planned(void **state)
+TEST(plan_client__not_faster_than_planned)
 {
-	(void)state;
 	with_pace(sum_slowly, 1);
 }
 
@@ -479,25 +471,9 @@ static void sum_slower(struct member *m)
 	sum_slowly(m);
 }
 
-static void plan_client__another_rate(void **state)
+TEST(plan_client__another_rate)
 {
-	(void)state;
 	with_pace(sum_slower, 100);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(plan_client__parts_of_all_calls),
-		cmocka_unit_test(plan_client__tells_what_it_waits_for),
-		cmocka_unit_test(plan_client__again),
-		cmocka_unit_test(plan_client__goes_on_without_its_controller),
-		cmocka_unit_test(plan_client__moves),
-		cmocka_unit_test(plan_client__moves_while_joining),
-		cmocka_unit_test(plan_client__again_while_joining),
-		cmocka_unit_test(plan_client__waits_for_an_earlier_life),
-		cmocka_unit_test(plan_client__not_faster_than_planned),
-		cmocka_unit_test(plan_client__another_rate),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

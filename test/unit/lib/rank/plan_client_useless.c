@@ -2,6 +2,7 @@
 /* Workers whose controller is of no use: it is not there, says nothing, or says what makes no
  * sense. */
 #include "unit/lib/controller.h"
+#include "unit/unit.h"
 
 #define RANKS	 3
 #define HURRY_MS 1000 /* for create, which must end in an error */
@@ -52,7 +53,7 @@ static void expect_useless(const struct useless *u)
 	scripted_stop(&controller);
 }
 
-static void plan_client_useless__ends_with_its_error(void **state)
+TEST(plan_client_useless__ends_with_its_error)
 {
 	static const struct useless all[] = {
 		{NULL, false, FANIN_E_TIMEOUT, "has not told the parts of job \"j\""},
@@ -69,15 +70,13 @@ static void plan_client_useless__ends_with_its_error(void **state)
 		 "\"route\":1,\"cut\":[0,4294967296],\"at\":\"127.0.0.1:9\"}]}}\n",
 		 false, FANIN_E_JOB_MISMATCH, "with 8 ranks, rank 0 was started with 3"},
 	};
-	(void)state;
 	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
 		expect_useless(&all[i]);
 }
 
-static void plan_client_useless__nobody_listens(void **state)
+TEST(plan_client_useless__nobody_listens)
 {
 	static const struct useless u = {NULL, false, FANIN_E_UNREACHABLE, "Connection refused"};
-	(void)state;
 	expect_end(&u, "127.0.0.1:9");
 }
 
@@ -89,10 +88,9 @@ static void say_huge(struct scripted *s, struct scripted_worker *w)
 	scripted_say(w, huge);
 }
 
-static void plan_client_useless__a_line_without_end(void **state)
+TEST(plan_client_useless__a_line_without_end)
 {
 	static const struct useless u = {NULL, true, FANIN_E_UNREACHABLE, "a line is too long"};
-	(void)state;
 	memset(&controller, 0, sizeof controller);
 	controller.met = say_huge;
 	scripted_start(&controller);
@@ -100,12 +98,4 @@ static void plan_client_useless__a_line_without_end(void **state)
 	scripted_stop(&controller);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(plan_client_useless__ends_with_its_error),
-		cmocka_unit_test(plan_client_useless__nobody_listens),
-		cmocka_unit_test(plan_client_useless__a_line_without_end),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN

@@ -168,15 +168,46 @@ static void run_waits(const char *local)
 	assert_string_equal(path, ""); /* the thread has ended with the last rank */
 }
 
-static void registry__tells_who_waits_at_a_switch(void **state)
+/* On a disk of a few pages, which are full, operations go on, and there is one word about it. */
+static void be_on_a_full_disk(struct member *m)
 {
-	(void)state;
+	char path[FAN_STATUS_PATH_BYTES];
+	int32_t x[COUNT] = {0}, y[COUNT];
+	if (!team_joined(m))
+		return;
+	EXPECT(fanin_allreduce(m->comm, x, y, COUNT, FANIN_INT32, FANIN_SUM) == FANIN_OK);
+	if (has_file(path)) /* it has no page, and none of what it is to say */
+		wake(path);
+	for (int ms = 0; ms < ANSWER_MS && !*fan_rank_file_error(); ms += 10)
+		wait_ms(10);
+	EXPECT(strstr(fan_rank_file_error(), strerror(ENOSPC)) != NULL);
+}
+
+/* First of all: the first error is kept. */
+TEST(registry__a_full_disk_stops_nothing)
+{
+	char file[64];
+	static const char page[4096];
+	if (geteuid() || unshare(CLONE_NEWNS) ||
+	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("none", runtime, "tmpfs", 0, "size=16k"))
+		skip();
+	snprintf(file, sizeof file, "%s/full", runtime);
+	const int fd = open(file, O_WRONLY | O_CREAT, 0600);
+	while (write(fd, page, sizeof page) > 0)
+		;
+	close(fd);
+	team_run_once(2, be_on_a_full_disk);
+	assert_int_equal(umount(runtime), 0);
+}
+
+TEST(registry__tells_who_waits_at_a_switch)
+{
 	run_waits("0");
 }
 
-static void registry__tells_who_waits_in_memory(void **state)
+TEST(registry__tells_who_waits_in_memory)
 {
-	(void)state;
 	run_waits("1");
 }
 
@@ -266,9 +297,8 @@ static void run_two(void (*work)(struct member *))
 	team_free(&t);
 }
 
-static void registry__writes_a_file_of_its_user_alone(void **state)
+TEST(registry__writes_a_file_of_its_user_alone)
 {
-	(void)state;
 	char *const own = program_invocation_short_name;
 	char odd[] = "caf\xe9"; /* a name that is no UTF-8 */
 	program_invocation_short_name = odd;
@@ -289,9 +319,8 @@ static void be_unseen(struct member *m)
 	EXPECT(!*path);
 }
 
-static void registry__is_turned_off(void **state)
+TEST(registry__is_turned_off)
 {
-	(void)state;
 	setenv("FANIN_PS", "0", 1);
 	team_run_once(2, be_unseen);
 	unsetenv("FANIN_PS");
@@ -307,10 +336,9 @@ static void be_elsewhere(struct member *m)
 	EXPECT(has_file(path) && strstr(path, runtime) != path && !strstr(path, "/etc/"));
 }
 
-static void registry__follows_no_link(void **state)
+TEST(registry__follows_no_link)
 {
 	char folder[64], watch[80];
-	(void)state;
 	snprintf(folder, sizeof folder, "%s/fanin", runtime);
 	snprintf(watch, sizeof watch, "%s/watch", folder);
 	unlink(watch);
@@ -321,39 +349,6 @@ static void registry__follows_no_link(void **state)
 	assert_int_equal(mkdir(folder, 0700) || chmod(folder, 0755), 0);
 	team_run_once(2, be_elsewhere);
 	assert_int_equal(rmdir(folder), 0);
-}
-
-/* On a disk of a few pages, which are full, operations go on, and there is one word about it. */
-static void be_on_a_full_disk(struct member *m)
-{
-	char path[FAN_STATUS_PATH_BYTES];
-	int32_t x[COUNT] = {0}, y[COUNT];
-	if (!team_joined(m))
-		return;
-	EXPECT(fanin_allreduce(m->comm, x, y, COUNT, FANIN_INT32, FANIN_SUM) == FANIN_OK);
-	if (has_file(path)) /* it has no page, and none of what it is to say */
-		wake(path);
-	for (int ms = 0; ms < ANSWER_MS && !*fan_rank_file_error(); ms += 10)
-		wait_ms(10);
-	EXPECT(strstr(fan_rank_file_error(), strerror(ENOSPC)) != NULL);
-}
-
-static void registry__a_full_disk_stops_nothing(void **state)
-{
-	char file[64];
-	static const char page[4096];
-	(void)state;
-	if (geteuid() || unshare(CLONE_NEWNS) ||
-	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
-	    mount("none", runtime, "tmpfs", 0, "size=16k"))
-		skip();
-	snprintf(file, sizeof file, "%s/full", runtime);
-	const int fd = open(file, O_WRONLY | O_CREAT, 0600);
-	while (write(fd, page, sizeof page) > 0)
-		;
-	close(fd);
-	team_run_once(2, be_on_a_full_disk);
-	assert_int_equal(umount(runtime), 0);
 }
 
 static pthread_mutex_t said_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -394,10 +389,9 @@ static void say_once(struct member *m)
 	EXPECT(fanin_allreduce(m->comm, x, y, COUNT, FANIN_INT32, FANIN_SUM) == FANIN_OK);
 }
 
-static void registry__a_rank_that_waits_long_says_so_once(void **state)
+TEST(registry__a_rank_that_waits_long_says_so_once)
 {
 	char want[64];
-	(void)state;
 	for (int local = 0; local < 2; local++) {
 		bool seen[RANKS] = {false};
 		says = 0;
@@ -443,9 +437,8 @@ static void wait_for_the_first(struct member *m)
 }
 
 /* As one whose standard error nobody reads. */
-static void registry__no_rank_waits_for_a_program_that_is_told(void **state)
+TEST(registry__no_rank_waits_for_a_program_that_is_told)
 {
-	(void)state;
 	says = 0;
 	fan_registry_tell_after(1000);
 	fanin_on_wait(wait_there, said);
@@ -477,12 +470,11 @@ static void do_nothing(struct member *m)
 	EXPECT(team_joined(m));
 }
 
-static void registry__ranks_come_and_go_while_somebody_looks(void **state)
+TEST(registry__ranks_come_and_go_while_somebody_looks)
 {
 	struct team t = team_new(2, do_nothing);
 	pthread_t looks;
 	unsigned count = 0;
-	(void)state;
 	assert_int_equal(pthread_create(&looks, NULL, look_on, &count), 0);
 	for (int i = 0; i < 20; i++)
 		team_run(&t);
@@ -494,21 +486,10 @@ static void registry__ranks_come_and_go_while_somebody_looks(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(registry__a_full_disk_stops_nothing), /* the first error is kept */
-		cmocka_unit_test(registry__tells_who_waits_at_a_switch),
-		cmocka_unit_test(registry__tells_who_waits_in_memory),
-		cmocka_unit_test(registry__writes_a_file_of_its_user_alone),
-		cmocka_unit_test(registry__is_turned_off),
-		cmocka_unit_test(registry__follows_no_link),
-		cmocka_unit_test(registry__a_rank_that_waits_long_says_so_once),
-		cmocka_unit_test(registry__no_rank_waits_for_a_program_that_is_told),
-		cmocka_unit_test(registry__ranks_come_and_go_while_somebody_looks),
-	};
 	char folder[64], watch[80];
 	if (!mkdtemp(runtime) || setenv("XDG_RUNTIME_DIR", runtime, 1))
 		return 1;
-	const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	const int failed = unit_run();
 	snprintf(folder, sizeof folder, "%s/fanin", runtime);
 	snprintf(watch, sizeof watch, "%s/watch", folder);
 	unlink(watch);

@@ -320,58 +320,50 @@ static void run(const struct plan *p, void (*body)(struct member *), int mode)
 		alive_ms *= 4;
 }
 
-static void regroup__without_one(void **state)
+TEST(regroup__without_one)
 {
-	(void)state;
 	struct plan p = {.stop_in = {0, 2, 0}, .late = -1, .deaf = -1};
 	run(&p, goes_on, FANIN_MODE_NATIVE);
 }
 
-static void regroup__the_first_one_too(void **state)
+TEST(regroup__the_first_one_too)
 {
-	(void)state;
 	struct plan p = {.stop_in = {3, 0, 8}, .late = -1, .deaf = -1};
 	run(&p, goes_on, FANIN_MODE_NATIVE);
 }
 
-static void regroup__two_at_once(void **state)
+TEST(regroup__two_at_once)
 {
-	(void)state;
 	struct plan p = {.stop_in = {0, 4, 4}, .late = -1, .deaf = -1};
 	run(&p, goes_on, FANIN_MODE_NATIVE);
 }
 
-static void regroup__with_several_shards(void **state)
+TEST(regroup__with_several_shards)
 {
-	(void)state;
 	struct plan p = {.stop_in = {0, 2, 7}, .shards = 3, .late = -1, .deaf = -1};
 	run(&p, goes_on, FANIN_MODE_NATIVE);
 }
 
-static void regroup__in_fixed_point(void **state)
+TEST(regroup__in_fixed_point)
 {
-	(void)state;
 	struct plan p = {.stop_in = {0, 0, 5}, .late = -1, .deaf = -1};
 	run(&p, goes_on, FANIN_MODE_FIXED);
 }
 
-static void regroup__one_that_was_restarted(void **state)
+TEST(regroup__one_that_was_restarted)
 {
-	(void)state;
 	struct plan p = {.stop_in = {0, 3, 0}, .start_again = true, .late = -1, .deaf = -1};
 	run(&p, goes_on, FANIN_MODE_NATIVE);
 }
 
-static void regroup__operations_that_a_rank_has_not_started(void **state)
+TEST(regroup__operations_that_a_rank_has_not_started)
 {
-	(void)state;
 	struct plan p = {.stop_in = {0, 3, 0}, .late = 2, .deaf = -1};
 	run(&p, goes_on, FANIN_MODE_NATIVE);
 }
 
-static void regroup__gives_results_to_who_lacks_them(void **state)
+TEST(regroup__gives_results_to_who_lacks_them)
 {
-	(void)state;
 	struct plan p = {.late = -1, .deaf = 2};
 	run(&p, goes_on, FANIN_MODE_NATIVE);
 	p = (struct plan){.late = -1, .deaf = 1};
@@ -390,17 +382,15 @@ static void ends(struct member *m)
 	       strstr(fanin_comm_error(m->comm), "lost"));
 }
 
-static void regroup__ends_without_any(void **state)
+TEST(regroup__ends_without_any)
 {
-	(void)state;
 	struct plan p = {.stop_in = {2, 2, 2}, .late = -1, .deaf = -1};
 	run(&p, ends, FANIN_MODE_NATIVE);
 }
 
 /* A rank that computes meanwhile hears of it as well. */
-static void regroup__one_that_says_goodbye(void **state)
+TEST(regroup__one_that_says_goodbye)
 {
-	(void)state;
 	struct plan p = {.stop_in = {0, 2, 0}, .goodbye = true, .late = 2, .deaf = -1};
 	run(&p, goes_on, FANIN_MODE_NATIVE);
 	p = (struct plan){
@@ -416,9 +406,8 @@ static void ends_stopped(struct member *m)
 	EXPECT(strstr(fanin_comm_error(m->comm), " is being stopped"));
 }
 
-static void regroup__the_last_one_says_goodbye(void **state)
+TEST(regroup__the_last_one_says_goodbye)
 {
-	(void)state;
 	struct plan p = {.stop_in = {2, 3, 4}, .goodbye = true, .late = -1, .deaf = -1};
 	run(&p, ends_stopped, FANIN_MODE_NATIVE);
 }
@@ -476,9 +465,8 @@ static void comes_back(struct member *m)
 		fprintf(stderr, "rank %d: %s\n", m->rank, fanin_comm_error(m->comm));
 }
 
-static void regroup__one_that_is_there_again(void **state)
+TEST(regroup__one_that_is_there_again)
 {
-	(void)state;
 	struct plan p = {.goodbye = true, .late = -1, .deaf = -1};
 	run(&p, comes_back, FANIN_MODE_NATIVE);
 	p = (struct plan){.goodbye = true, .shards = 2, .late = -1, .deaf = -1};
@@ -487,20 +475,6 @@ static void regroup__one_that_is_there_again(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(regroup__without_one),
-		cmocka_unit_test(regroup__the_first_one_too),
-		cmocka_unit_test(regroup__two_at_once),
-		cmocka_unit_test(regroup__with_several_shards),
-		cmocka_unit_test(regroup__in_fixed_point),
-		cmocka_unit_test(regroup__one_that_was_restarted),
-		cmocka_unit_test(regroup__operations_that_a_rank_has_not_started),
-		cmocka_unit_test(regroup__gives_results_to_who_lacks_them),
-		cmocka_unit_test(regroup__ends_without_any),
-		cmocka_unit_test(regroup__one_that_says_goodbye),
-		cmocka_unit_test(regroup__the_last_one_says_goodbye),
-		cmocka_unit_test(regroup__one_that_is_there_again),
-	};
 	setenv("FANIN_HOSTS", "0", 1);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run();
 }

@@ -143,10 +143,9 @@ static void rig_settles(struct rig *r)
 
 /* While shares are learnt, an operation that is started behind a large one waits for its end, and
  * the measurement is of all of that one. */
-static void share_meter__a_measurement_is_of_operations_that_have_ended(void **state)
+TEST(share_meter__a_measurement_is_of_operations_that_have_ended)
 {
 	struct rig r;
-	(void)state;
 	rig_init(&r, 0);
 	rig_adds(&r, OP_BYTES, FAN_OP_CALLERS, 0);
 	struct fanin_op *next = rig_adds(&r, OP_BYTES, FAN_OP_CALLERS, 0);
@@ -166,10 +165,9 @@ static void share_meter__a_measurement_is_of_operations_that_have_ended(void **s
 
 /* Once they stay nothing waits: what was done so far may tell nothing, and then what follows tells
  * of both. */
-static void share_meter__a_measurement_of_too_little_tells_nothing(void **state)
+TEST(share_meter__a_measurement_of_too_little_tells_nothing)
 {
 	struct rig r;
-	(void)state;
 	rig_init(&r, 0);
 	rig_settles(&r);
 	rig_adds(&r, OP_BYTES, FAN_OP_CALLERS, 0);
@@ -190,11 +188,10 @@ static void share_meter__a_measurement_of_too_little_tells_nothing(void **state)
 
 /* While a measurement is under way, tensors of FAN_SHARE_METER_AHEAD bytes go on; the next one
  * waits for it if shares are learnt. */
-static void share_meter__small_operations_go_on_during_a_measurement(void **state)
+TEST(share_meter__small_operations_go_on_during_a_measurement)
 {
 	const unsigned ahead = 8, each = FAN_SHARE_METER_AHEAD / ahead;
 	struct rig r;
-	(void)state;
 	rig_init(&r, 0);
 	rig_adds(&r, OP_BYTES, FAN_OP_CALLERS, 0);
 	rig_starts(&r, 1000);
@@ -222,10 +219,9 @@ static void share_meter__small_operations_go_on_during_a_measurement(void **stat
 
 /* What found no room on its first connection is tried again, and nothing comes before it any more:
  * other ranks may have started it. */
-static void share_meter__an_operation_is_counted_once(void **state)
+TEST(share_meter__an_operation_is_counted_once)
 {
 	struct rig r;
-	(void)state;
 	rig_init(&r, 0);
 	struct fanin_op *op = rig_adds(&r, OP_BYTES, FAN_OP_CALLERS, 0);
 	fan_share_meter_started(r.c, op);
@@ -248,10 +244,9 @@ static void rig_is_of_hosts(struct rig *r)
 }
 
 /* Each is larger than a period, and they go side by side all the same. */
-static void share_meter__a_set_is_not_measured(void **state)
+TEST(share_meter__a_set_is_not_measured)
 {
 	struct rig r;
-	(void)state;
 	rig_init(&r, 0);
 	rig_is_of_hosts(&r);
 	for (unsigned i = 0; i < 2; i++) {
@@ -268,10 +263,9 @@ static void share_meter__a_set_is_not_measured(void **state)
 }
 
 /* What is under way of other operations holds none of a set. */
-static void share_meter__a_set_waits_for_no_measurement(void **state)
+TEST(share_meter__a_set_waits_for_no_measurement)
 {
 	struct rig r;
-	(void)state;
 	rig_init(&r, 0);
 	rig_is_of_hosts(&r);
 	rig_adds(&r, OP_BYTES, FAN_OP_CALLERS, 0);
@@ -287,10 +281,9 @@ static void share_meter__a_set_waits_for_no_measurement(void **state)
 }
 
 /* A column has only its share of each tensor. */
-static void share_meter__columns_measure_as_often_as_one_stream(void **state)
+TEST(share_meter__columns_measure_as_often_as_one_stream)
 {
 	struct rig r;
-	(void)state;
 	for (unsigned columns = 0; columns <= 4; columns += 2) {
 		rig_init(&r, columns);
 		rig_adds(&r, PERIOD / (columns ? columns : 1) - 4, FAN_OP_CALLERS, 0);
@@ -320,11 +313,10 @@ static void rig_opens(struct rig *r)
 }
 
 /* A named switch is the only part when ranks join it; hosts come later. */
-static void share_meter__results_are_asked_for_later_beside_other_parts(void **state)
+TEST(share_meter__results_are_asked_for_later_beside_other_parts)
 {
 	const struct fan_split_learner first_has_all = {.parts = 2, .share = {FAN_SPLIT_WHOLE, 0}};
 	struct rig r;
-	(void)state;
 	rig_init(&r, 0);
 	rig_opens(&r);
 	const uint64_t *least_ns = &r.c->connection[0].w->rtt.min_ns;
@@ -375,10 +367,9 @@ static void measure(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_
 	fail_msg("nobody has noticed");
 }
 
-static void split_slow__a_host_whose_link_drops_sums_nothing_at_once(void **state)
+TEST(split_slow__a_host_whose_link_drops_sums_nothing_at_once)
 {
 	struct fan_split_learner l;
-	(void)state;
 	settle(&l);
 	measure(&l, slow_us, 4 * SLOW_USUAL);
 	assert_int_equal(l.share[1], 0);
@@ -387,28 +378,25 @@ static void split_slow__a_host_whose_link_drops_sums_nothing_at_once(void **stat
 }
 
 /* Then round trips have to be twice as long as others'. */
-static void split_slow__a_host_keeps_its_share_where_tensors_take_a_little_longer(void **state)
+TEST(split_slow__a_host_keeps_its_share_where_tensors_take_a_little_longer)
 {
 	struct fan_split_learner l;
-	(void)state;
 	settle(&l);
 	measure(&l, slow_us, 2 * SLOW_USUAL);
 	assert_int_equal(l.share[1], FAN_SPLIT_WHOLE / HOSTS);
 }
 
-static void split_slow__which_host_it_is_must_be_clear(void **state)
+TEST(split_slow__which_host_it_is_must_be_clear)
 {
 	const uint32_t all_us[HOSTS] = {15390, 33000, 22591, 30096};
 	struct fan_split_learner l;
-	(void)state;
 	settle(&l);
 	measure(&l, all_us, 4 * SLOW_USUAL);
 	assert_int_equal(l.share[1], FAN_SPLIT_WHOLE / HOSTS);
 }
 
-static void split_slow__a_slow_link_has_no_longer_queue_for_more_connections(void **state)
+TEST(split_slow__a_slow_link_has_no_longer_queue_for_more_connections)
 {
-	(void)state;
 	assert_true(fan_share_meter_counted(0, 3) == 3);
 	assert_true(fan_share_meter_counted(0, 5) == 5); /* four hosts, one spare: as without it */
 	assert_true(fan_share_meter_counted(0, 8) == FAN_SHARE_METER_COUNTED);
@@ -416,10 +404,9 @@ static void split_slow__a_slow_link_has_no_longer_queue_for_more_connections(voi
 	assert_true(fan_share_meter_counted(FAN_IN_STEP_FRAGS * 60, 8) == 8);
 }
 
-static void split_slow__parts_may_be_further_apart_only_on_a_fast_link(void **state)
+TEST(split_slow__parts_may_be_further_apart_only_on_a_fast_link)
 {
 	const double slow = FAN_IN_STEP_FRAGS * HOSTS, fast = FAN_SHARE_METER_FAST_GBPS;
-	(void)state;
 	assert_true(fan_share_meter_step(HOSTS, 0, false) == slow);
 	assert_true(fan_share_meter_step(HOSTS, fast, false) == slow);
 	assert_true(fan_share_meter_step(HOSTS, 2 * fast, false) == 4 * slow);
@@ -427,9 +414,8 @@ static void split_slow__parts_may_be_further_apart_only_on_a_fast_link(void **st
 }
 
 /* Results of 1,250 bytes, 100 in each 10 ms: 0.1 Gb/s. */
-static void split_slow__a_link_carries_what_all_ranks_of_its_host_take_in(void **state)
+TEST(split_slow__a_link_carries_what_all_ranks_of_its_host_take_in)
 {
-	(void)state;
 	assert_float_equal(fan_share_meter_gbps(100, 1250, 1, 0), 0.1, 1e-9);
 	assert_float_equal(fan_share_meter_gbps(100, 1250, 4, 0), 0.4, 1e-9);
 	assert_float_equal(fan_share_meter_gbps(100, 1250, 1, 2), 0.1, 1e-9);
@@ -452,11 +438,10 @@ static uint32_t allowed(struct rig *r, double fill, uint64_t left)
 	return r->c->connection[0].w->allowed;
 }
 
-static void split_slow__columns_share_the_queue_of_a_slow_link(void **state)
+TEST(split_slow__columns_share_the_queue_of_a_slow_link)
 {
 	const double all = FAN_SHARE_METER_COLUMNS_WINDOW, fast = FAN_SHARE_METER_FAST_GBPS;
 	struct rig r;
-	(void)state;
 	assert_true(fan_share_meter_window(1000, 2, 0) == all / 2);
 	assert_true(fan_share_meter_window(1000, 2, fast) == all / 2);
 	assert_true(fan_share_meter_window(1000, 2, 2 * fast) == 2 * all);
@@ -470,10 +455,9 @@ static void split_slow__columns_share_the_queue_of_a_slow_link(void **state)
 	rig_end(&r);
 }
 
-static void split_slow__a_long_stream_on_a_fast_link_goes_in_blocks(void **state)
+TEST(split_slow__a_long_stream_on_a_fast_link_goes_in_blocks)
 {
 	struct rig r;
-	(void)state;
 	assert_int_equal(fan_share_meter_block(1444), 45);
 	assert_int_equal(fan_share_meter_block(8996), 7);
 	assert_int_equal(fan_share_meter_block(100), FAN_UDP_BURST_MAX);
@@ -489,10 +473,9 @@ static void split_slow__a_long_stream_on_a_fast_link_goes_in_blocks(void **state
 }
 
 /* What the program does between two operations is no time of theirs. */
-static void share_meter__time_without_operations_does_not_count(void **state)
+TEST(share_meter__time_without_operations_does_not_count)
 {
 	struct rig r;
-	(void)state;
 	rig_init(&r, 0);
 	r.c->ready = true;
 	fan_share_meter_keep_in_step(r.c, SECOND);
@@ -519,9 +502,8 @@ static void set_rails(struct rig *r, const uint32_t *mbps)
 	fan_share_meter_init(r->c);
 }
 
-static void share_meter__a_rail_is_as_wide_as_its_narrowest_link(void **state)
+TEST(share_meter__a_rail_is_as_wide_as_its_narrowest_link)
 {
-	(void)state;
 	struct rig r;
 	rig_init(&r, 1);
 	const uint32_t *share = r.c->meter.learner.share;
@@ -534,28 +516,4 @@ static void share_meter__a_rail_is_as_wide_as_its_narrowest_link(void **state)
 	rig_end(&r);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(share_meter__a_measurement_is_of_operations_that_have_ended),
-		cmocka_unit_test(share_meter__a_measurement_of_too_little_tells_nothing),
-		cmocka_unit_test(share_meter__small_operations_go_on_during_a_measurement),
-		cmocka_unit_test(share_meter__an_operation_is_counted_once),
-		cmocka_unit_test(share_meter__a_set_is_not_measured),
-		cmocka_unit_test(share_meter__a_set_waits_for_no_measurement),
-		cmocka_unit_test(share_meter__columns_measure_as_often_as_one_stream),
-		cmocka_unit_test(share_meter__results_are_asked_for_later_beside_other_parts),
-		cmocka_unit_test(split_slow__a_host_whose_link_drops_sums_nothing_at_once),
-		cmocka_unit_test(
-			split_slow__a_host_keeps_its_share_where_tensors_take_a_little_longer),
-		cmocka_unit_test(split_slow__which_host_it_is_must_be_clear),
-		cmocka_unit_test(split_slow__a_slow_link_has_no_longer_queue_for_more_connections),
-		cmocka_unit_test(split_slow__parts_may_be_further_apart_only_on_a_fast_link),
-		cmocka_unit_test(split_slow__columns_share_the_queue_of_a_slow_link),
-		cmocka_unit_test(split_slow__a_long_stream_on_a_fast_link_goes_in_blocks),
-		cmocka_unit_test(split_slow__a_link_carries_what_all_ranks_of_its_host_take_in),
-		cmocka_unit_test(share_meter__time_without_operations_does_not_count),
-		cmocka_unit_test(share_meter__a_rail_is_as_wide_as_its_narrowest_link),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN

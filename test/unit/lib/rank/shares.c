@@ -48,11 +48,10 @@ static void check_ranges(const struct fan_split *s, uint64_t number, uint64_t co
 	assert_true(taking >= 1 && (taking <= frags || !frags));
 }
 
-static void split__every_element_has_one_part(void **state)
+TEST(split__every_element_has_one_part)
 {
 	struct fan_rng rng = test_rng();
 	struct fan_split s;
-	(void)state;
 	for (int i = 0; i < ROUNDS; i++) {
 		random_split(&rng, &s);
 		uint64_t count = fan_rng_below(&rng, UINT64_C(1) << fan_rng_below(&rng, 50));
@@ -61,10 +60,9 @@ static void split__every_element_has_one_part(void **state)
 	}
 }
 
-static void split__small_tensors_go_to_parts_in_turn(void **state)
+TEST(split__small_tensors_go_to_parts_in_turn)
 {
 	struct fan_split s;
-	(void)state;
 	fan_split_even(&s, 3);
 	for (uint64_t number = 0; number < 9; number++)
 		for (unsigned k = 0; k < 3; k++) {
@@ -206,9 +204,8 @@ static void settles(struct fan_split_learner *l, const struct net *n, double wor
 	assert_true(time_of(n, l) <= worse * best_time(n));
 }
 
-static void split__equal_links_keep_the_first_shares(void **state)
+TEST(split__equal_links_keep_the_first_shares)
 {
-	(void)state;
 	for (unsigned hosts = 3; hosts <= 8; hosts++)
 		for (unsigned others = 0; others <= hosts; others++) {
 			struct net n = equal_links(hosts, others, 1);
@@ -221,10 +218,9 @@ static void split__equal_links_keep_the_first_shares(void **state)
 
 /* Round trips that say otherwise move no shares where no time is gained: a column's own shares
  * count for little beside those of others. */
-static void split__equal_links_keep_them_whatever_round_trips_say(void **state)
+TEST(split__equal_links_keep_them_whatever_round_trips_say)
 {
 	unsigned moved = 0, all = 0;
-	(void)state;
 	for (unsigned hosts = 4; hosts <= 8; hosts++)
 		for (uint64_t seed = 1; seed <= 100; seed++, all++) {
 			struct net n = equal_links(hosts, 0, 1);
@@ -242,19 +238,17 @@ static void split__equal_links_keep_them_whatever_round_trips_say(void **state)
 		fail_msg("moved in %u of %u networks", moved, all);
 }
 
-static void split__a_wide_box_gets_everything(void **state)
+TEST(split__a_wide_box_gets_everything)
 {
 	struct net n = equal_links(8, 1, 8);
 	struct fan_split_learner l;
-	(void)state;
 	begin(&l, &n);
 	settles(&l, &n, 1.001);
 	assert_int_equal(l.share[0], FAN_SPLIT_WHOLE);
 }
 
-static void split__a_slow_spare_gets_little(void **state)
+TEST(split__a_slow_spare_gets_little)
 {
-	(void)state;
 	for (double rate = 0.1; rate < 3; rate *= 1.5) {
 		struct net n = equal_links(4, 2, 1);
 		struct fan_split_learner l;
@@ -264,22 +258,20 @@ static void split__a_slow_spare_gets_little(void **state)
 	}
 }
 
-static void split__a_slow_host_sums_nothing(void **state)
+TEST(split__a_slow_host_sums_nothing)
 {
 	struct net n = equal_links(4, 0, 1);
 	struct fan_split_learner l;
-	(void)state;
 	n.host[2] = 0.25;
 	begin(&l, &n);
 	settles(&l, &n, 1.1);
 	assert_int_equal(l.share[2], 0);
 }
 
-static void split__a_link_that_becomes_slow_is_noticed(void **state)
+TEST(split__a_link_that_becomes_slow_is_noticed)
 {
 	struct net n = equal_links(4, 1, 1);
 	struct fan_split_learner l;
-	(void)state;
 	begin(&l, &n);
 	settles(&l, &n, 1.05);
 	n.other[0] = 0.25;
@@ -291,10 +283,9 @@ static void split__a_link_that_becomes_slow_is_noticed(void **state)
 
 /* A host without a processor for a while looks as one whose link is narrow, and its link is as wide
  * as before once it is over, however long it took and whenever it came. */
-static void split__what_passes_leaves_the_shares_as_they_were(void **state)
+TEST(split__what_passes_leaves_the_shares_as_they_were)
 {
 	unsigned worse = 0, all = 0;
-	(void)state;
 	for (unsigned hosts = 4; hosts <= 8; hosts += 2)
 		for (unsigned others = 0; others <= 2; others++)
 			for (int before = 0; before < 30; before++)
@@ -321,11 +312,10 @@ static void split__what_passes_leaves_the_shares_as_they_were(void **state)
 
 /* A host whose processor is away for a quarter of the time, now and then: shares that followed it
  * each time would make tensors take 1.14 times as long as the best shares do. */
-static void split__a_load_that_comes_and_goes(void **state)
+TEST(split__a_load_that_comes_and_goes)
 {
 	struct fan_rng rng = test_rng();
 	double time = 0, best = 0;
-	(void)state;
 	for (unsigned others = 0; others <= 4; others += 2)
 		for (unsigned run = 0; run < 40; run++) {
 			struct net n = equal_links(run % 2 ? 4 : 8, others, 1);
@@ -345,9 +335,8 @@ static void split__a_load_that_comes_and_goes(void **state)
 }
 
 /* Round trips tell which link it is, and times how much slower it has become. */
-static void split__a_link_that_becomes_slow_loses_what_it_should_at_once(void **state)
+TEST(split__a_link_that_becomes_slow_loses_what_it_should_at_once)
 {
-	(void)state;
 	for (unsigned others = 1; others <= 4; others++) {
 		struct net n = equal_links(4, others, 1);
 		struct fan_rng rng = test_rng();
@@ -364,9 +353,8 @@ static void split__a_link_that_becomes_slow_loses_what_it_should_at_once(void **
 
 /* Also while shares are still learnt, or have only just come to stay; hosts, which had none, have
  * to get some. */
-static void split__a_link_that_becomes_slow_at_first(void **state)
+TEST(split__a_link_that_becomes_slow_at_first)
 {
-	(void)state;
 	for (int before = 0; before < 24; before++) {
 		struct net n = equal_links(4, 4, 1);
 		struct fan_rng rng = test_rng();
@@ -381,9 +369,8 @@ static void split__a_link_that_becomes_slow_at_first(void **state)
 
 /* Where shares move to and fro all the time for no reason, that the network has changed is told
  * from what the same shares cost. */
-static void split__a_link_that_becomes_slow_among_misleading_ones(void **state)
+TEST(split__a_link_that_becomes_slow_among_misleading_ones)
 {
-	(void)state;
 	for (int before = 0; before < 24; before++) {
 		struct net n = equal_links(4, 4, 1);
 		struct fan_rng rng = test_rng();
@@ -410,10 +397,9 @@ static void draw_cards(struct fan_rng *rng, uint32_t *mbps, unsigned hosts)
 }
 
 /* Where rates are what cards tell, the first shares are the best. */
-static void split__told_rates_give_the_best_first_shares(void **state)
+TEST(split__told_rates_give_the_best_first_shares)
 {
 	struct fan_rng rng = test_rng();
-	(void)state;
 	for (unsigned i = 0; i < 500; i++) {
 		unsigned hosts = 3 + i % 14;
 		uint32_t mbps[HOSTS_MAX];
@@ -430,11 +416,10 @@ static void split__told_rates_give_the_best_first_shares(void **state)
 }
 
 /* Where they are not, one measurement later they are those of equal links, or better ones. */
-static void split__wrong_rates_last_for_one_measurement(void **state)
+TEST(split__wrong_rates_last_for_one_measurement)
 {
 	struct fan_rng rng = test_rng();
 	uint32_t mbps[HOSTS_MAX];
-	(void)state;
 	for (unsigned i = 0; i < 500; i++) {
 		const unsigned hosts = 3 + i % 14;
 		struct net n = equal_links(hosts, i % 3, 1);
@@ -450,12 +435,11 @@ static void split__wrong_rates_last_for_one_measurement(void **state)
 	}
 }
 
-static void split__rates_that_are_alike_or_unknown_change_nothing(void **state)
+TEST(split__rates_that_are_alike_or_unknown_change_nothing)
 {
 	const uint32_t told[2][4] = {{9, 9, 9, 9}, {9, 0, 8, 9}};
 	struct net n = equal_links(4, 1, 1);
 	struct fan_split_learner l, equal;
-	(void)state;
 	begin(&equal, &n);
 	for (unsigned i = 0; i < 2; i++) {
 		begin_told(&l, &n, told[i]);
@@ -465,9 +449,8 @@ static void split__rates_that_are_alike_or_unknown_change_nothing(void **state)
 
 /* A box that was wide has everything, or nearly; when its link becomes narrow, hosts have to sum
  * again, whenever that is. */
-static void split__a_box_that_becomes_narrow(void **state)
+TEST(split__a_box_that_becomes_narrow)
 {
-	(void)state;
 	for (int before = 0; before < 24; before++) {
 		struct net n = equal_links(4, 1, 4);
 		struct fan_rng rng = test_rng();
@@ -481,12 +464,11 @@ static void split__a_box_that_becomes_narrow(void **state)
 }
 
 /* The part on the root's host has all of it, whatever its share, and the others nothing. */
-static void split__an_operation_of_a_set_is_not_cut(void **state)
+TEST(split__an_operation_of_a_set_is_not_cut)
 {
 	struct fan_split s;
 	struct fanin_op op = {
 		.kind = FAN_OP_MEMBER, .op = {.count = 1000}, .is_whole = true, .home = 2};
-	(void)state;
 	fan_split_even(&s, 4);
 	for (unsigned k = 0; k < 4; k++) {
 		struct fan_split_range r = fan_share_meter_range(&s, &op, 10, k);
@@ -501,9 +483,8 @@ static void split__an_operation_of_a_set_is_not_cut(void **state)
 }
 
 /* Hosts that should sum nothing do so after two tries. */
-static void split__a_wide_box_gets_everything_soon(void **state)
+TEST(split__a_wide_box_gets_everything_soon)
 {
-	(void)state;
 	for (unsigned hosts = 3; hosts <= 16; hosts++) {
 		struct net n = equal_links(hosts, 1, hosts);
 		struct fan_rng rng = test_rng();
@@ -516,9 +497,8 @@ static void split__a_wide_box_gets_everything_soon(void **state)
 }
 
 /* An operation that is under way keeps the shares that it was started with. */
-static void split__an_operation_keeps_its_shares(void **state)
+TEST(split__an_operation_keeps_its_shares)
 {
-	(void)state;
 	struct fan_split_history h = {.from = 0};
 	fan_split_even(&h.now, 2);
 	fan_split_even(&h.before, 2);
@@ -534,9 +514,8 @@ static void split__an_operation_keeps_its_shares(void **state)
 	assert_int_equal(fan_split_history_at(&h, 9)->parts, 4);
 }
 
-static void shares__of_rails_by_their_rates(void **state)
+TEST(shares__of_rails_by_their_rates)
 {
-	(void)state;
 	static const bool is_host[4] = {true, true, true, true};
 	struct fan_split_learner l;
 	fan_split_learner_init(&l, 4, is_host, NULL);
@@ -548,30 +527,4 @@ static void shares__of_rails_by_their_rates(void **state)
 		assert_int_equal(l.share[k], k < 2 ? 0 : FAN_SPLIT_WHOLE / 2);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(split__an_operation_keeps_its_shares),
-		cmocka_unit_test(split__an_operation_of_a_set_is_not_cut),
-		cmocka_unit_test(split__every_element_has_one_part),
-		cmocka_unit_test(split__small_tensors_go_to_parts_in_turn),
-		cmocka_unit_test(split__equal_links_keep_the_first_shares),
-		cmocka_unit_test(split__equal_links_keep_them_whatever_round_trips_say),
-		cmocka_unit_test(split__a_wide_box_gets_everything),
-		cmocka_unit_test(split__a_slow_spare_gets_little),
-		cmocka_unit_test(split__a_slow_host_sums_nothing),
-		cmocka_unit_test(split__a_link_that_becomes_slow_is_noticed),
-		cmocka_unit_test(split__what_passes_leaves_the_shares_as_they_were),
-		cmocka_unit_test(split__a_load_that_comes_and_goes),
-		cmocka_unit_test(split__a_link_that_becomes_slow_loses_what_it_should_at_once),
-		cmocka_unit_test(split__a_link_that_becomes_slow_at_first),
-		cmocka_unit_test(split__a_link_that_becomes_slow_among_misleading_ones),
-		cmocka_unit_test(split__a_box_that_becomes_narrow),
-		cmocka_unit_test(split__told_rates_give_the_best_first_shares),
-		cmocka_unit_test(split__wrong_rates_last_for_one_measurement),
-		cmocka_unit_test(split__rates_that_are_alike_or_unknown_change_nothing),
-		cmocka_unit_test(split__a_wide_box_gets_everything_soon),
-		cmocka_unit_test(shares__of_rails_by_their_rates),
-	};
-	return RUN(tests);
-}
+UNIT_MAIN
