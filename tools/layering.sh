@@ -38,8 +38,8 @@ src/cmd  | cmd lib net seal file core . | *
 page           | page cmd       | *
 planner/plan   | plan file core | *
 planner/cmd    | cmd plan page file core . | *
-simulator/sim  | sim plan file core  | *
-simulator/cmd  | cmd sim plan file core . | *
+simulator/sim  | sim file core  | *
+simulator/cmd  | cmd sim file core . | *
 simulator/lab  |                |
 include  |                | stddef.h stdint.h
 "

@@ -106,10 +106,15 @@ _DECODER = json.JSONDecoder(
 )
 
 
+def decode(text: str) -> Any:
+    """What the text says as JSON.  ValueError, RecursionError: it is none."""
+    return _DECODER.decode(text)
+
+
 def value_of(text: str) -> Any:
     """What the text says as JSON or, if it is none, the text."""
     try:
-        return _DECODER.decode(text)
+        return decode(text)
     except (ValueError, RecursionError):
         return text
 
@@ -120,7 +125,7 @@ def parse(data: bytes, name: str) -> Any:
         text = data.decode("utf-8")
         if text.lstrip(" \t\r\n")[:1] not in ("{", "["):
             raise json.JSONDecodeError("expected JSON, or GraphML of a network", text, 0)
-        return _DECODER.decode(text)
+        return decode(text)
     except json.JSONDecodeError as error:
         raise FileError(plain(f"{name}:{error.lineno}:{error.colno}: {error.msg}")) from None
     except (ValueError, RecursionError) as error:

@@ -17,7 +17,7 @@ import threading
 import time
 from typing import Any, NoReturn, Sequence
 
-from . import engine, files, models, network, outcome, settings
+from . import engine, files, formats, models, outcome, settings
 from .fields import ScenarioError
 from .scenario import Scenario
 
@@ -128,9 +128,9 @@ def _options(argv: Sequence[str]) -> _Options:
 def _scenario(path: str) -> Any:
     """The scenario in a file; of a network, one job of all its workers."""
     source = path
-    if not network.is_made(path):
+    if not formats.is_made(path):
         data, source = files.read(path), os.path.basename(path)
-        if not data.lstrip(b" \n\r\t\xef\xbb\xbf").startswith(b"<"):
+        if not formats.is_graphml(data):
             root = files.parse(data, path)
             if not isinstance(root, dict) or "nodes" not in root or "topology" in root:
                 return root
