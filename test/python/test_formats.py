@@ -47,6 +47,10 @@ def why(make, *args):
     return str(caught.value)
 
 
+def attached(data, hosts):
+    return load_network("f", data, generate.Attach(hosts))
+
+
 # ---- JSON ----
 
 
@@ -270,7 +274,7 @@ def test_opposite_edges_are_one_link_where_they_are_directed(edges, default, gbp
         f'<graphml><key id="k" attr.name="gbps"/><graph edgedefault="{default}">'
         f'<node id="a"/><node id="b"/>{edges}</graph></graphml>'
     )
-    network = load_network("f", text.encode(), "workers=2,servers=1")
+    network = attached(text.encode(), "workers=2,servers=1")
     assert (network.links[0].gbps, len(network.links)) == (gbps, 1 + 3)
 
 
@@ -434,7 +438,7 @@ RING = (DATA / "ring.graphml").read_bytes()  # five switches
 
 
 def test_hosts_are_attached_in_turn_at_the_rate_of_their_switch():
-    network = load_network("f", RING, "workers=9,servers=2,link=10,switch=30,seed=4")
+    network = attached(RING, "workers=9,servers=2,link=10,switch=30,seed=4")
     assert [count(network, kind) for kind in ("switch", "worker", "server")] == [5, 9, 2]
     assert network.links[3].gbps == 10  # the file does not say
     assert {degree - 2 for degree in degrees(network)[:5]} == {2, 3}  # eleven on five
@@ -444,9 +448,7 @@ def test_hosts_are_attached_in_turn_at_the_rate_of_their_switch():
 def test_names_that_are_taken_are_left_out():
     root = json.loads((LAB / "grid-example.json").read_text())
     text = json.dumps({key: root[key] for key in ("nodes", "links")}).encode()
-    one, again, other = (
-        load_network("f", text, f"workers=3,seed={seed}").to_json() for seed in (1, 1, 9)
-    )
+    one, again, other = (attached(text, f"workers=3,seed={seed}").to_json() for seed in (1, 1, 9))
     assert one == again != other
     assert {node["name"] for node in one["nodes"]} >= {"W9", "W10", "W11"}
 
@@ -464,7 +466,7 @@ def test_names_that_are_taken_are_left_out():
     ],
 )
 def test_hosts_that_cannot_be_attached(attach, cause):
-    assert cause in why(load_network, "f", RING, attach)
+    assert cause in why(attached, RING, attach)
 
 
 def test_pieces_are_named_and_the_largest_kept():
@@ -472,11 +474,11 @@ def test_pieces_are_named_and_the_largest_kept():
         b'<graph><node id="a"/><node id="b"/><node id="c"/><node id="d"/>'
         b'<edge source="b" target="c"/></graph>'
     )
-    assert why(load_network, "f", text, "workers=2,link=10") == (
+    assert why(attached, text, "workers=2,link=10") == (
         'the network is in 3 pieces: 2 of its 4 nodes hang together with "b", but not "a"; add '
         "links, or attach hosts with largest=1 and leave out the rest"
     )
-    network = load_network("f", text, "workers=3,link=10,largest=1")
+    network = attached(text, "workers=3,link=10,largest=1")
     first = network.links[0]
     assert (len(network.nodes), len(network.links)) == (2 + 4, 1 + 4)
     assert [network.nodes[end].name for end in (first.a, first.b)] == ["b", "c"]
@@ -491,6 +493,6 @@ def test_the_largest_piece_keeps_parents():
     nodes += [{"name": "Q", "kind": "server", "parent": "GONE"}]
     ends = (("A", "GONE"), ("ROOT", "B"), ("P", "B"), ("Q", "B"))
     root = {"nodes": nodes, "links": [link(a, b, 1) for a, b in ends]}
-    network = load_network("f", json.dumps(root).encode(), "workers=2,link=10,largest=1")
+    network = attached(json.dumps(root).encode(), "workers=2,link=10,largest=1")
     found = {node["name"]: node.get("parent") for node in network.to_json()["nodes"][:4]}
     assert found == {"B": None, "ROOT": None, "P": "ROOT", "Q": None}

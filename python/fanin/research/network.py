@@ -99,7 +99,8 @@ def _network(place: Place, given: dict[str, Any]) -> Any:
     key = source, data, attach
     if key not in _networks:
         try:
-            found = formats.load_network(source, data, attach).to_json()
+            hosts = formats.Attach(attach) if "attach" in given else None
+            found = formats.load_network(source, data, hosts).to_json()
         except formats.FormatError as error:
             place.fail("", f"{source}: {error}")
         _networks[key] = json.loads(files.dump(found))

@@ -252,21 +252,6 @@ static void args__a_misspelt_flag_names_the_nearest(void **state)
 	assert_string_equal(why, "fanin switch: unknown option --what");
 }
 
-static void args__what_takes_the_next(void **state)
-{
-	static const char *const do_take[] = {"--slots", "--slo", "--config",
-					      "--conf",	 "-s",	  "-ls"};
-	static const char *const do_not[] = {"--slots=3", "--slo=3", "--loud", "--lo",
-					     "-s3",	  "-l",	     "word",   "-"};
-
-	(void)state;
-	for (unsigned i = 0; i < sizeof do_take / sizeof do_take[0]; i++)
-		assert_int_equal(args_takes_next(&command, do_take[i]), 1);
-	for (unsigned i = 0; i < sizeof do_not / sizeof do_not[0]; i++)
-		assert_int_equal(args_takes_next(&command, do_not[i]), 0);
-	assert_int_equal(args_takes_next(&command, "--slits"), -1);
-}
-
 static void args__an_operand_and_what_may_be_repeated(void **state)
 {
 	(void)state;
@@ -359,7 +344,6 @@ int main(void)
 		cmocka_unit_test_setup(args__variable_errors_name_it, clean),
 		cmocka_unit_test_setup(args__flag_errors_name_it, clean),
 		cmocka_unit_test_setup(args__a_misspelt_flag_names_the_nearest, clean),
-		cmocka_unit_test_setup(args__what_takes_the_next, clean),
 		cmocka_unit_test_setup(args__an_operand_and_what_may_be_repeated, clean),
 		cmocka_unit_test_setup(args__what_is_repeated_is_bounded_over_all_sources, clean),
 		cmocka_unit_test(size__units),

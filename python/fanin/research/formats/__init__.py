@@ -8,7 +8,8 @@ FormatError, whose text has the place in the source and the cause, and files.Fil
 from __future__ import annotations
 
 import json
-from typing import Any
+import sys
+from typing import Any, Optional, Sequence
 
 from .. import files
 from .generate import Attach, is_made, make
@@ -16,7 +17,17 @@ from .graphml import is_graphml, parse
 from .network import FormatError, Network, split
 from .reader import read, read_network
 
-__all__ = ["FormatError", "Network", "decode", "is_graphml", "is_made", "load", "load_network"]
+__all__ = [
+    "Attach",
+    "FormatError",
+    "Network",
+    "decode",
+    "is_graphml",
+    "is_made",
+    "load",
+    "load_network",
+    "read",
+]
 
 
 def decode(data: bytes) -> Any:
@@ -48,9 +59,8 @@ def _attached(root: Any, hosts: Attach) -> Network:
     return network
 
 
-def load(source: str, attach: str = "") -> Network:
-    """The network and its jobs, from numbers or a file; `attach`: hosts to add, and one job of all."""
-    hosts = Attach(attach) if attach else None
+def load(source: str, hosts: Optional[Attach] = None) -> Network:
+    """The network and its jobs, from numbers or a file; `hosts`: to add, with one job of all."""
     if is_made(source):
         if hosts:
             raise FormatError("--attach: it is made with hosts already")
@@ -68,14 +78,26 @@ def load(source: str, attach: str = "") -> Network:
     return network
 
 
-def load_network(source: str, data: bytes, attach: str = "") -> Network:
+def load_network(source: str, data: bytes, hosts: Optional[Attach] = None) -> Network:
     """Nodes and links alone, from numbers or, if `source` is a file's name, from its `data`.
 
     A network made from numbers has a server only if asked for."""
-    hosts = Attach(attach) if attach else None
     if is_made(source):
         if hosts:
             raise FormatError("attach: it is made with hosts already")
         return make(source, False)
     root = _parse(data)
     return _attached(root, hosts) if hosts else read_network(root)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print the JSON of networks and their jobs, each a line.
+
+    Each line of standard input is numbers or a file's name."""
+    for line in sys.stdin:
+        try:
+            print(json.dumps(load(line.strip()).to_json()), flush=True)
+        except (FormatError, files.FileError) as error:
+            print(f"{line.strip()}: {error}", file=sys.stderr)
+            return 2
+    return 0

@@ -15,7 +15,6 @@ form (planner/plan/topo_json.h).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Optional
 
 NODES_MAX, LINKS_MAX, JOBS_MAX = 16384, 65536, 256
@@ -31,42 +30,42 @@ class FormatError(ValueError):
     """A network that makes no sense; the text has the path in it, or the line, and the cause."""
 
 
-@dataclass
 class Node:
     """A node; `parent` is the number of the server that adds up this server's sums."""
 
-    name: str
-    kind: str
-    gbps: float = 0.0  # 0: not given
-    background_gbps: float = 0.0
-    address: str = ""  # of the host that it dials a controller from; "": any
-    parent: Optional[int] = None
+    __slots__ = ("name", "kind", "gbps", "background_gbps", "address", "parent")
+
+    def __init__(
+        self, name: str, kind: str, gbps: float = 0.0, background: float = 0.0, address: str = ""
+    ) -> None:
+        self.name, self.kind = name, kind
+        self.gbps, self.background_gbps = gbps, background  # 0: not given
+        self.address = address  # of the host that it dials a controller from; "": any
+        self.parent: Optional[int] = None
 
 
-@dataclass
 class Link:
     """A link between nodes `a` and `b`, by number; rates in each direction."""
 
-    a: int
-    b: int
-    gbps: float
-    background_gbps: float = 0.0
-    delay_us: float = 0.0
+    __slots__ = ("a", "b", "gbps", "background_gbps", "delay_us")
+
+    def __init__(self, a: int, b: int, gbps: float) -> None:
+        self.a, self.b, self.gbps = a, b, gbps
+        self.background_gbps = self.delay_us = 0.0
 
 
-@dataclass
 class Job:
     """Workers that sum together, and their servers, by number.
 
     A group of a job whose servers have parents has one server, and spare ones below others."""
 
-    name: str
-    workers: list[int]
-    servers: list[int]
-    weight: float = 1.0
-    demand_gbps: float = 0.0
-    group: Optional[tuple[int, int]] = None
-    spares: list[int] = field(default_factory=list)
+    def __init__(
+        self, name: str, workers: list[int], servers: list[int], weight: float, demand: float
+    ) -> None:
+        self.name, self.workers, self.servers = name, workers, servers
+        self.weight, self.demand_gbps = weight, demand
+        self.group: Optional[tuple[int, int]] = None
+        self.spares: list[int] = []
 
 
 class Network:
@@ -106,7 +105,18 @@ class Network:
 
     def add_all(self) -> None:
         """Add one job of all workers and servers."""
-        self.jobs.append(Job("job", self.members(WORKER), self.members(SERVER)))
+        self.jobs.append(Job("job", self.members(WORKER), self.members(SERVER), 1.0, 0.0))
+
+    def lift_limits(self) -> None:
+        """Give links between switches more than what all hosts and their sums can ever fill.
+
+        Others' load on them is removed.  GRID's published program assumes this."""
+        kinds = [node.kind for node in self.nodes]
+        inside = [kinds[link.a] == kinds[link.b] == SWITCH for link in self.links]
+        hosts = sum(link.gbps for link, skip in zip(self.links, inside) if not skip)
+        for link, lift in zip(self.links, inside):
+            if lift:
+                link.gbps, link.background_gbps = 2 * hosts, 0.0
 
     # ---- JSON ----
 
@@ -197,10 +207,9 @@ def _groups(network: Network, number: int, parent: int) -> list[Job]:
     found = []
     for g in range(groups):
         members, servers = job.workers[g * each : (g + 1) * each], [row[g] for row in below]
-        found.append(
-            Job(f"{job.name}@{g}", members, servers[:1], job.weight, job.demand_gbps,
-                (g, groups), servers[1:])
-        )  # fmt: skip
+        group = Job(f"{job.name}@{g}", members, servers[:1], job.weight, job.demand_gbps)
+        group.group, group.spares = (g, groups), servers[1:]
+        found.append(group)
     return found
 
 
