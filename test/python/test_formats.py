@@ -3,6 +3,7 @@
 
 import hashlib
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,38 @@ WRONG = [
 @pytest.mark.parametrize("root, cause", WRONG, ids=range(len(WRONG)))
 def test_an_error_has_path_and_cause(root, cause):
     assert cause in why(read, root)
+
+
+ODD = (None, True, 7, -1, 1e300, float("inf"), "", "W1", "S1", [], ["W1"], {}, {"name": "x"},
+       [[0, 2]], "\ud800", 10**30, 10**999)  # fmt: skip
+
+
+def put_odd(rng, value, depth=0):
+    """Replace something in it, or take it away."""
+    if not isinstance(value, (dict, list)) or not value or rng.random() < 0.2 * depth:
+        return rng.choice(ODD)
+    found = dict(value) if isinstance(value, dict) else list(value)
+    key = rng.choice(list(value) if isinstance(value, dict) else range(len(value)))
+    if rng.random() < 0.1:
+        del found[key]
+    else:
+        found[key] = put_odd(rng, value[key], depth + 1)
+    return found
+
+
+def test_whatever_stands_in_a_file_ends_in_a_network_or_an_error():
+    rng, refused = random.Random(1), 0
+    for _ in range(3000):
+        root = groups("P<R Q<R R", {"name": "j", "weight": 1, "workers": ["W1", "W2", "W3", "W4"]})
+        for _ in range(rng.randint(1, 3)):
+            root = put_odd(rng, root)
+        try:
+            found = read(root).to_json()
+            assert read(found).to_json() == found
+        except FormatError as error:
+            refused += 1
+            assert len(str(error)) < 400
+    assert refused > 1000
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def _found(value: Any) -> str:
     if isinstance(value, str):
         return f'"{value[:SHOWN]}"'
     if isinstance(value, (int, float)):
-        return f"{value:g}"
+        return f"{value:g}" if abs(value) < 1e300 or isinstance(value, float) else "a huge number"
     for kind, text in ((dict, "an object"), (list, "a list"), (_Absent, "nothing")):
         if isinstance(value, kind):
             return text
