@@ -83,8 +83,8 @@ int find_installed(const char *const *places, char *self, char *found);
 struct args_command;
 
 /* Become the program `c->name` of python/fanin/PACKAGE, with `values` as its flags.  Rows are of
- * the kinds FLAG, NUMBER, WORD, MANY, OPERAND, and those of text.  Returns the exit status, and a line on
- * stderr, when that fails. */
+ * the kinds FLAG, NUMBER, WORD, MANY, OPERAND, and those of text.  Returns the exit status, and a
+ * line on stderr, when that fails. */
 int cmd_python(const char *package, const struct args_command *c, const void *values);
 
 #endif
