@@ -22,7 +22,7 @@ set -eu
 run='gcc libc6-dev meson ninja-build pkg-config libinih-dev libjansson-dev libmicrohttpd-dev libgcrypt20-dev python3'
 
 # CoinUtils' pkg-config file asks for zlib, which its package does not bring.
-plan='coinor-libclp-dev coinor-libcbc-dev zlib1g-dev libexpat1-dev'
+plan='coinor-libclp-dev coinor-libcbc-dev zlib1g-dev'
 
 # PyTorch takes whichever BLAS there is; with OpenBLAS its linear layers take a tenth of the
 # time that they take with the reference BLAS it would bring by itself.

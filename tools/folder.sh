@@ -8,7 +8,6 @@ folder_build=${BUILD:-build}
 
 # core, core/base, ...: whatever of src and the trees beside it has C in it.
 folders() {
-        find page -name '*.c' 2>/dev/null | sed 's|/[^/]*$||' | sort -u
         find src planner simulator -name '*.c' 2>/dev/null |
                 sed -n 's|^[a-z]*/\(.*\)/[^/]*$|\1|p' | awk -F / '{ print $1 } NF > 1 { print $1 "/" $2 }' | sort -u
 }

@@ -35,11 +35,10 @@ src/lib/api | lib net seal file core . | *
 src/mpi  | mpi lib net seal file core . | *
 src/nccl | nccl lib net seal file core . | *
 src/cmd  | cmd lib net seal file core . | *
-page           | page cmd       | *
 planner/plan   | plan file core | *
-planner/cmd    | cmd plan page file core . | *
-simulator/sim  | sim plan file core  | *
-simulator/cmd  | cmd sim plan file core . | *
+planner/cmd    | cmd plan core . | *
+simulator/sim  | sim file core  | *
+simulator/cmd  | cmd sim file core . | *
 simulator/lab  |                |
 include  |                | stddef.h stdint.h
 "
@@ -118,7 +117,7 @@ if [ -n "$complaints" ]; then
         echo "$complaints"
         exit 1
 fi
-for dir in src/*/ src/core/*/ src/lib/*/ page/ planner/*/ simulator/*/; do
+for dir in src/*/ src/core/*/ src/lib/*/ planner/*/ simulator/*/; do
         echo "$layers" | grep -q "^${dir%/}[ /]" || {
                 echo "${dir%/}: not in the table of tools/layering.sh"
                 exit 1

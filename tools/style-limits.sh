@@ -13,7 +13,7 @@ FILE_LINES=600
 
 if [ $# -eq 0 ]; then
         # shellcheck disable=SC2046  # words are wanted
-        set -- demo check .ci/run $(find src planner simulator page include test bench examples tools -type f \
+        set -- demo check .ci/run $(find src planner simulator include test bench examples tools -type f \
                 \( -name '*.[ch]' -o -name '*.cc' -o -name '*.py' -o -name '*.sh' \) \
                 2>/dev/null | sort)
 fi
@@ -48,7 +48,7 @@ awk -v function_lines=$FUNCTION_LINES -v file_lines=$FILE_LINES '
         FILENAME !~ /\.(c|h|cc)$/ { next }
         /^#[ \t]*if/ { depth++ }
         /^#[ \t]*endif/ { depth-- }
-        /^#include/ && FILENAME ~ /^(src|planner|simulator|page)\// && !depth {
+        /^#include/ && FILENAME ~ /^(src|planner|simulator)\// && !depth {
                 kind = $2 ~ /^</ ? "system" : "project"
                 if (FILENAME ~ /\.c$/ && ($2 == "\"" name ".h\"" || $2 == "\"" name "_priv.h\""))
                         kind = "own"

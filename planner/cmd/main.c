@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c - fanin-planner: `fanin plan`, which needs the solvers.  `fanin` runs it. */
+/* main.c - fanin-planner: the optimiser, which needs the solvers.  `fanin plan --serve` runs it. */
 #include <stdio.h>
 #include <string.h>
 
-#include "cmd/cmd.h"
+#include "plan.h"
 
 int main(int argc, char **argv)
 {
-	static char plan[] = "fanin plan";
-
-	cmd_begin();
-	if (argc > 1 && strcmp(argv[1], "plan") == 0) {
-		argv[1] = plan;
-		return cmd_end(cmd_plan(argc - 1, argv + 1));
-	}
+	if (argc == 3 && strcmp(argv[1], "plan") == 0 && strcmp(argv[2], "--serve") == 0)
+		return plan_serve();
 	fprintf(stderr, "fanin-planner: a part of fanin: run `fanin plan`\n");
 	return 2;
 }

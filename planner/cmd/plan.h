@@ -1,32 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.h - what the files of `fanin plan` share: a plan that was made, its table, and plan_serve.c.
- */
+/* plan.h - what the files of fanin-planner share: a request for plans. */
 #ifndef FAN_CMD_PLAN_H
 #define FAN_CMD_PLAN_H
 
-#include "plan/algorithm.h"
-#include "plan/eval.h"
+#include <jansson.h>
 
-/* One algorithm's plan. */
-struct plan_result {
-	const struct fan_algorithm *algorithm;
-	int err; /* error of making it; the rest is unset then */
-	struct fan_plan plan;
-	struct fan_eval eval;
-	struct fan_planned how;
-	double bound_gbps;
-	double seconds;
-	struct fan_why refused; /* why it cannot be installed; empty: it can be */
+#include "plan/algorithm.h"
+#include "plan/install.h"
+
+struct plan_request {
+	const json_t *root;
+	const struct fan_algorithm *algorithm; /* of "options" */
+	struct fan_plan_options options;
+	struct fan_install_options install;
+	struct fan_topo t;
+	struct fan_plan p; /* of the request, or being made */
+	struct fan_why why;
+	bool is_of_plan; /* `why` is about a plan in the request, not the topology */
 };
 
-/* Print rate, bound, shares, sums and the fullest resources of one plan. */
-void plan_print(const struct fan_topo *t, const struct plan_result *r);
+/* Make a plan with each of "algorithms", and the installation of the last: an answer, as
+ * plan_serve.c has it.  NULL: an error, in `*err` or `r->why`. */
+json_t *plan_by_all(struct plan_request *r, int *err);
 
-/* Print a line for each plan. */
-void plan_print_all(const struct plan_result *r, unsigned count);
-
-/* Answer requests of `fanin controller`, a line each, from standard input to standard output until
- * its end.  Returns the exit status. */
-int plan_serve(const struct fan_algorithm *algorithm, const struct fan_plan_options *options);
+/* Answer requests, a line each, from standard input to standard output until its end.  Returns the
+ * exit status. */
+int plan_serve(void);
 
 #endif

@@ -1,18 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_serve.c - `fanin plan --serve`: plans for `fanin controller`, which is its parent.
+/* plan_serve.c - plans for `fanin plan` and `fanin controller`, of which this is a child.
  *
  * Each line of standard input is a request, one JSON object, and gets one line of answer:
  *
- *     {"network": FROM}         a network's file, or its description: {"topology"}
- *     {"topology"}              the same with all defaults filled in: {"topology"}
- *     {"topology", "plan", "slots"}                   the plan as it is: {"plan", "install"}
- *     {"topology", "keep", "worth", "look", "slots"}  a plan for jobs of which some run
+ *     {"topology"}                            is it one?  {}
+ *     {"topology", "plan"}                    the plan as it is: {"plan", "install"}
+ *     {"topology", "keep", "worth", "look"}   a plan for jobs of which some run: the same
+ *     {"topology", "algorithms", "results", "bound", "from", "plan", "wants_install"}
+ *                                             a plan by each: {"plans", "install" or "refused"}
  *
- * "topology" is what is there, with the load of others as background; "keep" has "trees" and
- * "assignments" of jobs that run.  These keep servers and shares, and their paths where nothing
- * has failed.  "look" asks for better paths as well, if they give "worth" times the rate.  Jobs
- * without trees are planned beside them.  An error is answered by {"error": TEXT}. */
+ * "topology" is as topo_json.h has it, with the load of others as background; "options" may stand
+ * beside it: "algorithm", and the table below.  "keep" has "trees" and "assignments" of jobs that
+ * run.  These keep servers and shares, and their paths where nothing has failed.  "look" asks for
+ * better paths as well, if they give "worth" times the rate.  Jobs without trees are planned beside
+ * them.
+ *
+ * "algorithms" are names; "given" takes "plan" as it is, and the others mend "from", if there is
+ * one.  Each of "plans" is as report.h has it, with "installable", "refused", "drawings" and
+ * "seconds"; or {"algorithm", "error", "text"}.
+ *
+ * An error is answered by {"error": TEXT}, and "of_plan": true where it is about a plan. */
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,22 +29,79 @@
 
 #include "core/base/err.h"
 #include "plan.h"
-#include "plan/install.h"
 #include "plan/report.h"
 #include "plan/topo_json.h"
-#include "plan_load.h"
 
 #define LINE_BYTES_MAX (256u << 20)
 
-/* A request for a plan. */
-struct request {
-	const json_t *root;
-	const struct fan_algorithm *algorithm;
-	const struct fan_plan_options *options;
-	struct fan_topo t;
-	struct fan_plan p;
-	struct fan_why why;
+/* ---- options ---- */
+
+static const char *const readings[] = {"nearest", "rack", "two-level", NULL}; /* fan_sums_at */
+static const char *const vertices[] = {"short", "few", NULL};		      /* fan_vertex */
+static const char *const roundings[] = {"random", "search", "columns", NULL}; /* fan_rounding */
+
+/* A key: a whole number within bounds, or one of several words, by number. */
+struct option {
+	const char *key;
+	uint32_t *to; /* has the default */
+	uint32_t least, most;
+	const char *const *words;
 };
+
+static int read_option(const json_t *from, const struct option *o, struct fan_why *why)
+{
+	const json_t *value = json_object_get(from, o->key);
+	const char *word = json_string_value(value);
+	json_int_t number = json_is_integer(value) && !o->words ? json_integer_value(value) : -1;
+
+	for (uint32_t i = 0; word && o->words && o->words[i]; i++)
+		if (strcmp(word, o->words[i]) == 0)
+			number = i;
+	if (!value)
+		return FAN_OK;
+	if (number < o->least || number > o->most)
+		return o->words ? fan_why_set(why, FAN_E_CONFIG, "options.%s: no such word", o->key)
+				: fan_why_set(why, FAN_E_CONFIG,
+					      "options.%s: expected a number from %u to %u", o->key,
+					      o->least, o->most);
+	*o->to = (uint32_t)number;
+	return FAN_OK;
+}
+
+static int read_options(struct plan_request *r)
+{
+	const json_t *from = json_object_get(r->root, "options");
+	const char *name = json_string_value(json_object_get(from, "algorithm"));
+	uint32_t seed = 1, reading = 0, vertex = 0, rounding = 0, first = 1;
+	struct fan_plan_options *o = &r->options;
+	const struct option options[] = {
+		{"seed", &seed, 0, INT32_MAX, NULL},
+		{"paths", &o->paths, 1, FAN_PATHS_MAX, NULL},
+		{"roundings", &o->roundings, 1, FAN_ROUNDINGS_MAX, NULL},
+		{"trees", &o->trees, 1, FAN_TREES_MAX, NULL},
+		{"sums_at", &reading, 0, 2, readings},
+		{"vertex", &vertex, 0, 1, vertices},
+		{"rounding", &rounding, 0, 2, roundings},
+		{"first_route", &first, 1, UINT16_MAX, NULL},
+		{"slots", &r->install.slots, 0, INT32_MAX, NULL},
+	};
+	int err = FAN_OK;
+
+	*o = fan_plan_defaults;
+	for (unsigned i = 0; i < sizeof options / sizeof *options && !err; i++)
+		err = read_option(from, &options[i], &r->why);
+	o->seed = seed;
+	o->sums_at = (enum fan_sums_at)reading;
+	o->vertex = (enum fan_vertex)vertex;
+	o->rounding = (enum fan_rounding)rounding;
+	r->install.first = (uint16_t)first;
+	r->algorithm = fan_algorithm_find(name ? name : "best");
+	if (!err && !r->algorithm)
+		err = fan_why_set(&r->why, FAN_E_CONFIG, "options.algorithm: no such algorithm");
+	return err;
+}
+
+/* ---- plans for jobs of which some run ---- */
 
 static bool has_trees(const struct fan_plan *p, uint32_t job)
 {
@@ -46,7 +112,7 @@ static bool has_trees(const struct fan_plan *p, uint32_t job)
 }
 
 /* Take the trees of one job from another plan. */
-static int take_trees(struct request *r, const struct fan_plan *from, uint32_t job)
+static int take_trees(struct plan_request *r, const struct fan_plan *from, uint32_t job)
 {
 	for (uint32_t i = 0; i < from->trees; i++) {
 		const struct fan_tree *f = &from->tree[i];
@@ -57,19 +123,19 @@ static int take_trees(struct request *r, const struct fan_plan *from, uint32_t j
 }
 
 /* Plan jobs without trees, beside those that keep theirs. */
-static int plan_others(struct request *r)
+static int plan_others(struct plan_request *r)
 {
 	struct fan_planned how;
 	struct fan_plan q;
 	int err;
 
 	if (!r->p.trees)
-		return r->algorithm->run(&r->t, r->options, &r->p, &how);
+		return r->algorithm->run(&r->t, &r->options, &r->p, &how);
 	if (r->algorithm->run == fan_best) {
 		err = fan_plan_copy(&q, &r->p);
-		err = err ? err : fan_replan(&r->t, r->options, &q);
+		err = err ? err : fan_replan(&r->t, &r->options, &q);
 	} else {
-		err = r->algorithm->run(&r->t, r->options, &q, &how);
+		err = r->algorithm->run(&r->t, &r->options, &q, &how);
 	}
 	if (err)
 		return err;
@@ -81,7 +147,7 @@ static int plan_others(struct request *r)
 }
 
 /* Mend what is kept, and plan the other jobs beside it. */
-static int make_plan(struct request *r)
+static int make_plan(struct plan_request *r)
 {
 	const json_t *worth = json_object_get(r->root, "worth");
 	bool look = json_is_true(json_object_get(r->root, "look")), others = false;
@@ -89,7 +155,7 @@ static int make_plan(struct request *r)
 
 	r->t.results = true;
 	if (!err)
-		err = fan_replan_paths(&r->t, r->options, &r->p,
+		err = fan_replan_paths(&r->t, &r->options, &r->p,
 				       json_is_number(worth) ? json_number_value(worth) : 1, look);
 	for (uint32_t i = 0; i < r->t.jobs; i++)
 		others |= !err && !has_trees(&r->p, i);
@@ -100,12 +166,9 @@ static int make_plan(struct request *r)
 }
 
 /* The plan and its installation, as an answer; NULL with `r->why` or `*err`. */
-static json_t *tell(struct request *r, int *err)
+static json_t *tell(struct plan_request *r, int *err)
 {
-	const json_int_t slots = json_integer_value(json_object_get(r->root, "slots"));
-	const struct fan_install_options o = {
-		.first = 1, .slots = slots > 0 && slots <= UINT32_MAX ? (uint32_t)slots : 0};
-	const struct fan_plan_about about = {r->algorithm->name, r->options->seed, 0, false};
+	const struct fan_plan_about about = {r->algorithm->name, r->options.seed, 0, false};
 	struct fan_install in;
 	struct fan_eval e;
 	json_t *answer = NULL;
@@ -113,7 +176,7 @@ static json_t *tell(struct request *r, int *err)
 	*err = fan_eval(&e, &r->t, &r->p, &r->why);
 	if (*err)
 		return NULL;
-	*err = fan_install_make(&in, &r->t, &r->p, &o, &r->why);
+	*err = fan_install_make(&in, &r->t, &r->p, &r->install, &r->why);
 	if (!*err)
 		answer = json_pack("{so so}", "plan", fan_report_json(&r->t, &r->p, &e, &about),
 				   "install", fan_install_json(&in));
@@ -122,50 +185,53 @@ static json_t *tell(struct request *r, int *err)
 	return answer;
 }
 
-static json_t *answer_plan(struct request *r, int *err)
+static json_t *answer_plan(struct plan_request *r, int *err)
 {
 	const json_t *plan = json_object_get(r->root, "plan");
 	json_t *answer = NULL;
 
+	if (json_object_get(r->root, "algorithms")) {
+		r->t.results = json_is_true(json_object_get(r->root, "results"));
+		return plan_by_all(r, err);
+	}
 	if (!plan && !json_object_get(r->root, "keep"))
-		return json_pack("{so}", "topology", fan_topo_to_json(&r->t));
-	fan_plan_init(&r->p);
+		return json_object();
 	*err = plan ? fan_plan_from_json(&r->p, &r->t, plan, false, &r->why) : make_plan(r);
 	if (!*err)
 		answer = tell(r, err);
-	fan_plan_free(&r->p);
 	return answer;
 }
 
-static json_t *answer(struct request *r)
+static json_t *answer(struct plan_request *r)
 {
-	const char *from = json_string_value(json_object_get(r->root, "network"));
 	json_t *said = NULL;
-	int err = from ? plan_load(&r->t, from, NULL, &r->why)
-		       : fan_topo_from_json(&r->t, json_object_get(r->root, "topology"), &r->why);
+	int err = read_options(r);
 
+	if (!err)
+		err = fan_topo_from_json(&r->t, json_object_get(r->root, "topology"), &r->why);
 	if (!err) {
+		fan_plan_init(&r->p);
 		said = answer_plan(r, &err);
+		fan_plan_free(&r->p);
 		fan_topo_free(&r->t);
 	}
 	if (said)
 		return said;
 	const char *why = r->why.text[0] ? r->why.text : fan_err_text(err ? err : FAN_E_NOMEM);
-	said = json_pack("{ss}", "error", why);
+	said = json_pack("{ss sb}", "error", why, "of_plan", r->is_of_plan);
 	return said ? said : json_pack("{ss}", "error", "text that is no UTF-8");
 }
 
-int plan_serve(const struct fan_algorithm *algorithm, const struct fan_plan_options *options)
+int plan_serve(void)
 {
 	size_t room = 0;
 	char *line = NULL;
 	ssize_t bytes;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* of no use without its controller */
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* of no use without its parent */
 	while ((bytes = getline(&line, &room, stdin)) > 0 && bytes < LINE_BYTES_MAX) {
-		struct request r = {.algorithm = algorithm, .options = options};
 		json_t *root = json_loadb(line, (size_t)bytes, JSON_REJECT_DUPLICATES, NULL);
-		r.root = root;
+		struct plan_request r = {.root = root};
 		json_t *said = answer(&r);
 		bool lost = !said || json_dumpf(said, stdout, JSON_COMPACT) ||
 			    putchar('\n') == EOF || fflush(stdout);

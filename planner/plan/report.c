@@ -6,7 +6,8 @@
 #define NAME_BYTES 160
 #define LOAD_MIN   1e-12
 
-double fan_report_gap(double gbps, double bound_gbps)
+/* The part of the bound that is not reached, 0 .. 1; 0 if there is no bound. */
+static double gap_of(double gbps, double bound_gbps)
 {
 	double gap = bound_gbps > 0 ? 1 - gbps / bound_gbps : 0;
 
@@ -134,13 +135,14 @@ json_t *fan_report_json(const struct fan_topo *t, const struct fan_plan *p,
 		json_array_append_new(trees, tree_json(t, p, i));
 		add_assignments(list, t, p, i);
 	}
-	json_t *loads = json_pack("{so so so}", "links", links_json(t, e), "switches",
+	json_t *loads = json_pack("{so so so so}", "links", links_json(t, e), "switches",
 				  nodes_json(t, e, FAN_NODE_SWITCH), "servers",
-				  nodes_json(t, e, FAN_NODE_SERVER));
+				  nodes_json(t, e, FAN_NODE_SERVER), "workers",
+				  nodes_json(t, e, FAN_NODE_WORKER));
 	return json_pack("{ss sI sf sf sf sf sf sb ss so so so so}", "algorithm", r->algorithm,
 			 "seed", (json_int_t)r->seed, "feasible_gbps", e->gbps, "gradients_gbps",
 			 e->gradients_gbps, "with_results_gbps", e->with_results_gbps, "bound_gbps",
-			 r->bound_gbps, "gap", fan_report_gap(e->gbps, r->bound_gbps), "proven",
-			 r->proven, "binding", binding, "jobs", jobs, "trees", trees, "assignments",
-			 list, "loads", loads);
+			 r->bound_gbps, "gap", gap_of(e->gbps, r->bound_gbps), "proven", r->proven,
+			 "binding", binding, "jobs", jobs, "trees", trees, "assignments", list,
+			 "loads", loads);
 }

@@ -19,7 +19,7 @@
  *                 "sums": [{"switch", "fan_in", "route": [NODE]}]}],
  *      "assignments": [{"job", "tree", "worker", "server", "share", "at", "route": [NODE]}],
  *      "loads": {"links": [{"from", "to", "gbps", "background_gbps", "capacity_gbps"}],
- *                "switches": [{"name", ...}], "servers": [{"name", ...}]}}
+ *                "switches": [{"name", ...}], "servers": [], "workers": []}}
  *
  * "share" is the part of the job's model that a tree carries; "at" is the switch that sums a
  * worker's part of it, or the server.  "proven": `exact` made it, and no plan with as many trees on
@@ -36,9 +36,6 @@ struct fan_plan_about {
 /* The plan as JSON: a new reference, or NULL if memory is exhausted. */
 json_t *fan_report_json(const struct fan_topo *t, const struct fan_plan *p,
 			const struct fan_eval *e, const struct fan_plan_about *r);
-
-/* The part of the bound that is not reached, 0 .. 1; 0 if there is no bound. */
-double fan_report_gap(double gbps, double bound_gbps);
 
 /* ---- plan_json.c ---- */
 

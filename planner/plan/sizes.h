@@ -4,14 +4,13 @@
 #define FAN_PLAN_SIZES_H
 
 /* What a topology may have */
-#define FAN_TOPO_NODES_MAX   16384
-#define FAN_TOPO_LINKS_MAX   65536
-#define FAN_TOPO_JOBS_MAX    256
-#define FAN_TOPO_NAME_MAX    63	  /* bytes of a node's or job's name */
-#define FAN_GROUP_NAME_BYTES 4	  /* "@255" behind a job's name */
-#define FAN_TOPO_GBPS_MIN    1e-4 /* rates outside these bounds are refused; LPs err by 1e-7 */
-#define FAN_TOPO_GBPS_MAX    1e9
-#define FAN_WHY_BYTES	     320 /* an error's text with its terminating zero */
+#define FAN_TOPO_NODES_MAX 16384
+#define FAN_TOPO_LINKS_MAX 65536
+#define FAN_TOPO_JOBS_MAX  256
+#define FAN_TOPO_NAME_MAX  63	/* bytes of a node's or job's name */
+#define FAN_TOPO_GBPS_MIN  1e-4 /* rates outside these bounds are refused; LPs err by 1e-7 */
+#define FAN_TOPO_GBPS_MAX  1e9
+#define FAN_WHY_BYTES	   320 /* an error's text with its terminating zero */
 
 /* What a plan may have */
 #define FAN_HOPS_MAX  24   /* links of one route */

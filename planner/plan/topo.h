@@ -25,22 +25,19 @@ struct fan_node {
 	char name[FAN_TOPO_NAME_MAX + 1];
 	enum fan_node_kind kind;
 	double gbps; /* as given; 0: not given: a switch cannot sum, others have no limit */
-	double background_gbps;		     /* used by others */
-	char address[FAN_TOPO_NAME_MAX + 1]; /* host that it dials a controller from; empty: any */
-	uint32_t first, degree;		     /* its outgoing arcs in `out` */
-	uint32_t parent; /* of a server: the one that adds up its sums; FAN_NODE_NONE */
+	double background_gbps; /* used by others */
+	uint32_t first, degree; /* its outgoing arcs in `out` */
 };
 
 struct fan_link {
 	uint32_t a, b;
 	double gbps;		/* in each direction */
 	double background_gbps; /* used by others, in each direction */
-	double delay_us;
 };
 
-/* Workers that sum their gradients together.  A job's model is split over its servers.  If these
- * have a parent, its workers are split instead, into a group for each server below that parent, and
- * each group is a job here.  Servers below further parents, as many below each, are spare. */
+/* Workers that sum their gradients together.  A job's model is split over its servers.  A job whose
+ * servers have a parent comes as several, a group for each server below that parent.  Servers below
+ * further parents are spare. */
 struct fan_job {
 	char name[FAN_TOPO_NAME_MAX + 1];
 	uint32_t *worker, workers;
@@ -83,16 +80,6 @@ int fan_topo_add_link(struct fan_topo *t, uint32_t a, uint32_t b, double gbps);
 /* Add a job with room for that many workers and servers, which the caller fills in. */
 int fan_topo_add_job(struct fan_topo *t, const char *name, uint32_t workers, uint32_t servers);
 
-/* Add one job of all workers and all servers, in the order of the nodes. */
-int fan_topo_add_all(struct fan_topo *t, const char *name);
-
-/* Split each job whose servers have a parent into groups, NAME@0, NAME@1, ...: server i below
- * each parent sums the i-th of equal runs of its workers.  FAN_E_CONFIG with `why`; FAN_E_NOMEM. */
-int fan_topo_split(struct fan_topo *t, struct fan_why *why);
-
-/* How many servers have this one as parent. */
-uint32_t fan_topo_children(const struct fan_topo *t, uint32_t node);
-
 /* The length in bytes of a job's name without the suffix of a group. */
 uint32_t fan_job_name_bytes(const char *name, uint32_t groups);
 
@@ -102,13 +89,6 @@ uint32_t fan_job_name_bytes(const char *name, uint32_t groups);
  *               server, or background load that leaves nothing; `why` says which
  * FAN_E_NOMEM */
 int fan_topo_seal(struct fan_topo *t, struct fan_why *why);
-
-/* Check that the network is connected or, if `largest`, keep only its largest piece.  There must be
- * no job yet, and the topology is not sealed.
- *
- * FAN_E_CONFIG  there are several pieces; `why` names a node in each of two
- * FAN_E_NOMEM */
-int fan_topo_whole(struct fan_topo *t, bool largest, struct fan_why *why);
 
 /* Compute `cap` again after a change of rates or background loads. */
 void fan_topo_refresh(struct fan_topo *t);
@@ -138,11 +118,6 @@ static inline bool fan_node_sums(const struct fan_topo *t, uint32_t node)
 {
 	return t->node[node].kind == FAN_NODE_SWITCH && t->node[node].gbps > 0;
 }
-
-/* Give links between switches enough capacity never to be full: what all hosts can send, and as
- * much again for their sums.  Background load on them is removed.  GRID's published program assumes
- * this. */
-void fan_topo_lift_limits(struct fan_topo *t);
 
 /* The switch at the other end of a host's first link; FAN_NODE_NONE if it has none. */
 uint32_t fan_topo_rack(const struct fan_topo *t, uint32_t host);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sim_engine.c - `fanin sim --engine`: one run, for fanin.research.engine.
  *
- * Reads one request as JSON, {"scenario"}, {"network"} or {"words"}, and prints the result as JSON.
+ * Reads one request as JSON, {"scenario"} or {"words"}, and prints the result as JSON.
  * A request for a run may name files that the run writes ("trace", "pcap" of "pcap_node",
  * "chrome_trace" with times from "start_ns" on), and ask for lines about its "progress". */
 #include "sim_engine.h"
@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "file/file.h"
-#include "plan/network.h"
 #include "sim/experiment.h"
 #include "sim/trace.h"
 
@@ -140,17 +139,6 @@ static json_t *run(struct run *r)
 	return result;
 }
 
-static json_t *network(const json_t *request, char *why)
-{
-	const char *from = json_string_value(json_object_get(request, "from"));
-	const char *text = json_string_value(json_object_get(request, "text"));
-	const char *attach = json_string_value(json_object_get(request, "attach"));
-	json_t *found =
-		from ? fan_network_json(from, text, text ? strlen(text) : 0, attach, why, WHY_BYTES)
-		     : NULL;
-	return found;
-}
-
 /* The words of a key that a build may add some to. */
 static json_t *words(const char *key)
 {
@@ -165,10 +153,7 @@ static json_t *words(const char *key)
 static json_t *answer(const json_t *request, char *why, bool *wrong)
 {
 	struct run r = {.request = request, .told_ns = wall_ns()};
-	const json_t *wanted = json_object_get(request, "network");
 	*wrong = true;
-	if (wanted)
-		return network(wanted, why);
 	if (json_object_get(request, "words"))
 		return words(text_of(&r, "words"));
 	struct fan_reader reader;

@@ -194,21 +194,6 @@ static int next_flag(const struct args_command *c, int argc, char **argv, unsign
 	return 1;
 }
 
-int args_takes_next(const struct args_command *c, const char *arg)
-{
-	char why[ARGS_WHY_BYTES], another[] = "x", own[ARGS_WHY_BYTES];
-	char *argv[] = {another, own, another, NULL};
-	unsigned unused;
-	int e;
-
-	snprintf(own, sizeof own, "%s", arg);
-	optind = 0;
-	do
-		e = next_flag(c, 3, argv, &unused, why);
-	while (e > 0 && optind < 3);
-	return e < 0 ? -1 : e;
-}
-
 /* ---- help ---- */
 
 static bool is_among(const char *name, const char *const *names)

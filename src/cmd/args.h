@@ -59,10 +59,6 @@ int args_read(const struct args_command *c, void *values, int argc, char **argv,
  * `given` is empty and the variable is set; otherwise 0. */
 int args_need_key(const char *command, const char *option, const char *given, const char *variable);
 
-/* Is what follows `arg` on a command line its argument?  Flags may be cut short, and letters stand
- * together.  -1: it is a flag that there is not; of something else than flags 0. */
-int args_takes_next(const struct args_command *c, const char *arg);
-
 /* As args_read, but prints an error and ends the program with status 2.  --list-options alone
  * prints the table and ends it with status 0. */
 void args_parse(const struct args_command *c, void *values, int argc, char **argv);

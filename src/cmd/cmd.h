@@ -25,9 +25,16 @@ int cmd_key(int argc, char **argv);
 int cmd_query(int argc, char **argv); /* of `fanin top` */
 int cmd_probe(int argc, char **argv); /* of `fanin doctor` */
 
-/* These run in another program: cmd_plan in fanin-planner, `fanin controller` in Python. */
-int cmd_planner(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
+
+/* Is there a fanin-planner?  If not, a line on stderr says what to do. */
+bool cmd_has_planner(void);
+
+/* `fanin plan --serve`: become fanin-planner.  Returns the exit status, and a line on stderr, when
+ * that fails. */
+int cmd_planner(void);
+
+/* `fanin controller`: become Python. */
 int cmd_operate(int argc, char **argv);
 
 /* ---- end.c ---- */
@@ -79,8 +86,8 @@ int find_installed(const char *const *places, char *self, char *found);
 struct args_command;
 
 /* Become the program `c->name` of python/fanin/PACKAGE, with `values` as its flags.  Rows are of
- * the kinds FLAG, NUMBER, SIZE, MANY, OPERAND, and those of text.  Returns the exit status, and a
- * line on stderr, when that fails. */
+ * the kinds FLAG, NUMBER, SIZE, WORD, MANY, OPERAND, and those of text.  Returns the exit status,
+ * and a line on stderr, when that fails. */
 int cmd_python(const char *package, const struct args_command *c, const void *values);
 
 #endif

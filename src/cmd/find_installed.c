@@ -31,38 +31,44 @@ int find_installed(const char *const *places, char *self, char *found)
 	return -1;
 }
 
-/* ---- `fanin plan` becomes the program fanin-planner ---- */
+/* ---- `fanin plan --serve` becomes the program fanin-planner ---- */
 
 static const char *const places[] = {"fanin-planner", "../libexec/fanin/fanin-planner", NULL};
 
-static int not_there(const char *name, const char *self)
+/* Find it; false, and a line on stderr: there is none. */
+static bool find_planner(char *found)
 {
+	static char self[PATH_MAX];
+
+	if (!find_installed(places, self, found))
+		return true;
 	fprintf(stderr,
-		"%s: this fanin was built without its planner: no %s or %s beside %s.\n"
-		"On Debian it is the package fanin-planner.  A build needs CLP, CBC and expat: as "
+		"fanin plan: this fanin was built without its planner: no %s or %s beside %s.\n"
+		"On Debian it is the package fanin-planner.  A build needs CLP and CBC: as "
 		"root \"sh tools/deps.sh plan\" (Debian:\n"
-		"coinor-libclp-dev coinor-libcbc-dev zlib1g-dev libexpat1-dev), then\n"
+		"coinor-libclp-dev coinor-libcbc-dev zlib1g-dev), then\n"
 		"\"meson setup --reconfigure build -Dplanner=enabled && ninja -C build\".\n",
-		name, places[0], places[1], self);
-	return 1;
+		places[0], places[1], self);
+	return false;
 }
 
-/* argv[0] is "fanin plan". */
-int cmd_planner(int argc, char **argv)
+bool cmd_has_planner(void)
 {
-	static char self[PATH_MAX], path[PATH_MAX];
+	static char path[PATH_MAX];
 
-	if (find_installed(places, self, path))
-		return not_there(argv[0], self);
-	char **args = calloc((size_t)argc + 2, sizeof *args);
-	if (args) {
-		args[0] = path;
-		args[1] = strchr(argv[0], ' ') + 1;
-		memcpy(&args[2], &argv[1], (size_t)(argc - 1) * sizeof *args);
+	return find_planner(path);
+}
+
+int cmd_planner(void)
+{
+	static char path[PATH_MAX];
+	char plan[] = "plan", serve[] = "--serve";
+	char *const args[] = {path, plan, serve, NULL};
+
+	if (find_planner(path)) {
 		execv(path, args);
+		fprintf(stderr, "fanin plan: %s: %s\n", path, strerror(errno));
 	}
-	fprintf(stderr, "%s: %s: %s\n", argv[0], path, strerror(errno));
-	free(args);
 	return 1;
 }
 
@@ -151,6 +157,7 @@ static unsigned add(char **to, const struct fan_option *o, const void *values)
 		snprintf(number, sizeof number, "%" PRIu64, MEMBER(uint64_t));
 		to[0] = flag(o->name, number);
 		return 1;
+	case ARGS_WORD: to[0] = flag(o->name, o->words[MEMBER(int)]); return 1;
 	case ARGS_MANY:
 		for (unsigned i = 0; i < MEMBER(struct args_many).count; i++)
 			to[i] = flag(o->name, MEMBER(struct args_many).text[i]);

@@ -17,7 +17,7 @@ static const struct {
 	{"controller", cmd_operate, "run plans on many switches and servers"},
 	{"bench", cmd_bench, "time all-reduces and check every element"},
 	{"sim", cmd_sim, "simulate jobs in virtual time with the real protocol objects"},
-	{"plan", cmd_planner, "plan where gradients are summed and on which paths"},
+	{"plan", cmd_plan, "plan where gradients are summed and on which paths"},
 	{"lab", cmd_lab, "run plans on an emulated network, and measure"},
 	{"ps", cmd_ps, "show what the ranks of this host do and wait for"},
 	{"top", cmd_top, "show what ranks and the jobs of a switch do and wait for"},

@@ -18,6 +18,7 @@ from fanin.operate.controller.dispatch import Dispatch
 from fanin.operate.controller.model import Conn, Settings, Wrong
 from fanin.operate.controller.orders import answer
 from fanin.operate.controller.planner import Planners
+from fanin.research import formats
 
 LINKS = "W1-A:10 W2-A:10 W3-B:10 W4-B:10 A-M1:20 A-M2:4 M1-B:20 M2-B:4 PS-B:15 PT-B:1"
 DAEMONS = ["A", "M1", "M2", "B", "PS", "PT"]
@@ -75,7 +76,9 @@ class Rig:
 
     async def _load(self, network, plan, state):
         async with drafts.Planner(self.c.planners) as planner:
-            self.c.load((await planner.ask({"topology": network}))["topology"])
+            topology = formats.read(network).to_json()
+            await planner.ask(topology)
+            self.c.load(topology)
         if plan is not None:
             await plans.install(self.c, plan)
         if state is not None:

@@ -16,6 +16,7 @@ from controller_rig import DAEMONS, RANKS, Rig, Wrong, topology
 
 from fanin.operate.controller import limits, lines
 from fanin.operate.controller.model import Refused
+from fanin.research import formats
 
 LINES = min(int(os.environ.get("FUZZ_LINES", 2000)), 128_000)
 SEED = int(os.environ.get("FUZZ_SEED", 1))
@@ -242,16 +243,25 @@ def test_every_field_of_a_message_has_a_bound():
 def test_the_planner_answers_requests_that_make_no_sense():
     if NO_PLANNER:
         pytest.skip(NO_PLANNER)
-    good = {"topology": topology(), "slots": 64}
-    requests = [b"", b"x", b"[]", b"7", b"{}", b"\xff", b'{"network":"no-such.json"}',
+    good = {"topology": formats.read(topology()).to_json(), "options": {"slots": 64}}
+    made = {**good, "algorithms": ["best"], "results": True}
+    requests = [b"", b"x", b"[]", b"7", b"{}", b"\xff",
                 *(json.dumps(r).encode() for r in (
-                    {"network": 7}, {"topology": []}, {**good, "plan": []}, {**good, "keep": 7},
+                    {"topology": 7}, {"topology": []}, {**good, "plan": []}, {**good, "keep": 7},
                     {**good, "keep": {"trees": [{"tree": 0, "job": "j"}], "assignments": 7}},
-                    {**good, "plan": {"trees": [], "assignments": []}, "slots": -5},
+                    {**good, "plan": {"trees": [], "assignments": []}, "options": {"slots": -5}},
+                    {**good, "options": {"slots": True}}, {**good, "options": {"paths": 65}},
+                    {**good, "options": {"vertex": "sharp"}}, {**good, "options": {"seed": "x"}},
+                    {**good, "options": {"algorithm": "magic"}}, {**made, "algorithms": []},
+                    {**made, "algorithms": ["magic"]}, {**made, "algorithms": 7},
+                    {**made, "algorithms": ["given"]}, {**made, "algorithms": ["atp"] * 17},
+                    {**made, "from": 7}, {**made, "plan": {"trees": 7}},
                 ))]  # fmt: skip
     command = [str(BUILD / "fanin"), "plan", "--serve"]
-    lines_in = b"\n".join([*requests, json.dumps({"topology": topology()}).encode()]) + b"\n"
+    lines_in = b"\n".join([*requests, json.dumps(made).encode()]) + b"\n"
     done = subprocess.run(command, input=lines_in, capture_output=True, timeout=600, check=True)
     *answers, last = map(json.loads, done.stdout.splitlines())
-    assert len(answers) == len(requests) and all(set(a) == {"error"} for a in answers), answers
-    assert last["topology"]["jobs"][0]["name"] == "j"
+    assert len(answers) == len(requests) and all(
+        set(a) == {"error", "of_plan"} for a in answers
+    ), answers
+    assert last["plans"][0]["jobs"][0]["name"] == "j"

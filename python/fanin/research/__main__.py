@@ -7,7 +7,7 @@
 import os
 import sys
 
-PROGRAMS = ("sim", "flow")
+PROGRAMS = ("sim", "plan", "flow", "formats")
 
 
 def main() -> int:

@@ -106,10 +106,15 @@ _DECODER = json.JSONDecoder(
 )
 
 
+def decode(text: str) -> Any:
+    """What the text says as JSON.  ValueError, RecursionError: it is none."""
+    return _DECODER.decode(text)
+
+
 def value_of(text: str) -> Any:
     """What the text says as JSON or, if it is none, the text."""
     try:
-        return _DECODER.decode(text)
+        return decode(text)
     except (ValueError, RecursionError):
         return text
 
@@ -120,7 +125,7 @@ def parse(data: bytes, name: str) -> Any:
         text = data.decode("utf-8")
         if text.lstrip(" \t\r\n")[:1] not in ("{", "["):
             raise json.JSONDecodeError("expected JSON, or GraphML of a network", text, 0)
-        return _DECODER.decode(text)
+        return decode(text)
     except json.JSONDecodeError as error:
         raise FileError(plain(f"{name}:{error.lineno}:{error.colno}: {error.msg}")) from None
     except (ValueError, RecursionError) as error:
@@ -140,14 +145,27 @@ def real(value: float, digits: int = 15) -> str:
     return mantissa if "." in mantissa else mantissa + ".0"
 
 
-def dump(value: Any, indent: int = 0) -> str:
-    """The value as JSON, laid out as the engine does; `indent`: what stands before its last line."""
-    inner, after = "\n" + " " * (indent + 1), "\n" + " " * indent
-    if isinstance(value, float):
-        return real(value)
-    if isinstance(value, dict) and value:
-        rows = [f"{json.dumps(key)}: {dump(item, indent + 1)}" for key, item in value.items()]
-        return "{" + inner + ("," + inner).join(rows) + after + "}"
-    if isinstance(value, list) and value:
-        return "[" + inner + ("," + inner).join(dump(v, indent + 1) for v in value) + after + "]"
-    return json.dumps(value)
+def dump(
+    value: Any, indent: int = 0, step: int = 1, digits: int = 15, ascii_only: bool = True
+) -> str:
+    """The value as JSON, laid out as jansson does; `indent`: what stands before its last line.
+
+    `step` 0: all on one line."""
+
+    def text(one: Any) -> str:
+        return json.dumps(one, ensure_ascii=ascii_only)
+
+    def laid_out(one: Any, indent: int) -> str:
+        inner, after = ("\n" + " " * (indent + step), "\n" + " " * indent) if step else ("", "")
+        if isinstance(one, float):
+            return real(one, digits)
+        if isinstance(one, dict) and one:
+            rows = [text(key) + colon + laid_out(v, indent + step) for key, v in one.items()]
+            return "{" + inner + ("," + inner).join(rows) + after + "}"
+        if isinstance(one, list) and one:
+            rows = [laid_out(v, indent + step) for v in one]
+            return "[" + inner + ("," + inner).join(rows) + after + "]"
+        return text(one)
+
+    colon = ": " if step else ":"
+    return laid_out(value, indent)

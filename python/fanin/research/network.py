@@ -11,10 +11,9 @@ import json
 import os
 from typing import Any
 
-from . import engine, files
+from . import files, formats
 from .fields import NAME_MAX, NAME_SET, OTHER, Field, Place, read
 
-SHAPES = ("star", "triangle", "leaf-spine", "fat-tree", "dragonfly", "rails")  # fanin-plan(1)
 TEXT_MAX = 64 << 20
 
 _KINDS = {"worker": "workers", "switch": "switches", "server": "servers"}
@@ -23,12 +22,7 @@ _FIELDS = {
 }
 
 
-def is_made(source: str) -> bool:
-    """Does it describe a network made from numbers, rather than name a file?"""
-    return source.partition(":")[0] in SHAPES
-
-
-def text_of(place: Place, key: str, name: str) -> str:
+def data_of(place: Place, key: str, name: str) -> bytes:
     """The text in a file that the scenario names, relative to its own folder."""
     path = os.path.join(os.path.dirname(place.file), name)
     try:
@@ -37,7 +31,12 @@ def text_of(place: Place, key: str, name: str) -> str:
         place.fail(key, str(error))
     if len(data) >= TEXT_MAX or b"\0" in data:
         place.fail(key, f"{path}: cannot be read as a text of less than 64 MiB")
-    return data.decode("utf-8", "surrogateescape")
+    return data
+
+
+def text_of(place: Place, key: str, name: str) -> str:
+    """The same as text."""
+    return data_of(place, key, name).decode("utf-8", "surrogateescape")
 
 
 def _plain_name(name: str) -> str:
@@ -90,23 +89,21 @@ def _check(place: Place, given: dict[str, Any]) -> None:
             place.fail(key, "expected an object: what each of them has")
 
 
-_networks: dict[tuple[str, str, str], Any] = {}  # a sweep asks for one again and again
+_networks: dict[tuple[str, bytes, str], Any] = {}  # a sweep asks for one again and again
 
 
 def _network(place: Place, given: dict[str, Any]) -> Any:
-    """The network that the engine makes or reads."""
-    source = given["from"]
-    request = {"from": source}
-    if not is_made(source):
-        request["text"] = text_of(place, "from", source)
-    if "attach" in given:
-        request["attach"] = given["attach"]
-    key = source, request.get("text", ""), request.get("attach", "")
+    """The network that is made or read, with numbers of 15 digits as the engine prints them."""
+    source, attach = given["from"], given.get("attach", "")
+    data = b"" if formats.is_made(source) else data_of(place, "from", source)
+    key = source, data, attach
     if key not in _networks:
         try:
-            _networks[key] = json.loads(engine.ask({"network": request}))
-        except engine.EngineError as error:
+            hosts = formats.Attach(attach) if "attach" in given else None
+            found = formats.load_network(source, data, hosts).to_json()
+        except formats.FormatError as error:
             place.fail("", f"{source}: {error}")
+        _networks[key] = json.loads(files.dump(found))
     return _networks[key]
 
 

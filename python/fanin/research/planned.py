@@ -12,7 +12,7 @@ from typing import Any, Optional
 from . import files
 from .fields import U16_MAX, Place
 from .jobs import CUT_BITS
-from .network import text_of
+from .network import data_of
 from .topology import HOPS_MAX, RANKS_MAX, SLOTS_MAX, WINDOW_MAX, WINDOW_QUOTA, Topology
 
 ENTRIES_MAX = 64  # of a route, in one switch
@@ -139,7 +139,7 @@ def _load(place: Place, value: Json) -> Json:
     if not isinstance(value, str):
         place.fail("plan", "expected an object, or the name of a file")
     try:
-        return files.parse(text_of(place, "plan", value).encode("utf-8", "surrogateescape"), value)
+        return files.parse(data_of(place, "plan", value), value)
     except files.FileError as error:
         place.fail("plan", str(error))
 

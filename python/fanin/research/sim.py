@@ -11,20 +11,17 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
 from typing import Any, NoReturn, Sequence
 
-from . import engine, files, models, network, outcome, settings
+from . import engine, files, formats, models, outcome, page, settings
 from .fields import ScenarioError
 from .scenario import Scenario
 
 FAILED, WRONG = 1, 2  # exit status
 LINE_S = 10.0  # between two lines of progress in a log
-PAGE_S = 300  # limit for the generator of pages
-PAGES = ("page/__main__.py", "../libexec/fanin/page/__main__.py")  # relative to the program
 
 _TEXTS = ("scenario", "seed", "variants", "plan", "json", "report", "trace", "pcap", "chrome-trace",
           "beside", "layers", "calibrate")  # fmt: skip
@@ -128,9 +125,9 @@ def _options(argv: Sequence[str]) -> _Options:
 def _scenario(path: str) -> Any:
     """The scenario in a file; of a network, one job of all its workers."""
     source = path
-    if not network.is_made(path):
+    if not formats.is_made(path):
         data, source = files.read(path), os.path.basename(path)
-        if not data.lstrip(b" \n\r\t\xef\xbb\xbf").startswith(b"<"):
+        if not formats.is_graphml(data):
             root = files.parse(data, path)
             if not isinstance(root, dict) or "nodes" not in root or "topology" in root:
                 return root
@@ -265,21 +262,6 @@ def _joined(args: _Options, by: list[dict[str, Any]], results: list[str]) -> str
 # ---- what is made of the results ----
 
 
-def _page(path: str, text: str) -> None:
-    """Write the page of a result, or what it would show beside it if there is no generator."""
-    folder = os.path.dirname(os.path.realpath(engine.find_program()))
-    script = next((p for p in (os.path.join(folder, q) for q in PAGES) if os.path.exists(p)), None)
-    if script is None:
-        raise files.FileError(f"no {PAGES[0]} or {PAGES[1]} beside {folder}/fanin")
-    done = subprocess.run(
-        [sys.executable, "-E", "-s", "-B", script, "sim"],
-        input=text.encode(), stdout=subprocess.PIPE, timeout=PAGE_S, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        raise files.FileError(f"{sys.executable} {script} ended with {done.returncode}")
-    files.write(path, done.stdout.decode())
-
-
 def _output(args: _Options, text: str) -> int:
     """Print and write what is asked for."""
     result = json.loads(text)
@@ -287,14 +269,13 @@ def _output(args: _Options, text: str) -> int:
     status = FAILED if any(run["failed_jobs"] for run in runs) else 0
     if not args.quiet and args["json"] != "-":
         print("\n".join(outcome.sweep_rows(result) if args.several else outcome.job_rows(result)))
-    for option, path, put in (
-        ("json", args["json"], files.write),
-        ("report", args["report"], _page),
-    ):
+    for option, path in (("json", args["json"]), ("report", args["report"])):
         try:
-            if path:
-                put(path, text)
-        except (files.FileError, subprocess.TimeoutExpired) as error:
+            if path and option == "json":
+                files.write(path, text)
+            elif path:
+                page.write("sim", path, text)
+        except files.FileError as error:
             print(f"fanin sim: --{option}: {error}", file=sys.stderr)
             status = FAILED
     return status

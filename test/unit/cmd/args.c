@@ -236,20 +236,6 @@ TEST_WITH(args__a_misspelt_flag_names_the_nearest, clean, NULL)
 	assert_string_equal(why, "fanin switch: unknown option --what");
 }
 
-TEST_WITH(args__what_takes_the_next, clean, NULL)
-{
-	static const char *const do_take[] = {"--slots", "--slo", "--config",
-					      "--conf",	 "-s",	  "-ls"};
-	static const char *const do_not[] = {"--slots=3", "--slo=3", "--loud", "--lo",
-					     "-s3",	  "-l",	     "word",   "-"};
-
-	for (unsigned i = 0; i < sizeof do_take / sizeof do_take[0]; i++)
-		assert_int_equal(args_takes_next(&command, do_take[i]), 1);
-	for (unsigned i = 0; i < sizeof do_not / sizeof do_not[0]; i++)
-		assert_int_equal(args_takes_next(&command, do_not[i]), 0);
-	assert_int_equal(args_takes_next(&command, "--slits"), -1);
-}
-
 TEST_WITH(args__an_operand_and_what_may_be_repeated, clean, NULL)
 {
 	assert_int_equal(with("--set=a=1", "file", "--set=b=2"), 0);

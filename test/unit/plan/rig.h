@@ -6,40 +6,68 @@
 #include "unit/unit.h"
 
 #include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "core/base/err.h"
 #include "plan/eval.h"
 #include "plan/topo_json.h"
-#include "plan/topo_make.h"
 
-#define RIG_FILE_BYTES 65536
+#define RIG_FILE_BYTES (4 << 20)
 
-static inline struct fan_topo rig_load(const char *name)
+/* The topology in a text of JSON. */
+static inline struct fan_topo rig_parse(const char *text)
 {
-	static char text[RIG_FILE_BYTES];
-	char path[512];
 	struct fan_topo t;
 	struct fan_why why;
+	json_t *root = json_loads(text, 0, NULL);
 
-	snprintf(path, sizeof path, "%s/../../experiments/lab/%s.json", TEST_DATA, name);
-	FILE *f = fopen(path, "r");
-	assert_non_null(f);
-	size_t bytes = fread(text, 1, sizeof text, f);
-	fclose(f);
-	if (fan_topo_parse(&t, text, bytes, &why))
-		fail_msg("%s: %s", path, why.text);
+	if (fan_topo_from_json(&t, root, &why))
+		fail_msg("%.200s: %s", text, why.text);
+	json_decref(root);
 	return t;
 }
 
-static inline struct fan_topo rig_make(const char *text)
+/* A line of fanin.research.formats, for a line of `source`: its process lives as long as this. */
+static inline const char *rig_formats(const char *source)
 {
-	struct fan_make m;
-	struct fan_topo t = {0};
-	struct fan_why why = {""};
+	static const char program[] = TEST_DATA "/../../python/fanin/research/__main__.py";
+	static FILE *to, *from;
+	static char text[RIG_FILE_BYTES];
 
-	if (fan_make_parse(&m, text, &why) || fan_make(&t, &m, &why))
-		fail_msg("%s: %s", text, why.text);
-	return t;
+	if (!to) {
+		int ends[2];
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+		if (fork() == 0) {
+			dup2(ends[1], STDIN_FILENO);
+			dup2(ends[1], STDOUT_FILENO);
+			execlp("python3", "python3", "-I", "-S", "-B", program, "formats", NULL);
+			_exit(127);
+		}
+		close(ends[1]);
+		to = fdopen(ends[0], "w");
+		from = fdopen(dup(ends[0]), "r");
+	}
+	fprintf(to, "%s\n", source);
+	fflush(to);
+	if (!fgets(text, sizeof text, from))
+		fail_msg("%s: no network", source);
+	return text;
+}
+
+/* The topology that a file has, or that numbers make. */
+static inline struct fan_topo rig_make(const char *source)
+{
+	return rig_parse(rig_formats(source));
+}
+
+/* An example of experiments/lab. */
+static inline struct fan_topo rig_load(const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof path, "%s/../../experiments/lab/%s.json", TEST_DATA, name);
+	return rig_make(path);
 }
 
 static inline uint32_t rig_node(const struct fan_topo *t, const char *name)

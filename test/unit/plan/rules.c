@@ -99,9 +99,7 @@ TEST(rules__as_many_sums_as_workers)
 		"\"P\",\"kind\":\"server\"}],\"links\":[{\"a\":\"W\",\"b\":\"S1\",\"gbps\":1},{\"a\":"
 		"\"S1\",\"b\":\"S2\",\"gbps\":1},{\"a\":\"S2\",\"b\":\"P\",\"gbps\":1}],\"jobs\":[{"
 		"\"name\":\"j\",\"workers\":[\"W\"],\"servers\":[\"P\"]}]}";
-	struct fan_topo t;
-	struct fan_why why = {""};
-	assert_int_equal(fan_topo_parse(&t, text, sizeof text - 1, &why), FAN_OK);
+	struct fan_topo t = rig_parse(text);
 	const uint32_t first = rig_node(&t, "S1"), second = rig_node(&t, "S2");
 	struct fan_rules r;
 	struct fan_plan p;
@@ -135,7 +133,8 @@ static const char reading_topology[] =
 	"\"links\":[{\"a\":\"W1\",\"b\":\"L1\",\"gbps\":10},{\"a\":\"W2\",\"b\":\"L1\",\"gbps\":10},"
 	"{\"a\":\"W3\",\"b\":\"L2\",\"gbps\":10},{\"a\":\"W4\",\"b\":\"L2\",\"gbps\":10},"
 	"{\"a\":\"L1\",\"b\":\"S\",\"gbps\":40},{\"a\":\"S\",\"b\":\"L2\",\"gbps\":40},"
-	"{\"a\":\"PS\",\"b\":\"L2\",\"gbps\":40}]}";
+	"{\"a\":\"PS\",\"b\":\"L2\",\"gbps\":40}],\"jobs\":[{\"name\":\"job\","
+	"\"workers\":[\"W1\",\"W2\",\"W3\",\"W4\"],\"servers\":[\"PS\"]}]}";
 
 static struct fan_plan plan_of(const struct fan_topo *t, const char *name, enum fan_sums_at sums_at)
 {
@@ -162,10 +161,7 @@ TEST(rules__every_reading_by_hand)
 		    {"atp", FAN_SUMS_RACK, 32.0 / 5}, /* L2 also for W1 and W2 */
 		    {"atp", FAN_SUMS_NEAREST, 6},
 		    {"atp", FAN_SUMS_TWO_LEVELS, (12 + 2 * 20.0 / 3) / 3}};
-	struct fan_topo t;
-	struct fan_why why;
-	assert_int_equal(fan_topo_parse(&t, reading_topology, sizeof reading_topology - 1, &why),
-			 FAN_OK);
+	struct fan_topo t = rig_parse(reading_topology);
 	for (unsigned i = 0; i < sizeof want / sizeof want[0]; i++) {
 		struct fan_plan p = plan_of(&t, want[i].name, want[i].sums_at);
 		assert_near(fan_eval_gbps(&t, &p), want[i].gbps, 1e-6);
@@ -182,8 +178,7 @@ TEST(rules__two_levels_can_be_installed)
 	struct fan_install in;
 	struct fan_why why;
 	uint32_t summed = 0;
-	assert_int_equal(fan_topo_parse(&t, reading_topology, sizeof reading_topology - 1, &why),
-			 FAN_OK);
+	t = rig_parse(reading_topology);
 	struct fan_plan p = plan_of(&t, "switchml", FAN_SUMS_TWO_LEVELS);
 	assert_int_equal(fan_install_make(&in, &t, &p, &first, &why), FAN_OK);
 	assert_int_equal(in.parts, 1);

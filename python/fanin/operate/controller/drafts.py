@@ -214,14 +214,14 @@ async def make(c: Controller, planner: Planner, jobs: List[Job]) -> Draft:
     """Plan the jobs on what is up; Wrong: why not."""
     there = topology(c, jobs, whole=False)
     look = c.goal == SEARCH or (c.goal == LOOK and not c.given)
-    request = {
-        "topology": there,
-        "keep": joined([job for job in jobs if _keeps(c, job)]),
-        "worth": 1 if c.goal == SEARCH else WORTH,
-        "look": look,
-        "slots": _slots(c),
-    }
-    draft = read(await planner.ask(request), jobs, len(there["nodes"]))
+    answer = await planner.ask(
+        there,
+        _slots(c),
+        keep=joined([job for job in jobs if _keeps(c, job)]),
+        worth=1 if c.goal == SEARCH else WORTH,
+        look=look,
+    )
+    draft = read(answer, jobs, len(there["nodes"]))
     check(c, draft)
     return draft
 
@@ -229,7 +229,7 @@ async def make(c: Controller, planner: Planner, jobs: List[Job]) -> Draft:
 async def take_given(c: Controller, planner: Planner, plan: Json, jobs: List[Job]) -> Draft:
     """Check a plan against the whole topology; Wrong: it does not fit."""
     there = topology(c, jobs, whole=True)
-    answer = await planner.ask({"topology": there, "plan": plan, "slots": 0})
+    answer = await planner.ask(there, plan=plan)
     draft = read(answer, jobs, len(there["nodes"]))
     for job in jobs:
         if job.state != "free" and not fits_parts(draft, job) and not restores(draft, job):

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Callable, Dict
 
+from ...research import formats
 from . import drains, jobs, load, plans, reports
 from .core import SEARCH, Controller
 from .lines import parse
@@ -70,9 +72,15 @@ async def _admit(c: Controller, said: Any) -> str:
         raise Wrong("expected a JSON object, one job")
     nodes = [node.said for node in c.nodes.values()]
     network = {"nodes": nodes, "links": [link.said for link in c.links]}
+    loop = asyncio.get_running_loop()
+    try:
+        read = await loop.run_in_executor(None, formats.read, {**network, "jobs": [said]})
+    except formats.FormatError as error:
+        raise Wrong(str(error)) from None
+    topology = read.to_json()
     async with Planner(c.planners) as planner:
-        answer = await planner.ask({"topology": {**network, "jobs": [said]}})
-    name, groups = said["name"], answer["topology"]["jobs"]
+        await planner.ask(topology)
+    name, groups = said["name"], topology["jobs"]
     for group in groups:
         if any(job.is_of(name) or job.is_of(group["name"]) for job in c.jobs.values()):
             raise Wrong(f'job "{name}" is there already')

@@ -22,15 +22,13 @@ class Planners:
     """The children, of which an idle one waits for the next session."""
 
     def __init__(self, settings: Settings) -> None:
-        self._command = [
-            os.environ.get("FANIN", "fanin"),
-            "plan",
-            "--serve",
-            f"--algorithm={settings.algorithm}",
-            f"--seed={settings.seed}",
-            f"--trees={settings.trees}",
-            f"--sums-at={settings.sums_at}",
-        ]
+        self._command = [os.environ.get("FANIN", "fanin"), "plan", "--serve"]
+        self.options: Json = {
+            "algorithm": settings.algorithm,
+            "seed": settings.seed,
+            "trees": settings.trees,
+            "sums_at": settings.sums_at,
+        }
         self._idle: Optional[Process] = None
         self._preparing: Optional[asyncio.Task[None]] = None
         self._has_ended = False
@@ -96,8 +94,12 @@ class Planner:
         if self._child is not None:
             self._planners.give(self._child, self._is_busy)
 
-    async def ask(self, request: Json) -> Json:
-        """The answer; Wrong: what the planner says of the request.  OSError: it does not run."""
+    async def ask(self, topology: Json, slots: int = 0, **request: Any) -> Json:
+        """The answer; Wrong: what the planner says of the request.  OSError: it does not run.
+
+        `slots`: of each switch, which are shared out; 0: no quotas."""
+        request["topology"] = topology
+        request["options"] = {**self._planners.options, "slots": slots}
         if self._child is None:
             self._child = await self._planners.take()
         to, answers = self._child.stdin, self._child.stdout

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
+from ...research import files, formats
 from . import metrics, plans, reports, saved
 from .lines import text_of
 from .core import Controller
@@ -69,13 +70,15 @@ def _read(path: str) -> Any:
 async def _network(settings: Settings, planners: Planners) -> Json:
     """The topology with all defaults filled in."""
     try:
+        topology: Json = formats.load(settings.file).to_json()
         async with Planner(planners) as planner:
-            answer = await planner.ask({"network": settings.file})
-    except Wrong as wrong:
+            await planner.ask(topology)
+    except (Wrong, formats.FormatError) as wrong:
         raise Stop(f"{settings.file}: {wrong}", EXIT_WRONG) from None
+    except files.FileError as error:
+        raise Stop(str(error), EXIT_WRONG) from None
     except OSError as error:
         raise Stop(f"fanin controller: fanin plan: {error}", EXIT_FAILED) from None
-    topology: Json = answer["topology"]
     return topology
 
 
