@@ -29,33 +29,6 @@ static void triple(unsigned i, const int32_t *in)
 	assert_int_equal(rig_recv(&r, true), FAN_DROP);
 }
 
-TEST_WITH(transfer__splits_and_reassembles, rig_open, rig_close)
-{
-	int32_t in[100], out[100] = {0};
-	for (int32_t i = 0; i < 100; i++)
-		in[i] = i;
-	rig_ready();
-	struct fan_op op = rig_int_sum(in, out, 100); /* 7 fragments of 16 */
-	uint64_t id = rig_start(&op), next = 0;
-	for (unsigned n; (n = rig_tick()) > 0;) {
-		assert_int_equal(n, next == 0 ? 4 : 3); /* the window, the rest */
-		for (unsigned i = 0; i < n; i++, next++) {
-			const struct fan_frag *f = &rig.got[i];
-			assert_int_equal(f->frag, next);
-			assert_int_equal(f->count, next < 6 ? 16 : 4);
-			assert_int_equal(!!(f->flags & FAN_F_FIRST), next == 0);
-			assert_int_equal(!!(f->flags & FAN_F_LAST), next == 6);
-		}
-		assert_int_equal(fan_worker_test(rig.w, id), FAN_E_PENDING);
-		for (unsigned i = 0; i < n; i++)
-			triple(i, in);
-	}
-	assert_int_equal(next, 7);
-	assert_int_equal(fan_worker_test(rig.w, id), FAN_OK);
-	for (int32_t i = 0; i < 100; i++)
-		assert_int_equal(out[i], 3 * i);
-}
-
 /* Who has fewer in flight than the window allows sends no more, but for the lowest. */
 TEST_WITH(transfer__no_more_than_allowed, rig_open, rig_close)
 {
@@ -302,39 +275,6 @@ TEST_WITH(transfer__result_before_its_contribution, rig_open, rig_close)
 	assert_int_equal(fan_worker_test(rig.w, id), FAN_E_PENDING);
 }
 
-/* A fixed sum of three ranks, of which this one's contribution is all but zero. */
-TEST_WITH(transfer__fixed_mode, rig_open, rig_close)
-{
-	float in[20], out[20];
-	for (unsigned i = 0; i < 20; i++)
-		in[i] = (float)i - 8;
-	rig_ready();
-	struct fan_op op = rig_fixed_sum(in, out, 20);
-	uint64_t id = rig_start(&op);
-	assert_int_equal(rig_tick(), 1); /* exponents alone, until they are agreed */
-	assert_int_equal(rig.got[0].dtype, FAN_EXP16);
-	assert_int_equal(rig.got[0].count, 2);
-	assert_int_equal((int16_t)fan_get16(rig.payload[0]), 3);
-	assert_int_equal((int16_t)fan_get16(rig.payload[0] + 2), 4);
-	const int16_t agreed[2] = {5, 4};
-	struct fan_frag r = result_of(&rig.got[0], agreed, 4);
-	assert_int_equal(rig_recv(&r, false), FAN_DONE);
-	assert_int_equal(rig_tick(), 2);
-	for (unsigned b = 0; b < 2; b++) {
-		assert_int_equal(rig.got[b].dtype, FAN_FIXED32);
-		assert_int_equal(rig.got[b].exponent, agreed[b]);
-		struct fan_frag d =
-			result_of(&rig.got[b], rig.payload[b], rig.got[b].payload_bytes);
-		d.exponent++; /* scaled by another exponent: not ours */
-		assert_int_equal(rig_recv(&d, false), FAN_DROP);
-		d.exponent--;
-		assert_int_equal(rig_recv(&d, false), FAN_DONE);
-	}
-	assert_int_equal(fan_worker_test(rig.w, id), FAN_OK);
-	for (unsigned i = 0; i < 20; i++)
-		assert_true(out[i] - in[i] < 1e-6f && in[i] - out[i] < 1e-6f);
-}
-
 /* Groups whose exponents are kept are bounded: the next ones wait for the lowest. */
 TEST_WITH(transfer__groups_are_bounded, rig_open, rig_close)
 {
@@ -424,29 +364,6 @@ TEST_WITH(transfer__reduce, rig_open, rig_close)
 		assert_int_equal(out[0], root ? 9 : 7);
 		rig_close(NULL);
 	}
-	rig_open(NULL);
-}
-
-TEST_WITH(transfer__broadcast, rig_open, rig_close)
-{
-	const int32_t in[16] = {1};
-	int32_t out[16] = {7}, x[16] = {9};
-	for (unsigned root = 0; root < 2; root++) {
-		rig_open(NULL);
-		rig_ready();
-		struct fan_op op = rig_int_sum(root ? in : NULL, root ? NULL : out, 16);
-		op.op = FAN_BCAST;
-		op.root = (uint16_t)root;
-		uint64_t id = rig_start(&op);
-		rig_tick();
-		assert_int_equal(rig.got[0].payload_bytes, root ? 64 : 0);
-		assert_int_equal(rig.got[0].count, 16);
-		struct fan_frag r = result_of(&rig.got[0], x, 64);
-		assert_int_equal(rig_recv(&r, true), FAN_DONE);
-		assert_int_equal(fan_worker_test(rig.w, id), FAN_OK);
-		rig_close(NULL);
-	}
-	assert_int_equal(out[0], 9);
 	rig_open(NULL);
 }
 
