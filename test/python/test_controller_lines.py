@@ -240,6 +240,19 @@ def test_every_field_of_a_message_has_a_bound():
             assert isinstance(found["health"][key], kind)
 
 
+@pytest.mark.parametrize("text, why", [(None, "No such file"), ("{", "line 1"), ("{}", "nodes")])
+def test_a_topology_that_makes_no_sense_is_named(tmp_path, text, why):
+    if NO_PLANNER:
+        pytest.skip(NO_PLANNER)
+    file = tmp_path / "t.json"
+    if text is not None:
+        file.write_text(text)
+    command = [str(BUILD / "fanin"), "controller", "--listen", "127.0.0.1:0", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 2 and why in done.stderr
+    assert done.stderr.startswith(f"fanin controller: {file}: ")
+
+
 def test_the_planner_answers_requests_that_make_no_sense():
     if NO_PLANNER:
         pytest.skip(NO_PLANNER)

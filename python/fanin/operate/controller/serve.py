@@ -78,7 +78,7 @@ async def _network(settings: Settings, planners: Planners) -> Json:
     except files.FileError as error:
         raise Stop(str(error), EXIT_WRONG) from None
     except OSError as error:
-        raise Stop(f"fanin controller: fanin plan: {error}", EXIT_FAILED) from None
+        raise Stop(f"fanin plan: {error}", EXIT_FAILED) from None
     return topology
 
 
@@ -131,7 +131,7 @@ def _open(sockets: Sockets, values: Dict[str, Any]) -> str:
         if values["socket"]:
             sockets.listen_unix(values["socket"])
     except OSError as error:
-        raise Stop(f"fanin controller: {what}: {error.strerror}", EXIT_FAILED) from None
+        raise Stop(f"{what}: {error.strerror}", EXIT_FAILED) from None
     return text_of(host, port)
 
 
@@ -150,9 +150,7 @@ async def _serve_metrics(c: Controller, values: Dict[str, Any], log: Log) -> Opt
         await http.start(host, port)
     except OSError as error:
         cause = os.strerror(error.errno) if error.errno else str(error)
-        raise Stop(
-            f"fanin controller: --metrics: {text_of(host, port)}: {cause}", EXIT_FAILED
-        ) from None
+        raise Stop(f"--metrics: {text_of(host, port)}: {cause}", EXIT_FAILED) from None
     return http
 
 
@@ -167,7 +165,7 @@ async def _run(values: Dict[str, Any]) -> None:
     try:
         keys = read_keys(values["key"]) if values["key"] else []
     except Wrong as wrong:
-        raise Stop(f"fanin controller: --key: {wrong}", EXIT_FAILED) from None
+        raise Stop(f"--key: {wrong}", EXIT_FAILED) from None
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
@@ -195,5 +193,5 @@ def serve(values: Dict[str, Any]) -> int:
         asyncio.run(_run(values))
         return 0
     except Stop as stop:
-        print(stop, file=sys.stderr)
+        print(f"fanin controller: {stop}", file=sys.stderr)
         return stop.status
