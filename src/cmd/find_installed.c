@@ -74,9 +74,10 @@ int cmd_planner(void)
 
 /* ---- what Python does: programs of python/fanin ---- */
 
-#define PYTHON	   "python3"
-#define FIXED	   5 /* arguments before those of the subcommand */
-#define MEMBER(as) (*(const as *)((const char *)values + o->at))
+#define SYSTEM_PYTHON "/usr/bin/python3"
+#define PYTHON_MINOR  9 /* 3.9, at least */
+#define FIXED	      5 /* arguments before those of the subcommand */
+#define MEMBER(as)    (*(const as *)((const char *)values + o->at))
 
 /* In a build folder, an installed program, a wheel. */
 static const char *const folders[] = {"python/fanin", "../libexec/fanin/python/fanin", "..", NULL};
@@ -94,11 +95,26 @@ static int find_script(const char *package, char *self, char *script)
 	return -1;
 }
 
+/* The interpreter: the system's for what needs the standard library alone, since the first of the
+ * PATH may be a script that looks for one, which takes longer than `fanin ps`. */
+static const char *python_for(const char *package)
+{
+	char path[PATH_MAX];
+	unsigned minor;
+	const bool is_standalone = !strcmp(package, "operate");
+
+	if (is_standalone && realpath(SYSTEM_PYTHON, path) &&
+	    sscanf(path, SYSTEM_PYTHON ".%u", &minor) == 1 && minor >= PYTHON_MINOR)
+		return SYSTEM_PYTHON;
+	return "python3";
+}
+
 /* Become `package`'s program `name`; its arguments begin at args[FIXED].  They are freed. */
 static int become(const char *package, const char *name, char **args)
 {
 	static char self[PATH_MAX], script[PATH_MAX];
-	const char *const fixed[FIXED] = {PYTHON, "-I", "-S", script, name};
+	const char *python = python_for(package);
+	const char *const fixed[FIXED] = {python, "-I", "-S", script, name};
 
 	if (!args) {
 		fprintf(stderr, "fanin %s: out of memory\n", name);
@@ -111,8 +127,8 @@ static int become(const char *package, const char *name, char **args)
 		memcpy(args, fixed, sizeof fixed);
 		setenv("FANIN", self, 1);
 		setenv("FANIN_VERSION", FAN_BUILD_VERSION, 1);
-		execvp(PYTHON, args);
-		fprintf(stderr, "fanin %s: needs Python 3.9 or later: %s: %s\n", name, PYTHON,
+		execvp(python, args);
+		fprintf(stderr, "fanin %s: needs Python 3.9 or later: %s: %s\n", name, python,
 			strerror(errno));
 	}
 	free(args);

@@ -10,9 +10,14 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import Any, Dict, List, Optional
 
 from . import shape
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Switch = dict[str, Any]  # what SWITCH says
 
 AT_ONCE = 64  # addresses of one `fanin query`
 MORE_S = 60.0  # for `fanin query` beyond what it was given
@@ -66,8 +71,6 @@ SWITCH = {
     "ranks": [STANDING, 1 << 20],
 }
 
-Switch = Dict[str, Any]  # what SWITCH says
-
 
 class Silent(Exception):
     """Nobody answers, or not as expected."""
@@ -90,7 +93,7 @@ def _program() -> str:
     return path
 
 
-def _run(flags: List[str], within_ms: int) -> List[Switch]:
+def _run(flags: list[str], within_ms: int) -> list[Switch]:
     """What `fanin query` prints with these flags."""
     import subprocess
 
@@ -105,16 +108,16 @@ def _run(flags: List[str], within_ms: int) -> List[Switch]:
 
 
 def ask(
-    addresses: List[str],
+    addresses: list[str],
     within_ms: int = 0,
     jobs: bool = False,
     shards: int = 0,
-    prometheus: Optional[str] = None,
-) -> List[Switch]:
+    prometheus: str | None = None,
+) -> list[Switch]:
     """What the switches at these addresses tell, each within the time of all; [] of none.
 
     jobs: of jobs alone; shards: how many ports (0: all); prometheus: a file for metrics."""
-    told: List[Switch] = []
+    told: list[Switch] = []
     by = time.monotonic() + within_ms / 1000
     for first in range(0, len(addresses), AT_ONCE):
         left_ms = max(1, int(1000 * (by - time.monotonic()))) if within_ms else 0

@@ -4,19 +4,22 @@
 from __future__ import annotations
 
 import contextlib
-import html
 import json
 import os
 import select
-import shutil
 import signal
 import sys
 import termios
 import time
 from types import SimpleNamespace
-from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from . import cells, here, query, switches, tree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Iterator
+
+    Shown = tuple[Any, list[str]]  # as JSON, as text
 
 ROWS_MAX = 256  # of jobs on a terminal; the rest is counted
 NAME_WIDTH = 24
@@ -34,18 +37,16 @@ FORM = """<!DOCTYPE html>
 </head><body><h1>fanin top</h1><p>{when}</p><pre>{text}</pre></body></html>
 """
 
-Shown = Tuple[Any, List[str]]  # as JSON, as text
-
 
 class Top:
     """What is shown: ranks of this host, jobs of switches, or a controller's; and how."""
 
-    def __init__(self, options: SimpleNamespace, at: List[str]) -> None:
+    def __init__(self, options: SimpleNamespace, at: list[str]) -> None:
         self.options = options
         self.at = at
         self.shares = switches.Shares()
         self.rates = switches.Rates()
-        self.rows: List[Dict[str, Any]] = []
+        self.rows: list[dict[str, Any]] = []
         self.switch: query.Switch = {}
         self.by = COLUMNS[0]
         self.reverse = False
@@ -57,8 +58,8 @@ class Top:
         if self.options.controller:
             status = query.status_of_controller(self.options.controller)
             return status, tree.lines(status)
-        text: List[str] = []
-        root: Dict[str, Any] = {}
+        text: list[str] = []
+        root: dict[str, Any] = {}
         if self.at:
             root, text = self._read_switches()
         if self.options.here or not self.at:
@@ -103,7 +104,7 @@ class Top:
 
     # ---- jobs of one switch on a terminal ----
 
-    def sorted_rows(self) -> List[Dict[str, Any]]:
+    def sorted_rows(self) -> list[dict[str, Any]]:
         """Those that wait come first, for that is what is looked for."""
         rows = sorted(self.rows, key=lambda row: str(row["name"]))
         if self.by != "name":
@@ -112,11 +113,11 @@ class Top:
             rows.reverse()
         return sorted(rows, key=lambda row: bool(row["state"] != "waits"))
 
-    def _place(self, rows: List[Dict[str, Any]]) -> int:
+    def _place(self, rows: list[dict[str, Any]]) -> int:
         """Where the selected job is."""
         return next((i for i, row in enumerate(rows) if row["name"] == self.chosen), 0)
 
-    def live(self) -> Tuple[List[str], Optional[int]]:
+    def live(self) -> tuple[list[str], int | None]:
         """The lines of the terminal, and which is marked."""
         rows = self.sorted_rows()
         if self.inside and any(row["name"] == self.chosen for row in rows):
@@ -132,7 +133,7 @@ class Top:
         more = [f"and {len(rows) - ROWS_MAX} more"] if len(rows) > ROWS_MAX else []
         return heads + table + more, len(heads) + 1 + min(self._place(rows), ROWS_MAX - 1)
 
-    def _inside(self) -> List[str]:
+    def _inside(self) -> list[str]:
         """The selected job alone."""
         job = {
             "at": self.at[0],
@@ -172,7 +173,7 @@ def title_of(name: str) -> str:
     return f"{whole} (part 0)"
 
 
-def live_row(row: Dict[str, Any]) -> List[str]:
+def live_row(row: dict[str, Any]) -> list[str]:
     """The cells of a job over all shards, as LIVE has them."""
     waits = row["state"] in ("failed", "forming") or row["open"]
     since = f" for {row['age_s']:.0f} s" if row["open"] and row["age_s"] >= 1 else ""
@@ -204,10 +205,12 @@ def _write_json(path: str, root: Any) -> None:
 # ---- pages ----
 
 
-def _write_page(path: str, lines: List[str], interval_s: int) -> None:
+def _write_page(path: str, lines: list[str], interval_s: int) -> None:
     """Replace the page at once; interval_s: how soon another follows, 0: none does.
 
     OSError: it cannot be written."""
+    import html
+
     again = f'<meta http-equiv="refresh" content="{interval_s}">\n' if interval_s else ""
     when = time.strftime("%Y-%m-%d %H:%M:%S %z")
     text = FORM.format(again=again, when=when, text=html.escape("\n".join(lines)))
@@ -253,8 +256,10 @@ def _terminal() -> Iterator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
 
 
-def _draw(lines: List[str], marked: Optional[int] = None) -> None:
+def _draw(lines: list[str], marked: int | None = None) -> None:
     """Draw as much as there is room for; line `marked` is shown inversely."""
+    import shutil
+
     columns, rows = shutil.get_terminal_size()
     first = max(0, (marked or 0) - rows + 1)
     out = []
@@ -281,7 +286,7 @@ def _key(until: float) -> str:
 # ---- again and again ----
 
 
-def _write(top: Top, root: Any, text: List[str]) -> None:
+def _write(top: Top, root: Any, text: list[str]) -> None:
     """Write what was told wherever it is to be, apart from the terminal."""
     if top.options.json:
         _write_json(top.options.json, root)
@@ -319,7 +324,7 @@ def _run_live(top: Top) -> None:
                 _draw(*(top.live() if jobs else (text, None)))
 
 
-def run(options: SimpleNamespace, at: List[str]) -> None:
+def run(options: SimpleNamespace, at: list[str]) -> None:
     """Show what the options ask for; query.Silent: somebody does not answer."""
     top = Top(options, at)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
