@@ -190,6 +190,11 @@ class Rates:
         self._at: float | None = None
         self._before: dict[str, dict[str, Any]] = {}
 
+    @property
+    def is_begun(self) -> bool:
+        """Is there an answer to compare the next one with?"""
+        return self._at is not None
+
     def take(self, switch: Switch, now: float) -> list[dict[str, Any]]:
         """The jobs, each {"name", "state", "ranks", "open", "held", "rate", "again", "collided",
         "missing", "age_s"}; rates are a second."""

@@ -14,6 +14,7 @@ import time
 from types import SimpleNamespace
 
 from . import cells, here, query, switches, tree
+from .history import History, drawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ class Top:
         self.options = options
         self.at = at
         self.shares = switches.Shares()
-        self.rates = switches.Rates()
+        self.rates = {address: switches.Rates() for address in at}
+        self.results = History("results/s", lambda rate: f"{rate:.0f}/s")
+        self.bytes = History("B/s", lambda rate: cells.of_bytes(rate) + "/s")
         self.rows: list[dict[str, Any]] = []
         self.switch: query.Switch = {}
         self.by = COLUMNS[0]
@@ -75,7 +78,16 @@ class Top:
         head = f"fanin top: ranks of this host, of {whose} user; of a switch: --switch ADDR:PORT"
         lines = here.lines(found, self.options.job, self.options.pid)
         here.keep(found, self.options.job, self.options.pid)
-        return found, [head, *(lines or ["no ranks"])]
+        rates: dict[str, float] = {}
+        for rank in found["ranks"]:
+            rates[rank["job"]] = rates.get(rank["job"], 0) + rank["rate"]
+        self.bytes.take(rates)
+        history = self.bytes.lines(self.options.interval)
+        return {**found, **self._history(self.bytes)}, [head, *(lines or ["no ranks"]), *history]
+
+    def _history(self, of: History) -> dict[str, Any]:
+        """A member of what is written as JSON again and again."""
+        return {} if self.options.once else {"history": of.told()}
 
     def _read_switches(self) -> Shown:
         """The jobs of all switches that were named."""
@@ -94,13 +106,26 @@ class Top:
             "slots": [one for switch in told for one in switch["slots"]],
             "ranks": [one for switch in told for one in switch["ranks"]],
             **({"shares": shares} if several else {}),
+            **self._take_rates(told),
         }
         self.switch = told[0]
-        self.rows = self.rates.take(told[0], time.monotonic())
         text = [line for switch in told for line in switches.lines(switch)]
         if not jobs:
             text.append("no jobs")
-        return root, text + (switches.share_lines(shares) if several else [])
+        text += switches.share_lines(shares) if several else []
+        return root, text + self.results.lines(self.options.interval)
+
+    def _take_rates(self, told: list[query.Switch]) -> dict[str, Any]:
+        """Keep the rates of all jobs; their history."""
+        rates: dict[str, float] = {}
+        for number, switch in enumerate(told):
+            is_first = not self.rates[self.at[number]].is_begun
+            rows = self.rates[self.at[number]].take(switch, time.monotonic())
+            self.rows = self.rows if number else rows
+            for row in rows if not is_first else []:
+                rates[row["name"]] = rates.get(row["name"], 0) + row["rate"]
+        self.results.take(rates)
+        return self._history(self.results)
 
     # ---- jobs of one switch on a terminal ----
 
@@ -129,7 +154,8 @@ class Top:
         ]
         if not rows:
             return [*heads, "no jobs"], None
-        table = cells.table([LIVE, *map(live_row, rows[:ROWS_MAX])], range(2, 8))
+        cut = [[*live_row(row), drawn(self.results.of(row["name"]))] for row in rows[:ROWS_MAX]]
+        table = cells.table([[*LIVE, "rates"], *cut], range(2, 8))
         more = [f"and {len(rows) - ROWS_MAX} more"] if len(rows) > ROWS_MAX else []
         return heads + table + more, len(heads) + 1 + min(self._place(rows), ROWS_MAX - 1)
 
@@ -141,7 +167,9 @@ class Top:
             "slots": [one for one in self.switch["slots"] if one["name"] == self.chosen],
             "ranks": [one for one in self.switch["ranks"] if one["job"] == self.chosen],
         }
-        return [f"fanin top: job {self.chosen}", "back: all jobs   q: quit", *switches.lines(job)]
+        rates = drawn(self.results.of(self.chosen))
+        heads = [f"fanin top: job {self.chosen}   {rates}", "back: all jobs   q: quit"]
+        return [*heads, *switches.lines(job)]
 
     def heed(self, key: str) -> bool:
         """Act on a key; False: it ends the program."""
