@@ -10,6 +10,7 @@
 
 #include "args.h"
 #include "cmd.h"
+#include "net/udp.h"
 
 #define PLACE_BYTES 64 /* of a place, at most */
 
@@ -76,6 +77,7 @@ int cmd_planner(void)
 
 #define SYSTEM_PYTHON "/usr/bin/python3"
 #define PYTHON_MINOR  9 /* 3.9, at least */
+#define PEER_BYTES    80
 #define FIXED	      5 /* arguments before those of the subcommand */
 #define MEMBER(as)    (*(const as *)((const char *)values + o->at))
 
@@ -135,16 +137,6 @@ static int become(const char *package, const char *name, char **args)
 	return 1;
 }
 
-/* argv[0] is "fanin NAME". */
-int cmd_operate(int argc, char **argv)
-{
-	char **args = calloc(FIXED + (size_t)argc, sizeof *args);
-
-	if (args)
-		memcpy(&args[FIXED], &argv[1], (size_t)(argc - 1) * sizeof *args);
-	return become("operate", strchr(argv[0], ' ') + 1, args);
-}
-
 static char *flag(const char *name, const char *value)
 {
 	char *text;
@@ -158,7 +150,7 @@ static char *flag(const char *name, const char *value)
 /* Add option `o`, where it is set, to the flags at `to`.  Returns how many these are. */
 static unsigned add(char **to, const struct fan_option *o, const void *values)
 {
-	char number[24];
+	char number[24], at[PEER_BYTES];
 
 	switch (o->kind) {
 	case ARGS_FLAG:
@@ -174,6 +166,11 @@ static unsigned add(char **to, const struct fan_option *o, const void *values)
 		to[0] = flag(o->name, number);
 		return 1;
 	case ARGS_WORD: to[0] = flag(o->name, o->words[MEMBER(int)]); return 1;
+	case ARGS_PEER:
+		if (fan_peer_is_none(&MEMBER(fan_peer)))
+			return 0;
+		to[0] = flag(o->name, fan_peer_text(&MEMBER(fan_peer), at, sizeof at));
+		return 1;
 	case ARGS_MANY:
 		for (unsigned i = 0; i < MEMBER(struct args_many).count; i++)
 			to[i] = flag(o->name, MEMBER(struct args_many).text[i]);

@@ -329,6 +329,26 @@ def test_a_topology_that_makes_no_sense_is_named(tmp_path, text, why):
     assert done.stderr.startswith(f"fanin controller: {file}: ")
 
 
+@pytest.mark.parametrize(
+    "end, text",
+    [
+        ("exit 3", "the planner has ended with exit status 3"),
+        ("kill -9 $$", "the planner was ended by SIGKILL"),
+    ],
+)
+def test_how_a_planner_has_ended_is_said(rig, end, text):
+    rig.work()
+    rig.end()
+    rig.c.planners._command = [
+        "sh",
+        "-c",
+        f"read request; {end}",
+    ]  # pylint: disable=protected-access
+    rig.hang_up("M1")
+    rig.wait(0.5)
+    assert text in rig.ask("why j")
+
+
 def test_the_planner_answers_requests_that_make_no_sense():
     if NO_PLANNER:
         pytest.skip(NO_PLANNER)

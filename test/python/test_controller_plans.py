@@ -418,26 +418,6 @@ def test_without_a_planner_jobs_keep_what_they_have(rig):
     assert rig.route is route and "not planned, since switch M1 is gone" in rig.ask("why j")
 
 
-@pytest.mark.parametrize(
-    "end, text",
-    [
-        ("exit 3", "the planner has ended with exit status 3"),
-        ("kill -9 $$", "the planner was ended by SIGKILL"),
-    ],
-)
-def test_how_a_planner_has_ended_is_said(rig, end, text):
-    rig.work()
-    rig.end()
-    rig.c.planners._command = [
-        "sh",
-        "-c",
-        f"read request; {end}",
-    ]  # pylint: disable=protected-access
-    rig.hang_up("M1")
-    rig.wait(0.5)
-    assert text in rig.ask("why j")
-
-
 @pytest.mark.parametrize("algorithm, low, high", [("best", 2.66, 2.67), ("inart", 2.39, 2.41)])
 def test_best_counts_results(rig, algorithm, low, high):
     """Rates of the parts of InArt's example, all together."""

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from ...research import files, formats
 from . import metrics, plans, reports, saved
-from .lines import text_of
+from .lines import resolve, text_of
 from .core import Controller
 from .dispatch import Dispatch
 from .limits import AGAIN_S, JSON_S
@@ -89,7 +89,7 @@ async def _make(values: Dict[str, Any], log: Callable[[str], None]) -> Controlle
         values["algorithm"],
         values["seed"],
         values["trees"],
-        values["sums-at"],
+        values["sums_at"],
         values["wait"],
     )
     planners = Planners(settings)
@@ -125,7 +125,7 @@ def _open(sockets: Sockets, values: Dict[str, Any]) -> str:
     """Listen; the address."""
     what = "--listen"
     try:
-        host, port, family = values["listen"]
+        host, port, family = resolve(values["listen"])
         port = sockets.listen(host, port, family)
         what = "--socket"
         if values["socket"]:
@@ -138,7 +138,7 @@ def _open(sockets: Sockets, values: Dict[str, Any]) -> str:
 async def _serve_metrics(c: Controller, values: Dict[str, Any], log: Log) -> Optional[metrics.Http]:
     if not values["metrics"]:
         return None
-    host, port, _ = values["metrics"]
+    host, port, _ = resolve(values["metrics"])
     version = os.environ.get("FANIN_VERSION", "unknown")
 
     def text() -> str:
@@ -192,6 +192,6 @@ def serve(values: Dict[str, Any]) -> int:
     try:
         asyncio.run(_run(values))
         return 0
-    except Stop as stop:
+    except (Stop, Wrong) as stop:
         print(f"fanin controller: {stop}", file=sys.stderr)
-        return stop.status
+        return stop.status if isinstance(stop, Stop) else EXIT_WRONG

@@ -7,6 +7,7 @@ import os
 import sys
 from types import SimpleNamespace
 
+from ..flags import Wrong, parse
 from . import here, query
 
 TYPE_CHECKING = False
@@ -16,31 +17,15 @@ if TYPE_CHECKING:
 SWITCHES_MAX = 32
 
 
-class Wrong(Exception):
-    """Options that do not go together."""
-
-
 def _parse(name: str, arguments: list[str]) -> SimpleNamespace:
-    """The flags, which src/cmd/top.c has read already; Wrong: there is none such."""
+    """The flags; Wrong: there is none such."""
     texts = dict.fromkeys("job switch controller prometheus page json".split(), "")
     numbers = {"pid": 0, "shards": 0, "interval": 1}
-    flags = dict.fromkeys("all_hosts merge here once".split(), False)
-    values: dict[str, Any] = {**texts, **numbers, **flags}
+    truths = dict.fromkeys("all_hosts merge here once".split(), False)
+    values: dict[str, Any] = {**texts, **numbers, **truths}
     if name == "ps":
         values["json"] = False
-    for argument in arguments:
-        flag, given, value = argument.partition("=")
-        key = flag[2:].replace("-", "_")
-        if (
-            not flag.startswith("--")
-            or key not in values
-            or bool(given) == isinstance(values[key], bool)
-        ):
-            raise Wrong(
-                f"{argument}: expected --FLAG or --OPTION=VALUE, as `fanin {name} --help` has"
-            )
-        values[key] = int(value) if key in numbers else value if given else True
-    return SimpleNamespace(**values)
+    return SimpleNamespace(**parse(arguments, values))
 
 
 def check(name: str, options: SimpleNamespace) -> list[str]:
