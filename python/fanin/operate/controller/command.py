@@ -3,50 +3,23 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import socket
 import sys
-import time
 from typing import Any, Dict, List
 
 from ..flags import Wrong, parse
+from ..top import query
 
 TEXTS = "algorithm sums_at topology listen metrics plan socket ask state key json".split()
 NUMBERS = {"seed": 1, "trees": 1, "wait": 0}
-PATIENCE_S = 30  # a controller that plans answers afterwards
-ANSWER_BYTES_MAX = 256 << 20
-
-
-def _answer(path: str, line: str) -> str:
-    """The answer of the controller there; OSError: there is none."""
-    by_s = time.monotonic() + PATIENCE_S
-    with socket.socket(socket.AF_UNIX) as s:
-        s.settimeout(PATIENCE_S)
-        s.connect(path)
-        s.sendall(line.encode(errors="surrogateescape") + b"\n")
-        found = bytearray()
-        while part := s.recv(65536):
-            found += part
-            if len(found) > ANSWER_BYTES_MAX or time.monotonic() > by_s:
-                raise OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
-    if not found:
-        raise OSError(0, "no answer")
-    if not found.endswith(b"\n"):  # a part of an answer
-        raise OSError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
-    return found.decode(errors="replace")
 
 
 def _ask(path: str, line: str) -> int:
     """Print the answer; the exit status."""
     try:
-        text = _answer(path, line)
-    except OSError as error:
-        print(
-            f"fanin controller: --socket: {path}: {error.strerror or error}; does a controller run "
-            "there with that --socket?",
-            file=sys.stderr,
-        )
+        text = query.ask_controller(path, line).decode(errors="replace")
+    except query.Silent as error:
+        print(f"fanin controller: --socket: {error}", file=sys.stderr)
         return 1
     is_wrong = text.startswith("error:")
     to = sys.stderr if is_wrong else sys.stdout

@@ -264,7 +264,7 @@ MESSAGES: Dict[str, Dict[str, Message]] = {
 }
 
 
-def _unlike(pairs: List[Tuple[str, Any]]) -> Json:
+def unlike(pairs: List[Tuple[str, Any]]) -> Json:
     """An object without a key twice."""
     found = dict(pairs)
     if len(found) != len(pairs):
@@ -282,7 +282,7 @@ def _int(digits: str) -> int:
     return int(digits)
 
 
-_decoder = json.JSONDecoder(object_pairs_hook=_unlike, parse_constant=_no_constant, parse_int=_int)
+_decoder = json.JSONDecoder(object_pairs_hook=unlike, parse_constant=_no_constant, parse_int=_int)
 
 
 def parse(said: bytes) -> Any:

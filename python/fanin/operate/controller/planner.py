@@ -11,8 +11,9 @@ import asyncio
 import json
 import os
 import signal
-from typing import Any, List, Optional
+from typing import Any, Optional
 
+from .lines import unlike
 from .model import Json, Settings, Wrong
 
 ANSWER_BYTES_MAX = 256 << 20
@@ -134,15 +135,8 @@ def read_json(path: str) -> Any:
     """JSON from a file; Wrong: why not."""
     try:
         with open(path, encoding="utf-8") as file:
-            return json.load(file, object_pairs_hook=_unlike)
+            return json.load(file, object_pairs_hook=unlike)
     except OSError as error:
         raise Wrong(error.strerror or str(error)) from None
     except (ValueError, RecursionError) as error:
         raise Wrong(f"not JSON: {error}") from None
-
-
-def _unlike(pairs: List[Any]) -> Json:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key twice")
-    return found

@@ -130,32 +130,36 @@ def ask(
     return told
 
 
-def _receive(path: str, line: str) -> bytes:
-    """The line with which a controller answers."""
+def ask_controller(path: str, line: str) -> bytes:
+    """The answer of the controller that has its --socket there; Silent: there is none."""
+    import errno
     import socket
 
     by = time.monotonic() + CONTROLLER_S
     text = bytearray()
-    with socket.socket(socket.AF_UNIX) as talk:
-        talk.settimeout(CONTROLLER_S)
-        talk.connect(path)
-        talk.sendall(line.encode() + b"\n")
-        while len(text) < ANSWER_BYTES and time.monotonic() < by:
-            part = talk.recv(1 << 16)
-            if not part:
-                break
-            text += part
-    if not text.endswith(b"\n"):
-        raise OSError(None, "a part of an answer" if text else "no answer")
+    try:
+        with socket.socket(socket.AF_UNIX) as talk:
+            talk.settimeout(CONTROLLER_S)
+            talk.connect(path)
+            talk.sendall(line.encode(errors="surrogateescape") + b"\n")
+            while len(text) < ANSWER_BYTES and time.monotonic() < by:
+                part = talk.recv(1 << 16)
+                if not part:
+                    break
+                text += part
+        if not text:
+            raise OSError(None, "no answer")
+        if not text.endswith(b"\n"):
+            raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+    except OSError as error:
+        what = error.strerror or str(error)
+        raise Silent(f"{path}: {what}; does a controller run there with that --socket?") from error
     return bytes(text)
 
 
 def status_of_controller(path: str) -> Any:
     """What a controller says about itself, as doc/controller.md has it; Silent: it does not."""
     try:
-        return shape.load(_receive(path, "status json"))
-    except OSError as error:
-        what = error.strerror or str(error)
-        raise Silent(f"{path}: {what}; does a controller run there with that --socket?") from error
+        return shape.load(ask_controller(path, "status json"))
     except shape.Bad as error:
         raise Silent("the answer is not JSON") from error
