@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
+import math
 import os
 import re
 import time
@@ -184,11 +185,11 @@ class Gathering:
 
 
 class Note:
-    """What is waited for, logged from time to time."""
+    """What is waited for, logged from time to time; `seconds` is how long, at most."""
 
-    def __init__(self, rank: int) -> None:
+    def __init__(self, rank: int, seconds: float) -> None:
         self._rank = rank
-        self._next = TELL_FIRST_S
+        self._next = min(TELL_FIRST_S, seconds / 2)
         self._said = False
 
     def tell(self, waited: float, left: float, missing: Callable[[], str]) -> None:
@@ -197,7 +198,7 @@ class Note:
             return
         self._said = True
         self._next = waited + max(TELL_S, waited / TELL_RARER)
-        _waiting.tell(self._rank, f"waits for {missing()}; gives up in {max(left, 0):.0f} s")
+        _waiting.tell(self._rank, f"waits for {missing()}; gives up in {max(1, math.ceil(left))} s")
 
     def end(self) -> None:
         """All are there."""
@@ -211,7 +212,7 @@ def gather(
     """Come, and wait for the others.  `look` raises what makes that hopeless.  JoinTimeoutError: some
     have not come within `seconds`."""
     gathering.come(rank)
-    pauses, note, looked = Pauses(), Note(rank), 0.0
+    pauses, note, looked = Pauses(), Note(rank, seconds), 0.0
     until = pauses.begun + seconds
 
     def missing() -> str:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ask.h - questions to switches, servers and controllers. */
+/* ask.h - questions to switches and servers: QUERY by topic, which any switch answers. */
 #ifndef FAN_CMD_ASK_H
 #define FAN_CMD_ASK_H
 
@@ -7,10 +7,6 @@
 
 #include "core/wire/ctlmsg.h"
 #include "net/udp.h"
-
-/* ---- ask.c ---- */
-
-/* Asks a switch: QUERY by topic, which any switch answers. */
 
 #define ASK_ADDRESS_BYTES 80
 
@@ -48,13 +44,5 @@ int ask_until(struct ask_talk *t, const struct ask_question *w, uint64_t by_ns, 
  * go in step, nor if there is no answer.  Returns how many jobs the switch has seen; 0: none, or no
  * answer. */
 unsigned rank_stats_ask(struct ask_talk *t, unsigned index, unsigned shard, json_t *ranks);
-
-/* ---- controller_ask.c ---- */
-
-/* Asks a controller through its Unix socket. */
-
-/* Ask the controller at `path` one line.  Its answer, to be freed; NULL: `why`, ARGS_WHY_BYTES,
- * says why there is none. */
-char *controller_ask(const char *path, const char *line, char *why);
 
 #endif

@@ -20,6 +20,7 @@ int cmd_doctor(int argc, char **argv);
 int cmd_lab(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_key(int argc, char **argv);
+int cmd_controller(int argc, char **argv);
 
 /* Of Python alone: no list has them. */
 int cmd_query(int argc, char **argv); /* of `fanin top` */
@@ -33,9 +34,6 @@ bool cmd_has_planner(void);
 /* `fanin plan --serve`: become fanin-planner.  Returns the exit status, and a line on stderr, when
  * that fails. */
 int cmd_planner(void);
-
-/* `fanin controller`: become Python. */
-int cmd_operate(int argc, char **argv);
 
 /* ---- end.c ---- */
 
@@ -86,8 +84,8 @@ int find_installed(const char *const *places, char *self, char *found);
 struct args_command;
 
 /* Become the program `c->name` of python/fanin/PACKAGE, with `values` as its flags.  Rows are of
- * the kinds FLAG, NUMBER, SIZE, WORD, MANY, OPERAND, and those of text.  Returns the exit status,
- * and a line on stderr, when that fails. */
+ * the kinds FLAG, NUMBER, SIZE, WORD, PEER, MANY, OPERAND, and those of text.  Returns the exit
+ * status, and a line on stderr, when that fails. */
 int cmd_python(const char *package, const struct args_command *c, const void *values);
 
 #endif

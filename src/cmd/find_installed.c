@@ -10,6 +10,7 @@
 
 #include "args.h"
 #include "cmd.h"
+#include "net/udp.h"
 
 #define PLACE_BYTES 64 /* of a place, at most */
 
@@ -74,9 +75,11 @@ int cmd_planner(void)
 
 /* ---- what Python does: programs of python/fanin ---- */
 
-#define PYTHON	   "python3"
-#define FIXED	   5 /* arguments before those of the subcommand */
-#define MEMBER(as) (*(const as *)((const char *)values + o->at))
+#define SYSTEM_PYTHON "/usr/bin/python3"
+#define PYTHON_MINOR  9 /* 3.9, at least */
+#define PEER_BYTES    80
+#define FIXED	      5 /* arguments before those of the subcommand */
+#define MEMBER(as)    (*(const as *)((const char *)values + o->at))
 
 /* In a build folder, an installed program, a wheel. */
 static const char *const folders[] = {"python/fanin", "../libexec/fanin/python/fanin", "..", NULL};
@@ -94,11 +97,26 @@ static int find_script(const char *package, char *self, char *script)
 	return -1;
 }
 
+/* The interpreter: the system's for what needs the standard library alone, since the first of the
+ * PATH may be a script that looks for one, which takes longer than `fanin ps`. */
+static const char *python_for(const char *package)
+{
+	char path[PATH_MAX];
+	unsigned minor;
+	const bool is_standalone = !strcmp(package, "operate");
+
+	if (is_standalone && realpath(SYSTEM_PYTHON, path) &&
+	    sscanf(path, SYSTEM_PYTHON ".%u", &minor) == 1 && minor >= PYTHON_MINOR)
+		return SYSTEM_PYTHON;
+	return "python3";
+}
+
 /* Become `package`'s program `name`; its arguments begin at args[FIXED].  They are freed. */
 static int become(const char *package, const char *name, char **args)
 {
 	static char self[PATH_MAX], script[PATH_MAX];
-	const char *const fixed[FIXED] = {PYTHON, "-I", "-S", script, name};
+	const char *python = python_for(package);
+	const char *const fixed[FIXED] = {python, "-I", "-S", script, name};
 
 	if (!args) {
 		fprintf(stderr, "fanin %s: out of memory\n", name);
@@ -111,22 +129,12 @@ static int become(const char *package, const char *name, char **args)
 		memcpy(args, fixed, sizeof fixed);
 		setenv("FANIN", self, 1);
 		setenv("FANIN_VERSION", FAN_BUILD_VERSION, 1);
-		execvp(PYTHON, args);
-		fprintf(stderr, "fanin %s: needs Python 3.9 or later: %s: %s\n", name, PYTHON,
+		execvp(python, args);
+		fprintf(stderr, "fanin %s: needs Python 3.9 or later: %s: %s\n", name, python,
 			strerror(errno));
 	}
 	free(args);
 	return 1;
-}
-
-/* argv[0] is "fanin NAME". */
-int cmd_operate(int argc, char **argv)
-{
-	char **args = calloc(FIXED + (size_t)argc, sizeof *args);
-
-	if (args)
-		memcpy(&args[FIXED], &argv[1], (size_t)(argc - 1) * sizeof *args);
-	return become("operate", strchr(argv[0], ' ') + 1, args);
 }
 
 static char *flag(const char *name, const char *value)
@@ -142,7 +150,7 @@ static char *flag(const char *name, const char *value)
 /* Add option `o`, where it is set, to the flags at `to`.  Returns how many these are. */
 static unsigned add(char **to, const struct fan_option *o, const void *values)
 {
-	char number[24];
+	char number[24], at[PEER_BYTES];
 
 	switch (o->kind) {
 	case ARGS_FLAG:
@@ -158,6 +166,11 @@ static unsigned add(char **to, const struct fan_option *o, const void *values)
 		to[0] = flag(o->name, number);
 		return 1;
 	case ARGS_WORD: to[0] = flag(o->name, o->words[MEMBER(int)]); return 1;
+	case ARGS_PEER:
+		if (fan_peer_is_none(&MEMBER(fan_peer)))
+			return 0;
+		to[0] = flag(o->name, fan_peer_text(&MEMBER(fan_peer), at, sizeof at));
+		return 1;
 	case ARGS_MANY:
 		for (unsigned i = 0; i < MEMBER(struct args_many).count; i++)
 			to[i] = flag(o->name, MEMBER(struct args_many).text[i]);

@@ -14,7 +14,7 @@ static const struct {
 } commands[] = {
 	{"switch", cmd_switch, "sum the fragments of workers and return the sums"},
 	{"server", cmd_server, "complete the partial sums of switches"},
-	{"controller", cmd_operate, "run plans on many switches and servers"},
+	{"controller", cmd_controller, "run plans on many switches and servers"},
 	{"bench", cmd_bench, "time all-reduces and check every element"},
 	{"sim", cmd_sim, "simulate jobs in virtual time with the real protocol objects"},
 	{"plan", cmd_plan, "plan where gradients are summed and on which paths"},

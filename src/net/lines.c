@@ -13,7 +13,6 @@
 #include "seal/cipher_gcrypt.h"
 
 #define FIRST_BYTES 4096
-#define BACKLOG	    128
 #define IDLE_S	    5  /* of silence before TCP probes the other host */
 #define READS_MAX   16 /* receives of one turn, so that others get theirs */
 
@@ -324,25 +323,4 @@ int fan_lines_put(struct fan_lines *l, const char *text, size_t bytes)
 			       append(&l->held, &l->held_room, &l->held_used, "\n", 1)
 		       ? 0
 		       : -ENOBUFS;
-}
-
-int fan_lines_listen(fan_peer *at)
-{
-	struct sockaddr_storage ss;
-	int family = fan_peer_family(at), on = 1;
-	socklen_t bytes = fan_peer_to_sockaddr(at, family, &ss);
-	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-	if (fd < 0)
-		return -errno;
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) ||
-	    bind(fd, (const struct sockaddr *)&ss, bytes) || listen(fd, BACKLOG)) {
-		int e = -errno;
-		close(fd);
-		return e;
-	}
-	bytes = sizeof ss;
-	if (getsockname(fd, (struct sockaddr *)&ss, &bytes) == 0)
-		*at = fan_peer_from_sockaddr((const struct sockaddr *)&ss, bytes);
-	return fd;
 }

@@ -65,7 +65,4 @@ char *fan_lines_next(struct fan_lines *l, size_t *bytes);
  * waits; -EPIPE and others of send: the stream has ended. */
 int fan_lines_put(struct fan_lines *l, const char *text, size_t bytes);
 
-/* Listen for streams on `at`; port 0: any, stored in `*at`.  The socket, or -errno. */
-int fan_lines_listen(fan_peer *at);
-
 #endif

@@ -7,14 +7,18 @@ FUZZ_LINES: how many lines (2,000); FUZZ_SEED: another seed.
 
 import json
 import os
+import pathlib
 import random
+import socket
 import subprocess
+import sys
+import time
 
 import pytest
 from conftest import BUILD, NO_PLANNER
 from controller_rig import DAEMONS, RANKS, Rig, Wrong, topology
 
-from fanin.operate.controller import limits, lines
+from fanin.operate.controller import limits, lines, sockets
 from fanin.operate.controller.model import Refused
 from fanin.research import formats
 
@@ -34,6 +38,78 @@ def make_rig():
     rig = Rig(BUILD).new()
     yield rig
     rig.close()
+
+
+# ---- the way of a line ----
+
+STEPS_MAX = 15
+
+
+def functions(frame):
+    """How many of the controller are under way there."""
+    if frame is None:
+        return 0
+    file = pathlib.Path(frame.f_code.co_filename)
+    is_ours = file.parent.name == "controller" and not frame.f_code.co_name.startswith("<")
+    return is_ours + functions(frame.f_back)
+
+
+def way(receiver, peer, said):
+    """How many functions are under way when the answer to a line is queued, and then when it is sent."""
+    most = {"send": 0, "push": 0}
+
+    def look(frame, event, _):
+        if event == "call" and frame.f_code.co_name in most:
+            name = frame.f_code.co_name
+            most[name] = max(most[name], functions(frame))
+
+    peer.far.sendall(json.dumps(said).encode() + b"\n")
+    sys.setprofile(look)
+    try:
+        receiver._hear(peer)  # pylint: disable=protected-access
+        receiver._flush()  # pylint: disable=protected-access
+    finally:
+        sys.setprofile(None)
+    assert peer.far.recv(1 << 20, socket.MSG_DONTWAIT)
+    return most["send"] + most["push"]
+
+
+def test_a_line_passes_few_functions_until_it_is_answered(rig, monkeypatch):
+    """Those of its checks return before it is acted on, and do not count."""
+    rig.daemons()
+    rig.answer()
+    monkeypatch.setattr(time, "monotonic", lambda: rig.c.now_s)
+
+    def new(receiver):
+        near, far = socket.socketpair()
+        near.setblocking(False)
+        receiver._add_peer(near, "127.0.0.1")  # pylint: disable=protected-access
+        (peer,) = [peer for peer in rig.dispatch.nameless if peer.socket is near]
+        peer.far = far
+        return peer
+
+    async def run():
+        receiver = sockets.Sockets(rig.dispatch, [], lambda: None)
+        hello = {
+            "hello": "switch",
+            "name": "A",
+            "listen": rig.listen("A"),
+            "shards": 1,
+            "slots": 64,
+        }
+        join = {"join": {"job": "j", "rank": 0, "ranks": RANKS}}
+        found = {
+            "join": way(receiver, new(receiver), join),
+            "nonsense": way(receiver, new(receiver), {"x": 1}),
+        }
+        rig.hang_up("A")
+        found["hello"] = way(receiver, new(receiver), hello)
+        receiver.shut()
+        return found
+
+    found = rig.run(run())
+    print(found)
+    assert all(0 < steps <= STEPS_MAX for steps in found.values()), found
 
 
 # ---- orders ----
@@ -238,6 +314,39 @@ def test_every_field_of_a_message_has_a_bound():
             except Refused:
                 continue
             assert isinstance(found["health"][key], kind)
+
+
+@pytest.mark.parametrize("text, why", [(None, "No such file"), ("{", "line 1"), ("{}", "nodes")])
+def test_a_topology_that_makes_no_sense_is_named(tmp_path, text, why):
+    if NO_PLANNER:
+        pytest.skip(NO_PLANNER)
+    file = tmp_path / "t.json"
+    if text is not None:
+        file.write_text(text)
+    command = [str(BUILD / "fanin"), "controller", "--listen", "127.0.0.1:0", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 2 and why in done.stderr
+    assert done.stderr.startswith(f"fanin controller: {file}: ")
+
+
+@pytest.mark.parametrize(
+    "end, text",
+    [
+        ("exit 3", "the planner has ended with exit status 3"),
+        ("kill -9 $$", "the planner was ended by SIGKILL"),
+    ],
+)
+def test_how_a_planner_has_ended_is_said(rig, end, text):
+    rig.work()
+    rig.end()
+    rig.c.planners._command = [
+        "sh",
+        "-c",
+        f"read request; {end}",
+    ]  # pylint: disable=protected-access
+    rig.hang_up("M1")
+    rig.wait(0.5)
+    assert text in rig.ask("why j")
 
 
 def test_the_planner_answers_requests_that_make_no_sense():

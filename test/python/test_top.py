@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """python/fanin/operate/top: status files, hostile ones too, tables, and what switches say."""
 
+import io
 import json
 import os
 import pty
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 from conftest import BUILD, ROOT, WAIT_S, ranks
 
-from fanin.operate.top import cells, here, query, shape, status, switches, tree
+from fanin.operate.top import cells, here, history, query, shape, status, switches, tree
 
 FILES = 2000  # hostile ones, of a seeded generator
 NOBODY = 65534
@@ -402,6 +403,59 @@ def test_a_job_that_stands_still_waits():
     assert row["state"] == "ready" and row["rate"] == 25
     (row,) = rates.take(job_of("j", 150, waiting=1, oldest=9), 13)
     assert row["state"] == "waits" and row["age_s"] == 1
+
+
+def test_a_history_is_bounded():
+    kept = history.History("results/s", str)
+    for look in range(2 * history.LOOKS):
+        kept.take({f"j{job}": look for job in range(2 * history.JOBS_MAX)})
+    assert len(kept.told()) == history.JOBS_MAX
+    assert kept.of("j0") == list(range(history.LOOKS, 2 * history.LOOKS))
+    kept.take({"new": 1.0})
+    assert [job["job"] for job in kept.told()] == ["new"] and kept.lines(1) == []
+
+
+def test_a_history_is_drawn(monkeypatch):
+    for encoding, line in (("utf-8", "▁▂▅█"), ("ascii", "_.=#")):
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding))
+        assert history.drawn([0, 0.1, 5, 10]) == line
+    assert history.drawn([0, 0]) == "__" and history.drawn([]) == ""
+    assert all(history.drawn([1 / n]) == "#" for n in range(1, 1000))
+
+
+def values(found, job, unit):
+    """The history of a job."""
+    told = [one for one in found["history"] if one["job"] == job]
+    assert {one["unit"] for one in told} <= {unit}
+    return [value for one in told for value in one["values"]]
+
+
+def test_top_keeps_the_rates_of_each_job(own_switch, job):
+    def work(comm):
+        if comm.rank:
+            comm.barrier()
+            return None
+        flags = ["--here", "--job", job, "--switch", own_switch.address, "--json=-"]
+        command, text = [str(BUILD / "fanin"), "top", *flags], ""
+        with subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+        ) as top:
+            for line in top.stdout:
+                text += line
+                if line == "}\n":
+                    read, text = json.loads(text), ""
+                    if len(values(read, job, "results/s")) > 1:
+                        top.terminate()
+                        break
+        comm.barrier()
+        return read
+
+    (read,) = filter(None, ranks(2, work, switch=own_switch.address, job=job))
+    assert len(values(read["here"], job, "B/s")) > 1
+    kept = history.History("results/s", "{:.0f}/s".format)
+    kept.take({job: 5})
+    kept.take({job: 10})
+    assert [line.split()[:3] for line in kept.lines(1)[2:]] == [[job, "10/s", "10/s"]]
 
 
 def test_helpers_of_a_slow_rank_are_named():

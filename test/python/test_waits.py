@@ -186,6 +186,15 @@ def test_ranks_of_which_a_communicator_says_that_they_are_lost(text, ranks):
     assert _gathering.named(text) == ranks
 
 
+def test_a_short_wait_is_told_before_its_end(monkeypatch):
+    told = []
+    monkeypatch.setattr(_gathering._waiting, "tell", lambda rank, text: told.append(text))
+    note = _gathering.Note(0, 2.0)
+    note.tell(0.9, 1.1, lambda: "rank 1 of 2")
+    note.tell(1.1, 0.9, lambda: "rank 1 of 2")
+    assert told == ["waits for rank 1 of 2; gives up in 1 s"]
+
+
 def test_ranks_in_words():
     assert _gathering.in_words([3]) == "rank 3"
     assert _gathering.in_words([1, 2, 4, 5, 6, 9]) == "ranks 1, 2, 4-6, 9"

@@ -7,10 +7,8 @@ not imported: these commands need only the standard library.
 
 from __future__ import annotations
 
-import importlib
+import os
 import sys
-import types
-from pathlib import Path
 
 COMMANDS = {
     "controller": ("controller", "main"),
@@ -23,15 +21,15 @@ COMMANDS = {
 def main() -> int:
     """Run the command that the first argument names; its exit status."""
     if "fanin" not in sys.modules:
-        package = types.ModuleType("fanin")
-        package.__path__ = [str(Path(__file__).resolve().parent.parent)]
+        package = type(sys)("fanin")
+        package.__path__ = [os.path.dirname(os.path.dirname(os.path.realpath(__file__)))]
         sys.modules["fanin"] = package
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name not in COMMANDS:
         print(f"fanin: expected one of: {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
     folder, function = COMMANDS[name]
-    command = importlib.import_module(f"fanin.operate.{folder}.command")
+    command = __import__(f"fanin.operate.{folder}.command", fromlist=[function])
     status: int = getattr(command, function)(sys.argv[2:])
     return status
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "addresses.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,8 +82,9 @@ static void report_address(const struct fan_config *cfg, const char *name, uint6
 {
 	char text[FAN_FAULT_TEXT_BYTES];
 	snprintf(text, sizeof text,
-		 "waits for the address of \"%.300s\": no such name so far; gives up in %.0f s",
-		 name, (double)left_ns / (1000.0 * FAN_MS));
+		 "waits for the address of \"%.300s\": no such name so far; gives up in %" PRIu64
+		 " s",
+		 name, left_ns / (1000 * FAN_MS) + 1);
 	cfg->waiting(cfg->waiting_arg, text);
 }
 
@@ -91,7 +93,7 @@ int fan_resolve_all(fan_peer *to, unsigned max, unsigned *count, const char *tex
 {
 	const uint64_t begin_ns = fan_clock_ns();
 	const uint64_t until_ns = begin_ns + (uint64_t)fan_config_join_ms(cfg) * FAN_MS;
-	uint64_t tell_ns = begin_ns + FAN_CONFIG_NOTE_FIRST_MS * FAN_MS;
+	uint64_t tell_ns = begin_ns + (uint64_t)fan_config_note_first_ms(cfg) * FAN_MS;
 	int e;
 	while ((e = fan_peer_parse_all(to, max, count, text, why, bytes)) == FAN_PEER_UNKNOWN) {
 		const uint64_t now_ns = fan_clock_ns();

@@ -485,6 +485,12 @@ int fan_config_join_ms(const struct fan_config *c)
 	return c->join_ms ? c->join_ms : c->timeout_ms;
 }
 
+int fan_config_note_first_ms(const struct fan_config *c)
+{
+	int half_ms = fan_config_join_ms(c) / 2;
+	return half_ms < FAN_CONFIG_NOTE_FIRST_MS ? half_ms : FAN_CONFIG_NOTE_FIRST_MS;
+}
+
 /* The value of an option; "": it has none. */
 static const char *value_of(const struct fan_config *c, const struct key *k, char number[16])
 {

@@ -25,7 +25,7 @@
 #define FAN_CONFIG_PACE		  100
 #define FAN_CONFIG_NAME_BYTES	  48   /* "FANIN_TIMEOUT_MS", "options.timeout_ms" */
 #define FAN_CONFIG_WHY_BYTES	  512  /* of any error text */
-#define FAN_CONFIG_NOTE_FIRST_MS  2000 /* before the first call of `waiting` */
+#define FAN_CONFIG_NOTE_FIRST_MS  2000 /* before the first call of `waiting`, at most */
 #define FAN_CONFIG_NOTE_MS	  5000 /* between further calls */
 
 struct fan_config {
@@ -91,6 +91,9 @@ int fan_config_list(struct fan_config *c, fan_config_row *row, void *ctx, char *
 
 /* Time without progress after which a join fails. */
 int fan_config_join_ms(const struct fan_config *c);
+
+/* Time before the first call of `waiting`: so early that a short join calls it, too. */
+int fan_config_note_first_ms(const struct fan_config *c);
 
 /* Set c->payload_bytes to what fits c->mtu for c->ranks. */
 void fan_config_set_payload(struct fan_config *c);

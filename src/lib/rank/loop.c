@@ -437,7 +437,7 @@ static void note_wait(struct fan_rank *r)
 	uint64_t now_ns = fan_clock_ns();
 	if (r->ready || atomic_load(&r->error) || now_ns < r->when.note_ns)
 		return;
-	r->when.note_ns = now_ns + FAN_CONFIG_NOTE_FIRST_MS / 4 * FAN_MS;
+	r->when.note_ns = now_ns + (uint64_t)fan_config_note_first_ms(&r->cfg) / 4 * FAN_MS;
 	fan_wait_text(r, now_ns, text, sizeof text);
 	pthread_mutex_lock(&r->lock);
 	memcpy(r->shown.wait_text, text, sizeof text);

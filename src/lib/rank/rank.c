@@ -219,7 +219,7 @@ static void idle(struct fan_rank *r)
 
 void fan_rank_wait_ready(struct fan_rank *r)
 {
-	uint64_t note_ns = fan_clock_ns() + FAN_CONFIG_NOTE_FIRST_MS * FAN_MS;
+	uint64_t note_ns = fan_clock_ns() + (uint64_t)fan_config_note_first_ms(&r->cfg) * FAN_MS;
 	pthread_mutex_lock(&r->lock);
 	while (!is_ready(r) && !atomic_load(&r->error)) {
 		uint64_t idle_ns = fan_clock_ns() + FAN_RANK_IDLE_MS * FAN_MS;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wait_text.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -68,7 +69,7 @@ void fan_wait_text(const struct fan_rank *r, uint64_t now_ns, char *text, size_t
 			r->cfg.rank, r->cfg.job);
 	else
 		for_ranks(r, what, sizeof what);
-	snprintf(text, bytes, "%s; gives up in %.0f s", what, (double)left_ns / (1000.0 * FAN_MS));
+	snprintf(text, bytes, "%s; gives up in %" PRIu64 " s", what, left_ns / (1000 * FAN_MS) + 1);
 }
 
 /* ---- snapshots ---- */

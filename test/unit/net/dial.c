@@ -21,6 +21,23 @@ struct rig {
 	char line[128];
 };
 
+/* Listen at r->at; port 0: any, which it has then. */
+static void rig_listen(struct rig *r)
+{
+	const int on = 1;
+	struct sockaddr_storage ss;
+	socklen_t bytes = fan_peer_to_sockaddr(&r->at, AF_INET, &ss);
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	assert_true(fd >= 0);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&ss, bytes), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	bytes = sizeof ss;
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&ss, &bytes), 0);
+	r->at = fan_peer_from_sockaddr((struct sockaddr *)&ss, bytes);
+	r->listen_fd = fd;
+}
+
 static void rig_begin(struct rig *r)
 {
 	struct sockaddr_in in = {.sin_family = AF_INET};
@@ -28,8 +45,7 @@ static void rig_begin(struct rig *r)
 	memset(r, 0, sizeof *r);
 	r->peer_fd = -1;
 	r->at = fan_peer_from_sockaddr((struct sockaddr *)&in, sizeof in);
-	r->listen_fd = fan_lines_listen(&r->at);
-	assert_true(r->listen_fd >= 0);
+	rig_listen(r);
 	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	fan_dial_init(&r->d, &r->at, r->epoll_fd, NUMBER);
 }
@@ -137,8 +153,7 @@ TEST(dial__waits_for_somebody)
 		turn(&r);
 	assert_int_equal(r.d.tries, 3);
 	assert_string_equal(r.d.why, "Connection refused");
-	r.listen_fd = fan_lines_listen(&r.at);
-	assert_true(r.listen_fd >= 0);
+	rig_listen(&r);
 	turn_until_up(&r, 1);
 	rig_end(&r);
 }

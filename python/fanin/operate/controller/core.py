@@ -147,7 +147,7 @@ class Controller:
                 raise Wrong(
                     f"nodes[{number}].address: expected the address of a host, without a port"
                 )
-            address = plain_host(resolve(whole, numeric=True)[0])
+            address = plain_host(resolve(whole)[0])
         left = said.get("gbps", 0) - said.get("background_gbps", 0)
         node = Node(said["name"], said["kind"], left, said, self.now_s, address)
         if not node.is_daemon:  # a worker need not be up

@@ -30,29 +30,25 @@ class Dispatch:
         if not conn.is_open:  # it was refused while lines were in flight
             return
         try:
-            self._take(conn, said)
+            if conn.node is not None:
+                unknown = f'"{conn.node.name}": expected health, ok, error or stopping'
+                nodes.line(self.c, conn, *lines.decode(said, lines.NODE, unknown))
+                return
+            if conn.job is not None:
+                name, fields = lines.decode(said, lines.WORKER, "expected moved")
+                if name == "join":
+                    raise Refused("a second join: expected one for each connection")
+                jobs.moved(self.c, conn, fields["moved"])
+                return
+            unknown = 'expected "hello" of a daemon or "join" of a worker'
+            name, fields = lines.decode(said, lines.NEW, unknown)
+            if name == "hello":
+                nodes.hello(self.c, conn, fields)
+            else:
+                jobs.join(self.c, conn, fields["join"])
+            self.nameless.discard(conn)
         except Refused as refused:
             self.refuse(conn, str(refused))
-
-    def _take(self, conn: Conn, said: bytes) -> None:
-        c = self.c
-        if conn.node is not None:
-            unknown = f'"{conn.node.name}": expected health, ok, error or stopping'
-            nodes.line(c, conn, *lines.decode(said, lines.NODE, unknown))
-            return
-        if conn.job is not None:
-            name, fields = lines.decode(said, lines.WORKER, "expected moved")
-            if name == "join":
-                raise Refused("a second join: expected one for each connection")
-            jobs.moved(c, conn, fields["moved"])
-            return
-        unknown = 'expected "hello" of a daemon or "join" of a worker'
-        name, fields = lines.decode(said, lines.NEW, unknown)
-        if name == "hello":
-            nodes.hello(c, conn, fields)
-        else:
-            jobs.join(c, conn, fields["join"])
-        self.nameless.discard(conn)
 
     def refuse(self, conn: Conn, why: str) -> None:
         """Send the reason, and end the connection."""

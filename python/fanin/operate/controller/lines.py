@@ -44,21 +44,16 @@ def split(said: str) -> Tuple[str, int, bool]:
     return host, int(digits), is_v6
 
 
-def resolve(said: str, numeric: bool = False) -> Tuple[str, int, int]:
-    """Family, as a number of socket, host as a number, and port: (host, port, family)."""
+def resolve(said: str) -> Tuple[str, int, int]:
+    """The host and port of an address in numbers, and its family as a number of socket."""
     host, port, is_v6 = split(said)
-    flags = socket.AI_NUMERICHOST if numeric or is_v6 else 0
-    family = socket.AF_INET6 if is_v6 else socket.AF_UNSPEC
+    family = socket.AF_INET6 if is_v6 else socket.AF_INET
     try:
-        found = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, 0, flags)
+        found = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, 0, socket.AI_NUMERICHOST)
     except (OSError, ValueError) as error:
         cause = error.strerror if isinstance(error, OSError) else error
-        raise Wrong(
-            f'expected an {"IPv6 address in brackets" if is_v6 else "address or a known host name"}'
-            f', got "{host}" ({cause})'
-        ) from None
-    one = next((f for f in found if f[0] == socket.AF_INET), found[0])
-    return str(one[4][0]), port, int(one[0])
+        raise Wrong(f'expected an address in numbers, got "{host}" ({cause})') from None
+    return str(found[0][4][0]), port, family
 
 
 def plain_host(host: str) -> str:
@@ -74,7 +69,7 @@ def plain_host(host: str) -> str:
 def is_address(said: str) -> bool:
     """Is it ADDR:PORT of one host, as numbers?"""
     try:
-        host, port, _ = resolve(said, numeric=True)
+        host, port, _ = resolve(said)
         return port > 0 and not ipaddress.ip_address(plain_host(host)).is_unspecified
     except (Wrong, ValueError):
         return False
@@ -269,7 +264,7 @@ MESSAGES: Dict[str, Dict[str, Message]] = {
 }
 
 
-def _unlike(pairs: List[Tuple[str, Any]]) -> Json:
+def unlike(pairs: List[Tuple[str, Any]]) -> Json:
     """An object without a key twice."""
     found = dict(pairs)
     if len(found) != len(pairs):
@@ -287,7 +282,7 @@ def _int(digits: str) -> int:
     return int(digits)
 
 
-_decoder = json.JSONDecoder(object_pairs_hook=_unlike, parse_constant=_no_constant, parse_int=_int)
+_decoder = json.JSONDecoder(object_pairs_hook=unlike, parse_constant=_no_constant, parse_int=_int)
 
 
 def parse(said: bytes) -> Any:

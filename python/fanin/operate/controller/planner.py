@@ -10,11 +10,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from typing import Any, List, Optional
+import signal
+from typing import Any, Optional
 
+from .lines import unlike
 from .model import Json, Settings, Wrong
 
 ANSWER_BYTES_MAX = 256 << 20
+END_S = 1.0  # for a child to end that has closed its output
 Process = asyncio.subprocess.Process
 
 
@@ -79,6 +82,17 @@ def _kill(child: Process) -> None:
         child.stdin.close()
 
 
+async def _end_of(child: Process) -> str:
+    """How a child ended, or was ended, whose answer has not come."""
+    try:
+        status = await asyncio.wait_for(child.wait(), END_S)
+    except asyncio.TimeoutError:
+        return "the planner has closed its output"
+    if status < 0:
+        return f"the planner was ended by {signal.Signals(-status).name}"
+    return f"the planner has ended with exit status {status}"
+
+
 class Planner:
     """A session: `async with` takes a child at the first request, and gives it back."""
 
@@ -109,7 +123,7 @@ class Planner:
         await to.drain()
         said = await answers.readline()
         if not said.endswith(b"\n"):
-            raise OSError("the planner has ended")
+            raise OSError(await _end_of(self._child))
         answer: Json = json.loads(said)
         self._is_busy = False
         if "error" in answer:
@@ -121,15 +135,8 @@ def read_json(path: str) -> Any:
     """JSON from a file; Wrong: why not."""
     try:
         with open(path, encoding="utf-8") as file:
-            return json.load(file, object_pairs_hook=_unlike)
+            return json.load(file, object_pairs_hook=unlike)
     except OSError as error:
         raise Wrong(error.strerror or str(error)) from None
     except (ValueError, RecursionError) as error:
         raise Wrong(f"not JSON: {error}") from None
-
-
-def _unlike(pairs: List[Any]) -> Json:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key twice")
-    return found

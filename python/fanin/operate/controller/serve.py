@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from ...research import files, formats
 from . import metrics, plans, reports, saved
-from .lines import text_of
+from .lines import resolve, text_of
 from .core import Controller
 from .dispatch import Dispatch
 from .limits import AGAIN_S, JSON_S
@@ -78,7 +78,7 @@ async def _network(settings: Settings, planners: Planners) -> Json:
     except files.FileError as error:
         raise Stop(str(error), EXIT_WRONG) from None
     except OSError as error:
-        raise Stop(f"fanin controller: fanin plan: {error}", EXIT_FAILED) from None
+        raise Stop(f"fanin plan: {error}", EXIT_FAILED) from None
     return topology
 
 
@@ -89,7 +89,7 @@ async def _make(values: Dict[str, Any], log: Callable[[str], None]) -> Controlle
         values["algorithm"],
         values["seed"],
         values["trees"],
-        values["sums-at"],
+        values["sums_at"],
         values["wait"],
     )
     planners = Planners(settings)
@@ -125,20 +125,20 @@ def _open(sockets: Sockets, values: Dict[str, Any]) -> str:
     """Listen; the address."""
     what = "--listen"
     try:
-        host, port, family = values["listen"]
+        host, port, family = resolve(values["listen"])
         port = sockets.listen(host, port, family)
         what = "--socket"
         if values["socket"]:
             sockets.listen_unix(values["socket"])
     except OSError as error:
-        raise Stop(f"fanin controller: {what}: {error.strerror}", EXIT_FAILED) from None
+        raise Stop(f"{what}: {error.strerror}", EXIT_FAILED) from None
     return text_of(host, port)
 
 
 async def _serve_metrics(c: Controller, values: Dict[str, Any], log: Log) -> Optional[metrics.Http]:
     if not values["metrics"]:
         return None
-    host, port, _ = values["metrics"]
+    host, port, _ = resolve(values["metrics"])
     version = os.environ.get("FANIN_VERSION", "unknown")
 
     def text() -> str:
@@ -150,9 +150,7 @@ async def _serve_metrics(c: Controller, values: Dict[str, Any], log: Log) -> Opt
         await http.start(host, port)
     except OSError as error:
         cause = os.strerror(error.errno) if error.errno else str(error)
-        raise Stop(
-            f"fanin controller: --metrics: {text_of(host, port)}: {cause}", EXIT_FAILED
-        ) from None
+        raise Stop(f"--metrics: {text_of(host, port)}: {cause}", EXIT_FAILED) from None
     return http
 
 
@@ -167,7 +165,7 @@ async def _run(values: Dict[str, Any]) -> None:
     try:
         keys = read_keys(values["key"]) if values["key"] else []
     except Wrong as wrong:
-        raise Stop(f"fanin controller: --key: {wrong}", EXIT_FAILED) from None
+        raise Stop(f"--key: {wrong}", EXIT_FAILED) from None
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
@@ -194,6 +192,6 @@ def serve(values: Dict[str, Any]) -> int:
     try:
         asyncio.run(_run(values))
         return 0
-    except Stop as stop:
-        print(stop, file=sys.stderr)
-        return stop.status
+    except (Stop, Wrong) as stop:
+        print(f"fanin controller: {stop}", file=sys.stderr)
+        return stop.status if isinstance(stop, Stop) else EXIT_WRONG

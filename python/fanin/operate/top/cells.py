@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Sequence
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Iterable, Sequence
+
 
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -24,7 +27,7 @@ def of_time(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 99.5 else f"{seconds:.0f} s"
 
 
-def of_age(job: Dict[str, Any]) -> str:
+def of_age(job: dict[str, Any]) -> str:
     """For how long a job of a switch has had no result."""
     age = job.get("age_s")
     if age is None:
@@ -34,7 +37,7 @@ def of_age(job: Dict[str, Any]) -> str:
 
 def of_set(ranks: Iterable[int]) -> str:
     """Ranks as "0,3,5-7"; "none"."""
-    runs: List[List[int]] = []
+    runs: list[list[int]] = []
     for rank in sorted(set(ranks)):
         if runs and rank == runs[-1][1] + 1:
             runs[-1][1] = rank
@@ -49,7 +52,7 @@ def of_ranks(ranks: Sequence[int], by_host: bool) -> str:
     return f"{'host of ' if by_host else ''}{what} {of_set(ranks)}"
 
 
-def table(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> List[str]:
+def table(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
     """Lines of a table, of which some columns stand at the right."""
     width = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     at_right = set(right)

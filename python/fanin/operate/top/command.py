@@ -6,41 +6,29 @@ from __future__ import annotations
 import os
 import sys
 from types import SimpleNamespace
-from typing import Any, Dict, List
 
+from ..flags import Wrong, parse
 from . import here, query
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 SWITCHES_MAX = 32
 
 
-class Wrong(Exception):
-    """Options that do not go together."""
-
-
-def _parse(name: str, arguments: List[str]) -> SimpleNamespace:
-    """The flags, which src/cmd/top.c has read already; Wrong: there is none such."""
+def _parse(name: str, arguments: list[str]) -> SimpleNamespace:
+    """The flags; Wrong: there is none such."""
     texts = dict.fromkeys("job switch controller prometheus page json".split(), "")
     numbers = {"pid": 0, "shards": 0, "interval": 1}
-    flags = dict.fromkeys("all_hosts merge here once".split(), False)
-    values: Dict[str, Any] = {**texts, **numbers, **flags}
+    truths = dict.fromkeys("all_hosts merge here once".split(), False)
+    values: dict[str, Any] = {**texts, **numbers, **truths}
     if name == "ps":
         values["json"] = False
-    for argument in arguments:
-        flag, given, value = argument.partition("=")
-        key = flag[2:].replace("-", "_")
-        if (
-            not flag.startswith("--")
-            or key not in values
-            or bool(given) == isinstance(values[key], bool)
-        ):
-            raise Wrong(
-                f"{argument}: expected --FLAG or --OPTION=VALUE, as `fanin {name} --help` has"
-            )
-        values[key] = int(value) if key in numbers else value if given else True
-    return SimpleNamespace(**values)
+    return SimpleNamespace(**parse(arguments, values))
 
 
-def check(name: str, options: SimpleNamespace) -> List[str]:
+def check(name: str, options: SimpleNamespace) -> list[str]:
     """The addresses of switches; Wrong: the options do not go together."""
     at = [address for address in options.switch.split(",") if address]
     if options.all_hosts and (not options.job or options.merge):
@@ -61,7 +49,7 @@ def check(name: str, options: SimpleNamespace) -> List[str]:
     return at if name == "top" else []
 
 
-def _top(options: SimpleNamespace, at: List[str]) -> int:
+def _top(options: SimpleNamespace, at: list[str]) -> int:
     """`fanin top`; the exit status."""
     from . import watch  # `fanin ps` does without
 
@@ -74,7 +62,7 @@ def _top(options: SimpleNamespace, at: List[str]) -> int:
     return 0
 
 
-def _run(name: str, arguments: List[str]) -> int:
+def _run(name: str, arguments: list[str]) -> int:
     """Run "ps" or "top" with these flags; the exit status."""
     try:
         options = _parse(name, arguments)
@@ -97,11 +85,11 @@ def _run(name: str, arguments: List[str]) -> int:
     return 1
 
 
-def main(arguments: List[str]) -> int:
+def main(arguments: list[str]) -> int:
     """`fanin top`; the exit status."""
     return _run("top", arguments)
 
 
-def ps(arguments: List[str]) -> int:
+def ps(arguments: list[str]) -> int:
     """`fanin ps`; the exit status."""
     return _run("ps", arguments)

@@ -6,9 +6,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Any, BinaryIO, Dict, List, Optional, Tuple
 
 from . import cells, query, shape, status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO
+
+    Found = dict[str, Any]  # what status.collect returns
+    Rank = dict[str, Any]  # shape.RANK, with "pid", "uid", "program"
 
 SHARES_MAX = 4  # that are printed of a rank
 MERGE_BYTES = 64 << 20  # of standard input
@@ -21,16 +27,13 @@ HEADS = "HOST JOB RANK PID STATE OPERATION BYTES AGE WAITS-FOR SHARE RATE RETRAN
 RIGHT = (3, 6, 7, 10, 11)
 AGGREGATOR = "AGGREGATOR INSIDE JOB STATE OPS OPEN AGE WAITS-FOR WHO-WAITS".split()
 
-Found = Dict[str, Any]  # what status.collect returns
-Rank = Dict[str, Any]  # shape.RANK, with "pid", "uid", "program"
-
 
 def shown(rank: Rank, job: str, pid: int) -> bool:
     """Is the rank one of those that were asked for?"""
     return (not job or rank["job"] == job) and (not pid or rank["pid"] == pid)
 
 
-def _order(rank: Rank) -> Tuple[Any, ...]:
+def _order(rank: Rank) -> tuple[Any, ...]:
     """Whole seconds: those that began to wait together are sorted as others."""
     place = STATES.index(rank["state"]) if rank["state"] in STATES else len(STATES)
     return place, -int(rank["waited_s"]), rank["job"], rank["rank"], rank["pid"]
@@ -49,7 +52,7 @@ def _waits(rank: Rank) -> str:
     return (waits[len(begins) :] if waits.startswith(begins) else waits) or "-"
 
 
-def _shares(parts: List[Dict[str, Any]]) -> str:
+def _shares(parts: list[dict[str, Any]]) -> str:
     """Percent of each part: "40/30/30"."""
     if len(parts) < 2:
         return "-"
@@ -57,7 +60,7 @@ def _shares(parts: List[Dict[str, Any]]) -> str:
     return text + "/..." if len(parts) > SHARES_MAX else text
 
 
-def _row(rank: Rank) -> List[str]:
+def _row(rank: Rank) -> list[str]:
     """The cells of a rank, as HEADS has them."""
     ops = rank["under_way"]
     more = f" +{rank['open'] - 1}" if rank["open"] > 1 else ""
@@ -80,10 +83,10 @@ def _row(rank: Rank) -> List[str]:
     ]
 
 
-def lines(found: Found, job: str = "", pid: int = 0) -> List[str]:
+def lines(found: Found, job: str = "", pid: int = 0) -> list[str]:
     """The table of ranks and what else is to be said; [] if there is nothing."""
     ranks = [r for r in found["ranks"] if not r["column"] and shown(r, job, pid)]
-    text: List[str] = []
+    text: list[str] = []
     if ranks:
         rows = [HEADS] + [_row(rank) for rank in sorted(ranks, key=_order)]
         first = 0 if found.get("merged") else 1
@@ -139,19 +142,19 @@ def merge(file: BinaryIO) -> Found:
 # ---- aggregators ----
 
 
-def _asks(rank: Rank) -> Optional[Dict[str, Any]]:
+def _asks(rank: Rank) -> dict[str, Any] | None:
     """The place whose aggregator knows for whom a rank waits; None: nobody is to be asked."""
     waits = rank["state"] == "waits" and (rank["away"] or not rank["missing"])
     place = rank["places"][0] if rank["places"] and not rank["column"] and waits else None
     return place if place and query.is_address(place["at"]) else None
 
 
-def _named(numbers: List[int], of: List[int]) -> List[int]:
+def _named(numbers: list[int], of: list[int]) -> list[int]:
     """Ranks of a report, as the job of the rank calls them."""
     return [of[i] if i < len(of) else i for i in numbers]
 
 
-def _ask(addresses: List[str], within_ms: int) -> List[query.Switch]:
+def _ask(addresses: list[str], within_ms: int) -> list[query.Switch]:
     """As query.ask, of aggregators: each of them is silent where `fanin query` fails."""
     try:
         return query.ask(addresses, within_ms, jobs=True)
@@ -181,7 +184,7 @@ def _is_job_of(name: str, job: str) -> bool:
     return name.startswith(job) and name[len(job) : len(job) + 1] in ("", "/", "!")
 
 
-def _report(job: Dict[str, Any], of: List[int]) -> Dict[str, Any]:
+def _report(job: dict[str, Any], of: list[int]) -> dict[str, Any]:
     """A job of an aggregator: the ranks for which it waits, and those that wait."""
     tail = job["name"].partition("/c")[2]
     by_host = tail[:1].isdigit()
@@ -202,7 +205,7 @@ def _report(job: Dict[str, Any], of: List[int]) -> Dict[str, Any]:
 
 def ask_aggregators(found: Found, job: str) -> None:
     """Ask the aggregators of `job`, those on other hosts too, as far as ranks here know them."""
-    parts: Dict[str, Tuple[int, List[int]]] = {}
+    parts: dict[str, tuple[int, list[int]]] = {}
     for rank in found["ranks"]:
         for part in rank["parts"] if rank["job"] == job else []:
             if query.is_address(part["aggregator"]):
@@ -222,7 +225,7 @@ def ask_aggregators(found: Found, job: str) -> None:
     ]
 
 
-def _aggregator(one: Dict[str, Any]) -> List[List[str]]:
+def _aggregator(one: dict[str, Any]) -> list[list[str]]:
     """The rows of an aggregator, one for each job."""
     inside = f"rank {one['inside']}" if one["inside"] >= 0 else "-"
     if not one["jobs"]:
@@ -246,7 +249,7 @@ def _aggregator(one: Dict[str, Any]) -> List[List[str]]:
     ]
 
 
-def _aggregators(all_of_them: List[Dict[str, Any]]) -> List[str]:
+def _aggregators(all_of_them: list[dict[str, Any]]) -> list[str]:
     """The table of a job's aggregators."""
     rows = [row for one in all_of_them for row in _aggregator(one)]
     return ["", *cells.table([AGGREGATOR, *rows], (4, 5, 6))] if rows else []

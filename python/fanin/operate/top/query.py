@@ -10,9 +10,14 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import Any, Dict, List, Optional
 
 from . import shape
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Switch = dict[str, Any]  # what SWITCH says
 
 AT_ONCE = 64  # addresses of one `fanin query`
 MORE_S = 60.0  # for `fanin query` beyond what it was given
@@ -66,8 +71,6 @@ SWITCH = {
     "ranks": [STANDING, 1 << 20],
 }
 
-Switch = Dict[str, Any]  # what SWITCH says
-
 
 class Silent(Exception):
     """Nobody answers, or not as expected."""
@@ -90,7 +93,7 @@ def _program() -> str:
     return path
 
 
-def _run(flags: List[str], within_ms: int) -> List[Switch]:
+def _run(flags: list[str], within_ms: int) -> list[Switch]:
     """What `fanin query` prints with these flags."""
     import subprocess
 
@@ -105,16 +108,16 @@ def _run(flags: List[str], within_ms: int) -> List[Switch]:
 
 
 def ask(
-    addresses: List[str],
+    addresses: list[str],
     within_ms: int = 0,
     jobs: bool = False,
     shards: int = 0,
-    prometheus: Optional[str] = None,
-) -> List[Switch]:
+    prometheus: str | None = None,
+) -> list[Switch]:
     """What the switches at these addresses tell, each within the time of all; [] of none.
 
     jobs: of jobs alone; shards: how many ports (0: all); prometheus: a file for metrics."""
-    told: List[Switch] = []
+    told: list[Switch] = []
     by = time.monotonic() + within_ms / 1000
     for first in range(0, len(addresses), AT_ONCE):
         left_ms = max(1, int(1000 * (by - time.monotonic()))) if within_ms else 0
@@ -127,32 +130,36 @@ def ask(
     return told
 
 
-def _receive(path: str, line: str) -> bytes:
-    """The line with which a controller answers."""
+def ask_controller(path: str, line: str) -> bytes:
+    """The answer of the controller that has its --socket there; Silent: there is none."""
+    import errno
     import socket
 
     by = time.monotonic() + CONTROLLER_S
     text = bytearray()
-    with socket.socket(socket.AF_UNIX) as talk:
-        talk.settimeout(CONTROLLER_S)
-        talk.connect(path)
-        talk.sendall(line.encode() + b"\n")
-        while len(text) < ANSWER_BYTES and time.monotonic() < by:
-            part = talk.recv(1 << 16)
-            if not part:
-                break
-            text += part
-    if not text.endswith(b"\n"):
-        raise OSError(None, "a part of an answer" if text else "no answer")
+    try:
+        with socket.socket(socket.AF_UNIX) as talk:
+            talk.settimeout(CONTROLLER_S)
+            talk.connect(path)
+            talk.sendall(line.encode(errors="surrogateescape") + b"\n")
+            while len(text) < ANSWER_BYTES and time.monotonic() < by:
+                part = talk.recv(1 << 16)
+                if not part:
+                    break
+                text += part
+        if not text:
+            raise OSError(None, "no answer")
+        if not text.endswith(b"\n"):
+            raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+    except OSError as error:
+        what = error.strerror or str(error)
+        raise Silent(f"{path}: {what}; does a controller run there with that --socket?") from error
     return bytes(text)
 
 
 def status_of_controller(path: str) -> Any:
     """What a controller says about itself, as doc/controller.md has it; Silent: it does not."""
     try:
-        return shape.load(_receive(path, "status json"))
-    except OSError as error:
-        what = error.strerror or str(error)
-        raise Silent(f"{path}: {what}; does a controller run there with that --socket?") from error
+        return shape.load(ask_controller(path, "status json"))
     except shape.Bad as error:
         raise Silent("the answer is not JSON") from error

@@ -11,7 +11,11 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, Dict, Optional
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 DIGITS_MAX = 32  # of a number: reading a long one takes time with its square
 COUNT = (0, 1 << 64)
@@ -25,7 +29,7 @@ _STATS = {
     "rtt_s": SECONDS,
     "server": (0, 1),
 }
-RANK: Dict[str, Any] = {
+RANK: dict[str, Any] = {
     "job": TEXT,
     "rank": (0, 65535),
     "ranks": (0, 65535),
@@ -90,6 +94,8 @@ class Bad(Exception):
 
 def plain(text: str) -> str:
     """The text with a question mark for each character that a terminal might obey."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
@@ -115,7 +121,7 @@ def _nothing(shape: Any) -> Any:
     return [] if isinstance(shape, list) else checked({}, shape)
 
 
-def _field(value: Dict[str, Any], key: str, shape: Any) -> Any:
+def _field(value: dict[str, Any], key: str, shape: Any) -> Any:
     """One member of an object."""
     return checked(value[key], shape) if key in value else _nothing(shape)
 
@@ -155,7 +161,7 @@ def _constant(text: str) -> Any:
     raise Bad(f"{text} is no number")
 
 
-def load(text: bytes, shape: Optional[Any] = None) -> Any:
+def load(text: bytes, shape: Any | None = None) -> Any:
     """The value that the JSON in `text` has, by its shape if one is given; Bad: it is not so."""
     try:
         value = json.loads(text.decode(), parse_int=_int, parse_constant=_constant)

@@ -12,9 +12,12 @@ import os
 import re
 import stat
 import time
-from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from . import shape
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Iterator
 
 FILE_BYTES = 4 << 20
 USER_BYTES = 16 << 20  # of all files of a user: some are hostile, to root
@@ -38,12 +41,12 @@ class Folder:
     def __init__(self, fd: int, uid: int) -> None:
         self.fd = fd
         self.uid = uid
-        self.before: Dict[str, float] = {}
-        self.waits: Set[str] = set()
+        self.before: dict[str, float] = {}
+        self.waits: set[str] = set()
         self.bytes_read = 0
 
 
-def _paths(uid: int) -> Iterator[Tuple[str, Optional[int]]]:
+def _paths(uid: int) -> Iterator[tuple[str, int | None]]:
     """Where folders of status files may be, and whose each has to be; None: the reader's."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if runtime.startswith("/"):
@@ -63,7 +66,7 @@ def _paths(uid: int) -> Iterator[Tuple[str, Optional[int]]]:
                 yield f"{parent}/{name}{tail}", int(number)
 
 
-def open_trusted(path: str, flags: int, uids: Tuple[int, ...], folder: Optional[int] = None) -> int:
+def open_trusted(path: str, flags: int, uids: tuple[int, ...], folder: int | None = None) -> int:
     """Open what belongs to one of these users, following no link; -1: it is not there, or not so."""
     try:
         fd = os.open(path, flags | _FLAGS, dir_fd=folder)
@@ -75,9 +78,9 @@ def open_trusted(path: str, flags: int, uids: Tuple[int, ...], folder: Optional[
     return -1
 
 
-def folders() -> List[Folder]:
+def folders() -> list[Folder]:
     """All folders that this user may trust."""
-    found: List[Folder] = []
+    found: list[Folder] = []
     seen = set()
     for path, owner in _paths(os.geteuid()):
         owners = (os.geteuid(),) if owner is None else (owner,)
@@ -93,9 +96,9 @@ def folders() -> List[Folder]:
     return found
 
 
-def _names(folder: Folder) -> Dict[str, float]:
+def _names(folder: Folder) -> dict[str, float]:
     """The status files of a folder, with the time at which each was written; 0: it never was."""
-    found: Dict[str, float] = {}
+    found: dict[str, float] = {}
     with os.scandir(folder.fd) as entries:
         for entry, _ in zip(entries, range(FILES_MAX)):
             if _NAME.fullmatch(entry.name):
@@ -133,7 +136,7 @@ def _here() -> int:
         return 0
 
 
-def _life(name: str, here: int) -> Optional[bool]:
+def _life(name: str, here: int) -> bool | None:
     """Is the process alive whose file has this name, PID-START-NAMESPACE?  None: it is of another
     namespace than this one, so that cannot be seen."""
     match = _NAME.fullmatch(name)
@@ -146,7 +149,7 @@ def _life(name: str, here: int) -> Optional[bool]:
         return False
 
 
-def read_file(folder: Folder, name: str) -> Optional[Dict[str, Any]]:
+def read_file(folder: Folder, name: str) -> dict[str, Any] | None:
     """What the file says, checked; None: it is not one that is believed."""
     fd = open_trusted(name, os.O_RDONLY, (folder.uid,), folder.fd)
     if fd < 0:
@@ -181,7 +184,7 @@ def _is_stale(written: float, now: float) -> bool:
     return not 0 <= now - written < FRESH_S
 
 
-def _clean(folder: Folder, names: Dict[str, float], here: int) -> Dict[str, float]:
+def _clean(folder: Folder, names: dict[str, float], here: int) -> dict[str, float]:
     """The files of processes that may live; the others' are removed."""
     now = time.time()
     kept = {}
@@ -202,7 +205,7 @@ def _begin(folder: Folder, here: int) -> None:
     _wake(folder)
 
 
-def _finish(folder: Folder, here: int, begin: float) -> Dict[str, bool]:
+def _finish(folder: Folder, here: int, begin: float) -> dict[str, bool]:
     """Wait until they are; which files there are then, True: it is still old."""
     names = _names(folder)
     away = {name for name in folder.waits if not name.endswith(f"-{here}")}
@@ -224,7 +227,7 @@ def _finish(folder: Folder, here: int, begin: float) -> Dict[str, bool]:
     return {name: name in old for name in whole if name not in old or name in lives}
 
 
-def _take_from_columns(ranks: List[Dict[str, Any]]) -> None:
+def _take_from_columns(ranks: list[dict[str, Any]]) -> None:
     """What goes between hosts is the work of a rank of its own, the column: what that knows belongs
     to the rank of the same process."""
     by_place = {(r["job"], r["rank"]): r for r in ranks if not r["column"]}
@@ -237,7 +240,7 @@ def _take_from_columns(ranks: List[Dict[str, Any]]) -> None:
             rank["stats_net"] = column["stats"]
 
 
-def _add(found: Dict[str, Any], folder: Folder, told: Dict[str, Any]) -> None:
+def _add(found: dict[str, Any], folder: Folder, told: dict[str, Any]) -> None:
     """Add the ranks of one process."""
     room = RANKS_MAX - len(found["ranks"])
     ranks = told["ranks"][:room]
@@ -247,10 +250,10 @@ def _add(found: Dict[str, Any], folder: Folder, told: Dict[str, Any]) -> None:
     found["ranks"] += [{**rank, **about} for rank in ranks]
 
 
-def collect() -> Dict[str, Any]:
+def collect() -> dict[str, Any]:
     """What the ranks of this host do: {"host", "ranks", "silent": processes that do not write,
     "left_out": ranks beyond the bounds}."""
-    found: Dict[str, Any] = {"host": os.uname().nodename, "ranks": [], "silent": [], "left_out": 0}
+    found: dict[str, Any] = {"host": os.uname().nodename, "ranks": [], "silent": [], "left_out": 0}
     here = _here()
     begin = time.monotonic()
     trusted = folders()

@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Optional, Tuple
 
 from . import cells
-from .query import Switch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .query import Switch
 
 STRANGER = (
     "(as a stranger sees it: counts in steps of 1024, not which fragment is oldest, but its age)"
@@ -38,7 +42,7 @@ def sees_less(switch: Switch) -> bool:
     return any(job["waiting"] and "oldest" not in job for job in switch["jobs"])
 
 
-def waits(job: Dict[str, Any]) -> str:
+def waits(job: dict[str, Any]) -> str:
     """For whom a job waits, or why it has failed."""
     ranks = cells.of_set(job["missing"])
     if job["state"] == "failed":
@@ -48,7 +52,7 @@ def waits(job: Dict[str, Any]) -> str:
     return f"ranks {ranks}" if job["waiting"] else "nobody"
 
 
-def _job(job: Dict[str, Any]) -> List[str]:
+def _job(job: dict[str, Any]) -> list[str]:
     """The cells of a job, as JOBS has them."""
     by = "multicast" if job["multicast"] else "unicast"
     numbers = [str(job[key]) for key in ("ranks", "window", "results", "replays")]
@@ -57,7 +61,7 @@ def _job(job: Dict[str, Any]) -> List[str]:
     return [*about, oldest, cells.of_age(job), waits(job)]
 
 
-def _standing(rank: Dict[str, Any]) -> str:
+def _standing(rank: dict[str, Any]) -> str:
     """What a rank that runs ahead, or does not, does for others."""
     if rank["straggles"]:
         return "is slow, others keep for it" if rank["deferred"] else "is slow"
@@ -68,7 +72,7 @@ def _standing(rank: Dict[str, Any]) -> str:
     return "would keep" if rank["offers"] else "-"
 
 
-def helped_by(rank: Dict[str, Any], team: List[Dict[str, Any]]) -> str:
+def helped_by(rank: dict[str, Any], team: list[dict[str, Any]]) -> str:
     """Where the late contributions of a rank went: "2 41%, itself 3%, 3 more 10%, server 6%"."""
     kept = {r["rank"]: r["helps"].get(str(rank["rank"]), 0) for r in team if "helps" in r}
     kept = {helper: parts for helper, parts in kept.items() if parts}
@@ -83,10 +87,10 @@ def helped_by(rank: Dict[str, Any], team: List[Dict[str, Any]]) -> str:
     return ", ".join(f"{who} {100 * parts / whole:.0f}%" for who, parts in said if parts)
 
 
-def _rank_rows(ranks: List[Dict[str, Any]]) -> List[List[str]]:
+def _rank_rows(ranks: list[dict[str, Any]]) -> list[list[str]]:
     """The cells of ranks, as RANKS has them."""
 
-    def team(rank: Dict[str, Any]) -> Tuple[Any, ...]:
+    def team(rank: dict[str, Any]) -> tuple[Any, ...]:
         return rank["shard"], rank["job"], rank.get("copy", 0)
 
     return [
@@ -101,13 +105,13 @@ def _rank_rows(ranks: List[Dict[str, Any]]) -> List[List[str]]:
     ]
 
 
-def _table(heads: List[str], rows: List[List[str]], right: range) -> List[str]:
+def _table(heads: list[str], rows: list[list[str]], right: range) -> list[str]:
     return ["", *cells.table([heads, *rows], right)] if rows else []
 
 
-def lines(switch: Switch) -> List[str]:
+def lines(switch: Switch) -> list[str]:
     """The tables of a switch; [] if it has no jobs."""
-    text: List[str] = []
+    text: list[str] = []
     if switch["jobs"]:
         text.append(f"switch {switch['at']}{'   ' + STRANGER if sees_less(switch) else ''}")
         text += cells.table([JOBS, *map(_job, switch["jobs"])], (3, 4, 5, 6, 8, 9, 10))
@@ -131,17 +135,17 @@ class Shares:
     """The share of a job that each of several switches has."""
 
     def __init__(self) -> None:
-        self._before: Dict[Tuple[str, int, str], int] = {}
+        self._before: dict[tuple[str, int, str], int] = {}
 
-    def take(self, switches: List[Switch]) -> List[Dict[str, Any]]:
+    def take(self, switches: list[Switch]) -> list[dict[str, Any]]:
         """Answers of all switches: [{"name", "shares": [{"switch", "share"}]}], of jobs of which
         something was finished since the last ones."""
-        now: Dict[Tuple[str, int, str], int] = {}
+        now: dict[tuple[str, int, str], int] = {}
         for switch in switches:
             for job in switch["jobs"]:
                 key = job["name"], job["ranks"], switch["at"]
                 now[key] = now.get(key, 0) + job["results"]
-        whole: Dict[Tuple[str, int], Dict[str, int]] = {}
+        whole: dict[tuple[str, int], dict[str, int]] = {}
         for (name, ranks, at), count in now.items():
             before = self._before.get((name, ranks, at), 0)
             done = whole.setdefault(self._job_of(name, ranks, now), {})
@@ -160,16 +164,16 @@ class Shares:
         ]
 
     @staticmethod
-    def _job_of(name: str, ranks: int, now: Dict[Tuple[str, int, str], int]) -> Tuple[str, int]:
+    def _job_of(name: str, ranks: int, now: dict[tuple[str, int, str], int]) -> tuple[str, int]:
         """The job of which it is a part, or itself."""
         stem = _PART.fullmatch(name)
         is_part = stem and any((n, r) == (stem[1], ranks) for n, r, _ in now)
         return (stem[1] if stem and is_part else name), ranks
 
 
-def share_lines(shares: List[Dict[str, Any]]) -> List[str]:
+def share_lines(shares: list[dict[str, Any]]) -> list[str]:
     """A line for each job."""
-    text: List[str] = []
+    text: list[str] = []
     for job in shares:
         each = ", ".join(f"{s['switch']} {100 * s['share']:.1f} %" for s in job["shares"])
         text += ["", f"shares of {job['name']}: {each}"]
@@ -183,13 +187,18 @@ class Rates:
     """Jobs over all shards of a switch, with what has changed since the last answer."""
 
     def __init__(self) -> None:
-        self._at: Optional[float] = None
-        self._before: Dict[str, Dict[str, Any]] = {}
+        self._at: float | None = None
+        self._before: dict[str, dict[str, Any]] = {}
 
-    def take(self, switch: Switch, now: float) -> List[Dict[str, Any]]:
+    @property
+    def is_begun(self) -> bool:
+        """Is there an answer to compare the next one with?"""
+        return self._at is not None
+
+    def take(self, switch: Switch, now: float) -> list[dict[str, Any]]:
         """The jobs, each {"name", "state", "ranks", "open", "held", "rate", "again", "collided",
         "missing", "age_s"}; rates are a second."""
-        rows: Dict[str, Dict[str, Any]] = {}
+        rows: dict[str, dict[str, Any]] = {}
         for job in switch["jobs"]:
             self._add_job(rows, job)
         for slots in switch["slots"]:
@@ -203,12 +212,12 @@ class Rates:
         return list(rows.values())
 
     @staticmethod
-    def _row(rows: Dict[str, Dict[str, Any]], name: str) -> Dict[str, Any]:
+    def _row(rows: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:
         keys = "shards ranks open results replays held collisions completions oldest".split()
-        empty: Dict[str, Any] = {**dict.fromkeys(keys, 0), "name": name, "state": "seen"}
+        empty: dict[str, Any] = {**dict.fromkeys(keys, 0), "name": name, "state": "seen"}
         return rows.setdefault(name, {**empty, "missing": set(), "age_s": 0.0})
 
-    def _add_job(self, rows: Dict[str, Dict[str, Any]], job: Dict[str, Any]) -> None:
+    def _add_job(self, rows: dict[str, dict[str, Any]], job: dict[str, Any]) -> None:
         """Add one shard's job to that of the same name."""
         row = self._row(rows, job["name"])
         if row["state"] != "failed":
@@ -224,7 +233,7 @@ class Rates:
 
     @staticmethod
     def _compare(
-        row: Dict[str, Any], before: Optional[Dict[str, Any]], seconds: float, now: float
+        row: dict[str, Any], before: dict[str, Any] | None, seconds: float, now: float
     ) -> None:
         """Add rates, and whether the job stands still."""
 

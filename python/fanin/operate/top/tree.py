@@ -3,27 +3,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List
-
 from . import cells, shape
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Iterator
 
 HOPS_MAX = 16  # of a route, many more than there are
 NODES = "kind node state since_s at routes packets hits passed drops".split()
 HEALTH = "packets hits passed drops".split()
 
 
-def _objects(of: Any, key: str) -> List[Dict[str, Any]]:
+def _objects(of: Any, key: str) -> list[dict[str, Any]]:
     """The objects of a list that is a member."""
     found = of.get(key) if isinstance(of, dict) else None
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
-def _text(of: Dict[str, Any], key: str) -> str:
+def _text(of: dict[str, Any], key: str) -> str:
     value = of.get(key)
     return shape.plain(value[: shape.TEXT]) if isinstance(value, str) else ""
 
 
-def _number(of: Dict[str, Any], key: str) -> float:
+def _number(of: dict[str, Any], key: str) -> float:
     value = of.get(key)
     try:
         return float(value) if isinstance(value, (int, float)) else 0.0
@@ -31,12 +33,12 @@ def _number(of: Dict[str, Any], key: str) -> float:
         return 0.0
 
 
-def _count(of: Dict[str, Any], key: str) -> int:
+def _count(of: dict[str, Any], key: str) -> int:
     value = of.get(key)
     return value if isinstance(value, int) else 0
 
 
-def _node(node: Dict[str, Any]) -> List[str]:
+def _node(node: dict[str, Any]) -> list[str]:
     """The cells of a node, as NODES has them."""
     health = node.get("health")
     about = health if isinstance(health, dict) else {}
@@ -51,7 +53,7 @@ def _node(node: Dict[str, Any]) -> List[str]:
     ]
 
 
-def _links(links: List[Dict[str, Any]]) -> Iterator[str]:
+def _links(links: list[dict[str, Any]]) -> Iterator[str]:
     """Links that are down, or of which others use a part."""
     for link in links:
         name = f"link    {_text(link, 'a')}-{_text(link, 'b')}"
@@ -65,7 +67,7 @@ def _links(links: List[Dict[str, Any]]) -> Iterator[str]:
             yield f"{name}: others use {_number(link, 'load_gbps'):.4g} Gb/s"
 
 
-def _branch(entries: List[Dict[str, Any]], at: str) -> str:
+def _branch(entries: list[dict[str, Any]], at: str) -> str:
     """What becomes of the ranks whose parts pass `at`: these entries."""
     ranks = sum(_count(e, "ranks") for e in entries)
     workers = sum(_count(e, "ranks") for e in entries if not isinstance(e.get("from"), str))
@@ -78,9 +80,9 @@ def _branch(entries: List[Dict[str, Any]], at: str) -> str:
     )
 
 
-def _below(entries: List[Dict[str, Any]], to: str, depth: int) -> Iterator[str]:
+def _below(entries: list[dict[str, Any]], to: str, depth: int) -> Iterator[str]:
     """Who sends to `to`, which is `depth` hops from the aggregator, and who sends to those."""
-    senders: Dict[str, List[Dict[str, Any]]] = {}
+    senders: dict[str, list[dict[str, Any]]] = {}
     for entry in entries:
         if _text(entry, "next") == to and _count(entry, "depth") == depth + 1:
             senders.setdefault(_text(entry, "at"), []).append(entry)
@@ -90,7 +92,7 @@ def _below(entries: List[Dict[str, Any]], to: str, depth: int) -> Iterator[str]:
             yield from _below(entries, at, depth + 1)
 
 
-def _job(job: Dict[str, Any]) -> Iterator[str]:
+def _job(job: dict[str, Any]) -> Iterator[str]:
     """A job, and the tree of each of its parts."""
     ready = "ready" if job.get("ready") is True else "not ready"
     yield ""
@@ -109,7 +111,7 @@ def _job(job: Dict[str, Any]) -> Iterator[str]:
         yield from _below(_objects(part, "entries"), _text(part, "server"), 0)
 
 
-def lines(status: Any) -> List[str]:
+def lines(status: Any) -> list[str]:
     """The status of a controller as text."""
     about = status if isinstance(status, dict) else {}
     nodes = [_node(n) for n in _objects(about, "nodes") if _text(n, "kind") != "worker"]

@@ -4,19 +4,23 @@
 from __future__ import annotations
 
 import contextlib
-import html
 import json
 import os
 import select
-import shutil
 import signal
 import sys
 import termios
 import time
 from types import SimpleNamespace
-from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from . import cells, here, query, switches, tree
+from .history import History, drawn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Iterator
+
+    Shown = tuple[Any, list[str]]  # as JSON, as text
 
 ROWS_MAX = 256  # of jobs on a terminal; the rest is counted
 NAME_WIDTH = 24
@@ -34,18 +38,18 @@ FORM = """<!DOCTYPE html>
 </head><body><h1>fanin top</h1><p>{when}</p><pre>{text}</pre></body></html>
 """
 
-Shown = Tuple[Any, List[str]]  # as JSON, as text
-
 
 class Top:
     """What is shown: ranks of this host, jobs of switches, or a controller's; and how."""
 
-    def __init__(self, options: SimpleNamespace, at: List[str]) -> None:
+    def __init__(self, options: SimpleNamespace, at: list[str]) -> None:
         self.options = options
         self.at = at
         self.shares = switches.Shares()
-        self.rates = switches.Rates()
-        self.rows: List[Dict[str, Any]] = []
+        self.rates = {address: switches.Rates() for address in at}
+        self.results = History("results/s", lambda rate: f"{rate:.0f}/s")
+        self.bytes = History("B/s", lambda rate: cells.of_bytes(rate) + "/s")
+        self.rows: list[dict[str, Any]] = []
         self.switch: query.Switch = {}
         self.by = COLUMNS[0]
         self.reverse = False
@@ -57,8 +61,8 @@ class Top:
         if self.options.controller:
             status = query.status_of_controller(self.options.controller)
             return status, tree.lines(status)
-        text: List[str] = []
-        root: Dict[str, Any] = {}
+        text: list[str] = []
+        root: dict[str, Any] = {}
         if self.at:
             root, text = self._read_switches()
         if self.options.here or not self.at:
@@ -74,7 +78,16 @@ class Top:
         head = f"fanin top: ranks of this host, of {whose} user; of a switch: --switch ADDR:PORT"
         lines = here.lines(found, self.options.job, self.options.pid)
         here.keep(found, self.options.job, self.options.pid)
-        return found, [head, *(lines or ["no ranks"])]
+        rates: dict[str, float] = {}
+        for rank in found["ranks"]:
+            rates[rank["job"]] = rates.get(rank["job"], 0) + rank["rate"]
+        self.bytes.take(rates)
+        history = self.bytes.lines(self.options.interval)
+        return {**found, **self._history(self.bytes)}, [head, *(lines or ["no ranks"]), *history]
+
+    def _history(self, of: History) -> dict[str, Any]:
+        """A member of what is written as JSON again and again."""
+        return {} if self.options.once else {"history": of.told()}
 
     def _read_switches(self) -> Shown:
         """The jobs of all switches that were named."""
@@ -93,17 +106,30 @@ class Top:
             "slots": [one for switch in told for one in switch["slots"]],
             "ranks": [one for switch in told for one in switch["ranks"]],
             **({"shares": shares} if several else {}),
+            **self._take_rates(told),
         }
         self.switch = told[0]
-        self.rows = self.rates.take(told[0], time.monotonic())
         text = [line for switch in told for line in switches.lines(switch)]
         if not jobs:
             text.append("no jobs")
-        return root, text + (switches.share_lines(shares) if several else [])
+        text += switches.share_lines(shares) if several else []
+        return root, text + self.results.lines(self.options.interval)
+
+    def _take_rates(self, told: list[query.Switch]) -> dict[str, Any]:
+        """Keep the rates of all jobs; their history."""
+        rates: dict[str, float] = {}
+        for number, switch in enumerate(told):
+            is_first = not self.rates[self.at[number]].is_begun
+            rows = self.rates[self.at[number]].take(switch, time.monotonic())
+            self.rows = self.rows if number else rows
+            for row in rows if not is_first else []:
+                rates[row["name"]] = rates.get(row["name"], 0) + row["rate"]
+        self.results.take(rates)
+        return self._history(self.results)
 
     # ---- jobs of one switch on a terminal ----
 
-    def sorted_rows(self) -> List[Dict[str, Any]]:
+    def sorted_rows(self) -> list[dict[str, Any]]:
         """Those that wait come first, for that is what is looked for."""
         rows = sorted(self.rows, key=lambda row: str(row["name"]))
         if self.by != "name":
@@ -112,11 +138,11 @@ class Top:
             rows.reverse()
         return sorted(rows, key=lambda row: bool(row["state"] != "waits"))
 
-    def _place(self, rows: List[Dict[str, Any]]) -> int:
+    def _place(self, rows: list[dict[str, Any]]) -> int:
         """Where the selected job is."""
         return next((i for i, row in enumerate(rows) if row["name"] == self.chosen), 0)
 
-    def live(self) -> Tuple[List[str], Optional[int]]:
+    def live(self) -> tuple[list[str], int | None]:
         """The lines of the terminal, and which is marked."""
         rows = self.sorted_rows()
         if self.inside and any(row["name"] == self.chosen for row in rows):
@@ -128,11 +154,12 @@ class Top:
         ]
         if not rows:
             return [*heads, "no jobs"], None
-        table = cells.table([LIVE, *map(live_row, rows[:ROWS_MAX])], range(2, 8))
+        cut = [[*live_row(row), drawn(self.results.of(row["name"]))] for row in rows[:ROWS_MAX]]
+        table = cells.table([[*LIVE, "rates"], *cut], range(2, 8))
         more = [f"and {len(rows) - ROWS_MAX} more"] if len(rows) > ROWS_MAX else []
         return heads + table + more, len(heads) + 1 + min(self._place(rows), ROWS_MAX - 1)
 
-    def _inside(self) -> List[str]:
+    def _inside(self) -> list[str]:
         """The selected job alone."""
         job = {
             "at": self.at[0],
@@ -140,7 +167,9 @@ class Top:
             "slots": [one for one in self.switch["slots"] if one["name"] == self.chosen],
             "ranks": [one for one in self.switch["ranks"] if one["job"] == self.chosen],
         }
-        return [f"fanin top: job {self.chosen}", "back: all jobs   q: quit", *switches.lines(job)]
+        rates = drawn(self.results.of(self.chosen))
+        heads = [f"fanin top: job {self.chosen}   {rates}", "back: all jobs   q: quit"]
+        return [*heads, *switches.lines(job)]
 
     def heed(self, key: str) -> bool:
         """Act on a key; False: it ends the program."""
@@ -172,7 +201,7 @@ def title_of(name: str) -> str:
     return f"{whole} (part 0)"
 
 
-def live_row(row: Dict[str, Any]) -> List[str]:
+def live_row(row: dict[str, Any]) -> list[str]:
     """The cells of a job over all shards, as LIVE has them."""
     waits = row["state"] in ("failed", "forming") or row["open"]
     since = f" for {row['age_s']:.0f} s" if row["open"] and row["age_s"] >= 1 else ""
@@ -204,10 +233,12 @@ def _write_json(path: str, root: Any) -> None:
 # ---- pages ----
 
 
-def _write_page(path: str, lines: List[str], interval_s: int) -> None:
+def _write_page(path: str, lines: list[str], interval_s: int) -> None:
     """Replace the page at once; interval_s: how soon another follows, 0: none does.
 
     OSError: it cannot be written."""
+    import html
+
     again = f'<meta http-equiv="refresh" content="{interval_s}">\n' if interval_s else ""
     when = time.strftime("%Y-%m-%d %H:%M:%S %z")
     text = FORM.format(again=again, when=when, text=html.escape("\n".join(lines)))
@@ -253,8 +284,10 @@ def _terminal() -> Iterator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
 
 
-def _draw(lines: List[str], marked: Optional[int] = None) -> None:
+def _draw(lines: list[str], marked: int | None = None) -> None:
     """Draw as much as there is room for; line `marked` is shown inversely."""
+    import shutil
+
     columns, rows = shutil.get_terminal_size()
     first = max(0, (marked or 0) - rows + 1)
     out = []
@@ -281,7 +314,7 @@ def _key(until: float) -> str:
 # ---- again and again ----
 
 
-def _write(top: Top, root: Any, text: List[str]) -> None:
+def _write(top: Top, root: Any, text: list[str]) -> None:
     """Write what was told wherever it is to be, apart from the terminal."""
     if top.options.json:
         _write_json(top.options.json, root)
@@ -319,7 +352,7 @@ def _run_live(top: Top) -> None:
                 _draw(*(top.live() if jobs else (text, None)))
 
 
-def run(options: SimpleNamespace, at: List[str]) -> None:
+def run(options: SimpleNamespace, at: list[str]) -> None:
     """Show what the options ask for; query.Silent: somebody does not answer."""
     top = Top(options, at)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
