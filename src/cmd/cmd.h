@@ -83,6 +83,11 @@ double cmd_number_of(const json_t *object, const char *key);
  * exists, or the program's path is unknown and `self` is empty. */
 int find_installed(const char *const *places, char *self, char *found);
 
+/* The interpreter that runs programs in Python: the path in FANIN_PYTHON, which the `fanin` of a
+ * Python package sets to its own environment's; otherwise "python3", for PATH to find.  Do not free
+ * it. */
+const char *find_python(void);
+
 struct args_command;
 
 /* Become the program `c->name` of python/fanin/PACKAGE, with `values` as its flags.  Rows are of

@@ -74,9 +74,15 @@ int cmd_planner(void)
 
 /* ---- what Python does: programs of python/fanin ---- */
 
-#define PYTHON	   "python3"
 #define FIXED	   5 /* arguments before those of the subcommand */
 #define MEMBER(as) (*(const as *)((const char *)values + o->at))
+
+const char *find_python(void)
+{
+	const char *given = getenv("FANIN_PYTHON");
+
+	return given && *given ? given : "python3";
+}
 
 /* In a build folder, an installed program, a wheel. */
 static const char *const folders[] = {"python/fanin", "../libexec/fanin/python/fanin", "..", NULL};
@@ -98,7 +104,7 @@ static int find_script(const char *package, char *self, char *script)
 static int become(const char *package, const char *name, char **args)
 {
 	static char self[PATH_MAX], script[PATH_MAX];
-	const char *const fixed[FIXED] = {PYTHON, "-I", "-S", script, name};
+	const char *const fixed[FIXED] = {find_python(), "-I", "-S", script, name};
 
 	if (!args) {
 		fprintf(stderr, "fanin %s: out of memory\n", name);
@@ -111,8 +117,8 @@ static int become(const char *package, const char *name, char **args)
 		memcpy(args, fixed, sizeof fixed);
 		setenv("FANIN", self, 1);
 		setenv("FANIN_VERSION", FAN_BUILD_VERSION, 1);
-		execvp(PYTHON, args);
-		fprintf(stderr, "fanin %s: needs Python 3.9 or later: %s: %s\n", name, PYTHON,
+		execvp(args[0], args);
+		fprintf(stderr, "fanin %s: needs Python 3.9 or later: %s: %s\n", name, args[0],
 			strerror(errno));
 	}
 	free(args);
