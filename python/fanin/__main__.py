@@ -25,6 +25,8 @@ _PLUGINS = {"nccl": "libnccl-net-fanin.so", "mpi": "libfanin-mpi.so"}
 def program() -> int:
     """Become the program `fanin` of this package; 1: there is none that can be executed."""
     path = _HERE / "bin" / "fanin"
+    if sys.executable:  # which runs the commands that are Python
+        os.environ["FANIN_PYTHON"] = sys.executable
     try:
         os.execv(path, ["fanin", *sys.argv[1:]])
     except OSError as error:

@@ -37,9 +37,8 @@ int cmd_lab(int argc, char **argv)
 		return 2;
 	}
 	if (find_installed(places, self, script)) {
-		fprintf(stderr,
-			"fanin lab: no lab.py beside %s: expected %s or %s there; a wheel has none, Debian's package fanin has\n",
-			self, places[0], places[1]);
+		fprintf(stderr, "fanin lab: no lab.py beside %s: expected %s or %s there\n", self,
+			places[0], places[1]);
 		return 1;
 	}
 	if (wants_root(argc, argv)) {

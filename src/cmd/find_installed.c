@@ -97,14 +97,18 @@ static int find_script(const char *package, char *self, char *script)
 	return -1;
 }
 
-/* The interpreter: the system's for what needs the standard library alone, since the first of the
- * PATH may be a script that looks for one, which takes longer than `fanin ps`. */
+/* The interpreter: that of FANIN_PYTHON, which the `fanin` of a Python package sets to its own
+ * environment's; else the system's for what needs the standard library alone, since the first of
+ * the PATH may be a script that looks for one, which takes longer than `fanin ps`. */
 static const char *python_for(const char *package)
 {
 	char path[PATH_MAX];
 	unsigned minor;
+	const char *given = getenv("FANIN_PYTHON");
 	const bool is_standalone = !strcmp(package, "operate");
 
+	if (given && *given)
+		return given;
 	if (is_standalone && realpath(SYSTEM_PYTHON, path) &&
 	    sscanf(path, SYSTEM_PYTHON ".%u", &minor) == 1 && minor >= PYTHON_MINOR)
 		return SYSTEM_PYTHON;

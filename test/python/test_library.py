@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from conftest import BUILD, ROOT
-from fanin import _library
+from fanin import __main__, _library
 
 TYPES = {
     "size_t": ctypes.c_size_t,
@@ -194,3 +194,29 @@ def test_every_variable_is_in_the_manual_and_every_one_there_is_known():
     listed = re.findall(r"^:  (FANIN_[A-Z_]+)|\*(FANIN_[A-Z_]+)=", pages[0], re.MULTILINE)
     assert len(listed) > 25
     assert {one or other for one, other in listed} <= known
+
+
+def test_commands_in_python_run_by_the_interpreter_that_is_named(tmp_path):
+    python = tmp_path / "python3.15"
+    python.write_text('#!/bin/sh\necho "by $0: $*"\n')
+    python.chmod(0o755)
+    env = {"FANIN_PYTHON": str(python), "PATH": "/nowhere"}
+    for command in (["top", "--once"], ["sim", "--json=-", "a.json"]):
+        done = subprocess.run(
+            [BUILD / "fanin", *command], env=env, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.startswith(f"by {python}: -I -S ")
+        assert f"/__main__.py {command[0]} " in done.stdout
+    info = subprocess.run(
+        [BUILD / "fanin", "info"], env=env, capture_output=True, text=True, check=True
+    )
+    assert "FANIN_PYTHON" not in info.stdout + info.stderr
+
+
+def test_the_script_of_an_environment_names_its_interpreter(monkeypatch):
+    seen = []
+    monkeypatch.setenv("FANIN_PYTHON", "of another")
+    monkeypatch.setattr(sys, "argv", ["fanin", "top"])
+    monkeypatch.setattr(os, "execv", lambda *_: seen.append(os.environ["FANIN_PYTHON"]))
+    __main__.program()
+    assert seen == [sys.executable]

@@ -117,9 +117,9 @@ _Static_assert(offsetof(struct fanin_options, run) + sizeof(char *) == sizeof(st
 	       "sized.h: no padding at the end");
 
 /* Variables of commands begin with these: FANIN_SWITCH_MTU. */
-static const char *const commands[] = {"SWITCH_", "SERVER_", "CONTROLLER_", "BENCH_",
-				       "TOP_",	  "DOCTOR_", "PLAN_",	    "INFO_",
-				       "KEY_",	  "SIM_",    "PS_",	    "LAB_"};
+static const char *const commands[] = {"SWITCH_", "SERVER_", "CONTROLLER_", "BENCH_", "TOP_",
+				       "DOCTOR_", "PLAN_",   "INFO_",	    "KEY_",   "SIM_",
+				       "PS_",	  "LAB_",    "PYTHON"};
 
 /* Where all texts of errors and the values taken so far are. */
 struct load {
