@@ -19,21 +19,25 @@ static const struct {
 	{"sim", cmd_sim, "simulate jobs in virtual time with the real protocol objects"},
 	{"plan", cmd_plan, "plan where gradients are summed and on which paths"},
 	{"lab", cmd_lab, "run plans on an emulated network, and measure"},
-	{"ps", cmd_ps, "show what the ranks of this host do and wait for"},
 	{"top", cmd_top, "show what ranks and the jobs of a switch do and wait for"},
 	{"doctor", cmd_doctor, "check whether a worker here can aggregate, and say what to change"},
 	{"key", cmd_key, "make the keys of sealed jobs"},
-	{"info", cmd_info, "show this build, the options it reads, and what would sum"},
+	{"ps", cmd_ps, "fanin top --here --once"},
+	{"info", cmd_info, "fanin doctor --settings"},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
+#define SYNONYMS 2 /* the last */
 
 static void usage(FILE *f)
 {
 	fprintf(f, "usage: fanin SUBCOMMAND [OPTION...]\n\n"
 		   "Sums gradients inside the network while they travel.\n\n");
-	for (unsigned i = 0; i < COMMANDS; i++)
+	for (unsigned i = 0; i < COMMANDS - SYNONYMS; i++)
 		fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].help);
-	fprintf(f, "\n`fanin SUBCOMMAND --help` lists its options; `fanin --version` prints the "
+	for (unsigned i = COMMANDS - SYNONYMS; i < COMMANDS; i++)
+		fprintf(f, "%s`fanin %s` is short for `%s`.\n",
+			i == COMMANDS - SYNONYMS ? "\n" : "", commands[i].name, commands[i].help);
+	fprintf(f, "`fanin SUBCOMMAND --help` lists its options; `fanin --version` prints the "
 		   "version.\n");
 }
 

@@ -548,3 +548,12 @@ def test_a_probe_ends_with_whoever_asked():
         assert child.stderr.readline()  # the probe waits, and says so
         child.kill()
         assert child.stdout.read() == b""  # nobody has it open any more
+
+
+def test_settings_are_what_info_shows():
+    def said(*argv):
+        done = subprocess.run([str(BUILD / "fanin"), *argv, "--json", "-"], capture_output=True, text=True,
+                              check=False, timeout=WAIT_S)  # fmt: skip
+        return done.returncode, json.loads(done.stdout)["build"]
+
+    assert said("doctor", "--settings") == said("info")

@@ -39,6 +39,8 @@ static const struct fan_option options[] = {
 	 "nor one of all ranks of this environment"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
 	 "write the findings to FILE as JSON; -: to standard output, in place of the text"},
+	{"settings", 0, ARGS_FLAG, AT(settings), 0, 0, NULL, NULL,
+	 "check nothing: show this build, the options that a rank here reads, and what would sum"},
 };
 
 static const struct args_command command = {
@@ -54,7 +56,7 @@ static const struct args_command probe = {
 	.name = "probe",
 	.help = "Print what `fanin doctor` finds and measures here: lines of JSON.",
 	.options = options,
-	.count = sizeof options / sizeof options[0] - 1, /* without --json */
+	.count = sizeof options / sizeof options[0] - 2, /* without --json, --settings */
 };
 
 /* The configuration, as a worker reads it. */
@@ -299,5 +301,9 @@ int cmd_doctor(int argc, char **argv)
 		.count = COUNT_DEFAULT, .timeout_s = TIMEOUT_DEFAULT_S, .bytes = BYTES_DEFAULT};
 
 	args_parse(&command, &a, argc, argv);
-	return cmd_python("operate", &command, &a);
+	if (!a.settings)
+		return cmd_python("operate", &command, &a);
+	char info[] = "fanin info", flag[] = "--json";
+	char *args[] = {info, flag, a.json, NULL};
+	return cmd_info(a.json[0] ? 3 : 1, args);
 }

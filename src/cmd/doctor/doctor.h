@@ -38,7 +38,7 @@ struct doctor_args {
 	int count;		    /* ECHOs of a train */
 	int timeout_s;		    /* of the whole run, once all ranks have met */
 	uint64_t bytes;		    /* of the tensor of the forecast */
-	bool no_join;
+	bool no_join, settings;
 };
 
 /* The doctors of all ranks of a job, which meet as its ranks do.  All take the same steps; what one
