@@ -136,12 +136,12 @@ class Placer:
 
     def _first_places(self, root: int, counts: Any) -> dict[int, int]:
         """The first place of each node's workers: those of a tree are neighbours."""
-        first, found, todo = 0, {}, [root]
-        while todo:
-            node = todo.pop()
+        first, found, pending = 0, {}, [root]
+        while pending:
+            node = pending.pop()
             found[node] = first
             first += counts[node]
-            todo += reversed(self.top.nodes[node].children)
+            pending += reversed(self.top.nodes[node].children)
         return found
 
     def _seat_shared(self, place: Place, job: Job, at: int, hosts: list[int]) -> None:

@@ -180,11 +180,11 @@ class Topology:
 
     def below(self, root: int) -> list[int]:
         """The nodes of the tree of `root`, in the order of their numbers."""
-        found, todo = [], [root]
-        while todo:
-            node = todo.pop()
+        found, pending = [], [root]
+        while pending:
+            node = pending.pop()
             found.append(node)
-            todo += self.nodes[node].children
+            pending += self.nodes[node].children
         return sorted(found)
 
     def aggregator(self, node: int) -> int:
@@ -207,13 +207,13 @@ class Topology:
                 continue
             part += 1
             self._parts[start] = {part}
-            todo = [start]
-            while todo:
-                for other in self.near[todo.pop()]:
+            pending = [start]
+            while pending:
+                for other in self.near[pending.pop()]:
                     if part not in self._parts[other]:
                         self._parts[other].add(part)
                         if self.nodes[other].forwards:
-                            todo.append(other)
+                            pending.append(other)
 
     def reaches(self, a: int, b: int) -> bool:
         """Is there a path?"""
@@ -464,12 +464,12 @@ def _check_links(top: Topology, place: Place) -> None:
         if one == other:
             low, high = (top.nodes[i].name for i in one)
             place.fail("links", f'two links between "{low}" and "{high}"')
-    reached, todo = {0}, [0]
-    while todo:
-        for other_end in top.near[todo.pop()]:
+    reached, pending = {0}, [0]
+    while pending:
+        for other_end in top.near[pending.pop()]:
             if other_end not in reached:
                 reached.add(other_end)
-                todo.append(other_end)
+                pending.append(other_end)
     for i, node in enumerate(top.nodes):
         if i not in reached:
             place.fail("links", f'no path from "{top.nodes[0].name}" to "{node.name}"')

@@ -139,7 +139,7 @@ async def _serve_metrics(c: Controller, values: Dict[str, Any], log: Log) -> Opt
     if not values["metrics"]:
         return None
     host, port, _ = resolve(values["metrics"])
-    version = os.environ.get("FANIN_VERSION", "unknown")
+    version = os.environ.pop("FANIN_VERSION", "unknown")
 
     def text() -> str:
         c.now_s = time.monotonic()
