@@ -509,7 +509,7 @@ def table():
     box, nothing = "a box with a link for each host", "nothing named"
     ring = measured
     rows = (
-        ("a machine in the middle, a port for each host: 8 hosts of 1 rank; 4 of 4",
+        ("a machine in the middle, a port for each host: 8 hosts of 1 rank; 4 of 4 ranks",
          ring("8 x 1, 8 MiB, " + box), ring("4 x 4, 4 MiB, " + box)),
         ("4 hosts of 1 rank and spare machines: one; four",
          ring("4 x 1, 8 MiB, a spare host"), ring("4 x 1, 8 MiB, 4 spare hosts")),
@@ -517,10 +517,10 @@ def table():
          ring("4 x 4, 4 MiB, " + nothing), ring("2 x 8, 4 MiB, " + nothing)),
         ("no switch named, one rank a host: 4 hosts; 8",
          ring("4 x 1, 8 MiB, " + nothing), ring("8 x 1, 8 MiB, " + nothing)),
-        ("8 ranks on one machine of 2 cores: a session each; all in one",
+        ("8 ranks on one machine of 2 cores: a login session each; all in one",
          one["8 ranks, 16 MiB, gloo ring by fanin, a session each"], one["8 ranks, 16 MiB, gloo ring"]),
     )  # fmt: skip
-    text = "| where | a ring's time by fanin's |\n|---|---|\n"
+    text = "| where | time of Gloo's ring / fanin's; above 1 fanin is faster |\n|---|---|\n"
     return text + "".join("| %s | %.3g; %.3g |\n" % row for row in rows)
 
 
