@@ -148,14 +148,22 @@ static const struct fan_algorithm *named(struct plan_request *r, const json_t *n
 						     : NULL;
 
 	if (!found)
-		fan_why_set(&r->why, FAN_E_CONFIG, "algorithms: expected names of algorithms");
+		fan_algorithm_unknown(&r->why, text ? text : "");
 	return found;
+}
+
+static bool is_all(const json_t *names)
+{
+	const char *name = json_string_value(json_array_get(names, 0));
+
+	return json_array_size(names) == 1 && name && strcmp(name, "all") == 0;
 }
 
 json_t *plan_by_all(struct plan_request *r, int *err)
 {
 	const json_t *names = json_object_get(r->root, "algorithms");
-	const size_t count = json_array_size(names);
+	const bool all = is_all(names);
+	const size_t count = all ? fan_algorithm_count : json_array_size(names);
 	struct result u[ALGORITHMS_MAX];
 	const struct fan_plan *start = NULL; /* the plan of exact, as a start for best */
 	json_t *plans = json_array(), *answer = json_pack("{so}", "plans", plans);
@@ -163,7 +171,8 @@ json_t *plan_by_all(struct plan_request *r, int *err)
 	memset(u, 0, sizeof u);
 	*err = count && count <= ALGORITHMS_MAX && answer ? read_plan(r) : FAN_E_INVALID;
 	for (size_t i = 0; i < count && !*err; i++)
-		if (!(u[i].algorithm = named(r, json_array_get(names, i))))
+		if (!(u[i].algorithm =
+			      all ? &fan_algorithms[i] : named(r, json_array_get(names, i))))
 			*err = FAN_E_CONFIG;
 	double bound = *err ? 0 : find_bound(r);
 	for (size_t i = 0; i < count && !*err; i++) {

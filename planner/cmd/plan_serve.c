@@ -15,7 +15,7 @@
  * better paths as well, if they give "worth" times the rate.  Jobs without trees are planned beside
  * them.
  *
- * "algorithms" are names; "given" takes "plan" as it is, and the others mend "from", if there is
+ * "algorithms" are names, or "all" alone; "given" takes "plan" as it is, and the others mend "from", if there is
  * one.  Each of "plans" is as report.h has it, with "installable", "refused", "drawings" and
  * "seconds"; or {"algorithm", "error", "text"}.
  *
@@ -97,7 +97,7 @@ static int read_options(struct plan_request *r)
 	r->install.first = (uint16_t)first;
 	r->algorithm = fan_algorithm_find(name ? name : "best");
 	if (!err && !r->algorithm)
-		err = fan_why_set(&r->why, FAN_E_CONFIG, "options.algorithm: no such algorithm");
+		err = fan_algorithm_unknown(&r->why, name);
 	return err;
 }
 

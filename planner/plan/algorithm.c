@@ -3,6 +3,11 @@
 
 #include <string.h>
 
+#include "core/base/err.h"
+#include "file/text.h"
+
+#define NAMES_BYTES 256
+
 const struct fan_plan_options fan_plan_defaults = {
 	.seed = 1,
 	.paths = FAN_PATHS_DEFAULT,
@@ -33,4 +38,19 @@ const struct fan_algorithm *fan_algorithm_find(const char *name)
 		if (strcmp(fan_algorithms[i].name, name) == 0)
 			return &fan_algorithms[i];
 	return NULL;
+}
+
+int fan_algorithm_unknown(struct fan_why *why, const char *name)
+{
+	char names[NAMES_BYTES];
+	struct fan_text t = fan_text_in(names, sizeof names);
+
+	for (uint32_t i = 0; i < fan_algorithm_count; i++)
+		fan_text_add(&t, "%s%s",
+			     !i				   ? ""
+			     : i + 1 < fan_algorithm_count ? ", "
+							   : " or ",
+			     fan_algorithms[i].name);
+	return fan_why_set(why, FAN_E_CONFIG, "--algorithm: expected %s, got \"%.40s\"", names,
+			   name);
 }

@@ -102,6 +102,9 @@ extern const uint32_t fan_algorithm_count;
 /* The algorithm of that name, or NULL. */
 const struct fan_algorithm *fan_algorithm_find(const char *name);
 
+/* Say in `why` that `name` is none of them.  FAN_E_CONFIG. */
+int fan_algorithm_unknown(struct fan_why *why, const char *name);
+
 typedef int fan_algorithm_run(const struct fan_topo *t, const struct fan_plan_options *o,
 			      struct fan_plan *p, struct fan_planned *how);
 #define FAN_X(name, run, mend) fan_algorithm_run run;

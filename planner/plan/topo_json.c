@@ -76,7 +76,7 @@ static int check_background(struct reader *r, double background, double gbps)
 static int read_node(struct reader *r, const json_t *from)
 {
 	const char *kind = json_string_value(json_object_get(from, "kind")), *name;
-	double gbps, background;
+	double gbps = 0, background = 0;
 	const struct number numbers[] = {{"gbps", &gbps, FAN_TOPO_GBPS_MIN, 0},
 					 {"background_gbps", &background, 0, 0},
 					 {NULL, NULL, 0, 0}};
@@ -117,7 +117,7 @@ static int read_link(struct reader *r, const json_t *from)
 {
 	char ends[PLACE_BYTES];
 	uint32_t a = 0, b = 0;
-	double gbps, background;
+	double gbps = 0, background = 0;
 	const struct number numbers[] = {{"gbps", &gbps, FAN_TOPO_GBPS_MIN, -1},
 					 {"background_gbps", &background, 0, 0},
 					 {NULL, NULL, 0, 0}};

@@ -10,23 +10,20 @@
 
 struct controller_args {
 	fan_peer listen, metrics;
-	int algorithm, sums_at, seed, trees, wait_s;
+	int sums_at, seed, trees, wait_s;
 	char topology[ARGS_TEXT_BYTES], plan[ARGS_TEXT_BYTES], socket[ARGS_TEXT_BYTES];
 	char ask[ARGS_TEXT_BYTES], state[ARGS_TEXT_BYTES], key[ARGS_TEXT_BYTES];
-	char json[ARGS_TEXT_BYTES];
+	char algorithm[ARGS_TEXT_BYTES], json[ARGS_TEXT_BYTES];
 	bool quiet;
 };
 
-static const char *const algorithms[] = {"geryon", "lbmm",  "switchml", "atp", "grid",
-					 "inart",  "exact", "best",	NULL};
-enum { BEST = 7 };
 static const char *const readings[] = {"nearest", "rack", "two-level", NULL};
 
 #define AT(field) offsetof(struct controller_args, field)
 static const struct fan_option options[] = {
 	{"listen", 'l', ARGS_PEER, AT(listen), 0, 0, NULL, "ADDR:PORT",
 	 "where daemons and workers find it: a TCP port of a management network"},
-	{"algorithm", 'a', ARGS_WORD, AT(algorithm), 0, 0, algorithms, "NAME",
+	{"algorithm", 'a', ARGS_TEXT, AT(algorithm), 0, 0, NULL, "NAME",
 	 "geryon, lbmm, switchml, atp, grid, inart, exact or best (the default)"},
 	{"seed", 0, ARGS_NUMBER, AT(seed), 0, INT32_MAX, NULL, "N", "of all that is random (1)"},
 	{"trees", 0, ARGS_NUMBER, AT(trees), 1, TREES_MAX, NULL, "N",
@@ -70,7 +67,7 @@ static const struct args_command command = {
 
 int cmd_controller(int argc, char **argv)
 {
-	struct controller_args a = {.algorithm = BEST, .seed = 1, .trees = 4, .wait_s = 5};
+	struct controller_args a = {.algorithm = "best", .seed = 1, .trees = 4, .wait_s = 5};
 
 	args_parse(&command, &a, argc, argv);
 	if (a.ask[0] && !a.socket[0])

@@ -8,7 +8,6 @@
 #include "cmd.h"
 
 #define PATH_BYTES    4096
-#define BEST	      7	   /* index in `algorithms` */
 #define SLOTS	      4096 /* the default of `fanin switch` */
 #define TREES	      64
 #define TREES_MAX     1024
@@ -18,17 +17,16 @@
 #define ROUNDINGS_MAX 100000
 
 struct plan_args {
-	int algorithm, seed, paths, roundings, trees, sums_at, vertex, rounding;
+	int seed, paths, roundings, trees, sums_at, vertex, rounding;
 	int slots, first_route;
 	bool no_bound, no_link_limits, gradients_only, serve;
 	char network[PATH_BYTES], attach[ARGS_TEXT_BYTES];
-	char json[ARGS_TEXT_BYTES], topology[ARGS_TEXT_BYTES], from[ARGS_TEXT_BYTES];
+	char algorithm[ARGS_TEXT_BYTES], json[ARGS_TEXT_BYTES], topology[ARGS_TEXT_BYTES],
+		from[ARGS_TEXT_BYTES];
 	char dot[ARGS_TEXT_BYTES], html[ARGS_TEXT_BYTES];
 	char plan[ARGS_TEXT_BYTES], install[ARGS_TEXT_BYTES];
 };
 
-static const char *const algorithms[] = {"geryon", "lbmm",  "switchml", "atp", "grid",
-					 "inart",  "exact", "best",	"all", NULL};
 static const char *const vertices[] = {"short", "few", NULL};
 static const char *const roundings[] = {"random", "search", "columns", NULL};
 static const char *const readings[] = {"nearest", "rack", "two-level", NULL};
@@ -37,7 +35,7 @@ static const char *const readings[] = {"nearest", "rack", "two-level", NULL};
 static const struct fan_option options[] = {
 	{"network", 0, ARGS_OPERAND, AT(network), 0, PATH_BYTES - 1, NULL, "TOPOLOGY",
 	 "a file, or numbers to make one from"},
-	{"algorithm", 'a', ARGS_WORD, AT(algorithm), 0, 0, algorithms, "NAME",
+	{"algorithm", 'a', ARGS_TEXT, AT(algorithm), 0, 0, NULL, "NAME",
 	 "geryon, lbmm, switchml, atp, grid, inart, exact, best (the default), or all to compare them"},
 	{"seed", 0, ARGS_NUMBER, AT(seed), 0, INT32_MAX, NULL, "N", "of all that is random (1)"},
 	{"trees", 0, ARGS_NUMBER, AT(trees), 1, TREES_MAX, NULL, "N",
@@ -100,7 +98,7 @@ static const struct args_command command = {
 int cmd_plan(int argc, char **argv)
 {
 	static struct plan_args a = {
-		.algorithm = BEST,
+		.algorithm = "best",
 		.seed = 1,
 		.paths = PATHS,
 		.roundings = ROUNDINGS,

@@ -21,7 +21,6 @@ from . import engine, files, formats, page, plan_table
 
 FAILED, WRONG = 1, 2  # exit status
 LINES_MAX = 10000  # assignments; JSON of larger plans is not indented
-ALGORITHMS = ("geryon", "lbmm", "switchml", "atp", "grid", "inart", "exact", "best")
 MENDS = ("best", "grid", "inart")
 
 _NUMBERS = ("seed", "paths", "roundings", "trees")
@@ -113,12 +112,11 @@ def _ask(request: dict[str, Any]) -> dict[str, Any]:
 def _plans(options: _Options, network: formats.Network) -> dict[str, Any]:
     """The plans, and the installation of the last."""
     earlier, algorithm = _earlier(options), options["algorithm"]
-    names = list(ALGORITHMS) if algorithm == "all" else [algorithm]
     answer = _ask(
         {
             **earlier,
             "topology": network.to_json(),
-            "algorithms": ["given"] if "plan" in earlier else names,
+            "algorithms": ["given" if "plan" in earlier else algorithm],
             "options": {**options.numbers(_NUMBERS + _INSTALL), **options.words()},
             "results": not options["gradients-only"],
             "bound": not options["no-bound"],
@@ -126,6 +124,8 @@ def _plans(options: _Options, network: formats.Network) -> dict[str, Any]:
         }
     )
     if "error" in answer:
+        if answer["error"].startswith("--algorithm: "):
+            raise Stop(f"fanin plan: {answer['error']}")
         where = options["plan"] or options["from"] if answer.get("of_plan") else options["network"]
         raise Stop(f"{where}: {answer['error']}")
     return answer
