@@ -15,9 +15,9 @@
  * better paths as well, if they give "worth" times the rate.  Jobs without trees are planned beside
  * them.
  *
- * "algorithms" are names, or "all" alone; "given" takes "plan" as it is, and the others mend "from", if there is
- * one.  Each of "plans" is as report.h has it, with "installable", "refused", "drawings" and
- * "seconds"; or {"algorithm", "error", "text"}.
+ * "algorithms" are names, or "all" alone; "given" takes "plan" as it is, and the others mend
+ * "from", if there is one.  Each of "plans" is as report.h has it, with "installable", "refused",
+ * "drawings" and "seconds"; or {"algorithm", "error", "text"}.
  *
  * An error is answered by {"error": TEXT}, and "of_plan": true where it is about a plan. */
 #include <signal.h>
