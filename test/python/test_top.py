@@ -123,6 +123,17 @@ def test_a_folder_that_others_may_write_is_passed_over(folder):
     assert collect() == ([], [])
 
 
+def test_a_process_that_nobody_has_waited_for_is_no_silent_one(folder):
+    child = os.posix_spawn("/bin/true", ["true"], {})
+    path = folder / life(child)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    path.write_text(json.dumps(process(pid=child)))
+    os.utime(path, (0, 0))
+    found = collect()
+    os.waitpid(child, 0)
+    assert found == ([], []) and not path.exists()
+
+
 def test_ranks_are_shown_where_no_aggregator_can_be_asked(folder, monkeypatch):
     place = {"at": "127.0.0.1:9", "job": "j"}
     (rank,) = process()["ranks"]

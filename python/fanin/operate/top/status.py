@@ -31,6 +31,7 @@ AWAY_S = 0.3  # for those of other namespaces, which may have ended
 LEFT_S = 60.0  # a part of a file so old is of a process that was killed
 WATCH = "watch"
 _NAME = re.compile(r"([0-9]{1,10})-([0-9]{1,20})-([0-9]{1,20})(\.new)?", re.ASCII)
+_ENDED = (b"Z", b"X")  # states of processes for which nobody has waited
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
 
@@ -144,7 +145,8 @@ def _life(name: str, here: int) -> bool | None:
         return None
     try:
         with open(f"/proc/{int(match[1])}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[19]) == int(match[2])
+            state, *rest = file.read().rpartition(b")")[2].split()
+        return state not in _ENDED and int(rest[18]) == int(match[2])
     except (OSError, ValueError, IndexError):
         return False
 
