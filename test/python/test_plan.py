@@ -193,7 +193,7 @@ def test_a_demand_that_is_not_met(ask, tmp_path):
     network.write_text(json.dumps(root))
     status, _, said, _ = ask({"plans": [PLAN]}, f"--network={network}")
     assert status == 2 and said == (
-        f'{network}: jobs[0].demand_gbps: infeasible: job "job" asks for 13 Gb/s, and best gives it '
+        f'fanin plan: {network}: jobs[0].demand_gbps: infeasible: job "job" asks for 13 Gb/s, and best gives it '
         "10, for link W1-S1 is full; beside the others no plan gives it more than 12.5\n"
     )
 

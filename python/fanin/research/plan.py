@@ -231,7 +231,8 @@ def main(argv: Sequence[str]) -> int:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when the reader has gone
         sys.stdout.flush()
     except (Stop, files.FileError) as error:
-        print("\n".join(map(files.plain, str(error).split("\n"))), file=sys.stderr)
+        text = str(error) if str(error).startswith("fanin plan: ") else f"fanin plan: {error}"
+        print("\n".join(map(files.plain, text.split("\n"))), file=sys.stderr)
         return getattr(error, "status", WRONG)
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
