@@ -35,7 +35,7 @@ bool cmd_has_planner(void);
  * that fails. */
 int cmd_planner(void);
 
-/* ---- end.c ---- */
+/* ---- output.c ---- */
 
 /* The end of a program: output that could not be written is a failure. */
 
@@ -72,7 +72,7 @@ int cmd_write_json(const char *command, const char *file, json_t *root, size_t f
 const char *cmd_text_of(const json_t *object, const char *key);
 double cmd_number_of(const json_t *object, const char *key);
 
-/* ---- beside.c ---- */
+/* ---- find_installed.c ---- */
 
 /* Finds files that belong to this program by the program's own path. */
 

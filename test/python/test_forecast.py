@@ -15,7 +15,7 @@ import pytest
 from conftest import BUILD, ROOT, WAIT_S
 
 from fanin.operate.forecast import findings, gains, measured, model, probe
-from fanin.operate.top.shape import Bad
+from fanin.operate.shape import Bad
 
 MBPS = 200.0
 PAYLOAD = 1408

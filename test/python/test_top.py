@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 from conftest import BUILD, ROOT, WAIT_S, ranks
 
-from fanin.operate.top import cells, here, history, query, shape, status, switches, tree
+from fanin.operate import shape
+from fanin.operate.top import cells, here, history, query, status, switches, tree
 
 FILES = 2000  # hostile ones, of a seeded generator
 NOBODY = 65534

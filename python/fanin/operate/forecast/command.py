@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, List, Optional
 
-from ..top.shape import Bad
+from ..shape import Bad
 from . import measured, probe
 from .findings import Report
 

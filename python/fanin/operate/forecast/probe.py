@@ -9,7 +9,7 @@ import os
 import subprocess
 from typing import Any, Dict, Iterator, List, Tuple
 
-from ..top.shape import COUNT, TEXT, Bad, checked, load
+from ..shape import COUNT, TEXT, Bad, checked, load
 from .findings import COLORS, Finding
 
 LINES_MAX = 256

@@ -7,7 +7,8 @@ import json
 import os
 import sys
 
-from . import cells, query, shape, status
+from .. import shape
+from . import cells, query, status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

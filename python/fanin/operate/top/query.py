@@ -11,7 +11,7 @@ import os
 import re
 import time
 
-from . import shape
+from .. import shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

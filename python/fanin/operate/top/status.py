@@ -13,7 +13,7 @@ import re
 import stat
 import time
 
-from . import shape
+from .. import shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from . import cells, shape
+from .. import shape
+from . import cells
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
