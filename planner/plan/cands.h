@@ -9,7 +9,6 @@
 
 #include <stddef.h>
 
-#include "path.h"
 #include "topo.h"
 
 struct fan_flow;

@@ -10,8 +10,8 @@
 #ifndef FAN_PLAN_FIT_H
 #define FAN_PLAN_FIT_H
 
-#include "path.h"
 #include "plan.h"
+#include "topo.h"
 
 /* How many trees a job may have on one of its servers: `most`, or as many as can be installed if
  * these are fewer; at least one. */

@@ -49,13 +49,21 @@ static json_t *stop_json(const struct fan_install *in, uint16_t route,
 			 entries);
 }
 
+/* The length in bytes of a job's name without the suffix of a group. */
+static uint32_t job_name_bytes(const char *name, uint32_t groups)
+{
+	const char *at = groups ? strrchr(name, '@') : NULL;
+
+	return (uint32_t)(at ? (size_t)(at - name) : strlen(name));
+}
+
 static json_t *part_json(const struct fan_install *in, const struct fan_install_part *part)
 {
 	const struct fan_job *job = &in->t->job[part->job];
 	double whole = (double)(UINT64_C(1) << FAN_CUT_BITS);
 	char text[NAME_BYTES];
 
-	snprintf(text, sizeof text, "%.*s/%u", (int)fan_job_name_bytes(job->name, job->groups),
+	snprintf(text, sizeof text, "%.*s/%u", (int)job_name_bytes(job->name, job->groups),
 		 job->name, part->number);
 	json_t *o = json_pack(
 		"{si ss si ss ss sf s[II] sf si}", "route", (int)part->route, "job", job->name,

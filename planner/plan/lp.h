@@ -40,7 +40,7 @@ int fan_lp_whole(struct fan_lp *lp, double low, double high, double objective);
 void fan_lp_put(struct fan_lp *lp, int row, double value);
 
 /* FAN_E_INVALID   the program is infeasible or unbounded
- * FAN_E_STALLED   not solved within the number of steps in sizes.h
+ * FAN_E_STALLED   not solved within the number of steps in topo.h
  * FAN_E_NOMEM
  * fan_lp_solve_whole visits at most `nodes` nodes of its search tree, so its solution need not be
  * proven best: then `bound` exceeds `best`.  No limit depends on time. */

@@ -9,7 +9,6 @@
 #ifndef FAN_PLAN_PLAN_H
 #define FAN_PLAN_PLAN_H
 
-#include "path.h"
 #include "topo.h"
 
 struct fan_flow {

@@ -293,6 +293,21 @@ static void free_rows(struct fan_relax *r)
 		}
 }
 
+/* The shares of the solution, by job and server, `servers` for each job. */
+static void take_shares(const struct fan_relax *r, double *split)
+{
+	for (uint32_t j = 0; j < r->c->t->jobs; j++) {
+		uint32_t servers = r->c->t->job[j].servers;
+		double sum = 0;
+		for (uint32_t s = 0; s < servers; s++)
+			sum += fan_relax_volume(r, r->g0[j * r->servers + s], 1);
+		for (uint32_t s = 0; s < servers; s++)
+			split[j * r->servers + s] =
+				sum > 0 ? fan_relax_volume(r, r->g0[j * r->servers + s], 1) / sum
+					: 1.0 / servers;
+	}
+}
+
 int fan_relax_split(struct fan_relax *r, bool few, double *split, double *bound)
 {
 	double gbps = r->gbps, *x = r->lp.x;
@@ -305,7 +320,7 @@ int fan_relax_split(struct fan_relax *r, bool few, double *split, double *bound)
 	if (!err && r->gbps > gbps * (1 + SAME)) {
 		err = tidy(r, few);
 		if (!err)
-			fan_relax_shares(r, split);
+			take_shares(r, split);
 	}
 	free(r->lp.x);
 	r->lp.x = x;
@@ -320,18 +335,4 @@ double fan_relax_volume(const struct fan_relax *r, int first, uint32_t count)
 	for (uint32_t i = 0; i < count && first != FAN_COL_NONE; i++)
 		sum += r->lp.x[first + (int)i];
 	return sum > 0 ? sum : 0;
-}
-
-void fan_relax_shares(const struct fan_relax *r, double *split)
-{
-	for (uint32_t j = 0; j < r->c->t->jobs; j++) {
-		uint32_t servers = r->c->t->job[j].servers;
-		double sum = 0;
-		for (uint32_t s = 0; s < servers; s++)
-			sum += fan_relax_volume(r, r->g0[j * r->servers + s], 1);
-		for (uint32_t s = 0; s < servers; s++)
-			split[j * r->servers + s] =
-				sum > 0 ? fan_relax_volume(r, r->g0[j * r->servers + s], 1) / sum
-					: 1.0 / servers;
-	}
 }

@@ -72,7 +72,4 @@ struct fan_span fan_relax_z_routes(const struct fan_relax *r, uint32_t j, uint32
 /* The sum of the values of `count` columns from `first` on; 0 for FAN_COL_NONE. */
 double fan_relax_volume(const struct fan_relax *r, int first, uint32_t count);
 
-/* The shares of the solution, by job and server, `servers` for each job. */
-void fan_relax_shares(const struct fan_relax *r, double *split);
-
 #endif

@@ -30,7 +30,7 @@ int fan_bound_flows(const struct fan_cands *c, bool levels, double *gbps);
 /* The lower of the two; the closed form alone if the program is too large. */
 double fan_bound(const struct fan_cands *c, bool levels);
 
-/* ---- round.c ---- */
+/* ---- relaxed.c ---- */
 
 /* Rounding of volumes to whole flows: each worker picks one place at random. */
 
@@ -40,11 +40,6 @@ double fan_bound(const struct fan_cands *c, bool levels);
  * FAN_E_NOMEM `*p` is empty. */
 int fan_round(struct fan_plan *p, const struct fan_relax *r, const double *split,
 	      struct fan_rng *rng);
-
-/* Round o->roundings times, and keep the best or combine all, as o->rounding says.  `how` gets the
- * rates of the drawings before any improvement.  FAN_E_STALLED: no drawing was feasible. */
-int fan_round_all(struct fan_plan *p, const struct fan_relax *r, const double *split,
-		  struct fan_rng *rng, const struct fan_plan_options *o, struct fan_planned *how);
 
 /* ---- search.c ---- */
 
@@ -88,7 +83,7 @@ int fan_search_fill(const struct fan_cands *c, struct fan_plan *p, uint32_t i, c
  * by adding and dropping switches. */
 
 /* Add trees to `*p`, which may have some, fit them, and set all shares.  Stops at `enough_gbps`,
- * when the rate stops growing, after `rounds` rounds, or at the bounds of sizes.h.
+ * when the rate stops growing, after `rounds` rounds, or at the bounds of topo.h.
  *
  * FAN_E_NOMEM, or the errors of fan_lp_solve; `*p` is valid then. */
 int fan_trees_grow(const struct fan_cands *c, struct fan_plan *p, double enough_gbps,
@@ -100,7 +95,7 @@ int fan_trees_grow(const struct fan_cands *c, struct fan_plan *p, double enough_
  * FAN_E_NOMEM, or the errors of fan_lp_solve; `*p` is valid then. */
 int fan_trees_exact(const struct fan_cands *c, struct fan_plan *p, uint32_t trees, double *bound);
 
-/* ---- pack.c ---- */
+/* ---- master.c ---- */
 
 /* The share of the model that each tree carries. */
 

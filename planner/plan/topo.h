@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* topo.h - topologies: nodes, links, background load and jobs.
+/* topo.h - topologies: nodes, links, background load and jobs; routes; and every bound of the
+ * planner.
  *
  * Every link is full duplex: it has two arcs, each with the link's full rate.  Arc 2i leads from
  * `a` to `b` of link i, arc 2i + 1 back.  Only switches forward traffic.
@@ -10,10 +11,54 @@
 #ifndef FAN_PLAN_TOPO_H
 #define FAN_PLAN_TOPO_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sizes.h"
+/* ---- bounds ---- */
+
+/* What a topology may have */
+#define FAN_TOPO_NODES_MAX 16384
+#define FAN_TOPO_LINKS_MAX 65536
+#define FAN_TOPO_JOBS_MAX  256
+#define FAN_TOPO_NAME_MAX  63	/* bytes of a node's or job's name */
+#define FAN_TOPO_GBPS_MIN  1e-4 /* rates outside these bounds are refused; LPs err by 1e-7 */
+#define FAN_TOPO_GBPS_MAX  1e9
+#define FAN_WHY_BYTES	   320 /* an error's text with its terminating zero */
+
+/* What a plan may have */
+#define FAN_HOPS_MAX  24   /* links of one route */
+#define FAN_TREES_MAX 1024 /* trees of one plan, over all jobs */
+
+/* What can be installed */
+#define FAN_PARTS_MAX  64	  /* trees of one job; each is a job of its own to its workers */
+#define FAN_PART_SHARE 1e-9	  /* trees with a smaller share are left out */
+#define FAN_STOPS_MAX  (1u << 20) /* switches of all parts together */
+#define FAN_RULES_MAX  (1u << 22) /* entries of all of them together */
+
+#define FAN_CIRCLE_MAX 4096 /* more entries of a part in a row count as a circle */
+
+/* How long algorithms search */
+#define FAN_PATHS_DEFAULT     8	     /* candidate routes between two nodes */
+#define FAN_PATHS_MAX	      64     /* most candidate routes between two nodes */
+#define FAN_PATH_STEPS_MAX    20000  /* links tried for one pair of nodes */
+#define FAN_ROUNDINGS	      64     /* random roundings of one relaxed plan, by default */
+#define FAN_ROUNDINGS_MAX     100000 /* most roundings of one relaxed plan */
+#define FAN_TREES_DEFAULT     64     /* trees of one job on one server, by default */
+#define FAN_LP_COLUMNS_MAX    150000 /* of a relaxed program; larger ones are refused */
+#define FAN_BOUND_COLUMNS     25000  /* of the program of flows; otherwise the closed form */
+#define FAN_LP_ITERATIONS     200000 /* steps of the simplex */
+#define FAN_PHASE_COLUMNS     6000   /* of a program that is rounded; else fewer candidates */
+#define FAN_EXACT_NODES_MAX   20000  /* nodes of branch and bound */
+#define FAN_EXACT_CHOICES_MAX 4000   /* integer variables; `exact` refuses more */
+#define FAN_BEST_NODES	      200 /* nodes of branch and bound if `best` runs `exact`: a second */
+#define FAN_BEST_CHOICES      300 /* integer variables if `best` runs `exact` */
+#define FAN_PACK_ROUNDS	      400 /* pricing rounds of column generation */
+#define FAN_PACK_WORK	      4e9 /* simplex steps times rows in all of these rounds */
+#define FAN_SEARCH_PASSES     12  /* passes of local search over all workers */
+#define FAN_CANDIDATES_LARGE  24  /* switches tried where trying all would take too long */
+
+/* ---- topologies ---- */
 
 #define FAN_NODE_NONE UINT32_MAX
 
@@ -73,15 +118,12 @@ void fan_topo_free(struct fan_topo *t);
 
 /* Add a node or a link at the end.  The name is copied, and truncated if too long.  The caller
  * frees `*t` on error, too.
- * FAN_E_NOMEM; FAN_E_INVALID: more than sizes.h allows. */
+ * FAN_E_NOMEM; FAN_E_INVALID: more than the bounds allow. */
 int fan_topo_add_node(struct fan_topo *t, const char *name, enum fan_node_kind kind, double gbps);
 int fan_topo_add_link(struct fan_topo *t, uint32_t a, uint32_t b, double gbps);
 
 /* Add a job with room for that many workers and servers, which the caller fills in. */
 int fan_topo_add_job(struct fan_topo *t, const char *name, uint32_t workers, uint32_t servers);
-
-/* The length in bytes of a job's name without the suffix of a group. */
-uint32_t fan_job_name_bytes(const char *name, uint32_t groups);
 
 /* Complete the topology: make `out` and `cap`, and check it.
  *
@@ -127,5 +169,52 @@ double fan_topo_intake(const struct fan_topo *t, uint32_t node);
 
 /* The name of a resource for people: "link S1-S3", "switch S1", "server PS" or "worker W1". */
 void fan_resource_text(const struct fan_topo *t, uint32_t resource, char *text, unsigned bytes);
+
+/* ---- candidate routes between two nodes: the shortest first, with few links in common ---- */
+
+/* A route: the arcs from one node to another; none if both are the same. */
+struct fan_route {
+	uint32_t hops;
+	uint32_t arc[FAN_HOPS_MAX];
+};
+
+/* Memory for a search in one topology. */
+struct fan_paths {
+	const struct fan_topo *t;
+	uint32_t *distance; /* by node: links to the target */
+	uint32_t *queue;
+	uint8_t *on; /* by node: it is on the path being tried */
+	struct fan_route *found;
+	uint32_t *used; /* by arc: how many chosen routes use it */
+	uint32_t steps, found_max;
+	uint32_t step;	 /* step between lengths of routes: 2 if no cycle is odd, else 1 */
+	uint32_t target; /* the node whose distances are in `distance` */
+};
+
+int fan_paths_open(struct fan_paths *p, const struct fan_topo *t);
+void fan_paths_close(struct fan_paths *p);
+
+/* Find up to `max` <= FAN_PATHS_MAX simple routes over switches and links with free capacity, the
+ * shortest first; of one length, those that share the fewest links.  Returns their number. */
+uint32_t fan_paths_find(struct fan_paths *p, uint32_t from, uint32_t to, uint32_t max,
+			struct fan_route *route);
+
+/* ---- topo_json.c: the one JSON form of a network and jobs.
+ *
+ *     {"nodes": [{"name", "kind": "worker" | "switch" | "server", "gbps", "background_gbps"}],
+ *      "links": [{"a", "b", "gbps", "background_gbps"}],
+ *      "jobs":  [{"name", "workers": [NAME], "servers": [NAME], "weight", "demand_gbps",
+ *                 "group": [NUMBER, OF HOW MANY], "spares": [NAME]}]}
+ *
+ * "gbps" of a node is what a switch can sum (without it, the switch only forwards), what a server
+ * takes in, and what a worker sends (without it, as much as their links carry).  There is at most
+ * one link between two nodes.  python/fanin/research/formats writes this form from what people
+ * write; other keys are ignored. ---- */
+
+/* Read and seal a topology.  On error `*t` is empty, and `why` has JSON path and cause.
+ *
+ * FAN_E_CONFIG  it is not as described above, or inconsistent
+ * FAN_E_NOMEM */
+int fan_topo_from_json(struct fan_topo *t, const json_t *root, struct fan_why *why);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "topo_json.h"
+#include "topo.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -3,8 +3,40 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
-#define ALIGN	  64u
+/* ---- figures over time ---- */
+
+void fan_series_init(struct fan_series *s, uint64_t start_ns, uint64_t interval_ns)
+{
+	memset(s, 0, sizeof *s);
+	s->start_ns = start_ns;
+	s->interval_ns = interval_ns ? interval_ns : 1;
+	s->next_ns = start_ns + s->interval_ns;
+}
+
+static void halve(struct fan_series *s)
+{
+	for (uint32_t i = 0; i < FAN_SERIES_MAX / 2; i++) {
+		for (unsigned f = 0; f < FAN_SERIES_FIGURES; f++)
+			s->sum[i][f] = s->sum[2 * i][f] + s->sum[2 * i + 1][f];
+		memcpy(s->last[i], s->last[2 * i + 1], sizeof s->last[i]);
+		s->weight[i] = s->weight[2 * i] + s->weight[2 * i + 1];
+	}
+	s->count = FAN_SERIES_MAX / 2;
+	s->interval_ns *= 2;
+}
+
+void fan_series_add(struct fan_series *s, const uint64_t *figure)
+{
+	if (s->count == FAN_SERIES_MAX)
+		halve(s);
+	memcpy(s->sum[s->count], figure, sizeof s->sum[0]);
+	memcpy(s->last[s->count], figure, sizeof s->last[0]);
+	s->weight[s->count++] = 1;
+	s->next_ns = s->start_ns + (s->count + UINT64_C(1)) * s->interval_ns;
+}
+
 #define TICKS_MAX (2 * FAN_JOBS_MAX) /* of the node at a time */
 #define SPARES	  64		     /* of slots in front of an aggregator, for one datagram */
 
@@ -102,63 +134,23 @@ static void send_all(struct fan_sim_daemon *d)
 
 /* ---- counters ---- */
 
-struct fan_aggregator_stats fan_sim_daemon_aggregator(const struct fan_sim_daemon *d)
+/* Add the counts at `more`, an object of `bytes` bytes that has nothing but counts, to `sum`. */
+static void add_counts(void *sum, const void *more, size_t bytes)
 {
-	struct fan_aggregator_stats sum = d->past.aggregator;
-	if (!d->aggregator)
-		return sum;
-	const struct fan_aggregator_stats *now = fan_aggregator_stats(d->aggregator);
-	sum.packets += now->packets;
-	sum.contributions += now->contributions;
-	sum.results += now->results;
-	sum.replays += now->replays;
-	sum.needs += now->needs;
-	sum.partials += now->partials;
-	sum.flushes += now->flushes;
-	sum.events_lost += now->events_lost;
-	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
-		sum.drops[i] += now->drops[i];
-	return sum;
+	assert(bytes % sizeof(uint64_t) == 0);
+	for (size_t i = 0; i < bytes / sizeof(uint64_t); i++)
+		((uint64_t *)sum)[i] += ((const uint64_t *)more)[i];
 }
 
-struct fan_switch_stats fan_sim_daemon_slots(const struct fan_sim_daemon *d)
+struct fan_sim_counters fan_sim_daemon_counters(const struct fan_sim_daemon *d)
 {
-	struct fan_switch_stats sum = d->past.slots;
-	if (!d->slots)
-		return sum;
-	const struct fan_switch_stats *now = fan_switch_stats(d->slots);
-	sum.packets += now->packets;
-	sum.hits += now->hits;
-	sum.taken += now->taken;
-	sum.collisions += now->collisions;
-	sum.over_quota += now->over_quota;
-	sum.passed += now->passed;
-	sum.preemptions += now->preemptions;
-	sum.evictions += now->evictions;
-	sum.flushes += now->flushes;
-	sum.completions += now->completions;
-	sum.partials += now->partials;
-	sum.results += now->results;
-	sum.unknown += now->unknown;
-	sum.misses += now->misses;
-	sum.progress_sent += now->progress_sent;
-	sum.yields += now->yields;
-	sum.lent += now->lent;
-	sum.late += now->late;
-	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
-		sum.drops[i] += now->drops[i];
-	return sum;
-}
-
-struct fan_node_stats fan_sim_daemon_between(const struct fan_sim_daemon *d)
-{
-	const struct fan_node_stats *now = fan_node_stats(d->node);
-	struct fan_node_stats sum = d->past.node;
-	sum.up_packets += now->up_packets;
-	sum.up_bytes += now->up_bytes;
-	sum.down_packets += now->down_packets;
-	sum.down_bytes += now->down_bytes;
-	sum.lost += now->lost;
+	struct fan_sim_counters sum = d->past;
+	if (d->aggregator)
+		add_counts(&sum.aggregator, fan_aggregator_stats(d->aggregator),
+			   sizeof sum.aggregator);
+	if (d->slots)
+		add_counts(&sum.slots, fan_switch_stats(d->slots), sizeof sum.slots);
+	add_counts(&sum.node, fan_node_stats(d->node), sizeof sum.node);
 	return sum;
 }
 
@@ -180,7 +172,8 @@ uint64_t fan_sim_slots_offered(const struct fan_switch_stats *st)
 
 static void sample_aggregator(struct fan_sim_daemon *d)
 {
-	const struct fan_aggregator_stats st = fan_sim_daemon_aggregator(d);
+	const struct fan_sim_counters all = fan_sim_daemon_counters(d);
+	const struct fan_aggregator_stats *st = &all.aggregator;
 	struct fan_report r = {.index = 0};
 	uint64_t used = 0, lent = 0;
 	do {
@@ -193,30 +186,31 @@ static void sample_aggregator(struct fan_sim_daemon *d)
 	const uint64_t figure[FAN_SERIES_FIGURES] = {
 		[FAN_SERIES_USED] = used,
 		[FAN_SERIES_LENT] = lent,
-		[FAN_SERIES_OFFERED] = fan_sim_offered(&st),
-		[FAN_SERIES_ADDED] = st.contributions,
-		[FAN_SERIES_RESULTS] = st.results,
-		[FAN_SERIES_FLUSHES] = st.flushes,
-		[FAN_SERIES_RX_BYTES] = d->slots ? fan_sim_daemon_between(d).up_bytes : d->rx_bytes,
+		[FAN_SERIES_OFFERED] = fan_sim_offered(st),
+		[FAN_SERIES_ADDED] = st->contributions,
+		[FAN_SERIES_RESULTS] = st->results,
+		[FAN_SERIES_FLUSHES] = st->flushes,
+		[FAN_SERIES_RX_BYTES] = d->slots ? all.node.up_bytes : d->rx_bytes,
 	};
 	fan_series_add(d->sums, figure);
 }
 
 static void sample_slots(struct fan_sim_daemon *d)
 {
-	const struct fan_switch_stats st = fan_sim_daemon_slots(d);
+	const struct fan_sim_counters all = fan_sim_daemon_counters(d);
+	const struct fan_switch_stats *st = &all.slots;
 	struct fan_switch_report r;
 	fan_switch_report(d->slots, &r);
 	const uint64_t figure[FAN_SERIES_FIGURES] = {
 		[FAN_SERIES_USED] = r.slots_used,
 		[FAN_SERIES_LENT] = r.slots_used,
-		[FAN_SERIES_OFFERED] = fan_sim_slots_offered(&st),
-		[FAN_SERIES_ADDED] = fan_sim_slots_added(&st),
-		[FAN_SERIES_RESULTS] = st.results,
-		[FAN_SERIES_COLLISIONS] = st.collisions + st.over_quota,
-		[FAN_SERIES_PREEMPTIONS] = st.preemptions,
-		[FAN_SERIES_EVICTIONS] = st.evictions,
-		[FAN_SERIES_FLUSHES] = st.flushes,
+		[FAN_SERIES_OFFERED] = fan_sim_slots_offered(st),
+		[FAN_SERIES_ADDED] = fan_sim_slots_added(st),
+		[FAN_SERIES_RESULTS] = st->results,
+		[FAN_SERIES_COLLISIONS] = st->collisions + st->over_quota,
+		[FAN_SERIES_PREEMPTIONS] = st->preemptions,
+		[FAN_SERIES_EVICTIONS] = st->evictions,
+		[FAN_SERIES_FLUSHES] = st->flushes,
 		[FAN_SERIES_RX_BYTES] = d->rx_bytes,
 	};
 	fan_series_add(d->shares, figure);
@@ -306,7 +300,7 @@ static bool make_node(struct fan_sim_daemon *d)
 	struct fan_out_item *item = calloc(items, sizeof *item);
 	uint8_t *scratch = malloc(scratch_bytes);
 	fan_out_init(&d->out, item, items, scratch, scratch_bytes);
-	d->node = bytes ? aligned_alloc(ALIGN, bytes) : NULL;
+	d->node = bytes ? aligned_alloc(FAN_ALIGN, bytes) : NULL;
 	return d->node && item && scratch;
 }
 
@@ -358,9 +352,7 @@ bool fan_sim_daemon_route(struct fan_sim_daemon *d, struct fan_route_config *rou
 
 void fan_sim_daemon_restart(struct fan_sim_daemon *d, uint64_t down_ns)
 {
-	d->past.aggregator = fan_sim_daemon_aggregator(d);
-	d->past.slots = fan_sim_daemon_slots(d);
-	d->past.node = fan_sim_daemon_between(d);
+	d->past = fan_sim_daemon_counters(d);
 	d->restarts++;
 	d->cfg.aggregator.secret.k[1]++;
 	d->cfg.aggregator.nonce = fan_rng_mix(d->cfg.aggregator.nonce);

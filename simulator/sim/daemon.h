@@ -7,8 +7,48 @@
 #define FAN_SIM_DAEMON_H
 
 #include "core/node/node.h"
-#include "series.h"
 #include "world.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+/* Figures over time, in bounded memory: samples are taken at a fixed interval; when there are
+ * FAN_SERIES_MAX of them, each pair becomes one and the interval doubles. */
+#define FAN_SERIES_MAX 512
+
+/* The first two are present values, the others counts since the start. */
+enum fan_series_figure {
+	FAN_SERIES_USED,    /* slots that hold a sum */
+	FAN_SERIES_LENT,    /* slots that jobs hold */
+	FAN_SERIES_OFFERED, /* contributions that arrived */
+	FAN_SERIES_ADDED,   /* contributions that were added */
+	FAN_SERIES_RESULTS, /* fragments finished */
+	FAN_SERIES_COLLISIONS,
+	FAN_SERIES_PREEMPTIONS,
+	FAN_SERIES_EVICTIONS,
+	FAN_SERIES_FLUSHES,
+	FAN_SERIES_RX_BYTES,
+	FAN_SERIES_FIGURES
+};
+
+struct fan_series {
+	uint64_t start_ns, interval_ns, next_ns;
+	uint32_t count;
+	/* Sums over the `weight` samples that an entry stands for, and the last of these. */
+	uint64_t sum[FAN_SERIES_MAX][FAN_SERIES_FIGURES];
+	uint64_t last[FAN_SERIES_MAX][FAN_SERIES_FIGURES];
+	uint32_t weight[FAN_SERIES_MAX];
+};
+
+void fan_series_init(struct fan_series *s, uint64_t start_ns, uint64_t interval_ns);
+
+/* Add a sample, that of s->next_ns. */
+void fan_series_add(struct fan_series *s, const uint64_t *figure);
+
+struct fan_sim_counters {
+	struct fan_aggregator_stats aggregator;
+	struct fan_switch_stats slots;
+	struct fan_node_stats node; /* traffic between these */
+};
 
 struct fan_sim_daemon {
 	struct fan_sim *sim;
@@ -27,11 +67,7 @@ struct fan_sim_daemon {
 	uint64_t down_until_ns;		/* drops what arrives before then */
 	struct fan_route_config *route; /* what a controller installs at the start of each life */
 	uint32_t routes;
-	struct { /* counters of all lives before this one */
-		struct fan_aggregator_stats aggregator;
-		struct fan_switch_stats slots;
-		struct fan_node_stats node;
-	} past;
+	struct fan_sim_counters past; /* of all lives before this one */
 	uint32_t restarts;
 	/* trees of multicast groups, by group number; NULL: no aggregator */
 	uint32_t *tree;
@@ -56,10 +92,8 @@ void fan_sim_daemon_restart(struct fan_sim_daemon *d, uint64_t down_ns);
  * has the packet summed here, order if the packet has the number of such a route. */
 enum fan_sim_need fan_sim_daemon_needs(const void *self, const struct fan_sim_packet *p);
 
-/* Counters over all lives: of the aggregator, the shared slots, and traffic between them. */
-struct fan_aggregator_stats fan_sim_daemon_aggregator(const struct fan_sim_daemon *d);
-struct fan_switch_stats fan_sim_daemon_slots(const struct fan_sim_daemon *d);
-struct fan_node_stats fan_sim_daemon_between(const struct fan_sim_daemon *d);
+/* Counters over all lives. */
+struct fan_sim_counters fan_sim_daemon_counters(const struct fan_sim_daemon *d);
 
 /* Contributions that arrived at an aggregator, whether they were added or not. */
 uint64_t fan_sim_offered(const struct fan_aggregator_stats *st);

@@ -4,6 +4,77 @@
 #include <stdlib.h>
 
 #include "core/wire/wire.h"
+#include "pages.h"
+
+/* ---- bodies ---- */
+
+#define SLAB_FIRST 256u
+
+_Static_assert(offsetof(struct fan_sim_body, bytes) == FAN_ALIGN - FAN_HEAD_BYTES,
+	       "payloads must be aligned");
+
+static uint32_t stride_of(uint32_t bytes)
+{
+	uint32_t all = (uint32_t)offsetof(struct fan_sim_body, bytes) + bytes;
+	return (uint32_t)fan_align_up(all);
+}
+
+void fan_body_pool_init(struct fan_body_pool *p, uint32_t bytes)
+{
+	memset(p, 0, sizeof *p);
+	p->bytes = bytes;
+	p->whole.stride = stride_of(bytes);
+	p->small.stride = stride_of(FAN_HEAD_BYTES);
+}
+
+static void free_slabs(struct fan_body_shelf *p)
+{
+	for (unsigned i = 0; i < p->slabs; i++)
+		free(p->slab[i]);
+}
+
+void fan_body_pool_free(struct fan_body_pool *p)
+{
+	free_slabs(&p->whole);
+	free_slabs(&p->small);
+	memset(p, 0, sizeof *p);
+}
+
+static bool add_slab(struct fan_body_shelf *p)
+{
+	uint32_t count = p->made / 4 < SLAB_FIRST ? SLAB_FIRST : p->made / 4;
+	if (p->slabs == FAN_BODY_SLABS_MAX || p->made > UINT32_MAX / 2)
+		return false;
+	/* the core prefetches a little beyond a datagram, but never reads that */
+	uint8_t *slab = fan_pages_alloc((size_t)count * p->stride);
+	if (!slab)
+		return false;
+	p->slab[p->slabs++] = slab;
+	p->made += count;
+	p->fresh = slab;
+	p->freshes = count;
+	return true;
+}
+
+struct fan_sim_body *fan_body_make(struct fan_body_shelf *p)
+{
+	if (p->freshes == 0 && !add_slab(p))
+		return NULL;
+	struct fan_sim_body *b = (struct fan_sim_body *)p->fresh;
+	p->fresh += p->stride;
+	p->freshes--;
+	return b;
+}
+
+void fan_body_copy(const struct fan_sim_body *b, uint16_t len, uint8_t *to)
+{
+	const uint8_t *apart = fan_body_payload_apart(b);
+	memcpy(to, b->bytes, apart ? FAN_HEAD_BYTES : len);
+	if (apart)
+		memcpy(to + FAN_HEAD_BYTES, apart, len - FAN_HEAD_BYTES);
+}
+
+/* ---- links ---- */
 
 #define PS_PER_NS  UINT64_C(1000)
 #define Q16_SHIFT  16
@@ -22,6 +93,11 @@ static void set_rate(struct fan_sim_link *l, uint64_t bps)
 	l->ecn_ps = l->cfg.ecn_bytes ? time_ps(l, l->cfg.ecn_bytes) : UINT64_MAX;
 }
 
+static bool has_faults(const struct fan_sim_fault *f)
+{
+	return f->loss || f->duplicate || f->reorder || f->corrupt || f->jitter_ns;
+}
+
 void fan_link_init(struct fan_sim_link *l, const struct fan_link_config *cfg, uint32_t from,
 		   uint32_t to, struct fan_rng rng)
 {
@@ -32,7 +108,7 @@ void fan_link_init(struct fan_sim_link *l, const struct fan_link_config *cfg, ui
 	l->rng = rng;
 	l->delay_ns = cfg->delay_ns;
 	l->overhead_bytes = cfg->overhead_bytes;
-	l->faulty = fan_fault_any(&cfg->fault);
+	l->faulty = has_faults(&cfg->fault);
 	set_rate(l, cfg->bps);
 }
 
@@ -42,14 +118,6 @@ void fan_link_free(struct fan_sim_link *l, struct fan_body_pool *pool)
 		fan_body_put(pool, fan_link_first(l)->packet.body);
 	free(l->ring);
 	l->ring = NULL;
-}
-
-uint64_t fan_link_queued_bytes(const struct fan_sim_link *l, uint64_t now_ns)
-{
-	uint64_t now_ps = now_ns * PS_PER_NS;
-	if (l->busy_ps <= now_ps || l->byte_q16 == 0)
-		return 0;
-	return (uint64_t)(((unsigned __int128)(l->busy_ps - now_ps) << Q16_SHIFT) / l->byte_q16);
 }
 
 uint64_t fan_link_take(struct fan_sim_link *l, uint64_t now_ns, uint16_t len, bool own,
@@ -126,11 +194,6 @@ void fan_link_set_rate(struct fan_sim_link *l, uint64_t now_ns, uint64_t bps)
 bool fan_fault_is_covered(const uint8_t *head)
 {
 	return head[1] > FAN_TYPE_RESULT || fan_get16(head + 2) & FAN_F_SUMMED;
-}
-
-bool fan_fault_any(const struct fan_sim_fault *f)
-{
-	return f->loss || f->duplicate || f->reorder || f->corrupt || f->jitter_ns;
 }
 
 bool fan_fault_damage(struct fan_rng *r, uint8_t *p, uint16_t *len)

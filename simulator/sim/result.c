@@ -3,11 +3,213 @@
  *
  * All times are whole nanoseconds divided by 1e9, and all sums are taken in a fixed order: the same
  * run prints the same text on every machine. */
-#include "result.h"
-
 #include <stdlib.h>
 
 #include "experiment.h"
+
+static double seconds(uint64_t ns)
+{
+	return (double)ns / 1e9;
+}
+
+static void put_text(json_t *o, const char *key, const char *text)
+{
+	json_object_set_new(o, key, text ? json_string(text) : json_null());
+}
+
+static void put_count(json_t *o, const char *key, uint64_t n)
+{
+	json_object_set_new(o, key, json_integer((json_int_t)n));
+}
+
+static void put_real(json_t *o, const char *key, double v)
+{
+	json_object_set_new(o, key, json_real(v));
+}
+
+/* ---- switches and servers ---- */
+
+static uint64_t sum_of(const uint64_t *list, unsigned count)
+{
+	uint64_t sum = 0;
+	for (unsigned i = 0; i < count; i++)
+		sum += list[i];
+	return sum;
+}
+
+static double share(uint64_t part, uint64_t whole)
+{
+	return whole ? (double)part / (double)whole : 0;
+}
+
+/* ---- over time ---- */
+
+/* The mean share of the slots, sample by sample. */
+static json_t *share_of_slots(const struct fan_series *s, enum fan_series_figure which,
+			      uint32_t slots)
+{
+	json_t *list = json_array();
+	for (uint32_t i = 0; i < s->count; i++)
+		json_array_append_new(list,
+				      json_real((double)s->sum[i][which] / s->weight[i] / slots));
+	return list;
+}
+
+/* The rate of a counter, per second.  Counts are cumulative: the last values are used. */
+static json_t *rate_json(const struct fan_series *s, enum fan_series_figure which)
+{
+	json_t *list = json_array();
+	uint64_t before = 0;
+	for (uint32_t i = 0; i < s->count; i++) {
+		double more = (double)(s->last[i][which] - before);
+		json_array_append_new(list, json_real(more / seconds(s->interval_ns)));
+		before = s->last[i][which];
+	}
+	return list;
+}
+
+/* The share of contributions that were added; null: none arrived. */
+static json_t *hits_json(const struct fan_series *s)
+{
+	json_t *list = json_array();
+	uint64_t offered = 0, added = 0;
+	for (uint32_t i = 0; i < s->count; i++) {
+		const uint64_t *last = s->last[i];
+		uint64_t came = last[FAN_SERIES_OFFERED] - offered;
+		uint64_t hit = last[FAN_SERIES_ADDED] - added;
+		json_array_append_new(list, came ? json_real(share(hit, came)) : json_null());
+		offered = last[FAN_SERIES_OFFERED];
+		added = last[FAN_SERIES_ADDED];
+	}
+	return list;
+}
+
+static json_t *series_json(const struct fan_series *s, uint32_t slots)
+{
+	return json_pack("{s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "start_s", seconds(s->start_ns),
+			 "interval_s", seconds(s->interval_ns), "occupancy",
+			 share_of_slots(s, FAN_SERIES_USED, slots), "lent",
+			 share_of_slots(s, FAN_SERIES_LENT, slots), "hit_rate", hits_json(s),
+			 "results_per_s", rate_json(s, FAN_SERIES_RESULTS), "rx_bytes_per_s",
+			 rate_json(s, FAN_SERIES_RX_BYTES));
+}
+
+static double mean_occupancy(const struct fan_series *s, uint32_t slots)
+{
+	uint64_t sum = 0, weight = 0;
+	for (uint32_t i = 0; i < s->count; i++) {
+		sum += s->sum[i][FAN_SERIES_USED];
+		weight += s->weight[i];
+	}
+	return share(sum, weight * slots);
+}
+
+/* Put the traffic of links or, if `inner`, that of an aggregator with the slots in front of it. */
+static void put_traffic(json_t *o, const struct fan_sim_daemon *d, bool inner)
+{
+	const struct fan_node_stats between = fan_sim_daemon_counters(d).node;
+	put_count(o, "rx_packets", inner ? between.up_packets : d->rx_packets);
+	put_count(o, "rx_bytes", inner ? between.up_bytes : d->rx_bytes);
+	put_count(o, "tx_packets", inner ? between.down_packets : d->tx_packets);
+	put_count(o, "tx_bytes", inner ? between.down_bytes : d->tx_bytes);
+}
+
+/* ---- what sums for one job, or completes what shared slots could not ---- */
+
+static json_t *aggregator_json(const struct fan_experiment *e, uint32_t node)
+{
+	const struct fan_sim_daemon *d = e->daemon[node];
+	const struct fan_aggregator_stats st = fan_sim_daemon_counters(d).aggregator;
+	json_t *o = json_object();
+	put_text(o, "name", e->scenario->node[node].name);
+	put_text(o, "policy", "switchml");
+	put_count(o, "slots", d->cfg.aggregator.slots);
+	put_real(o, "occupancy", mean_occupancy(d->sums, d->cfg.aggregator.slots));
+	put_real(o, "hit_rate", share(st.contributions, fan_sim_offered(&st)));
+	put_count(o, "evictions", 0);  /* always 0 under switchml */
+	put_count(o, "collisions", 0); /* always 0 under switchml */
+	put_count(o, "contributions", st.contributions);
+	put_count(o, "partials", st.partials);
+	put_count(o, "results", st.results);
+	put_count(o, "replays", st.replays);
+	put_count(o, "needs", st.needs);
+	put_count(o, "reminders", st.flushes);
+	put_count(o, "dropped", sum_of(st.drops, FAN_DROP_COUNT));
+	put_count(o, "restarts", d->restarts);
+	put_traffic(o, d, d->slots != NULL);
+	json_object_set_new(o, "series", series_json(d->sums, d->cfg.aggregator.slots));
+	return o;
+}
+
+/* ---- shared slots ---- */
+
+static void put_slots_counts(json_t *o, const struct fan_switch_stats *st)
+{
+	put_count(o, "collisions", st->collisions + st->over_quota);
+	put_count(o, "over_quota", st->over_quota);
+	put_count(o, "preemptions", st->preemptions);
+	put_count(o, "evictions", st->evictions);
+	put_count(o, "flushes", st->flushes);
+	put_count(o, "passed", st->passed);
+	put_count(o, "contributions", fan_sim_slots_added(st));
+	put_count(o, "completions", st->completions);
+	put_count(o, "partials", st->partials);
+	put_count(o, "results", st->results);
+	put_count(o, "unknown", st->unknown);
+	put_count(o, "dropped", sum_of(st->drops, FAN_DROP_COUNT));
+}
+
+static json_t *slots_series_json(const struct fan_series *s, uint32_t slots)
+{
+	json_t *o = series_json(s, slots);
+	json_object_set_new(o, "collisions_per_s", rate_json(s, FAN_SERIES_COLLISIONS));
+	json_object_set_new(o, "preemptions_per_s", rate_json(s, FAN_SERIES_PREEMPTIONS));
+	json_object_set_new(o, "evictions_per_s", rate_json(s, FAN_SERIES_EVICTIONS));
+	json_object_set_new(o, "flushes_per_s", rate_json(s, FAN_SERIES_FLUSHES));
+	return o;
+}
+
+static json_t *slots_json(const struct fan_experiment *e, uint32_t node)
+{
+	const struct fan_sim_daemon *d = e->daemon[node];
+	const struct fan_switch_stats st = fan_sim_daemon_counters(d).slots;
+	json_t *o = json_object();
+	put_text(o, "name", e->scenario->node[node].name);
+	put_text(o, "policy", fan_policy_name((int)d->cfg.slots.policy));
+	put_count(o, "slots", d->cfg.slots.slots);
+	put_real(o, "occupancy", mean_occupancy(d->shares, d->cfg.slots.slots));
+	put_real(o, "hit_rate", share(fan_sim_slots_added(&st), fan_sim_slots_offered(&st)));
+	put_slots_counts(o, &st);
+	put_count(o, "restarts", d->restarts);
+	put_traffic(o, d, false);
+	json_object_set_new(o, "series", slots_series_json(d->shares, d->cfg.slots.slots));
+	return o;
+}
+
+static json_t *switches_json(const struct fan_experiment *e)
+{
+	json_t *list = json_array();
+	for (uint32_t n = 0; n < e->scenario->nodes; n++) {
+		const struct fan_sim_daemon *d = e->daemon[n];
+		if (d && d->slots)
+			json_array_append_new(list, slots_json(e, n));
+		else if (d && e->scenario->node[n].kind == FAN_NODE_SWITCH)
+			json_array_append_new(list, aggregator_json(e, n));
+	}
+	return list;
+}
+
+static json_t *servers_json(const struct fan_experiment *e)
+{
+	json_t *list = json_array();
+	for (uint32_t n = 0; n < e->scenario->nodes; n++) {
+		const struct fan_sim_daemon *d = e->daemon[n];
+		if (d && d->aggregator &&
+		    (d->slots || e->scenario->node[n].kind == FAN_NODE_SERVER))
+			json_array_append_new(list, aggregator_json(e, n));
+	}
+	return list;
+}
 
 static int by_value(const void *a, const void *b)
 {
@@ -80,7 +282,7 @@ static json_t *iterations_of(const struct fan_experiment_job *j)
 			if (j->trainer[r].span_ns[i] > end_ns)
 				end_ns = j->trainer[r].span_ns[i];
 		if (end_ns)
-			json_array_append_new(list, json_real(fan_seconds(end_ns)));
+			json_array_append_new(list, json_real(seconds(end_ns)));
 	}
 	return list;
 }
@@ -103,7 +305,7 @@ static json_t *kept_json(const struct fan_standings *s, uint32_t helper)
 		uint32_t parts = fan_standings_kept(s, helper, r);
 		snprintf(who, sizeof who, "%u", r);
 		if (parts)
-			fan_put_count(o, who, parts);
+			put_count(o, who, parts);
 	}
 	return o;
 }
@@ -126,8 +328,8 @@ static json_t *standings_json(const struct fan_standings *s)
 		json_array_append_new(behind, b);
 		json_array_append_new(kept, k);
 	}
-	return json_pack("{s:f, s:f, s:o, s:o}", "start_s", fan_seconds(s->start_ns), "interval_s",
-			 fan_seconds(s->interval_ns), "behind", behind, "cache_open", kept);
+	return json_pack("{s:f, s:f, s:o, s:o}", "start_s", seconds(s->start_ns), "interval_s",
+			 seconds(s->interval_ns), "behind", behind, "cache_open", kept);
 }
 
 /* Each rank's lag, and what it kept for the others. */
@@ -139,17 +341,17 @@ static json_t *ahead_json(const struct fan_experiment_job *j)
 		const struct fan_helper_cache_stats *c = &t->stats.cache;
 		uint64_t samples = t->lag.samples ? t->lag.samples : 1;
 		json_t *o = json_object();
-		fan_put_count(o, "rank", r);
-		fan_put_real(o, "lag_mean", (double)t->lag.sum / (double)samples);
-		fan_put_count(o, "lag_max", t->lag.max);
-		fan_put_count(o, "lent", fan_standings_lent(&j->standings, r));
-		fan_put_count(o, "deferred", fan_standings_deferred(&j->standings, r));
+		put_count(o, "rank", r);
+		put_real(o, "lag_mean", (double)t->lag.sum / (double)samples);
+		put_count(o, "lag_max", t->lag.max);
+		put_count(o, "lent", fan_standings_lent(&j->standings, r));
+		put_count(o, "deferred", fan_standings_deferred(&j->standings, r));
 		json_object_set_new(o, "helps", kept_json(&j->standings, r));
-		fan_put_count(o, "cache_peak", c->peak);
-		fan_put_count(o, "cache_parts", c->parts);
-		fan_put_count(o, "cache_done", c->done);
-		fan_put_count(o, "cache_early", c->early);
-		fan_put_count(o, "cache_over", c->over);
+		put_count(o, "cache_peak", c->peak);
+		put_count(o, "cache_parts", c->parts);
+		put_count(o, "cache_done", c->done);
+		put_count(o, "cache_early", c->early);
+		put_count(o, "cache_over", c->over);
 		json_array_append_new(list, o);
 	}
 	return json_pack("{s:I, s:I, s:o, s:o}", "window", (json_int_t)j->cfg.ahead, "cache_frags",
@@ -172,34 +374,34 @@ static json_t *job_json(const struct fan_experiment *e, uint32_t i, double *jct_
 	const struct fan_scenario_job *sj = &e->scenario->job[i];
 	struct sums s = add_up(j);
 	const char *error = why_not(e, &s);
-	*jct_s = s.over && !error ? fan_seconds(s.done_ns - j->cfg.arrival_ns) : -1;
+	*jct_s = s.over && !error ? seconds(s.done_ns - j->cfg.arrival_ns) : -1;
 	uint64_t bytes = s.elems / (j->cfg.ranks ? j->cfg.ranks : 1u) * sizeof(float);
 	json_t *o = json_object();
-	fan_put_text(o, "name", j->cfg.name);
-	fan_put_text(o, "model", j->cfg.model.name);
-	fan_put_text(o, "at", sums_at(e->scenario, sj));
-	fan_put_count(o, "workers", j->cfg.ranks);
-	fan_put_count(o, "iterations", j->cfg.iterations);
-	fan_put_real(o, "arrival_s", fan_seconds(j->cfg.arrival_ns));
+	put_text(o, "name", j->cfg.name);
+	put_text(o, "model", j->cfg.model.name);
+	put_text(o, "at", sums_at(e->scenario, sj));
+	put_count(o, "workers", j->cfg.ranks);
+	put_count(o, "iterations", j->cfg.iterations);
+	put_real(o, "arrival_s", seconds(j->cfg.arrival_ns));
 	json_object_set_new(o, "jct_s", *jct_s >= 0 ? json_real(*jct_s) : json_null());
-	fan_put_real(o, "comm_s", fan_seconds(s.comm_ns));
-	fan_put_real(o, "wait_s", fan_seconds(s.wait_ns));
-	fan_put_real(o, "ready_s", fan_seconds(s.ready_ns));
-	fan_put_count(o, "bytes_per_worker", bytes);
-	fan_put_real(o, "throughput_gbps_per_worker",
-		     s.comm_ns ? (double)bytes * 8 / (double)s.comm_ns : 0);
-	fan_put_count(o, "sent", s.st.sent);
-	fan_put_count(o, "retransmissions", s.st.resent);
-	fan_put_count(o, "replays", s.st.replays);
-	fan_put_count(o, "probes", s.st.probes);
-	fan_put_count(o, "model_elements", fan_model_numel(&j->cfg.model));
-	fan_put_count(o, "reduced_elements", s.elems);
-	fan_put_count(o, "checked_elements", s.checked);
-	fan_put_count(o, "restarts", j->shared.lives);
+	put_real(o, "comm_s", seconds(s.comm_ns));
+	put_real(o, "wait_s", seconds(s.wait_ns));
+	put_real(o, "ready_s", seconds(s.ready_ns));
+	put_count(o, "bytes_per_worker", bytes);
+	put_real(o, "throughput_gbps_per_worker",
+		 s.comm_ns ? (double)bytes * 8 / (double)s.comm_ns : 0);
+	put_count(o, "sent", s.st.sent);
+	put_count(o, "retransmissions", s.st.resent);
+	put_count(o, "replays", s.st.replays);
+	put_count(o, "probes", s.st.probes);
+	put_count(o, "model_elements", fan_model_numel(&j->cfg.model));
+	put_count(o, "reduced_elements", s.elems);
+	put_count(o, "checked_elements", s.checked);
+	put_count(o, "restarts", j->shared.lives);
 	json_object_set_new(o, "iteration_ends_s", iterations_of(j));
 	if (j->standings.ranks)
 		json_object_set_new(o, "ahead", ahead_json(j));
-	fan_put_text(o, "error", error);
+	put_text(o, "error", error);
 	return o;
 }
 
@@ -208,7 +410,7 @@ static json_t *link_json(const struct fan_experiment *e, uint32_t link)
 	const struct fan_sim_link *l = &e->sim.link[link];
 	const struct fan_link_stats *st = &l->stats;
 	uint64_t queue = (uint64_t)(((unsigned __int128)st->queue_max_ps << 16) / l->byte_q16);
-	double capacity = (double)e->weather.bps[link] * fan_seconds(e->sim.now_ns) / 8;
+	double capacity = (double)e->weather.bps[link] * seconds(e->sim.now_ns) / 8;
 	return json_pack("{s:s, s:s, s:I, s:I, s:f, s:I, s:I, s:I, s:I}", "from",
 			 e->scenario->node[l->from].name, "to", e->scenario->node[l->to].name,
 			 "packets", (json_int_t)st->packets, "bytes", (json_int_t)st->bytes, "use",
@@ -252,13 +454,13 @@ json_t *fan_experiment_result(const struct fan_experiment *e)
 	json_t *root = json_pack("{s:s, s:I}", "name", e->scenario->name, "seed",
 				 (json_int_t)e->scenario->seed);
 	put_jct(root, jct_s, ended);
-	fan_put_count(root, "failed_jobs", jobs - ended);
-	fan_put_real(root, "end_s", fan_seconds(e->sim.now_ns));
-	fan_put_count(root, "packet_hops", e->sim.hops);
-	fan_put_count(root, "fragment_hops", e->sim.frag_hops);
+	put_count(root, "failed_jobs", jobs - ended);
+	put_real(root, "end_s", seconds(e->sim.now_ns));
+	put_count(root, "packet_hops", e->sim.hops);
+	put_count(root, "fragment_hops", e->sim.frag_hops);
 	json_object_set_new(root, "jobs", list);
-	json_object_set_new(root, "switches", fan_result_switches(e));
-	json_object_set_new(root, "servers", fan_result_servers(e));
+	json_object_set_new(root, "switches", switches_json(e));
+	json_object_set_new(root, "servers", servers_json(e));
 	json_object_set_new(root, "links", links_json(e));
 	if (e->scenario->tcps)
 		json_object_set_new(root, "flows", flows_json(e));

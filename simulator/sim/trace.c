@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace.h"
 
+#include <assert.h>
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "core/base/err.h"
 #include "core/wire/wire.h"
+#include "experiment.h"
 
 #define NAME_BYTES 80
 
@@ -144,4 +149,217 @@ void fan_trace_begin(struct fan_trace *t, struct fan_experiment *e, FILE *lines,
 	fan_put32(head + 20, PCAP_RAW);
 	fwrite(head, sizeof head, 1, pcap);
 	t->bytes = sizeof head;
+}
+
+/* ---- what ranks do over time ---- */
+
+#define EVENTS_MAX 1000000u /* lines; further events are counted and left out */
+#define PID_FIRST  100000   /* of simulated ranks; real ones keep their numbers */
+#define BYTES_EACH 4	    /* of an element */
+
+/* A bucket in progress. */
+struct span {
+	uint64_t begin_ns, part_ns; /* when it was ready; when its first element was started */
+};
+
+/* What has been recorded of a rank. */
+struct seen {
+	struct span *span; /* buckets of two iterations: more are never in progress */
+	uint64_t ready, sent, done;
+	uint64_t elems, quiet_ns;
+	int pid;
+	bool joined, left;
+};
+
+struct fan_timeline {
+	FILE *f;
+	struct fan_experiment *e;
+	struct seen *seen; /* by actor */
+	uint32_t actors;
+	uint64_t start_ns; /* added to all times */
+	uint64_t lines, lost;
+};
+
+/* Begin an event, if one more may be written. */
+static bool room(struct fan_timeline *l)
+{
+	if (l->lines == EVENTS_MAX) {
+		l->lost++;
+		return false;
+	}
+	fputs(l->lines++ ? ",\n" : "[\n", l->f);
+	return true;
+}
+
+static void put_time(const struct fan_timeline *l, const char *key, uint64_t ns)
+{
+	fprintf(l->f, ",\"%s\":%" PRIu64 ".%03" PRIu64, key, ns / 1000, ns % 1000);
+}
+
+/* Write a name without the characters that would end a JSON string. */
+static void put_name(FILE *f, const char *name)
+{
+	for (; *name; name++)
+		fputc(strchr("\"\\", *name) || (unsigned char)*name < ' ' ? '_' : *name, f);
+}
+
+static void put_head(struct fan_timeline *l, const struct fan_job_config *c, uint32_t rank, int pid)
+{
+	assert(rank < c->ranks);
+	static const char *const threads[] = {"operations", "waits"};
+	if (!room(l))
+		return;
+	fprintf(l->f, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":\"",
+		pid);
+	fputs("simulated ", l->f);
+	put_name(l->f, c->name);
+	fprintf(l->f, " rank %" PRIu32 "\"}}", rank);
+	for (unsigned i = 0; i < 2; i++)
+		if (room(l))
+			fprintf(l->f,
+				"{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%u,"
+				"\"args\":{\"name\":\"%s\"}}",
+				pid, i, threads[i]);
+}
+
+/* Write one half, begin or end, of an operation or of its only part. */
+static void put_half(struct fan_timeline *l, const struct seen *s, char phase, uint64_t bucket,
+		     const char *name, uint64_t at_ns)
+{
+	if (!room(l))
+		return;
+	fprintf(l->f,
+		"{\"ph\":\"%c\",\"cat\":\"fanin\",\"id\":\"%d.%" PRIu64
+		"\",\"pid\":%d,\"tid\":0,\"name\":\"%s\"",
+		phase, s->pid, bucket + 1, s->pid, name);
+	put_time(l, "ts", l->start_ns + at_ns);
+}
+
+static void put_op(struct fan_timeline *l, const struct seen *s, const struct fan_trainer *t,
+		   uint64_t bucket, uint64_t end_ns, int result)
+{
+	const struct fan_job_config *c = t->shared->cfg;
+	const struct span *span = &s->span[bucket % (2 * c->buckets)];
+	uint64_t bytes = c->bucket[bucket % c->buckets].elems * BYTES_EACH;
+	uint64_t lost = l->lost;
+	put_half(l, s, 'b', bucket, "allreduce", span->begin_ns);
+	if (lost == l->lost)
+		fprintf(l->f, ",\"args\":{\"bytes\":%" PRIu64 ",\"result\":\"%s\"}}", bytes,
+			fan_err_name(result));
+	if (bucket < s->sent) {
+		put_half(l, s, 'b', bucket, "part 0 shard 0", span->part_ns);
+		fputs(lost == l->lost ? "}" : "", l->f);
+		put_half(l, s, 'e', bucket, "part 0 shard 0", end_ns);
+		fputs(lost == l->lost ? "}" : "", l->f);
+	}
+	put_half(l, s, 'e', bucket, "allreduce", end_ns);
+	fputs(lost == l->lost ? "}" : "", l->f);
+}
+
+static void put_wait(struct fan_timeline *l, const struct seen *s, const char *name,
+		     uint64_t begin_ns, uint64_t end_ns)
+{
+	if (!room(l))
+		return;
+	fprintf(l->f, "{\"ph\":\"X\",\"cat\":\"fanin\",\"pid\":%d,\"tid\":1,\"name\":\"%s\"",
+		s->pid, name);
+	put_time(l, "ts", l->start_ns + begin_ns);
+	put_time(l, "dur", end_ns - begin_ns);
+	fputc('}', l->f);
+}
+
+/* Record results and stalls between them, as libfanin's progress thread does. */
+static void look_quiet(struct fan_timeline *l, struct seen *s, const struct fan_trainer *t,
+		       uint64_t now_ns)
+{
+	bool news = t->times.elems != s->elems;
+	if (news && s->done < s->sent && now_ns - s->quiet_ns > FAN_TIMELINE_STALL_NS)
+		put_wait(l, s, "no result", s->quiet_ns, now_ns);
+	if (news || s->done == s->sent)
+		s->quiet_ns = now_ns;
+	s->elems = t->times.elems;
+}
+
+/* A job that begins again has fewer buckets done than before: those in progress have failed. */
+static void look_back(struct fan_timeline *l, struct seen *s, const struct fan_trainer *t,
+		      uint64_t now_ns)
+{
+	int why = t->fault.err ? t->fault.err : FAN_E_CLOSED;
+	if (t->bucket_ready >= s->ready && !(t->left && !s->left && t->fault.err))
+		return;
+	for (uint64_t b = s->done; b < s->ready; b++)
+		put_op(l, s, t, b, now_ns, why);
+	s->ready = s->sent = s->done = t->bucket_done;
+	if (t->left)
+		s->ready = s->sent = s->done = t->bucket_ready;
+}
+
+void fan_timeline_look(struct fan_timeline *l, const struct fan_trainer *t)
+{
+	struct seen *s = l && t->actor < l->actors ? &l->seen[t->actor] : NULL;
+	uint64_t now_ns = t->shared->sim->now_ns;
+	uint32_t room_for = 2 * t->shared->cfg->buckets;
+	if (!s || !s->span || s->left)
+		return;
+	if (!s->joined && t->begun) {
+		s->joined = true;
+		put_wait(l, s, "join", t->shared->begin_ns, t->times.ready_ns);
+		s->quiet_ns = now_ns;
+	}
+	look_back(l, s, t, now_ns);
+	for (; s->ready < t->bucket_ready; s->ready++)
+		s->span[s->ready % room_for].begin_ns = now_ns;
+	for (; s->sent < t->bucket_at + (t->bucket_elems > 0); s->sent++)
+		s->span[s->sent % room_for].part_ns = now_ns;
+	look_quiet(l, s, t, now_ns);
+	for (; s->done < t->bucket_done; s->done++)
+		put_op(l, s, t, s->done, now_ns, FAN_OK);
+	s->left = t->left && t->shared->lives == t->shared->cfg->retries;
+}
+
+static bool make_seen(struct fan_timeline *l)
+{
+	int pid = PID_FIRST;
+	for (uint32_t i = 0; i < l->e->scenario->jobs; i++) {
+		const struct fan_job_config *c = &l->e->job[i].cfg;
+		for (uint32_t r = 0; r < c->ranks; r++) {
+			struct seen *s = &l->seen[l->e->job[i].trainer[r].actor];
+			s->pid = pid++;
+			s->span = calloc(2 * (size_t)c->buckets + 1, sizeof *s->span);
+			if (!s->span)
+				return false;
+			put_head(l, c, r, s->pid);
+		}
+	}
+	return true;
+}
+
+struct fan_timeline *fan_timeline_begin(struct fan_experiment *e, FILE *f, uint64_t start_ns)
+{
+	struct fan_timeline *l = calloc(1, sizeof *l);
+	if (!l)
+		return NULL;
+	*l = (struct fan_timeline){.f = f, .e = e, .actors = e->sim.actors, .start_ns = start_ns};
+	l->seen = calloc(l->actors + 1, sizeof *l->seen);
+	if (!l->seen || !make_seen(l)) {
+		fan_timeline_end(l);
+		return NULL;
+	}
+	e->sim.timeline = l;
+	return l;
+}
+
+void fan_timeline_end(struct fan_timeline *l)
+{
+	if (!l)
+		return;
+	fprintf(l->f,
+		"%s{\"ph\":\"M\",\"name\":\"lost\",\"pid\":%d,\"args\":{\"lost\":%" PRIu64
+		"}}\n]\n",
+		l->lines ? ",\n" : "[\n", PID_FIRST, l->lost);
+	for (uint32_t i = 0; l->seen && i < l->actors; i++)
+		free(l->seen[i].span);
+	l->e->sim.timeline = NULL;
+	free(l->seen);
+	free(l);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trainer.h"
-#include "trainer_priv.h"
 
 #include <assert.h>
 #include <math.h>
@@ -8,6 +7,7 @@
 
 #include "core/worker/in_step.h"
 #include "pages.h"
+#include "trace.h"
 
 #define OP_POISON   0x5c
 #define PAUSE_MAX   8			/* doublings of the pause before a job begins again */
@@ -74,7 +74,7 @@ static bool join(struct fan_trainer *t)
 	size_t bytes = fan_worker_bytes(&w);
 	struct fan_trainer_shared *sh = t->shared;
 	/* an odd number of cache lines: workers' fields fall into different sets */
-	size_t each = fan_trainer_rounded(bytes) | FAN_TRAINER_ALIGN;
+	size_t each = fan_align_up(bytes) | FAN_ALIGN;
 	if (bytes && !sh->room)
 		sh->room = fan_pages_alloc(each * c->ranks);
 	if (!bytes || !sh->room)
@@ -218,8 +218,7 @@ static void start_op(struct fan_trainer *t, uint32_t elems, bool last)
 	o->shift = (uint32_t)(t->op_next % FAN_TILE_SHIFTS) * FAN_TRAINER_OP_SHIFT;
 	o->out = NULL;
 	if (sh->expect) {
-		o->out = aligned_alloc(FAN_TRAINER_ALIGN,
-				       fan_trainer_rounded(elems * sizeof *o->out));
+		o->out = aligned_alloc(FAN_ALIGN, fan_align_up(elems * sizeof *o->out));
 		if (!o->out) {
 			sh->sim->broke = true;
 			return;

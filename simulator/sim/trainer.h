@@ -103,4 +103,15 @@ void fan_trainer_unshare(struct fan_trainer_shared *sh);
 bool fan_trainer_init(struct fan_trainer *t, struct fan_trainer_shared *sh, uint16_t rank);
 void fan_trainer_free(struct fan_trainer *t);
 
+/* ---- trainer.c and trainer_compute.c ---- */
+#define FAN_TRAINER_ITEMS      64u /* datagrams that a core returns at a time */
+#define FAN_TRAINER_RANK_SHIFT 17u /* elements between the inputs of two places */
+#define FAN_TRAINER_OP_SHIFT   16u /* elements; keeps operations aligned */
+
+/* Compute as far as time and gradients allow.  True: a layer was finished. */
+bool fan_trainer_compute(struct fan_trainer *t);
+
+/* Note that from now on computing waits for gradients, or no longer does. */
+void fan_trainer_note_wait(struct fan_trainer *t, bool waits);
+
 #endif

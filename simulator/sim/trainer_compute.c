@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "core/worker/stream.h"
-#include "trainer_priv.h"
+#include "trainer.h"
 
 #define OP_FRAGS  64u /* the fewest fragments of a full operation */
 #define OP_GROUPS 4u  /* of fragments, in fixed mode: an operation's first exponents take an RTT */
@@ -143,12 +143,11 @@ bool fan_trainer_share(struct fan_trainer_shared *sh, struct fan_job_config *cfg
 	size_t places = sh->tile + FAN_TILE_SHIFTS * FAN_TRAINER_OP_SHIFT;
 	size_t elems = places + (size_t)cfg->ranks * FAN_TRAINER_RANK_SHIFT;
 	sh->input_bytes = elems * sizeof *sh->input;
-	sh->input = aligned_alloc(FAN_TRAINER_ALIGN, fan_trainer_rounded(sh->input_bytes));
-	sh->sink =
-		aligned_alloc(FAN_TRAINER_ALIGN, fan_trainer_rounded(sh->tile * sizeof *sh->sink));
+	sh->input = aligned_alloc(FAN_ALIGN, fan_align_up(sh->input_bytes));
+	sh->sink = aligned_alloc(FAN_ALIGN, fan_align_up(sh->tile * sizeof *sh->sink));
 	sh->item = malloc(FAN_TRAINER_ITEMS * sizeof *sh->item);
-	sh->scratch_bytes = FAN_TRAINER_ITEMS * (size_t)(cfg->payload_bytes + FAN_TRAINER_ALIGN);
-	sh->scratch = aligned_alloc(FAN_TRAINER_ALIGN, fan_trainer_rounded(sh->scratch_bytes));
+	sh->scratch_bytes = FAN_TRAINER_ITEMS * (size_t)(cfg->payload_bytes + FAN_ALIGN);
+	sh->scratch = aligned_alloc(FAN_ALIGN, fan_align_up(sh->scratch_bytes));
 	if (!sh->input || !sh->sink || !sh->item || !sh->scratch)
 		return false;
 	add_up(sh->input, elems, 1);

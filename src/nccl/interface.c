@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/link_rate.h"
 #include "net/rails.h"
 #include "net/udp.h"
 

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "clock.h"
-#include "next_hop.h"
+#include "netlink.h"
 #include "shard.h"
 
 #define ADDRESS_BYTES	80

@@ -12,11 +12,10 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "cross_traffic.h"
 #include "lines.h"
 #include "logline.h"
 #include "neighbours.h"
-#include "next_hop.h"
+#include "netlink.h"
 #include "order.h"
 #include "shard.h"
 

@@ -10,7 +10,163 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/wire/wire.h"
 #include "seal/cipher_gcrypt.h"
+
+/* ---- keys ---- */
+
+#define BEFORE_NONCE "{\"nonce\":\""
+#define AFTER_NONCE  "\"}"
+#define SIGNED_BYTES 16 /* of the MAC */
+#define MAC_CHARS    33 /* of a MAC and the space behind it */
+
+_Static_assert(sizeof BEFORE_NONCE - 1 + 2 * FAN_LINE_NONCE_BYTES + sizeof AFTER_NONCE - 1 ==
+		       FAN_LINE_HELLO_CHARS,
+	       "the line with a nonce");
+
+enum verdict {
+	GOOD,  /* the text stands behind MAC_CHARS */
+	BEGUN, /* a nonce; the caller ignores it */
+	CLEAR, /* not signed */
+	BAD,   /* another key, or not the line that is due */
+};
+
+static void put_hex(char *to, const uint8_t *from, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++) {
+		to[2 * i] = "0123456789abcdef"[from[i] >> 4];
+		to[2 * i + 1] = "0123456789abcdef"[from[i] & 15];
+	}
+}
+
+static int digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool get_hex(uint8_t *to, const char *from, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++) {
+		int high = digit(from[2 * i]), low = digit(from[2 * i + 1]);
+		if (high < 0 || low < 0)
+			return false;
+		to[i] = (uint8_t)(high << 4 | low);
+	}
+	return true;
+}
+
+/* Begin.  False: there are no random numbers. */
+static bool key_init(struct fan_line_key *k, const struct fan_cipher *c,
+		     const struct fan_keys *keys, bool dials)
+{
+	assert(keys->count > 0);
+	memset(k, 0, sizeof *k);
+	k->cipher = c;
+	k->keys = *keys;
+	k->dials = dials;
+	return c->random(k->ours, sizeof k->ours);
+}
+
+/* The line that has our nonce, without an LF, and a zero behind it. */
+static void put_hello(const struct fan_line_key *k, char text[FAN_LINE_HELLO_CHARS + 1])
+{
+	memcpy(text, BEFORE_NONCE, sizeof BEFORE_NONCE - 1);
+	put_hex(text + sizeof BEFORE_NONCE - 1, k->ours, sizeof k->ours);
+	memcpy(text + FAN_LINE_HELLO_CHARS - (sizeof AFTER_NONCE - 1), AFTER_NONCE,
+	       sizeof AFTER_NONCE);
+}
+
+/* Derive the keys of both directions from key number `of`. */
+static void make_keys(struct fan_line_key *k, unsigned of)
+{
+	assert(of < k->keys.count);
+	static const char up[] = "fanin lines up", down[] = "fanin lines down";
+	const uint8_t *first = k->dials ? k->ours : k->theirs;
+	const uint8_t *second = k->dials ? k->theirs : k->ours;
+	uint8_t salt[2 * FAN_LINE_NONCE_BYTES];
+
+	memcpy(salt, first, FAN_LINE_NONCE_BYTES);
+	memcpy(salt + FAN_LINE_NONCE_BYTES, second, FAN_LINE_NONCE_BYTES);
+	fan_hkdf(k->cipher, k->dials ? k->out : k->in, FAN_MAC_BYTES, salt, sizeof salt,
+		 k->keys.key[of], FAN_KEY_BYTES, (const uint8_t *)up, sizeof up - 1);
+	fan_hkdf(k->cipher, k->dials ? k->in : k->out, FAN_MAC_BYTES, salt, sizeof salt,
+		 k->keys.key[of], FAN_KEY_BYTES, (const uint8_t *)down, sizeof down - 1);
+}
+
+static void mac_of(const struct fan_line_key *k, uint8_t mac[FAN_MAC_BYTES], const uint8_t *key,
+		   uint64_t number, const char *text, size_t bytes)
+{
+	uint8_t whole[8 + FAN_MAC_BYTES];
+
+	fan_put64(whole, number);
+	k->cipher->mac(whole + 8, key, FAN_MAC_BYTES, (const uint8_t *)text, bytes);
+	k->cipher->mac(mac, key, FAN_MAC_BYTES, whole, sizeof whole);
+}
+
+/* May lines be signed now? */
+static bool may_sign(const struct fan_line_key *k)
+{
+	return k->begun && (k->dials || k->is_sure);
+}
+
+/* The MAC and the space of the next line to be sent. */
+static void key_sign(struct fan_line_key *k, char mac[MAC_CHARS], const char *text, size_t bytes)
+{
+	assert(k->begun);
+	uint8_t whole[FAN_MAC_BYTES];
+
+	mac_of(k, whole, k->out, k->signed_lines++, text, bytes);
+	put_hex(mac, whole, SIGNED_BYTES);
+	mac[2 * SIGNED_BYTES] = ' ';
+}
+
+static enum verdict take_nonce(struct fan_line_key *k, const char *line, size_t bytes)
+{
+	const char *nonce = line + sizeof BEFORE_NONCE - 1;
+
+	if (bytes != FAN_LINE_HELLO_CHARS ||
+	    memcmp(line, BEFORE_NONCE, sizeof BEFORE_NONCE - 1) != 0 ||
+	    !get_hex(k->theirs, nonce, sizeof k->theirs) ||
+	    memcmp(nonce + 2 * sizeof k->theirs, AFTER_NONCE, sizeof AFTER_NONCE - 1) != 0)
+		return CLEAR;
+	k->begun = true;
+	make_keys(k, 0);
+	return BEGUN;
+}
+
+static bool is_right(const struct fan_line_key *k, const uint8_t *mac, const char *text,
+		     size_t bytes)
+{
+	uint8_t whole[FAN_MAC_BYTES], differs = 0;
+
+	mac_of(k, whole, k->in, k->taken, text, bytes);
+	for (unsigned i = 0; i < SIGNED_BYTES; i++) /* in the same time for all */
+		differs |= whole[i] ^ mac[i];
+	return !differs;
+}
+
+/* A line has come. */
+static enum verdict key_take(struct fan_line_key *k, const char *line, size_t bytes)
+{
+	uint8_t mac[SIGNED_BYTES];
+
+	if (!k->begun)
+		return take_nonce(k, line, bytes);
+	if (bytes < MAC_CHARS || line[MAC_CHARS - 1] != ' ' || !get_hex(mac, line, sizeof mac))
+		return CLEAR;
+	line += MAC_CHARS;
+	bytes -= MAC_CHARS;
+	bool right = is_right(k, mac, line, bytes);
+	for (unsigned i = 1; i < k->keys.count && !right && !k->dials && !k->is_sure; i++) {
+		make_keys(k, i);
+		right = is_right(k, mac, line, bytes);
+	}
+	if (!right)
+		return BAD;
+	k->is_sure = true;
+	k->taken++;
+	return GOOD;
+}
 
 #define FIRST_BYTES 4096
 #define IDLE_S	    5  /* of silence before TCP probes the other host */
@@ -222,7 +378,7 @@ static int put_nonce(struct fan_lines *l)
 {
 	char text[FAN_LINE_HELLO_CHARS + 1];
 
-	fan_line_key_hello(l->key, text);
+	put_hello(l->key, text);
 	return put_line(l, "", 0, text, FAN_LINE_HELLO_CHARS);
 }
 
@@ -232,7 +388,7 @@ int fan_lines_sign(struct fan_lines *l, const struct fan_keys *keys, bool dials)
 	if (!keys->count)
 		return 0;
 	l->key = malloc(sizeof *l->key);
-	if (!l->key || !fan_line_key_init(l->key, fan_cipher_gcrypt(), keys, dials))
+	if (!l->key || !key_init(l->key, fan_cipher_gcrypt(), keys, dials))
 		return -ENOMEM;
 	return dials ? put_nonce(l) : 0;
 }
@@ -245,9 +401,9 @@ int fan_lines_trouble(const struct fan_lines *l)
 static int put_signed(struct fan_lines *l, const char *text, size_t bytes)
 {
 	assert(l->key);
-	char mac[FAN_LINE_MAC_CHARS];
+	char mac[MAC_CHARS];
 
-	fan_line_key_sign(l->key, mac, text, bytes);
+	key_sign(l->key, mac, text, bytes);
 	return put_line(l, mac, sizeof mac, text, bytes);
 }
 
@@ -268,7 +424,7 @@ static int put_held(struct fan_lines *l)
 }
 
 /* Send it unsigned, since the receiver may have no key. */
-static void refuse(struct fan_lines *l, enum fan_line_verdict why)
+static void refuse(struct fan_lines *l, enum verdict why)
 {
 	static const char clear[] =
 		"{\"refused\":\"lines are signed here: expected a key, --controller-key or "
@@ -277,7 +433,7 @@ static void refuse(struct fan_lines *l, enum fan_line_verdict why)
 		"{\"refused\":\"this line is not signed with a key of the controller's\"}";
 
 	l->unsigned_came = true;
-	if (!l->key->dials && why == FAN_LINE_CLEAR)
+	if (!l->key->dials && why == CLEAR)
 		(void)put_line(l, "", 0, clear, sizeof clear - 1);
 	else if (!l->key->dials)
 		(void)put_line(l, "", 0, bad, sizeof bad - 1);
@@ -289,21 +445,21 @@ static char *next_signed(struct fan_lines *l, size_t *bytes)
 	char *line = NULL;
 
 	while (!l->unsigned_came && (line = next_line(l, bytes))) {
-		enum fan_line_verdict v = fan_line_key_take(l->key, line, *bytes);
-		if (v == FAN_LINE_CLEAR || v == FAN_LINE_BAD)
+		enum verdict v = key_take(l->key, line, *bytes);
+		if (v == CLEAR || v == BAD)
 			refuse(l, v);
-		if (v == FAN_LINE_BEGUN && !l->key->dials)
+		if (v == BEGUN && !l->key->dials)
 			(void)put_nonce(l);
-		if (l->held_used && fan_line_key_may_sign(l->key))
+		if (l->held_used && may_sign(l->key))
 			(void)put_held(l);
-		if (v == FAN_LINE_GOOD)
+		if (v == GOOD)
 			break;
 		line = NULL;
 	}
 	if (!line)
 		return NULL;
-	*bytes -= FAN_LINE_MAC_CHARS;
-	return line + FAN_LINE_MAC_CHARS;
+	*bytes -= MAC_CHARS;
+	return line + MAC_CHARS;
 }
 
 char *fan_lines_next(struct fan_lines *l, size_t *bytes)
@@ -317,7 +473,7 @@ int fan_lines_put(struct fan_lines *l, const char *text, size_t bytes)
 		return -EPIPE;
 	if (!l->key)
 		return put_line(l, "", 0, text, bytes);
-	if (fan_line_key_may_sign(l->key))
+	if (may_sign(l->key))
 		return put_signed(l, text, bytes);
 	return append(&l->held, &l->held_room, &l->held_used, text, bytes) &&
 			       append(&l->held, &l->held_room, &l->held_used, "\n", 1)

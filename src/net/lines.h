@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "line_key.h"
+#include "seal/key_file.h"
 #include "udp.h"
 
 #define FAN_LINE_IN_MAX	  (1u << 20) /* bytes of a line, its LF included */
@@ -42,7 +42,7 @@ void fan_lines_open(struct fan_lines *l, int fd);
 int fan_lines_dial(struct fan_lines *l, const fan_peer *to);
 void fan_lines_close(struct fan_lines *l);
 
-/* All lines are to be signed with one of `keys` (line_key.h), if there are any; `dials`: we have
+/* All lines are to be signed with one of `keys` (below), if there are any; `dials`: we have
  * dialled.  Before the first of them.  0, or -errno. */
 int fan_lines_sign(struct fan_lines *l, const struct fan_keys *keys, bool dials);
 
@@ -64,5 +64,31 @@ char *fan_lines_next(struct fan_lines *l, size_t *bytes);
 /* Send `bytes` at `text` and an LF, at once or later.  0, or -errno: -ENOBUFS: too much output
  * waits; -EPIPE and others of send: the stream has ended. */
 int fan_lines_put(struct fan_lines *l, const char *text, size_t bytes);
+
+/* Signed lines: without the key nobody can write or change one.
+ *
+ *     > {"nonce":"32 hexadecimal digits"}        who dials
+ *     < {"nonce":"32 hexadecimal digits"}
+ *     > MAC {"hello":"switch",...}               from now on each line, in both directions
+ *
+ * Each direction has a key of its own, HKDF(the shared one, "fanin lines up" or "down") with both
+ * nonces, the dialler's first, as salt.  MAC is the first 16 bytes, as hexadecimal digits, of
+ * HMAC-SHA-256(that key, the number of the line, 8 bytes, least first, and HMAC-SHA-256(that key,
+ * the line)).  So a line can be neither replayed, nor redirected, nor left out.  Lines are not
+ * encrypted. */
+
+#define FAN_LINE_NONCE_BYTES 16
+#define FAN_LINE_HELLO_CHARS 44 /* of a line with a nonce, without its LF */
+
+struct fan_line_key {
+	const struct fan_cipher *cipher;
+	struct fan_keys keys; /* the dialler uses the first; the called side accepts any */
+	bool dials;
+	bool begun;   /* both nonces are known */
+	bool is_sure; /* the other end has shown which key it has: `in` and `out` are of that */
+	uint8_t ours[FAN_LINE_NONCE_BYTES], theirs[FAN_LINE_NONCE_BYTES];
+	uint8_t in[FAN_MAC_BYTES], out[FAN_MAC_BYTES];
+	uint64_t taken, signed_lines;
+};
 
 #endif

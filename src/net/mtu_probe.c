@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 
 #include "clock.h"
-#include "next_hop.h"
+#include "netlink.h"
 
 #define BODY_MIN_BYTES (FAN_MTU_PROBE_MTU_MIN - 48 - FAN_HEAD_BYTES)
 

@@ -1,40 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* netlink.h - one question to the kernel about its network, and the answer. */
+/* netlink.h - what the kernel knows of this machine's network: the path to an address, and what
+ * interfaces receive. */
 #ifndef FAN_NETLINK_H
 #define FAN_NETLINK_H
 
-#include <linux/netlink.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
-#define FAN_NETLINK_ASK_BYTES	 128
-#define FAN_NETLINK_ANSWER_BYTES 32768 /* a link's is a few thousand long */
+#include "udp.h"
 
-struct fan_netlink {
-	union {
-		struct nlmsghdr head;
-		char bytes[FAN_NETLINK_ASK_BYTES];
-	} ask;
-	union {
-		struct nlmsghdr head;
-		char bytes[FAN_NETLINK_ANSWER_BYTES];
-	} answer;
+/* What others than this daemon receive by interfaces of its host.
+ *
+ * The kernel counts what an interface receives, and the daemon's sockets what they do
+ * (udp.h: fan_inlets); the rest is others'.  It is a mean over FAN_CROSS_TRAFFIC_SAMPLES samples,
+ * so that what waits in sockets' queues between two of them makes no load. */
+
+#define FAN_CROSS_TRAFFIC_SAMPLES                                                                  \
+	8 /* of the mean, each FAN_CROSS_TRAFFIC_MS after the one before, or more */
+#define FAN_CROSS_TRAFFIC_KNOWN 4   /* from so many on there is one */
+#define FAN_CROSS_TRAFFIC_MS	200 /* between two samples at least */
+
+struct fan_cross_traffic {
+	unsigned count;
+	struct fan_cross_source {
+		unsigned index;	   /* of the interface */
+		bool wanted;	   /* by a neighbour */
+		bool told;	   /* by the kernel, in this turn */
+		uint64_t received; /* bytes */
+		unsigned samples;  /* so far; number i at i % (FAN_CROSS_TRAFFIC_SAMPLES + 1) */
+		struct {
+			uint64_t at_ns, bytes; /* that are others', modulo 2^64 */
+		} sample[FAN_CROSS_TRAFFIC_SAMPLES + 1];
+	} of[FAN_INLETS_MAX];
+	uint64_t overflows; /* of sockets' queues, as of the last turn */
 };
 
-/* Begin a question of `type` with its own `body`, and add attributes to it, as many as fit
- * FAN_NETLINK_ASK_BYTES. */
-void fan_netlink_begin(struct fan_netlink *t, uint16_t type, const void *body, size_t bytes);
-void fan_netlink_put(struct fan_netlink *t, uint16_t type, const void *value, size_t bytes);
+/* Begin a turn, before the sockets' counters are read: what the kernel has counted.  Of interfaces
+ * that are not in `index`, `count` of them, nothing is kept; 0 is none, and what has no room is not
+ * measured. */
+void fan_cross_traffic_begin(struct fan_cross_traffic *o, const unsigned *index, unsigned count);
 
-/* Ask it of `protocol`.  False: the kernel refuses, or does not know the question. */
-bool fan_netlink_ask(struct fan_netlink *t, int protocol);
+/* End it: what the sockets have counted.  What has not been read by the sockets counts for nobody,
+ * so after `overflows` more of their queues the mean begins anew. */
+void fan_cross_traffic_end(struct fan_cross_traffic *o, uint64_t now_ns,
+			   const struct fan_inlets *own, uint64_t overflows);
 
-/* The attributes of the answer behind `head` bytes of its own; `*bytes` of them. */
-const char *fan_netlink_attributes(const struct fan_netlink *t, size_t head, size_t *bytes);
+/* Gb/s that others receive by an interface, 0 or more; -1: not known. */
+double fan_cross_traffic_gbps(const struct fan_cross_traffic *o, unsigned index);
 
-/* The attribute `type` of the `bytes` bytes at `at`, copied to `value`, at most `most` bytes.
- * Returns how many; 0: it is not there. */
-size_t fan_netlink_find(const char *at, size_t bytes, uint16_t type, void *value, size_t most);
+/* The path to an address, as this machine's own interfaces and routes have it, apart
+ * from what ICMP messages have told its kernel, which anybody can send. */
+
+struct fan_next_hop {
+	/* index of the one that leads there; 0: not known, there may be no route */
+	unsigned interface;
+	/* of it, or of its route if an administrator has given that a smaller one; 0: not known */
+	int mtu;
+	bool redirected; /* an ICMP message has led it by another gateway */
+	bool by_gateway; /* it has one */
+	fan_peer gateway;
+	/* what the kernel believes instead, since an ICMP message said so; 0: nothing */
+	int told_mtu;
+};
+
+/* Sends nothing. */
+void fan_next_hop_read(struct fan_next_hop *p, const fan_peer *to);
 
 #endif

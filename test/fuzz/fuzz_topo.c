@@ -5,7 +5,7 @@
 #include "core/base/err.h"
 #include "plan/algorithm.h"
 #include "plan/eval.h"
-#include "plan/topo_json.h"
+#include "plan/topo.h"
 
 #define NODES_PLANNED 64
 

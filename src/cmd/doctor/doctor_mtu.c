@@ -9,7 +9,7 @@
 
 #include "doctor.h"
 #include "doctor_echo.h"
-#include "net/next_hop.h"
+#include "net/netlink.h"
 
 #define MTU_MIN	    576
 #define MTU_MAX	    9000

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "doctor.h"
-#include "net/next_hop.h"
+#include "net/netlink.h"
 
 #define NAME_BYTES 80
 

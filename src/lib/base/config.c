@@ -17,7 +17,7 @@
 #include "file/file.h"
 #include "file/option.h"
 #include "file/text.h"
-#include "net/link_rate.h"
+#include "net/rails.h"
 #include "rendezvous.h"
 #include "sized.h"
 

@@ -12,7 +12,6 @@
 #include "lib/host/rules.h"
 #include "net/clock.h"
 #include "net/echo.h"
-#include "net/link_rate.h"
 #include "net/rails.h"
 #include "net/udp.h"
 

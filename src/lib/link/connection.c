@@ -14,7 +14,7 @@
 #include "lib/base/files.h"
 #include "net/clock.h"
 #include "net/daemon.h"
-#include "net/next_hop.h"
+#include "net/netlink.h"
 #include "seal/cipher_gcrypt.h"
 
 #define ALIGN 64

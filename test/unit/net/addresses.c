@@ -8,7 +8,6 @@
 #include <netinet/in.h>
 #include <string.h>
 
-#include "net/locals.h"
 #include "net/udp.h"
 
 /* ---- peer ---- */

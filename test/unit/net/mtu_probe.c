@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/wire/ctlmsg.h"
-#include "net/next_hop.h"
+#include "net/netlink.h"
 #include "net/udp.h"
 
 #define NOW   (1000 * FAN_MS)

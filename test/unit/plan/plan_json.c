@@ -2,7 +2,7 @@
 #include "unit/unit.h"
 
 #include "plan/algorithm.h"
-#include "plan/report.h"
+#include "plan/plan_json.h"
 #include "rig.h"
 
 static json_t *report(const struct fan_topo *t, const char *name)

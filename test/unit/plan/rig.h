@@ -11,7 +11,7 @@
 
 #include "core/base/err.h"
 #include "plan/eval.h"
-#include "plan/topo_json.h"
+#include "plan/topo.h"
 
 #define RIG_FILE_BYTES (4 << 20)
 

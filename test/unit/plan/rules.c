@@ -244,28 +244,22 @@ TEST(round__probabilities_are_volumes)
 TEST(round__the_best_of_many)
 {
 	struct fan_topo t = rig_load("grid-example");
-	struct fan_cands c;
-	struct fan_relax r;
-	const double split[] = {1};
 	double before = 0;
-	solve(&c, &r, &t);
 	for (uint32_t times = 1; times <= 64; times *= 8) {
-		struct fan_rng rng = {3}; /* the same draws first, and then more */
-		struct fan_plan_options o = {.roundings = times};
+		/* the same draws first, and then more */
+		struct fan_plan_options o = {.seed = 3, .paths = 4, .roundings = times};
 		struct fan_planned how = {0};
 		struct fan_plan p;
-		assert_int_equal(fan_round_all(&p, &r, split, &rng, &o, &how), FAN_OK);
+		assert_int_equal(fan_grid(&t, &o, &p, &how), FAN_OK);
 		assert_int_equal(how.drawings, times);
 		double got = fan_eval_gbps(&t, &p);
 		assert_near(got, how.most_gbps, 0);
 		assert_true(how.least_gbps <= how.mean_gbps && how.mean_gbps <= got);
-		assert_true(got >= before && got <= r.gbps * (1 + 1e-6));
+		assert_true(got >= before && got <= how.bound_gbps * (1 + 1e-6));
 		before = got;
 		fan_plan_free(&p);
 	}
 	assert_near(before, 3, 1e-9);
-	fan_relax_close(&r);
-	fan_cands_close(&c);
 	fan_topo_free(&t);
 }
 

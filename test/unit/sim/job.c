@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/unit.h"
 
+#include "sim/experiment.h"
 #include "sim/job.h"
-#include "sim/standing.h"
 
 static struct fan_layer layers[4] = {
 	{.numel = 100},

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/unit.h"
 
+#include "sim/daemon.h"
 #include "sim/event.h"
 #include "sim/link.h"
-#include "sim/series.h"
 
 static struct fan_sim_link make(uint64_t bps, uint32_t queue_bytes, uint32_t ecn_bytes)
 {
@@ -49,7 +49,6 @@ TEST(link__without_a_rate)
 	fan_link_init(&l, &cfg, 0, 1, (struct fan_rng){1});
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(fan_link_take(&l, 0, 9000, false, &marked), 0);
-	assert_int_equal(fan_link_queued_bytes(&l, 0), 0);
 	fan_link_set_rate(&l, 0, 1000000000);
 	assert_int_equal(fan_link_take(&l, 0, 1000, true, &marked), 8000);
 }
@@ -62,7 +61,6 @@ TEST(link__what_does_not_fit_is_dropped)
 	assert_int_equal(fan_link_take(&l, 0, 950, false, &marked), 17000);
 	assert_true(fan_link_take(&l, 0, 950, false, &marked) == FAN_LINK_NO_ROOM);
 	assert_int_equal(l.stats.overflows, 1);
-	assert_int_equal(fan_link_queued_bytes(&l, 4000), 1500);
 	assert_int_equal(fan_link_take(&l, 8000, 950, false, &marked), 25000); /* one has left */
 	assert_true(fan_link_take(&l, 8000, 950, false, &marked) == FAN_LINK_NO_ROOM);
 	assert_int_equal(fan_link_take(&l, 8000, 950, true, &marked), 33000); /* its own waits */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "sim/experiment.h"
-#include "sim/trainer_priv.h"
+#include "sim/trainer.h"
 
 #define NUMEL	20001
 #define PAYLOAD 256

@@ -8,7 +8,6 @@
 
 #include "lib/comm/meeting.h"
 #include "lib/host/rules.h"
-#include "net/link_rate.h"
 #include "net/rails.h"
 #include "net/udp.h"
 

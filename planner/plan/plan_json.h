@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.h - plans to and from JSON. */
-#ifndef FAN_PLAN_REPORT_H
-#define FAN_PLAN_REPORT_H
+/* plan_json.h - plans to and from JSON. */
+#ifndef FAN_PLAN_PLAN_JSON_H
+#define FAN_PLAN_PLAN_JSON_H
 
 #include <jansson.h>
 #include <stdbool.h>
 
 #include "eval.h"
 #include "plan.h"
-
-/* ---- report.c ---- */
 
 /* A plan as JSON: what a controller installs, and what people want to know of it.
  *
@@ -36,8 +34,6 @@ struct fan_plan_about {
 /* The plan as JSON: a new reference, or NULL if memory is exhausted. */
 json_t *fan_report_json(const struct fan_topo *t, const struct fan_plan *p,
 			const struct fan_eval *e, const struct fan_plan_about *r);
-
-/* ---- plan_json.c ---- */
 
 /* Read a plan from "trees" and "assignments" of that JSON; the rest follows from them.  All nodes
  * and jobs must be in the topology, and every worker must have a flow; fan_eval checks the rest.

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "net/cross_traffic.h"
-#include "net/link_rate.h"
+#include "net/netlink.h"
+#include "net/rails.h"
 #include "net/udp.h"
 
 static char folder[] = "/tmp/fanin-link-XXXXXX";
