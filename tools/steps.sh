@@ -459,7 +459,7 @@ step_interop() {
 
 python_sources='python test/python test/gpu examples tools/wheel bench/ddp bench/fast bench/fastmodel.py bench/forecast bench/groups bench/elastic bench/local-sgd bench/sets bench/peers tools/pytest-results.py tools/results-page.py tools/pictures.py tools/figures.py tools/words.py tools/site.py
         tools/record tools/records.py experiments/pages.py experiments/run experiments/render experiments/compare experiments/planlib.py experiments/simulate.py experiments/simulated/run experiments/grid/run experiments/inart/run experiments/installs/run experiments/lab/run
-        experiments/placement/run experiments/tree/run simulator/lab page test/ports.py test/model/run test/mutants/run test/fuzz/daemons/run test/fuzz/corpora test/soak test/plan/oracle test/plan/events test/net/controller test/net/many_daemons test/net/measured test/net/routed_groups test/net/metrics test/net/slow_scrapes test/net/blame test/net/destroys test/net/traces test/ops/services test/ops/results test/ops/pages test/ops/paths test/ops/live test/ops/browser.py tools/page-text.py tools/limit.py tools/tidy.py test/ctl/lines examples/extend/experiment'
+        experiments/placement/run experiments/tree/run simulator/lab page test/ports.py test/model/run test/mutants/run test/fuzz/daemons/run test/fuzz/corpora test/soak test/plan/oracle test/plan/events test/net/controller test/net/many_daemons test/net/measured test/net/routed_groups test/net/metrics test/net/blame test/net/destroys test/net/traces test/ops/services test/ops/results test/ops/pages test/ops/paths test/ops/live test/ops/browser.py tools/page-text.py tools/limit.py tools/tidy.py test/ctl/lines examples/extend/experiment'
 
 step_python_format() {
         judge black 23 || return
