@@ -6,7 +6,7 @@
 
 #include "doctor.h"
 #include "lib/comm/comm.h"
-#include "lib/host/rules.h"
+#include "lib/host/attach.h"
 #include "net/clock.h"
 
 #define SUFFIX	     "#proof"

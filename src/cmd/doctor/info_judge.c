@@ -6,9 +6,8 @@
 
 #include "core/base/err.h"
 #include "info.h"
-#include "lib/base/addresses.h"
 #include "lib/base/rendezvous.h"
-#include "lib/host/rules.h"
+#include "lib/host/attach.h"
 
 __attribute__((format(printf, 2, 3))) static void add(struct info_sums *s, const char *format, ...)
 {

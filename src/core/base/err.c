@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-/* Is it an error that ranks of a job agree on, and of libfanin's (lib/base/cause.h)? */
+/* Is it an error that ranks of a job agree on, and of libfanin's (lib/base/fault_text.h)? */
 static bool is_moved(int err)
 {
 	return err <= -32 && err > -64;

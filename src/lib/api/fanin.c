@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fanin.c - the public functions: arguments in, the communicator's work, errors out. */
+#include <assert.h>
 #include <fanin.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/rank_file.h"
 #include "lib/comm/comm.h"
-#include "lib/comm/op_set.h"
 #include "lib/rank/registry.h"
 #include "metrics.h"
 #include "net/udp.h"
@@ -15,6 +16,113 @@
 
 #define TEXT_OF(x)	      #x
 #define VERSION_TEXT(a, b, c) TEXT_OF(a) "." TEXT_OF(b) "." TEXT_OF(c)
+
+/* ---- sets: an operation that consists of several, one for each rank ---- */
+
+/* Member i of a reduce-scatter is a reduction to rank i, of an all-gather a broadcast from rank i.
+ * The caller holds the whole; it ends when its last member does, and frees them. */
+struct fan_op_set {
+	struct fanin_op *whole;
+	atomic_uint left; /* members that have not ended, and the call that starts them */
+	unsigned count;
+	struct fanin_op *member[FAN_RANKS_MAX];
+};
+
+/* A member has ended, or all have been started.  The last one ends the whole. */
+static void ended(void *arg)
+{
+	struct fan_op_set *set = arg;
+	int result = FAN_OK;
+	const unsigned left = atomic_fetch_sub(&set->left, 1);
+	assert(left >= 1);
+	if (left > 1)
+		return;
+	for (unsigned i = 0; i < set->count && !result; i++)
+		result = fanin_op_test(set->member[i]);
+	fan_op_end(set->whole, result);
+}
+
+/* All members have ended. */
+static void free_set(void *arg)
+{
+	struct fan_op_set *set = arg;
+	for (unsigned i = 0; i < set->count; i++)
+		fanin_op_free(set->member[i]);
+	free(set);
+}
+
+/* The arguments of member `i`. */
+static struct fan_op_args member_args(const struct fan_op_args *whole, unsigned i, unsigned rank)
+{
+	struct fan_op_args args = *whole;
+	size_t at = i * whole->count * fan_dtype_bytes((unsigned)whole->dtype);
+	bool gather = whole->op == FAN_BCAST;
+	args.root = (int)i;
+	args.reduce = !gather;
+	args.in = gather ? (char *)whole->out + at : (const char *)whole->in + at;
+	args.out = gather ? (char *)whole->out + at : i == rank ? whole->out : NULL;
+	args.notify = ended;
+	args.kind = FAN_OP_MEMBER;
+	args.mark = FAN_MARK_MEMBER | FAN_MARK_ROOT(i);
+	return args;
+}
+
+static bool is_sane(const struct fan_op_args *args, unsigned ranks)
+{
+	unsigned bytes = fan_dtype_bytes((unsigned)args->dtype);
+	return bytes && args->count <= PTRDIFF_MAX / bytes / ranks &&
+	       (!args->count || (args->in && args->out));
+}
+
+/* This rank's own elements to their place. */
+static void place_own(const struct fan_op_args *args, unsigned rank)
+{
+	size_t bytes = args->count * fan_dtype_bytes((unsigned)args->dtype);
+	if (args->op == FAN_BCAST && bytes && (char *)args->out + rank * bytes != args->in)
+		memmove((char *)args->out + rank * bytes, args->in, bytes);
+}
+
+/* Start a reduce-scatter: `args` has the elements of all ranks in `in`, those of one rank in `out`
+ * and `count`.  Or an all-gather, FAN_BCAST: those of one rank in `in`, of all in `out`.  `wait`,
+ * the errors and `*op` are as in fan_rank_submit. */
+static int start_members(struct fanin_comm *c, const struct fan_op_args *args, bool wait,
+			 struct fanin_op **op)
+{
+	const unsigned ranks = (unsigned)c->rank.cfg.ranks, rank = (unsigned)c->rank.cfg.rank;
+	*op = NULL;
+	if (!is_sane(args, ranks))
+		return FAN_E_INVALID;
+	struct fan_op_args *each = calloc(ranks, sizeof *each);
+	struct fan_op_set *set = calloc(1, sizeof *set);
+	struct fanin_op *whole = fan_op_new(&(struct fan_op){.op = args->op}, FAN_OP_CALLERS);
+	int e = each && set && whole ? FAN_OK : FAN_E_NOMEM;
+	if (!e) {
+		set->whole = whole;
+		atomic_init(&set->left, ranks + 1);
+		for (unsigned i = 0; i < ranks; i++) {
+			each[i] = member_args(args, i, rank);
+			each[i].notify_arg = set;
+		}
+		place_own(args, rank);
+		e = fan_rank_submit_all(&c->rank, each, ranks, wait, set->member);
+	}
+	free(each);
+	if (e) {
+		free(set);
+		if (whole)
+			fan_op_end(whole, e);
+		fanin_op_free(whole);
+		return e;
+	}
+	set->count = ranks;
+	whole->set = set;
+	whole->free_set = free_set;
+	*op = whole;
+	ended(set);
+	return FAN_OK;
+}
+
+/* ---- the public functions ---- */
 
 const char *fanin_version(void)
 {
@@ -304,13 +412,13 @@ static int start_set(fanin_comm *comm, const struct fan_op_args *args, fanin_op 
 {
 	if (handle)
 		*handle = NULL;
-	return comm && handle ? fan_op_set_start(comm, args, false, handle) : FAN_E_INVALID;
+	return comm && handle ? start_members(comm, args, false, handle) : FAN_E_INVALID;
 }
 
 static int run_set(fanin_comm *comm, const struct fan_op_args *args)
 {
 	fanin_op *op;
-	int e = comm ? fan_op_set_start(comm, args, true, &op) : FAN_E_INVALID;
+	int e = comm ? start_members(comm, args, true, &op) : FAN_E_INVALID;
 	if (e)
 		return e;
 	e = fanin_op_wait(op, -1);

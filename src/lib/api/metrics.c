@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "file/option.h"
 #include "lib/base/rank_file.h"
 #include "lib/comm/comm.h"
 #include "net/clock.h"
@@ -276,7 +277,7 @@ void fan_comm_metrics_start(fanin_comm *c)
 {
 	sigset_t all, before;
 	pthread_condattr_t clock;
-	const char *pattern = fan_rank_file_pattern("FANIN_METRICS");
+	const char *pattern = fan_option_variable("FANIN_METRICS");
 	struct fan_comm_metrics *m = pattern ? calloc(1, sizeof *m) : NULL;
 
 	if (!m ||

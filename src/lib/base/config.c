@@ -10,7 +10,6 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "addresses.h"
 #include "core/base/err.h"
 #include "core/recovery/congestion.h"
 #include "core/wire/partial.h"

@@ -2,6 +2,8 @@
 #include "files.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -48,4 +50,25 @@ const char *fan_files_strerror(int e, char *text, size_t bytes)
 	else
 		snprintf(text, bytes, "%s", strerror(e));
 	return text;
+}
+
+/* ---- fork guard ---- */
+
+static atomic_uint forks;
+static pthread_once_t forks_once = PTHREAD_ONCE_INIT;
+
+static void forked(void)
+{
+	atomic_fetch_add(&forks, 1);
+}
+
+static void count_forks(void)
+{
+	pthread_atfork(NULL, NULL, forked);
+}
+
+unsigned fan_fork_guard(void)
+{
+	pthread_once(&forks_once, count_forks);
+	return atomic_load(&forks);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files.h - file descriptors, of which a process may have only so many: what to say when a
- * communicator takes the last ones.
+/* files.h - what a process has: file descriptors, and whether it is a child of fork().
  *
- * It fails while there are some left, so that it can still join and tell the other ranks. */
+ * A communicator that takes the last descriptors fails while there are some left, so that it can
+ * still join and tell the other ranks. */
 #ifndef FAN_LIB_BASE_FILES_H
 #define FAN_LIB_BASE_FILES_H
 
@@ -35,5 +35,10 @@ unsigned long long fan_files_limit(void);
 
 /* The text of errno `e`, with the limit if that is what it is about. */
 const char *fan_files_strerror(int e, char *text, size_t bytes);
+
+/* Forks between the first caller and this process.  An object stores the number when it is made; if
+ * that has changed since, the object belongs to the parent, whose threads a child has not and whose
+ * sockets it must not use. */
+unsigned fan_fork_guard(void);
 
 #endif

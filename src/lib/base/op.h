@@ -22,7 +22,7 @@
 /* Whose an operation is, and so what follows from its end. */
 enum fan_op_kind {
 	FAN_OP_CALLERS, /* a caller's: the statistics count it */
-	FAN_OP_MEMBER,	/* a caller's, of a set with a root on each rank (op_set.h) */
+	FAN_OP_MEMBER,	/* a caller's, of a set with a root on each rank (api/fanin.c) */
 	FAN_OP_OWN,	/* of the library, which waits for it as a caller does */
 
 	/* Made by the rank's thread, which frees it. */
@@ -63,7 +63,7 @@ struct fanin_op {
 	const char *trace_name;
 	uint64_t begun_ns, started_ns;	      /* by the caller; on all connections */
 	uint64_t traced[FAN_SHARDS_MAX / 64]; /* connections whose part has been */
-	void *set;			      /* of its members (op_set.h); NULL: none */
+	void *set;			      /* of its members (api/fanin.c); NULL: none */
 	void (*free_set)(void *set);
 	pthread_mutex_t lock; /* for `ended` */
 	pthread_cond_t ended; /* CLOCK_MONOTONIC */

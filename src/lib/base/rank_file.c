@@ -2,12 +2,22 @@
 #include "rank_file.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "file/file.h"
 #include "file/option.h"
+
+#define WATCH	    "watch"
+#define NEW_BYTES   (FAN_STATUS_NAME_BYTES + 4)
+#define START_FIELD 22 /* of /proc/PID/stat */
+#define OTHERS	    (S_IRWXG | S_IRWXO)
 
 /* The last error of files that somebody asked for, and of the status file, which nobody did. */
 static struct error {
@@ -33,11 +43,6 @@ const char *fan_rank_file_error(void)
 	if (atomic_load(&of_wanted.state) == WRITTEN)
 		return of_wanted.text;
 	return atomic_load(&of_status.state) == WRITTEN ? of_status.text : "";
-}
-
-const char *fan_rank_file_pattern(const char *variable)
-{
-	return fan_option_variable(variable);
 }
 
 /* Append a job's name or a number, with "_" for what must not be in a file's name. */
@@ -74,4 +79,173 @@ bool fan_rank_file(char *path, size_t bytes, const char *pattern, const char *jo
 	}
 	path[used] = '\0';
 	return used + 1 < bytes;
+}
+
+/* ---- status file ---- */
+
+/* When this process began, in ticks since the machine did. */
+static unsigned long long start_ticks(void)
+{
+	char text[1024] = "";
+	unsigned long long ticks = 0;
+	FILE *f = fopen("/proc/self/stat", "re");
+	if (!f)
+		return 0;
+	const size_t n = fread(text, 1, sizeof text - 1, f);
+	fclose(f);
+	text[n] = '\0';
+	const char *at = strrchr(text, ')'); /* the program's name may have anything */
+	for (unsigned field = 2; at && field < START_FIELD; field++)
+		at = strchr(at + 1, ' ');
+	if (at)
+		sscanf(at, "%llu", &ticks);
+	return ticks;
+}
+
+/* The number of the namespace in which the process has its number. */
+static unsigned long long pid_namespace(void)
+{
+	struct stat st;
+	return stat("/proc/self/ns/pid", &st) ? 0 : st.st_ino;
+}
+
+/* Make folder `name` of `parent`, or open it as it is.  -1 with errno: EPERM, others may change it;
+ * `theirs`: it has to be this user's, as is the parent. */
+static int open_folder(const char *parent, const char *name, bool theirs)
+{
+	struct stat st;
+	const int in = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd = -1, e = 0;
+
+	if (in < 0)
+		return -1;
+	if (theirs && !fstat(in, &st) && st.st_uid != geteuid()) {
+		e = EPERM; /* sudo keeps the variable of another user */
+	} else {
+		mkdirat(in, name, S_IRWXU);
+		fd = openat(in, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		e = fd < 0 ? errno : 0;
+	}
+	close(in);
+	if (fd >= 0 && !fstat(fd, &st) && st.st_uid == geteuid() && !(st.st_mode & OTHERS))
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	errno = e ? e : EPERM;
+	return -1;
+}
+
+static int open_again(const struct fan_status_file *s)
+{
+	return open_folder(s->parent, s->folder, false);
+}
+
+static int open_watch(int folder)
+{
+	struct stat st;
+
+	mkfifoat(folder, WATCH, S_IRUSR | S_IWUSR);
+	const int fd = openat(folder, WATCH, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	if (!fstat(fd, &st) && S_ISFIFO(st.st_mode) && st.st_uid == geteuid())
+		return fd;
+	close(fd);
+	errno = EEXIST;
+	return -1;
+}
+
+/* Try the folder `name` of `parent`.  0, or an error number. */
+static int try_folder(struct fan_status_file *s, const char *parent, const char *name, bool theirs)
+{
+	const int fits = snprintf(s->parent, sizeof s->parent, "%s", parent);
+	snprintf(s->folder, sizeof s->folder, "%s", name);
+	if (fits >= (int)sizeof s->parent)
+		return ENAMETOOLONG;
+	const int folder = open_folder(parent, name, theirs);
+	if (folder < 0)
+		return errno;
+	s->watch = open_watch(folder);
+	const int e = s->watch < 0 ? errno : 0;
+	close(folder);
+	return e;
+}
+
+int fan_status_open(struct fan_status_file *s)
+{
+	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
+	char own[FAN_STATUS_NAME_BYTES];
+	int e = ENOENT;
+
+	s->watch = -1;
+	snprintf(s->name, sizeof s->name, "%d-%llu-%llu", (int)getpid(), start_ticks(),
+		 pid_namespace());
+	if (runtime && *runtime == '/')
+		e = try_folder(s, runtime, "fanin", true);
+	if (e) {
+		snprintf(own, sizeof own, "/run/user/%u", (unsigned)geteuid());
+		e = try_folder(s, own, "fanin", true);
+	}
+	if (e) {
+		snprintf(own, sizeof own, "fanin-%u", (unsigned)geteuid());
+		e = try_folder(s, "/tmp", own, false);
+	}
+	return e;
+}
+
+bool fan_status_is_gone(const struct fan_status_file *s)
+{
+	struct stat st;
+	return s->watch >= 0 && !fstat(s->watch, &st) && !st.st_nlink;
+}
+
+static int write_all(int fd, const char *text, size_t bytes)
+{
+	for (size_t used = 0; used < bytes;) {
+		const ssize_t n = write(fd, text + used, bytes - used);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? errno : EIO;
+		used += (size_t)n;
+	}
+	return 0;
+}
+
+int fan_status_write(const struct fan_status_file *s, const char *text, size_t bytes)
+{
+	char new[NEW_BYTES];
+
+	if (bytes > FAN_STATUS_BYTES || !fan_file_may_have(bytes))
+		return EFBIG;
+	const int folder = open_again(s);
+	if (folder < 0)
+		return errno;
+	snprintf(new, sizeof new, "%s.new", s->name);
+	unlinkat(folder, new, 0);
+	const int fd = openat(folder, new, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+			      S_IRUSR | S_IWUSR);
+	int e = fd < 0 ? errno : write_all(fd, text, bytes);
+	if (fd >= 0 && close(fd) && !e)
+		e = errno;
+	if (!e && renameat(folder, new, folder, s->name))
+		e = errno;
+	if (e)
+		unlinkat(folder, new, 0);
+	close(folder);
+	return e;
+}
+
+void fan_status_path(const struct fan_status_file *s, char *path)
+{
+	snprintf(path, FAN_STATUS_PATH_BYTES, "%s/%s/%s", s->parent, s->folder, s->name);
+}
+
+void fan_status_remove(const struct fan_status_file *s)
+{
+	const int folder = open_again(s);
+	if (folder < 0)
+		return;
+	unlinkat(folder, s->name, 0);
+	close(folder);
 }

@@ -2,17 +2,72 @@
 #include "rendezvous.h"
 
 #include <assert.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/base/err.h"
+#include "fault_text.h"
 #include "file/option.h"
-#include "hosts.h"
+#include "net/clock.h"
+#include "net/echo.h"
+#include "net/udp.h"
+#include "plan_msg.h"
 
-#define ID_BYTES 128 /* of a launcher's job, as text */
+#define ID_BYTES    128 /* of a launcher's job, as text */
+#define BOOT_ID	    "/proc/sys/kernel/random/boot_id"
+#define NET_NS	    "/proc/self/ns/net"
+#define BOOT_BYTES  64
+#define HASH_PRIME  UINT64_C(0x100000001b3)
+#define HASH_SECOND UINT64_C(0x9e3779b97f4a7c15) /* another start for the second half */
+#define ONE_BYTES   300				 /* longer ones are no addresses */
+#define PAUSE_MS    250
+
+/* ---- hosts ---- */
+
+uint64_t fan_hash(uint64_t h, const void *data, size_t bytes)
+{
+	const uint8_t *p = data;
+	for (size_t i = 0; i < bytes; i++)
+		h = (h ^ p[i]) * HASH_PRIME;
+	return h;
+}
+
+/* Read the host's id.  A source that cannot be read counts as empty: hosts then differ by the
+ * rest. */
+struct fan_host_id fan_host_id_read(uint64_t user)
+{
+	struct {
+		char boot[BOOT_BYTES];
+		uint64_t device, inode;
+		uint64_t user;
+	} about;
+	struct stat net;
+	memset(&about, 0, sizeof about);
+	int fd = open(BOOT_ID, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		ssize_t n = read(fd, about.boot, sizeof about.boot);
+		if (n < 0)
+			memset(about.boot, 0, sizeof about.boot);
+		close(fd);
+	}
+	if (!stat(NET_NS, &net)) {
+		about.device = net.st_dev;
+		about.inode = net.st_ino;
+	}
+	about.user = user;
+	return (struct fan_host_id){{fan_hash(FAN_HASH_START, &about, sizeof about),
+				     fan_hash(FAN_HASH_START ^ HASH_SECOND, &about, sizeof about)}};
+}
+
+/* ---- rendezvous ---- */
 
 static bool same(const char *one, const char *other)
 {
@@ -323,4 +378,127 @@ uint64_t fan_rendezvous_launch(const char *run, int ranks)
 		return 0;
 	return *run ? launch | 1
 		    : (launch | 3) - 1; /* a launcher's may be a user's, and occur twice */
+}
+
+/* ---- addresses ---- */
+
+static int check_one(const char *what, const char *text, char *why, size_t bytes)
+{
+	char wrong[FAN_CONFIG_WHY_BYTES];
+	if (!fan_peer_check(text, wrong, sizeof wrong))
+		return FAN_OK;
+	snprintf(why, bytes, "%s: %.400s", what, wrong);
+	return FAN_E_CONFIG;
+}
+
+/* Is `one` of `length` bytes in `list`, which ends before it? */
+static bool is_there(const char *list, const char *one, size_t length)
+{
+	while (list < one) {
+		size_t n = strcspn(list, ",");
+		if (n == length && !memcmp(list, one, n))
+			return true;
+		list += n + 1;
+	}
+	return false;
+}
+
+static int check_switches(const char *list, char *why, size_t bytes)
+{
+	unsigned count = 0;
+	const char *one = list;
+	for (bool more = *list; more;) {
+		char text[ONE_BYTES];
+		size_t n = strcspn(one, ",");
+		snprintf(text, sizeof text, "%.*s", (int)n, one);
+		int e = check_one("switch", text, why, bytes);
+		if (!e && count++ == FAN_PARTS_MAX) {
+			snprintf(why, bytes, "switch %.100s: expected at most %d switches", text,
+				 FAN_PARTS_MAX);
+			e = FAN_E_CONFIG;
+		} else if (!e && is_there(list, one, n)) {
+			snprintf(why, bytes, "switch %.100s: named twice: expected different ones",
+				 text);
+			e = FAN_E_CONFIG;
+		}
+		if (e)
+			return e;
+		more = one[n];
+		one += n + 1;
+	}
+	return FAN_OK;
+}
+
+int fan_switch_list_check(const struct fan_config *c, char *why, size_t bytes)
+{
+	int e = check_switches(c->switch_addr, why, bytes);
+	if (!e && *c->server_addr)
+		e = check_one("server", c->server_addr, why, bytes);
+	if (!e && *c->controller_addr)
+		e = check_one("controller", c->controller_addr, why, bytes);
+	if (e || !*c->server_addr || !strchr(c->switch_addr, ','))
+		return e;
+	snprintf(why, bytes,
+		 "server with several switches: expected one switch, or no server: each switch "
+		 "knows its own");
+	return FAN_E_CONFIG;
+}
+
+static void report_address(const struct fan_config *cfg, const char *name, uint64_t left_ns)
+{
+	char text[FAN_FAULT_TEXT_BYTES];
+	snprintf(text, sizeof text,
+		 "waits for the address of \"%.300s\": no such name so far; gives up in %" PRIu64
+		 " s",
+		 name, left_ns / (1000 * FAN_MS) + 1);
+	cfg->waiting(cfg->waiting_arg, text);
+}
+
+/* By address, whatever the order in which a name server tells them. */
+static int by_address(const void *a, const void *b)
+{
+	return memcmp(((const fan_peer *)a)->addr, ((const fan_peer *)b)->addr,
+		      sizeof((const fan_peer *)a)->addr);
+}
+
+/* A name has `count` addresses, of one switch or several: move that at which all ranks should join
+ * to the front, the lowest that answers; none does yet: the first one. */
+static void order_addresses(fan_peer *at, unsigned count)
+{
+	const fan_peer first = at[0];
+	bool answers[FAN_PARTS_MAX];
+	unsigned lowest = 0;
+	qsort(at, count, sizeof *at, by_address);
+	fan_echo_all(at, count, answers);
+	while (lowest < count && !answers[lowest])
+		lowest++;
+	for (unsigned i = 0; i < count && lowest == count; i++)
+		if (fan_peer_equal(&at[i], &first))
+			lowest = i;
+	const fan_peer chosen = at[lowest];
+	memmove(at + 1, at, lowest * sizeof *at);
+	at[0] = chosen;
+}
+
+int fan_resolve_all(fan_peer *to, unsigned max, unsigned *count, const char *text,
+		    const struct fan_config *cfg, char *why, size_t bytes)
+{
+	const uint64_t begin_ns = fan_clock_ns();
+	const uint64_t until_ns = begin_ns + (uint64_t)fan_config_join_ms(cfg) * FAN_MS;
+	uint64_t tell_ns = begin_ns + (uint64_t)fan_config_note_first_ms(cfg) * FAN_MS;
+	int e;
+	assert(max <= FAN_PARTS_MAX);
+	while ((e = fan_peer_parse_all(to, max, count, text, why, bytes)) == FAN_PEER_UNKNOWN) {
+		const uint64_t now_ns = fan_clock_ns();
+		if (now_ns + PAUSE_MS * FAN_MS >= until_ns)
+			break;
+		if (cfg->waiting && now_ns >= tell_ns) {
+			report_address(cfg, text, until_ns - now_ns);
+			tell_ns = fan_clock_ns() + FAN_CONFIG_NOTE_MS * FAN_MS;
+		}
+		nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * FAN_MS}, NULL);
+	}
+	if (!e && *count > 1)
+		order_addresses(to, *count);
+	return e ? FAN_E_CONFIG : FAN_OK;
 }

@@ -6,7 +6,7 @@
  * larger if the bytes beyond the library's struct are zero, which means "not given" in every
  * field added after version 0.1.  Otherwise an option would be ignored silently.
  *
- * New fields go to the end.  None of these structs ends in padding (config.c and fanin_switch.c
+ * New fields go to the end.  None of these structs ends in padding (config.c and embedded_switch.c
  * assert it): a field added there would not change the size, and an older caller's padding would
  * be taken for its value. */
 #ifndef FAN_LIB_BASE_SIZED_H

@@ -13,6 +13,7 @@
 
 #include "core/base/err.h"
 #include "file/file.h"
+#include "file/option.h"
 #include "file/text.h"
 #include "net/clock.h"
 #include "rank_file.h"
@@ -33,7 +34,7 @@ struct fan_trace {
 
 struct fan_trace *fan_trace_open(const struct fan_config *c)
 {
-	const char *pattern = fan_rank_file_pattern("FANIN_TRACE");
+	const char *pattern = fan_option_variable("FANIN_TRACE");
 	struct fan_trace *t = pattern ? calloc(1, sizeof *t) : NULL;
 	struct timespec real;
 

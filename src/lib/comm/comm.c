@@ -2,6 +2,7 @@
 /* comm.c - how a communicator finds its switches and the other ranks, and its end. */
 #include "comm.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,17 +10,137 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kept_name.h"
-#include "lib/base/addresses.h"
+#include "lib/base/files.h"
+#include "lib/base/rendezvous.h"
 #include "lib/host/host_comm.h"
-#include "lib/host/rules.h"
+#include "lib/host/attach.h"
 #include "lib/rank/by_sockets.h"
 #include "meeting.h"
 #include "net/clock.h"
-#include "net/echo.h"
 
 #define MEETING_WINDOW 8 /* fragments: a meeting leaves the slots to jobs that need them */
 #define REFUSE_NS      (5 * FAN_JOIN_RETRY_NS) /* for which rank 0's switch refuses two launches */
+#define KEEP_MS	       (FAN_CLAIMS_NS / FAN_MS)
+
+/* ---- kept names ---- */
+
+/* Where the ranks of a communicator have met is kept so that a second launch of its name is noticed
+ * (core/aggregator/claim.h).  Ranks that share memory, or whose hosts sum, are at the switch under
+ * the number of their own launch afterwards, or not at all, and the name would be free at once. */
+
+/* Communicators of this process that keep a name; anew in a child of fork(). */
+static struct {
+	pthread_mutex_t lock;
+	unsigned fork_guard;
+	struct fanin_comm *first;
+} names = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void lock_names(void)
+{
+	if (names.fork_guard != fan_fork_guard()) {
+		pthread_mutex_init(&names.lock, NULL);
+		names.first = NULL;
+		names.fork_guard = fan_fork_guard();
+	}
+	pthread_mutex_lock(&names.lock);
+}
+
+/* Nothing tells the launch from others for certain: another may have this id, or none as well. */
+static bool needs_name(const struct fan_config *cfg)
+{
+	return !(cfg->launch & 1);
+}
+
+/* Return the launch from here on: the ranks have met, and unless the launch has an id that no other
+ * has, what rank 0 has drawn in the meeting `m` is that. */
+static uint64_t launch_of(const struct fanin_comm *c, const struct fan_meeting *m)
+{
+	return needs_name(&c->rank.cfg) ? m->host[0].nonce | 1 : c->rank.cfg.launch;
+}
+
+/* The ranks of `c` have met at `met`, which is no longer the caller's.  It ends; or it keeps the
+ * name for FAN_CLAIMS_NS, and `c` fails as it does if two launches use the name. */
+static void keep_name(struct fanin_comm *c, struct fanin_comm *met)
+{
+	if (!needs_name(&met->rank.cfg)) {
+		fan_comm_destroy(met);
+		return;
+	}
+	pthread_mutex_lock(&met->rank.lock);
+	met->rank.owner = &c->rank;
+	pthread_mutex_unlock(&met->rank.lock);
+	lock_names();
+	c->name = met;
+	c->next_name = names.first;
+	names.first = c;
+	pthread_mutex_unlock(&names.lock);
+	fan_rank_close_in(&met->rank, KEEP_MS);
+}
+
+/* Let it leave: at an embedded switch, whose last user waits for jobs that are there, for all. */
+static void end_name(struct fanin_comm *name)
+{
+	const uint64_t nobody[FAN_RANK_WORDS] = {0};
+	pthread_mutex_lock(&name->rank.lock);
+	name->rank.owner = NULL;
+	pthread_mutex_unlock(&name->rank.lock);
+	if (*name->rank.cfg.switch_addr)
+		fan_rank_close_in(&name->rank, 0);
+	else
+		fan_rank_end(&name->rank, FAN_E_CLOSED, nobody);
+}
+
+/* Take the name that the communicator `*at` of the locked list keeps, if there is one: unlock the
+ * list, and let the name leave. */
+static struct fanin_comm *take_name(struct fanin_comm **at)
+{
+	struct fanin_comm *owner = *at, *name = NULL;
+	if (owner) {
+		name = owner->name;
+		*at = owner->next_name;
+		owner->name = owner->next_name = NULL;
+	}
+	pthread_mutex_unlock(&names.lock);
+	if (name)
+		end_name(name);
+	return name;
+}
+
+/* Return what keeps the name of `c`, which begins to leave, for the caller to destroy; NULL:
+ * nothing. */
+static struct fanin_comm *drop_name(struct fanin_comm *c)
+{
+	struct fanin_comm **at = &names.first;
+	lock_names();
+	while (*at && *at != c)
+		at = &(*at)->next_name;
+	return take_name(at);
+}
+
+static bool keeps_name_of(const struct fanin_comm *c, const struct fan_config *cfg)
+{
+	const struct fan_config *o = &c->name->rank.cfg;
+	return o->rank == cfg->rank && !strcmp(o->job, cfg->job);
+}
+
+static struct fanin_comm *take_name_of(const struct fan_config *cfg)
+{
+	struct fanin_comm **at = &names.first;
+	lock_names();
+	while (*at && !keeps_name_of(*at, cfg))
+		at = &(*at)->next_name;
+	return take_name(at);
+}
+
+/* This process is about to join as `cfg` says: what it keeps of that name and rank itself ends. */
+static void drop_names_of(const struct fan_config *cfg)
+{
+	struct fanin_comm *name;
+	while ((name = take_name_of(cfg)))
+		fan_comm_destroy(name);
+}
+
+/* ---- making one ---- */
 
 /* Pages of its own, zero until they are used: most connections of a rank never are. */
 struct fanin_comm *fan_comm_new(void)
@@ -139,8 +260,8 @@ static int meet(struct fanin_comm *c)
 				     sizeof c->rank.sentence);
 	if (e)
 		return fan_rank_refuse(&c->rank, e, c->rank.sentence);
-	c->rank.cfg.launch = fan_comm_launch(c, m);
-	fan_comm_keep_name(c, met);
+	c->rank.cfg.launch = launch_of(c, m);
+	keep_name(c, met);
 	c->rank.own = fan_embedded_switch_daemon(c->embedded);
 	c->rank.parts.count = set_hosts(c, 0, m);
 	if (fan_host_sharing_is_agreed(m, (unsigned)c->rank.cfg.ranks, false))
@@ -154,32 +275,6 @@ static int meet(struct fanin_comm *c)
 	return FAN_OK;
 }
 
-/* By address, whatever the order in which a name server tells them. */
-static int by_address(const void *a, const void *b)
-{
-	return memcmp(((const fan_peer *)a)->addr, ((const fan_peer *)b)->addr,
-		      sizeof((const fan_peer *)a)->addr);
-}
-
-/* A name has `count` addresses, of one switch or several: move that at which all ranks should join
- * to the front, the lowest that answers; none does yet: the first one. */
-static void order_addresses(fan_peer *at, unsigned count)
-{
-	const fan_peer first = at[0];
-	bool answers[FAN_COMM_MIXED_MAX];
-	unsigned lowest = 0;
-	qsort(at, count, sizeof *at, by_address);
-	fan_echo_all(at, count, answers);
-	while (lowest < count && !answers[lowest])
-		lowest++;
-	for (unsigned i = 0; i < count && lowest == count; i++)
-		if (fan_peer_equal(&at[i], &first))
-			lowest = i;
-	const fan_peer chosen = at[lowest];
-	memmove(at + 1, at, lowest * sizeof *at);
-	at[0] = chosen;
-}
-
 /* The address at which to join switch `one` of a list.  If its name has others, these are further
  * ones, but for jobs of one switch. */
 static int take_switch(struct fanin_comm *c, const char *one, fan_peer *at)
@@ -191,8 +286,6 @@ static int take_switch(struct fanin_comm *c, const char *one, fan_peer *at)
 	if (e)
 		return e;
 	c->has_names |= several && !fan_peer_read(at, one);
-	if (count > 1)
-		order_addresses(all, count);
 	*at = all[0];
 	for (unsigned i = 1; i < count && c->further_count < FAN_COMM_MIXED_MAX; i++)
 		c->further[c->further_count++] = all[i];
@@ -298,7 +391,7 @@ static int open_shared(struct fanin_comm *d, const struct fanin_comm *c)
 	d->rank.cfg = c->rank.cfg;
 	d->rank.own = fan_embedded_switch_daemon(c->embedded);
 	d->places.ranks = c->places.ranks;
-	d->rank.cfg.launch = fan_comm_launch(c, m);
+	d->rank.cfg.launch = launch_of(c, m);
 	d->rank.trace = c->rank.trace;
 	d->further_count = c->further_count;
 	memcpy(d->further, c->further, sizeof d->further);
@@ -322,7 +415,7 @@ static int share_memory(struct fanin_comm **comm)
 		c->embedded = NULL;
 		c->rank.trace = NULL; /* of the other one */
 		*comm = d;
-		fan_comm_keep_name(d, c);
+		keep_name(d, c);
 		return FAN_OK;
 	}
 	if (d)
@@ -358,7 +451,7 @@ static int join_hosts(struct fanin_comm **comm)
 	pthread_mutex_lock(
 		&c->rank.lock); /* which the thread takes before it looks at further parts */
 	c->rank.own = fan_embedded_switch_daemon(c->embedded);
-	c->rank.cfg.launch = fan_comm_launch(c, m);
+	c->rank.cfg.launch = launch_of(c, m);
 	fan_rank_leave_parts(&c->rank, mix(c, m, connections));
 	pthread_mutex_unlock(&c->rank.lock);
 	fan_rank_wait_ready(&c->rank);
@@ -418,7 +511,7 @@ int fan_comm_create_on(const struct fanin_options *options, const struct fan_com
 		take_terms(&c->rank.cfg, terms);
 	if (e)
 		return fan_rank_refuse(&c->rank, e, c->rank.sentence);
-	fan_comm_drop_names_of(&c->rank.cfg);
+	drop_names_of(&c->rank.cfg);
 	c->rank.trace = fan_trace_open(&c->rank.cfg);
 	uint64_t begin_ns = c->rank.trace ? fan_clock_ns() : 0;
 	e = find_switch(c);
@@ -469,7 +562,7 @@ void fan_comm_destroy(struct fanin_comm *c)
 		free_all(c, true);
 		return;
 	}
-	struct fanin_comm *name = fan_comm_drop_name(c);
+	struct fanin_comm *name = drop_name(c);
 	fan_rank_stop(&c->rank);
 	fan_comm_destroy(name);
 	/* Ranks that ask in vain would meet the other launch's rank 0, which waits for the port. */

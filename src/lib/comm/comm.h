@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "embedded_switch.h"
-#include "lib/base/hosts.h"
+#include "lib/base/rendezvous.h"
 #include "lib/rank/rank.h"
 
 #define FAN_COMM_MIXED_MAX    32 /* named switches and hosts that sum beside them */

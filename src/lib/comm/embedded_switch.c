@@ -5,6 +5,7 @@
 #include <fanin.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +14,152 @@
 
 #include "core/aggregator/aggregator.h"
 #include "core/base/err.h"
-#include "lib/base/fork_guard.h"
+#include "lib/base/config.h"
+#include "lib/base/files.h"
+#include "lib/base/sized.h"
 #include "net/clock.h"
 #include "net/daemon.h"
 #include "net/udp.h"
-#include "switch_starter.h"
 
-#define RETRY_NS (100 * FAN_MS)
-#define LOOK_NS	 (1 * FAN_MS)
+#define RETRY_NS      (100 * FAN_MS)
+#define LOOK_NS	      (1 * FAN_MS)
+#define ADDRESS_BYTES 80
+#define LISTEN	      "127.0.0.1:0" /* where nobody says */
+
+/* ---- a switch: src/net/daemon with the options of the library ---- */
+
+struct fanin_switch {
+	struct fan_daemon *d;
+	unsigned fork_guard; /* fan_fork_guard() when started */
+	char address[ADDRESS_BYTES];
+};
+
+_Static_assert(offsetof(struct fanin_switch_options, key_file) + sizeof(char *) ==
+		       sizeof(struct fanin_switch_options),
+	       "sized.h: no padding at the end");
+
+/* A number that is left open or lies in its range. */
+static bool fits(const char *name, int value, int min, int max, char *why)
+{
+	if (value == -1 || (value >= min && value <= max))
+		return true;
+	snprintf(why, FAN_CONFIG_WHY_BYTES, "options.%s: \"%d\": expected a number from %d to %d",
+		 name, value, min, max);
+	return false;
+}
+
+/* Fill in `d` from `o`, and from where the options of a communicator come from. */
+static int configure(struct fan_daemon_options *d, const struct fanin_switch_options *o, char *why)
+{
+	struct fanin_options shared = FANIN_OPTIONS_INIT;
+	struct fan_config cfg;
+	char text[FAN_CONFIG_WHY_BYTES];
+
+	if (!fits("slots", o->slots, 2, FAN_SLOTS_MAX, why) ||
+	    !fits("threads", o->threads, 1, FAN_SHARDS_MAX, why))
+		return FAN_E_INVALID;
+	fan_daemon_defaults(d);
+	if (fan_peer_parse(&d->listen, o->listen ? o->listen : LISTEN, text, sizeof text)) {
+		snprintf(why, FAN_CONFIG_WHY_BYTES, "options.listen: %.400s", text);
+		return FAN_E_INVALID;
+	}
+	/* A switch is no rank: what variables say of one is not for it, and the smallest job has
+	 * the largest fragments. */
+	shared.rank = 0;
+	shared.ranks = 2;
+	shared.mtu = o->mtu;
+	shared.multicast = o->multicast;
+	shared.key_file = o->key_file;
+	int e = fan_config_load_part(&cfg, &shared, why, FAN_CONFIG_WHY_BYTES);
+	if (e)
+		return e;
+	d->core.payload_bytes = cfg.payload_bytes;
+	d->core.jobs_max = FAN_GROUPS_MAX;
+	d->keys = cfg.keys;
+	d->of_tenant = true;
+	d->no_multicast = !cfg.multicast;
+	if (o->slots != -1)
+		d->core.slots = (uint32_t)o->slots;
+	if (o->threads != -1)
+		d->threads = (unsigned)o->threads;
+	return FAN_OK;
+}
+
+static int start_daemon(const struct fanin_switch_options *given, struct fanin_switch **started,
+			char *why)
+{
+	static const struct fan_sized kind = {.known = sizeof(struct fanin_switch_options),
+					      .least = offsetof(struct fanin_switch_options, slots),
+					      .init = "FANIN_SWITCH_OPTIONS_INIT"};
+	struct fanin_switch_options o = FANIN_SWITCH_OPTIONS_INIT;
+	struct fan_daemon_options d;
+
+	int e = fan_sized_take(&o, &kind, given, why, FAN_CONFIG_WHY_BYTES);
+	if (!e)
+		e = configure(&d, &o, why);
+	if (e)
+		return e;
+	struct fanin_switch *s = calloc(1, sizeof *s);
+	if (!s) {
+		snprintf(why, FAN_CONFIG_WHY_BYTES, "%s", fan_err_text(FAN_E_NOMEM));
+		return FAN_E_NOMEM;
+	}
+	s->fork_guard = fan_fork_guard();
+	e = fan_daemon_start(&s->d, &d, why, FAN_CONFIG_WHY_BYTES);
+	if (e) {
+		free(s);
+		return e;
+	}
+	fan_peer at = fan_daemon_address(s->d);
+	fan_peer_text(&at, s->address, sizeof s->address);
+	*started = s;
+	return FAN_OK;
+}
+
+int fanin_switch_start(const struct fanin_switch_options *options, fanin_switch **started,
+		       char *why, size_t why_bytes)
+{
+	char text[FAN_CONFIG_WHY_BYTES] = "";
+	int e = FAN_E_INVALID;
+
+	if (started)
+		*started = NULL;
+	if (options && started)
+		e = start_daemon(options, started, text);
+	else
+		snprintf(text, sizeof text, "%s", fan_err_text(e));
+	if (why && why_bytes)
+		snprintf(why, why_bytes, "%s", text);
+	return e;
+}
+
+const char *fanin_switch_address(const fanin_switch *running)
+{
+	return running ? running->address : "";
+}
+
+/* Stop, as fanin_switch_stop, but wait for the jobs `of` alone; NULL: for all. */
+static void stop_daemon(fanin_switch *running, const struct fan_drain *of, int linger_ms)
+{
+	const struct fan_drain all = {.count = 0};
+	if (!running)
+		return;
+	if (running->fork_guard != fan_fork_guard()) { /* the threads are the parent's */
+		fan_daemon_abandon(running->d);
+	} else {
+		if (linger_ms > 0)
+			fan_daemon_drain(running->d, of ? of : &all, linger_ms);
+		fan_daemon_stop(running->d);
+	}
+	free(running);
+}
+
+void fanin_switch_stop(fanin_switch *running, int linger_ms)
+{
+	stop_daemon(running, NULL, linger_ms);
+}
+
+/* ---- those of ranks ---- */
 
 /* An entry is free while `users` is 0.  Whoever makes or stops the switch of an entry does
  * so without the lock, with `busy` set: others wait for `changed`. */
@@ -55,13 +194,13 @@ static void in_child(void)
 {
 	for (unsigned i = 0; i < FAN_EMBEDDED_SWITCHES_MAX; i++)
 		if (table[i].users && !table[i].busy)
-			fan_switch_stop(table[i].running, NULL, 0);
+			stop_daemon(table[i].running, NULL, 0);
 	memset(table, 0, sizeof table);
 	pthread_cond_init(&changed, NULL);
 	pthread_mutex_unlock(&lock);
 }
 
-/* The count of forks first: by it fan_switch_stop sees that it is in a child. */
+/* The count of forks first: by it stop_daemon sees that it is in a child. */
 static void watch_forks(void)
 {
 	fan_fork_guard();
@@ -123,7 +262,7 @@ static int start(struct fan_embedded_switch *sw, const struct fan_rendezvous *at
 	o.mtu = cfg->mtu;
 	o.multicast = cfg->multicast;
 	o.key_file = *cfg->key_file ? cfg->key_file : NULL;
-	while ((e = fan_switch_start(&o, &sw->running, wrong, sizeof wrong)) == FAN_E_SYSTEM &&
+	while ((e = fanin_switch_start(&o, &sw->running, wrong, sizeof wrong)) == FAN_E_SYSTEM &&
 	       fan_clock_ns() < until_ns)
 		nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
 	if (!e)
@@ -201,12 +340,12 @@ struct fan_embedded_switch *fan_embedded_switch_share(struct fan_embedded_switch
 unsigned fan_embedded_switch_port(const struct fan_embedded_switch *sw)
 {
 	assert(sw->running);
-	return port_of(fan_switch_address(sw->running));
+	return port_of(sw->running->address);
 }
 
 struct fan_daemon *fan_embedded_switch_daemon(const struct fan_embedded_switch *sw)
 {
-	return sw ? fan_switch_daemon(sw->running) : NULL;
+	return sw ? sw->running->d : NULL;
 }
 
 void fan_embedded_switch_put(struct fan_embedded_switch *sw, int linger_ms)
@@ -221,7 +360,7 @@ void fan_embedded_switch_put(struct fan_embedded_switch *sw, int linger_ms)
 	}
 	sw->busy = true;
 	pthread_mutex_unlock(&lock);
-	fan_switch_stop(sw->running, &sw->jobs, linger_ms);
+	stop_daemon(sw->running, &sw->jobs, linger_ms);
 	pthread_mutex_lock(&lock);
 	sw->running = NULL;
 	sw->busy = false;
@@ -250,7 +389,6 @@ static void __attribute__((destructor)) linger(void)
 		return;
 	for (unsigned i = 0; i < FAN_EMBEDDED_SWITCHES_MAX; i++)
 		if (table[i].users && !table[i].busy)
-			fan_daemon_linger(fan_switch_daemon(table[i].running),
-					  FAN_EMBEDDED_QUIET_MS, by_ns);
+			fan_daemon_linger(table[i].running->d, FAN_EMBEDDED_QUIET_MS, by_ns);
 	pthread_mutex_unlock(&lock);
 }

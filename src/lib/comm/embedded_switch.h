@@ -11,6 +11,8 @@
 #ifndef FAN_LIB_COMM_EMBEDDED_SWITCH_H
 #define FAN_LIB_COMM_EMBEDDED_SWITCH_H
 
+#include <fanin.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "lib/base/rendezvous.h"

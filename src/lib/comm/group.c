@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "comm.h"
-#include "lib/host/rules.h"
+#include "lib/host/attach.h"
 #include "meeting.h"
 
 #define NAME_BYTES   24

@@ -9,7 +9,6 @@
 
 #include "comm.h"
 #include "lib/host/attach.h"
-#include "lib/host/rules.h"
 #include "net/clock.h"
 #include "net/echo.h"
 #include "net/rails.h"

@@ -14,8 +14,8 @@
 #include "core/base/out.h"
 #include "embedded_switch.h"
 #include "lib/base/config.h"
-#include "lib/base/hosts.h"
 #include "lib/base/plan_msg.h"
+#include "lib/base/rendezvous.h"
 
 #define FAN_MEETING_RECORD 8 /* 32-bit words of a rank: host id, address */
 

@@ -18,13 +18,105 @@
 #include "core/base/rank_set.h"
 #include "file/file.h"
 #include "lib/base/fault_text.h"
-#include "liveness.h"
 #include "net/clock.h"
 
 #define SEALS	     (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define RETRY_NS     FAN_MS
 #define REHEARSAL_MS 1000
 #define BACKLOG	     FAN_HOST_RANKS_MAX
+#define PID_NS	     "/proc/self/ns/pid"
+
+/* ---- whether ranks share memory ---- */
+
+bool fan_host_sharing_is_wanted(const struct fan_config *cfg)
+{
+	return cfg->local != 0 && !*cfg->server_addr && !*cfg->controller_addr &&
+	       cfg->mode == FANIN_MODE_NATIVE && !cfg->ahead;
+}
+
+bool fan_host_sharing_is_asked_for(const struct fan_config *cfg)
+{
+	return cfg->local == 1 && fan_host_sharing_is_wanted(cfg);
+}
+
+bool fan_host_sharing_pays(const struct fan_meeting *m)
+{
+	bool several = false;
+	for (unsigned h = 0; h < m->hosts; h++) {
+		if (m->host[h].ranks > FAN_HOST_RANKS_MAX)
+			return false;
+		several |= m->host[h].ranks > 1;
+	}
+	return several && m->hosts < FAN_MEETING_HOSTS_MAX;
+}
+
+bool fan_host_sharing_is_agreed(const struct fan_meeting *m, unsigned ranks, bool named)
+{
+	bool left_to_switches = named && !m->sums;
+	return (left_to_switches ? m->ask_to_share : m->may_share) == ranks && !m->cannot_share &&
+	       fan_host_sharing_pays(m);
+}
+
+unsigned fan_host_columns(const struct fan_meeting *m, bool named)
+{
+	unsigned columns = named ? FAN_HOST_NAMED_COLUMNS : FAN_HOST_RANKS_MAX;
+	for (unsigned h = 0; h < m->hosts; h++)
+		columns = m->host[h].ranks < columns ? m->host[h].ranks : columns;
+	return columns;
+}
+
+/* ---- which ranks have ended ---- */
+
+static struct flock byte_of(unsigned i)
+{
+	return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = i, .l_len = 1};
+}
+
+/* Never 0.  Where namespaces cannot be told apart, ranks in several may look like one process. */
+static uint64_t this_process(void)
+{
+	struct stat ns;
+	uint64_t inode = stat(PID_NS, &ns) ? 0 : ns.st_ino;
+	return inode << 32 | (uint32_t)getpid();
+}
+
+/* Hold the lock of number `me`, by the descriptor of `s`, until that is closed. */
+static void hold(struct fan_host_segment *s, int fd, unsigned me)
+{
+	assert(fd >= 0 && me < FAN_HOST_RANKS_MAX);
+	struct flock mine = byte_of(me);
+	atomic_store(&s->rank[me].process, this_process());
+	if (!fcntl(fd, F_SETLK, &mine))
+		atomic_store(&s->rank[me].holds, 1);
+}
+
+/* Number `i` has the segment: `hold` was called for it. */
+static bool is_known(const struct fan_host_segment *s, unsigned i)
+{
+	return atomic_load(&s->rank[i].process) != 0;
+}
+
+/* All ranks are known, and none is in the process of number `i`, where it could drop its lock. */
+static bool is_alone(const struct fan_host_segment *s, unsigned i)
+{
+	uint64_t process = atomic_load(&s->rank[i].process);
+	for (unsigned k = 0; k < fan_host_ranks(s); k++) {
+		uint64_t other = atomic_load(&s->rank[k].process);
+		if (k != i && (!other || other == process))
+			return false;
+	}
+	return true;
+}
+
+bool fan_host_has_ended(const struct fan_host_segment *s, int fd, unsigned i)
+{
+	assert(fd >= 0 && i < FAN_HOST_RANKS_MAX);
+	struct flock its = byte_of(i);
+	return atomic_load(&s->rank[i].holds) && is_alone(s, i) && !fcntl(fd, F_GETLK, &its) &&
+	       its.l_type == F_UNLCK;
+}
+
+/* ---- attaching ---- */
 
 enum { ALL_HAVE_IT = 1, GIVEN_UP };
 
@@ -46,7 +138,7 @@ static unsigned find_missing(struct fan_host_memory *m, const struct fan_host_se
 {
 	unsigned first = h->ranks;
 	for (unsigned i = h->ranks; m->s && i-- > 0;)
-		if (!fan_host_is_known(m->s, i)) {
+		if (!is_known(m->s, i)) {
 			miss(m, h, i);
 			first = i;
 		}
@@ -269,7 +361,7 @@ static int give(struct fan_host_memory *m, const struct fan_host_seat *h, uint64
 	int listener = listen_at(h->nonce);
 	int e = listener < 0 ? FAN_E_SYSTEM : make(m, h);
 	if (!e)
-		fan_host_hold(m->s, m->fd, 0);
+		hold(m->s, m->fd, 0);
 	if (!e)
 		e = hand_over(listener, m, h->ranks - 1, until_ns);
 	if (e)
@@ -338,7 +430,7 @@ static int take(struct fan_host_memory *m, const struct fan_host_seat *h, uint64
 	if (e)
 		fail(e, why, bytes, "what the first of them gives");
 	else
-		fan_host_hold(m->s, m->fd, h->me);
+		hold(m->s, m->fd, h->me);
 	close(from);
 	return e;
 }

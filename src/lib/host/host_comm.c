@@ -6,18 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attach.h"
-#include "core/base/awake.h"
-#include "lib/base/hosts.h"
 #include "lib/rank/by_sockets.h"
 #include "lib/rank/share_meter.h"
-#include "liveness.h"
 #include "net/clock.h"
-#include "rules.h"
-#include "wait.h"
-#include "watch.h"
 
-#define LOOK_MS 50    /* between looks at ranks that are waited for */
 #define IDLE_MS 60000 /* of sleep without operations */
 /* Fragments in flight of a host's columns together, on each connection.
  * Where hosts sum, links that are slow have fewer (fan_share_meter_window). */
@@ -42,9 +34,7 @@ static void list_lost(const struct fan_host_comm *l, int number, const uint64_t 
 			fan_ranks_set(lost, l->rank_at[h][number]);
 }
 
-/* Fail this host, and tell its other columns the cause.  Returns the error that callers are told,
- * and in `blamed`, where it is given, the ranks that have gone. */
-static int net_failed(struct fan_host_comm *l, int error, uint64_t *blamed)
+int fan_host_net_failed(struct fan_host_comm *l, int error, uint64_t *blamed)
 {
 	const struct fan_rank *net = l->net;
 	assert(net && error != FAN_OK);
@@ -90,7 +80,7 @@ static bool send_share(void *ctx, const struct fan_op *op)
 	if (!e)
 		l->sent[l->sent_next++ % FAN_HOST_SENT_MAX] = handle;
 	else if (e != FAN_E_BUSY)
-		net_failed(l, e, NULL);
+		fan_host_net_failed(l, e, NULL);
 	return !e;
 }
 
@@ -104,7 +94,7 @@ static void take_shares(struct fan_host_comm *l)
 			return;
 		if (e) {
 			fan_host_work(&l->board); /* with those before it, which are whole */
-			net_failed(l, e, NULL);
+			fan_host_net_failed(l, e, NULL);
 		}
 		fan_host_returned(&l->board, e);
 		fanin_op_free(oldest);
@@ -120,6 +110,14 @@ static void end_net(struct fan_host_comm *l)
 		fan_rank_end(l->net, e.cause, e.blamed);
 }
 
+/* Number `me` lives; it says so to whoever has asked. */
+static void beat(struct fan_host_segment *s, unsigned me)
+{
+	struct fan_host_rank *r = &s->rank[me];
+	if (atomic_exchange(&r->asked, 0))
+		atomic_fetch_add(&r->beats, 1);
+}
+
 /* ---- opening ---- */
 
 /* While this rank waits for its column it beats, and looks whether its host has failed. */
@@ -128,7 +126,7 @@ static void join_on(void *host)
 	struct fan_host_comm *l = host;
 	if (!l->s)
 		return; /* it has given up (tell_column) */
-	fan_host_beat(l->s, l->board.me);
+	beat(l->s, l->board.me);
 	if (fan_host_error(&l->board))
 		end_net(l);
 }
@@ -247,7 +245,8 @@ static int net_not_open(struct fan_rank *r, int error)
 	}
 	snprintf(r->sentence, sizeof r->sentence, "%s",
 		 l->net ? fan_rank_error(l->net) : fan_err_text(error));
-	return l->net ? net_failed(l, error, r->fate.blamed) : error; /* others may wait for it */
+	return l->net ? fan_host_net_failed(l, error, r->fate.blamed)
+		      : error; /* others may wait for it */
 }
 
 const struct fan_rank *fan_host_comm_net(const struct fan_host_comm *l)
@@ -284,44 +283,6 @@ static void wake(struct fan_rank *r)
 	struct fan_host_comm *l = r->host;
 	fan_host_ring(l->s, l->board.me, FAN_HOST_WORK);
 	fan_host_ring(l->s, l->board.me, FAN_HOST_CALL);
-}
-
-/* ---- watching ---- */
-
-/* Has the column failed with none of its operations in progress, which would have told? */
-static void watch_net(struct fan_host_comm *l)
-{
-	int e = l->net && l->sent_first == l->sent_next ? atomic_load(&l->net->error) : 0;
-	if (e && fan_host_needs_net(&l->board))
-		net_failed(l, e, NULL);
-}
-
-/* With operations in progress: ask those that this rank waits for whether they live. */
-static void watch(struct fan_rank *r, uint64_t now_ns)
-{
-	struct fan_host_comm *l = r->host;
-	const struct fan_host_board *b = &l->board;
-	bool missing[FAN_HOST_RANKS_MAX], shares;
-	uint64_t moved = b->in + b->sum + b->net + b->out + b->chunks;
-	const uint64_t late_ns = fan_awake_late_ns(l->looked_ns + LOOK_MS * FAN_MS, now_ns);
-	l->looked_ns = now_ns;
-	l->moved_ns = fan_awake_shift(l->moved_ns, late_ns, now_ns);
-	for (unsigned i = 0; late_ns && i < l->board.ranks; i++)
-		fan_host_receive(&l->heard[i], l->s, i, late_ns, now_ns);
-	if (moved != l->moved || b->first_op == b->next_op) {
-		l->moved = moved;
-		l->moved_ns = now_ns;
-		return;
-	}
-	if (now_ns < l->moved_ns + LOOK_MS * FAN_MS || !fan_host_missing(b, missing, &shares))
-		return;
-	watch_net(l);
-	for (unsigned i = 0; i < l->board.ranks; i++)
-		if (missing[i])
-			fan_host_suspect(r, i, now_ns);
-	if (!shares && !fan_host_one_joins(l->s, missing) &&
-	    now_ns > l->moved_ns + (uint64_t)r->cfg.timeout_ms * FAN_MS)
-		fan_host_stall(r, missing);
 }
 
 /* ---- rounds ---- */
@@ -429,7 +390,7 @@ static bool take_queue(struct fan_rank *r)
 static void work(struct fan_rank *r, struct fanin_op *op, uint64_t until_ns)
 {
 	struct fan_host_comm *l = r->host;
-	int look_ms = op && r->idle.call ? FAN_RANK_IDLE_MS : LOOK_MS;
+	int look_ms = op && r->idle.call ? FAN_RANK_IDLE_MS : FAN_HOST_LOOK_MS;
 	uint64_t idle_ns = fan_clock_ns();
 	for (;;) {
 		uint32_t heard = fan_host_received(&l->board, FAN_HOST_WORK);
@@ -440,13 +401,13 @@ static void work(struct fan_rank *r, struct fanin_op *op, uint64_t until_ns)
 		}
 		if (!take_queue(r))
 			return;
-		fan_host_beat(l->s, l->board.me);
+		beat(l->s, l->board.me);
 		start_ops(r, now_ns);
 		if (l->net)
 			take_shares(l);
 		fan_host_work(&l->board);
 		end_ops(r);
-		watch(r, now_ns);
+		fan_host_watch(r, now_ns);
 		if (l->asked)
 			fan_host_take_snapshot(r, now_ns);
 		end_by_error(r);
@@ -538,7 +499,7 @@ static void *run(void *rank)
 		uint32_t heard = fan_host_received(&l->board, FAN_HOST_CALL);
 		if (!begin_round(r))
 			break;
-		fan_host_beat(l->s, l->board.me);
+		beat(l->s, l->board.me);
 		if (has_work(r)) {
 			pthread_mutex_lock(&l->drive);
 			work(r, NULL, UINT64_MAX);

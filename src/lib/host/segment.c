@@ -8,7 +8,6 @@
 #include "core/base/copy.h"
 #include "core/sum/reduce.h"
 #include "lib/base/fault_text.h"
-#include "wait.h"
 
 #define SHARE_ELEMS 16
 #define CHUNK_ELEMS 1024 /* chunks are multiples of so many */
@@ -92,48 +91,6 @@ void fan_host_open(struct fan_host_board *l, struct fan_host_segment *s, unsigne
 	l->job_ranks = job_ranks;
 	s->rank[me].rank = rank;
 	atomic_fetch_add(&s->joined, 1);
-}
-
-/* ---- ends ---- */
-
-void fan_host_fail(struct fan_host_segment *s, unsigned me, int error, const char *why,
-		   const struct fan_host_blame *blame)
-{
-	int32_t none = 0;
-	assert(error != FAN_OK && error != FAN_E_PENDING);
-	if (!atomic_compare_exchange_strong(&s->error, &none, FAN_E_PENDING))
-		return;
-	snprintf(s->why, sizeof s->why, "%s", why);
-	s->cause = blame->cause;
-	if (blame->hosts)
-		memcpy(s->blamed, blame->hosts, sizeof s->blamed);
-	if (blame->lost)
-		memcpy(s->lost, blame->lost, sizeof s->lost);
-	atomic_store(&s->error, error);
-	fan_host_ring_others(s, me, FAN_HOST_WORK);
-	fan_host_ring_others(s, me, FAN_HOST_CALL);
-}
-
-void fan_host_read_end(const struct fan_host_segment *s, struct fan_host_end *e)
-{
-	memcpy(e->why, s->why, sizeof e->why);
-	e->why[sizeof e->why - 1] = '\0';
-	memcpy(e->lost, s->lost, sizeof e->lost);
-	memcpy(e->blamed, s->blamed, sizeof e->blamed);
-	const int8_t cause = (int8_t)s->cause; /* as LEAVE has it */
-	e->cause = cause == FAN_E_PENDING ? 0 : cause;
-}
-
-int fan_host_error(const struct fan_host_board *l)
-{
-	int e = atomic_load(&l->s->error);
-	return e == FAN_E_PENDING ? 0 : e;
-}
-
-void fan_host_leave(struct fan_host_board *l)
-{
-	atomic_store(&l->s->rank[l->me].beats, UINT64_MAX);
-	fan_host_ring_others(l->s, l->me, FAN_HOST_WORK);
 }
 
 /* ---- chunks ---- */

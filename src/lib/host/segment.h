@@ -11,7 +11,7 @@
  *
  * The segment has no name: it is gone when the last process that maps it ends.  A place has
  * counters that only grow, so a rank that dies leaves no lock behind; the others find out from the
- * kernel (life.h), or by its beats.  Used by one thread of each rank at a time; bells may be rung
+ * kernel (attach.h), or by its beats.  Used by one thread of each rank at a time; bells may be rung
  * by any. */
 #ifndef FAN_LIB_HOST_SEGMENT_H
 #define FAN_LIB_HOST_SEGMENT_H
@@ -23,7 +23,7 @@
 
 #include "core/base/limits.h"
 #include "core/worker/worker.h"
-#include "lib/base/cause.h"
+#include "lib/base/fault_text.h"
 
 #define FAN_HOST_DEPTH	     4		 /* chunks in progress */
 #define FAN_HOST_CHUNK_BYTES (1 << 20)	 /* of accumulators, room for a chunk */
@@ -70,7 +70,7 @@ struct fan_host_rank {
 	_Atomic uint64_t beats;
 	_Atomic uint32_t asked;		  /* somebody wants a beat */
 	_Atomic uint64_t in, summed, out; /* chunks that it has copied in, summed, copied out */
-	_Atomic uint64_t process;	  /* 0: not known yet (life.h) */
+	_Atomic uint64_t process;	  /* 0: not known yet (attach.h) */
 	_Atomic uint32_t holds;		  /* its lock */
 	_Atomic uint32_t joining;	  /* it has come, but may not have joined its column */
 	_Atomic uint64_t gone;		  /* parts that its column has lost (lib/rank/regroup.h) */
@@ -207,5 +207,28 @@ void fan_host_leave(struct fan_host_board *l);
  * shares, which may wait for other hosts. */
 unsigned fan_host_missing(const struct fan_host_board *l, bool missing[FAN_HOST_RANKS_MAX],
 			  bool *shares);
+
+/* The bells of a segment (wait.c), and how the thread that does a rank's work waits for its own: by
+ * yields of its core where those help the ranks that it waits for, otherwise asleep. */
+
+/* Ring a bell of number `i`, or of all but `me`, from any thread. */
+void fan_host_ring(struct fan_host_segment *s, unsigned i, enum fan_host_bell_name bell);
+void fan_host_ring_others(struct fan_host_segment *s, unsigned me, enum fan_host_bell_name bell);
+
+/* How often this rank's bell has rung; sleep until it has more often than `heard`, `ms` at most. */
+uint32_t fan_host_received(const struct fan_host_board *l, enum fan_host_bell_name bell);
+void fan_host_sleep(struct fan_host_board *l, enum fan_host_bell_name bell, uint32_t heard, int ms);
+
+/* All zero at first. */
+struct fan_host_wait {
+	unsigned sleeps;      /* waits to come that do without yields */
+	unsigned sleeps_next; /* after the last yields that did not help */
+};
+
+/* Until FAN_HOST_WORK of `l` has rung, which it had `heard` times, for `ms` at most. */
+void fan_host_wait(struct fan_host_wait *w, struct fan_host_board *l, uint32_t heard, int ms);
+
+/* How long: from `now_ns` until `until_ns`, which is later, but for `look_ms` at most. */
+int fan_host_wait_ms(int look_ms, uint64_t now_ns, uint64_t until_ns);
 
 #endif

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wait.h"
+/* wait.c - the bells of a segment, waiting for them, and how it ends (segment.h). */
+#include "segment.h"
 
 #include <assert.h>
 #include <linux/futex.h>
 #include <sched.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -116,4 +119,46 @@ int fan_host_wait_ms(int look_ms, uint64_t now_ns, uint64_t until_ns)
 	return until_ns - now_ns < (uint64_t)look_ms * FAN_MS
 		       ? (int)((until_ns - now_ns + FAN_MS - 1) / FAN_MS)
 		       : look_ms;
+}
+
+/* ---- ends ---- */
+
+void fan_host_fail(struct fan_host_segment *s, unsigned me, int error, const char *why,
+		   const struct fan_host_blame *blame)
+{
+	int32_t none = 0;
+	assert(error != FAN_OK && error != FAN_E_PENDING);
+	if (!atomic_compare_exchange_strong(&s->error, &none, FAN_E_PENDING))
+		return;
+	snprintf(s->why, sizeof s->why, "%s", why);
+	s->cause = blame->cause;
+	if (blame->hosts)
+		memcpy(s->blamed, blame->hosts, sizeof s->blamed);
+	if (blame->lost)
+		memcpy(s->lost, blame->lost, sizeof s->lost);
+	atomic_store(&s->error, error);
+	fan_host_ring_others(s, me, FAN_HOST_WORK);
+	fan_host_ring_others(s, me, FAN_HOST_CALL);
+}
+
+void fan_host_read_end(const struct fan_host_segment *s, struct fan_host_end *e)
+{
+	memcpy(e->why, s->why, sizeof e->why);
+	e->why[sizeof e->why - 1] = '\0';
+	memcpy(e->lost, s->lost, sizeof e->lost);
+	memcpy(e->blamed, s->blamed, sizeof e->blamed);
+	const int8_t cause = (int8_t)s->cause; /* as LEAVE has it */
+	e->cause = cause == FAN_E_PENDING ? 0 : cause;
+}
+
+int fan_host_error(const struct fan_host_board *l)
+{
+	int e = atomic_load(&l->s->error);
+	return e == FAN_E_PENDING ? 0 : e;
+}
+
+void fan_host_leave(struct fan_host_board *l)
+{
+	atomic_store(&l->s->rank[l->me].beats, UINT64_MAX);
+	fan_host_ring_others(l->s, l->me, FAN_HOST_WORK);
 }

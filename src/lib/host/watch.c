@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "watch.h"
+/* watch.c - a rank that shares memory watches those of its host that it waits for, and tells for
+ * whom it waits. */
+#include "host_comm.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/awake.h"
 #include "net/clock.h"
-#include "wait.h"
 
 #define SEARCH_MS 50 /* between two searches */
 
@@ -35,13 +37,29 @@ static void blame_ended(struct fan_host_comm *l, unsigned i)
 	blame(l, i, FAN_E_RANK_LOST, why);
 }
 
-void fan_host_suspect(struct fan_rank *rank, unsigned i, uint64_t now_ns)
+/* Hear number `i`.  This rank has just slept for `late_ns`, in which it heard nobody. */
+static void receive(struct fan_host_last_word *h, const struct fan_host_segment *s, unsigned i,
+		    uint64_t late_ns, uint64_t now_ns)
+{
+	const uint64_t beats = atomic_load(&s->rank[i].beats);
+	/* A rank beats from when it has the memory; until all have been given it, it has time to
+	 * come. */
+	if (beats != h->beats || !h->at_ns) {
+		h->beats = beats;
+		h->at_ns = beats || atomic_load(&s->given) ? now_ns : 0;
+	}
+	if (late_ns && h->at_ns)
+		h->at_ns = fan_awake_shift(h->at_ns, late_ns, now_ns);
+}
+
+/* This rank waits for number `i`, which makes no progress: has it left, ended or fallen silent? */
+static void suspect(struct fan_rank *rank, unsigned i, uint64_t now_ns)
 {
 	struct fan_host_comm *l = rank->host;
 	struct fan_host_rank *r = &l->s->rank[i];
 	const bool ended = fan_host_has_ended(l->s, l->memory.fd, i);
 	const struct fan_host_last_word *h = &l->heard[i];
-	fan_host_receive(&l->heard[i], l->s, i, 0, now_ns); /* after that: it may have left */
+	receive(&l->heard[i], l->s, i, 0, now_ns); /* after that: it may have left */
 	const uint64_t since_ns = h->at_ns > l->moved_ns ? h->at_ns : l->moved_ns;
 	const int64_t come_ms = h->at_ns ? 0 : fan_config_join_ms(&rank->cfg),
 		      patient_ms = come_ms + rank->cfg.alive_ms;
@@ -85,7 +103,8 @@ void fan_host_search(struct fan_rank *r, uint64_t now_ns)
 		blame_ended(l, i);
 }
 
-void fan_host_stall(struct fan_rank *r, const bool *missing)
+/* Nothing has moved for timeout_ms: the missing are to blame. */
+static void stall(struct fan_rank *r, const bool *missing)
 {
 	char list[FAN_HOST_WHY_BYTES / 2], why[FAN_HOST_WHY_BYTES];
 	uint64_t lost[FAN_RANK_WORDS] = {0};
@@ -97,6 +116,52 @@ void fan_host_stall(struct fan_rank *r, const bool *missing)
 		 r->cfg.timeout_ms / 1e3, list);
 	fan_host_fail(r->host->s, r->host->board.me, FAN_E_STALLED, why,
 		      &(struct fan_host_blame){.lost = lost, .cause = FAN_E_STALLED});
+}
+
+/* One of those in `missing` still joins its column.  If that fails it tells why. */
+static bool one_joins(const struct fan_host_segment *s, const bool *missing)
+{
+	for (unsigned i = 0; i < fan_host_ranks(s); i++)
+		if (missing[i] && atomic_load(&s->rank[i].joining))
+			return true;
+	return false;
+}
+
+/* Has the column failed with none of its operations in progress, which would have told? */
+static void watch_net(struct fan_host_comm *l)
+{
+	int e = l->net && l->sent_first == l->sent_next ? atomic_load(&l->net->error) : 0;
+	if (e && fan_host_needs_net(&l->board))
+		fan_host_net_failed(l, e, NULL);
+}
+
+void fan_host_watch(struct fan_rank *r, uint64_t now_ns)
+{
+	struct fan_host_comm *l = r->host;
+	const struct fan_host_board *b = &l->board;
+	bool missing[FAN_HOST_RANKS_MAX], shares;
+	uint64_t moved = b->in + b->sum + b->net + b->out + b->chunks;
+	const uint64_t late_ns =
+		fan_awake_late_ns(l->looked_ns + FAN_HOST_LOOK_MS * FAN_MS, now_ns);
+	l->looked_ns = now_ns;
+	l->moved_ns = fan_awake_shift(l->moved_ns, late_ns, now_ns);
+	for (unsigned i = 0; late_ns && i < l->board.ranks; i++)
+		receive(&l->heard[i], l->s, i, late_ns, now_ns);
+	if (moved != l->moved || b->first_op == b->next_op) {
+		l->moved = moved;
+		l->moved_ns = now_ns;
+		return;
+	}
+	if (now_ns < l->moved_ns + FAN_HOST_LOOK_MS * FAN_MS ||
+	    !fan_host_missing(b, missing, &shares))
+		return;
+	watch_net(l);
+	for (unsigned i = 0; i < l->board.ranks; i++)
+		if (missing[i])
+			suspect(r, i, now_ns);
+	if (!shares && !one_joins(l->s, missing) &&
+	    now_ns > l->moved_ns + (uint64_t)r->cfg.timeout_ms * FAN_MS)
+		stall(r, missing);
 }
 
 /* For whom it waits, to the snapshot. */

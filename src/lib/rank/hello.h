@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "core/base/limits.h"
-#include "lib/base/cause.h"
+#include "lib/base/fault_text.h"
 #include "net/echo.h"
 #include "net/udp.h"
 

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "lib/base/fork_guard.h"
+#include "file/option.h"
+#include "lib/base/files.h"
 #include "lib/base/rank_file.h"
 #include "lib/base/rendezvous.h"
 #include "net/clock.h"
@@ -143,7 +144,7 @@ void fan_rank_init(struct fan_rank *r, const struct fan_rank_kind *kind,
 	r->fork_guard = fan_fork_guard();
 	r->thread.epoll_fd = r->thread.wake_fd = -1;
 	r->asked.awake = true;
-	r->counts_trips = fan_rank_file_pattern("FANIN_METRICS") != NULL;
+	r->counts_trips = fan_option_variable("FANIN_METRICS") != NULL;
 	for (unsigned k = 0; k < FAN_PARTS_MAX; k++)
 		r->parts.inside[k] = -1;
 	pthread_mutex_init(&r->lock, NULL);

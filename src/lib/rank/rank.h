@@ -24,12 +24,11 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "lib/base/cause.h"
 #include "lib/base/config.h"
 #include "lib/base/fault_text.h"
 #include "lib/base/files.h"
-#include "lib/base/hosts.h"
 #include "lib/base/op.h"
+#include "lib/base/rendezvous.h"
 #include "lib/link/connection.h"
 #include "state.h"
 

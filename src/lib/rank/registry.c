@@ -17,7 +17,6 @@
 
 #include "lib/base/config.h"
 #include "lib/base/rank_file.h"
-#include "lib/base/status_file.h"
 #include "net/clock.h"
 #include "rank.h"
 

@@ -3,7 +3,7 @@
  *
  * The thread begins with the first rank and ends with the last, within FAN_REGISTRY_END_MS: beyond
  * that a call by which the program is told goes on alone.  It writes the process's status file
- * (lib/base/status_file.h) when it begins and whenever somebody looks, and it says when a rank
+ * (lib/base/rank_file.h) when it begins and whenever somebody looks, and it says when a rank
  * waits for long.  It waits for no operation: a rank that does not say within FAN_REGISTRY_ASK_MS
  * what it does is told of as it was last.  FANIN_PS=0, or a folder that cannot be had, which
  * fan_rank_file_error then tells once: there is no file.  A child of fork() begins without ranks.

@@ -10,7 +10,6 @@
 #include <stdint.h>
 
 #include "hello.h"
-#include "lib/base/cause.h"
 #include "lib/base/fault_text.h"
 #include "lib/base/plan_msg.h"
 #include "lib/link/connection.h"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status files of the processes of this host (src/lib/base/status_file.h): found, had written
+"""The status files of the processes of this host (src/lib/base/rank_file.h): found, had written
 anew, and read.
 
 A file counts only if it belongs to the user whose folder it lies in, and that user is the reader

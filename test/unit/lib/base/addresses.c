@@ -10,9 +10,10 @@
 #include <string.h>
 
 #include "core/base/err.h"
-#include "lib/base/addresses.h"
+#include "file/option.h"
 #include "lib/base/plan_msg.h"
 #include "lib/base/rank_file.h"
+#include "lib/base/rendezvous.h"
 #include "net/udp.h"
 
 static struct fan_config c;
@@ -106,11 +107,11 @@ TEST(path__too_long_is_refused)
 TEST(pattern__only_with_a_file)
 {
 	unsetenv("FANIN_METRICS");
-	assert_null(fan_rank_file_pattern("FANIN_METRICS"));
+	assert_null(fan_option_variable("FANIN_METRICS"));
 	setenv("FANIN_METRICS", "", 1);
-	assert_null(fan_rank_file_pattern("FANIN_METRICS"));
+	assert_null(fan_option_variable("FANIN_METRICS"));
 	setenv("FANIN_METRICS", "x", 1);
-	assert_string_equal(fan_rank_file_pattern("FANIN_METRICS"), "x");
+	assert_string_equal(fan_option_variable("FANIN_METRICS"), "x");
 }
 
 /* ---- names ---- */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "lib/comm/meeting.h"
-#include "lib/host/rules.h"
+#include "lib/host/attach.h"
 #include "net/rails.h"
 #include "net/udp.h"
 

@@ -8,7 +8,6 @@
 #include "lib/comm/comm.h"
 #include "lib/host/attach.h"
 #include "lib/host/host_comm.h"
-#include "lib/host/watch.h"
 
 #define RANKS	  4
 #define CALLERS	  3

@@ -13,7 +13,6 @@
 #include "lib/comm/comm.h"
 #include "lib/host/attach.h"
 #include "lib/host/host_comm.h"
-#include "lib/host/liveness.h"
 
 #define RANKS	   3
 #define ALL	   4	 /* ranks of the job, two a host */

@@ -9,7 +9,6 @@
 #include "core/base/rng.h"
 #include "core/sum/reduce.h"
 #include "lib/host/segment.h"
-#include "lib/host/wait.h"
 
 #define RANKS 5
 #define OPS   40

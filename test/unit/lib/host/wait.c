@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "lib/host/wait.h"
+#include "lib/host/segment.h"
 
 #define RANKS 2
 #define VAIN  100 /* yields of a wait in vain */

@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "lib/base/rank_file.h"
-#include "lib/base/status_file.h"
 #include "lib/comm/comm.h"
 #include "lib/rank/registry.h"
 
