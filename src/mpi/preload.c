@@ -45,7 +45,7 @@ static const struct {
 };
 
 static const char *const names[] = {
-#define NAME(name, arguments) "MPI_" #name,
+#define NAME(name, function, arguments) "MPI_" #name,
 	FAN_MPI_EACH_CALL(NAME)
 #define FORTRAN_NAME(name, arguments) "mpi_" #name "_",
 		FAN_MPI_EACH_FORTRAN(FORTRAN_NAME)
@@ -286,7 +286,7 @@ __attribute__((destructor)) static void tell_unused(void)
 #define NAMES_8 NAMES_7, h
 
 /* The first call takes a function of its own, so that the others are a load and a jump. */
-#define DEFINE(name, arguments)                                                                    \
+#define DEFINE(name, function, arguments)                                                          \
 	__attribute__((noinline, cold)) static int first_##name(TYPES_##arguments)                 \
 	{                                                                                          \
 		int (*to)(TYPES_##arguments) =                                                     \
