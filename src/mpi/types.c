@@ -147,6 +147,21 @@ static bool has_gaps(MPI_Datatype type)
 	       low || extent != bytes;
 }
 
+/* MPI 3 lacks it. */
+extern int PMPI_Type_get_envelope_c(MPI_Datatype type, MPI_Count *integers, MPI_Count *addresses,
+				    MPI_Count *counts, MPI_Count *types, int *combiner)
+	__attribute__((weak));
+
+/* Was `type` made with large counts?  Then MPI_Type_get_envelope is an error. */
+static bool is_large(MPI_Datatype type)
+{
+	MPI_Count integers, addresses, counts = 0, types;
+	int combiner;
+	return PMPI_Type_get_envelope_c &&
+	       (PMPI_Type_get_envelope_c(type, &integers, &addresses, &counts, &types, &combiner) ||
+		counts > 0);
+}
+
 /* The type that `type` repeats without gaps, which the caller frees unless it is named;
  * MPI_DATATYPE_NULL: `type` is constructed in another manner. */
 static MPI_Datatype inner_of(MPI_Datatype type, bool *named)
@@ -155,7 +170,8 @@ static MPI_Datatype inner_of(MPI_Datatype type, bool *named)
 	MPI_Aint address;
 	MPI_Datatype inner = MPI_DATATYPE_NULL;
 	*named = false;
-	if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner))
+	if (is_large(type) ||
+	    PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner))
 		return MPI_DATATYPE_NULL;
 	*named = combiner == MPI_COMBINER_NAMED;
 	if (combiner != MPI_COMBINER_CONTIGUOUS && combiner != MPI_COMBINER_DUP)
