@@ -7,7 +7,9 @@
 #include "turn.h"
 #include "types.h"
 
-/* Not inlined, so that a call that passes needs no stack and saves no registers. */
+/* MPI_name, and MPI_name_c with counts beyond int, differ in the counts' type alone.
+ *
+ * LOOK: not inlined, so that a call that passes needs no stack and saves no registers. */
 #define LOOK __attribute__((noinline))
 
 size_t fan_mpi_message_bytes(MPI_Count count, size_t each)
@@ -51,25 +53,28 @@ static int take_allreduce(const struct fan_mpi_turn *t, const struct fan_mpi_sum
 						       sum->op));
 }
 
-LOOK static int look_allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
-			       MPI_Comm comm)
-{
-	struct fan_mpi_turn t;
-	struct fan_mpi_sum sum;
-	if (fan_mpi_turn_passes(FAN_LEARNER_ALLREDUCE, count, type, op, 0, comm))
-		return FAN_NEXT(Allreduce)(in, out, count, type, op, comm);
-	if (begin_allreduce(&t, &sum, count, type, op, comm))
-		return fan_mpi_turn_end(&t, take_allreduce(&t, &sum, in, out, count));
-	return fan_mpi_turn_end(&t, FAN_NEXT(Allreduce)(in, out, count, type, op, comm));
-}
-
-int fan_mpi_allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
-		      MPI_Comm comm)
-{
-	if (fan_mpi_turn_again(FAN_LEARNER_ALLREDUCE, count, type, op, comm))
-		return FAN_NEXT(Allreduce)(in, out, count, type, op, comm);
-	return look_allreduce(in, out, count, type, op, comm);
-}
+#define DEFINE_ALLREDUCE(name, mpi_name, count_type)                                               \
+	LOOK static int look_##name(const void *in, void *out, count_type count,                   \
+				    MPI_Datatype type, MPI_Op op, MPI_Comm comm)                   \
+	{                                                                                          \
+		struct fan_mpi_turn t;                                                             \
+		struct fan_mpi_sum sum;                                                            \
+		if (fan_mpi_turn_passes(FAN_LEARNER_ALLREDUCE, count, type, op, 0, comm))          \
+			return FAN_NEXT(mpi_name, name)(in, out, count, type, op, comm);           \
+		if (begin_allreduce(&t, &sum, count, type, op, comm))                              \
+			return fan_mpi_turn_end(&t, take_allreduce(&t, &sum, in, out, count));     \
+		return fan_mpi_turn_end(&t,                                                        \
+					FAN_NEXT(mpi_name, name)(in, out, count, type, op, comm)); \
+	}                                                                                          \
+	int fan_mpi_##name(const void *in, void *out, count_type count, MPI_Datatype type,         \
+			   MPI_Op op, MPI_Comm comm)                                               \
+	{                                                                                          \
+		if (fan_mpi_turn_again(FAN_LEARNER_ALLREDUCE, count, type, op, comm))              \
+			return FAN_NEXT(mpi_name, name)(in, out, count, type, op, comm);           \
+		return look_##name(in, out, count, type, op, comm);                                \
+	}
+DEFINE_ALLREDUCE(allreduce, Allreduce, int)
+DEFINE_ALLREDUCE(allreduce_c, Allreduce_c, MPI_Count)
 
 /* ---- reduce ---- */
 
@@ -91,25 +96,28 @@ static int take_reduce(const struct fan_mpi_turn *t, const struct fan_mpi_sum *s
 						    t->what.root));
 }
 
-LOOK static int look_reduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
-			    int root, MPI_Comm comm)
-{
-	struct fan_mpi_turn t;
-	struct fan_mpi_sum sum;
-	if (fan_mpi_turn_passes(FAN_LEARNER_REDUCE, count, type, op, root, comm))
-		return FAN_NEXT(Reduce)(in, out, count, type, op, root, comm);
-	if (begin_reduce(&t, &sum, count, type, op, root, comm))
-		return fan_mpi_turn_end(&t, take_reduce(&t, &sum, in, out, count));
-	return fan_mpi_turn_end(&t, FAN_NEXT(Reduce)(in, out, count, type, op, root, comm));
-}
-
-int fan_mpi_reduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op, int root,
-		   MPI_Comm comm)
-{
-	if (fan_mpi_turn_again(FAN_LEARNER_REDUCE, count, type, op, comm))
-		return FAN_NEXT(Reduce)(in, out, count, type, op, root, comm);
-	return look_reduce(in, out, count, type, op, root, comm);
-}
+#define DEFINE_REDUCE(name, mpi_name, count_type)                                                  \
+	LOOK static int look_##name(const void *in, void *out, count_type count,                   \
+				    MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm)         \
+	{                                                                                          \
+		struct fan_mpi_turn t;                                                             \
+		struct fan_mpi_sum sum;                                                            \
+		if (fan_mpi_turn_passes(FAN_LEARNER_REDUCE, count, type, op, root, comm))          \
+			return FAN_NEXT(mpi_name, name)(in, out, count, type, op, root, comm);     \
+		if (begin_reduce(&t, &sum, count, type, op, root, comm))                           \
+			return fan_mpi_turn_end(&t, take_reduce(&t, &sum, in, out, count));        \
+		return fan_mpi_turn_end(                                                           \
+			&t, FAN_NEXT(mpi_name, name)(in, out, count, type, op, root, comm));       \
+	}                                                                                          \
+	int fan_mpi_##name(const void *in, void *out, count_type count, MPI_Datatype type,         \
+			   MPI_Op op, int root, MPI_Comm comm)                                     \
+	{                                                                                          \
+		if (fan_mpi_turn_again(FAN_LEARNER_REDUCE, count, type, op, comm))                 \
+			return FAN_NEXT(mpi_name, name)(in, out, count, type, op, root, comm);     \
+		return look_##name(in, out, count, type, op, root, comm);                          \
+	}
+DEFINE_REDUCE(reduce, Reduce, int)
+DEFINE_REDUCE(reduce_c, Reduce_c, MPI_Count)
 
 /* Broadcast.  Ranks may describe one message by different types, so its bytes alone decide who
  * carries it, and a rank whose type has gaps packs. */
@@ -152,22 +160,27 @@ static int take_bcast(const struct fan_mpi_turn *t, void *buffer, MPI_Count coun
 		g, fanin_broadcast(g->job, buffer, t->what.bytes, FANIN_UINT8, t->what.root));
 }
 
-LOOK static int look_bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm)
-{
-	struct fan_mpi_turn t;
-	if (fan_mpi_turn_passes(FAN_LEARNER_BCAST, count, type, MPI_OP_NULL, root, comm))
-		return FAN_NEXT(Bcast)(buffer, count, type, root, comm);
-	if (begin_bcast(&t, count, type, root, comm))
-		return fan_mpi_turn_end(&t, take_bcast(&t, buffer, count, type));
-	return fan_mpi_turn_end(&t, FAN_NEXT(Bcast)(buffer, count, type, root, comm));
-}
-
-int fan_mpi_bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm)
-{
-	if (fan_mpi_turn_again(FAN_LEARNER_BCAST, count, type, MPI_OP_NULL, comm))
-		return FAN_NEXT(Bcast)(buffer, count, type, root, comm);
-	return look_bcast(buffer, count, type, root, comm);
-}
+#define DEFINE_BCAST(name, mpi_name, count_type)                                                   \
+	LOOK static int look_##name(void *buffer, count_type count, MPI_Datatype type, int root,   \
+				    MPI_Comm comm)                                                 \
+	{                                                                                          \
+		struct fan_mpi_turn t;                                                             \
+		if (fan_mpi_turn_passes(FAN_LEARNER_BCAST, count, type, MPI_OP_NULL, root, comm))  \
+			return FAN_NEXT(mpi_name, name)(buffer, count, type, root, comm);          \
+		if (begin_bcast(&t, count, type, root, comm))                                      \
+			return fan_mpi_turn_end(&t, take_bcast(&t, buffer, count, type));          \
+		return fan_mpi_turn_end(                                                           \
+			&t, FAN_NEXT(mpi_name, name)(buffer, count, type, root, comm));            \
+	}                                                                                          \
+	int fan_mpi_##name(void *buffer, count_type count, MPI_Datatype type, int root,            \
+			   MPI_Comm comm)                                                          \
+	{                                                                                          \
+		if (fan_mpi_turn_again(FAN_LEARNER_BCAST, count, type, MPI_OP_NULL, comm))         \
+			return FAN_NEXT(mpi_name, name)(buffer, count, type, root, comm);          \
+		return look_##name(buffer, count, type, root, comm);                               \
+	}
+DEFINE_BCAST(bcast, Bcast, int)
+DEFINE_BCAST(bcast_c, Bcast_c, MPI_Count)
 
 /* ---- barrier ---- */
 
@@ -176,49 +189,16 @@ LOOK static int look_barrier(MPI_Comm comm)
 	static const struct fan_mpi_what what = {.kind = FAN_LEARNER_BARRIER, .known = true};
 	struct fan_mpi_turn t;
 	if (fan_mpi_turn_passes(FAN_LEARNER_BARRIER, 0, MPI_DATATYPE_NULL, MPI_OP_NULL, 0, comm))
-		return FAN_NEXT(Barrier)(comm);
+		return FAN_NEXT(Barrier, barrier)(comm);
 	if (fan_mpi_turn_begin(&t, comm, &what))
 		return fan_mpi_turn_end(&t,
 					fan_mpi_group_result(t.group, fanin_barrier(t.group->job)));
-	return fan_mpi_turn_end(&t, FAN_NEXT(Barrier)(comm));
+	return fan_mpi_turn_end(&t, FAN_NEXT(Barrier, barrier)(comm));
 }
 
 int fan_mpi_barrier(MPI_Comm comm)
 {
 	if (fan_mpi_turn_again(FAN_LEARNER_BARRIER, 0, MPI_DATATYPE_NULL, MPI_OP_NULL, comm))
-		return FAN_NEXT(Barrier)(comm);
+		return FAN_NEXT(Barrier, barrier)(comm);
 	return look_barrier(comm);
 }
-
-/* These calls with counts beyond int. */
-#if MPI_VERSION >= 4
-
-int fan_mpi_allreduce_c(const void *in, void *out, MPI_Count count, MPI_Datatype type, MPI_Op op,
-			MPI_Comm comm)
-{
-	struct fan_mpi_turn t;
-	struct fan_mpi_sum sum;
-	if (begin_allreduce(&t, &sum, count, type, op, comm))
-		return fan_mpi_turn_end(&t, take_allreduce(&t, &sum, in, out, count));
-	return fan_mpi_turn_end(&t, FAN_NEXT(Allreduce_c)(in, out, count, type, op, comm));
-}
-
-int fan_mpi_reduce_c(const void *in, void *out, MPI_Count count, MPI_Datatype type, MPI_Op op,
-		     int root, MPI_Comm comm)
-{
-	struct fan_mpi_turn t;
-	struct fan_mpi_sum sum;
-	if (begin_reduce(&t, &sum, count, type, op, root, comm))
-		return fan_mpi_turn_end(&t, take_reduce(&t, &sum, in, out, count));
-	return fan_mpi_turn_end(&t, FAN_NEXT(Reduce_c)(in, out, count, type, op, root, comm));
-}
-
-int fan_mpi_bcast_c(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm)
-{
-	struct fan_mpi_turn t;
-	if (begin_bcast(&t, count, type, root, comm))
-		return fan_mpi_turn_end(&t, take_bcast(&t, buffer, count, type));
-	return fan_mpi_turn_end(&t, FAN_NEXT(Bcast_c)(buffer, count, type, root, comm));
-}
-
-#endif

@@ -52,15 +52,19 @@ static int take_sum(const struct fan_mpi_turn *t, const struct fan_mpi_sum *sum,
 	return e;
 }
 
-int fan_mpi_reduce_scatter_block(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
-				 MPI_Comm comm)
-{
-	struct fan_mpi_turn t;
-	struct fan_mpi_sum sum;
-	if (begin_sum(&t, &sum, count, type, op, comm))
-		return fan_mpi_turn_end(&t, take_sum(&t, &sum, in, out, count));
-	return fan_mpi_turn_end(&t, FAN_NEXT(Reduce_scatter_block)(in, out, count, type, op, comm));
-}
+#define DEFINE_REDUCE_SCATTER_BLOCK(name, mpi_name, count_type)                                    \
+	int fan_mpi_##name(const void *in, void *out, count_type count, MPI_Datatype type,         \
+			   MPI_Op op, MPI_Comm comm)                                               \
+	{                                                                                          \
+		struct fan_mpi_turn t;                                                             \
+		struct fan_mpi_sum sum;                                                            \
+		if (begin_sum(&t, &sum, count, type, op, comm))                                    \
+			return fan_mpi_turn_end(&t, take_sum(&t, &sum, in, out, count));           \
+		return fan_mpi_turn_end(&t,                                                        \
+					FAN_NEXT(mpi_name, name)(in, out, count, type, op, comm)); \
+	}
+DEFINE_REDUCE_SCATTER_BLOCK(reduce_scatter_block, Reduce_scatter_block, int)
+DEFINE_REDUCE_SCATTER_BLOCK(reduce_scatter_block_c, Reduce_scatter_block_c, MPI_Count)
 
 /* All-gather.  As with broadcasts, ranks may describe their blocks by different types. */
 
@@ -94,7 +98,7 @@ static const void *own_block(const struct fan_mpi_turn *t, const struct gather *
 	const char *from = a->in;
 	*made = NULL;
 	if (in_place) {
-		fan_mpi_type_extent(a->type, &low, &extent);
+		PMPI_Type_get_extent_x(a->type, &low, &extent);
 		from = (const char *)a->out + g->rank * a->count * extent;
 	}
 	if (fan_mpi_type_is_plain(type))
@@ -121,39 +125,16 @@ static int take_gather(const struct fan_mpi_turn *t, const struct gather *a)
 	return e;
 }
 
-int fan_mpi_allgather(const void *in, int in_count, MPI_Datatype in_type, void *out, int count,
-		      MPI_Datatype type, MPI_Comm comm)
-{
-	const struct gather a = {in, in_count, in_type, out, count, type};
-	struct fan_mpi_turn t;
-	if (begin_gather(&t, &a, comm))
-		return fan_mpi_turn_end(&t, take_gather(&t, &a));
-	return fan_mpi_turn_end(&t,
-				FAN_NEXT(Allgather)(in, in_count, in_type, out, count, type, comm));
-}
-
-#if MPI_VERSION >= 4
-
-int fan_mpi_reduce_scatter_block_c(const void *in, void *out, MPI_Count count, MPI_Datatype type,
-				   MPI_Op op, MPI_Comm comm)
-{
-	struct fan_mpi_turn t;
-	struct fan_mpi_sum sum;
-	if (begin_sum(&t, &sum, count, type, op, comm))
-		return fan_mpi_turn_end(&t, take_sum(&t, &sum, in, out, count));
-	return fan_mpi_turn_end(&t,
-				FAN_NEXT(Reduce_scatter_block_c)(in, out, count, type, op, comm));
-}
-
-int fan_mpi_allgather_c(const void *in, MPI_Count in_count, MPI_Datatype in_type, void *out,
-			MPI_Count count, MPI_Datatype type, MPI_Comm comm)
-{
-	const struct gather a = {in, in_count, in_type, out, count, type};
-	struct fan_mpi_turn t;
-	if (begin_gather(&t, &a, comm))
-		return fan_mpi_turn_end(&t, take_gather(&t, &a));
-	return fan_mpi_turn_end(
-		&t, FAN_NEXT(Allgather_c)(in, in_count, in_type, out, count, type, comm));
-}
-
-#endif
+#define DEFINE_ALLGATHER(name, mpi_name, count_type)                                               \
+	int fan_mpi_##name(const void *in, count_type in_count, MPI_Datatype in_type, void *out,   \
+			   count_type count, MPI_Datatype type, MPI_Comm comm)                     \
+	{                                                                                          \
+		const struct gather a = {in, in_count, in_type, out, count, type};                 \
+		struct fan_mpi_turn t;                                                             \
+		if (begin_gather(&t, &a, comm))                                                    \
+			return fan_mpi_turn_end(&t, take_gather(&t, &a));                          \
+		return fan_mpi_turn_end(&t, FAN_NEXT(mpi_name, name)(in, in_count, in_type, out,   \
+								     count, type, comm));          \
+	}
+DEFINE_ALLGATHER(allgather, Allgather, int)
+DEFINE_ALLGATHER(allgather_c, Allgather_c, MPI_Count)

@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* calls.h - the MPI functions that the preload takes, with the number of their arguments.
+/* calls.h - the MPI functions that the preload takes, with the names of fanin's and the number of
+ * their arguments.
  *
  * A function that an MPI lacks is never looked up in it. */
 #ifndef FAN_MPI_CALLS_H
 #define FAN_MPI_CALLS_H
 
 #define FAN_MPI_EACH_CALL(X)                                                                       \
-	X(Init, 2)                                                                                 \
-	X(Init_thread, 4)                                                                          \
-	X(Finalize, 0)                                                                             \
-	X(Comm_free, 1)                                                                            \
-	X(Comm_disconnect, 1)                                                                      \
-	X(Allreduce, 6)                                                                            \
-	X(Reduce, 7)                                                                               \
-	X(Bcast, 5)                                                                                \
-	X(Barrier, 1)                                                                              \
-	X(Reduce_scatter_block, 6)                                                                 \
-	X(Allgather, 7)                                                                            \
-	X(Allreduce_c, 6)                                                                          \
-	X(Reduce_c, 7)                                                                             \
-	X(Bcast_c, 5)                                                                              \
-	X(Reduce_scatter_block_c, 6)                                                               \
-	X(Allgather_c, 7)                                                                          \
-	X(Iallreduce, 7)                                                                           \
-	X(Iallreduce_c, 7)                                                                         \
-	X(Wait, 2)                                                                                 \
-	X(Waitall, 3)                                                                              \
-	X(Waitany, 4)                                                                              \
-	X(Waitsome, 5)                                                                             \
-	X(Test, 3)                                                                                 \
-	X(Testall, 4)                                                                              \
-	X(Testany, 5)                                                                              \
-	X(Testsome, 5)                                                                             \
-	X(Request_get_status, 3)
+	X(Init, init, 2)                                                                           \
+	X(Init_thread, init_thread, 4)                                                             \
+	X(Finalize, finalize, 0)                                                                   \
+	X(Comm_free, comm_free, 1)                                                                 \
+	X(Comm_disconnect, comm_disconnect, 1)                                                     \
+	X(Allreduce, allreduce, 6)                                                                 \
+	X(Reduce, reduce, 7)                                                                       \
+	X(Bcast, bcast, 5)                                                                         \
+	X(Barrier, barrier, 1)                                                                     \
+	X(Reduce_scatter_block, reduce_scatter_block, 6)                                           \
+	X(Allgather, allgather, 7)                                                                 \
+	X(Allreduce_c, allreduce_c, 6)                                                             \
+	X(Reduce_c, reduce_c, 7)                                                                   \
+	X(Bcast_c, bcast_c, 5)                                                                     \
+	X(Reduce_scatter_block_c, reduce_scatter_block_c, 6)                                       \
+	X(Allgather_c, allgather_c, 7)                                                             \
+	X(Iallreduce, iallreduce, 7)                                                               \
+	X(Iallreduce_c, iallreduce_c, 7)                                                           \
+	X(Wait, wait, 2)                                                                           \
+	X(Waitall, waitall, 3)                                                                     \
+	X(Waitany, waitany, 4)                                                                     \
+	X(Waitsome, waitsome, 5)                                                                   \
+	X(Test, test, 3)                                                                           \
+	X(Testall, testall, 4)                                                                     \
+	X(Testany, testany, 5)                                                                     \
+	X(Testsome, testsome, 5)                                                                   \
+	X(Request_get_status, request_get_status, 3)
 
 /* Functions of Fortran, all of whose arguments are addresses.  MPICH's call those of C, which are
  * taken already; Open MPI's do not. */
@@ -66,8 +67,8 @@
 	X(testsome, 6)                                                                             \
 	X(request_get_status, 4)
 
-#define FAN_MPI_CALL_NUMBER(name, arguments) FAN_MPI_##name,
-#define FAN_MPI_F08_NUMBER(name, arguments)  FAN_MPI_F08_##name,
+#define FAN_MPI_CALL_NUMBER(name, ...)	    FAN_MPI_##name,
+#define FAN_MPI_F08_NUMBER(name, arguments) FAN_MPI_F08_##name,
 enum fan_mpi_call {
 	FAN_MPI_EACH_CALL(FAN_MPI_CALL_NUMBER) FAN_MPI_EACH_FORTRAN(FAN_MPI_CALL_NUMBER)
 		FAN_MPI_EACH_F08(FAN_MPI_F08_NUMBER) FAN_MPI_CALLS
@@ -83,7 +84,7 @@ struct fan_mpi_constants {
 	void *_Atomic in_place[FAN_MPI_CONSTANTS]; /* each is stored after its `bottom` */
 };
 
-/* The one symbol that libfanin-mpi-openmpi.so and libfanin-mpi-mpich.so export.  Keeps `next`, the
+/* The one symbol that the library for an MPI exports.  Keeps `next`, the
  * functions that calls are passed on to, and `constants`, and fills in `mine`, the functions that
  * take the calls.  The functions have FAN_MPI_CALLS entries, NULL where this MPI lacks the
  * function; those of Fortran and the constants are filled in before the first call of one in

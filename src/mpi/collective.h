@@ -12,13 +12,11 @@ int fan_mpi_reduce(const void *in, void *out, int count, MPI_Datatype type, MPI_
 int fan_mpi_bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm);
 int fan_mpi_barrier(MPI_Comm comm);
 
-#if MPI_VERSION >= 4
 int fan_mpi_allreduce_c(const void *in, void *out, MPI_Count count, MPI_Datatype type, MPI_Op op,
 			MPI_Comm comm);
 int fan_mpi_reduce_c(const void *in, void *out, MPI_Count count, MPI_Datatype type, MPI_Op op,
 		     int root, MPI_Comm comm);
 int fan_mpi_bcast_c(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm);
-#endif
 
 /* Calls whose buffers have a block for each rank (blocks.c). */
 int fan_mpi_reduce_scatter_block(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
@@ -26,11 +24,9 @@ int fan_mpi_reduce_scatter_block(const void *in, void *out, int count, MPI_Datat
 int fan_mpi_allgather(const void *in, int in_count, MPI_Datatype in_type, void *out, int count,
 		      MPI_Datatype type, MPI_Comm comm);
 
-#if MPI_VERSION >= 4
 int fan_mpi_reduce_scatter_block_c(const void *in, void *out, MPI_Count count, MPI_Datatype type,
 				   MPI_Op op, MPI_Comm comm);
 int fan_mpi_allgather_c(const void *in, MPI_Count in_count, MPI_Datatype in_type, void *out,
 			MPI_Count count, MPI_Datatype type, MPI_Comm comm);
-#endif
 
 #endif

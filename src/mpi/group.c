@@ -9,7 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "collective.h"
+#include "file/option.h"
+#include "lib/api/metrics.h"
 #include "lib/comm/comm.h"
 #include "meet.h"
 #include "next.h"
@@ -17,7 +18,10 @@
 #include "world.h"
 
 #define WHY_BYTES   (MPI_MAX_ERROR_STRING < 512 ? MPI_MAX_ERROR_STRING : 512)
-#define PROGRESS_NS 1000000 /* between polls while a job is joined */
+#define PROGRESS_NS 1000000  /* between polls while a job is joined */
+#define JOIN_MS	    10000    /* until a join without progress fails */
+#define WAIT_MS	    86400000 /* until an operation does: MPI has no such limit */
+#define ALIVE_MS    60000    /* of silence until a rank counts as lost */
 
 static int keyval = MPI_KEYVAL_INVALID;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for the list and the count */
@@ -199,7 +203,15 @@ static bool reserve(struct fan_mpi_group *g)
 	return room;
 }
 
-static void log_failed(const struct fan_mpi_group *g, const struct fan_mpi_join *j)
+struct joining {
+	struct fan_mpi_meet meet;
+	int rank, ranks;
+	fanin_comm *job; /* set by a failed join as well, for its error */
+	int result;	 /* FANIN_OK: `job` is joined */
+	atomic_bool done;
+};
+
+static void log_failed(const struct fan_mpi_group *g, const struct joining *j)
 {
 	char name[MPI_MAX_OBJECT_NAME] = "", what[MPI_MAX_OBJECT_NAME + 32];
 	int bytes;
@@ -208,24 +220,38 @@ static void log_failed(const struct fan_mpi_group *g, const struct fan_mpi_join 
 	fan_mpi_log(what, j->job ? fanin_comm_error(j->job) : fanin_strerror(j->result));
 }
 
-struct joining {
-	struct fan_mpi_join join;
-	atomic_bool done;
-};
-
+/* Join the job or fail, in a thread that never calls MPI. */
 static void *run_join(void *arg)
 {
 	struct joining *j = arg;
-	fan_mpi_join(&j->join);
+	assert(j->rank >= 0 && j->rank < j->ranks);
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	const struct fan_comm_terms terms = {
+		.meeting_addr = j->meet.addr,
+		.meeting_local = j->meet.local,
+		.join_ms = JOIN_MS,
+	};
+	o.rank = j->rank;
+	o.ranks = j->ranks;
+	o.job = j->meet.job;
+	if (!fan_option_variable("FANIN_TIMEOUT_MS"))
+		o.timeout_ms = WAIT_MS;
+	if (!fan_option_variable("FANIN_ALIVE_MS"))
+		o.alive_ms = ALIVE_MS;
+	j->result = fan_comm_create_on(&o, &terms, &j->job);
+	if (!j->result)
+		fan_comm_metrics_start(j->job);
 	atomic_store(&j->done, true);
 	return NULL;
 }
 
+/* Another rank may still wait for messages of the last collective call, so MPI makes progress
+ * meanwhile. */
 static void join_beside(struct joining *j)
 {
 	pthread_t thread;
 	if (pthread_create(&thread, NULL, run_join, j)) {
-		j->join.result = FANIN_E_SYSTEM;
+		j->result = FANIN_E_SYSTEM;
 		return;
 	}
 	while (!atomic_load(&j->done)) {
@@ -237,7 +263,7 @@ static void join_beside(struct joining *j)
 
 /* Collective: afterwards all ranks have joined, or none has.  The first rank that could not join
  * prints why. */
-static bool all_joined(const struct fan_mpi_group *g, const struct fan_mpi_join *j)
+static bool all_joined(const struct fan_mpi_group *g, const struct joining *j)
 {
 	assert(g->rank < g->ranks);
 	int mine = j->result ? g->rank : g->ranks, first = 0;
@@ -250,10 +276,10 @@ static bool all_joined(const struct fan_mpi_group *g, const struct fan_mpi_join 
 static void join(struct fan_mpi_group *g)
 {
 	assert(!g->job && !g->off);
-	struct joining j = {.join = {.rank = g->rank, .ranks = g->ranks}};
+	struct joining j = {.rank = g->rank, .ranks = g->ranks};
 	char why[WHY_BYTES];
 	bool willing = reserve(g);
-	if (!fan_mpi_meet(&j.join.meet, g->comm, g->rank, willing, why, sizeof why)) {
+	if (!fan_mpi_meet(&j.meet, g->comm, g->rank, willing, why, sizeof why)) {
 		if (willing && !g->rank)
 			fan_mpi_log("a communicator", why);
 		release();
@@ -261,12 +287,12 @@ static void join(struct fan_mpi_group *g)
 		return;
 	}
 	join_beside(&j);
-	if (all_joined(g, &j.join)) {
-		fan_rank_set_idle(&j.join.job->rank, fan_mpi_progress, NULL);
-		g->job = j.join.job;
+	if (all_joined(g, &j)) {
+		fan_rank_set_idle(&j.job->rank, fan_mpi_progress, NULL);
+		g->job = j.job;
 		return;
 	}
-	fanin_comm_destroy(j.join.job);
+	fanin_comm_destroy(j.job);
 	atomic_store(&refused, true);
 	release();
 	g->off = FAN_WHY_OFF;
@@ -305,14 +331,14 @@ int fan_mpi_comm_free(MPI_Comm *comm)
 {
 	if (comm)
 		leave_together(*comm);
-	return FAN_NEXT(Comm_free)(comm);
+	return FAN_NEXT(Comm_free, comm_free)(comm);
 }
 
 int fan_mpi_comm_disconnect(MPI_Comm *comm)
 {
 	if (comm)
 		leave_together(*comm);
-	return FAN_NEXT(Comm_disconnect)(comm);
+	return FAN_NEXT(Comm_disconnect, comm_disconnect)(comm);
 }
 
 /* ---- errors ---- */

@@ -4,13 +4,12 @@
 #ifndef FAN_MPI_NEXT_H
 #define FAN_MPI_NEXT_H
 
-#include <mpi.h>
-
 #include "calls.h"
 
 extern const fan_mpi_function *fan_mpi_next; /* FAN_MPI_CALLS of them */
 
-/* MPI_name, as a function to be called. */
-#define FAN_NEXT(name) ((__typeof__(&PMPI_##name))fan_mpi_next[FAN_MPI_##name])
+/* MPI_`name`, as a function to be called.  It has the type of the function that takes its calls,
+ * since headers of older MPIs lack some. */
+#define FAN_NEXT(name, mine) ((__typeof__(&fan_mpi_##mine))fan_mpi_next[FAN_MPI_##name])
 
 #endif

@@ -19,7 +19,7 @@ static int find_pace(struct pace *p, MPI_Datatype type)
 	if (!p->each || p->each > INT_MAX)
 		return MPI_ERR_COUNT;
 	p->at_once = p->each < FAN_PACKED_AT_ONCE ? FAN_PACKED_AT_ONCE / (MPI_Count)p->each : 1;
-	return fan_mpi_type_extent(type, &low, &p->extent);
+	return PMPI_Type_get_extent_x(type, &low, &p->extent);
 }
 
 /* Elements from number `n` on, at most at_once. */

@@ -31,10 +31,11 @@
 #define VERSION_BYTES 8192 /* MPI_MAX_LIBRARY_VERSION_STRING, the largest of any MPI */
 #define MPI_FAILED    1	   /* MPI_ERR_BUFFER of every MPI */
 #define MPI_MANY      2	   /* MPI_ERR_COUNT of every MPI */
+#define STANDARD_ABI  1	   /* the version of the standard ABI in abi/mpi.h */
 
 _Static_assert(sizeof(void *) == 8, "arguments are passed on as words of 64 bits");
 
-/* How the text of MPI_Get_library_version begins, and the library for that binary interface. */
+/* How the text of MPI_Get_library_version begins, and the library for the MPI's own interface. */
 static const struct {
 	const char *version, *backend;
 } mpis[] = {
@@ -45,7 +46,7 @@ static const struct {
 };
 
 static const char *const names[] = {
-#define NAME(name, arguments) "MPI_" #name,
+#define NAME(name, function, arguments) "MPI_" #name,
 	FAN_MPI_EACH_CALL(NAME)
 #define FORTRAN_NAME(name, arguments) "mpi_" #name "_",
 		FAN_MPI_EACH_FORTRAN(FORTRAN_NAME)
@@ -125,8 +126,8 @@ static const char *find_mpi(void)
 	return init && dladdr(init, &at) ? at.dli_fname : NULL;
 }
 
-/* The name of the library for `mpi`; NULL: none fits, as for the MPI standard's own binary
- * interface, whose handles have other values, whichever MPI speaks it. */
+/* The name of the library for `mpi`; NULL: none fits.  An MPI that speaks the standard ABI says so,
+ * and which version of it, where an MPI's own interface says -1. */
 static const char *backend_for(void *mpi)
 {
 	char text[VERSION_BYTES] = "";
@@ -135,7 +136,9 @@ static const char *backend_for(void *mpi)
 	void *standard = dlsym(mpi, "PMPI_Abi_get_version");
 	if (standard)
 		((int (*)(int *, int *))(uintptr_t)standard)(&major, &minor);
-	if (version && major < 1)
+	if (major == STANDARD_ABI)
+		return "libfanin-mpi-abi.so";
+	if (version && major < STANDARD_ABI)
 		((int (*)(char *, int *))(uintptr_t)version)(text, &bytes);
 	for (size_t i = 0; i < sizeof mpis / sizeof *mpis; i++)
 		if (!strncmp(text, mpis[i].version, strlen(mpis[i].version)))
@@ -184,8 +187,9 @@ static void attach(void)
 	if (backend)
 		take(backend, path);
 	else
-		fprintf(stderr, "fanin: no MPI with the binary interface of Open MPI or MPICH; "
-				"the program runs on its own MPI\n");
+		fprintf(stderr,
+			"fanin: no MPI with the binary interface of Open MPI, MPICH or the MPI "
+			"standard; the program runs on its own MPI\n");
 	for (unsigned k = 0; k < FAN_MPI_init; k++)
 		atomic_store_explicit(&table[k], mine[k] ? mine[k] : next[k], memory_order_release);
 	add_large();
@@ -286,7 +290,7 @@ __attribute__((destructor)) static void tell_unused(void)
 #define NAMES_8 NAMES_7, h
 
 /* The first call takes a function of its own, so that the others are a load and a jump. */
-#define DEFINE(name, arguments)                                                                    \
+#define DEFINE(name, function, arguments)                                                          \
 	__attribute__((noinline, cold)) static int first_##name(TYPES_##arguments)                 \
 	{                                                                                          \
 		int (*to)(TYPES_##arguments) =                                                     \

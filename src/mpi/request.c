@@ -164,27 +164,18 @@ static bool begin(struct fan_mpi_turn *t, struct reduction *r, MPI_Datatype type
 	return fan_mpi_turn_at_once(t, comm, &what);
 }
 
-int fan_mpi_iallreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
-		       MPI_Comm comm, MPI_Request *request)
-{
-	struct reduction r = {.in = in, .out = out, .count = count};
-	struct fan_mpi_turn t;
-	if (begin(&t, &r, type, op, comm))
-		return start(t.group, &r, request);
-	return FAN_NEXT(Iallreduce)(in, out, count, type, op, comm, request);
-}
-
-#if MPI_VERSION >= 4
-int fan_mpi_iallreduce_c(const void *in, void *out, MPI_Count count, MPI_Datatype type, MPI_Op op,
-			 MPI_Comm comm, MPI_Request *request)
-{
-	struct reduction r = {.in = in, .out = out, .count = count};
-	struct fan_mpi_turn t;
-	if (begin(&t, &r, type, op, comm))
-		return start(t.group, &r, request);
-	return FAN_NEXT(Iallreduce_c)(in, out, count, type, op, comm, request);
-}
-#endif
+#define DEFINE_IALLREDUCE(name, mpi_name, count_type)                                              \
+	int fan_mpi_##name(const void *in, void *out, count_type count, MPI_Datatype type,         \
+			   MPI_Op op, MPI_Comm comm, MPI_Request *request)                         \
+	{                                                                                          \
+		struct reduction r = {.in = in, .out = out, .count = count};                       \
+		struct fan_mpi_turn t;                                                             \
+		if (begin(&t, &r, type, op, comm))                                                 \
+			return start(t.group, &r, request);                                        \
+		return FAN_NEXT(mpi_name, name)(in, out, count, type, op, comm, request);          \
+	}
+DEFINE_IALLREDUCE(iallreduce, Iallreduce, int)
+DEFINE_IALLREDUCE(iallreduce_c, Iallreduce_c, MPI_Count)
 
 /* Waiting.  A list without a request of fanin in progress goes to the MPI as it is.  With one, this
  * polls the MPI, so that both make progress. */
@@ -214,14 +205,14 @@ int fan_mpi_wait(MPI_Request *request, MPI_Status *status)
 {
 	for (int looks = 0; fan_mpi_requests_pending(1, request);)
 		fan_mpi_requests_pause(&looks);
-	return FAN_NEXT(Wait)(request, status);
+	return FAN_NEXT(Wait, wait)(request, status);
 }
 
 int fan_mpi_waitall(int count, MPI_Request *requests, MPI_Status *statuses)
 {
 	for (int looks = 0; fan_mpi_requests_pending(count, requests);)
 		fan_mpi_requests_pause(&looks);
-	return FAN_NEXT(Waitall)(count, requests, statuses);
+	return FAN_NEXT(Waitall, waitall)(count, requests, statuses);
 }
 
 int fan_mpi_waitany(int count, MPI_Request *requests, int *index, MPI_Status *status)
@@ -233,7 +224,7 @@ int fan_mpi_waitany(int count, MPI_Request *requests, int *index, MPI_Status *st
 		if (e || flag)
 			return e;
 	}
-	return FAN_NEXT(Waitany)(count, requests, index, status);
+	return FAN_NEXT(Waitany, waitany)(count, requests, index, status);
 }
 
 int fan_mpi_waitsome(int count, MPI_Request *requests, int *done, int *indices,
@@ -245,7 +236,7 @@ int fan_mpi_waitsome(int count, MPI_Request *requests, int *done, int *indices,
 		if (e || *done)
 			return e;
 	}
-	return FAN_NEXT(Waitsome)(count, requests, done, indices, statuses);
+	return FAN_NEXT(Waitsome, waitsome)(count, requests, done, indices, statuses);
 }
 
 /* ---- testing, which only reports to MPI first ---- */
@@ -253,30 +244,30 @@ int fan_mpi_waitsome(int count, MPI_Request *requests, int *done, int *indices,
 int fan_mpi_test(MPI_Request *request, int *flag, MPI_Status *status)
 {
 	report_ended(NULL);
-	return FAN_NEXT(Test)(request, flag, status);
+	return FAN_NEXT(Test, test)(request, flag, status);
 }
 
 int fan_mpi_testall(int count, MPI_Request *requests, int *flag, MPI_Status *statuses)
 {
 	report_ended(NULL);
-	return FAN_NEXT(Testall)(count, requests, flag, statuses);
+	return FAN_NEXT(Testall, testall)(count, requests, flag, statuses);
 }
 
 int fan_mpi_testany(int count, MPI_Request *requests, int *index, int *flag, MPI_Status *status)
 {
 	report_ended(NULL);
-	return FAN_NEXT(Testany)(count, requests, index, flag, status);
+	return FAN_NEXT(Testany, testany)(count, requests, index, flag, status);
 }
 
 int fan_mpi_testsome(int count, MPI_Request *requests, int *done, int *indices,
 		     MPI_Status *statuses)
 {
 	report_ended(NULL);
-	return FAN_NEXT(Testsome)(count, requests, done, indices, statuses);
+	return FAN_NEXT(Testsome, testsome)(count, requests, done, indices, statuses);
 }
 
 int fan_mpi_request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 {
 	report_ended(NULL);
-	return FAN_NEXT(Request_get_status)(request, flag, status);
+	return FAN_NEXT(Request_get_status, request_get_status)(request, flag, status);
 }

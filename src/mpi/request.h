@@ -25,10 +25,8 @@ void fan_mpi_requests_wait(struct fan_mpi_group *g);
 
 int fan_mpi_iallreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
 		       MPI_Comm comm, MPI_Request *request);
-#if MPI_VERSION >= 4
 int fan_mpi_iallreduce_c(const void *in, void *out, MPI_Count count, MPI_Datatype type, MPI_Op op,
 			 MPI_Comm comm, MPI_Request *request);
-#endif
 
 int fan_mpi_wait(MPI_Request *request, MPI_Status *status);
 int fan_mpi_waitall(int count, MPI_Request *requests, MPI_Status *statuses);

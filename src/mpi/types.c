@@ -129,32 +129,13 @@ bool fan_mpi_type_is_named(MPI_Datatype type, MPI_Op op, size_t *bytes, bool *kn
 	return true;
 }
 
-/* MPI 4.1 deprecates the functions that MPI 3 has. */
-static int type_size(MPI_Datatype type, MPI_Count *bytes)
-{
-#if MPI_VERSION >= 4
-	return PMPI_Type_size_c(type, bytes);
-#else
-	return PMPI_Type_size_x(type, bytes);
-#endif
-}
-
-int fan_mpi_type_extent(MPI_Datatype type, MPI_Count *low, MPI_Count *extent)
-{
-#if MPI_VERSION >= 4
-	return PMPI_Type_get_extent_c(type, low, extent);
-#else
-	return PMPI_Type_get_extent_x(type, low, extent);
-#endif
-}
-
 size_t fan_mpi_type_bytes(MPI_Datatype type)
 {
 	const struct row *row = find(type);
 	MPI_Count bytes = 0;
 	if (row)
 		return row->bytes;
-	if (type == MPI_DATATYPE_NULL || type_size(type, &bytes) || bytes < 0)
+	if (type == MPI_DATATYPE_NULL || PMPI_Type_size_x(type, &bytes) || bytes < 0)
 		return 0;
 	return (size_t)bytes;
 }
@@ -162,8 +143,23 @@ size_t fan_mpi_type_bytes(MPI_Datatype type)
 static bool has_gaps(MPI_Datatype type)
 {
 	MPI_Count low, extent, bytes;
-	return fan_mpi_type_extent(type, &low, &extent) || type_size(type, &bytes) || low ||
-	       extent != bytes;
+	return PMPI_Type_get_extent_x(type, &low, &extent) || PMPI_Type_size_x(type, &bytes) ||
+	       low || extent != bytes;
+}
+
+/* MPI 3 lacks it. */
+extern int PMPI_Type_get_envelope_c(MPI_Datatype type, MPI_Count *integers, MPI_Count *addresses,
+				    MPI_Count *counts, MPI_Count *types, int *combiner)
+	__attribute__((weak));
+
+/* Was `type` made with large counts?  Then MPI_Type_get_envelope is an error. */
+static bool is_large(MPI_Datatype type)
+{
+	MPI_Count integers, addresses, counts = 0, types;
+	int combiner;
+	return PMPI_Type_get_envelope_c &&
+	       (PMPI_Type_get_envelope_c(type, &integers, &addresses, &counts, &types, &combiner) ||
+		counts > 0);
 }
 
 /* The type that `type` repeats without gaps, which the caller frees unless it is named;
@@ -174,7 +170,8 @@ static MPI_Datatype inner_of(MPI_Datatype type, bool *named)
 	MPI_Aint address;
 	MPI_Datatype inner = MPI_DATATYPE_NULL;
 	*named = false;
-	if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner))
+	if (is_large(type) ||
+	    PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner))
 		return MPI_DATATYPE_NULL;
 	*named = combiner == MPI_COMBINER_NAMED;
 	if (combiner != MPI_COMBINER_CONTIGUOUS && combiner != MPI_COMBINER_DUP)

@@ -31,9 +31,6 @@ bool fan_mpi_sum_find(struct fan_mpi_sum *sum, MPI_Datatype type, MPI_Op op);
 /* Bytes of an element as they are sent, without gaps; 0: `type` is no type, or has none. */
 size_t fan_mpi_type_bytes(MPI_Datatype type);
 
-/* Where an element begins and how far the next one is from it, in bytes; MPI's error. */
-int fan_mpi_type_extent(MPI_Datatype type, MPI_Count *low, MPI_Count *extent);
-
 /* Do the elements lie one behind the other in the order in which they are sent?  Ranks may differ
  * in this for one message, so no rank may decide by it whether a message goes to fanin. */
 bool fan_mpi_type_is_plain(MPI_Datatype type);

@@ -154,7 +154,7 @@ static void begin(void)
 
 int fan_mpi_init(int *argc, char ***argv)
 {
-	int e = FAN_NEXT(Init)(argc, argv);
+	int e = FAN_NEXT(Init, init)(argc, argv);
 	if (!e)
 		begin();
 	return e;
@@ -162,7 +162,7 @@ int fan_mpi_init(int *argc, char ***argv)
 
 int fan_mpi_init_thread(int *argc, char ***argv, int required, int *provided)
 {
-	int e = FAN_NEXT(Init_thread)(argc, argv, required, provided);
+	int e = FAN_NEXT(Init_thread, init_thread)(argc, argv, required, provided);
 	if (!e)
 		begin();
 	return e;
@@ -181,5 +181,5 @@ int fan_mpi_finalize(void)
 	if (*fanin_file_error())
 		fprintf(stderr, "fanin: rank %d: %s\n", w->rank, fanin_file_error());
 	w->on = false;
-	return FAN_NEXT(Finalize)();
+	return FAN_NEXT(Finalize, finalize)();
 }

@@ -64,7 +64,11 @@ static void check_bcasts(void)
 	int lengths[] = {1, 1}, at[] = {1, 0};
 	MPI_Type_vector(ROWS, 1, 3, MPI_DOUBLE, &column);
 	MPI_Type_contiguous(2, MPI_DOUBLE, &pair);
+#if MPI_VERSION >= 4
+	MPI_Type_contiguous_c(5, pair, &line);
+#else
 	MPI_Type_contiguous(5, pair, &line);
+#endif
 	MPI_Type_indexed(2, lengths, at, MPI_DOUBLE, &swapped);
 	MPI_Datatype made[] = {column, pair, line, swapped, gap};
 	for (int i = 0; i < 5; i++)
