@@ -50,7 +50,7 @@ struct fan_config {
 	int congestion;	  /* enum fan_congestion_kind */
 	/* 0, 1; -1: neither is said.  What they stand for: fanin.h, libfanin(3) */
 	int local, hosts, split, rails, ps;
-	int link_mbps;		/* checked here for net/link_rate.h, which reads the variable */
+	int link_mbps;		/* checked here for net/rails.h, which reads the variable */
 	uint16_t payload_bytes; /* of a full fragment, follows from mtu */
 	char key_file[FAN_CONFIG_FILE_MAX + 1];		   /* "": the job is open */
 	struct fan_keys keys;				   /* in it */

@@ -38,7 +38,7 @@ struct fan_meeting_host {
 	uint16_t first; /* its lowest rank */
 	uint16_t ranks;
 	uint16_t misses; /* ranks that do not reach its aggregator, so that it sums nothing */
-	uint32_t mbps;	 /* rate of its link; 0: not known (link_rate.h) */
+	uint32_t mbps;	 /* rate of its link; 0: not known (rails.h) */
 	uint64_t nonce;	 /* of the job's life there, from that rank */
 	/* embedded in that rank; port 0: it could not start one, or some ranks do not reach it */
 	fan_peer aggregator;
