@@ -13,7 +13,7 @@
 #include "addresses.h"
 #include "core/base/err.h"
 #include "core/recovery/congestion.h"
-#include "core/wire/partial.h"
+#include "core/sum/contribution.h"
 #include "file/file.h"
 #include "file/option.h"
 #include "file/text.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kept_name.h - where the ranks of a communicator have met, kept so that a second launch of its
- * name is noticed (core/aggregator/claim.h).
+ * name is noticed (core/aggregator/join.c).
  *
  * Ranks that share memory, or whose hosts sum, are at the switch under the number of their own
  * launch afterwards, or not at all, and the name would be free at once. */

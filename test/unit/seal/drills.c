@@ -22,11 +22,10 @@
  * 15  restarts, jobs that come again, loss: no pair of key and counter twice, here as in all */
 #include <stdio.h>
 
-#include "seal/rig.h"
-
 #include "core/wire/ctlmsg.h"
 #include "seal/cipher_gcrypt.h"
 #include "seal/gate_priv.h"
+#include "seal/rig.h"
 
 static const fan_peer stranger = {.addr = {66, 6}, .port = 66};
 
