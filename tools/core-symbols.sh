@@ -6,10 +6,9 @@
 #
 #     tools/core-symbols.sh BUILD
 #
-# And what an object exports is declared where a reader looks for it: of NAME.c in NAME.h, or, if it
-# is a function of the room's object, in the room's public header ROOM.h (its calls are in several
-# files); of ROOM.c also in ROOM_priv.h; of a policy, and of what policies call, in policy.h; of helper/, in the
-# headers of the two rooms that it plugs into.
+# And what an object exports is declared where a reader looks for it: of NAME.c in NAME.h, in the
+# room's public header ROOM.h, or, for its other files, in ROOM_priv.h; of a policy, and of what
+# policies call, in policy.h; of helper/, in the headers of the two rooms that it plugs into.
 #
 # Looks at every object that BUILD makes from src/core/*/*.c, by the compile database;
 # a source without an object is an error, so nothing slips by.  Not for builds with
@@ -62,12 +61,11 @@ headers_of() { # SOURCE
         folder=$(dirname "$1")
         room=$(basename "$folder")
         name=$(basename "$1" .c)
-        set -- "$name.h" "$room.h"
-        [ "$name" != "$room" ] || set -- "$@" "${room}_priv.h"
+        set -- "$name.h" "$room.h" "${room}_priv.h"
         case $room/$name in
         switch/policy_* | switch/switch) set -- "$@" policy.h ;;
         recovery/congestion_*) set -- "$@" congestion.h ;;
-        helper/*) set -- "$@" ../worker/worker_helper.h ../switch/run_ahead.h ;;
+        helper/*) set -- "$@" ../worker/worker_helper.h ../switch/policy.h ;;
         esac
         for header; do
                 [ ! -f "$folder/$header" ] || echo "$folder/$header"

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "plan_json.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/err.h"
-#include "plan_json.h"
 
 #define PLACE_BYTES 96
 #define GONE	    1 /* not in the topology any more, which is no error if lenient */

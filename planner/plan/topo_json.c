@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "topo.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/base/err.h"
+#include "topo.h"
 
 #define PLACE_BYTES 64
 #define KINDS	    3 /* of nodes */

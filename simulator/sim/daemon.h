@@ -6,11 +6,12 @@
 #ifndef FAN_SIM_DAEMON_H
 #define FAN_SIM_DAEMON_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "core/node/node.h"
 #include "world.h"
 
-#include <stdbool.h>
-#include <stdint.h>
 /* Figures over time, in bounded memory: samples are taken at a fixed interval; when there are
  * FAN_SERIES_MAX of them, each pair becomes one and the interval doubles. */
 #define FAN_SERIES_MAX 512

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "experiment.h"
-
 #include <assert.h>
 #include <stdlib.h>
+
+#include "experiment.h"
 
 /* ---- standings ---- */
 

@@ -9,8 +9,6 @@
 
 #include "experiment.h"
 
-/* ---- trace.c ---- */
-
 /* Every packet of a run, as lines for people, or as a capture for Wireshark.  The capture has
  * headers and control messages of one node's packets or of all, and ends at its bound. */
 
@@ -29,8 +27,6 @@ struct fan_trace {
 /* Write what `e` does from now on to `lines` and `pcap`, which are open for writing, or NULL. */
 void fan_trace_begin(struct fan_trace *t, struct fan_experiment *e, FILE *lines, FILE *pcap,
 		     uint32_t node);
-
-/* ---- timeline.c ---- */
 
 /* The operations of a run's ranks over time, in Chrome's trace format, with the names and nesting
  * of the library's trace (lib/base/trace.h) and a line for each event.

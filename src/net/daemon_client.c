@@ -204,9 +204,7 @@ static void end_others(struct fan_daemon_client *a)
 
 	for (unsigned s = 0; s < a->o.shards; s++) {
 		const struct fan_shard_traffic *t = &a->health[s].traffic;
-		for (unsigned i = 0; i < FAN_INLETS_MAX && t->inlets.of[i].index; i++)
-			fan_inlets_add(&own, &t->inlets.of[i]);
-		own.full |= t->inlets.full;
+		fan_inlets_join(&own, &t->inlets);
 		overflows += t->overflows;
 	}
 	fan_cross_traffic_end(&a->others, fan_clock_ns(), &own, overflows);

@@ -7,10 +7,10 @@
 #ifndef FAN_RAILS_H
 #define FAN_RAILS_H
 
-#include "core/base/out.h"
-
 #include <stddef.h>
 #include <stdint.h>
+
+#include "core/base/out.h"
 
 struct ifaddrs;
 

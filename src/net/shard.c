@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shard_priv.h"
+#include "shard.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -12,16 +12,18 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "core/base/err.h"
 #include "core/wire/run.h"
 #include "seal/cipher_gcrypt.h"
 
-#define ALIGN		64
 #define ERROR_PAUSE_MS	1 /* after a receive that failed: an error that stays must not spin */
 #define EPOLL_EVENTS	16
-#define WAKE		UINT32_MAX /* number of `wake_fd` in epoll */
-#define TICKS_PER_ROUND 4	   /* full outs that one round may send for ticks */
+#define WAKE		UINT32_MAX	 /* number of `wake_fd` in epoll */
+#define RING_PAIRS	(UINT32_MAX - 1) /* number of those in epoll: each round looks at all */
+#define TICKS_PER_ROUND 4		 /* full outs that one round may send for ticks */
 
-void fan_shard_flush(struct fan_shard *s)
+/* Send what the node has made. */
+static void flush(struct fan_shard *s)
 {
 	fan_run_pack(&s->out, false);
 	if (s->gate)
@@ -30,6 +32,78 @@ void fan_shard_flush(struct fan_shard *s)
 		fan_udp_send(&s->udp[0], &s->out, false);
 	fan_node_sent(s->node);
 	fan_shard_log_too_long(s);
+}
+
+/* ---- does the path to the next hop take what must go there? ----
+ *
+ * Ranks cannot see that, and would blame each other.  The test runs while there are jobs, of a
+ * shard whose sums go on elsewhere, and its verdict is in the answers to their ECHOs. */
+
+#define LOOK_MS 100 /* between two looks for jobs */
+
+/* Is it an answer of the next hop to the test, and nothing else? */
+static bool above_heard(struct fan_shard *s, uint64_t now_ns, const fan_peer *from,
+			const uint8_t *pkt, size_t bytes)
+{
+	struct fan_mtu_probe *t = &s->above;
+
+	if (!t->rounds || !fan_peer_equal(from, &s->cfg.above) ||
+	    !fan_mtu_probe_heard(t, pkt, bytes, now_ns))
+		return false;
+	s->above_passed = !t->rounds;
+	return true;
+}
+
+/* A packet of the largest size that goes to the next hop. */
+static uint32_t longest(const struct fan_shard *s)
+{
+	unsigned payload = s->slots ? s->cfg.slots.payload_bytes : s->cfg.aggregator.payload_bytes;
+
+	return FAN_HEAD_BYTES + payload + (s->gate ? FAN_SEAL_MORE : 0);
+}
+
+static void look_for_jobs(struct fan_shard *s, uint64_t now_ns)
+{
+	if (s->above.rounds || now_ns < s->above_look_ns)
+		return;
+	s->above_look_ns = now_ns + LOOK_MS * FAN_MS;
+	if (!fan_node_jobs(s->node))
+		fan_mtu_probe_result(&s->above);
+	else if (!s->above.next_ns)
+		s->above = (struct fan_mtu_probe){.next_ns = now_ns, .bytes = longest(s)};
+}
+
+static void set_above(struct fan_shard *s, bool loses)
+{
+	if (loses && !s->above_loses)
+		fan_shard_log_above(s);
+	if (loses != s->above_loses)
+		fan_node_behind_loses(s->node, loses ? (uint16_t)s->above.bytes : 0);
+	s->above_loses = loses;
+	s->above_passed = false;
+}
+
+/* Go on with the test; all items of the node have been sent. */
+static void above_turn(struct fan_shard *s)
+{
+	if (fan_peer_is_none(&s->cfg.above))
+		return;
+	uint64_t now = fan_clock_ns();
+	look_for_jobs(s, now);
+	if (s->above_passed)
+		set_above(s, false);
+	if (fan_mtu_probe_turn(&s->above, &s->udp[0], &s->cfg.above, false, 0, now)) {
+		set_above(s, true);
+		s->above.rounds = 0; /* and on: it may get better */
+	}
+}
+
+/* When the test or the node has something to do next. */
+static uint64_t above_deadline(const struct fan_shard *s)
+{
+	uint64_t node_ns = fan_node_deadline(s->node), test_ns = fan_mtu_probe_deadline(&s->above);
+
+	return test_ns < node_ns ? test_ns : node_ns;
 }
 
 /* A rank with a key, at a switch without one: it learns why it cannot join. */
@@ -43,13 +117,6 @@ static void refuse_sealed(struct fan_shard *s, const fan_peer *from, const uint8
 		fan_seal_refuse(pkt, bytes, from, false, &s->out);
 }
 
-/* Slots in front keep their packets until these are sent, and receive no runs; nor do sealed
- * jobs. */
-static unsigned frags_of(const struct fan_shard *s, const uint8_t *pkt, size_t bytes)
-{
-	return s->slots || s->gate ? 1 : fan_run_frags(pkt, bytes);
-}
-
 static void give_run(struct fan_shard *s, uint64_t now_ns, const fan_peer *from, const uint8_t *pkt,
 		     unsigned frags, bool marked)
 {
@@ -57,22 +124,24 @@ static void give_run(struct fan_shard *s, uint64_t now_ns, const fan_peer *from,
 
 	for (unsigned n = 0; n < frags; n++) {
 		if (!fan_node_fits(s->node, &s->out))
-			fan_shard_flush(s);
+			flush(s);
 		fan_run_take(head, pkt, n);
 		fan_node_recv(s->node, now_ns, *from, head, sizeof head, marked, &s->out);
 	}
 }
 
-void fan_shard_give(struct fan_shard *s, uint64_t now_ns, const fan_peer *from, uint8_t *pkt,
-		    size_t bytes, bool marked)
+/* Give a datagram, which may be changed, to the node. */
+static void give(struct fan_shard *s, uint64_t now_ns, const fan_peer *from, uint8_t *pkt,
+		 size_t bytes, bool marked)
 {
 	if (!fan_node_fits(s->node, &s->out))
-		fan_shard_flush(s);
-	if (fan_shard_above_heard(s, now_ns, from, pkt, bytes))
+		flush(s);
+	if (above_heard(s, now_ns, from, pkt, bytes))
 		return;
 	if (s->gate && !(bytes = fan_gate_recv(s->gate, now_ns, from, pkt, bytes, &s->out)))
 		return;
-	unsigned frags = frags_of(s, pkt, bytes);
+	/* slots keep their packets until these are sent, and receive no runs; nor do sealed jobs */
+	unsigned frags = s->slots || s->gate ? 1 : fan_run_frags(pkt, bytes);
 	if (frags > 1) {
 		give_run(s, now_ns, from, pkt, frags, marked);
 		return;
@@ -96,10 +165,77 @@ static void take(struct fan_shard *s, const struct fan_udp *u, const struct fan_
 	atomic_store_explicit(&s->heard_ns, now, memory_order_relaxed);
 	do { /* an empty datagram is one, too: the core counts it */
 		size_t bytes = fan_udp_datagram_bytes(b, offset);
-		fan_shard_give(s, now, &b->from, in + offset, bytes, marked);
+		give(s, now, &b->from, in + offset, bytes, marked);
 		s->marked += marked;
 		offset += bytes;
 	} while (offset < b->bytes);
+}
+
+/* ---- the ranks of its own process, which need no socket (ring_pair.h) ---- */
+
+static void receive_ring(struct fan_shard *s, struct fan_ring_pair **pair)
+{
+	struct fan_ring_pair *h = *pair;
+	const bool closed = fan_ring_pair_is_closed(h);
+	const uint64_t now = fan_clock_ns();
+	size_t bytes;
+	uint8_t *pkt;
+	unsigned i = 0;
+
+	for (; i < FAN_RING_PAIR_PLACES && (pkt = fan_ring_pair_next(h, FAN_RING_PAIR_UP, &bytes));
+	     i++) {
+		give(s, now, fan_ring_pair_rank(h), pkt, bytes, false);
+		s->udp[0].bytes_in += bytes;
+	}
+	s->udp[0].datagrams_in += i;
+	if (i)
+		fan_ring_pair_release(h, FAN_RING_PAIR_UP);
+	flush(s);
+	if (closed && i < FAN_RING_PAIR_PLACES) { /* that was the last */
+		fan_ring_pair_close(h);
+		*pair = NULL;
+	}
+}
+
+/* Handle what has come, and close the ring pairs that ranks have closed. */
+static void receive_rings(struct fan_shard *s)
+{
+	for (unsigned i = 0; i < FAN_UDP_RING_PAIRS; i++) {
+		if (!s->udp[0].pair[i])
+			continue;
+		fan_ring_pair_awake(s->udp[0].pair[i], FAN_RING_PAIR_UP);
+		receive_ring(s, &s->udp[0].pair[i]);
+	}
+}
+
+/* May the thread sleep?  Then the next datagram wakes it. */
+static bool may_sleep(struct fan_shard *s)
+{
+	bool may = true;
+
+	for (unsigned i = 0; i < FAN_UDP_RING_PAIRS; i++)
+		if (s->udp[0].pair[i])
+			may &= fan_ring_pair_may_sleep(s->udp[0].pair[i], FAN_RING_PAIR_UP);
+	return may;
+}
+
+/* Take `h`, of a rank that sends to the shard's address `local`.  Slots keep their packets until
+ * they are sent on, so there a rank uses its socket.  FAN_OK, FAN_E_BUSY or FAN_E_SYSTEM. */
+static int take_rings(struct fan_shard *s, struct fan_ring_pair *h, const fan_peer *local)
+{
+	struct epoll_event ev = {.events = EPOLLIN | EPOLLET, .data.u32 = RING_PAIRS};
+	unsigned i = 0;
+
+	while (i < FAN_UDP_RING_PAIRS && s->udp[0].pair[i])
+		i++;
+	if (s->slots || i == FAN_UDP_RING_PAIRS)
+		return FAN_E_BUSY;
+	if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fan_ring_pair_fd(h, FAN_RING_PAIR_UP), &ev))
+		return FAN_E_SYSTEM;
+	if (s->udp[0].locals) /* for what has no room in it */
+		fan_locals_put(s->udp[0].locals, fan_ring_pair_rank(h), local->addr);
+	s->udp[0].pair[i] = h;
+	return FAN_OK;
 }
 
 static void receive(struct fan_shard *s, struct fan_udp *u)
@@ -115,7 +251,7 @@ static void receive(struct fan_shard *s, struct fan_udp *u)
 			break;
 		take(s, u, &b, in);
 	}
-	fan_shard_flush(s);
+	flush(s);
 }
 
 static void tick(struct fan_shard *s)
@@ -124,7 +260,7 @@ static void tick(struct fan_shard *s)
 
 	for (unsigned i = 0; i < TICKS_PER_ROUND && fan_node_deadline(s->node) <= now; i++) {
 		fan_node_tick(s->node, now, &s->out);
-		fan_shard_flush(s);
+		flush(s);
 	}
 }
 
@@ -137,7 +273,7 @@ static void answer(struct fan_shard *s, struct fan_shard_request *r)
 	else if (r->wish == FAN_SHARD_HEALTH)
 		fan_shard_fill_health(s, r->health);
 	else if (r->wish == FAN_SHARD_RINGS)
-		r->err = fan_shard_take_rings(s, r->pair, r->local);
+		r->err = take_rings(s, r->pair, r->local);
 	else if (!s->slots)
 		r->err = FAN_E_INVALID;
 	else if (r->wish == FAN_SHARD_ROUTE)
@@ -163,14 +299,6 @@ static void handle_requests(struct fan_shard *s)
 	}
 }
 
-static void receive_from(struct fan_shard *s, uint32_t number)
-{
-	if (number == WAKE)
-		handle_requests(s);
-	else if (number < s->sockets)
-		receive(s, &s->udp[number]);
-}
-
 /* A thread waits for the end of jobs: admit no more, and post `empty` once none of them is left. */
 static void post_empty(struct fan_shard *s)
 {
@@ -189,14 +317,17 @@ static void *run(void *arg)
 	struct epoll_event ev[EPOLL_EVENTS];
 
 	while (!atomic_load(&s->stop)) {
-		uint64_t by_ns = fan_shard_above_deadline(s);
-		int timeout = fan_shard_may_sleep(s) ? fan_clock_timeout_ms(by_ns, -1) : 0;
+		uint64_t by_ns = above_deadline(s);
+		int timeout = may_sleep(s) ? fan_clock_timeout_ms(by_ns, -1) : 0;
 		int n = epoll_wait(s->epoll_fd, ev, EPOLL_EVENTS, timeout);
-		fan_shard_receive_rings(s);
+		receive_rings(s);
 		for (int i = 0; i < n; i++)
-			receive_from(s, ev[i].data.u32);
+			if (ev[i].data.u32 == WAKE)
+				handle_requests(s);
+			else if (ev[i].data.u32 < s->sockets)
+				receive(s, &s->udp[ev[i].data.u32]);
 		tick(s);
-		fan_shard_above_turn(s);
+		above_turn(s);
 		fan_shard_log_events(s);
 		post_empty(s);
 	}
@@ -263,21 +394,16 @@ static int open_sockets(struct fan_shard *s, const struct fan_udp_options *o, un
 	return 0;
 }
 
-static void use_node(struct fan_shard *s, struct fan_node *node)
-{
-	s->node = node;
-	s->aggregator = fan_node_aggregator(node);
-	s->slots = fan_node_slots(node);
-}
-
 static int make_node(struct fan_shard *s)
 {
 	size_t bytes = fan_node_bytes(&s->cfg);
-	void *mem = bytes ? aligned_alloc(ALIGN, bytes) : NULL;
+	void *mem = bytes ? aligned_alloc(FAN_ALIGN, bytes) : NULL;
 
 	if (!mem)
 		return bytes ? -ENOMEM : -EINVAL;
-	use_node(s, fan_node_init(mem, &s->cfg));
+	s->node = fan_node_init(mem, &s->cfg);
+	s->aggregator = fan_node_aggregator(s->node);
+	s->slots = fan_node_slots(s->node);
 	return 0;
 }
 
@@ -316,24 +442,23 @@ static struct fan_shard *make(unsigned index, unsigned mark_percent, struct fan_
 	return s;
 }
 
-/* A filter of system calls may refuse those without which the thread would never wake. */
-static bool can_wake(const struct fan_shard *s)
+static int open_events(struct fan_shard *s)
 {
 	uint64_t one = 1;
 	struct epoll_event ev;
 
-	return write(s->wake_fd, &one, sizeof one) == sizeof one &&
-	       epoll_wait(s->epoll_fd, &ev, 1, 0) == 1 &&
-	       read(s->wake_fd, &one, sizeof one) == sizeof one;
-}
-
-static int open_events(struct fan_shard *s)
-{
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (s->epoll_fd >= 0)
 		s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	int e = s->wake_fd < 0 ? -errno : watch(s, s->wake_fd, WAKE);
-	return e || can_wake(s) ? e : -errno;
+	if (e)
+		return e;
+	/* A filter of system calls may refuse those without which the thread would never wake. */
+	return write(s->wake_fd, &one, sizeof one) == sizeof one &&
+			       epoll_wait(s->epoll_fd, &ev, 1, 0) == 1 &&
+			       read(s->wake_fd, &one, sizeof one) == sizeof one
+		       ? 0
+		       : -errno;
 }
 
 int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp_options *o,

@@ -147,13 +147,21 @@ bool fan_shard_drained(struct fan_shard *s, uint64_t by_ns);
 /* Send a request to the running thread and wait for its answer.  From any thread. */
 void fan_shard_ask(struct fan_shard *s, struct fan_shard_request *r);
 
-/* Give a datagram, which may be changed, to the node, and send what that has made.  The shard's
- * thread alone calls it. */
-void fan_shard_give(struct fan_shard *s, uint64_t now_ns, const fan_peer *from, uint8_t *pkt,
-		    size_t bytes, bool marked);
-void fan_shard_flush(struct fan_shard *s);
-
 /* Stop the thread if it runs, and free all.  NULL is allowed. */
 void fan_shard_free(struct fan_shard *s);
+
+/* ---- shard_log.c: lines of the log, and its health ---- */
+
+/* Log the aggregator's events; the counters; what each job waits for. */
+void fan_shard_log_events(struct fan_shard *s);
+void fan_shard_log_counters(struct fan_shard *s);
+void fan_shard_log_jobs(struct fan_shard *s);
+
+/* Log, once, that datagrams were too long for a path; that the path to the next hop loses large
+ * ones. */
+void fan_shard_log_too_long(struct fan_shard *s);
+void fan_shard_log_above(struct fan_shard *s);
+
+void fan_shard_fill_health(const struct fan_shard *s, struct fan_shard_health *h);
 
 #endif

@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "clock.h"
-#include "shard_priv.h"
+#include "shard.h"
 
 #define EVENTS_PER_ROUND FAN_EVENTS_MAX
 
@@ -30,13 +30,6 @@ void fan_shard_log_events(struct fan_shard *s)
 	}
 }
 
-static void add_inlets(struct fan_inlets *to, const struct fan_inlets *from)
-{
-	for (unsigned i = 0; i < FAN_INLETS_MAX && from->of[i].index; i++)
-		fan_inlets_add(to, &from->of[i]);
-	to->full |= from->full;
-}
-
 static void fill_traffic(const struct fan_shard *s, struct fan_shard_traffic *t)
 {
 	struct timespec cpu = {0, 0};
@@ -46,7 +39,7 @@ static void fill_traffic(const struct fan_shard *s, struct fan_shard_traffic *t)
 		t->bytes_in += s->udp[i].bytes_in;
 		t->receives += s->udp[i].recvs;
 		t->overflows += fan_udp_overflows(&s->udp[i]);
-		add_inlets(&t->inlets, &s->udp[i].inlets);
+		fan_inlets_join(&t->inlets, &s->udp[i].inlets);
 	}
 	t->datagrams_out = s->udp[0].datagrams_out;
 	t->bytes_out = s->udp[0].bytes_out;

@@ -394,7 +394,7 @@ uint32_t fan_udp_overflows(const struct fan_udp *u)
 	return info[SK_MEMINFO_DROPS];
 }
 
-void fan_inlets_add(struct fan_inlets *i, const struct fan_inlet *more)
+static void add_inlet(struct fan_inlets *i, const struct fan_inlet *more)
 {
 	unsigned k = 0;
 
@@ -407,6 +407,13 @@ void fan_inlets_add(struct fan_inlets *i, const struct fan_inlet *more)
 	i->of[k].index = more->index;
 	i->of[k].datagrams += more->datagrams;
 	i->of[k].bytes += more->bytes;
+}
+
+void fan_inlets_join(struct fan_inlets *to, const struct fan_inlets *more)
+{
+	for (unsigned i = 0; i < FAN_INLETS_MAX && more->of[i].index; i++)
+		add_inlet(to, &more->of[i]);
+	to->full |= more->full;
 }
 
 int fan_udp_recv(struct fan_udp *u, uint8_t *buf, struct fan_udp_batch *b)
@@ -448,6 +455,6 @@ int fan_udp_recv(struct fan_udp *u, uint8_t *buf, struct fan_udp_batch *b)
 	u->bytes_in += in.bytes;
 	u->datagrams_in += in.datagrams;
 	if (in.index)
-		fan_inlets_add(&u->inlets, &in);
+		add_inlet(&u->inlets, &in);
 	return 1;
 }

@@ -87,7 +87,8 @@ struct fan_inlets {
 	bool full; /* there was no room for one */
 };
 
-void fan_inlets_add(struct fan_inlets *i, const struct fan_inlet *more);
+/* Add what came by `more` to `*to`. */
+void fan_inlets_join(struct fan_inlets *to, const struct fan_inlets *more);
 
 /* Whether sendmmsg may be called. */
 enum fan_udp_batching {
@@ -193,7 +194,7 @@ bool fan_udp_is_told(int e);
 bool fan_udp_is_refused(int e);
 
 /* The MTU of the path to `to` as the kernel believes it, which ICMP messages have told, bytes; 0:
- * not known.  Sends nothing.  fan_next_hop_read (path.h) tells what is sure. */
+ * not known.  Sends nothing.  fan_next_hop_read (netlink.h) tells what is sure. */
 int fan_udp_mtu_to(const fan_peer *to);
 
 /* The index of the interface towards `to`, 0: not known; and the local address on it in `local`,

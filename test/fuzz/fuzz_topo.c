@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Topologies as JSON.  What is accepted can be planned without aggregation. */
-#include "fuzz.h"
-
 #include "core/base/err.h"
+#include "fuzz.h"
 #include "plan/algorithm.h"
 #include "plan/eval.h"
 #include "plan/topo.h"

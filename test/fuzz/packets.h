@@ -5,8 +5,8 @@
 #define TEST_FUZZ_PACKETS_H
 
 #include "core/aggregator/aggregator.h"
+#include "core/sum/contribution.h"
 #include "core/wire/envelope.h"
-#include "core/wire/partial.h"
 #include "fuzz.h"
 
 /* The datagram of `it` into `packet`, of FAN_PACKET_MAX bytes; its length. */

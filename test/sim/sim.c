@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/align.h"
+#include "core/base/out.h"
 #include "core/wire/wire.h"
 
 void sim_fail(const struct sim *s, const char *format, ...)

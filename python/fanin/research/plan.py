@@ -5,7 +5,7 @@
 
 The program `fanin` reads the options from all their sources and gives them to this one as flags
 (src/cmd/plan.c).  The network is read or made here, and `fanin plan --serve` is asked for plans in
-one request (planner/cmd/plan_serve.c).
+one request (planner/cmd/main.c).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plan, as planner/plan/report.h has it, as tables for people."""
+"""A plan, as planner/plan/plan_json.h has it, as tables for people."""
 
 from __future__ import annotations
 

@@ -3,14 +3,10 @@
 
 #include <assert.h>
 
-#include "control.h"
 #include "core/sum/reduce.h"
 #include "core/sum/round_add.h"
 #include "core/wire/query.h"
-#include "group.h"
 #include "partials.h"
-#include "report.h"
-#include "tree_uplink.h"
 
 #define OF_MEMBERS                                                                                 \
 	(1u << FAN_TYPE_DATA | 1u << FAN_TYPE_PARTIAL | 1u << FAN_TYPE_PROBE |                     \

@@ -14,9 +14,9 @@
 #ifndef FAN_AGGREGATOR_AGGREGATOR_H
 #define FAN_AGGREGATOR_AGGREGATOR_H
 
+#include "core/base/out.h"
 #include "core/base/prf.h"
 #include "core/base/share.h"
-#include "core/base/verdict.h"
 #include "core/wire/ctlmsg.h"
 
 struct fan_aggregator;

@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aggregator_priv.h - the state of an aggregator, for aggregator.c (data path) and control.c
- * (membership). */
+/* aggregator_priv.h - the state of an aggregator, and what its files have for each other. */
 #ifndef FAN_AGGREGATOR_AGGREGATOR_PRIV_H
 #define FAN_AGGREGATOR_AGGREGATOR_PRIV_H
 
+#include "admission.h"
 #include "aggregator.h"
 #include "challenge.h"
-#include "claim.h"
 #include "core/sum/round_add.h"
 #include "core/worker/worker.h"
 #include "member.h"
+
+/* A name that two launches have used. */
+struct fan_contested {
+	char name[FAN_NAME_MAX + 1];
+	uint64_t launch;
+	uint64_t until_ns; /* others are refused */
+	uint16_t rank;	   /* that was claimed */
+	uint8_t hosts[FAN_HOSTS_BYTES];
+};
 
 struct fan_aggregator {
 	struct fan_aggregator_config cfg;
@@ -44,5 +52,78 @@ struct fan_event *fan_aggregator_note(struct fan_aggregator *ag, enum fan_event_
 /* The item of header `h` that was just written goes to all members on the newest route: send it to
  * those on the previous route as well. */
 void fan_aggregator_also(const struct fan_job *j, const struct fan_frag *h, struct fan_out *out);
+
+/* ---- join.c: JOINs ---- */
+
+/* Handle a JOIN: let its sender in, refuse it, or ask it to prove its address first. */
+enum fan_verdict fan_join_recv(struct fan_aggregator *ag, const fan_peer *from,
+			       const struct fan_frag *f, struct fan_out *out);
+
+/* All ranks of the job are there.  True: one of them is claimed and lives, so it has failed. */
+bool fan_claim_fails(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *out);
+
+/* ---- control.c: control messages, group tests and health checks ---- */
+
+/* Fail a job, and send its members the cause. */
+void fan_control_fail(struct fan_aggregator *ag, struct fan_job *j,
+		      const struct fan_job_fault *fault, struct fan_out *out);
+
+/* Handle a control message. */
+enum fan_verdict fan_control_recv(struct fan_aggregator *ag, uint64_t now_ns, const fan_peer *from,
+				  const struct fan_frag *f, struct fan_out *out);
+
+/* The job is ready at the parent, or there is no parent. */
+void fan_control_become_ready(struct fan_aggregator *ag, struct fan_job *j);
+
+/* A member that comes by another path, with `join`, learns why its job has ended. */
+void fan_control_send_failed(const struct fan_job *j, const fan_peer *to,
+			     const struct fan_frag *join, struct fan_out *out);
+
+/* Remove a job without members. */
+void fan_control_remove(struct fan_aggregator *ag, struct fan_job *j);
+
+/* ---- report.c: questions that any sender may ask: jobs, their ranks, and ECHO
+ * (doc/protocol/stats.md) ---- */
+
+/* Answer the QUERY `f` of `from`.  FAN_CTL, or FAN_DROP if it is malformed. */
+enum fan_verdict fan_report_query(struct fan_aggregator *ag, const fan_peer *from,
+				  const struct fan_frag *f, struct fan_out *out);
+
+/* Prepare the answer to ECHO, which depends on the configuration alone. */
+void fan_report_prepare_echo(struct fan_aggregator *ag);
+
+/* ---- group.c: the multicast group of a job: its address, and whether members hear it ---- */
+
+/* Write the group's address to `addr`, 16 bytes in network order, IPv4 in the first 4: job number i
+ * has the configured one + i. */
+void fan_job_group_put(const struct fan_aggregator *ag, const struct fan_job *j, uint8_t *addr);
+
+/* Let the job have its group, by the interface towards `via`. */
+void fan_job_group_set(const struct fan_aggregator *ag, struct fan_job *j, const fan_peer *via);
+
+/* Turn the multicast group off if many members miss results.  Called for each replay and, with
+ * rank FAN_RANK_NONE, for each result. */
+void fan_job_group_health(struct fan_aggregator *ag, struct fan_job *j, uint16_t rank);
+
+/* ---- tree_uplink.c: the uplink: a job's membership at the parent of its aggregator ---- */
+
+/* Most items of one step. */
+#define FAN_TREE_UPLINK_ITEMS 4
+
+/* All members are ready: join at the parent. */
+void fan_tree_uplink_begin(struct fan_aggregator *ag, struct fan_job *j);
+
+/* Leave the parent with the cause `err`.  True if that takes further steps. */
+bool fan_tree_uplink_end(struct fan_aggregator *ag, struct fan_job *j, int err);
+
+/* Send round `round`, which is AWAITING. */
+void fan_tree_uplink_send(struct fan_aggregator *ag, struct fan_job *j,
+			  const struct fan_round *round, struct fan_out *out);
+
+/* Run the uplink's timers and changes of phase. */
+void fan_tree_uplink_step(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *out);
+
+/* Time of the next step; UINT64_MAX: none is needed. */
+uint64_t fan_tree_uplink_deadline(const struct fan_job *j);
 
 #endif

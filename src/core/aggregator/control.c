@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* control.c - the switch's control messages, group tests and health checks. */
-#include "control.h"
-
 #include <assert.h>
 
 #include "admission.h"
 #include "aggregator_priv.h"
-#include "claim.h"
 #include "core/base/awake.h"
-#include "group.h"
-#include "join.h"
 #include "partials.h"
-#include "report.h"
-#include "tree_uplink.h"
 
 /* A job's timers have changed: run tick. */
 static void touch(struct fan_aggregator *ag)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "group.h"
+#include "aggregator_priv.h"
 
 #define HEALTH_SPAN 1024 /* results between two checks of missed results */
 

@@ -1,11 +1,172 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* join.c - an aggregator's answer to a JOIN; admission.c decides who is admitted. */
-#include "join.h"
+#include "aggregator_priv.h"
 
-#include "admission.h"
-#include "claim.h"
-#include "control.h"
-#include "group.h"
+/* ---- claims: two launches of a program that use one job name, and nothing else tells them apart
+ * ----
+ *
+ * Ranks of both make up one job then, and its sums are of no use.  It shows when a second process
+ * is the same rank.  It is refused with RANK_TAKEN and a proof, and claims the rank by a JOIN that
+ * repeats the proof, so it lives.  If the member is heard after a claim and the claim is repeated
+ * after that, both live.  Which of them belongs to the others nobody can tell, so the job fails for
+ * all with FAN_E_LAUNCHES, and so do those of either launch that come within FAN_CLAIMS_HELD_NS.
+ * Later than FAN_CLAIMS_NS after its beginning a job takes no notice of claims.
+ *
+ * Where a launch has an id that no other has, which is odd, other launches have other jobs, and
+ * claims are not heeded.  A launcher's id may be a user's, and occur twice. */
+
+#define CLAIM_SALT UINT64_C(0x636c6169) /* as prf.c has one */
+
+static bool is_contested(const struct fan_contested *c, const struct fan_job *j, uint64_t now_ns)
+{
+	return now_ns < c->until_ns && c->launch == j->launch &&
+	       !memcmp(c->name, j->name, sizeof c->name);
+}
+
+/* The place of a name that is contested already, or else of the one that has been longest. */
+static struct fan_contested *place_of(struct fan_aggregator *ag, const struct fan_job *j)
+{
+	struct fan_contested *c = ag->contested;
+	for (unsigned i = 0; i < FAN_CONTESTED_MAX; i++)
+		if (is_contested(&ag->contested[i], j, ag->now_ns))
+			return &ag->contested[i];
+		else if (ag->contested[i].until_ns < c->until_ns)
+			c = &ag->contested[i];
+	return c;
+}
+
+static void fail(struct fan_aggregator *ag, struct fan_job *j, const uint64_t *blamed,
+		 struct fan_out *out)
+{
+	struct fan_job_fault fault = {
+		.err = FAN_E_LAUNCHES, .rank_a = FAN_RANK_NONE, .rank_b = FAN_RANK_NONE};
+	struct fan_contested *c = place_of(ag, j);
+	memcpy(fault.hosts, j->claim_hosts, sizeof fault.hosts);
+	fan_ranks_copy(fault.blamed, blamed);
+	c->until_ns = ag->contested_ns = ag->now_ns + FAN_CLAIMS_HELD_NS;
+	memcpy(c->name, j->name, sizeof c->name);
+	c->launch = j->launch;
+	memcpy(c->hosts, fault.hosts, sizeof c->hosts);
+	for (c->rank = 0; !fan_ranks_has(blamed, c->rank);)
+		c->rank++;
+	fan_control_fail(ag, j, &fault, out);
+}
+
+/* Return the value that a JOIN must repeat: it shows that its sender lives, and is where it
+ * says. */
+static uint32_t proof_of(const struct fan_aggregator *ag, const struct fan_job *j,
+			 const fan_peer *from, uint16_t rank)
+{
+	const fan_peer hop = fan_peer_hop(from);
+	const uint64_t m[] = {CLAIM_SALT, j->epoch,    j->members[rank].nonce,
+			      rank,	  hop.addr[0], hop.addr[1]};
+	return (uint32_t)fan_prf(&ag->cfg.secret, m, sizeof m / sizeof m[0]) | 1; /* 0: none */
+}
+
+/* Has the member been heard since another life has claimed its rank? */
+static bool is_contested_rank(const struct fan_member *m)
+{
+	return m->claim_ns && m->heard_ns > m->claim_ns;
+}
+
+/* Have the member send a BEAT, if it lives: in READY they are rare. */
+static void ask_member(const struct fan_job *j, uint16_t rank, struct fan_out *out)
+{
+	if (fan_peer_token(&j->peers[rank])) /* an envelope holds no WHO */
+		return;
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	struct fan_frag h = {
+		.job = fan_job_id_for(j, rank),
+		.epoch = j->epoch,
+		.sender = FAN_RANK_NONE,
+		.type = FAN_TYPE_WHO,
+	};
+	it->peer = j->peers[rank];
+	fan_ctl_finish(it, &h, NULL, 0);
+}
+
+/* Another life has claimed the rank, whose member has not been heard since: ask it. */
+static void note_claim(struct fan_job *j, uint16_t rank, uint64_t now_ns, struct fan_out *out)
+{
+	struct fan_member *m = &j->members[rank];
+	m->claim_ns = m->claim_ns ? m->claim_ns : now_ns;
+	ask_member(j, rank, out);
+}
+
+/* The JOIN was refused with JOB_MISMATCH for `a->job`.  That may be READY only because nobody has
+ * missed yet the ranks of a life that was killed, which is followed by one with other options: the
+ * answer becomes RANK_TAKEN until a member is heard after a claim. */
+static void claim_differs(struct fan_aggregator *ag, const fan_peer *from, const struct fan_frag *f,
+			  const struct fan_join *m, struct fan_admission *a, struct fan_out *out)
+{
+	struct fan_job *j = a->job;
+	if (!j || j->state != FAN_JOB_READY || a->no.have >> 24 == FAN_ABOUT_ROUTE)
+		return; /* routes differ in one life, too */
+	const uint16_t rank = (uint16_t)(f->sender % j->ranks);
+	const uint32_t proof = proof_of(ag, j, from, rank);
+	if (m->claim == proof && is_contested_rank(&j->members[rank]))
+		return;
+	if (m->claim == proof)
+		note_claim(j, rank, ag->now_ns, out);
+	a->no = (struct fan_refuse){.err = FAN_E_RANK_TAKEN, .rank = f->sender, .have = proof};
+}
+
+/* The JOIN was refused with RANK_TAKEN for `a->job`: complete the answer, `a->no`.  If it is a
+ * claim, note it, or fail the job. */
+static void claim_take(struct fan_aggregator *ag, const fan_peer *from, const struct fan_frag *f,
+		       const struct fan_join *m, struct fan_admission *a, struct fan_out *out)
+{
+	enum { ONE = FAN_HOSTS_BYTES / 2 };
+	struct fan_job *j = a->job;
+	struct fan_member *member = &j->members[f->sender];
+	uint64_t claimed[FAN_RANK_WORDS] = {0};
+	const bool begins = j->state == FAN_JOB_FORMING || ag->now_ns < j->ready_ns + FAN_CLAIMS_NS;
+	a->no.have = proof_of(ag, j, from, f->sender);
+	if (j->launch & 1 || !begins || m->claim != a->no.have)
+		return;
+	memcpy(j->claim_hosts, j->peers[f->sender].addr, ONE);
+	memcpy(j->claim_hosts + ONE, from->addr, ONE);
+	if (!is_contested_rank(member)) {
+		note_claim(j, f->sender, ag->now_ns, out);
+		return;
+	}
+	fan_ranks_set(claimed, f->sender);
+	a->no.err = FAN_E_LAUNCHES;
+	memcpy(a->no.hosts, j->claim_hosts, sizeof a->no.hosts);
+	fail(ag, j, claimed, out);
+}
+
+bool fan_claim_fails(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *out)
+{
+	uint64_t claimed[FAN_RANK_WORDS] = {0};
+	for (unsigned r = 0; r < j->ranks; r++)
+		if (is_contested_rank(&j->members[r]))
+			fan_ranks_set(claimed, r);
+	if (fan_ranks_is_empty(claimed))
+		return false;
+	fail(ag, j, claimed, out);
+	return true;
+}
+
+/* Is the JOIN of a name that two launches have used just now?  Then `no` is the answer. */
+static bool claim_holds(const struct fan_aggregator *ag, const struct fan_join *m,
+			struct fan_refuse *no)
+{
+	if (m->launch & 1 || ag->now_ns >= ag->contested_ns)
+		return false;
+	for (unsigned i = 0; i < FAN_CONTESTED_MAX; i++) {
+		const struct fan_contested *c = &ag->contested[i];
+		if (ag->now_ns >= c->until_ns || c->launch != m->launch || c->name[m->name_bytes] ||
+		    memcmp(c->name, m->name, m->name_bytes) != 0)
+			continue;
+		*no = (struct fan_refuse){.err = FAN_E_LAUNCHES, .rank = c->rank};
+		memcpy(no->hosts, c->hosts, sizeof no->hosts);
+		return true;
+	}
+	return false;
+}
+
+/* ---- JOINs ---- */
 
 /* The answer to `join` has its path, too. */
 static void welcome(const struct fan_aggregator *ag, const struct fan_job *j, const fan_peer *to,
@@ -192,7 +353,7 @@ enum fan_verdict fan_join_recv(struct fan_aggregator *ag, const fan_peer *from,
 	if ((ag->drains || ag->stop_ns) && !fan_jobs_knows(&ag->jobs, f, &m))
 		return turn_away(ag, from, f, &m, out);
 	const bool held =
-		fan_claim_holds(ag, &m, &a.no) && !fan_jobs_have(&ag->jobs, f->sender, f->nonce);
+		claim_holds(ag, &m, &a.no) && !fan_jobs_have(&ag->jobs, f->sender, f->nonce);
 	const enum admitted how = held ? REFUSED : admit(ag, from, f, &m, &a);
 	if (how != ADMITTED && !fan_strangers_may(ag, from, f))
 		return fan_aggregator_drop(ag, FAN_DROP_FULL);
@@ -201,9 +362,9 @@ enum fan_verdict fan_join_recv(struct fan_aggregator *ag, const fan_peer *from,
 		return FAN_CTL;
 	}
 	if (how == REFUSED && a.no.err == FAN_E_RANK_TAKEN)
-		fan_claim_take(ag, from, f, &m, &a, out);
+		claim_take(ag, from, f, &m, &a, out);
 	else if (how == REFUSED && a.no.err == FAN_E_JOB_MISMATCH)
-		fan_claim_differs(ag, from, f, &m, &a, out);
+		claim_differs(ag, from, f, &m, &a, out);
 	if (how == REFUSED)
 		return refuse(ag, from, f, &m, &a.no, out);
 	fan_job_check(a.job);

@@ -32,7 +32,7 @@ struct fan_member {
 	uint64_t heard_ns; /* last packet from it */
 	uint64_t nonce;	   /* of its JOIN: this life of the rank */
 	uint32_t workers;  /* behind it: 1, or those below a switch */
-	uint16_t replays;  /* results it missed, in this span of results: group.h */
+	uint16_t replays;  /* results it missed, in this span of results: group.c */
 	uint8_t flags;	   /* enum fan_member_flag */
 	uint8_t path;	   /* number of the path by which it came last */
 	uint16_t route;	   /* by which it came then; 0: none */
@@ -43,7 +43,7 @@ struct fan_member {
 	bool numbers;	   /* its JOIN has the option NUMBERS */
 	bool next_to;	   /* no switch is between, and its packets have numbers */
 	bool runs;	   /* its JOIN has the option RUNS, too */
-	uint64_t claim_ns; /* when another life claimed the rank first; 0: none has (claim.h) */
+	uint64_t claim_ns; /* when another life claimed the rank first; 0: none has (join.c) */
 	uint16_t gap_of;   /* of the members behind the same switch, the one whose `gap` counts */
 	struct fan_seq_gap gap; /* of the numbers of whoever is next to us on its path */
 };

@@ -6,7 +6,6 @@
 #include <assert.h>
 
 #include "aggregator_priv.h"
-#include "control.h"
 
 #define US 1000u
 

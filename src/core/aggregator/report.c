@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* report.c - an aggregator's reports about its jobs and their ranks. */
-#include "report.h"
-
-#include "core/base/name.h"
+#include "aggregator_priv.h"
 #include "core/wire/query.h"
 
 /* Job number `index` of those there are, or NULL; `*jobs`: how many there are. */

@@ -4,12 +4,9 @@
  * It begins when all members have joined, because only then the number of workers below is known,
  * and the job is ready when the parent says so.  Whatever ends the job here ends it there, and vice
  * versa; which ranks are to blame is known only on the level where it happened. */
-#include "tree_uplink.h"
-
 #include <assert.h>
 
 #include "aggregator_priv.h"
-#include "control.h"
 
 #define PATIENCE_MS UINT32_MAX /* the workers' timers decide, not the uplink's */
 #define RESERVED    2u	       /* items kept for what a step has to tell the members */

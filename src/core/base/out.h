@@ -15,8 +15,16 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "align.h"
 #include "limits.h"
+/* Sizes in whole cache lines, for objects that lay out their own memory. */
+
+#define FAN_ALIGN 64u
+
+/* `n` bytes, rounded up to whole cache lines. */
+static inline size_t fan_align_up(size_t n)
+{
+	return (n + FAN_ALIGN - 1) / FAN_ALIGN * FAN_ALIGN;
+}
 
 /* Address of a neighbour: `addr` holds the 16 bytes of an IPv6 or v4-mapped address in network
  * order, `port` is in host order; the simulator keeps a node number there.  All bytes zero: no
@@ -166,5 +174,19 @@ static inline uint8_t *fan_out_scratch(struct fan_out *o, size_t bytes)
 	o->scratch_used += fan_align_up(bytes);
 	return p;
 }
+
+/* What an object did with a datagram. */
+
+enum fan_verdict {
+	FAN_WAIT,   /* added; other contributions are outstanding */
+	FAN_DONE,   /* added, and complete: the result goes to all */
+	FAN_REPLAY, /* the round was complete: the result goes to this child alone */
+	FAN_ASK,    /* a probe for a fragment that this child has not sent: NEED to it */
+	FAN_EARLY,  /* a probe for a fragment that waits for other ranks: no answer */
+	FAN_CTL,    /* a control message, handled */
+	FAN_FAIL,   /* ranks disagree: the job has failed, its members get a STATE */
+	FAN_PASS,   /* sent on unchanged */
+	FAN_DROP,   /* dropped and counted by reason */
+};
 
 #endif

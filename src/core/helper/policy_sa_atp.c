@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy_sa_atp.h"
 
-#include "core/switch/path.h"
 #include "core/switch/relay.h"
+#include "core/switch/routed.h"
 #include "core/switch/switch_priv.h"
 
 /* A fragment that stays unaggregated waits too long where it goes: for so many of the shortest

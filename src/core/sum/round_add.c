@@ -3,8 +3,55 @@
 
 #include <assert.h>
 
+#include "contribution.h"
 #include "reduce.h"
-#include "round.h"
+#include "slot.h"
+
+/* The state of a round for one fragment. */
+enum turn {
+	TURN_NOW,   /* the round is this fragment's */
+	TURN_OPEN,  /* the round's last fragment is over everywhere: it may be opened */
+	TURN_STALE, /* the round has gone on to a later fragment */
+	TURN_AHEAD, /* the previous fragment of this slot is not finished */
+};
+
+static enum turn turn_of(const struct fan_pool *pool, uint64_t frag, const struct fan_round *round)
+{
+	if (round->state != FAN_ROUND_FREE && round->frag == frag)
+		return TURN_NOW;
+	if (round->state != FAN_ROUND_FREE && round->frag > frag)
+		return TURN_STALE;
+	if (frag < pool->window)
+		return TURN_OPEN;
+	/* A rank contributes once it has the result of frag - window.  So that round is done, and
+	 * all its contributors had the result of the round before. */
+	const struct fan_round *shadow = fan_pool_shadow(pool, frag);
+	bool finished = shadow->state == FAN_ROUND_DONE && shadow->frag == frag - pool->window;
+	return finished ? TURN_OPEN : TURN_AHEAD;
+}
+
+/* Open `round` for the fragment of `p`, without adding it. */
+static void open_round(struct fan_round *round, const struct fan_contribution *p)
+{
+	const struct fan_frag *f = p->f;
+	fan_ranks_none(round->seen);
+	round->frag = f->frag;
+	round->desc = fan_desc_of(f);
+	round->seen_count = 0;
+	round->first = p->first;
+	round->root = FAN_RANK_NONE;
+	round->exponent = f->exponent;
+	round->met = (uint8_t)(f->flags & FAN_F_MET);
+	round->place = f->place & 15u;
+	round->priority = f->priority;
+	round->state = FAN_ROUND_OPEN;
+}
+
+/* Operations with a root have exactly one. */
+static bool wants_root(const struct fan_frag *f)
+{
+	return f->op == FAN_BCAST || f->flags & FAN_F_REDUCE;
+}
 
 static enum fan_verdict disagree(struct fan_round_outcome *r, const struct fan_frag *f,
 				 uint16_t other)
@@ -35,7 +82,7 @@ static bool finish(const struct fan_pool *pool, uint16_t ranks, struct fan_round
 		   const struct fan_frag *f)
 {
 	/* the root may be below another switch, and the average is the tree root's to take */
-	if (fan_wants_root(f) && round->root == FAN_RANK_NONE && !pool->relayed)
+	if (wants_root(f) && round->root == FAN_RANK_NONE && !pool->relayed)
 		return false;
 	if (f->op != FAN_BCAST)
 		fan_reduce_finish(f->dtype, f->op, fan_pool_acc(pool, round), f->count,
@@ -69,14 +116,14 @@ enum fan_verdict fan_round_add(const struct fan_pool *pool, uint16_t ranks,
 	struct fan_round *round = fan_pool_round(pool, f->frag);
 	r->round = round;
 	r->opened = false;
-	switch (fan_turn_of(pool, f->frag, round)) {
-	case FAN_TURN_STALE: return drop(r, FAN_DROP_STALE);
-	case FAN_TURN_AHEAD: return drop(r, FAN_DROP_AHEAD);
-	case FAN_TURN_OPEN:
-		fan_round_open(round, p);
+	switch (turn_of(pool, f->frag, round)) {
+	case TURN_STALE: return drop(r, FAN_DROP_STALE);
+	case TURN_AHEAD: return drop(r, FAN_DROP_AHEAD);
+	case TURN_OPEN:
+		open_round(round, p);
 		r->opened = true;
 		break;
-	case FAN_TURN_NOW:
+	case TURN_NOW:
 		if (fan_contribution_meets(p, round->seen))
 			return overlap(round, p, r);
 		break;
@@ -103,11 +150,11 @@ enum fan_verdict fan_round_probe(const struct fan_pool *pool, const struct fan_f
 {
 	struct fan_round *round = fan_pool_round(pool, f->frag);
 	r->round = round;
-	switch (fan_turn_of(pool, f->frag, round)) {
-	case FAN_TURN_STALE: return drop(r, FAN_DROP_STALE);
-	case FAN_TURN_AHEAD: return drop(r, FAN_DROP_AHEAD);
-	case FAN_TURN_OPEN: return FAN_ASK;
-	case FAN_TURN_NOW: break;
+	switch (turn_of(pool, f->frag, round)) {
+	case TURN_STALE: return drop(r, FAN_DROP_STALE);
+	case TURN_AHEAD: return drop(r, FAN_DROP_AHEAD);
+	case TURN_OPEN: return FAN_ASK;
+	case TURN_NOW: break;
 	}
 	if (round->state == FAN_ROUND_DONE)
 		return FAN_REPLAY;

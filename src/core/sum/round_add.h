@@ -10,7 +10,7 @@
 #define FAN_SUM_ROUND_ADD_H
 
 #include "contribution.h"
-#include "core/base/verdict.h"
+#include "core/base/out.h"
 #include "slot.h"
 
 /* Details of a verdict. */

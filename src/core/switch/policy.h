@@ -12,12 +12,13 @@
  *           the rank told, which makes its window smaller and sends it again.
  *   sa_atp  SA-ATP, ToN 2024: wraps another policy for jobs with run-ahead, core/helper.
  *
- * A policy knows slots, contributions and ranks.  Routes and parents are handled by path.h.  A new
- * policy is a new policy_NAME.c and its line in FAN_SHARED_POLICIES; doc/extend.md has one. */
+ * A policy knows slots, contributions and ranks.  Routes and parents are handled by routed.h.  A
+ * new policy is a new policy_NAME.c and its line in FAN_SHARED_POLICIES; doc/extend.md has one. */
 #ifndef FAN_SWITCH_POLICY_H
 #define FAN_SWITCH_POLICY_H
 
 #include "core/sum/shared_slot.h"
+#include "core/wire/ctlmsg.h"
 #include "switch.h"
 
 struct fan_switch_job;
@@ -114,5 +115,45 @@ enum fan_verdict fan_plain_unplaced(struct fan_switch *sw, struct fan_switch_job
 /* Handle a contribution as all policies do: add it to its slot, let it take one, or send it on. */
 enum fan_verdict fan_switch_add(struct fan_switch *sw, struct fan_switch_job *j,
 				const struct fan_contribution *p, struct fan_out *out);
+
+/* A plug of the switch: what it does for jobs whose ranks run ahead of each other, as
+ * SA-ATP has it (core/helper).  A job that does not knows nothing else of it. */
+
+struct fan_switch;
+struct fan_switch_job;
+struct fan_child;
+
+struct fan_run_ahead_calls {
+	size_t job_bytes;   /* of the state of a job; all 0 when the job begins */
+	size_t child_bytes; /* of the state of a child */
+
+	/* Note the flags of the last BEAT of child `c` of the job: its ranks may run ahead, and
+	 * this one may be a helper. */
+	void (*beat)(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_child *c);
+
+	/* Child `c` of the job has left; and: the job is over. */
+	void (*left)(struct fan_switch_job *j, const struct fan_child *c);
+	void (*end)(struct fan_switch *sw, struct fan_switch_job *j);
+
+	/* Child `now` is the rank that child `before` was, counted from 1; 0: that nobody was. */
+	void (*take)(struct fan_switch *sw, uint16_t before, uint16_t now);
+
+	/* By rank of the job: its deferred contributions that were given to helper `rank`; NULL:
+	 * that rank is not below. */
+	const uint32_t *(*row)(const struct fan_switch *sw, const struct fan_switch_job *j,
+			       uint16_t rank);
+
+	/* Does the job run ahead?  Then: how rank `rank` stands, and how far it is behind the
+	 * furthest. */
+	bool (*standing)(const struct fan_switch *sw, const struct fan_switch_job *j, uint16_t rank,
+			 struct fan_standing *s, uint64_t *behind);
+
+	/* Fill in the statistics of ranks from m->first on, if the job does. */
+	void (*rank_stats)(const struct fan_switch *sw, const struct fan_switch_job *j,
+			   struct fan_rank_stats *m);
+};
+
+/* Defined by core/helper/policy_sa_atp.c. */
+extern const struct fan_run_ahead_calls fan_run_ahead;
 
 #endif

@@ -7,7 +7,6 @@
  * They go on as under atp: the sum stands for ranks that have long sent it, and whose windows are
  * not what fills the slots here.  Ranks that run ahead send in order and cannot go back: to their
  * jobs the policy is atp. */
-#include "path.h"
 #include "policy.h"
 #include "relay.h"
 #include "routed.h"

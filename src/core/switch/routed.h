@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* routed.h - previous and next hops of jobs with a route. */
+/* routed.h - previous and next hops of a job's packets, by its route if it has one. */
 #ifndef FAN_SWITCH_ROUTED_H
 #define FAN_SWITCH_ROUTED_H
 
+#include "relay.h"
 #include "switch_priv.h"
-
-/* Set `*above` if `f` comes from a next hop of its route, and clear it if from a child; without a
- * route it is unchanged.  -1; FAN_DROP_ROUTE: it comes from neither, or its route is not known. */
-int fan_routed_direction(const struct fan_switch *sw, const fan_peer *from,
-			 const struct fan_frag *f, bool *above);
 
 /* The entry of the control message `f` of a rank from `from`, in an envelope (`hops` > 0) or not;
  * NULL: `from` is off the route. */
@@ -19,14 +15,6 @@ const struct fan_route_entry *fan_routed_control(const struct fan_switch *sw, co
  * True without a route.  Otherwise tokens of earlier lives could form a circle. */
 bool fan_routed_is_back(const struct fan_switch *sw, const fan_peer *from, uint32_t job,
 			const struct fan_child *c);
-
-/* fan_path_contribution of a job with a route. */
-int fan_routed_contribution(const struct fan_switch *sw, const struct fan_switch_job *j,
-			    const fan_peer *from, struct fan_contribution *p);
-
-/* fan_path_rank of a job with a route. */
-int fan_routed_rank(const struct fan_switch *sw, const struct fan_switch_job *j,
-		    const fan_peer *from, uint16_t rank, struct fan_contribution *p);
 
 /* The hop below for a message of the next hop `from` to one rank; none: the rank is not below, or
  * has not joined yet. */
@@ -52,5 +40,32 @@ void fan_routed_install(const struct fan_switch *sw, struct fan_switch_job *j);
 /* Give a new job whose route has a quota so many slots in line of its own, for its whole life: none
  * that the job of another route has.  If there are not so many, it shares slots by hash. */
 void fan_routed_reserve(const struct fan_switch *sw, struct fan_switch_job *j);
+
+/* ---- previous and next hops of a job's contributions ----
+ *
+ * A job without a route has one next hop, the aggregator or a switch in front of it, and each
+ * rank's hop is where it has joined.  A job with a route has the hops of its entries.  Slot
+ * policies use this interface for both. */
+
+/* Set `*above` if `f` comes from a next hop, and clear it if from a child.  -1; FAN_DROP_ROUTE: it
+ * comes from neither, or its route is not known. */
+int fan_path_direction(const struct fan_switch *sw, const fan_peer *from, const struct fan_frag *f,
+		       bool *above);
+
+/* Fill in p->next and p->sums of a contribution with known ranks that `from` has sent.  -1, or the
+ * reason to drop it. */
+int fan_path_contribution(const struct fan_switch *sw, const struct fan_switch_job *j,
+			  const fan_peer *from, struct fan_contribution *p);
+
+/* As fan_path_contribution, for a message of rank `rank` from `from`, about itself or others: `p`
+ * may have any ranks. */
+int fan_path_rank(const struct fan_switch *sw, const struct fan_switch_job *j, const fan_peer *from,
+		  uint16_t rank, struct fan_contribution *p);
+
+/* The hop below towards `rank`; none: it is not below. */
+fan_peer fan_path_down(const struct fan_switch *sw, const struct fan_switch_job *j, uint16_t rank);
+
+/* Do the contributions of all ranks of the job meet here? */
+bool fan_path_has_all(const struct fan_switch_job *j);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sent.h"
 
-#include "core/wire/partial.h"
-#include "path.h"
+#include "core/sum/contribution.h"
+#include "routed.h"
 #include "switch_priv.h"
 
 #define MANY	  (UINT64_C(1) << (FAN_SEQ_GAP_BITS - 1))

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stats.c - what a switch tells about its slots and the jobs it has seen. */
-#include "stats.h"
-
-#include "core/base/name.h"
 #include "core/wire/query.h"
-#include "path.h"
+#include "routed.h"
 #include "switch_priv.h"
 
 /* Job number `index` of those seen, or NULL; `*jobs`: how many there are. */

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "switch_priv.h"
 
-#include "arrival.h"
 #include "child.h"
 #include "core/wire/query.h"
-#include "path.h"
 #include "relay.h"
 #include "routed.h"
-#include "stats.h"
 
 #define FROM_BELOW                                                                                 \
 	(1u << FAN_TYPE_DATA | 1u << FAN_TYPE_PARTIAL | 1u << FAN_TYPE_PROBE |                     \

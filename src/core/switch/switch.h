@@ -11,9 +11,9 @@
 #ifndef FAN_SWITCH_SWITCH_H
 #define FAN_SWITCH_SWITCH_H
 
+#include "core/base/out.h"
 #include "core/base/policy_kind.h"
 #include "core/base/share.h"
-#include "core/base/verdict.h"
 #include "core/wire/ctlmsg.h"
 #include "core/wire/route_table.h"
 

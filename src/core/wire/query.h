@@ -6,6 +6,10 @@
 #ifndef FAN_WIRE_QUERY_H
 #define FAN_WIRE_QUERY_H
 
+#include <stdint.h>
+#include <string.h>
+
+#include "core/base/limits.h"
 #include "ctlmsg.h"
 
 /* Counters that tell how far a job is are told to strangers in steps of so many fragments. */
@@ -34,5 +38,18 @@ bool fan_query_recv(const struct fan_query_source *s, const void *self, const ui
 /* Answer a datagram of another version with REFUSE if it is a JOIN or QUERY, which all versions
  * have in common. */
 void fan_query_foreign(const fan_peer *from, const uint8_t *pkt, size_t len, struct fan_out *out);
+
+/* Names of jobs: FAN_NAME_MAX + 1 bytes, padded with zeros. */
+
+/* Copy a padded name to `to`.  Returns its length without the padding. */
+static inline uint8_t fan_name_copy(char *to, const char *name)
+{
+	uint8_t bytes = 0;
+
+	memcpy(to, name, FAN_NAME_MAX + 1);
+	while (bytes < FAN_NAME_MAX && name[bytes])
+		bytes++;
+	return bytes;
+}
 
 #endif

@@ -81,7 +81,7 @@ enum fan_flag {
 	  FAN_F_FRAGMENT | FAN_F_ROOT | FAN_F_DIRECT | FAN_F_ASK, "a rank's contribution")         \
 	X(PARTIAL, 2,                                                                              \
 	  FAN_HAS_FRAG | FAN_HAS_PLACE | FAN_HAS_ROOT | FAN_HAS_ELEMENTS | FAN_HAS_PRIORITY,       \
-	  FAN_F_FRAGMENT | FAN_F_FULL, "the sum of some contributions: partial.h")                 \
+	  FAN_F_FRAGMENT | FAN_F_FULL, "the sum of some contributions: contribution.h")            \
 	X(RESULT, 3, FAN_HAS_FRAG | FAN_HAS_PLACE | FAN_HAS_TO | FAN_HAS_ELEMENTS,                 \
 	  FAN_F_FRAGMENT | FAN_F_REPLAY, "the finished fragment")                                  \
 	X(PROBE, 4, FAN_HAS_FRAG | FAN_HAS_PLACE | FAN_HAS_HELPER | FAN_HAS_LAST, FAN_F_INSIST,    \
@@ -125,7 +125,7 @@ enum fan_dtype {
 	FAN_EXP16 = 6,	 /* block exponents of the fixed mode, int16 */
 	FAN_UINT8 = 7,	 /* bytes; broadcast only */
 	FAN_FLOAT64 = 8, /* IEEE binary64 */
-	FAN_BLOCK8 = 9,	 /* of float32, eight bits in blocks: block8.h; summed in float32 */
+	FAN_BLOCK8 = 9,	 /* of float32, eight bits in blocks: reduce.h; summed in float32 */
 	FAN_DTYPE_COUNT
 };
 

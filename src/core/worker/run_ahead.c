@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run_ahead.c - how far ahead of the slowest rank a worker may be. */
-#include "run_ahead.h"
-
 #include <assert.h>
 
 #include "core/wire/progress.h"

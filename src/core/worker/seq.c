@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* seq.c - what a worker, or its switch, misses by number. */
-#include "seq.h"
-
 #include <assert.h>
 
 #include "worker_priv.h"

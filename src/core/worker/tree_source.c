@@ -3,8 +3,6 @@
  *
  * A round is AWAITING from its last contribution until the parent's result is there, and its
  * sum does not change meanwhile: it can be sent again at any time. */
-#include "tree_source.h"
-
 #include <assert.h>
 
 #include "worker_priv.h"

@@ -5,9 +5,6 @@
 
 #include "core/base/awake.h"
 #include "core/wire/route_table.h"
-#include "op_source.h"
-#include "transfer.h"
-#include "tree_source.h"
 
 static bool config_is_sane(const struct fan_worker_config *c)
 {

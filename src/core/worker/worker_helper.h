@@ -5,7 +5,6 @@
 #define FAN_WORKER_HELPER_H
 
 #include "core/base/out.h"
-#include "core/base/verdict.h"
 #include "core/wire/wire.h"
 
 struct fan_worker;

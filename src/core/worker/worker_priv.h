@@ -10,9 +10,55 @@
 #include "core/recovery/window.h"
 #include "core/sum/slot.h"
 #include "core/wire/route_table.h"
-#include "source.h"
+#include "core/wire/wire.h"
 #include "stream.h"
 #include "worker.h"
+/* Where a worker's fragments come from, and where their results go: a rank's operations
+ * (op_source.c), or the rounds of an aggregator with a parent (tree_source.c). */
+
+struct fan_out;
+struct fan_worker;
+
+enum fan_source_has {
+	FAN_SOURCE_NONE,    /* there is no such fragment yet */
+	FAN_SOURCE_BLOCKED, /* there is; but it waits for the result of another one */
+	FAN_SOURCE_READY,
+};
+
+#define FAN_SOURCE_TAKEN (-1)
+
+struct fan_source {
+	enum fan_source_has (*has)(struct fan_worker *w, struct fan_wslot *s);
+
+	/* Fill in the contribution of the slot, beyond its job and number.  False: `out` is full.
+	 */
+	bool (*fill)(struct fan_worker *w, struct fan_wslot *s, struct fan_frag *f,
+		     struct fan_out *out);
+
+	/* Take the result of what the slot has sent: FAN_SOURCE_TAKEN, or why `f` is not that one,
+	 * enum fan_drop.  `*freed`: slots that were blocked may go now. */
+	int (*take)(struct fan_worker *w, uint64_t now_ns, struct fan_wslot *s,
+		    const struct fan_frag *f, bool *freed);
+};
+
+/* ---- op_source.c ---- */
+
+struct fan_stream_op;
+
+extern const struct fan_source fan_op_source;
+
+/* The operation that was opened last, which is still in flight. */
+const struct fan_stream_op *fan_op_source_last(const struct fan_worker *w);
+
+/* Is this rank the root of the operation that the slot is at? */
+bool fan_op_source_is_root(struct fan_worker *w, struct fan_wslot *s);
+
+/* Add the time since the last turn to `*spent`, busy or idle time, of which priorities are made. */
+void fan_op_source_turn(struct fan_worker *w, uint64_t now_ns, uint64_t *spent);
+
+/* ---- tree_source.c: it has the rounds that are AWAITING; with its result a round is DONE ---- */
+
+extern const struct fan_source fan_tree_source;
 
 /* A missing result, by its sequence number. */
 struct fan_lost_result {
@@ -128,5 +174,57 @@ static inline enum fan_verdict fan_worker_drop(struct fan_worker *w, unsigned wh
 	w->stats.drops[why]++;
 	return FAN_DROP;
 }
+
+/* ---- transfer.c ---- */
+
+/* Handle a RESULT, or a NEED, for this worker's job. */
+enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
+				     const struct fan_frag *f);
+
+enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
+
+/* Write all that the window allows.  True if `out` ran full. */
+bool fan_transfer_send(struct fan_worker *w, uint64_t now_ns, struct fan_out *out);
+
+/* The window has been opened: fragments of operations that were started before may be sent. */
+void fan_transfer_begin(struct fan_worker *w);
+
+/* The round of `frag` is ready to be sent. */
+void fan_transfer_offered(struct fan_worker *w, uint64_t frag);
+
+/* Operation number w->next_op - 1 has just been opened: its first fragments may be sent. */
+void fan_transfer_opened(struct fan_worker *w);
+
+/* ---- seq.c: losses by sequence number, of results and of contributions ---- */
+
+/* The RESULT `f` has come: note its number. */
+void fan_seq_jump(struct fan_worker *w, const struct fan_frag *f);
+static inline void fan_seq_heard(struct fan_worker *w, const struct fan_frag *f)
+{
+	bool next = (uint16_t)(f->seq - w->gap.last) == 1;
+	if (next && w->gap.heard == UINT64_MAX && !w->asked && !w->blind_seq)
+		w->gap.last++; /* as it is nearly always */
+	else
+		fan_seq_jump(w, f);
+}
+
+/* Handle a MISS for this worker's job: send again what the next hop has not received. */
+enum fan_verdict fan_seq_missed(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);
+
+/* Request missing results by MISS.  True if `out` ran full. */
+bool fan_seq_ask(struct fan_worker *w, struct fan_out *out);
+
+/* ---- run_ahead.c: the bound of a worker's distance to the slowest rank ---- */
+
+/* The window of a job with run-ahead has been opened. */
+void fan_run_ahead_begin(struct fan_worker *w);
+
+/* The RESULT of slot `s` has come. */
+void fan_run_ahead_heard(struct fan_worker *w, const struct fan_wslot *s,
+			 const struct fan_frag *result);
+
+/* A PROGRESS message for this worker's job has come. */
+enum fan_verdict fan_run_ahead_progress(struct fan_worker *w, uint64_t now_ns,
+					const struct fan_frag *f);
 
 #endif

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker_recv.c - what a worker hears: who it is and how its job stands.  Fragments go on to
  * transfer.c and the helper. */
-#include "run_ahead.h"
-#include "seq.h"
-#include "transfer.h"
 #include "worker_priv.h"
 
 /* Does the aggregator want what is sent to be numbered? */

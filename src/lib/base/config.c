@@ -12,7 +12,7 @@
 
 #include "core/base/err.h"
 #include "core/recovery/congestion.h"
-#include "core/wire/partial.h"
+#include "core/sum/contribution.h"
 #include "file/file.h"
 #include "file/option.h"
 #include "file/text.h"

@@ -25,7 +25,7 @@
 /* ---- kept names ---- */
 
 /* Where the ranks of a communicator have met is kept so that a second launch of its name is noticed
- * (core/aggregator/claim.h).  Ranks that share memory, or whose hosts sum, are at the switch under
+ * (core/aggregator/join.c).  Ranks that share memory, or whose hosts sum, are at the switch under
  * the number of their own launch afterwards, or not at all, and the name would be free at once. */
 
 /* Communicators of this process that keep a name; anew in a child of fork(). */

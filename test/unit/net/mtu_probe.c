@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verdict itself, against paths that lose large datagrams: test/net/icmp.sh. */
-#include "net/mtu_probe.h"
-
 #include "unit/unit.h"
+
 #include <errno.h>
 #include <net/if.h>
 #include <string.h>
 
 #include "core/wire/ctlmsg.h"
+#include "net/mtu_probe.h"
 #include "net/netlink.h"
 #include "net/udp.h"
 

@@ -78,7 +78,7 @@ TEST(link_rate__texts)
 	assert_int_equal(fan_link_rate_parse("10 Mb/s"), -1);
 }
 
-/* ---- others.h ---- */
+/* ---- what others receive ---- */
 
 #define MS	UINT64_C(1000000)
 #define SECOND	UINT64_C(1000000000)
@@ -92,9 +92,10 @@ static uint64_t now_ns;
 static void receive(unsigned turns, uint64_t bytes, uint64_t own_bytes, uint64_t overflows)
 {
 	for (unsigned i = 0; i < turns; i++) {
-		const struct fan_inlet in = {.index = 7, .bytes = own_bytes, .datagrams = 10};
+		const struct fan_inlets in = {
+			.of = {{.index = 7, .bytes = own_bytes, .datagrams = 10}}};
 		now_ns += 250 * MS;
-		fan_inlets_add(&own, &in);
+		fan_inlets_join(&own, &in);
 		others.of[0].received += bytes + own_bytes + UINT64_C(10) * 42;
 		others.of[0].told = true;
 		fan_cross_traffic_end(&others, now_ns, &own, overflows);
@@ -174,7 +175,7 @@ TEST(others__interfaces_have_a_bound)
 	fan_cross_traffic_begin(&others, loopback, 1);
 	assert_false(others.of[0].told);
 	for (unsigned i = 1; i < FAN_INLETS_MAX + 2; i++)
-		fan_inlets_add(&own, &(struct fan_inlet){.index = i, .bytes = i});
+		fan_inlets_join(&own, &(struct fan_inlets){.of = {{.index = i, .bytes = i}}});
 	assert_int_equal(own.of[FAN_INLETS_MAX - 1].bytes, FAN_INLETS_MAX);
 	assert_true(own.full);
 }

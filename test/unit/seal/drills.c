@@ -14,7 +14,7 @@
  *  8  100,000 JOINs a second from 65,536 addresses: sums take no longer, a new job forms (flood.c)
  *  9  JOINs of 20 jobs of the past, replayed three times: the next job forms and sums
  * 10  a tenant begins 63 jobs of 64 with the largest window: the next tenant's sums (flood.c)
- * 11  strangers at a controller: test/ctl/strangers, test/ctl/lines, test/unit/net/line_key.c
+ * 11  strangers at a controller: test/ctl/strangers, test/ctl/lines, test/unit/net/lines.c
  * 12  keys wrong, missing, readable by others, rotated while jobs run: said; jobs go on
  * 13  a sealed rank at an open switch, and the reverse, also with slots, a server, a controller's
  *     routes (test/net/controller): refused with the cause
@@ -22,11 +22,10 @@
  * 15  restarts, jobs that come again, loss: no pair of key and counter twice, here as in all */
 #include <stdio.h>
 
-#include "seal/rig.h"
-
 #include "core/wire/ctlmsg.h"
 #include "seal/cipher_gcrypt.h"
 #include "seal/gate_priv.h"
+#include "seal/rig.h"
 
 static const fan_peer stranger = {.addr = {66, 6}, .port = 66};
 

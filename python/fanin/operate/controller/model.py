@@ -279,7 +279,7 @@ class Job:
     parts: List[Part] = field(default_factory=list)
     routes: List[Route] = field(default_factory=list)  # all, those that leave included
     gbps: float = 0  # planned rate of each worker
-    trees: Optional[List[Json]] = None  # its plan as planner/plan/report.h has it; None: none
+    trees: Optional[List[Json]] = None  # its plan as planner/plan/plan_json.h has it; None: none
     assignments: List[Json] = field(default_factory=list)
     plan_text: str = ""  # these as JSON, made when needed
     why: str = "it has not been planned yet"

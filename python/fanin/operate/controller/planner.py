@@ -2,7 +2,7 @@
 """`fanin plan --serve` as a child process: requests and answers are lines of JSON.
 
 The loop never waits for a plan.  A child that is not needed any more is killed; it dies with its
-controller.  planner/cmd/plan_serve.c describes requests and answers.
+controller.  planner/cmd/main.c describes requests and answers.
 """
 
 from __future__ import annotations

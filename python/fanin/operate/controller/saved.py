@@ -4,7 +4,7 @@
     {"last": NUMBER, "jobs": [{"name", "life", "bound", "routes": [NUMBER], "trees", "assignments"}],
      "loads": [...], "drained": [NODE]}
 
-Trees and assignments are the job's part of a plan (planner/plan/report.h); routes are the route
+Trees and assignments are the job's part of a plan (planner/plan/plan_json.h); routes are the route
 numbers of its parts.  What is installed under them follows from the plan: switches that have it
 accept it again; one that has something else refuses it, and the part gets a new number.
 """

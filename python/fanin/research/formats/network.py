@@ -10,7 +10,7 @@
 "gbps" of a node is what a switch can sum (without it, the switch only forwards), what a server
 takes in, and what a worker sends (without it, as much as their links carry).  Rates of a link are
 those of each direction, and there is at most one link between two nodes.  The planner reads this
-form (planner/plan/topo_json.h).
+form (planner/plan/topo.h).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unit/core/aggregator_rig.h"
-
+#include "core/sum/contribution.h"
 #include "core/wire/envelope.h"
-#include "core/wire/partial.h"
+#include "unit/core/aggregator_rig.h"
 
 #define RANKS 4
 

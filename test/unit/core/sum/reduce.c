@@ -3,7 +3,6 @@
 
 #include <math.h>
 
-#include "core/sum/block8.h"
 #include "core/sum/reduce.h"
 #include "sim/tensor.h"
 
@@ -253,7 +252,7 @@ TEST(reduce__odd_places_and_counts)
 
 /* ---- BLOCK8 ---- */
 
-/* As base.md says it: by doubles, where block8.c has bits.  Writes e and the codes. */
+/* As base.md says it: by doubles, where reduce.c has bits.  Writes e and the codes. */
 static void block_of(const float *x, unsigned n, uint8_t *to)
 {
 	double most = 0;

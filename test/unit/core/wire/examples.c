@@ -5,9 +5,9 @@
 
 #include <stdio.h>
 
+#include "core/sum/contribution.h"
 #include "core/wire/ctlmsg.h"
 #include "core/wire/envelope.h"
-#include "core/wire/partial.h"
 
 #define INDENT	  "    "
 #define PAGES	  TEST_DATA "/../../doc/protocol/"

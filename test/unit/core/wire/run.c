@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/unit.h"
 
-#include "core/wire/partial.h"
+#include "core/sum/contribution.h"
 #include "core/wire/run.h"
 #include "core/wire/wire.h"
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fragments of a worker that runs ahead of others. */
-#include "unit/core/worker_rig.h"
-
 #include "core/worker/in_step.h"
-#include "core/worker/priority.h"
+#include "core/worker/worker.h"
+#include "unit/core/worker_rig.h"
 
 static unsigned contributions(void)
 {

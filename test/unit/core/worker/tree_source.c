@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/worker/tree_source.h"
+#include "unit/unit.h"
+
 #include "core/sum/slot.h"
 #include "core/worker/worker_priv.h"
-#include "unit/unit.h"
 
 #define WINDOW 2
 
