@@ -26,9 +26,9 @@ enum fan_op_kind {
 	FAN_OP_OWN,	/* of the library, which waits for it as a caller does */
 
 	/* Made by the rank's thread, which frees it. */
-	FAN_OP_MEASUREMENT, /* share_meter.h */
-	FAN_OP_AGREEMENT,   /* regroup_agree.h */
-	FAN_OP_OFFER,	    /* hello.h */
+	FAN_OP_MEASUREMENT, /* share_meter.c */
+	FAN_OP_AGREEMENT,   /* regroup_agree.c */
+	FAN_OP_OFFER,	    /* regroup_agree.c */
 	FAN_OP_REST,	    /* a run of elements of another operation, summed anew */
 };
 
@@ -111,6 +111,11 @@ struct fan_op fan_op_part(const struct fan_op *op, const struct fan_cut *cut);
 
 /* A pending operation; NULL: out of memory. */
 struct fanin_op *fan_op_new(const struct fan_op *what, enum fan_op_kind kind);
+
+/* An all-reduce of the rank's thread: `count` words of type `dtype`, in place; NULL: out of memory.
+ */
+struct fanin_op *fan_op_new_own(enum fan_op_kind kind, enum fan_redop redop, enum fan_dtype dtype,
+				size_t count, void *words);
 
 /* From here on the operation is traced; `is_column`: it is one between hosts, for an operation of
  * the caller. */

@@ -12,9 +12,9 @@
 
 #include "lib/base/files.h"
 #include "lib/base/rendezvous.h"
-#include "lib/host/host_comm.h"
 #include "lib/host/attach.h"
-#include "lib/rank/by_sockets.h"
+#include "lib/host/host_comm.h"
+#include "lib/rank/rank.h"
 #include "meeting.h"
 #include "net/clock.h"
 

@@ -6,13 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/rank/by_sockets.h"
-#include "lib/rank/share_meter.h"
+#include "lib/rank/rank.h"
 #include "net/clock.h"
 
 #define IDLE_MS 60000 /* of sleep without operations */
 /* Fragments in flight of a host's columns together, on each connection.
- * Where hosts sum, links that are slow have fewer (fan_share_meter_window). */
+ * Where hosts sum, links that are slow have fewer (share_meter.c). */
 #define WINDOW_HOSTS 1024
 #define WINDOW_NAMED 256
 #define NET_BYTES    FAN_FAULT_TEXT_BYTES

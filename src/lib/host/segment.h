@@ -73,7 +73,7 @@ struct fan_host_rank {
 	_Atomic uint64_t process;	  /* 0: not known yet (attach.h) */
 	_Atomic uint32_t holds;		  /* its lock */
 	_Atomic uint32_t joining;	  /* it has come, but may not have joined its column */
-	_Atomic uint64_t gone;		  /* parts that its column has lost (lib/rank/regroup.h) */
+	_Atomic uint64_t gone;		  /* parts that its column has lost (lib/rank/regroup.c) */
 	uint16_t rank;			  /* of the job */
 };
 

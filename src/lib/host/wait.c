@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wait.c - the bells of a segment, waiting for them, and how it ends (segment.h). */
-#include "segment.h"
-
 #include <assert.h>
 #include <linux/futex.h>
 #include <sched.h>
@@ -13,6 +11,7 @@
 #include <unistd.h>
 
 #include "net/clock.h"
+#include "segment.h"
 
 #define YIELDS	 100	      /* of the core, in vain, before sleep */
 #define WENT_MIN (YIELDS / 2) /* of these; if fewer went to another thread, yields do not help */

@@ -97,7 +97,7 @@ bool fan_connection_recv_rings(struct fan_connection *cn);
 bool fan_connection_may_sleep(const struct fan_connection *cn);
 
 /* Keep the last result of each slot from now on, for ranks that lack it when the aggregator is lost
- * (regroup.h).  The connection has been welcomed. */
+ * (regroup.c).  The connection has been welcomed. */
 void fan_connection_keep(struct fan_connection *cn);
 
 /* The last result of slot `slot`, `*bytes` long; NULL: none has been kept. */

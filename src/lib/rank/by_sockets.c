@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "by_sockets.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -9,9 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "plan_client.h"
-#include "rank.h"
-#include "regroup.h"
+#include "thread.h"
 
 /* A filter of system calls may refuse those without which the thread would never wake. */
 static bool can_wake(const struct fan_rank *r)

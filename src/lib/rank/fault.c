@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fault.c - the sentence about a communicator's end, and whom it blames. */
+/* fault.c - the sentences about a communicator's end, whom it blames, and for what it waits. */
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "file/text.h"
+#include "lib/base/fault_text.h"
+#include "net/clock.h"
 #include "rank.h"
+#include "thread.h"
+
+#define LIST_BYTES    160
+#define ADDRESS_BYTES 80
 
 /* The aggregator behind the connection's switch, as far as it may be named for `err`; NULL. */
 static const fan_peer *server_of(const struct fan_rank *r, const struct fan_connection *cn, int err)
@@ -15,6 +24,24 @@ static const fan_peer *server_of(const struct fan_rank *r, const struct fan_conn
 			       !fan_peer_is_none(planned)
 		       ? planned
 		       : NULL;
+}
+
+struct fan_files fan_rank_files(const struct fan_rank *r)
+{
+	struct fan_files f = FAN_FILES_NONE;
+	fan_files_add(&f, r->thread.epoll_fd);
+	fan_files_add(&f, r->thread.wake_fd);
+	for (unsigned i = 0; i < r->connections; i++) {
+		const struct fan_connection *cn = &r->connection[i];
+		if (!cn->w)
+			continue;
+		fan_files_add(&f, cn->udp.fd);
+		fan_files_add(&f, cn->group.fd);
+		fan_files_add(&f, cn->failover.aside.fd);
+		for (unsigned w = FAN_RING_PAIR_UP; cn->udp.pair[0] && w <= FAN_RING_PAIR_DOWN; w++)
+			fan_files_add(&f, fan_ring_pair_fd(cn->udp.pair[0], w));
+	}
+	return f;
 }
 
 void fan_rank_fault_text(const struct fan_rank *r, const struct fan_connection *cn,
@@ -64,4 +91,133 @@ void fan_rank_blame_for_silence(struct fan_rank *r, unsigned k)
 		if (r->column.host_first[i] == r->parts.inside[k])
 			rank = i;
 	fan_ranks_set(r->fate.blamed, (unsigned)(rank < 0 ? r->cfg.rank : rank));
+}
+
+/* ---- waiting ---- */
+
+/* The first connection in `phase`; NULL: there is none. */
+static const struct fan_connection *find(const struct fan_rank *r, enum fan_worker_phase phase)
+{
+	for (unsigned i = 0; i < r->connections; i++)
+		if (r->connection[i].w && fan_worker_phase(r->connection[i].w) == phase)
+			return &r->connection[i];
+	return NULL;
+}
+
+static void for_switch(const struct fan_rank *r, const struct fan_connection *cn, char *text,
+		       size_t bytes)
+{
+	char addr[80];
+	const char *why = cn->short_mtu ? "no answer, and full packets do not fit the path to it"
+			  : fan_udp_is_refused(cn->udp.last_errno)
+				  ? "the operating system refuses packets"
+			  : cn->failover.answered ? "it is there, but does not answer to join"
+			  : cn->refused		  ? "port unreachable"
+						  : "no answer";
+	fan_peer_text(&cn->switch_addr, addr, sizeof addr);
+	if (r->parts.inside[cn->part] < 0)
+		snprintf(text, bytes, "waits for the switch %s: %s", addr, why);
+	else
+		snprintf(text, bytes, "waits for the switch inside rank %d at %s: %s",
+			 r->parts.inside[cn->part], addr, why);
+}
+
+static void for_ranks(const struct fan_rank *r, char *text, size_t bytes)
+{
+	uint64_t missing[FAN_RANKS_MAX / 64];
+	char list[LIST_BYTES] = "";
+	const struct fan_connection *cn = find(r, FAN_W_FORMING);
+	if (cn && !r->column.global && fan_worker_missing(cn->w, missing))
+		fan_fault_ranks_text(list, sizeof list, missing);
+	snprintf(text, bytes, "waits for %s of %d to join job \"%s\"", *list ? list : "other ranks",
+		 r->cfg.ranks, r->cfg.job);
+}
+
+void fan_wait_text(const struct fan_rank *r, uint64_t now_ns, char *text, size_t bytes)
+{
+	char what[FAN_FAULT_TEXT_BYTES - 32];
+	const struct fan_connection *cn = find(r, FAN_W_JOINING);
+	uint64_t left_ns = r->when.join_by_ns > now_ns ? r->when.join_by_ns - now_ns : 0;
+	if (!r->parts.count)
+		fan_plan_client_text(r, what, sizeof what);
+	else if (cn)
+		for_switch(r, cn, what, sizeof what);
+	else if (find(r, FAN_W_FAILED))
+		snprintf(
+			what, sizeof what,
+			"waits for the place of rank %d of job \"%s\", which another process or an "
+			"earlier run has",
+			r->cfg.rank, r->cfg.job);
+	else
+		for_ranks(r, what, sizeof what);
+	snprintf(text, bytes, "%s; gives up in %" PRIu64 " s", what, left_ns / (1000 * FAN_MS) + 1);
+}
+
+/* ---- snapshots ---- */
+
+static bool has_place(const struct fan_rank_snapshot *s, const char *job)
+{
+	for (unsigned i = 0; i < s->places; i++)
+		if (!strcmp(s->place[i].job, job))
+			return true;
+	return false;
+}
+
+/* The aggregators from which the oldest operation lacks results. */
+static void add_places(struct fan_rank_snapshot *s, const struct fan_rank *r)
+{
+	const struct fanin_op *op = r->ops.running[0];
+	for (unsigned i = op->connections_done; i < op->connections; i++) {
+		const struct fan_connection *cn = &r->connection[i];
+		const bool done = op->id[i] == FAN_OP_NOWHERE || !cn->w ||
+				  fan_worker_test(cn->w, op->id[i]) != FAN_E_PENDING;
+		const struct fan_job_part *part = &r->parts.job[cn->part];
+		if (done || s->places == FAN_RANK_SNAPSHOT_PLACES || has_place(s, part->name))
+			continue;
+		s->place[s->places].at = cn->switch_addr;
+		memcpy(s->place[s->places++].job, part->name, sizeof part->name);
+	}
+}
+
+static void write_places(struct fan_rank_snapshot *s)
+{
+	char at[ADDRESS_BYTES];
+	struct fan_text t = fan_text_in(s->waits, sizeof s->waits);
+	fan_text_add(&t, "waits for results from");
+	for (unsigned i = 0; i < s->places; i++)
+		fan_text_add(&t, "%s %s", i ? "," : "",
+			     fan_peer_text(&s->place[i].at, at, sizeof at));
+}
+
+/* Ranks that have not joined, by the numbers of the job. */
+static void add_missing(struct fan_rank_snapshot *s, const struct fan_rank *rank)
+{
+	uint64_t missing[FAN_RANK_WORDS];
+	const bool known = rank->connections && rank->connection[0].w &&
+			   fan_worker_missing(rank->connection[0].w, missing);
+	for (unsigned r = 0; known && r < (unsigned)rank->cfg.ranks; r++)
+		if (fan_ranks_has(missing, r))
+			fan_ranks_set(s->missing, rank->column.global ? rank->column.global[r] : r);
+}
+
+void fan_rank_take_snapshot(struct fan_rank *r, uint64_t now_ns)
+{
+	struct fan_rank_snapshot *s = &r->shown.snapshot;
+	const struct fan_regroup *g = r->regroup;
+	*s = (struct fan_rank_snapshot){.at_ns = now_ns, .moved_ns = r->when.quiet_ns};
+	for (unsigned i = 0; i < r->ops.running_count; i++)
+		fan_rank_snapshot_add(s, r->ops.running[i]);
+	if (atomic_load(&r->error))
+		return;
+	if (!r->ready) {
+		fan_wait_text(r, now_ns, s->waits, sizeof s->waits);
+		add_missing(s, r);
+	} else if (g && g->phase != FAN_REGROUP_NONE) {
+		snprintf(s->waits, sizeof s->waits, "waits for the others to go on: %.400s",
+			 g->why);
+	} else if (r->ops.running_count) {
+		add_places(s, r);
+		if (s->places)
+			write_places(s);
+	}
 }

@@ -10,16 +10,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "completion.h"
-#include "hello.h"
 #include "net/clock.h"
-#include "parts.h"
-#include "plan_client.h"
-#include "rank.h"
-#include "regroup.h"
-#include "regroup_agree.h"
-#include "share_meter.h"
-#include "wait_text.h"
+#include "thread.h"
 
 /* ---- faults ---- */
 
@@ -280,6 +272,14 @@ static void note_gap(struct fan_rank *r, uint64_t now_ns)
 	r->when.heard = false;
 }
 
+static void publish_ready(struct fan_rank *r)
+{
+	pthread_mutex_lock(&r->lock);
+	r->ready = true;
+	pthread_cond_broadcast(&r->changed);
+	pthread_mutex_unlock(&r->lock);
+}
+
 /* Publish that all ranks are here, once. */
 static void check_ready(struct fan_rank *r)
 {
@@ -297,7 +297,7 @@ static void check_ready(struct fan_rank *r)
 		fan_rank_fail(r, FAN_E_FILES, text);
 		return;
 	}
-	fan_rank_publish_ready(r);
+	publish_ready(r);
 	fan_regroup_joined(r);
 }
 
@@ -401,7 +401,6 @@ static void work(struct fan_rank *r)
 		end_done(r); /* first: the news of a failure may have come with the last result */
 	fan_plan_client_work(r, now_ns);
 	fan_regroup_work(r, now_ns);
-	fan_regroup_follow(r, now_ns);
 	if (!r->fate.leaving) {
 		check_connections(r, now_ns);
 		start_ops(r, now_ns);
