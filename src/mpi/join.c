@@ -2,7 +2,6 @@
 #include <assert.h>
 
 #include "file/option.h"
-#include "lib/api/metrics.h"
 #include "lib/comm/comm.h"
 #include "meet.h"
 

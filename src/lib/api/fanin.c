@@ -9,7 +9,6 @@
 #include "lib/base/rank_file.h"
 #include "lib/comm/comm.h"
 #include "lib/rank/registry.h"
-#include "metrics.h"
 #include "net/udp.h"
 
 #define MILLION 1000000u

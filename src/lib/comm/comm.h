@@ -104,4 +104,8 @@ struct fanin_comm *fan_comm_new(void);
 int fan_comm_share_memory(struct fanin_comm *c, bool together);
 void fan_comm_complete(struct fanin_comm *c);
 
+/* If FANIN_METRICS is set (api/metrics.c), write the file of `c` until `c` is destroyed.  A thread
+ * that does not start is no error: a job does not end because it cannot be watched. */
+void fan_comm_metrics_start(fanin_comm *c);
+
 #endif

@@ -26,6 +26,12 @@ void fan_rank_add_stats(struct fanin_stats *s, const struct fan_rank *r);
 void fan_rank_fault_text(const struct fan_rank *r, const struct fan_connection *cn,
 			 const struct fan_fault *f, char *text, size_t bytes);
 
+/* Connection `cn` has failed: say why. */
+void fan_rank_fail_by_core(struct fan_rank *r, const struct fan_connection *cn);
+
+/* Fail if connection `cn` cannot send what it has to. */
+void fan_rank_fail_by_socket(struct fan_rank *r, struct fan_connection *cn, uint64_t now_ns);
+
 /* The aggregator of part `k` is silent: blame the rank that it is inside, or this one, which has
  * lost it. */
 void fan_rank_blame_for_silence(struct fan_rank *r, unsigned k);
