@@ -262,7 +262,7 @@ static void join(struct fan_mpi_group *g)
 	}
 	join_beside(&j);
 	if (all_joined(g, &j.join)) {
-		fan_rank_set_idle(&j.join.job->rank, fan_mpi_progress, NULL);
+		j.join.job->rank.idle.call = fan_mpi_progress;
 		g->job = j.join.job;
 		return;
 	}

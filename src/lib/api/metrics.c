@@ -290,5 +290,5 @@ void fan_comm_metrics_start(fanin_comm *c)
 	if (e)
 		free(m);
 	else
-		c->watcher = (struct fan_comm_watcher){m, end};
+		c->watcher.of = m, c->watcher.end = end;
 }

@@ -25,7 +25,7 @@ enum fan_op_kind {
 	FAN_OP_MEMBER,	/* a caller's, of a set with a root on each rank (api/fanin.c) */
 	FAN_OP_OWN,	/* of the library, which waits for it as a caller does */
 
-	/* Made by the rank's thread, which frees it. */
+	/* From here on made by the rank's thread, which frees it. */
 	FAN_OP_MEASUREMENT, /* share_meter.c */
 	FAN_OP_AGREEMENT,   /* regroup_agree.c */
 	FAN_OP_OFFER,	    /* regroup_agree.c */
@@ -35,11 +35,6 @@ enum fan_op_kind {
 static inline bool fan_op_is_callers(enum fan_op_kind kind)
 {
 	return kind == FAN_OP_CALLERS || kind == FAN_OP_MEMBER;
-}
-
-static inline bool fan_op_is_threads(enum fan_op_kind kind)
-{
-	return kind >= FAN_OP_MEASUREMENT;
 }
 
 struct fanin_op {

@@ -10,6 +10,7 @@
 #include "comm.h"
 #include "lib/host/attach.h"
 #include "net/clock.h"
+#include "net/daemon.h"
 #include "net/echo.h"
 #include "net/link_rate.h"
 #include "net/rails.h"
@@ -101,7 +102,7 @@ static int start_embedded(struct fan_embedded_switch **sw, const struct fan_conf
 	snprintf(any.addr, sizeof any.addr, "%s", v4 ? "0.0.0.0:0" : "[::]:0");
 	if (fan_embedded_switch_get(sw, &any, cfg, why, sizeof why))
 		return 0;
-	return (int)fan_embedded_switch_port(*sw);
+	return (int)fan_daemon_address(fan_embedded_switch_daemon(*sw)).port;
 }
 
 static int exchange_hosts(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at)

@@ -228,7 +228,4 @@ struct fan_host_wait {
 /* Until FAN_HOST_WORK of `l` has rung, which it had `heard` times, for `ms` at most. */
 void fan_host_wait(struct fan_host_wait *w, struct fan_host_board *l, uint32_t heard, int ms);
 
-/* How long: from `now_ns` until `until_ns`, which is later, but for `look_ms` at most. */
-int fan_host_wait_ms(int look_ms, uint64_t now_ns, uint64_t until_ns);
-
 #endif

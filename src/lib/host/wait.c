@@ -113,13 +113,6 @@ void fan_host_wait(struct fan_host_wait *w, struct fan_host_board *l, uint32_t h
 	fan_host_sleep(l, FAN_HOST_WORK, heard, ms);
 }
 
-int fan_host_wait_ms(int look_ms, uint64_t now_ns, uint64_t until_ns)
-{
-	return until_ns - now_ns < (uint64_t)look_ms * FAN_MS
-		       ? (int)((until_ns - now_ns + FAN_MS - 1) / FAN_MS)
-		       : look_ms;
-}
-
 /* ---- ends ---- */
 
 void fan_host_fail(struct fan_host_segment *s, unsigned me, int error, const char *why,

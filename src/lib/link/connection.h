@@ -36,12 +36,6 @@ struct fan_connection_io {
 	struct fan_out out;
 };
 
-/* A token bucket, which counts all headers. */
-struct fan_rate_limit {
-	double ns_per_byte; /* 0: no limit */
-	uint64_t free_ns;   /* time of the next datagram */
-};
-
 /* Its switch, and the path past one that is silent (failover.c). */
 struct fan_failover {
 	struct fan_echo_asker echo; /* of the switch */
@@ -63,7 +57,11 @@ struct fan_connection {
 	fan_peer server_addr;	    /* of this shard; none: no failover */
 	struct fan_failover failover;
 	struct fan_mtu_probe mtu_probe;
-	struct fan_rate_limit rate_limit;
+	/* a token bucket, which counts all headers */
+	struct {
+		double ns_per_byte; /* 0: no limit */
+		uint64_t free_ns;   /* time of the next datagram */
+	} rate_limit;
 	unsigned shard;	   /* of its part's switch */
 	unsigned part;	   /* index of the communicator's part */
 	unsigned number;   /* index among the communicator's connections */

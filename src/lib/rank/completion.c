@@ -88,7 +88,7 @@ static void ended(struct fan_rank *r, const struct fanin_op *op)
 void fan_rank_end_op(struct fan_rank *r, struct fanin_op *op, int result)
 {
 	struct fanin_op *whole = op->whole;
-	const bool is_threads = fan_op_is_threads(op->kind);
+	const bool is_threads = op->kind >= FAN_OP_MEASUREMENT;
 	assert((op->kind == FAN_OP_REST) == (whole != NULL));
 	assert(!op->rests);
 	if (!is_threads)

@@ -78,11 +78,6 @@ unsigned fan_rank_connections(const struct fan_rank *r)
 	return connections;
 }
 
-uint64_t fan_rank_gone(const struct fan_rank *r)
-{
-	return r->kind->gone ? r->kind->gone(r) : 0;
-}
-
 int fan_rank_refuse(struct fan_rank *r, int error, const char *why)
 {
 	assert(error != FAN_OK && error != FAN_E_PENDING);
@@ -131,17 +126,6 @@ void fan_rank_init(struct fan_rank *r, const struct fan_rank_kind *kind,
 	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
 	pthread_cond_init(&r->changed, &clock);
 	pthread_condattr_destroy(&clock);
-}
-
-/* Pages of its own, zero until they are used: most of its connections never are. */
-struct fan_rank *fan_rank_new(const struct fan_rank_kind *kind)
-{
-	struct fan_rank *r =
-		mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (r == MAP_FAILED)
-		return NULL;
-	fan_rank_init(r, kind, NULL);
-	return r;
 }
 
 /* The thread takes no signals: they are the host program's. */
@@ -239,27 +223,16 @@ void fan_rank_leave_complete(struct fan_rank *r)
 		r->kind->wake(r);
 }
 
-void fan_rank_end_with(struct fan_rank *r, int error, const char *why)
-{
-	const uint64_t nobody[FAN_RANK_WORDS] = {0};
-	pthread_mutex_lock(&r->lock);
-	snprintf(r->ending.why, sizeof r->ending.why, "%s", why);
-	fan_rank_leave_end(r, error, nobody);
-	pthread_mutex_unlock(&r->lock);
-}
-
-void fan_rank_leave_end(struct fan_rank *r, int error, const uint64_t *blamed)
+void fan_rank_end(struct fan_rank *r, int error, const char *why, const uint64_t *blamed)
 {
 	assert(error != FAN_OK && error != FAN_E_PENDING);
-	r->ending.error = error;
-	memcpy(r->ending.blamed, blamed, sizeof r->ending.blamed);
-	r->kind->wake(r);
-}
-
-void fan_rank_end(struct fan_rank *r, int error, const uint64_t *blamed)
-{
 	pthread_mutex_lock(&r->lock);
-	fan_rank_leave_end(r, error, blamed);
+	r->ending.error = error;
+	snprintf(r->ending.why, sizeof r->ending.why, "%s", why);
+	memset(r->ending.blamed, 0, sizeof r->ending.blamed);
+	if (blamed)
+		memcpy(r->ending.blamed, blamed, sizeof r->ending.blamed);
+	r->kind->wake(r);
 	pthread_mutex_unlock(&r->lock);
 }
 
@@ -289,18 +262,13 @@ void fan_rank_stop(struct fan_rank *r)
 	pthread_mutex_destroy(&r->lock);
 }
 
-void fan_rank_release(struct fan_rank *r)
-{
-	r->kind->release(r);
-}
-
 void fan_rank_destroy(struct fan_rank *r)
 {
 	if (!r)
 		return;
 	if (!fan_rank_is_forked(r))
 		fan_rank_stop(r);
-	fan_rank_release(r);
+	r->kind->release(r);
 	munmap(r, sizeof *r);
 }
 
@@ -392,12 +360,6 @@ int fan_rank_submit(struct fan_rank *r, const struct fan_op_args *args, bool wai
 	if (e)
 		*op = NULL;
 	return e;
-}
-
-void fan_rank_set_idle(struct fan_rank *r, void (*idle)(void *arg), void *arg)
-{
-	r->idle.call = idle;
-	r->idle.arg = arg;
 }
 
 /* The result of `op`, which has not been freed; meanwhile calls `idle`, which may be NULL. */

@@ -205,7 +205,8 @@ struct fan_rank_kind {
 	 * the rank's work until it has ended, or it is `until_ns`. */
 	void (*attend)(struct fan_rank *rank, struct fanin_op *op, uint64_t until_ns);
 	void (*join_on)(void *host);		       /* a rank of it is being joined, as `idle` */
-	uint64_t (*gone)(const struct fan_rank *rank); /* fan_rank_gone */
+	uint64_t (*gone)(const struct fan_rank *rank); /* bit i: its part number i is lost, and the
+							* others go on (regroup.c) */
 };
 
 /* A rank whose job is one of several, with a rank for each host; none: all zero. */
@@ -215,19 +216,6 @@ struct fan_rank_column {
 	const uint16_t *host_first; /* the first rank of each host */
 	const uint16_t (*rank_at)[FAN_HOST_RANKS_MAX]; /* by host and number there */
 	_Atomic uint64_t *gone; /* where it tells its host which parts are lost */
-};
-
-/* The thread, and what it sleeps on. */
-struct fan_rank_thread {
-	pthread_t id;
-	bool started;
-	int epoll_fd, wake_fd;
-};
-
-/* Work that a waiting caller does now and then; call NULL: nothing. */
-struct fan_rank_idle {
-	void (*call)(void *arg);
-	void *arg;
 };
 
 /* A rank's state, for registry.h.  It is taken on request alone. */
@@ -262,67 +250,12 @@ struct fan_rank_shown {
 	struct fan_rank_snapshot snapshot;
 };
 
-/* Requests of callers to the thread, under the lock. */
-struct fan_rank_asked {
-	struct fan_op_queue queued; /* operations that it has not taken yet */
-	bool awake;		    /* it will look at these before it sleeps */
-	unsigned parts_to_add;	    /* to join, beyond `parts` */
-	bool complete;		    /* there are no further parts to add */
-	bool closing;		    /* to end: fanin_comm_destroy was called */
-	uint64_t close_ns;	    /* when it is to end by itself; 0: never */
-	unsigned room_waiters;	    /* callers that wait for room for an operation */
-	unsigned attending;	    /* callers that do this rank's work, in fan_rank_run */
-};
-
-/* Why fan_rank_end was called; error 0: it was not. */
-struct fan_rank_ending {
-	int error;
-	char why[FAN_FAULT_TEXT_BYTES]; /* ""; or the sentence about it */
-	uint64_t blamed[FAN_RANK_WORDS];
-};
-
 /* Where a part is summed. */
 struct fan_rank_part {
 	fan_peer at; /* of its aggregator */
 	int inside;  /* the rank in which that is embedded; -1: none */
 	uint32_t mbps;
 	uint8_t rail; /* the number of its network among those of that rank's host */
-};
-
-/* Parts of each tensor, one for each aggregator. */
-struct fan_rank_parts {
-	unsigned count;				/* 0: not known yet */
-	struct fan_job_part job[FAN_PARTS_MAX]; /* without a controller one, of route 0 */
-	int inside[FAN_PARTS_MAX];	/* the rank in which its switch is embedded; -1: none */
-	uint32_t mbps[FAN_PARTS_MAX];	/* rate of that host's link; 0: not known */
-	uint8_t rail[FAN_PARTS_MAX];	/* by which of that host's networks */
-	unsigned shards[FAN_PARTS_MAX]; /* of its switches; 0: not known yet */
-	uint8_t of[FAN_PARTS_MAX]; /* of a group, before any is lost: their numbers at `parent` */
-};
-
-struct fan_rank_ops {
-	struct fan_op_queue waiting;	       /* taken, not started on every connection */
-	struct fanin_op *running[FAN_OPS_MAX]; /* started on every connection, oldest first */
-	unsigned running_count;
-	bool progressed; /* one may be done */
-	uint64_t done, bytes_done;
-};
-
-/* How it ends. */
-struct fan_rank_fate {
-	/* ranks to blame for a failed connection, for all connections; constant after an error */
-	uint64_t blamed[FAN_RANK_WORDS];
-	int cause;    /* of a failure, as other ranks of a column are told it */
-	bool leaving; /* the connections are leaving */
-};
-
-struct fan_rank_times {
-	uint64_t join_by_ns, leave_by_ns;
-	uint64_t note_ns;   /* of the next `wait_text` */
-	bool heard;	    /* a fragment has finished since note_gap looked last */
-	uint64_t quiet_ns;  /* of the last result, or of the first operation after none */
-	uint64_t result_ns; /* of the last result; 0: none */
-	uint64_t gap_ns;    /* longest time without a result during operations */
 };
 
 struct fan_rank {
@@ -341,17 +274,42 @@ struct fan_rank {
 	bool counts_trips;	 /* `shown.trips` is kept up to date */
 	atomic_bool met;	 /* `hosts` is constant from here on */
 	unsigned fork_guard;	 /* fan_fork_guard() when created */
-	struct fan_rank_thread thread;
-	/* called every FAN_RANK_IDLE_MS by fan_rank_run, and of a column while it is joined */
-	struct fan_rank_idle idle;
+	/* The thread, and what it sleeps on. */
+	struct {
+		pthread_t id;
+		bool started;
+		int epoll_fd, wake_fd;
+	} thread;
+	/* Work that a waiting caller does now and then, called every FAN_RANK_IDLE_MS by
+	 * fan_rank_run, and of a column while it is joined; call NULL: nothing.  It must not call
+	 * this communicator. */
+	struct {
+		void (*call)(void *arg);
+		void *arg;
+	} idle;
 	atomic_int mark; /* of operations that are started from here on: FAN_MARK_NAME */
 
 	pthread_mutex_t lock;	/* for all up to the next blank line */
 	pthread_cond_t changed; /* ready, error, or room for operations */
 	bool ready;		/* all ranks have joined */
-	struct fan_rank_asked asked;
+	/* Requests of callers to the thread, under the lock. */
+	struct {
+		struct fan_op_queue queued; /* operations that it has not taken yet */
+		bool awake;		    /* it will look at these before it sleeps */
+		unsigned parts_to_add;	    /* to join, beyond `parts` */
+		bool complete;		    /* there are no further parts to add */
+		bool closing;		    /* to end: fanin_comm_destroy was called */
+		uint64_t close_ns;	    /* when it is to end by itself; 0: never */
+		unsigned room_waiters;	    /* callers that wait for room for an operation */
+		unsigned attending;	    /* callers that do this rank's work, in fan_rank_run */
+	} asked;
 	struct fan_rank_shown shown;
-	struct fan_rank_ending ending;
+	/* Why fan_rank_end was called; error 0: it was not. */
+	struct {
+		int error;
+		char why[FAN_FAULT_TEXT_BYTES]; /* ""; or the sentence about it */
+		uint64_t blamed[FAN_RANK_WORDS];
+	} ending;
 
 	atomic_int error; /* 0, or its cause of failure: then `sentence` is constant */
 	char sentence[FAN_FAULT_TEXT_BYTES];
@@ -359,7 +317,17 @@ struct fan_rank {
 	_Atomic uint64_t gone; /* bit i: its part number i is lost */
 
 	/* Used by the thread alone. */
-	struct fan_rank_parts parts;
+	/* Parts of each tensor, one for each aggregator. */
+	struct {
+		unsigned count;				/* 0: not known yet */
+		struct fan_job_part job[FAN_PARTS_MAX]; /* without a controller one, of route 0 */
+		int inside[FAN_PARTS_MAX]; /* the rank in which its switch is embedded; -1: none */
+		uint32_t mbps[FAN_PARTS_MAX];	/* rate of that host's link; 0: not known */
+		uint8_t rail[FAN_PARTS_MAX];	/* by which of that host's networks */
+		unsigned shards[FAN_PARTS_MAX]; /* of its switches; 0: not known yet */
+		uint8_t of[FAN_PARTS_MAX];	/* of a group, before any is lost: their numbers at
+						   `parent` */
+	} parts;
 	/* each part has one to shard 0 of its aggregator, then one to each further shard */
 	struct fan_connection connection[FAN_SHARDS_MAX];
 	unsigned connections;
@@ -370,16 +338,36 @@ struct fan_rank {
 	fan_peer controller_addr;
 	struct fan_plan_client client;
 	struct fan_connection_io *io;
-	struct fan_rank_ops ops;
-	struct fan_rank_fate fate;
-	struct fan_rank_times when;
+	struct {
+		struct fan_op_queue waiting; /* taken, not started on every connection */
+		struct fanin_op
+			*running[FAN_OPS_MAX]; /* started on every connection, oldest first */
+		unsigned running_count;
+		bool progressed; /* one may be done */
+		uint64_t done, bytes_done;
+	} ops;
+	/* How it ends. */
+	struct {
+		/* ranks to blame for a failed connection, for all connections; constant after an
+		 * error */
+		uint64_t blamed[FAN_RANK_WORDS];
+		int cause;    /* of a failure, as other ranks of a column are told it */
+		bool leaving; /* the connections are leaving */
+	} fate;
+	struct {
+		uint64_t join_by_ns, leave_by_ns;
+		uint64_t note_ns;   /* of the next `wait_text` */
+		bool heard;	    /* a fragment has finished since note_gap looked last */
+		uint64_t quiet_ns;  /* of the last result, or of the first operation after none */
+		uint64_t result_ns; /* of the last result; 0: none */
+		uint64_t gap_ns;    /* longest time without a result during operations */
+	} when;
 };
 
 /* For those who make one.  Zero bytes become a rank of `kind`, whose hosts `hosts` will tell (NULL:
- * nobody will); or one with memory of its own, NULL: there is none. */
+ * nobody will). */
 void fan_rank_init(struct fan_rank *r, const struct fan_rank_kind *kind,
 		   const struct fan_meeting *hosts);
-struct fan_rank *fan_rank_new(const struct fan_rank_kind *kind);
 
 /* Part `k` of it, or one more part.  The first one has the job's own name and `column`. */
 void fan_rank_set_part(struct fan_rank *r, unsigned k, const struct fan_rank_part *part,
@@ -394,21 +382,17 @@ int fan_rank_start(struct fan_rank *r);
 int fan_rank_begin(struct fan_rank *r);
 void fan_rank_wait_ready(struct fan_rank *r);
 
-/* From any thread, as kind->end of one with sockets. */
-void fan_rank_end_with(struct fan_rank *r, int error, const char *why);
-
 /* From any thread: leave the job in `ms`; until then it joins, fails and is told of what it was. */
 void fan_rank_close_in(struct fan_rank *r, unsigned ms);
 
-/* The end: of the thread, which leaves the job; of what it has; of one of fan_rank_new, both unless
- * in a child of fork(), which has no thread.  NULL is allowed. */
+/* The end: of the thread, which leaves the job; and of all of one with memory of its own, unless in
+ * a child of fork(), which has no thread.  NULL is allowed. */
 void fan_rank_stop(struct fan_rank *r);
-void fan_rank_release(struct fan_rank *r);
 void fan_rank_destroy(struct fan_rank *r);
 
-/* From any thread: end a column with `error`, and tell its other ranks that those in `blamed`
- * caused it. */
-void fan_rank_end(struct fan_rank *r, int error, const uint64_t *blamed);
+/* From any thread: end with `error` and the sentence `why` ("": its text), and tell the column's
+ * other ranks that those in `blamed` (NULL: nobody) caused it. */
+void fan_rank_end(struct fan_rank *r, int error, const char *why, const uint64_t *blamed);
 
 /* Any thread: what has ended it, as far as it has seen that; as fanin_comm_error,
  * which looks; and as fanin_comm_stats with stats->size set. */
@@ -425,21 +409,13 @@ struct fan_part_shown fan_rank_part_shown(const struct fan_rank *r, unsigned k, 
 /* Any thread: the connections with which it became ready. */
 unsigned fan_rank_connections(const struct fan_rank *r);
 
-/* Any thread: bit i: part number i is lost, and the others go on (regroup.c). */
-uint64_t fan_rank_gone(const struct fan_rank *r);
-
 /* In a child of fork(), to which the communicator does not belong. */
 bool fan_rank_is_forked(const struct fan_rank *r);
 
 /* With the lock held, leave to the thread: to join `count` parts beyond those that there are, which
- * have been set; that there are no further ones; and fan_rank_end. */
+ * have been set; and that there are no further ones. */
 void fan_rank_leave_parts(struct fan_rank *r, unsigned count);
 void fan_rank_leave_complete(struct fan_rank *r);
-void fan_rank_leave_end(struct fan_rank *r, int error, const uint64_t *blamed);
-
-/* From here on fan_rank_run calls `idle` from its caller's thread every FAN_RANK_IDLE_MS, so that
- * another library can make progress meanwhile.  It must not call this communicator. */
-void fan_rank_set_idle(struct fan_rank *r, void (*idle)(void *arg), void *arg);
 
 /* Queue an operation.  `wait`: wait for room instead of FAN_E_BUSY. */
 int fan_rank_submit(struct fan_rank *r, const struct fan_op_args *args, bool wait,

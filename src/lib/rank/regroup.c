@@ -265,7 +265,7 @@ static void begin(struct fan_rank *r, int number, int err, const char *why, uint
 /* Return the parts that the parent has lost; none where that would be all. */
 static uint64_t gone_at_parent(const struct fan_rank *r)
 {
-	const uint64_t gone = fan_rank_gone(r->parent);
+	const uint64_t gone = r->parent->kind->gone ? r->parent->kind->gone(r->parent) : 0;
 	uint64_t mine = 0;
 	for (unsigned n = 0; n < r->prepared->all; n++)
 		mine |= (gone >> r->parts.of[n] & 1) << n;

@@ -344,31 +344,22 @@ void fan_share_meter_show(struct fan_rank *r)
 
 /* ---- in step ---- */
 
-/* Operations in progress: those of sets, which the parts on hosts have alone, whatever their
- * shares; and others. */
-struct in_progress {
-	bool sets, others;
-};
-
-static struct in_progress what_is_in_progress(const struct fan_rank *r)
+/* Operations in progress of sets, which the parts on hosts have alone, whatever their shares. */
+static unsigned count_whole(const struct fan_rank *r)
 {
-	struct in_progress is = {false, false};
+	unsigned whole = 0;
 	for (unsigned i = 0; i < r->ops.running_count; i++)
-		if (r->ops.running[i]->is_whole)
-			is.sets = true;
-		else
-			is.others = true;
-	return is;
+		whole += r->ops.running[i]->is_whole;
+	return whole;
 }
 
-static double share_of(const struct fan_rank *r, const struct fan_connection *cn,
-		       struct in_progress is)
+static double share_of(const struct fan_rank *r, const struct fan_connection *cn, unsigned whole)
 {
 	const struct fan_split *s = &r->meter.shares.now;
 	double share =
 		(double)(s->begin[cn->part + 1] - s->begin[cn->part]) / (double)FAN_CUT_WHOLE;
-	if (is.sets && r->parts.inside[cn->part] >= 0 &&
-	    (share < 1.0 / r->parts.count || !is.others))
+	if (whole && r->parts.inside[cn->part] >= 0 &&
+	    (share < 1.0 / r->parts.count || whole == r->ops.running_count))
 		share = 1.0 / r->parts.count;
 	return share / r->parts.shards[cn->part];
 }
@@ -411,14 +402,14 @@ static void note_spent(struct fan_rank *r, uint64_t spent_ns)
 /* Time since the last look counts if something was in progress then: not that in which the program
  * computes before it starts the next operation.  Round trips count not while only sets are in
  * progress, which tell nothing of shares. */
-static void note_round_trips(struct fan_rank *r, uint64_t now_ns, struct in_progress is)
+static void note_round_trips(struct fan_rank *r, uint64_t now_ns, unsigned whole)
 {
 	struct fan_share_meter *s = &r->meter;
 	uint64_t spent_ns = s->busy ? now_ns - s->looked_ns : 0;
 	s->looked_ns = now_ns;
 	s->busy = r->ops.running_count > 0;
 	note_fill(r, spent_ns);
-	if (s->learns && is.others && !s->blocked)
+	if (s->learns && whole < r->ops.running_count && !s->blocked)
 		note_spent(r, spent_ns);
 }
 
@@ -502,13 +493,13 @@ void fan_share_meter_keep_in_step(struct fan_rank *r, uint64_t now_ns)
 	unsigned used = 0, hosts = 0;		      /* connections with a share; those to hosts */
 	unsigned parts = 0;			      /* with a share */
 	const unsigned connections = r->connections;
-	const struct in_progress is = what_is_in_progress(r);
+	const unsigned whole = count_whole(r);
 	if (r->parts.count < 2 || r->client.on || !r->ready)
 		return;
-	note_round_trips(r, now_ns, is);
+	note_round_trips(r, now_ns, whole);
 	for (unsigned i = 0; i < connections; i++) {
 		const struct fan_connection *cn = &r->connection[i];
-		double share = share_of(r, cn, is);
+		double share = share_of(r, cn, whole);
 		lane[i] = (struct fan_in_step_part){
 			.share = share,
 			.left = (double)fan_worker_left(cn->w),
@@ -518,14 +509,14 @@ void fan_share_meter_keep_in_step(struct fan_rank *r, uint64_t now_ns)
 		parts += share > 0 && !cn->shard;
 		hosts += share > 0 && r->parts.inside[cn->part] >= 0;
 	}
-	const bool mixed = hosts && hosts < used && !is.sets;
+	const bool mixed = hosts && hosts < used && !whole;
 	const double count = mixed ? count_of(r->meter.fill, used) : used;
 	const double gbps =
 		gbps_of(r->meter.fill, r->cfg.payload_bytes,
 			r->column.columns ? r->column.columns : 1, hosts == used ? parts : 0);
 	for (unsigned i = 0; r->column.columns && i < connections; i++)
 		lane[i].window = (uint32_t)column_window(lane[i].window, r->column.columns, gbps);
-	const bool ends = fan_in_step_bound(lane, connections, step_of(count, gbps, is.sets));
+	const bool ends = fan_in_step_bound(lane, connections, step_of(count, gbps, whole > 0));
 	for (unsigned i = 0; i < connections; i++) {
 		struct fan_worker *w = r->connection[i].w;
 		fan_worker_least_timeout(w, fan_share_meter_rto_min_ms(r, parts, ends));

@@ -72,7 +72,7 @@ static void rig_end(struct rig *r)
 		fan_op_end(op, FAN_OK);
 		fanin_op_free(op);
 	}
-	fan_rank_release(r->c);
+	r->c->kind->release(r->c);
 	free(r->c);
 }
 
