@@ -288,7 +288,7 @@ static void join(struct fan_mpi_group *g)
 	}
 	join_beside(&j);
 	if (all_joined(g, &j)) {
-		fan_rank_set_idle(&j.job->rank, fan_mpi_progress, NULL);
+		j.job->rank.idle.call = fan_mpi_progress;
 		g->job = j.job;
 		return;
 	}

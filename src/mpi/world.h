@@ -25,7 +25,7 @@ extern struct fan_mpi_world fan_mpi_world;
 /* One line on standard error, once in this process. */
 void fan_mpi_log(const char *what, const char *why);
 
-/* Let MPI make progress; for fan_rank_set_idle. */
+/* Let MPI make progress; as the `idle` of a rank. */
 void fan_mpi_progress(void *unused);
 
 int fan_mpi_init(int *argc, char ***argv);

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dial.h"
+/* dial.c - how the two ends of a link find each other: listen, connect and accept of ncclNet.
+ *
+ * The handle that listen writes has the listener's address and a nonce from the kernel; NCCL
+ * carries it to the other side, which connects and says the nonce.  A connection that does not
+ * within HELLO_MS is closed, so strangers only take places for a while.  connect and
+ * accept return at once; connect keeps in the handle which attempt it goes on with. */
 
 #include <errno.h>
 #include <poll.h>
@@ -11,17 +16,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "abi.h"
-#include "interface.h"
-#include "link.h"
-#include "net.h"
 #include "net/clock.h"
 #include "net/udp.h"
+#include "plugin.h"
 
-#define MAGIC	    0x324e6166u /* "faN2" */
-#define NONCE_BYTES 16
-#define BACKLOG	    64
-#define MS	    1000000ull
+#define HELLO_MS     60000	 /* until a connection has said the nonce */
+#define CONNECT_MS   30000	 /* until an attempt fails */
+#define ATTEMPTS_MAX 256	 /* of one process, under way at a time */
+#define GUESTS_MAX   16		 /* connections to a listener that have not said the nonce */
+#define MAGIC	     0x324e6166u /* "faN2" */
+#define NONCE_BYTES  16
+#define BACKLOG	     64
+#define MS	     1000000ull
 
 /* The content of a handle. */
 struct handle {
@@ -57,11 +63,11 @@ struct pending {
 struct listener {
 	int fd;
 	uint8_t nonce[NONCE_BYTES];
-	struct pending pending[FAN_NCCL_GUESTS_MAX];
+	struct pending pending[GUESTS_MAX];
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of `attempts` */
-static struct attempt attempts[FAN_NCCL_ATTEMPTS_MAX];
+static struct attempt attempts[ATTEMPTS_MAX];
 
 /* ---- the side that is connected to ---- */
 
@@ -76,7 +82,7 @@ int fan_nccl_listen(int dev, void *handle, void **listening)
 	struct listener *l = calloc(1, sizeof *l);
 	if (!l)
 		return FAN_NCCL_SYSTEM_ERROR;
-	for (unsigned i = 0; i < FAN_NCCL_GUESTS_MAX; i++)
+	for (unsigned i = 0; i < GUESTS_MAX; i++)
 		l->pending[i].fd = -1;
 	socklen_t bytes = fan_peer_to_sockaddr(&interface->at, AF_UNSPEC, &at);
 	l->fd = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -110,10 +116,10 @@ static struct pending *who_gives_way(struct listener *l)
 {
 	struct pending *found = NULL;
 	unsigned most = 0;
-	for (unsigned i = 0; i < FAN_NCCL_GUESTS_MAX; i++) {
+	for (unsigned i = 0; i < GUESTS_MAX; i++) {
 		struct pending *g = &l->pending[i];
 		unsigned same = 0;
-		for (unsigned k = 0; k < FAN_NCCL_GUESTS_MAX; k++)
+		for (unsigned k = 0; k < GUESTS_MAX; k++)
 			same += fan_peer_same_host(&g->peer, &l->pending[k].peer);
 		if (same > most || (same == most && g->deadline_ns < found->deadline_ns)) {
 			most = same;
@@ -125,7 +131,7 @@ static struct pending *who_gives_way(struct listener *l)
 
 static struct pending *place_in(struct listener *l)
 {
-	for (unsigned i = 0; i < FAN_NCCL_GUESTS_MAX; i++)
+	for (unsigned i = 0; i < GUESTS_MAX; i++)
 		if (l->pending[i].fd < 0)
 			return &l->pending[i];
 	struct pending *g = who_gives_way(l);
@@ -136,7 +142,7 @@ static struct pending *place_in(struct listener *l)
 /* Let in who has come. */
 static void admit(struct listener *l)
 {
-	for (unsigned turns = 0; turns < FAN_NCCL_GUESTS_MAX; turns++) {
+	for (unsigned turns = 0; turns < GUESTS_MAX; turns++) {
 		struct sockaddr_storage from = {0};
 		socklen_t bytes = sizeof from;
 		int fd = accept4(l->fd, (struct sockaddr *)&from, &bytes,
@@ -146,7 +152,7 @@ static void admit(struct listener *l)
 		struct pending *place = place_in(l);
 		memset(place, 0, sizeof *place);
 		place->fd = fd;
-		place->deadline_ns = fan_clock_ns() + FAN_NCCL_HELLO_MS * MS;
+		place->deadline_ns = fan_clock_ns() + HELLO_MS * MS;
 		place->peer = fan_peer_from_sockaddr((const struct sockaddr *)&from, bytes);
 	}
 }
@@ -183,7 +189,7 @@ int fan_nccl_accept(void *listening, void **link)
 	struct listener *l = listening;
 	*link = NULL;
 	admit(l);
-	for (unsigned i = 0; i < FAN_NCCL_GUESTS_MAX; i++) {
+	for (unsigned i = 0; i < GUESTS_MAX; i++) {
 		struct pending *g = &l->pending[i];
 		if (g->fd < 0 || !is_known(l, g))
 			continue;
@@ -197,7 +203,7 @@ int fan_nccl_accept(void *listening, void **link)
 int fan_nccl_close_listen(void *listening)
 {
 	struct listener *l = listening;
-	for (unsigned i = 0; i < FAN_NCCL_GUESTS_MAX; i++)
+	for (unsigned i = 0; i < GUESTS_MAX; i++)
 		if (l->pending[i].fd >= 0)
 			dismiss(&l->pending[i]);
 	close(l->fd);
@@ -211,9 +217,9 @@ int fan_nccl_close_listen(void *listening)
 static struct attempt *place(void)
 {
 	uint64_t now_ns = fan_clock_ns();
-	for (unsigned i = 0; i < FAN_NCCL_ATTEMPTS_MAX; i++) {
+	for (unsigned i = 0; i < ATTEMPTS_MAX; i++) {
 		struct attempt *a = &attempts[i];
-		if (a->id && now_ns > a->deadline_ns + FAN_NCCL_CONNECT_MS * MS) {
+		if (a->id && now_ns > a->deadline_ns + CONNECT_MS * MS) {
 			close(a->fd);
 			a->id = 0;
 		}
@@ -247,13 +253,13 @@ static struct attempt *begin(const struct fan_nccl_interface *interface, const f
 		errno = e;
 		return NULL;
 	}
-	*a = (struct attempt){id, fan_clock_ns() + FAN_NCCL_CONNECT_MS * MS, fd};
+	*a = (struct attempt){id, fan_clock_ns() + CONNECT_MS * MS, fd};
 	return a;
 }
 
 static struct attempt *find(uint64_t id)
 {
-	for (unsigned i = 0; id && i < FAN_NCCL_ATTEMPTS_MAX; i++)
+	for (unsigned i = 0; id && i < ATTEMPTS_MAX; i++)
 		if (attempts[i].id == id)
 			return &attempts[i];
 	return NULL;

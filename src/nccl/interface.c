@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "interface.h"
+/* interface.c - the network interfaces that NCCL is offered as its devices; and lines in NCCL's own
+ * log, by the logger that it hands to init.
+ *
+ * Interfaces that are up and have an address, in the kernel's order: those that NCCL_SOCKET_IFNAME
+ * names ("eth,ib": those that begin so; "=eth0": exactly; "^docker": all others); without it those
+ * of InfiniBand ("ib"), else all but the loopback, Docker's and virtual bridges (virbr), else
+ * these.  NCCL's own sockets choose so; net/rails.h has the rule of jobs whose hosts sum.  They are
+ * looked at once in a process, because NCCL keeps a device by its number. */
 
 #include <ifaddrs.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +21,7 @@
 
 #include "net/rails.h"
 #include "net/udp.h"
+#include "plugin.h"
 
 /* Passes over the interfaces where NCCL_SOCKET_IFNAME is not set, as NCCL's sockets make them: each
  * is taken only if those before have found none. */
@@ -130,4 +140,40 @@ bool fan_nccl_interface_is_beside(const struct fan_nccl_interface *interface, co
 	for (int i = 0; i < fan_nccl_interfaces(); i++)
 		others |= has(&interfaces[i], to);
 	return others && !has(interface, to);
+}
+
+/* ---- the log ---- */
+
+static _Atomic(fan_nccl_logger) logger;
+
+static void log_line(int level, const char *format, va_list args)
+{
+	char line[FAN_NCCL_LINE_BYTES];
+	fan_nccl_logger to = atomic_load(&logger);
+	if (!to)
+		return;
+	vsnprintf(line, sizeof line, format, args);
+	to(level, FAN_NCCL_ABOUT_INIT | FAN_NCCL_ABOUT_NET, "fanin", 0, "NET/Fanin: %s", line);
+}
+
+void fan_nccl_info(const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	log_line(FAN_NCCL_LOG_INFO, format, args);
+	va_end(args);
+}
+
+int fan_nccl_warn(int result, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	log_line(FAN_NCCL_LOG_WARN, format, args);
+	va_end(args);
+	return result;
+}
+
+void fan_nccl_log_to(fan_nccl_logger log)
+{
+	atomic_store(&logger, log);
 }

@@ -1,5 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "link.h"
+/* link.c - messages from one process to another over a TCP connection: ncclNet's point to point.
+ *
+ * The receiver tells each receive that is posted, and the sender sends what one waits for: so a
+ * message never waits in front of one with another tag, and lands in its place without a copy.
+ * There is no thread: calls move what can be moved and never block.  A process whose host is gone
+ * is noticed by TCP after FANIN_ALIVE_MS (10000) of silence, one that has ended at once.
+ *
+ * On the wire, little-endian.  A receive that is posted, receiver to sender:
+ *
+ *     0  magic   "fanR"      8   pieces, 1 to FAN_NCCL_PIECES_MAX
+ *     4  number              12  0
+ *     16 for each piece: tag (4), 0 (4), its room in bytes (8)
+ *
+ * A message, sender to receiver, followed by its bytes:
+ *
+ *     0  magic   "fanM"      8   piece
+ *     4  number of receive   12  0
+ *                            16  bytes (8) */
 
 #include <assert.h>
 #include <errno.h>
@@ -12,9 +29,9 @@
 #include <unistd.h>
 
 #include "core/wire/wire.h"
-#include "net.h"
 #include "net/lines.h"
 #include "net/udp.h"
+#include "plugin.h"
 
 #define MAGIC_READY   0x526e6166u /* "fanR" */
 #define MAGIC_MESSAGE 0x4d6e6166u /* "fanM" */
@@ -28,6 +45,7 @@
 #define REQUESTS      FAN_NCCL_REQUESTS_MAX
 #define CLOSE_READS   1024
 #define TOLD_MIN      4 /* receives that the sender knows of, below which it is told of more at once */
+#define ALIVE_MS      10000
 #define ALIVE_MS_MAX  86400000
 
 struct piece {
@@ -85,7 +103,7 @@ static int alive_ms(void)
 {
 	const char *text = secure_getenv("FANIN_ALIVE_MS");
 	long ms = text ? strtol(text, NULL, 10) : 0;
-	return ms > 0 && ms <= ALIVE_MS_MAX ? (int)ms : FAN_NCCL_ALIVE_MS_DEFAULT;
+	return ms > 0 && ms <= ALIVE_MS_MAX ? (int)ms : ALIVE_MS;
 }
 
 struct fan_nccl_link *fan_nccl_link_new(int fd, bool sends, const fan_peer *peer)

@@ -9,7 +9,6 @@
 #include "lib/base/rank_file.h"
 #include "lib/comm/comm.h"
 #include "lib/rank/registry.h"
-#include "metrics.h"
 #include "net/udp.h"
 
 #define MILLION 1000000u
@@ -146,7 +145,8 @@ int fanin_comm_create(const struct fanin_options *options, fanin_comm **comm)
 {
 	if (comm)
 		*comm = NULL;
-	return options && comm ? watched(fan_comm_create(options, comm), comm) : FAN_E_INVALID;
+	return options && comm ? watched(fan_comm_create_on(options, NULL, comm), comm)
+			       : FAN_E_INVALID;
 }
 
 int fanin_comm_group(fanin_comm *comm, const char *name, const int *ranks, int count,
@@ -158,12 +158,12 @@ int fanin_comm_group(fanin_comm *comm, const char *name, const int *ranks, int c
 int fanin_comm_group_within(fanin_comm *comm, const char *name, const int *ranks, int count,
 			    int timeout_ms, int join_ms, fanin_comm **group)
 {
-	const struct fan_comm_times times = {timeout_ms, join_ms};
 	if (group)
 		*group = NULL;
 	if (!comm || !name || !ranks || !group)
 		return FAN_E_INVALID;
-	return watched(fan_comm_create_group(comm, name, ranks, count, times, group), group);
+	return watched(fan_comm_create_group(comm, name, ranks, count, timeout_ms, join_ms, group),
+		       group);
 }
 
 int fanin_comm_shrink(fanin_comm *comm, int wait_ms, fanin_comm **left)

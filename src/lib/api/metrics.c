@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "metrics.h"
-
+/* metrics.c - the counters of a rank in a file, as Prometheus' textfile collector reads it.
+ *
+ * FANIN_METRICS=FILE starts a thread for each communicator that the program makes, which writes the
+ * file once a second, so that neither callers nor the progress thread ever wait for a disk.  A rank
+ * that was killed leaves a file that says it is up: it has its time, and the next to start removes
+ * such files beside its own. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +23,9 @@
 #include "net/clock.h"
 #include "net/expose.h"
 
+#define WRITE_MS   1000 /* between two writes */
+#define DEAD_S	   60	/* after which a file that says "up" is a killed rank's */
+#define FILES_MAX  4096 /* looked at in a folder */
 #define NS_PER_S   1e9
 #define PPM	   1e6
 #define BEGIN	   "# HELP fanin_rank_" /* of each file */
@@ -50,74 +57,31 @@ static const struct fan_metric counters[] = {
 	 STATS_AT(moves)},
 };
 
-/* The communicator's state now. */
-struct now {
-	struct fanin_stats stats;
-	struct fan_rtt_histogram trips;
-	double up;
+/* In nanoseconds, shown in seconds. */
+static const struct fan_metric times[] = {
+	{"fanin_rank_smoothed_round_trip_seconds",
+	 "Smoothed round trip, waits for other ranks included.", STATS_AT(srtt_ns)},
+	{"fanin_rank_longest_gap_seconds", "Longest time without a result during operations.",
+	 STATS_AT(gap_ns)},
 };
 
-enum {
-	UP,
-	SRTT,
-	GAP,
-	WINDOW,
-	CWND,
-	SERVER,
-	MULTICAST,
-	SEGMENT,
-	GRO,
-	AHEAD,
-	PARTS,
-	HOSTS,
-	WRITTEN,
-	GAUGES
+/* Of 32 bits, none of which is negative. */
+static const struct fan_metric numbers[] = {
+	{"fanin_rank_window_fragments", "Fragments in flight that the switch grants.",
+	 STATS_AT(window_frags)},
+	{"fanin_rank_congestion_window_fragments",
+	 "Of these, those that congestion control allows.", STATS_AT(cwnd_frags)},
+	{"fanin_rank_at_server", "1: the switch is silent, and the rank goes through its server.",
+	 STATS_AT(server)},
+	{"fanin_rank_multicast", "1: results arrive by multicast.", STATS_AT(multicast)},
+	{"fanin_rank_segment_offload", "1: UDP_SEGMENT is in use.", STATS_AT(segment_offload)},
+	{"fanin_rank_receive_offload", "1: UDP_GRO is in use.", STATS_AT(receive_offload)},
+	{"fanin_rank_ahead_fragments", "Distance to the slowest rank.", STATS_AT(ahead_now_frags)},
+	{"fanin_rank_parts", "Parts of each tensor that are summed separately.", STATS_AT(parts)},
+	{"fanin_rank_hosts", "Hosts of the job; 0: not known.", STATS_AT(hosts)},
 };
 
-static const struct {
-	const char *name, *help;
-} gauge[GAUGES] = {
-	[UP] = {"fanin_rank_up", "1: the communicator works; 0: it has failed or was destroyed."},
-	[SRTT] = {"fanin_rank_smoothed_round_trip_seconds",
-		  "Smoothed round trip, waits for other ranks included."},
-	[GAP] = {"fanin_rank_longest_gap_seconds",
-		 "Longest time without a result during operations."},
-	[WINDOW] = {"fanin_rank_window_fragments", "Fragments in flight that the switch grants."},
-	[CWND] = {"fanin_rank_congestion_window_fragments",
-		  "Of these, those that congestion control allows."},
-	[SERVER] = {"fanin_rank_at_server",
-		    "1: the switch is silent, and the rank goes through its server."},
-	[MULTICAST] = {"fanin_rank_multicast", "1: results arrive by multicast."},
-	[SEGMENT] = {"fanin_rank_segment_offload", "1: UDP_SEGMENT is in use."},
-	[GRO] = {"fanin_rank_receive_offload", "1: UDP_GRO is in use."},
-	[AHEAD] = {"fanin_rank_ahead_fragments", "Distance to the slowest rank."},
-	[PARTS] = {"fanin_rank_parts", "Parts of each tensor that are summed separately."},
-	[HOSTS] = {"fanin_rank_hosts", "Hosts of the job; 0: not known."},
-	[WRITTEN] = {"fanin_rank_written_time_seconds",
-		     "Time at which this was written, since 1970: a rank that is up writes once a "
-		     "second."},
-};
-
-static double gauge_value(const struct now *n, unsigned which)
-{
-	const struct fanin_stats *s = &n->stats;
-
-	switch (which) {
-	case UP: return n->up;
-	case SRTT: return (double)s->srtt_ns / NS_PER_S;
-	case GAP: return (double)s->gap_ns / NS_PER_S;
-	case WINDOW: return s->window_frags;
-	case CWND: return s->cwnd_frags;
-	case SERVER: return s->server;
-	case MULTICAST: return s->multicast;
-	case SEGMENT: return s->segment_offload;
-	case GRO: return s->receive_offload;
-	case AHEAD: return s->ahead_now_frags;
-	case PARTS: return s->parts;
-	case HOSTS: return s->hosts;
-	default: return (double)time(NULL);
-	}
-}
+#define ROWS(table) (sizeof(table) / sizeof *(table))
 
 static struct fan_labels labels_of(const struct fanin_comm *c)
 {
@@ -158,31 +122,57 @@ static void put_trips(struct fan_expose *x, const struct fan_labels *l,
 			     (double)h->sum_ns / NS_PER_S);
 }
 
+static void put_gauge(struct fan_expose *x, const struct fan_labels *l, const char *name,
+		      const char *help, double value)
+{
+	fan_expose_family(x, name, FAN_GAUGE, help);
+	fan_expose_value(x, name, l, value);
+}
+
+static void put_stats(struct fan_expose *x, const struct fan_labels *l, const struct fanin_stats *s,
+		      bool up)
+{
+	const char *from = (const char *)s;
+	uint64_t value;
+	uint32_t number;
+
+	for (size_t i = 0; i < ROWS(counters); i++) {
+		memcpy(&value, from + counters[i].at, sizeof value);
+		fan_expose_family(x, counters[i].name, FAN_COUNTER, counters[i].help);
+		fan_expose_count(x, counters[i].name, l, value);
+	}
+	put_gauge(x, l, "fanin_rank_up",
+		  "1: the communicator works; 0: it has failed or was destroyed.", up);
+	for (size_t i = 0; i < ROWS(times); i++) {
+		memcpy(&value, from + times[i].at, sizeof value);
+		put_gauge(x, l, times[i].name, times[i].help, (double)value / NS_PER_S);
+	}
+	for (size_t i = 0; i < ROWS(numbers); i++) {
+		memcpy(&number, from + numbers[i].at, sizeof number);
+		put_gauge(x, l, numbers[i].name, numbers[i].help, number);
+	}
+	put_gauge(x, l, "fanin_rank_written_time_seconds",
+		  "Time at which this was written, since 1970: a rank that is up writes once a "
+		  "second.",
+		  (double)time(NULL));
+}
+
 static void write_file(struct fan_comm_metrics *m, bool ending)
 {
 	const struct fanin_comm *c = m->c;
 	const struct fan_rank *net = fan_comm_net(c);
-	struct now n = {.stats.size = sizeof n.stats};
+	struct fanin_stats stats = {.size = sizeof stats};
+	struct fan_rtt_histogram trips = {.sum_ns = 0};
 	char why[FAN_CONFIG_WHY_BYTES];
 	struct fan_expose x = {.text = NULL};
 	struct fan_labels l = labels_of(c);
 
-	n.up = !ending && !atomic_load(&c->rank.error);
-	fanin_comm_stats(c, &n.stats);
+	fanin_comm_stats(c, &stats);
 	if (net)
-		fan_rank_read_trips(net, &n.trips);
-	for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
-		uint64_t value;
-		memcpy(&value, (const char *)&n.stats + counters[i].at, sizeof value);
-		fan_expose_family(&x, counters[i].name, FAN_COUNTER, counters[i].help);
-		fan_expose_count(&x, counters[i].name, &l, value);
-	}
-	for (unsigned i = 0; i < GAUGES; i++) {
-		fan_expose_family(&x, gauge[i].name, FAN_GAUGE, gauge[i].help);
-		fan_expose_value(&x, gauge[i].name, &l, gauge_value(&n, i));
-	}
-	put_parts(&x, c, n.stats.parts);
-	put_trips(&x, &l, &n.trips);
+		fan_rank_read_trips(net, &trips);
+	put_stats(&x, &l, &stats, !ending && !atomic_load(&c->rank.error));
+	put_parts(&x, c, stats.parts);
+	put_trips(&x, &l, &trips);
 	if (fan_expose_write(&x, m->path, why, sizeof why))
 		fan_rank_file_fail("FANIN_METRICS", why);
 	free(x.text);
@@ -201,8 +191,7 @@ static bool is_of_killed(int folder, const char *name)
 	if (fd < 0)
 		return false;
 	const bool old = fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_uid == geteuid() &&
-			 s.st_size <= DEAD_BYTES &&
-			 time(NULL) - s.st_mtime > FAN_COMM_METRICS_DEAD_S;
+			 s.st_size <= DEAD_BYTES && time(NULL) - s.st_mtime > DEAD_S;
 	const ssize_t bytes = old ? read(fd, text, DEAD_BYTES) : -1;
 	close(fd);
 	if (bytes <= 0)
@@ -224,7 +213,7 @@ static void remove_of_killed(const char *path)
 		snprintf(folder, sizeof folder, "%.*s", (int)(slash - path + 1), path);
 	DIR *d = end ? opendir(folder) : NULL;
 	struct dirent *e;
-	for (unsigned i = 0; d && i < FAN_COMM_METRICS_FILES && (e = readdir(d)); i++) {
+	for (unsigned i = 0; d && i < FILES_MAX && (e = readdir(d)); i++) {
 		const char *its = strrchr(e->d_name, '.');
 		if (its && strcmp(its, end) == 0 && is_of_killed(dirfd(d), e->d_name))
 			unlinkat(dirfd(d), e->d_name, 0);
@@ -242,7 +231,7 @@ static void *run(void *arg)
 	while (!m->stop) {
 		struct timespec by;
 		clock_gettime(CLOCK_MONOTONIC, &by);
-		by.tv_sec += FAN_COMM_METRICS_MS / 1000;
+		by.tv_sec += WRITE_MS / 1000;
 		pthread_mutex_unlock(&m->lock);
 		write_file(m, false);
 		pthread_mutex_lock(&m->lock);
@@ -301,5 +290,5 @@ void fan_comm_metrics_start(fanin_comm *c)
 	if (e)
 		free(m);
 	else
-		c->watcher = (struct fan_comm_watcher){m, end};
+		c->watcher.of = m, c->watcher.end = end;
 }

@@ -141,6 +141,22 @@ struct fanin_op *fan_op_new(const struct fan_op *what, enum fan_op_kind kind)
 	return op;
 }
 
+struct fanin_op *fan_op_new_own(enum fan_op_kind kind, enum fan_redop redop, enum fan_dtype dtype,
+				size_t count, void *words)
+{
+	const struct fan_op what = {
+		.op = redop,
+		.dtype = dtype,
+		.wire = dtype,
+		.mode = FAN_NATIVE,
+		.mark = FAN_MARK_OWN,
+		.count = count,
+		.in = words,
+		.out = words,
+	};
+	return fan_op_new(&what, kind);
+}
+
 static const char *name_of(const struct fan_op *op)
 {
 	if (op->op == FAN_BARRIER)

@@ -25,21 +25,16 @@ enum fan_op_kind {
 	FAN_OP_MEMBER,	/* a caller's, of a set with a root on each rank (api/fanin.c) */
 	FAN_OP_OWN,	/* of the library, which waits for it as a caller does */
 
-	/* Made by the rank's thread, which frees it. */
-	FAN_OP_MEASUREMENT, /* share_meter.h */
-	FAN_OP_AGREEMENT,   /* regroup_agree.h */
-	FAN_OP_OFFER,	    /* hello.h */
+	/* From here on made by the rank's thread, which frees it. */
+	FAN_OP_MEASUREMENT, /* share_meter.c */
+	FAN_OP_AGREEMENT,   /* regroup_agree.c */
+	FAN_OP_OFFER,	    /* regroup_agree.c */
 	FAN_OP_REST,	    /* a run of elements of another operation, summed anew */
 };
 
 static inline bool fan_op_is_callers(enum fan_op_kind kind)
 {
 	return kind == FAN_OP_CALLERS || kind == FAN_OP_MEMBER;
-}
-
-static inline bool fan_op_is_threads(enum fan_op_kind kind)
-{
-	return kind >= FAN_OP_MEASUREMENT;
 }
 
 struct fanin_op {
@@ -111,6 +106,11 @@ struct fan_op fan_op_part(const struct fan_op *op, const struct fan_cut *cut);
 
 /* A pending operation; NULL: out of memory. */
 struct fanin_op *fan_op_new(const struct fan_op *what, enum fan_op_kind kind);
+
+/* An all-reduce of the rank's thread: `count` words of type `dtype`, in place; NULL: out of memory.
+ */
+struct fanin_op *fan_op_new_own(enum fan_op_kind kind, enum fan_redop redop, enum fan_dtype dtype,
+				size_t count, void *words);
 
 /* From here on the operation is traced; `is_column`: it is one between hosts, for an operation of
  * the caller. */

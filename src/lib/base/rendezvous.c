@@ -79,7 +79,9 @@ static uint32_t hash(const char *text)
 	return (uint32_t)fan_hash(FAN_HASH_START, text, strlen(text));
 }
 
-bool fan_rendezvous_first_host(const char *list, char *host, size_t bytes)
+/* The first name of Slurm's list of hosts: "n07-ib" of "n[07-09,12]-ib,m1".  False: it does not fit
+ * `bytes`, or `list` is no such list. */
+static bool first_host(const char *list, char *host, size_t bytes)
 {
 	enum { NAME, NUMBER, SKIP } at = NAME; /* a bracket: its first number, then the rest */
 	size_t n = 0;
@@ -161,7 +163,7 @@ static int find_slurm(struct fan_rendezvous *r, char *why, size_t bytes)
 	char host[FAN_CONFIG_SWITCH_MAX + 1], id[ID_BYTES];
 	if (!list)
 		list = fan_option_variable("SLURM_JOB_NODELIST");
-	if (!list || !fan_rendezvous_first_host(list, host, sizeof host)) {
+	if (!list || !first_host(list, host, sizeof host)) {
 		snprintf(why, bytes,
 			 "SLURM_STEP_NODELIST: \"%.64s\": expected a list of hosts; name the "
 			 "switch in FANIN_SWITCH",

@@ -46,10 +46,6 @@ uint64_t fan_rendezvous_launch(const char *run, int ranks);
  * replaces its end. */
 void fan_rendezvous_derive(char *name, const char *job, const char *suffix);
 
-/* The first name of Slurm's list of hosts: "n07-ib" of "n[07-09,12]-ib,m1".  False: it does not fit
- * `bytes`, or `list` is no such list. */
-bool fan_rendezvous_first_host(const char *list, char *host, size_t bytes);
-
 /* ---- which ranks are on which hosts, as they have told each other (comm/meeting.h) ---- */
 
 #define FAN_MEETING_HOSTS_MAX FAN_PARTS_MAX /* hosts with an aggregator; others have none */

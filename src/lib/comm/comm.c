@@ -12,9 +12,9 @@
 
 #include "lib/base/files.h"
 #include "lib/base/rendezvous.h"
-#include "lib/host/host_comm.h"
 #include "lib/host/attach.h"
-#include "lib/rank/by_sockets.h"
+#include "lib/host/host_comm.h"
+#include "lib/rank/rank.h"
 #include "meeting.h"
 #include "net/clock.h"
 
@@ -80,14 +80,13 @@ static void keep_name(struct fanin_comm *c, struct fanin_comm *met)
 /* Let it leave: at an embedded switch, whose last user waits for jobs that are there, for all. */
 static void end_name(struct fanin_comm *name)
 {
-	const uint64_t nobody[FAN_RANK_WORDS] = {0};
 	pthread_mutex_lock(&name->rank.lock);
 	name->rank.owner = NULL;
 	pthread_mutex_unlock(&name->rank.lock);
 	if (*name->rank.cfg.switch_addr)
 		fan_rank_close_in(&name->rank, 0);
 	else
-		fan_rank_end(&name->rank, FAN_E_CLOSED, nobody);
+		fan_rank_end(&name->rank, FAN_E_CLOSED, "", NULL);
 }
 
 /* Take the name that the communicator `*at` of the locked list keeps, if there is one: unlock the
@@ -485,11 +484,6 @@ void fan_comm_complete(struct fanin_comm *c)
 	pthread_mutex_unlock(&c->rank.lock);
 }
 
-int fan_comm_create(const struct fanin_options *options, struct fanin_comm **comm)
-{
-	return fan_comm_create_on(options, NULL, comm);
-}
-
 static void take_terms(struct fan_config *cfg, const struct fan_comm_terms *terms)
 {
 	if (terms->meeting_addr)
@@ -542,7 +536,7 @@ int fan_comm_create_at(const struct fan_config *cfg, const fan_peer *at, const c
 
 static void free_all(struct fanin_comm *c, bool forked)
 {
-	fan_rank_release(&c->rank); /* leaves the jobs at the embedded switch */
+	c->rank.kind->release(&c->rank); /* leaves the jobs at the embedded switch */
 	if (!forked) /* which has no part in the switch: embedded_switch.c sees to that itself */
 		fan_embedded_switch_put(c->embedded, c->rank.cfg.alive_ms + FAN_COMM_LINGER_MS);
 	munmap(c, sizeof *c);

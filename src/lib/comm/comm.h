@@ -24,19 +24,17 @@ struct fan_comm_places {
 	struct fan_meeting ranks; /* hosts 0: not known */
 };
 
-/* A watcher of a communicator, told before it ends: `forked`, in a child of fork(), which has no
- * threads.  end NULL: nobody. */
-struct fan_comm_watcher {
-	void *of;
-	void (*end)(void *of, bool forked);
-};
-
 struct fanin_comm {
 	struct fan_rank rank;
 	char switch_text[FAN_COMM_SWITCH_BYTES]; /* of fanin_comm_switch */
 	struct fan_comm_places places;		 /* constant once created */
 	struct fan_embedded_switch *embedded;	 /* of this process; NULL: none */
-	struct fan_comm_watcher watcher;
+	/* A watcher, told before it ends: `forked`, in a child of fork(), which has no threads. end
+	 * NULL: nobody. */
+	struct {
+		void *of;
+		void (*end)(void *of, bool forked);
+	} watcher;
 	/* where its ranks have met, which keeps the name, NULL: none; and the next such one of this
 	 * process */
 	struct fanin_comm *name, *next_name;
@@ -48,7 +46,6 @@ struct fanin_comm {
 };
 
 /* For callers; errors as in fanin.h. */
-int fan_comm_create(const struct fanin_options *options, struct fanin_comm **comm);
 void fan_comm_destroy(struct fanin_comm *c);
 
 /* Requests of a program around the library, beyond its options. */
@@ -58,23 +55,18 @@ struct fan_comm_terms {
 	int join_ms;
 };
 
-/* As fan_comm_create; `terms` may be NULL. */
+/* As fanin_comm_create; `terms` may be NULL. */
 int fan_comm_create_on(const struct fanin_options *options, const struct fan_comm_terms *terms,
 		       struct fanin_comm **comm);
 
-/* As fan_comm_create, with the switch embedded in rank 0 at `at`, for the job of `cfg` whose name
+/* As fanin_comm_create, with the switch embedded in rank 0 at `at`, for the job of `cfg` whose name
  * has `suffix` appended. */
 int fan_comm_create_at(const struct fan_config *cfg, const fan_peer *at, const char *suffix,
 		       struct fanin_comm **comm);
 
-/* The times that fanin_comm_group_within adds; each < 0: not given. */
-struct fan_comm_times {
-	int timeout_ms, join_ms;
-};
-
 /* As fanin_comm_group_within (group.c). */
 int fan_comm_create_group(struct fanin_comm *of, const char *name, const int *ranks, int count,
-			  struct fan_comm_times times, struct fanin_comm **comm);
+			  int timeout_ms, int join_ms, struct fanin_comm **comm);
 
 /* A group: its name, its ranks, where they and the aggregators are, the switch in this process that
  * it shares (NULL: none), whether all ranks of a host join or none, because a late one tries again,
@@ -86,7 +78,7 @@ struct fan_comm_among {
 	const struct fan_comm_places *places;
 	struct fan_embedded_switch *embedded;
 	bool together;
-	struct fan_comm_times times;
+	int timeout_ms, join_ms; /* < 0: not given */
 };
 
 int fan_comm_create_among(struct fanin_comm *of, const struct fan_comm_among *among,
@@ -103,5 +95,9 @@ const struct fan_rank *fan_comm_net(const struct fanin_comm *c);
 struct fanin_comm *fan_comm_new(void);
 int fan_comm_share_memory(struct fanin_comm *c, bool together);
 void fan_comm_complete(struct fanin_comm *c);
+
+/* If FANIN_METRICS is set (api/metrics.c), write the file of `c` until `c` is destroyed.  A thread
+ * that does not start is no error: a job does not end because it cannot be watched. */
+void fan_comm_metrics_start(fanin_comm *c);
 
 #endif

@@ -239,12 +239,6 @@ static int listen_text(char *text, size_t bytes, const struct fan_rendezvous *at
 	return FAN_OK;
 }
 
-static unsigned port_of(const char *addr)
-{
-	const char *colon = strrchr(addr, ':');
-	return colon ? (unsigned)strtoul(colon + 1, NULL, 10) : 0;
-}
-
 static int start(struct fan_embedded_switch *sw, const struct fan_rendezvous *at,
 		 const struct fan_config *cfg, char *why, size_t bytes)
 {
@@ -335,12 +329,6 @@ struct fan_embedded_switch *fan_embedded_switch_share(struct fan_embedded_switch
 	sw->users++;
 	pthread_mutex_unlock(&lock);
 	return sw;
-}
-
-unsigned fan_embedded_switch_port(const struct fan_embedded_switch *sw)
-{
-	assert(sw->running);
-	return port_of(sw->running->address);
 }
 
 struct fan_daemon *fan_embedded_switch_daemon(const struct fan_embedded_switch *sw)

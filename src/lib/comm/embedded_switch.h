@@ -39,9 +39,6 @@ int fan_embedded_switch_get(struct fan_embedded_switch **sw, const struct fan_re
 /* One more user of a switch, who returns it.  NULL is allowed. */
 struct fan_embedded_switch *fan_embedded_switch_share(struct fan_embedded_switch *sw);
 
-/* The UDP port on which it listens. */
-unsigned fan_embedded_switch_port(const struct fan_embedded_switch *sw);
-
 /* The daemon that it is; NULL: `sw` is. */
 struct fan_daemon *fan_embedded_switch_daemon(const struct fan_embedded_switch *sw);
 

@@ -59,9 +59,9 @@ static void configure(struct fanin_comm *g, const struct fanin_comm *of,
 	g->rank.cfg.rank = place_of(ranks, count, of->rank.cfg.rank);
 	assert(g->rank.cfg.rank >= 0);
 	g->rank.cfg.ranks = count;
-	g->rank.cfg.join_ms = among->times.join_ms < 0 ? 0 : among->times.join_ms;
-	if (among->times.timeout_ms >= 0)
-		g->rank.cfg.timeout_ms = among->times.timeout_ms;
+	g->rank.cfg.join_ms = among->join_ms < 0 ? 0 : among->join_ms;
+	if (among->timeout_ms >= 0)
+		g->rank.cfg.timeout_ms = among->timeout_ms;
 	fan_config_set_payload(&g->rank.cfg);
 	if (!g->rank.cfg.window && !g->rank.cfg.ahead)
 		g->rank.cfg.window = FAN_COMM_GROUP_WINDOW;
@@ -162,18 +162,19 @@ static bool is_time(int ms)
 }
 
 int fan_comm_create_group(struct fanin_comm *of, const char *name, const int *ranks, int count,
-			  struct fan_comm_times times, struct fanin_comm **comm)
+			  int timeout_ms, int join_ms, struct fanin_comm **comm)
 {
 	const struct fan_comm_among among = {.name = name,
 					     .ranks = ranks,
 					     .count = count,
 					     .places = &of->places,
 					     .embedded = of->embedded,
-					     .times = times};
+					     .timeout_ms = timeout_ms,
+					     .join_ms = join_ms};
 	if (fan_rank_is_forked(&of->rank))
 		return FAN_E_CLOSED;
-	if (!is_name(name) || !are_ranks(of, ranks, count) || !is_time(times.timeout_ms) ||
-	    !is_time(times.join_ms))
+	if (!is_name(name) || !are_ranks(of, ranks, count) || !is_time(timeout_ms) ||
+	    !is_time(join_ms))
 		return FAN_E_INVALID;
 	if (*of->rank.cfg.controller_addr) /* its plan names jobs, and not this one */
 		return FAN_E_INVALID;

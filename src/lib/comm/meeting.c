@@ -10,6 +10,7 @@
 #include "comm.h"
 #include "lib/host/attach.h"
 #include "net/clock.h"
+#include "net/daemon.h"
 #include "net/echo.h"
 #include "net/rails.h"
 #include "net/udp.h"
@@ -47,7 +48,8 @@ static bool same_host(const int32_t *records, unsigned a, unsigned b)
 		       ID_WORDS * sizeof *records);
 }
 
-void fan_meeting_sort(struct fan_meeting *m, const int32_t *records, unsigned ranks)
+/* Sort the records of `ranks` ranks, FAN_MEETING_RECORD words each, into hosts. */
+static void sort_records(struct fan_meeting *m, const int32_t *records, unsigned ranks)
 {
 	assert(ranks <= FAN_RANKS_MAX);
 	memset(m, 0, sizeof *m);
@@ -99,7 +101,7 @@ static int start_embedded(struct fan_embedded_switch **sw, const struct fan_conf
 	snprintf(any.addr, sizeof any.addr, "%s", v4 ? "0.0.0.0:0" : "[::]:0");
 	if (fan_embedded_switch_get(sw, &any, cfg, why, sizeof why))
 		return 0;
-	return (int)fan_embedded_switch_port(*sw);
+	return (int)fan_daemon_address(fan_embedded_switch_daemon(*sw)).port;
 }
 
 static int exchange_hosts(struct fan_meeting *m, struct fanin_comm *c, const fan_peer *at)
@@ -115,7 +117,7 @@ static int exchange_hosts(struct fan_meeting *m, struct fanin_comm *c, const fan
 	wish[ASK] = fan_host_sharing_is_asked_for(&c->rank.cfg);
 	int e = fan_meeting_add_up(c, records, count);
 	if (!e) {
-		fan_meeting_sort(m, records, ranks);
+		sort_records(m, records, ranks);
 		m->may_share = (unsigned)wish[MAY];
 		m->ask_to_share = (unsigned)wish[ASK];
 	}
@@ -123,7 +125,8 @@ static int exchange_hosts(struct fan_meeting *m, struct fanin_comm *c, const fan
 	return e;
 }
 
-uint32_t fan_meeting_take_rate(int32_t word)
+/* Return a rate that a first rank has told, in Mb/s; 0: it is none. */
+static uint32_t take_rate(int32_t word)
 {
 	return word > 0 && word <= FAN_LINK_MBPS_MAX ? (uint32_t)word : 0;
 }
@@ -169,13 +172,15 @@ static bool pair(struct fan_meeting *m, unsigned h, const struct fan_rail *rails
 			struct fan_meeting_rail *r = &m->host[h].rail[m->rails];
 			r->at = rails[j].at;
 			r->at.port = m->host[h].aggregator.port;
-			r->mbps = fan_meeting_take_rate(rails[j].mbps);
+			r->mbps = take_rate(rails[j].mbps);
 			return true;
 		}
 	return false;
 }
 
-void fan_meeting_pair(struct fan_meeting *m, const struct fan_rail *rails, const unsigned *count)
+/* Take those of the first host's further rails in whose networks all hosts have one, as m->rails:
+ * `rails` has FAN_MEETING_RAILS_MAX places of each host, the first `count` of which are used. */
+static void pair_all(struct fan_meeting *m, const struct fan_rail *rails, const unsigned *count)
 {
 	assert(m->hosts <= FAN_COMM_MIXED_MAX);
 	m->rails = 0;
@@ -208,7 +213,7 @@ static int exchange_rails(struct fan_meeting *m, struct fanin_comm *c, const str
 		memcpy(rails[i].at.addr, word[i] + ADDRESS, sizeof rails[i].at.addr);
 	}
 	if (!e)
-		fan_meeting_pair(m, rails, count);
+		pair_all(m, rails, count);
 	return e;
 }
 
@@ -261,7 +266,7 @@ static int exchange_ports(struct fan_meeting *m, struct fanin_comm *c, const fan
 		m->further &= word[h * WORDS + PORT] >> FURTHER_BIT & 1;
 		all &= count[h] && count[h] <= FAN_MEETING_RAILS_MAX && m->host[h].aggregator.port;
 		m->host[h].aggregator.scope = at->scope;
-		m->host[h].mbps = fan_meeting_take_rate(word[h * WORDS + MBPS]);
+		m->host[h].mbps = take_rate(word[h * WORDS + MBPS]);
 		memcpy(&m->host[h].nonce, word + h * WORDS + NONCE, sizeof nonce);
 	}
 	if (!named)

@@ -45,17 +45,6 @@ int fan_meeting_agree(struct fanin_comm *c, fan_peer *at, unsigned *count);
 /* Have the words of all ranks of `c` added up, in place.  FAN_OK, or its error. */
 int fan_meeting_add_up(struct fanin_comm *c, int32_t *words, unsigned count);
 
-/* Sort the records of `ranks` ranks, FAN_MEETING_RECORD words each, into hosts. */
-void fan_meeting_sort(struct fan_meeting *m, const int32_t *records, unsigned ranks);
-
-/* Take those of the first host's further rails in whose networks all hosts have one, as m->rails:
- * `rails` has FAN_MEETING_RAILS_MAX places of each host, the first `count` of which are used. */
-struct fan_rail;
-void fan_meeting_pair(struct fan_meeting *m, const struct fan_rail *rails, const unsigned *count);
-
-/* A rate that a first rank has told, in Mb/s; 0: it is none. */
-uint32_t fan_meeting_take_rate(int32_t word);
-
 /* Fill in the record of this process: its host, and its local address towards `at`; NULL: none. */
 void fan_meeting_record(int32_t record[FAN_MEETING_RECORD], const fan_peer *at);
 

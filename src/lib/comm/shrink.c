@@ -206,7 +206,8 @@ static int join_group(struct shrink *s, const uint64_t present[FAN_RANK_WORDS], 
 				       .places = &s->places,
 				       .embedded = s->embedded,
 				       .together = true,
-				       .times = {.timeout_ms = -1, .join_ms = try_ms}};
+				       .timeout_ms = -1,
+				       .join_ms = try_ms};
 	for (int r = 0; r < s->of->rank.cfg.ranks; r++)
 		if (fan_ranks_has(present, (unsigned)r))
 			ranks[among.count++] = r;

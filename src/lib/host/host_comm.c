@@ -6,13 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/rank/by_sockets.h"
-#include "lib/rank/share_meter.h"
+#include "lib/rank/rank.h"
 #include "net/clock.h"
 
 #define IDLE_MS 60000 /* of sleep without operations */
 /* Fragments in flight of a host's columns together, on each connection.
- * Where hosts sum, links that are slow have fewer (fan_share_meter_window). */
+ * Where hosts sum, links that are slow have fewer (share_meter.c). */
 #define WINDOW_HOSTS 1024
 #define WINDOW_NAMED 256
 #define NET_BYTES    FAN_FAULT_TEXT_BYTES
@@ -107,7 +106,7 @@ static void end_net(struct fan_host_comm *l)
 	struct fan_host_end e;
 	fan_host_read_end(l->s, &e);
 	if (l->net && e.cause)
-		fan_rank_end(l->net, e.cause, e.blamed);
+		fan_rank_end(l->net, e.cause, "", e.blamed);
 }
 
 /* Number `me` lives; it says so to whoever has asked. */
@@ -185,7 +184,7 @@ static void set_column(struct fan_rank *r, const struct fan_meeting *m, unsigned
 		rank++;
 	if (rank < r->cfg.ranks && !open_net(r, m, columns, fan_config_join_ms(&r->cfg) / 2) &&
 	    l->net)
-		fan_rank_end(l->net, FAN_CAUSE_LOST(l->number_of[rank]), here);
+		fan_rank_end(l->net, FAN_CAUSE_LOST(l->number_of[rank]), "", here);
 }
 
 static int attach(struct fan_rank *r, const struct fan_meeting *m, unsigned columns, bool together)
@@ -385,6 +384,14 @@ static bool take_queue(struct fan_rank *r)
 	return !closing;
 }
 
+/* How long to wait: from `now_ns` until `until_ns`, which is later, but for `look_ms` at most. */
+static int wait_ms_of(int look_ms, uint64_t now_ns, uint64_t until_ns)
+{
+	return until_ns - now_ns < (uint64_t)look_ms * FAN_MS
+		       ? (int)((until_ns - now_ns + FAN_MS - 1) / FAN_MS)
+		       : look_ms;
+}
+
 /* With l->drive held: this rank's work, until `op` has ended, or all operations where it is
  * NULL; or it is `until_ns`, or the communicator is being destroyed. */
 static void work(struct fan_rank *r, struct fanin_op *op, uint64_t until_ns)
@@ -417,8 +424,7 @@ static void work(struct fan_rank *r, struct fanin_op *op, uint64_t until_ns)
 			continue; /* there is room now, and no bell rings for that */
 		if (now_ns >= until_ns)
 			return;
-		fan_host_wait(&l->wait, &l->board, heard,
-			      fan_host_wait_ms(look_ms, now_ns, until_ns));
+		fan_host_wait(&l->wait, &l->board, heard, wait_ms_of(look_ms, now_ns, until_ns));
 	}
 }
 

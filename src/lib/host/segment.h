@@ -73,7 +73,7 @@ struct fan_host_rank {
 	_Atomic uint64_t process;	  /* 0: not known yet (attach.h) */
 	_Atomic uint32_t holds;		  /* its lock */
 	_Atomic uint32_t joining;	  /* it has come, but may not have joined its column */
-	_Atomic uint64_t gone;		  /* parts that its column has lost (lib/rank/regroup.h) */
+	_Atomic uint64_t gone;		  /* parts that its column has lost (lib/rank/regroup.c) */
 	uint16_t rank;			  /* of the job */
 };
 
@@ -227,8 +227,5 @@ struct fan_host_wait {
 
 /* Until FAN_HOST_WORK of `l` has rung, which it had `heard` times, for `ms` at most. */
 void fan_host_wait(struct fan_host_wait *w, struct fan_host_board *l, uint32_t heard, int ms);
-
-/* How long: from `now_ns` until `until_ns`, which is later, but for `look_ms` at most. */
-int fan_host_wait_ms(int look_ms, uint64_t now_ns, uint64_t until_ns);
 
 #endif

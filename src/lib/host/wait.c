@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wait.c - the bells of a segment, waiting for them, and how it ends (segment.h). */
-#include "segment.h"
-
 #include <assert.h>
 #include <linux/futex.h>
 #include <sched.h>
@@ -13,6 +11,7 @@
 #include <unistd.h>
 
 #include "net/clock.h"
+#include "segment.h"
 
 #define YIELDS	 100	      /* of the core, in vain, before sleep */
 #define WENT_MIN (YIELDS / 2) /* of these; if fewer went to another thread, yields do not help */
@@ -112,13 +111,6 @@ void fan_host_wait(struct fan_host_wait *w, struct fan_host_board *l, uint32_t h
 	else if (yield_until(w, l, heard))
 		return;
 	fan_host_sleep(l, FAN_HOST_WORK, heard, ms);
-}
-
-int fan_host_wait_ms(int look_ms, uint64_t now_ns, uint64_t until_ns)
-{
-	return until_ns - now_ns < (uint64_t)look_ms * FAN_MS
-		       ? (int)((until_ns - now_ns + FAN_MS - 1) / FAN_MS)
-		       : look_ms;
 }
 
 /* ---- ends ---- */

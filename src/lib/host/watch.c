@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* watch.c - a rank that shares memory watches those of its host that it waits for, and tells for
  * whom it waits. */
-#include "host_comm.h"
-
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/base/awake.h"
+#include "host_comm.h"
 #include "net/clock.h"
 
 #define SEARCH_MS 50 /* between two searches */

@@ -53,64 +53,9 @@ void fan_connection_io_free(struct fan_connection_io *io)
 	free(io);
 }
 
-static uint32_t ip_packet_bytes(const struct fan_connection *cn)
+uint32_t fan_connection_ip_bytes(const struct fan_connection *cn)
 {
 	return cn->packet_bytes + (cn->udp.family == AF_INET ? 28 : 48);
-}
-
-void fan_connection_mtu_text(const struct fan_connection *cn, int mtu, char *why)
-{
-	char addr[80];
-	int n = snprintf(why, FAN_CONNECTION_WHY_BYTES,
-			 "packets of %u bytes do not fit the path to the switch %s",
-			 ip_packet_bytes(cn), fan_peer_text(&cn->switch_addr, addr, sizeof addr));
-	if (mtu)
-		snprintf(why + n, FAN_CONNECTION_WHY_BYTES - (size_t)n,
-			 ", which takes %d: set the mtu of all ranks to at most that", mtu);
-}
-
-void fan_connection_hole_text(const struct fan_connection *cn, char *why)
-{
-	const struct fan_mtu_probe *t = &cn->mtu_probe;
-	const uint32_t more = ip_packet_bytes(cn) - cn->packet_bytes;
-	char addr[80];
-	if (t->behind_bytes) {
-		snprintf(why, FAN_CONNECTION_WHY_BYTES,
-			 "packets of %u bytes get lost between the switch %s and where it sends "
-			 "sums on, short ones do not: give all ranks and switches a smaller mtu",
-			 t->behind_bytes + more,
-			 fan_peer_text(&cn->switch_addr, addr, sizeof addr));
-		return;
-	}
-	int n = snprintf(
-		why, FAN_CONNECTION_WHY_BYTES,
-		"the path to the switch %s loses packets of %u bytes (%u got no answer, short "
-		"ones did): ",
-		fan_peer_text(&cn->switch_addr, addr, sizeof addr), t->bytes + more, t->rounds);
-	if (n < 0 || n >= FAN_CONNECTION_WHY_BYTES)
-		return;
-	if (t->told_heard)
-		snprintf(why + n, FAN_CONNECTION_WHY_BYTES - (size_t)n,
-			 "a router takes %d: set the mtu of all ranks to at most that",
-			 t->told_mtu);
-	else
-		snprintf(why + n, FAN_CONNECTION_WHY_BYTES - (size_t)n,
-			 "give all ranks a smaller mtu; `fanin doctor` finds which");
-}
-
-void fan_connection_add_redirect(const struct fan_connection *cn, char *text, size_t bytes)
-{
-	struct fan_next_hop path;
-	char gateway[80];
-	size_t used = strlen(text);
-	fan_next_hop_read(&path, &cn->switch_addr);
-	if (!path.redirected)
-		return;
-	fan_peer_text(&path.gateway, gateway, sizeof gateway);
-	char *port = strrchr(gateway, ':'); /* that it has not */
-	snprintf(text + used, bytes - used,
-		 "; an ICMP redirect, which can be forged, leads packets to it by %.*s",
-		 port ? (int)(port - gateway) : 0, gateway);
 }
 
 static int watch(const struct fan_connection *cn, int fd, unsigned number)
@@ -167,7 +112,7 @@ int fan_connection_open(struct fan_connection *cn, const struct fan_worker_confi
 	struct fan_next_hop path;
 	fan_next_hop_read(&path, &cn->switch_addr);
 	cn->company_ns = 0;
-	cn->short_mtu = path.mtu && (uint32_t)path.mtu < ip_packet_bytes(cn) ? path.mtu : 0;
+	cn->short_mtu = path.mtu && (uint32_t)path.mtu < fan_connection_ip_bytes(cn) ? path.mtu : 0;
 	void *mem = aligned_alloc(ALIGN, round_up(cn->bytes));
 	cn->seal = key ? malloc(sizeof *cn->seal) : NULL;
 	if (!mem || (key && !cn->seal)) {
@@ -485,7 +430,8 @@ uint64_t fan_connection_free_ns(const struct fan_connection *cn)
 /* Datagrams that one tick may make: no more than the rate limit permits at once. */
 static unsigned tick_room(const struct fan_connection *cn)
 {
-	double all = FAN_CONNECTION_CREDIT_NS / (cn->rate_limit.ns_per_byte * ip_packet_bytes(cn));
+	double all = FAN_CONNECTION_CREDIT_NS /
+		     (cn->rate_limit.ns_per_byte * fan_connection_ip_bytes(cn));
 	if (cn->rate_limit.ns_per_byte <= 0 || all > FAN_CONNECTION_OUT_MAX)
 		return FAN_CONNECTION_OUT_MAX;
 	return all < 1 ? 1 : (unsigned)all;
@@ -504,7 +450,8 @@ static void note_sent(struct fan_connection *cn, const struct fan_out *out, uint
 /* `out` is about to go.  False: that is all for now. */
 static bool use_rate_limit(struct fan_connection *cn, const struct fan_out *out, uint64_t now_ns)
 {
-	uint32_t lower = ip_packet_bytes(cn) - cn->packet_bytes + FAN_CONNECTION_FRAME_BYTES;
+	uint32_t lower =
+		fan_connection_ip_bytes(cn) - cn->packet_bytes + FAN_CONNECTION_FRAME_BYTES;
 	uint64_t since_ns =
 		now_ns > FAN_CONNECTION_CREDIT_NS ? now_ns - FAN_CONNECTION_CREDIT_NS : 0;
 	size_t bytes = 0;
@@ -541,15 +488,4 @@ void fan_connection_send(struct fan_connection *cn, struct fan_connection_io *io
 	}
 	io->out.room = FAN_CONNECTION_OUT_MAX;
 	cn->news = !on && more;
-}
-
-bool fan_connection_too_long(struct fan_connection *cn, int *mtu)
-{
-	struct fan_next_hop path;
-	if (cn->udp.last_errno != EMSGSIZE)
-		return false;
-	cn->udp.last_errno = 0; /* an ICMP message can say so too: the interface is asked */
-	fan_next_hop_read(&path, &cn->switch_addr);
-	*mtu = path.mtu;
-	return path.mtu && (uint32_t)path.mtu < ip_packet_bytes(cn);
 }

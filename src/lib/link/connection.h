@@ -8,8 +8,8 @@
 #define FAN_LIB_LINK_CONNECTION_H
 
 #include "core/worker/worker.h"
-#include "failover.h"
 #include "lib/base/op.h"
+#include "net/echo.h"
 #include "net/mtu_probe.h"
 #include "net/udp.h"
 #include "seal/rank.h"
@@ -22,7 +22,8 @@
 #define FAN_CONNECTION_RING_PAIR    (UINT32_MAX - 2) /* number of ring pairs in epoll */
 #define FAN_CONNECTION_CREDIT_NS    (2 * FAN_MS) /* sent at once after a pause, at the rate limit */
 #define FAN_CONNECTION_HOLD_NS	    (50 * FAN_MS) /* longest delay of a datagram by the rate limit */
-#define FAN_CONNECTION_FRAME_BYTES  14 /* of an Ethernet header, which link rates include */
+#define FAN_CONNECTION_FRAME_BYTES  14	/* of an Ethernet header, which link rates include */
+#define FAN_FAILOVER_JOIN_MS	    500 /* without a WELCOME, until the switch is asked */
 
 /* Buffers that all connections of a communicator use in turn. */
 struct fan_connection_io {
@@ -35,10 +36,16 @@ struct fan_connection_io {
 	struct fan_out out;
 };
 
-/* A token bucket, which counts all headers. */
-struct fan_rate_limit {
-	double ns_per_byte; /* 0: no limit */
-	uint64_t free_ns;   /* time of the next datagram */
+/* Its switch, and the path past one that is silent (failover.c). */
+struct fan_failover {
+	struct fan_echo_asker echo; /* of the switch */
+	bool answered;		    /* by the switch, since something else came */
+	bool at_server;
+	struct fan_udp aside; /* at the server: the socket to the switch; fd -1: none */
+	uint64_t stay_ns;     /* it does not return before */
+	uint64_t heard_ns;    /* last packet on this path, or when it was taken */
+	uint64_t look_ns; /* time of the next choice at the latest; later: this rank has slept */
+	uint64_t moves;	  /* changes of path so far */
 };
 
 struct fan_connection {
@@ -50,7 +57,11 @@ struct fan_connection {
 	fan_peer server_addr;	    /* of this shard; none: no failover */
 	struct fan_failover failover;
 	struct fan_mtu_probe mtu_probe;
-	struct fan_rate_limit rate_limit;
+	/* a token bucket, which counts all headers */
+	struct {
+		double ns_per_byte; /* 0: no limit */
+		uint64_t free_ns;   /* time of the next datagram */
+	} rate_limit;
 	unsigned shard;	   /* of its part's switch */
 	unsigned part;	   /* index of the communicator's part */
 	unsigned number;   /* index among the communicator's connections */
@@ -97,7 +108,7 @@ bool fan_connection_recv_rings(struct fan_connection *cn);
 bool fan_connection_may_sleep(const struct fan_connection *cn);
 
 /* Keep the last result of each slot from now on, for ranks that lack it when the aggregator is lost
- * (regroup.h).  The connection has been welcomed. */
+ * (regroup.c).  The connection has been welcomed. */
 void fan_connection_keep(struct fan_connection *cn);
 
 /* The last result of slot `slot`, `*bytes` long; NULL: none has been kept. */
@@ -135,18 +146,20 @@ bool fan_connection_recv(struct fan_connection *cn, struct fan_connection_io *io
 /* Send all that can be sent now.  The path is tested where what is sent brings no result. */
 void fan_connection_send(struct fan_connection *cn, struct fan_connection_io *io, uint64_t now_ns);
 
-/* Has the socket refused a full fragment, beyond the MTU of the interface that leads to the switch?
- * Then that is `*mtu`. */
-bool fan_connection_too_long(struct fan_connection *cn, int *mtu);
+/* Bytes of a full fragment with the headers of IP and UDP. */
+uint32_t fan_connection_ip_bytes(const struct fan_connection *cn);
 
-/* Write the sentence for a full fragment that exceeds `mtu` to `why`. */
-void fan_connection_mtu_text(const struct fan_connection *cn, int mtu, char *why);
+/* Something other than an answer to an ECHO has come. */
+void fan_failover_came(struct fan_connection *cn, uint64_t now_ns);
 
-/* Write the sentence for a path on which mtu_probe has found that large datagrams get lost. */
-void fan_connection_hole_text(const struct fan_connection *cn, char *why);
+/* Is datagram `pkt` an answer of the switch to an ECHO?  It is noted then. */
+bool fan_failover_heard(struct fan_failover *f, const uint8_t *pkt, size_t len);
 
-/* Nothing was heard of the switch: if the kernel was told to send packets to it elsewhere, add that
- * to the sentence `text`, which has room for `bytes` bytes. */
-void fan_connection_add_redirect(const struct fan_connection *cn, char *text, size_t bytes);
+/* Ask the switch, if that is due.  Leave a path that is being stopped, or has been silent for three
+ * heartbeats, and return to a switch that answers. */
+void fan_failover_work(struct fan_connection *cn, uint64_t now_ns);
+
+/* Time of the next work; UINT64_MAX: never. */
+uint64_t fan_failover_deadline(const struct fan_connection *cn);
 
 #endif

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "by_sockets.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-#include "plan_client.h"
-#include "rank.h"
-#include "regroup.h"
+#include "thread.h"
 
 /* A filter of system calls may refuse those without which the thread would never wake. */
 static bool can_wake(const struct fan_rank *r)
@@ -90,16 +87,32 @@ static void release(struct fan_rank *r)
 	fan_connection_io_free(r->io);
 }
 
+static void end(struct fan_rank *r, int error, const char *why)
+{
+	fan_rank_end(r, error, why, NULL);
+}
+
 const struct fan_rank_kind fan_rank_by_sockets = {
 	.has_sockets = true,
 	.open = open_all,
 	.run = fan_rank_loop,
 	.wake = wake,
 	.look = look,
-	.end = fan_rank_end_with,
+	.end = end,
 	.gone = gone,
 	.release = release,
 };
+
+/* Pages of its own, zero until they are used: most of its connections never are. */
+static struct fan_rank *new_rank(void)
+{
+	struct fan_rank *r =
+		mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (r == MAP_FAILED)
+		return NULL;
+	fan_rank_init(r, &fan_rank_by_sockets, NULL);
+	return r;
+}
 
 int fan_rank_create_column(const struct fan_rank *of, const struct fan_config *cfg,
 			   const struct fan_rank_column *column, unsigned number,
@@ -108,7 +121,7 @@ int fan_rank_create_column(const struct fan_rank *of, const struct fan_config *c
 	char suffix[16];
 	assert(number < column->columns);
 	assert(column->global && column->host_first && column->rank_at);
-	struct fan_rank *r = *rank = fan_rank_new(&fan_rank_by_sockets);
+	struct fan_rank *r = *rank = new_rank();
 	if (!r)
 		return FAN_E_NOMEM;
 	r->cfg = *cfg;

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "completion.h"
-
 #include <assert.h>
 #include <stdio.h>
 
-#include "hello.h"
 #include "net/clock.h"
-#include "rank.h"
-#include "share_meter.h"
+#include "thread.h"
 
 /* ---- leaving ---- */
 
@@ -49,6 +45,25 @@ static void publish_stats(struct fan_rank *r)
 	pthread_mutex_unlock(&r->lock);
 }
 
+static void note_done(struct fan_share_meter *s, const struct fanin_op *op)
+{
+	const uint64_t bytes = op->op.count * fan_dtype_bytes(op->op.dtype);
+	if (op->is_whole)
+		return;
+	s->done_bytes += bytes;
+	s->open_bytes -= bytes < s->open_bytes ? bytes : s->open_bytes;
+}
+
+/* `words` say how many ranks have heard each part of those that are lost. */
+static void take_offers(struct fan_rank *r, const int32_t *words)
+{
+	struct fan_regroup *g = r->regroup;
+	assert(g);
+	for (unsigned n = 0; n < g->all; n++)
+		if (g->gone >> n & 1 && words[n] == r->cfg.ranks)
+			g->hello.back |= UINT64_C(1) << n;
+}
+
 /* `op` has its result: what follows from that, by its kind. */
 static void ended(struct fan_rank *r, const struct fanin_op *op)
 {
@@ -57,14 +72,14 @@ static void ended(struct fan_rank *r, const struct fanin_op *op)
 	case FAN_OP_MEMBER:
 		r->ops.done++;
 		r->ops.bytes_done += op->op.count * fan_dtype_bytes(op->op.dtype);
-		fan_share_meter_done(r, op);
+		note_done(&r->meter, op);
 		break;
-	case FAN_OP_MEASUREMENT: fan_share_meter_arrived(r); break;
+	case FAN_OP_MEASUREMENT: r->meter.arrived = true; break;
 	case FAN_OP_AGREEMENT:
 		assert(r->regroup);
 		r->regroup->arrived = true;
 		break;
-	case FAN_OP_OFFER: fan_hello_offered(r, op); break;
+	case FAN_OP_OFFER: take_offers(r, op->op.out); break;
 	case FAN_OP_OWN:
 	case FAN_OP_REST: break;
 	}
@@ -73,7 +88,7 @@ static void ended(struct fan_rank *r, const struct fanin_op *op)
 void fan_rank_end_op(struct fan_rank *r, struct fanin_op *op, int result)
 {
 	struct fanin_op *whole = op->whole;
-	const bool is_threads = fan_op_is_threads(op->kind);
+	const bool is_threads = op->kind >= FAN_OP_MEASUREMENT;
 	assert((op->kind == FAN_OP_REST) == (whole != NULL));
 	assert(!op->rests);
 	if (!is_threads)
@@ -84,6 +99,14 @@ void fan_rank_end_op(struct fan_rank *r, struct fanin_op *op, int result)
 	assert(!whole || whole->rests);
 	if (whole && !--whole->rests)
 		fan_rank_end_whole(r, whole, result);
+}
+
+void fan_rank_run_first(struct fan_rank *r, uint64_t now_ns)
+{
+	assert(r->ops.running_count < FAN_OPS_MAX);
+	r->ops.waiting.head->started_ns = now_ns;
+	r->ops.running[r->ops.running_count++] = fan_op_queue_take(&r->ops.waiting);
+	r->ops.progressed = true;
 }
 
 unsigned fan_rank_take_done(struct fan_rank *r,

@@ -10,16 +10,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "completion.h"
-#include "hello.h"
 #include "net/clock.h"
-#include "parts.h"
-#include "plan_client.h"
-#include "rank.h"
-#include "regroup.h"
-#include "regroup_agree.h"
-#include "share_meter.h"
-#include "wait_text.h"
+#include "thread.h"
 
 /* ---- faults ---- */
 
@@ -35,80 +27,6 @@ static bool all_gone(const struct fan_rank *r)
 		if (!gone(&r->connection[i]))
 			return false;
 	return true; /* also without any */
-}
-
-static void fail_by_mtu(struct fan_rank *r, const struct fan_connection *cn, int mtu)
-{
-	char text[FAN_FAULT_TEXT_BYTES];
-	fan_connection_mtu_text(cn, mtu, text);
-	fan_rank_fail(r, FAN_E_MTU, text);
-}
-
-/* Connection `cn` has failed: say why. */
-static void fail_by_core(struct fan_rank *r, const struct fan_connection *cn)
-{
-	char text[FAN_FAULT_TEXT_BYTES];
-	if (cn->short_mtu) {
-		fail_by_mtu(r, cn, cn->short_mtu);
-		return;
-	}
-	struct fan_fault fault = *fan_worker_fault(cn->w), *f = &fault;
-	if (f->err <= FAN_CAUSE_GONE(0) && f->err > FAN_CAUSE_GONE(FAN_CAUSE_PARTS_MAX))
-		f->err = FAN_E_UNREACHABLE; /* for the ranks to blame, and they say so */
-	if (f->err != FAN_E_MTU || !cn->mtu_probe.behind_bytes)
-		memcpy(r->fate.blamed, f->ranks, sizeof r->fate.blamed);
-	r->fate.cause = f->err;
-	if ((f->err == FAN_E_UNREACHABLE && !fan_ranks_count(f->ranks)) || f->err == FAN_E_STOPPED)
-		fan_rank_blame_for_silence(r, cn->part);
-	if (f->err == FAN_E_UNREACHABLE && r->column.global && r->parts.inside[cn->part] >= 0)
-		r->fate.cause = FAN_CAUSE_LOST(0); /* in which that host's aggregator is */
-	fan_rank_fault_text(r, cn, f, text, sizeof text);
-	if (f->err == FAN_E_STOPPED && r->client.on) { /* which may have another server */
-		snprintf(
-			text + strlen(text), sizeof text - strlen(text), "%s",
-			"; a new communicator of the same job goes on where the controller has another");
-		f->err = FAN_E_RESTARTED;
-	}
-	fan_rank_fail(r, f->err, text);
-}
-
-/* A rank that cannot take part tells the others: all of them once they have joined, or those who
- * have after FAN_RANK_COMPANY_MS. */
-static bool may_give_up(const struct fan_rank *r, struct fan_connection *cn, uint64_t now_ns)
-{
-	uint64_t missing[FAN_RANKS_MAX / 64];
-	if (fan_worker_phase(cn->w) == FAN_W_READY)
-		return true;
-	if (!fan_worker_missing(cn->w, missing) ||
-	    fan_ranks_count(missing) + 1 >= (unsigned)r->cfg.ranks)
-		cn->company_ns = 0;
-	else if (!cn->company_ns)
-		cn->company_ns = now_ns;
-	return cn->company_ns && now_ns - cn->company_ns >= FAN_RANK_COMPANY_MS * FAN_MS;
-}
-
-static void fail_by_socket(struct fan_rank *r, struct fan_connection *cn, uint64_t now_ns)
-{
-	char text[FAN_FAULT_TEXT_BYTES], addr[80];
-	int mtu;
-	if (!r->ops.running_count)
-		fan_mtu_probe_result(&cn->mtu_probe); /* nothing waits for one */
-	if (fan_connection_too_long(cn, &mtu)) {
-		fail_by_mtu(r, cn, mtu);
-	} else if (cn->short_mtu) {
-		if (may_give_up(r, cn, now_ns))
-			fail_by_mtu(r, cn, cn->short_mtu);
-	} else if (fan_worker_phase(cn->w) == FAN_W_READY &&
-		   fan_mtu_probe_turn(&cn->mtu_probe, &cn->udp, &cn->switch_addr, true,
-				      cn->stall_ms, now_ns)) {
-		fan_connection_hole_text(cn, text);
-		fan_rank_fail(r, FAN_E_MTU, text);
-	} else if (cn->io_errno) {
-		snprintf(text, sizeof text, "the socket to the switch %s is broken: %s",
-			 fan_peer_text(&cn->switch_addr, addr, sizeof addr),
-			 strerror(cn->io_errno));
-		fan_rank_fail(r, FAN_E_SYSTEM, text);
-	}
 }
 
 /* ---- operations ---- */
@@ -132,7 +50,7 @@ static bool start_op(struct fan_rank *r, struct fanin_op *op, uint64_t now_ns)
 			return false;
 		if (e) {
 			if (fan_worker_phase(cn->w) == FAN_W_FAILED)
-				fail_by_core(r, cn);
+				fan_rank_fail_by_core(r, cn);
 			else
 				fan_rank_fail(r, e, fan_err_text(e));
 			return false;
@@ -280,6 +198,14 @@ static void note_gap(struct fan_rank *r, uint64_t now_ns)
 	r->when.heard = false;
 }
 
+static void publish_ready(struct fan_rank *r)
+{
+	pthread_mutex_lock(&r->lock);
+	r->ready = true;
+	pthread_cond_broadcast(&r->changed);
+	pthread_mutex_unlock(&r->lock);
+}
+
 /* Publish that all ranks are here, once. */
 static void check_ready(struct fan_rank *r)
 {
@@ -297,7 +223,7 @@ static void check_ready(struct fan_rank *r)
 		fan_rank_fail(r, FAN_E_FILES, text);
 		return;
 	}
-	fan_rank_publish_ready(r);
+	publish_ready(r);
 	fan_regroup_joined(r);
 }
 
@@ -366,9 +292,9 @@ static void check_connections(struct fan_rank *r, uint64_t now_ns)
 		struct fan_connection *cn = &r->connection[i];
 		lose_path(r, cn);
 		if (fan_worker_phase(cn->w) != FAN_W_FAILED)
-			fail_by_socket(r, cn, now_ns);
+			fan_rank_fail_by_socket(r, cn, now_ns);
 		else if (!fan_regroup_forgives(r, cn, now_ns) && !joins_again(r, cn, now_ns))
-			fail_by_core(r, cn);
+			fan_rank_fail_by_core(r, cn);
 		if (!r->ready && cn->w)
 			fan_connection_listen(cn);
 	}
@@ -401,7 +327,6 @@ static void work(struct fan_rank *r)
 		end_done(r); /* first: the news of a failure may have come with the last result */
 	fan_plan_client_work(r, now_ns);
 	fan_regroup_work(r, now_ns);
-	fan_regroup_follow(r, now_ns);
 	if (!r->fate.leaving) {
 		check_connections(r, now_ns);
 		start_ops(r, now_ns);

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "parts.h"
-
 #include <assert.h>
 #include <string.h>
 
-#include "completion.h"
 #include "net/clock.h"
-#include "rank.h"
 #include "registry.h"
-#include "share_meter.h"
+#include "thread.h"
 
 /* The most fragments that a rank may have sent without their results; 0: no bound of ours. */
 static uint16_t window_of(const struct fan_config *cfg)
@@ -152,7 +148,8 @@ void fan_rank_set_rate_limit(struct fan_rank *r, unsigned k)
 							      r->parts.shards[k]);
 }
 
-void fan_rank_set_shards(struct fan_rank *r, unsigned k, unsigned shards)
+/* The aggregator of part `k` has `shards` shards: its connections share what its cut has. */
+static void set_shards(struct fan_rank *r, unsigned k, unsigned shards)
 {
 	r->parts.shards[k] = shards;
 	fan_rank_set_rate_limit(r, k);
@@ -177,5 +174,5 @@ void fan_rank_open_shards(struct fan_rank *r, unsigned k, uint64_t now_ns)
 	}
 	for (unsigned i = 1; i < shards && !atomic_load(&r->error); i++)
 		add_connection(r, k, i, now_ns);
-	fan_rank_set_shards(r, k, shards ? shards : 1);
+	set_shards(r, k, shards ? shards : 1);
 }

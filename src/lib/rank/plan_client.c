@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan_client.h"
-
+/* plan_client.c - the controller client of a communicator.
+ *
+ * Before the communicator joins, it requests the parts of its job and opens connections for
+ * them.  Later the controller moves parts to other routes, or ends the communicator because a
+ * server is lost.  Without a controller the communicator continues as it is, and redials. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "completion.h"
 #include "net/clock.h"
-#include "parts.h"
-#include "rank.h"
+#include "thread.h"
+
+#define AGAIN_MS 250 /* between tries to open the socket of a moved part */
 
 void fan_plan_client_init(struct fan_rank *r)
 {
@@ -159,7 +162,7 @@ static void move_connections(struct fan_rank *r, uint64_t now_ns)
 		to.port += cn->shard;
 		cn->behind = fan_connection_move(cn, &to, r->parts.job[cn->part].route, now_ns);
 		if (cn->behind)
-			r->client.behind_ns = now_ns + FAN_PLAN_CLIENT_AGAIN_MS * FAN_MS;
+			r->client.behind_ns = now_ns + AGAIN_MS * FAN_MS;
 		else
 			cn->switch_addr = to;
 	}

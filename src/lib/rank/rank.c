@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rank.c - the callers' side of a rank: how it begins, is waited for, and ends. */
+/* rank.c - the callers' side of a rank: how it begins, starts operations, is waited for, and ends.
+ */
 #include "rank.h"
 
 #include <assert.h>
@@ -77,11 +78,6 @@ unsigned fan_rank_connections(const struct fan_rank *r)
 	return connections;
 }
 
-uint64_t fan_rank_gone(const struct fan_rank *r)
-{
-	return r->kind->gone ? r->kind->gone(r) : 0;
-}
-
 int fan_rank_refuse(struct fan_rank *r, int error, const char *why)
 {
 	assert(error != FAN_OK && error != FAN_E_PENDING);
@@ -112,29 +108,6 @@ void fan_rank_add_part(struct fan_rank *r, const struct fan_rank_part *part, con
 	r->parts.count++;
 }
 
-struct fan_files fan_rank_files(const struct fan_rank *r)
-{
-	struct fan_files f = FAN_FILES_NONE;
-	fan_files_add(&f, r->thread.epoll_fd);
-	fan_files_add(&f, r->thread.wake_fd);
-	for (unsigned i = 0; i < r->connections; i++) {
-		const struct fan_connection *cn = &r->connection[i];
-		if (!cn->w)
-			continue;
-		fan_files_add(&f, cn->udp.fd);
-		fan_files_add(&f, cn->group.fd);
-		fan_files_add(&f, cn->failover.aside.fd);
-		for (unsigned w = FAN_RING_PAIR_UP; cn->udp.pair[0] && w <= FAN_RING_PAIR_DOWN; w++)
-			fan_files_add(&f, fan_ring_pair_fd(cn->udp.pair[0], w));
-	}
-	return f;
-}
-
-void fan_rank_wake(struct fan_rank *r)
-{
-	r->kind->wake(r);
-}
-
 void fan_rank_init(struct fan_rank *r, const struct fan_rank_kind *kind,
 		   const struct fan_meeting *hosts)
 {
@@ -153,17 +126,6 @@ void fan_rank_init(struct fan_rank *r, const struct fan_rank_kind *kind,
 	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
 	pthread_cond_init(&r->changed, &clock);
 	pthread_condattr_destroy(&clock);
-}
-
-/* Pages of its own, zero until they are used: most of its connections never are. */
-struct fan_rank *fan_rank_new(const struct fan_rank_kind *kind)
-{
-	struct fan_rank *r =
-		mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (r == MAP_FAILED)
-		return NULL;
-	fan_rank_init(r, kind, NULL);
-	return r;
 }
 
 /* The thread takes no signals: they are the host program's. */
@@ -211,7 +173,7 @@ static bool is_ready(const struct fan_rank *r)
 }
 
 /* Call `idle`, without the lock that the caller holds. */
-static void idle(struct fan_rank *r)
+static void call_idle(struct fan_rank *r)
 {
 	pthread_mutex_unlock(&r->lock);
 	r->idle.call(r->idle.arg);
@@ -229,7 +191,7 @@ void fan_rank_wait_ready(struct fan_rank *r)
 				     .tv_nsec = (long)(at_ns % (1000 * FAN_MS))};
 		pthread_cond_timedwait(&r->changed, &r->lock, &t);
 		if (r->idle.call)
-			idle(r);
+			call_idle(r);
 		if (fan_clock_ns() < note_ns || is_ready(r))
 			continue;
 		note_ns = fan_clock_ns() + FAN_CONFIG_NOTE_MS * FAN_MS;
@@ -251,54 +213,27 @@ int fan_rank_begin(struct fan_rank *r)
 void fan_rank_leave_parts(struct fan_rank *r, unsigned count)
 {
 	r->asked.parts_to_add = count;
-	fan_rank_wake(r);
+	r->kind->wake(r);
 }
 
 void fan_rank_leave_complete(struct fan_rank *r)
 {
 	r->asked.complete = true;
 	if (r->kind->has_sockets)
-		fan_rank_wake(r);
+		r->kind->wake(r);
 }
 
-void fan_rank_end_with(struct fan_rank *r, int error, const char *why)
-{
-	const uint64_t nobody[FAN_RANK_WORDS] = {0};
-	pthread_mutex_lock(&r->lock);
-	snprintf(r->ending.why, sizeof r->ending.why, "%s", why);
-	fan_rank_leave_end(r, error, nobody);
-	pthread_mutex_unlock(&r->lock);
-}
-
-void fan_rank_leave_end(struct fan_rank *r, int error, const uint64_t *blamed)
+void fan_rank_end(struct fan_rank *r, int error, const char *why, const uint64_t *blamed)
 {
 	assert(error != FAN_OK && error != FAN_E_PENDING);
+	pthread_mutex_lock(&r->lock);
 	r->ending.error = error;
-	memcpy(r->ending.blamed, blamed, sizeof r->ending.blamed);
-	fan_rank_wake(r);
-}
-
-void fan_rank_end(struct fan_rank *r, int error, const uint64_t *blamed)
-{
-	pthread_mutex_lock(&r->lock);
-	fan_rank_leave_end(r, error, blamed);
+	snprintf(r->ending.why, sizeof r->ending.why, "%s", why);
+	memset(r->ending.blamed, 0, sizeof r->ending.blamed);
+	if (blamed)
+		memcpy(r->ending.blamed, blamed, sizeof r->ending.blamed);
+	r->kind->wake(r);
 	pthread_mutex_unlock(&r->lock);
-}
-
-void fan_rank_publish_ready(struct fan_rank *r)
-{
-	pthread_mutex_lock(&r->lock);
-	r->ready = true;
-	pthread_cond_broadcast(&r->changed);
-	pthread_mutex_unlock(&r->lock);
-}
-
-void fan_rank_run_first(struct fan_rank *r, uint64_t now_ns)
-{
-	assert(r->ops.running_count < FAN_OPS_MAX);
-	r->ops.waiting.head->started_ns = now_ns;
-	r->ops.running[r->ops.running_count++] = fan_op_queue_take(&r->ops.waiting);
-	r->ops.progressed = true;
 }
 
 void fan_rank_close_in(struct fan_rank *r, unsigned ms)
@@ -306,7 +241,7 @@ void fan_rank_close_in(struct fan_rank *r, unsigned ms)
 	fan_registry_remove(r);
 	pthread_mutex_lock(&r->lock);
 	r->asked.close_ns = fan_clock_ns() + ms * FAN_MS;
-	fan_rank_wake(r);
+	r->kind->wake(r);
 	pthread_mutex_unlock(&r->lock);
 }
 
@@ -317,7 +252,7 @@ void fan_rank_stop(struct fan_rank *r)
 	r->asked.closing = true;
 	pthread_cond_broadcast(&r->changed);
 	if (r->thread.started)
-		fan_rank_wake(r);
+		r->kind->wake(r);
 	while (r->asked.room_waiters || r->asked.attending)
 		pthread_cond_wait(&r->changed, &r->lock);
 	pthread_mutex_unlock(&r->lock);
@@ -327,17 +262,168 @@ void fan_rank_stop(struct fan_rank *r)
 	pthread_mutex_destroy(&r->lock);
 }
 
-void fan_rank_release(struct fan_rank *r)
-{
-	r->kind->release(r);
-}
-
 void fan_rank_destroy(struct fan_rank *r)
 {
 	if (!r)
 		return;
 	if (!fan_rank_is_forked(r))
 		fan_rank_stop(r);
-	fan_rank_release(r);
+	r->kind->release(r);
 	munmap(r, sizeof *r);
+}
+
+/* ---- how callers start operations ---- */
+
+/* With the lock held.  FAN_OK: there is room for `count` more. */
+static int wait_for_room(struct fan_rank *r, unsigned count, bool wait)
+{
+	int e = FAN_OK;
+	r->asked.room_waiters++;
+	while (!(e = atomic_load(&r->error)) && !r->asked.closing &&
+	       atomic_load(&r->ops_open) + count > FAN_RANK_OPS_MAX) {
+		if (!wait) {
+			e = FAN_E_BUSY;
+			break;
+		}
+		pthread_cond_wait(&r->changed, &r->lock);
+	}
+	r->asked.room_waiters--;
+	if (r->asked.closing) {
+		pthread_cond_broadcast(&r->changed);
+		e = FAN_E_CLOSED;
+	}
+	return e;
+}
+
+/* Check arguments and make the operation, which has not been queued. */
+static int make_op(const struct fan_rank *r, const struct fan_op_args *args, struct fanin_op **op)
+{
+	struct fan_op what;
+	int e = fan_op_check(&what, args, &r->cfg);
+	if (e)
+		return e;
+	if (fan_op_is_callers(args->kind))
+		what.mark |= (uint16_t)atomic_load_explicit(&r->mark, memory_order_relaxed);
+	*op = fan_op_new(&what, args->kind);
+	if (!*op)
+		return FAN_E_NOMEM;
+	(*op)->notify = args->notify;
+	(*op)->notify_arg = args->notify_arg;
+	if (r->trace && fan_op_is_callers(args->kind))
+		fan_op_trace(*op, r->trace, r->column.global);
+	return FAN_OK;
+}
+
+/* Queue operations, one behind the other. */
+static int queue_ops(struct fan_rank *r, struct fanin_op **ops, unsigned count, bool attended,
+		     bool wait)
+{
+	pthread_mutex_lock(&r->lock);
+	int e = wait_for_room(r, count, wait);
+	if (!e) {
+		atomic_fetch_add(&r->ops_open, count);
+		for (unsigned i = 0; i < count; i++)
+			fan_op_queue_add(&r->asked.queued, ops[i]);
+		if (attended)
+			r->asked.attending++;
+		else
+			r->kind->wake(r);
+	}
+	pthread_mutex_unlock(&r->lock);
+	return e;
+}
+
+int fan_rank_submit_all(struct fan_rank *r, const struct fan_op_args *args, unsigned count,
+			bool wait, struct fanin_op **ops)
+{
+	unsigned made = 0;
+	assert(count >= 1 && count <= FAN_RANKS_MAX);
+	if (fan_rank_is_forked(r))
+		return FAN_E_CLOSED;
+	int e = atomic_load_explicit(&r->error, memory_order_acquire);
+	while (!e && made < count && !(e = make_op(r, &args[made], &ops[made])))
+		made++;
+	if (!e)
+		e = queue_ops(r, ops, count, args->attended, wait);
+	for (unsigned i = 0; e && i < made; i++) {
+		ops[i]->notify = NULL;
+		fan_op_end(ops[i], e);
+		fanin_op_free(ops[i]);
+	}
+	return e;
+}
+
+int fan_rank_submit(struct fan_rank *r, const struct fan_op_args *args, bool wait,
+		    struct fanin_op **op)
+{
+	int e = fan_rank_submit_all(r, args, 1, wait, op);
+	if (e)
+		*op = NULL;
+	return e;
+}
+
+/* The result of `op`, which has not been freed; meanwhile calls `idle`, which may be NULL. */
+static int wait_idly(struct fanin_op *op, void (*idle)(void *arg), void *arg)
+{
+	int e;
+	if (!idle)
+		return fanin_op_wait(op, -1);
+	while ((e = fanin_op_wait(op, FAN_RANK_IDLE_MS)) == FAN_E_PENDING)
+		idle(arg);
+	return e;
+}
+
+/* Attend an operation that was queued as attended.  Until this returns the communicator stays. */
+static void attend(struct fan_rank *r, struct fanin_op *op, uint64_t until_ns)
+{
+	r->kind->attend(r, op, until_ns);
+	pthread_mutex_lock(&r->lock);
+	assert(r->asked.attending > 0);
+	r->asked.attending--;
+	if (r->asked.closing)
+		pthread_cond_broadcast(&r->changed);
+	pthread_mutex_unlock(&r->lock);
+}
+
+int fan_rank_run(struct fan_rank *r, const struct fan_op_args *args)
+{
+	struct fan_op_args mine = *args;
+	struct fanin_op *op;
+	/* Once the operation is queued the communicator may be gone any time. */
+	void (*idle)(void *arg) = r->idle.call;
+	void *idle_arg = r->idle.arg;
+	mine.attended = r->kind->attend != NULL;
+	int e = fan_rank_submit(r, &mine, true, &op);
+	if (e)
+		return e;
+	if (mine.attended)
+		attend(r, op, UINT64_MAX);
+	e = wait_idly(op, idle, idle_arg);
+	fanin_op_free(op);
+	return e;
+}
+
+int fan_rank_run_within(struct fan_rank *r, const struct fan_op_args *args, int timeout_ms,
+			struct fanin_op **op)
+{
+	struct fan_op_args mine = *args;
+	const uint64_t until_ns =
+		timeout_ms < 0 ? UINT64_MAX : fan_clock_ns() + (uint64_t)timeout_ms * FAN_MS;
+	mine.attended = r->kind->attend != NULL;
+	int e = fan_rank_submit(r, &mine, false, op);
+	if (e)
+		return e;
+	if (mine.attended)
+		attend(r, *op, until_ns);
+	e = fanin_op_test(*op);
+	if (e == FAN_E_PENDING) { /* not by this thread, or not yet */
+		const uint64_t now_ns = fan_clock_ns();
+		const uint64_t left_ms = now_ns < until_ns ? (until_ns - now_ns) / FAN_MS : 0;
+		e = fanin_op_wait(*op, timeout_ms < 0 ? -1 : (int)left_ms);
+	}
+	if (e != FAN_E_PENDING) {
+		fanin_op_free(*op);
+		*op = NULL;
+	}
+	return e;
 }

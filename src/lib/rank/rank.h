@@ -11,7 +11,7 @@
  * Memory beyond the caller's tensors: 64 KiB to receive into, at most 256 KiB + 11 KiB
  * of datagrams to send (connection.h), the core's window (fan_worker_bytes: under 600 KiB for
  * the largest), this struct, and about 250 bytes for each operation started: in all less
- * than a window of packets + 1 MiB.  Where a job goes on without switches that die (regroup.h), a
+ * than a window of packets + 1 MiB.  Where a job goes on without switches that die (regroup.c), a
  * connection keeps another window of packets; beside an embedded switch it has two rings of
  * FAN_RING_PAIR_PLACES packets, of which those that were full at a time are used.  With run-ahead,
  * a connection has 132 bytes for each fragment of it, and 1.15 payloads for each sum of its helper
@@ -28,9 +28,12 @@
 #include "lib/base/fault_text.h"
 #include "lib/base/files.h"
 #include "lib/base/op.h"
+#include "lib/base/plan_msg.h"
 #include "lib/base/rendezvous.h"
 #include "lib/link/connection.h"
-#include "state.h"
+#include "net/dial.h"
+#include "net/echo.h"
+#include "shares.h"
 
 #define FAN_RANK_OPS_MAX	 4096		  /* started and not ended */
 #define FAN_RANK_EVENTS_MAX	 16		  /* sockets handled per round */
@@ -42,7 +45,147 @@
 #define FAN_RANK_IDLE_MS	 5 /* between calls of `idle` while an operation is waited for */
 #define FAN_RANK_LEAVE_NS	 (2000 * FAN_MS) /* most time to leave */
 
-/* Two kinds of ranks: one has connections to aggregators (by_sockets.h), the other shares memory
+/* ---- what a rank remembers for three of its tasks ---- */
+
+#define FAN_SHARE_METER_COLUMN_LEAST                                                               \
+	16 /* fragments in flight of a column, at least (share_meter.c) */
+#define FAN_SHARE_METER_WORDS (FAN_PARTS_MAX + FAN_RANKS_MAX)
+
+/* State of plan_client.c. */
+struct fan_plan_client {
+	bool on;		    /* there is a controller */
+	bool news;		    /* the socket has reported */
+	bool has_parts;		    /* the job's parts are known */
+	bool moving[FAN_PARTS_MAX]; /* by part: the controller waits for its `moved` */
+	uint64_t behind_ns;	    /* time to move connections that are behind; UINT64_MAX: none */
+	struct fan_dial dial;
+	struct fan_plan_msg msg; /* the last one */
+};
+
+/* A part as callers see it. */
+struct fan_part_shown {
+	fan_peer at;
+	int inside;	/* the rank in which it is; -1: none */
+	bool lost;	/* the others go on without it (regroup.c) */
+	uint64_t share; /* in 1 / FAN_CUT_WHOLE */
+	uint32_t rtt_us;
+};
+
+/* State of share_meter.c. */
+struct fan_share_meter {
+	struct fan_split_history shares;
+	struct fan_split_learner learner;
+	bool news;	     /* shares or addresses have changed since callers were told */
+	bool learns;	     /* several parts, and no plan fixes their shares */
+	bool blocked;	     /* operations wait for the measurement in progress */
+	bool measures;	     /* a measurement is in progress */
+	bool arrived;	     /* its sum is there, and has not been taken yet */
+	uint64_t ops;	     /* started, with measurements */
+	bool drains;	     /* operations wait for the end of those that have been started */
+	uint64_t bytes;	     /* of tensors that were started since the last measurement */
+	uint64_t open_bytes; /* of those that are in progress */
+	uint64_t done_bytes; /* of those that have ended in the period that is measured */
+	uint64_t busy_ns;    /* with operations in progress, in that period */
+	uint64_t looked_ns;
+	bool busy;		       /* something was in progress then */
+	double fill;		       /* results in FAN_SHARE_METER_FILL_MS, smoothed */
+	uint64_t fill_ns;	       /* with operations in progress, since `fill` was set */
+	uint64_t results;	       /* of all connections when `fill` was set */
+	double rtt_ns[FAN_SHARDS_MAX]; /* round trip of each connection, times busy_ns */
+	int32_t words[FAN_SHARE_METER_WORDS];
+	uint32_t rtt_us[FAN_PARTS_MAX]; /* as measured last */
+};
+
+/* ---- going on without an aggregator, and with one that is there again (regroup.c) ---- */
+
+/* For which an answer counts, times those lost. */
+#define FAN_HELLO_FRESH_NS (3000 * FAN_MS)
+#define FAN_HELLO_WAIT_NS  (10000 * FAN_MS)
+#define FAN_HELLO_WAITS	   7 /* it is doubled so often at most */
+#define FAN_HELLO_CALM_NS                                                                          \
+	(600000 * FAN_MS)	  /* who was there for so long may come back as at first */
+#define FAN_HELLO_OPS	16	  /* operations between two of these all-reduces... */
+#define FAN_HELLO_BYTES (4 << 20) /* ...or bytes, whichever comes first */
+
+/* One part's data, by its number. */
+struct fan_hello_part {
+	uint64_t heard_ns; /* of its last answer; 0: none, or it was lost since */
+	uint64_t from_ns;  /* it is not vouched for before */
+	uint64_t back_ns;  /* when it came back last; 0: never */
+	unsigned waits;	   /* doublings of FAN_HELLO_WAIT_NS */
+};
+
+struct fan_hello {
+	struct fan_udp udp; /* to the one that was asked; fd -1: none was */
+	unsigned asked;	    /* its number */
+	struct fan_echo_asker echo;
+	uint64_t back; /* bit i: all ranks have heard part number i */
+	unsigned ops;  /* started since the last all-reduce, and their bytes */
+	uint64_t bytes;
+	struct fan_hello_part part[FAN_CAUSE_PARTS_MAX];
+};
+
+enum fan_regroup_phase {
+	FAN_REGROUP_NONE,
+	FAN_REGROUP_JOINS,  /* joining at the aggregators that are left */
+	FAN_REGROUP_STANDS, /* agreeing on where all ranks stand */
+	FAN_REGROUP_OWNERS, /* agreeing on who has which result */
+	FAN_REGROUP_GIVES,  /* giving results to those who lack them */
+};
+
+/* A part as it was before any was lost. */
+struct fan_regroup_part {
+	struct fan_job_part part;
+	int inside;
+	uint32_t mbps;
+	uint8_t rail;
+};
+
+/* State of regroup.c and regroup_agree.c. */
+struct fan_regroup {
+	enum fan_regroup_phase phase;
+	bool waits;    /* a connection has failed: is it the rail, or the host? */
+	uint64_t gone; /* bit i: part number i is lost */
+	unsigned all;
+	struct fan_regroup_part first[FAN_CAUSE_PARTS_MAX]; /* `all` of them */
+	uint8_t number[FAN_PARTS_MAX];	/* of the communicator's parts, among `first` */
+	char why[FAN_FAULT_TEXT_BYTES]; /* the loss, in a sentence */
+	unsigned turns;			/* losses and returns so far */
+	int back;			/* JOINS: the part that is taken in again; -1: none */
+	uint64_t back_by_ns;		/* it has answered by then, or is lost again */
+	uint64_t look_ns;   /* time of the next look at the latest; later: this rank has slept */
+	uint64_t silent_ns; /* who has not answered a JOIN by then is lost */
+	uint64_t until_ns;  /* all ranks have joined by then, or the job ends */
+	bool arrived;	    /* the all-reduce of this phase is done */
+
+	/* As it was when the ranks stopped; connections without a worker have been closed. */
+	struct fan_connection
+		old[FAN_SHARDS_MAX]; /* by part and shard: in the same order on all ranks */
+	uint8_t was[FAN_SHARDS_MAX]; /* their numbers before, which differ by rank */
+	unsigned olds;
+	struct fan_split_history shares;
+	unsigned shards[FAN_PARTS_MAX];
+	uint64_t ops;			      /* started */
+	struct fanin_op *op[FAN_OPS_MAX + 1]; /* in progress, oldest first */
+	unsigned op_count;
+
+	/* For the agreement, in memory of its own. */
+	unsigned slots;	  /* of all old connections */
+	int64_t *stands;  /* operations started, negative; then what each slot awaits */
+	int32_t *owners;  /* of each slot: who has its last result; whether a rank lacks it */
+	uint8_t *results; /* RESULTS of them, result_bytes each */
+	size_t result_bytes;
+	/* the slots whose results are in progress: from next on, how many are behind them */
+	unsigned next, given;
+	struct fan_hello hello;
+	/* Counters of connections that were closed. */
+	struct fanin_stats before;
+	struct fan_rtt_histogram trips_before;
+};
+
+/* ---- a rank ---- */
+
+/* Two kinds of ranks: one has connections to aggregators (by_sockets.c), the other shares memory
  * with those of its host (lib/host). */
 struct fan_rank;
 struct fan_daemon;
@@ -62,7 +205,8 @@ struct fan_rank_kind {
 	 * the rank's work until it has ended, or it is `until_ns`. */
 	void (*attend)(struct fan_rank *rank, struct fanin_op *op, uint64_t until_ns);
 	void (*join_on)(void *host);		       /* a rank of it is being joined, as `idle` */
-	uint64_t (*gone)(const struct fan_rank *rank); /* fan_rank_gone */
+	uint64_t (*gone)(const struct fan_rank *rank); /* bit i: its part number i is lost, and the
+							* others go on (regroup.c) */
 };
 
 /* A rank whose job is one of several, with a rank for each host; none: all zero. */
@@ -72,19 +216,6 @@ struct fan_rank_column {
 	const uint16_t *host_first; /* the first rank of each host */
 	const uint16_t (*rank_at)[FAN_HOST_RANKS_MAX]; /* by host and number there */
 	_Atomic uint64_t *gone; /* where it tells its host which parts are lost */
-};
-
-/* The thread, and what it sleeps on. */
-struct fan_rank_thread {
-	pthread_t id;
-	bool started;
-	int epoll_fd, wake_fd;
-};
-
-/* Work that a waiting caller does now and then; call NULL: nothing. */
-struct fan_rank_idle {
-	void (*call)(void *arg);
-	void *arg;
 };
 
 /* A rank's state, for registry.h.  It is taken on request alone. */
@@ -119,67 +250,12 @@ struct fan_rank_shown {
 	struct fan_rank_snapshot snapshot;
 };
 
-/* Requests of callers to the thread, under the lock. */
-struct fan_rank_asked {
-	struct fan_op_queue queued; /* operations that it has not taken yet */
-	bool awake;		    /* it will look at these before it sleeps */
-	unsigned parts_to_add;	    /* to join, beyond `parts` */
-	bool complete;		    /* there are no further parts to add */
-	bool closing;		    /* to end: fanin_comm_destroy was called */
-	uint64_t close_ns;	    /* when it is to end by itself; 0: never */
-	unsigned room_waiters;	    /* callers that wait for room for an operation */
-	unsigned attending;	    /* callers that do this rank's work, in fan_rank_run */
-};
-
-/* Why fan_rank_end was called; error 0: it was not. */
-struct fan_rank_ending {
-	int error;
-	char why[FAN_FAULT_TEXT_BYTES]; /* ""; or the sentence about it */
-	uint64_t blamed[FAN_RANK_WORDS];
-};
-
 /* Where a part is summed. */
 struct fan_rank_part {
 	fan_peer at; /* of its aggregator */
 	int inside;  /* the rank in which that is embedded; -1: none */
 	uint32_t mbps;
 	uint8_t rail; /* the number of its network among those of that rank's host */
-};
-
-/* Parts of each tensor, one for each aggregator. */
-struct fan_rank_parts {
-	unsigned count;				/* 0: not known yet */
-	struct fan_job_part job[FAN_PARTS_MAX]; /* without a controller one, of route 0 */
-	int inside[FAN_PARTS_MAX];	/* the rank in which its switch is embedded; -1: none */
-	uint32_t mbps[FAN_PARTS_MAX];	/* rate of that host's link; 0: not known */
-	uint8_t rail[FAN_PARTS_MAX];	/* by which of that host's networks */
-	unsigned shards[FAN_PARTS_MAX]; /* of its switches; 0: not known yet */
-	uint8_t of[FAN_PARTS_MAX]; /* of a group, before any is lost: their numbers at `parent` */
-};
-
-struct fan_rank_ops {
-	struct fan_op_queue waiting;	       /* taken, not started on every connection */
-	struct fanin_op *running[FAN_OPS_MAX]; /* started on every connection, oldest first */
-	unsigned running_count;
-	bool progressed; /* one may be done */
-	uint64_t done, bytes_done;
-};
-
-/* How it ends. */
-struct fan_rank_fate {
-	/* ranks to blame for a failed connection, for all connections; constant after an error */
-	uint64_t blamed[FAN_RANK_WORDS];
-	int cause;    /* of a failure, as other ranks of a column are told it */
-	bool leaving; /* the connections are leaving */
-};
-
-struct fan_rank_times {
-	uint64_t join_by_ns, leave_by_ns;
-	uint64_t note_ns;   /* of the next `wait_text` */
-	bool heard;	    /* a fragment has finished since note_gap looked last */
-	uint64_t quiet_ns;  /* of the last result, or of the first operation after none */
-	uint64_t result_ns; /* of the last result; 0: none */
-	uint64_t gap_ns;    /* longest time without a result during operations */
 };
 
 struct fan_rank {
@@ -198,17 +274,42 @@ struct fan_rank {
 	bool counts_trips;	 /* `shown.trips` is kept up to date */
 	atomic_bool met;	 /* `hosts` is constant from here on */
 	unsigned fork_guard;	 /* fan_fork_guard() when created */
-	struct fan_rank_thread thread;
-	/* called every FAN_RANK_IDLE_MS by fan_rank_run, and of a column while it is joined */
-	struct fan_rank_idle idle;
+	/* The thread, and what it sleeps on. */
+	struct {
+		pthread_t id;
+		bool started;
+		int epoll_fd, wake_fd;
+	} thread;
+	/* Work that a waiting caller does now and then, called every FAN_RANK_IDLE_MS by
+	 * fan_rank_run, and of a column while it is joined; call NULL: nothing.  It must not call
+	 * this communicator. */
+	struct {
+		void (*call)(void *arg);
+		void *arg;
+	} idle;
 	atomic_int mark; /* of operations that are started from here on: FAN_MARK_NAME */
 
 	pthread_mutex_t lock;	/* for all up to the next blank line */
 	pthread_cond_t changed; /* ready, error, or room for operations */
 	bool ready;		/* all ranks have joined */
-	struct fan_rank_asked asked;
+	/* Requests of callers to the thread, under the lock. */
+	struct {
+		struct fan_op_queue queued; /* operations that it has not taken yet */
+		bool awake;		    /* it will look at these before it sleeps */
+		unsigned parts_to_add;	    /* to join, beyond `parts` */
+		bool complete;		    /* there are no further parts to add */
+		bool closing;		    /* to end: fanin_comm_destroy was called */
+		uint64_t close_ns;	    /* when it is to end by itself; 0: never */
+		unsigned room_waiters;	    /* callers that wait for room for an operation */
+		unsigned attending;	    /* callers that do this rank's work, in fan_rank_run */
+	} asked;
 	struct fan_rank_shown shown;
-	struct fan_rank_ending ending;
+	/* Why fan_rank_end was called; error 0: it was not. */
+	struct {
+		int error;
+		char why[FAN_FAULT_TEXT_BYTES]; /* ""; or the sentence about it */
+		uint64_t blamed[FAN_RANK_WORDS];
+	} ending;
 
 	atomic_int error; /* 0, or its cause of failure: then `sentence` is constant */
 	char sentence[FAN_FAULT_TEXT_BYTES];
@@ -216,7 +317,17 @@ struct fan_rank {
 	_Atomic uint64_t gone; /* bit i: its part number i is lost */
 
 	/* Used by the thread alone. */
-	struct fan_rank_parts parts;
+	/* Parts of each tensor, one for each aggregator. */
+	struct {
+		unsigned count;				/* 0: not known yet */
+		struct fan_job_part job[FAN_PARTS_MAX]; /* without a controller one, of route 0 */
+		int inside[FAN_PARTS_MAX]; /* the rank in which its switch is embedded; -1: none */
+		uint32_t mbps[FAN_PARTS_MAX];	/* rate of that host's link; 0: not known */
+		uint8_t rail[FAN_PARTS_MAX];	/* by which of that host's networks */
+		unsigned shards[FAN_PARTS_MAX]; /* of its switches; 0: not known yet */
+		uint8_t of[FAN_PARTS_MAX];	/* of a group, before any is lost: their numbers at
+						   `parent` */
+	} parts;
 	/* each part has one to shard 0 of its aggregator, then one to each further shard */
 	struct fan_connection connection[FAN_SHARDS_MAX];
 	unsigned connections;
@@ -227,16 +338,36 @@ struct fan_rank {
 	fan_peer controller_addr;
 	struct fan_plan_client client;
 	struct fan_connection_io *io;
-	struct fan_rank_ops ops;
-	struct fan_rank_fate fate;
-	struct fan_rank_times when;
+	struct {
+		struct fan_op_queue waiting; /* taken, not started on every connection */
+		struct fanin_op
+			*running[FAN_OPS_MAX]; /* started on every connection, oldest first */
+		unsigned running_count;
+		bool progressed; /* one may be done */
+		uint64_t done, bytes_done;
+	} ops;
+	/* How it ends. */
+	struct {
+		/* ranks to blame for a failed connection, for all connections; constant after an
+		 * error */
+		uint64_t blamed[FAN_RANK_WORDS];
+		int cause;    /* of a failure, as other ranks of a column are told it */
+		bool leaving; /* the connections are leaving */
+	} fate;
+	struct {
+		uint64_t join_by_ns, leave_by_ns;
+		uint64_t note_ns;   /* of the next `wait_text` */
+		bool heard;	    /* a fragment has finished since note_gap looked last */
+		uint64_t quiet_ns;  /* of the last result, or of the first operation after none */
+		uint64_t result_ns; /* of the last result; 0: none */
+		uint64_t gap_ns;    /* longest time without a result during operations */
+	} when;
 };
 
 /* For those who make one.  Zero bytes become a rank of `kind`, whose hosts `hosts` will tell (NULL:
- * nobody will); or one with memory of its own, NULL: there is none. */
+ * nobody will). */
 void fan_rank_init(struct fan_rank *r, const struct fan_rank_kind *kind,
 		   const struct fan_meeting *hosts);
-struct fan_rank *fan_rank_new(const struct fan_rank_kind *kind);
 
 /* Part `k` of it, or one more part.  The first one has the job's own name and `column`. */
 void fan_rank_set_part(struct fan_rank *r, unsigned k, const struct fan_rank_part *part,
@@ -251,21 +382,17 @@ int fan_rank_start(struct fan_rank *r);
 int fan_rank_begin(struct fan_rank *r);
 void fan_rank_wait_ready(struct fan_rank *r);
 
-/* From any thread, as kind->end of one with sockets. */
-void fan_rank_end_with(struct fan_rank *r, int error, const char *why);
-
 /* From any thread: leave the job in `ms`; until then it joins, fails and is told of what it was. */
 void fan_rank_close_in(struct fan_rank *r, unsigned ms);
 
-/* The end: of the thread, which leaves the job; of what it has; of one of fan_rank_new, both unless
- * in a child of fork(), which has no thread.  NULL is allowed. */
+/* The end: of the thread, which leaves the job; and of all of one with memory of its own, unless in
+ * a child of fork(), which has no thread.  NULL is allowed. */
 void fan_rank_stop(struct fan_rank *r);
-void fan_rank_release(struct fan_rank *r);
 void fan_rank_destroy(struct fan_rank *r);
 
-/* From any thread: end a column with `error`, and tell its other ranks that those in `blamed`
- * caused it. */
-void fan_rank_end(struct fan_rank *r, int error, const uint64_t *blamed);
+/* From any thread: end with `error` and the sentence `why` ("": its text), and tell the column's
+ * other ranks that those in `blamed` (NULL: nobody) caused it. */
+void fan_rank_end(struct fan_rank *r, int error, const char *why, const uint64_t *blamed);
 
 /* Any thread: what has ended it, as far as it has seen that; as fanin_comm_error,
  * which looks; and as fanin_comm_stats with stats->size set. */
@@ -282,24 +409,13 @@ struct fan_part_shown fan_rank_part_shown(const struct fan_rank *r, unsigned k, 
 /* Any thread: the connections with which it became ready. */
 unsigned fan_rank_connections(const struct fan_rank *r);
 
-/* Any thread: bit i: part number i is lost, and the others go on (regroup.h). */
-uint64_t fan_rank_gone(const struct fan_rank *r);
-
 /* In a child of fork(), to which the communicator does not belong. */
 bool fan_rank_is_forked(const struct fan_rank *r);
 
-/* With the lock held: see to it that the thread looks at what has changed. */
-void fan_rank_wake(struct fan_rank *r);
-
 /* With the lock held, leave to the thread: to join `count` parts beyond those that there are, which
- * have been set; that there are no further ones; and fan_rank_end. */
+ * have been set; and that there are no further ones. */
 void fan_rank_leave_parts(struct fan_rank *r, unsigned count);
 void fan_rank_leave_complete(struct fan_rank *r);
-void fan_rank_leave_end(struct fan_rank *r, int error, const uint64_t *blamed);
-
-/* From here on fan_rank_run calls `idle` from its caller's thread every FAN_RANK_IDLE_MS, so that
- * another library can make progress meanwhile.  It must not call this communicator. */
-void fan_rank_set_idle(struct fan_rank *r, void (*idle)(void *arg), void *arg);
 
 /* Queue an operation.  `wait`: wait for room instead of FAN_E_BUSY. */
 int fan_rank_submit(struct fan_rank *r, const struct fan_op_args *args, bool wait,
@@ -330,40 +446,18 @@ struct json_t *fan_rank_text_json(const char *text);
  * bytes. False: it does not, or has not said so since `asked_ns`. */
 bool fan_rank_wait_sentence(const struct fan_rank *r, uint64_t asked_ns, char *text, size_t bytes);
 
-/* The following are for the thread alone.  Publish that all ranks are here. */
-void fan_rank_publish_ready(struct fan_rank *r);
-
-/* The first operation that waits has been started on every connection. */
-void fan_rank_run_first(struct fan_rank *r, uint64_t now_ns);
-
-/* With the lock held: what it does, as `shown.snapshot` (wait_text.c). */
-void fan_rank_take_snapshot(struct fan_rank *r, uint64_t now_ns);
-
 /* Add an operation that is under way. */
 void fan_rank_snapshot_add(struct fan_rank_snapshot *s, const struct fanin_op *op);
 
-/* The file descriptors that it has. */
-struct fan_files fan_rank_files(const struct fan_rank *r);
+/* ---- by_sockets.c ---- */
 
-/* The counters for fanin_comm_stats. */
-struct fanin_stats fan_rank_collect_stats(const struct fan_rank *r);
+extern const struct fan_rank_kind fan_rank_by_sockets;
 
-/* The round trips of all connections. */
-void fan_rank_collect_trips(const struct fan_rank *r, struct fan_rtt_histogram *h);
-
-/* Add the counters of the connections that there are now. */
-void fan_rank_add_stats(struct fanin_stats *s, const struct fan_rank *r);
-
-/* Describe fault `f` of connection `cn` in a sentence. */
-void fan_rank_fault_text(const struct fan_rank *r, const struct fan_connection *cn,
-			 const struct fan_fault *f, char *text, size_t bytes);
-
-/* The aggregator of part `k` is silent: blame the rank that it is inside, or this one, which has
- * lost it. */
-void fan_rank_blame_for_silence(struct fan_rank *r, unsigned k);
-
-/* Entry of the thread of `rank` (loop.c): runs until its `closing` is set and all connections have
- * left. */
-void *fan_rank_loop(void *rank);
+/* A rank that sums a share of what the ranks of its host do, with the other hosts: that of column
+ * `number` of those of `of`, at the same aggregators.  Texts name ranks as `column` says, whose
+ * arrays outlive it. */
+int fan_rank_create_column(const struct fan_rank *of, const struct fan_config *cfg,
+			   const struct fan_rank_column *column, unsigned number,
+			   struct fan_rank **rank);
 
 #endif

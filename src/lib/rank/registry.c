@@ -279,11 +279,6 @@ void fan_registry_tell_to(fan_registry_tell *tell, void *arg)
 	pthread_mutex_unlock(&registry.telling);
 }
 
-void fan_registry_tell_after(int ms)
-{
-	atomic_store(&registry.tell_ms, ms);
-}
-
 /* ---- the status file ---- */
 
 /* Wait for readers, and then show them a file, which is empty until one looks. */
@@ -296,7 +291,7 @@ static int show_file(struct teller *t, const struct fan_status_file *file)
 	return fan_status_write(file, "", 0);
 }
 
-static void fail(int e, const char *where)
+static void fail_file(int e, const char *where)
 {
 	char why[FAN_CONFIG_WHY_BYTES], cause[160];
 	snprintf(why, sizeof why, "fanin ps will not see this process: %.300s: %s", where,
@@ -318,7 +313,7 @@ static void open_file(struct teller *t)
 		return;
 	}
 	fan_status_path(&file, where);
-	fail(e, where);
+	fail_file(e, where);
 	if (file.watch >= 0)
 		close(file.watch);
 }
@@ -346,7 +341,7 @@ static void write_file(struct teller *t)
 	t->written_ns = fan_clock_ns();
 	fan_status_path(&t->file, path);
 	if (e)
-		fail(e, path);
+		fail_file(e, path);
 }
 
 /* ---- the thread ---- */
@@ -417,7 +412,7 @@ static void start(bool has_file)
 	}
 	if (t)
 		free_teller(t);
-	fail(e, "its thread");
+	fail_file(e, "its thread");
 }
 
 /* The program, when it is told, may wait for whom it likes: it is left there after a while. */
@@ -504,15 +499,4 @@ bool fan_registry_has_rank_of(const struct fan_rank *r)
 	}
 	pthread_mutex_unlock(&registry.lock);
 	return has;
-}
-
-void fan_registry_file(char *path)
-{
-	pthread_mutex_lock(&registry.life);
-	pthread_mutex_lock(&registry.lock);
-	*path = '\0';
-	if (registry.teller && registry.teller->file.watch >= 0)
-		fan_status_path(&registry.teller->file, path);
-	pthread_mutex_unlock(&registry.lock);
-	pthread_mutex_unlock(&registry.life);
 }

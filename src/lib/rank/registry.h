@@ -42,10 +42,4 @@ void fan_registry_remove(struct fan_rank *r);
 typedef void fan_registry_tell(void *arg, const char *text);
 void fan_registry_tell_to(fan_registry_tell *tell, void *arg);
 
-/* For tests: after `ms` in place of FAN_REGISTRY_TELL_MS. */
-void fan_registry_tell_after(int ms);
-
-/* The path of this process's status file to `path`, FAN_STATUS_PATH_BYTES; "": there is none. */
-void fan_registry_file(char *path);
-
 #endif

@@ -1,22 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* regroup.c - who is lost, and joining again at those that are left. */
-#include "regroup.h"
-
+/* regroup.c - a communicator goes on without a named switch that has died, or without a rail, at
+ * the aggregators that are left.
+ *
+ * A named switch is lost when it is silent, or has been restarted.  Where hosts have several rails
+ * (net/rails.h), all parts of one rail are lost together: when one of them is silent, or misses a
+ * rank, and for half of alive_ms from then on no part of another rail is or does.  Whoever notices
+ * leaves the jobs of all parts with a cause that names the part, so all ranks stop where they are:
+ * their old connections get no results from then on.  They join again at the aggregators that are
+ * left, in jobs whose names have the set of lost parts, so only ranks that agree about it meet.
+ * There they agree on three things by all-reduces, before any other operation:
+ *
+ *  1. For each slot of each old connection, the furthest fragment that a rank awaits; and the first
+ *     operation that some rank has not started.
+ *  2. Who has a result that another rank lacks.  Results are kept until all ranks have them: the
+ *     last one of each slot, since the slot's next result shows that all had it.
+ *  3. These results.
+ *
+ * Then all have the same results.  What else was in progress has no result anywhere, so its input
+ * is whole everywhere, also in place: it is summed anew.  Operations that some rank had not started
+ * are started anew by all (ADR 27).
+ *
+ * A part that is there again (regroup_agree.c) is taken in likewise: all leave, with the cause by
+ * which they tell of its loss, for jobs whose names have the set without it, and how often it has
+ * changed.  If it does not answer then, it is lost again.
+ *
+ * A rank's own aggregator dies with the rank, on all rails, so that ends the job.  So does another
+ * loss before all have agreed. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "completion.h"
 #include "core/base/awake.h"
 #include "lib/base/rendezvous.h"
 #include "net/clock.h"
-#include "parts.h"
-#include "rank.h"
-#include "regroup_agree.h"
+#include "thread.h"
 
-#define BACK_NS (10000 * FAN_MS)	/* in which a part that is there again has to answer */
-#define LOOK_NS (2 * FAN_JOIN_RETRY_NS) /* between rounds of a rank that joins, at most */
+#define MARGIN_MS 1000		   /* beyond twice alive_ms, until all ranks have joined again */
+#define BACK_NS	  (10000 * FAN_MS) /* in which a part that is there again has to answer */
+#define LOOK_NS	  (2 * FAN_JOIN_RETRY_NS) /* between rounds of a rank that joins, at most */
 
 static const uint64_t nobody[FAN_RANK_WORDS];
 
@@ -45,7 +67,7 @@ static struct fan_regroup *begin_with(const struct fan_rank *r)
 		return NULL;
 	g->all = r->parts.count;
 	g->back = -1;
-	fan_hello_init(&g->hello);
+	g->hello.udp.fd = -1;
 	for (unsigned k = 0; k < r->parts.count; k++) {
 		g->first[k] = (struct fan_regroup_part){r->parts.job[k], r->parts.inside[k],
 							r->parts.mbps[k], r->parts.rail[k]};
@@ -82,7 +104,7 @@ void fan_regroup_free(struct fan_regroup *g)
 		return;
 	close_old(g);
 	fan_regroup_forget(g);
-	fan_hello_free(&g->hello);
+	fan_udp_close(&g->hello.udp);
 	free(g);
 }
 
@@ -227,8 +249,7 @@ static void begin(struct fan_rank *r, int number, int err, const char *why, uint
 	take_parts(r, g);
 	g->look_ns = now_ns + LOOK_NS;
 	g->silent_ns = now_ns + alive_ns;
-	g->until_ns =
-		now_ns + 2 * (g->back < 0 ? alive_ns : BACK_NS) + FAN_REGROUP_MARGIN_MS * FAN_MS;
+	g->until_ns = now_ns + 2 * (g->back < 0 ? alive_ns : BACK_NS) + MARGIN_MS * FAN_MS;
 	r->when.join_by_ns = g->until_ns;
 	pthread_mutex_lock(&r->lock);
 	r->ready = false;
@@ -244,7 +265,7 @@ static void begin(struct fan_rank *r, int number, int err, const char *why, uint
 /* Return the parts that the parent has lost; none where that would be all. */
 static uint64_t gone_at_parent(const struct fan_rank *r)
 {
-	const uint64_t gone = fan_rank_gone(r->parent);
+	const uint64_t gone = r->parent->kind->gone ? r->parent->kind->gone(r->parent) : 0;
 	uint64_t mine = 0;
 	for (unsigned n = 0; n < r->prepared->all; n++)
 		mine |= (gone >> r->parts.of[n] & 1) << n;
@@ -262,7 +283,8 @@ void fan_regroup_prepare(struct fan_rank *r)
 	take_parts(r, g);
 }
 
-void fan_regroup_follow(struct fan_rank *r, uint64_t now_ns)
+/* In each round until all have joined: join anew if the parent has lost others. */
+static void follow(struct fan_rank *r, uint64_t now_ns)
 {
 	struct fan_regroup *g = r->prepared;
 	if (!g || r->ready || r->fate.leaving || atomic_load(&r->error))
@@ -485,6 +507,7 @@ static void look_for_lost(struct fan_rank *r, uint64_t now_ns)
 
 void fan_regroup_work(struct fan_rank *r, uint64_t now_ns)
 {
+	follow(r, now_ns);
 	if (!r->regroup)
 		return;
 	serve_old(r, now_ns);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "regroup_agree.h"
-
+/* regroup_agree.c - all ranks agree on which results they have, and go on from there; and on
+ * whether a lost switch is there again (regroup.c). */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "completion.h"
 #include "net/clock.h"
-#include "rank.h"
-#include "share_meter.h"
+#include "thread.h"
 
-#define KEY_FULL 0x10000 /* in a key, rank + 1: it has the elements, too */
-#define KEY_RANK 0xffff
+#define BUFFER_BYTES 65536
+#define RESULTS	     64	     /* given to other ranks at a time */
+#define KEY_FULL     0x10000 /* in a key, rank + 1: it has the elements, too */
+#define KEY_RANK     0xffff
 
 void fan_regroup_forget(struct fan_regroup *g)
 {
@@ -37,17 +37,7 @@ static void fail(struct fan_rank *r, const char *what)
 static void add_up(struct fan_rank *r, enum fan_redop redop, enum fan_dtype dtype, size_t count,
 		   void *words)
 {
-	const struct fan_op what = {
-		.op = redop,
-		.dtype = dtype,
-		.wire = dtype,
-		.mode = FAN_NATIVE,
-		.mark = FAN_MARK_OWN,
-		.count = count,
-		.in = words,
-		.out = words,
-	};
-	struct fanin_op *op = fan_op_new(&what, FAN_OP_AGREEMENT);
+	struct fanin_op *op = fan_op_new_own(FAN_OP_AGREEMENT, redop, dtype, count, words);
 	r->regroup->arrived = false;
 	if (!op) {
 		fail(r, fan_err_text(FAN_E_NOMEM));
@@ -94,7 +84,7 @@ void fan_regroup_agree(struct fan_rank *r)
 	fan_regroup_forget(g);
 	g->stands = calloc(1 + (size_t)g->slots, sizeof *g->stands);
 	g->owners = calloc(2 * (size_t)g->slots + 1, sizeof *g->owners);
-	g->results = calloc(FAN_REGROUP_RESULTS, g->result_bytes + 1);
+	g->results = calloc(RESULTS, g->result_bytes + 1);
 	if (!g->stands || !g->owners || !g->results) {
 		fail(r, fan_err_text(FAN_E_NOMEM));
 		return;
@@ -169,8 +159,8 @@ static bool give(struct fan_rank *r)
 {
 	struct fan_regroup *g = r->regroup;
 	g->given = 0;
-	memset(g->results, 0, FAN_REGROUP_RESULTS * g->result_bytes);
-	for (unsigned x = g->next; x < g->slots && g->given < FAN_REGROUP_RESULTS; x++) {
+	memset(g->results, 0, RESULTS * g->result_bytes);
+	for (unsigned x = g->next; x < g->slots && g->given < RESULTS; x++) {
 		if (!g->owners[2 * x + 1])
 			continue;
 		if (!g->owners[2 * x]) {
@@ -327,4 +317,123 @@ bool fan_regroup_go_on(struct fan_rank *r)
 	if (!atomic_load(&r->error) && !give(r))
 		finish(r);
 	return true;
+}
+
+/* ---- a switch that was lost is there again ---- */
+
+/* Each rank asks the lost ones by ECHO, in turns.  After every so many operations, which are the
+ * same on all ranks, an all-reduce of their own adds up who has had an answer of late.  Where all
+ * have, all begin a regroup that takes the part in again.  A part is vouched for no sooner than
+ * FAN_HELLO_WAIT_NS after it was lost, and twice as long each time that it is lost soon again, so
+ * that one that comes and goes costs little. */
+
+uint64_t fan_hello_lost_with(const struct fan_regroup *g, unsigned number)
+{
+	const struct fan_regroup_part *p = &g->first[number];
+	uint64_t with = UINT64_C(1) << number;
+	assert(number < g->all);
+	for (unsigned n = 0; p->inside >= 0 && n < g->all; n++)
+		if (g->first[n].inside >= 0 && g->first[n].rail == p->rail)
+			with |= UINT64_C(1) << n;
+	return with;
+}
+
+void fan_hello_lost(struct fan_hello *h, unsigned number, uint64_t now_ns)
+{
+	assert(number < FAN_CAUSE_PARTS_MAX);
+	struct fan_hello_part *p = &h->part[number];
+	if (!p->back_ns || now_ns - p->back_ns > FAN_HELLO_CALM_NS)
+		p->waits = 0;
+	else if (p->waits < FAN_HELLO_WAITS)
+		p->waits++;
+	p->heard_ns = 0;
+	p->from_ns = now_ns + (FAN_HELLO_WAIT_NS << p->waits);
+	h->back &= ~(UINT64_C(1) << number);
+	h->echo.due_ns = now_ns;
+	h->ops = 0;
+	h->bytes = 0;
+}
+
+void fan_hello_back(struct fan_hello *h, unsigned number, uint64_t now_ns)
+{
+	assert(number < FAN_CAUSE_PARTS_MAX);
+	h->part[number].back_ns = now_ns;
+	h->back = 0;
+	h->ops = 0;
+	h->bytes = 0;
+}
+
+/* Has part `number` of those that are lost answered this rank of late? */
+static bool vouches(const struct fan_regroup *g, unsigned number, uint64_t now_ns)
+{
+	const struct fan_hello_part *p = &g->hello.part[number];
+	const uint64_t fresh_ns = FAN_HELLO_FRESH_NS * (uint64_t)__builtin_popcountll(g->gone);
+	return g->gone >> number & 1 && p->heard_ns && now_ns >= p->from_ns &&
+	       now_ns - p->heard_ns <= fresh_ns;
+}
+
+bool fan_hello_offer(struct fan_rank *r)
+{
+	struct fan_regroup *g = r->regroup;
+	const struct fanin_op *next = r->ops.waiting.head;
+	if (!g || !g->gone || !fan_op_is_callers(next->kind) || next->is_counted ||
+	    (g->hello.ops < FAN_HELLO_OPS && g->hello.bytes < FAN_HELLO_BYTES))
+		return true;
+	int32_t *words = calloc(g->all, sizeof *words);
+	struct fanin_op *op =
+		words ? fan_op_new_own(FAN_OP_OFFER, FAN_SUM, FAN_INT32, g->all, words) : NULL;
+	if (!op) {
+		free(words);
+		return false;
+	}
+	const uint64_t now_ns = fan_clock_ns();
+	for (unsigned n = 0; n < g->all; n++)
+		words[n] = vouches(g, n, now_ns);
+	op->set = words;
+	op->free_set = free;
+	g->hello.ops = 0;
+	g->hello.bytes = 0;
+	fan_op_queue_put_first(&r->ops.waiting, op);
+	return true;
+}
+
+static void receive_echo(struct fan_hello *h, uint64_t now_ns)
+{
+	if (h->udp.fd >= 0)
+		h->part[h->asked].heard_ns = fan_echo_receive(&h->echo, &h->udp) ? now_ns : 0;
+	fan_udp_close(&h->udp);
+}
+
+/* The one behind the one that was asked last. */
+static void ask(struct fan_regroup *g, uint64_t now_ns)
+{
+	struct fan_hello *h = &g->hello;
+	assert(g->gone && g->all <= FAN_CAUSE_PARTS_MAX);
+	do
+		h->asked = (h->asked + 1) % g->all;
+	while (!(g->gone >> h->asked & 1));
+	const struct fan_udp_options o = {.connect = g->first[h->asked].part.at,
+					  .buffer_bytes = BUFFER_BYTES};
+	h->echo = (struct fan_echo_asker){.due_ns = now_ns + FAN_ECHO_MS * FAN_MS};
+	if (fan_udp_open(&h->udp, &o))
+		h->udp.fd = -1;
+	else
+		fan_echo_ask(&h->echo, &h->udp, NULL, FAN_ECHO_BYTES, now_ns);
+}
+
+int fan_hello_work(struct fan_rank *r, uint64_t now_ns)
+{
+	struct fan_regroup *g = r->regroup;
+	struct fan_hello *h = &g->hello;
+	assert(g->gone && g->phase == FAN_REGROUP_NONE);
+	if (now_ns >= h->echo.due_ns) {
+		receive_echo(h, now_ns);
+		ask(g, now_ns);
+	}
+	for (unsigned n = 0; n < g->all; n++) {
+		const uint64_t with = fan_hello_lost_with(g, n);
+		if (h->back >> n & 1 && (h->back & with) == with)
+			return (int)n;
+	}
+	return -1;
 }

@@ -1,12 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "share_meter.h"
-
+/* share_meter.c - a communicator's measurements, by which it learns the shares of its parts.
+ *
+ * After every FAN_SHARE_METER_BYTES of tensors each rank adds what it has measured to the stream of
+ * operations, as an all-reduce of its own; since all ranks start the same operations in the same
+ * order, all get the same sums at the same place, and from there on cut alike.  The operations
+ * that follow wait for it while shares are learnt, but for FAN_SHARE_METER_AHEAD, so that a stream
+ * of small ones goes on meanwhile; and not once they stay.
+ *
+ * Operations of sets that one part has whole are not measured and wait for no measurement: shares
+ * say nothing about them, and they go fast only side by side. */
 #include <assert.h>
 #include <string.h>
 
-#include "hello.h"
+#include "core/worker/in_step.h"
 #include "net/clock.h"
-#include "rank.h"
+#include "thread.h"
+
+/* The rules of measuring and of keeping in step: what for, what sets the threshold, the threshold.
+ * B is a row of bench/README.md, A a figure of doc/adr, C the case of
+ * test/unit/lib/rank/share_meter.c. */
+
+/* Bytes of tensors from one measurement to the next; once the shares stay, QUIET times as many,
+ * which no figure sets.  B: a host's link drops, 0.997 of the best time 20 operations later. */
+#define FAN_SHARE_METER_BYTES (4 << 20)
+#define FAN_SHARE_METER_QUIET 2
+/* Bytes of tensors that do not wait for a measurement, so that the operations of columns, of 64 KiB
+ * each, go on (ADR 18).  C: small_operations_go_on_during_a_measurement. */
+#define FAN_SHARE_METER_AHEAD (512 << 10)
+/* FAN_IN_STEP_FRAGS count for as many connections as bring their results in FILL_MS, for COUNTED at
+ * least.  A: for each of eight, 1.18 of the best time (ADR 22);
+ * C: a_slow_link_has_no_longer_queue_for_more_connections. */
+#define FAN_SHARE_METER_COUNTED 5
+#define FAN_SHARE_METER_FILL_MS 10
+/* The rate of a host's link up to which parts stay close together.  A: 4 x 1 at 1 Gb/s, processor
+ * time by Gloo's, 1.35 from 1.0 on, 1.05 from here (ADR 40);
+ * C: parts_may_be_further_apart_only_on_a_fast_link. */
+#define FAN_SHARE_METER_FAST_GBPS 0.5
+/* Fragments in flight of all columns of a host on a slow link, and of one at least: results arrive
+ * before FAN_IN_STEP_RTO_MS.  B: 4 x 4 hosts x ranks, 1.01 of the time that links allow; with
+ * 256, 1.06.
+ */
+#define FAN_SHARE_METER_COLUMNS_WINDOW 128
+/* In place of FAN_IN_STEP_FRAGS while sets are in progress.  B: reduce-scatter, 1.52
+ * of Gloo's speed. */
+#define FAN_SHARE_METER_SET_STEP 64
+/* A bound: the round trips of 256 ranks, added, are less than 2^31. */
+#define FAN_SHARE_METER_RTT_MAX_US (1 << 22)
 
 #define US_NS	1000
 #define DRAINED 8  /* a period is not measured while more than 1 / DRAINED of it is in progress */
@@ -116,7 +155,10 @@ void fan_share_meter_started(struct fan_rank *r, struct fanin_op *op)
 	if (!fan_op_is_callers(op->kind))
 		return;
 	uint64_t bytes = op->op.count * fan_dtype_bytes(op->op.dtype);
-	fan_hello_started(r, bytes);
+	if (r->regroup) {
+		r->regroup->hello.ops++;
+		r->regroup->hello.bytes += bytes;
+	}
 	if (op->is_whole)
 		return;
 	r->meter.bytes += bytes;
@@ -187,17 +229,8 @@ static void fill(struct fan_rank *r)
 static bool add_measurement(struct fan_rank *r)
 {
 	struct fan_share_meter *s = &r->meter;
-	struct fan_op what = {
-		.op = FAN_SUM,
-		.dtype = FAN_INT32,
-		.wire = FAN_INT32,
-		.mode = FAN_NATIVE,
-		.mark = FAN_MARK_OWN,
-		.count = r->parts.count + (unsigned)r->cfg.ranks,
-		.in = s->words,
-		.out = s->words,
-	};
-	struct fanin_op *op = fan_op_new(&what, FAN_OP_MEASUREMENT);
+	struct fanin_op *op = fan_op_new_own(FAN_OP_MEASUREMENT, FAN_SUM, FAN_INT32,
+					     r->parts.count + (unsigned)r->cfg.ranks, s->words);
 	if (!op)
 		return false;
 	fill(r);
@@ -287,20 +320,6 @@ bool fan_share_meter_waited(const struct fan_rank *r)
 	       (s->drains && !(r->ops.running_count && is_much_open(r)));
 }
 
-void fan_share_meter_done(struct fan_rank *r, const struct fanin_op *op)
-{
-	uint64_t bytes = op->op.count * fan_dtype_bytes(op->op.dtype);
-	if (op->is_whole)
-		return;
-	r->meter.done_bytes += bytes;
-	r->meter.open_bytes -= bytes < r->meter.open_bytes ? bytes : r->meter.open_bytes;
-}
-
-void fan_share_meter_arrived(struct fan_rank *r)
-{
-	r->meter.arrived = true;
-}
-
 void fan_share_meter_show(struct fan_rank *r)
 {
 	struct fan_share_meter *s = &r->meter;
@@ -325,31 +344,22 @@ void fan_share_meter_show(struct fan_rank *r)
 
 /* ---- in step ---- */
 
-/* Operations in progress: those of sets, which the parts on hosts have alone, whatever their
- * shares; and others. */
-struct in_progress {
-	bool sets, others;
-};
-
-static struct in_progress what_is_in_progress(const struct fan_rank *r)
+/* Operations in progress of sets, which the parts on hosts have alone, whatever their shares. */
+static unsigned count_whole(const struct fan_rank *r)
 {
-	struct in_progress is = {false, false};
+	unsigned whole = 0;
 	for (unsigned i = 0; i < r->ops.running_count; i++)
-		if (r->ops.running[i]->is_whole)
-			is.sets = true;
-		else
-			is.others = true;
-	return is;
+		whole += r->ops.running[i]->is_whole;
+	return whole;
 }
 
-static double share_of(const struct fan_rank *r, const struct fan_connection *cn,
-		       struct in_progress is)
+static double share_of(const struct fan_rank *r, const struct fan_connection *cn, unsigned whole)
 {
 	const struct fan_split *s = &r->meter.shares.now;
 	double share =
 		(double)(s->begin[cn->part + 1] - s->begin[cn->part]) / (double)FAN_CUT_WHOLE;
-	if (is.sets && r->parts.inside[cn->part] >= 0 &&
-	    (share < 1.0 / r->parts.count || !is.others))
+	if (whole && r->parts.inside[cn->part] >= 0 &&
+	    (share < 1.0 / r->parts.count || whole == r->ops.running_count))
 		share = 1.0 / r->parts.count;
 	return share / r->parts.shards[cn->part];
 }
@@ -379,7 +389,8 @@ static void note_fill(struct fan_rank *r, uint64_t spent_ns)
 	s->fill_ns = 0;
 }
 
-void fan_share_meter_spent(struct fan_rank *r, uint64_t spent_ns)
+/* Operations were in progress for `spent_ns`, with the present round trips. */
+static void note_spent(struct fan_rank *r, uint64_t spent_ns)
 {
 	struct fan_share_meter *s = &r->meter;
 	s->busy_ns += spent_ns;
@@ -391,15 +402,15 @@ void fan_share_meter_spent(struct fan_rank *r, uint64_t spent_ns)
 /* Time since the last look counts if something was in progress then: not that in which the program
  * computes before it starts the next operation.  Round trips count not while only sets are in
  * progress, which tell nothing of shares. */
-static void note_round_trips(struct fan_rank *r, uint64_t now_ns, struct in_progress is)
+static void note_round_trips(struct fan_rank *r, uint64_t now_ns, unsigned whole)
 {
 	struct fan_share_meter *s = &r->meter;
 	uint64_t spent_ns = s->busy ? now_ns - s->looked_ns : 0;
 	s->looked_ns = now_ns;
 	s->busy = r->ops.running_count > 0;
 	note_fill(r, spent_ns);
-	if (s->learns && is.others && !s->blocked)
-		fan_share_meter_spent(r, spent_ns);
+	if (s->learns && whole < r->ops.running_count && !s->blocked)
+		note_spent(r, spent_ns);
 }
 
 uint32_t fan_share_meter_rto_min_ms(const struct fan_rank *r, unsigned parts, bool ends)
@@ -411,13 +422,20 @@ uint32_t fan_share_meter_rto_min_ms(const struct fan_rank *r, unsigned parts, bo
 	return parts > 1 && !r->client.on ? fan_in_step_rto_ms(ends) : FAN_RTO_MIN_NS / FAN_MS;
 }
 
-double fan_share_meter_counted(double fill, unsigned used)
+/* Count those of `used` connections with a share, to named switches and to hosts, that matter for
+ * what may be in flight: all leave by this rank's link, whose queue must not get longer by their
+ * number, but a link that is fast, by which `fill` results come in FAN_SHARE_METER_FILL_MS, takes
+ * more. */
+static double count_of(double fill, unsigned used)
 {
 	double count = at_least(fill / FAN_IN_STEP_FRAGS, FAN_SHARE_METER_COUNTED);
 	return count < used ? count : used;
 }
 
-double fan_share_meter_gbps(double fill, unsigned bytes, unsigned columns, unsigned hosts)
+/* The rate of this host's link, in Gb/s, in the direction that has more, while each of `columns`
+ * ranks of it takes in `fill` results of `bytes` each in FAN_SHARE_METER_FILL_MS.  `hosts` hosts
+ * alone sum; 0: switches do. */
+static double gbps_of(double fill, unsigned bytes, unsigned columns, unsigned hosts)
 {
 	const double times = hosts ? 2.0 * (hosts - 1) / hosts : 1;
 	return fill * bytes * 8 / (FAN_SHARE_METER_FILL_MS * 1e6) * columns * times;
@@ -430,12 +448,18 @@ static double by_rate(double gbps)
 	return fast * fast;
 }
 
-double fan_share_meter_step(double count, double gbps, bool sets)
+/* Fragments of the whole tensor by which a part may be ahead of the last one, if `count`
+ * connections count: FAN_IN_STEP_FRAGS each, or of sets FAN_SHARE_METER_SET_STEP.  Beyond
+ * FAN_SHARE_METER_FAST_GBPS it grows by the square of the rate: what comes and goes in long batches
+ * takes processors less time. */
+static double step_of(double count, double gbps, bool sets)
 {
 	return (sets ? FAN_SHARE_METER_SET_STEP : FAN_IN_STEP_FRAGS) * count * by_rate(gbps);
 }
 
-double fan_share_meter_window(double window, unsigned columns, double gbps)
+/* Return how many of `window` fragments one of `columns` ranks of a host may have in flight, all
+ * parts together: they share the queue of its link.  That of a fast one takes more. */
+static double column_window(double window, unsigned columns, double gbps)
 {
 	const double slow = at_least((double)FAN_SHARE_METER_COLUMNS_WINDOW / columns,
 				     FAN_SHARE_METER_COLUMN_LEAST);
@@ -443,7 +467,9 @@ double fan_share_meter_window(double window, unsigned columns, double gbps)
 	return window < most ? window : most;
 }
 
-uint32_t fan_share_meter_block(unsigned packet_bytes)
+/* Fragments, each in a packet of so many bytes, that leave in one system call: beyond
+ * FAN_SHARE_METER_FAST_GBPS ranks send blocks of so many (fan_in_step_block). */
+static uint32_t block_of(unsigned packet_bytes)
 {
 	const uint32_t block = FAN_UDP_SEND_BYTES / packet_bytes;
 	return block < 1 ? 1 : block > FAN_UDP_BURST_MAX ? FAN_UDP_BURST_MAX : block;
@@ -454,7 +480,7 @@ uint32_t fan_share_meter_block(unsigned packet_bytes)
 static uint32_t in_blocks(const struct fan_connection *cn, const struct fan_in_step_part *p,
 			  double gbps)
 {
-	const uint32_t block = fan_share_meter_block(cn->packet_bytes);
+	const uint32_t block = block_of(cn->packet_bytes);
 	const struct fan_worker_stats *s = fan_worker_stats(cn->w);
 	if (gbps <= FAN_SHARE_METER_FAST_GBPS || p->left <= p->allow || p->left <= block)
 		return p->allow;
@@ -467,13 +493,13 @@ void fan_share_meter_keep_in_step(struct fan_rank *r, uint64_t now_ns)
 	unsigned used = 0, hosts = 0;		      /* connections with a share; those to hosts */
 	unsigned parts = 0;			      /* with a share */
 	const unsigned connections = r->connections;
-	const struct in_progress is = what_is_in_progress(r);
+	const unsigned whole = count_whole(r);
 	if (r->parts.count < 2 || r->client.on || !r->ready)
 		return;
-	note_round_trips(r, now_ns, is);
+	note_round_trips(r, now_ns, whole);
 	for (unsigned i = 0; i < connections; i++) {
 		const struct fan_connection *cn = &r->connection[i];
-		double share = share_of(r, cn, is);
+		double share = share_of(r, cn, whole);
 		lane[i] = (struct fan_in_step_part){
 			.share = share,
 			.left = (double)fan_worker_left(cn->w),
@@ -483,16 +509,14 @@ void fan_share_meter_keep_in_step(struct fan_rank *r, uint64_t now_ns)
 		parts += share > 0 && !cn->shard;
 		hosts += share > 0 && r->parts.inside[cn->part] >= 0;
 	}
-	const bool mixed = hosts && hosts < used && !is.sets;
-	const double count = mixed ? fan_share_meter_counted(r->meter.fill, used) : used;
-	const double gbps = fan_share_meter_gbps(r->meter.fill, r->cfg.payload_bytes,
-						 r->column.columns ? r->column.columns : 1,
-						 hosts == used ? parts : 0);
+	const bool mixed = hosts && hosts < used && !whole;
+	const double count = mixed ? count_of(r->meter.fill, used) : used;
+	const double gbps =
+		gbps_of(r->meter.fill, r->cfg.payload_bytes,
+			r->column.columns ? r->column.columns : 1, hosts == used ? parts : 0);
 	for (unsigned i = 0; r->column.columns && i < connections; i++)
-		lane[i].window =
-			(uint32_t)fan_share_meter_window(lane[i].window, r->column.columns, gbps);
-	const bool ends =
-		fan_in_step_bound(lane, connections, fan_share_meter_step(count, gbps, is.sets));
+		lane[i].window = (uint32_t)column_window(lane[i].window, r->column.columns, gbps);
+	const bool ends = fan_in_step_bound(lane, connections, step_of(count, gbps, whole > 0));
 	for (unsigned i = 0; i < connections; i++) {
 		struct fan_worker *w = r->connection[i].w;
 		fan_worker_least_timeout(w, fan_share_meter_rto_min_ms(r, parts, ends));

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/err.h"
-#include "lib/base/rendezvous.h"
+#include "lib/base/rendezvous.c"
 
 static const char *const variables[] = {
 	"MASTER_ADDR",
@@ -39,7 +39,7 @@ static struct fan_rendezvous r;
 static char why[FAN_CONFIG_WHY_BYTES];
 static char job[FAN_NAME_MAX + 1];
 
-static int clean(void **state)
+static int clean_environment(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
@@ -81,7 +81,7 @@ static void job_is(bool by_rank0, const char *name)
 	assert_string_equal(job, name);
 }
 
-TEST_WITH(rendezvous__torchrun, clean, NULL)
+TEST_WITH(rendezvous__torchrun, clean_environment, NULL)
 {
 	set("MASTER_ADDR", "node7", "MASTER_PORT", "29500", "WORLD_SIZE", "8", "LOCAL_WORLD_SIZE",
 	    "4");
@@ -90,7 +90,7 @@ TEST_WITH(rendezvous__torchrun, clean, NULL)
 	finds("", true);
 }
 
-TEST_WITH(rendezvous__addresses_of_both_families, clean, NULL)
+TEST_WITH(rendezvous__addresses_of_both_families, clean_environment, NULL)
 {
 	set("MASTER_PORT", "1", "MASTER_ADDR", "fd00::7");
 	finds("[fd00::7]:1", false);
@@ -102,7 +102,7 @@ TEST_WITH(rendezvous__addresses_of_both_families, clean, NULL)
 
 /* What frameworks that start ranks set: Ray 2.60, Lightning 2.6 (its own processes, and what it
  * adds in a step of Slurm and under LSF's jsrun), DeepSpeed 0.19. */
-TEST_WITH(rendezvous__frameworks, clean, NULL)
+TEST_WITH(rendezvous__frameworks, clean_environment, NULL)
 {
 	static const struct {
 		const char *addr, *size, *here, *slurm, *mpi;
@@ -118,7 +118,7 @@ TEST_WITH(rendezvous__frameworks, clean, NULL)
 		{"127.0.0.1", "2", NULL, NULL, NULL, "127.0.0.1:41745", true}, /* DeepSpeed */
 	};
 	for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
-		clean(NULL);
+		clean_environment(NULL);
 		set("MASTER_PORT", "41745", "MASTER_ADDR", of[i].addr);
 		if (of[i].size)
 			set("WORLD_SIZE", of[i].size);
@@ -134,7 +134,7 @@ TEST_WITH(rendezvous__frameworks, clean, NULL)
 }
 
 /* Kubeflow's operator names localhost to rank 0, and rank 0's pod to the others. */
-TEST_WITH(rendezvous__localhost_while_others_are_elsewhere, clean, NULL)
+TEST_WITH(rendezvous__localhost_while_others_are_elsewhere, clean_environment, NULL)
 {
 	static const char *const names[] = {"localhost", "127.0.0.1", "::1"};
 	char own[81], expected[FAN_NAME_MAX + 1];
@@ -162,7 +162,7 @@ TEST_WITH(rendezvous__localhost_while_others_are_elsewhere, clean, NULL)
 	job_is(true, "rank0:23456");
 }
 
-TEST_WITH(rendezvous__wrong_port, clean, NULL)
+TEST_WITH(rendezvous__wrong_port, clean_environment, NULL)
 {
 	static const char *const wrong[] = {"", "0", "65536", "12x", "port"};
 	set("MASTER_ADDR", "node7");
@@ -172,7 +172,7 @@ TEST_WITH(rendezvous__wrong_port, clean, NULL)
 	}
 }
 
-TEST_WITH(rendezvous__long_host, clean, NULL)
+TEST_WITH(rendezvous__long_host, clean_environment, NULL)
 {
 	char host[FAN_CONFIG_SWITCH_MAX + 1];
 	memset(host, 'h', sizeof host - 1);
@@ -181,7 +181,7 @@ TEST_WITH(rendezvous__long_host, clean, NULL)
 	refuses("MASTER_ADDR");
 }
 
-TEST_WITH(rendezvous__nothing_says_what_is_expected, clean, NULL)
+TEST_WITH(rendezvous__nothing_says_what_is_expected, clean_environment, NULL)
 {
 	refuses("FANIN_SWITCH");
 	assert_non_null(strstr(why, "MASTER_ADDR"));
@@ -192,7 +192,7 @@ static unsigned port(void)
 	return (unsigned)atoi(strrchr(r.addr, ':') + 1);
 }
 
-TEST_WITH(rendezvous__slurm, clean, NULL)
+TEST_WITH(rendezvous__slurm, clean_environment, NULL)
 {
 	set("SLURM_JOB_ID", "812", "SLURM_JOB_NODELIST", "wrong[1-9]", "SLURM_STEP_NODELIST",
 	    "gpu[07-09,12],cpu1", "SLURM_STEP_NUM_NODES", "5");
@@ -208,7 +208,7 @@ TEST_WITH(rendezvous__slurm, clean, NULL)
 	refuses("SLURM_STEP_NODELIST");
 }
 
-TEST_WITH(rendezvous__open_mpi, clean, NULL)
+TEST_WITH(rendezvous__open_mpi, clean_environment, NULL)
 {
 	set("PMIX_NAMESPACE", "3141599233", "OMPI_COMM_WORLD_SIZE", "4",
 	    "OMPI_COMM_WORLD_LOCAL_SIZE", "4");
@@ -217,7 +217,7 @@ TEST_WITH(rendezvous__open_mpi, clean, NULL)
 	refuses("MASTER_ADDR");
 }
 
-TEST_WITH(rendezvous__first_host, clean, NULL)
+TEST_WITH(rendezvous__first_host, clean_environment, NULL)
 {
 	static const char *const lists[][2] = {
 		{"a", "a"},
@@ -230,14 +230,14 @@ TEST_WITH(rendezvous__first_host, clean, NULL)
 	static const char *const wrong[] = {"", ",a", "a[1-2", "a[1", "12345678"};
 	char host[8];
 	for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-		assert_true(fan_rendezvous_first_host(lists[i][0], host, sizeof host));
+		assert_true(first_host(lists[i][0], host, sizeof host));
 		assert_string_equal(host, lists[i][1]);
 	}
 	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-		assert_false(fan_rendezvous_first_host(wrong[i], host, sizeof host));
+		assert_false(first_host(wrong[i], host, sizeof host));
 }
 
-TEST_WITH(rendezvous__job_names, clean, NULL)
+TEST_WITH(rendezvous__job_names, clean_environment, NULL)
 {
 	job_is(false, "default");
 	set("SLURM_JOB_ID", "812");
@@ -252,7 +252,7 @@ TEST_WITH(rendezvous__job_names, clean, NULL)
 	job_is(false, "torch-run__5_/2");
 }
 
-TEST_WITH(rendezvous__long_job_names_differ, clean, NULL)
+TEST_WITH(rendezvous__long_job_names_differ, clean_environment, NULL)
 {
 	char id[80], first[FAN_NAME_MAX + 1];
 	memset(id, 'x', sizeof id - 1);
@@ -269,7 +269,7 @@ TEST_WITH(rendezvous__long_job_names_differ, clean, NULL)
 }
 
 /* Its mpirun's own step of an allocation of Slurm tells where rank 0 is, and no more. */
-TEST_WITH(rendezvous__mpich_inside_an_allocation, clean, NULL)
+TEST_WITH(rendezvous__mpich_inside_an_allocation, clean_environment, NULL)
 {
 	set("SLURM_JOB_ID", "2", "SLURM_STEP_ID", "1", "SLURM_STEP_NODELIST", "n[3-4]", "PMI_SIZE",
 	    "2", "MPI_LOCALNRANKS", "2");
@@ -301,7 +301,7 @@ TEST(rendezvous__derived_names)
 }
 
 /* MPICH's mpirun tells its ranks nothing of the job, but it is their parent. */
-TEST_WITH(rendezvous__mpich, clean, NULL)
+TEST_WITH(rendezvous__mpich, clean_environment, NULL)
 {
 	char other[FAN_NAME_MAX + 1] = "default";
 	set("PMI_SIZE", "4", "MPI_LOCALNRANKS", "4");
@@ -319,7 +319,7 @@ TEST_WITH(rendezvous__mpich, clean, NULL)
 }
 
 /* The launcher's id counts where rank and ranks are the launcher's. */
-TEST_WITH(rendezvous__launches, clean, NULL)
+TEST_WITH(rendezvous__launches, clean_environment, NULL)
 {
 	assert_int_equal(fan_rendezvous_launch("", 2), 0);
 	const uint64_t mine = fan_rendezvous_launch("mine", 2);
@@ -339,7 +339,7 @@ TEST_WITH(rendezvous__launches, clean, NULL)
 }
 
 /* Loopback is another place on each host. */
-TEST_WITH(rendezvous__launch_at_loopback, clean, NULL)
+TEST_WITH(rendezvous__launch_at_loopback, clean_environment, NULL)
 {
 	set("RANK", "0", "WORLD_SIZE", "2", "MASTER_ADDR", "localhost", "MASTER_PORT", "29500");
 	assert_int_equal(fan_rendezvous_launch("", 2), 0); /* others may be elsewhere */
@@ -347,7 +347,7 @@ TEST_WITH(rendezvous__launch_at_loopback, clean, NULL)
 	assert_int_not_equal(fan_rendezvous_launch("", 2), 0);
 }
 
-TEST_WITH(rendezvous__launch_by_slurm_and_mpi, clean, NULL)
+TEST_WITH(rendezvous__launch_by_slurm_and_mpi, clean_environment, NULL)
 {
 	set("SLURM_JOB_ID", "7", "SLURM_STEP_ID", "1", "SLURM_PROCID", "3", "SLURM_STEP_NUM_TASKS",
 	    "4");

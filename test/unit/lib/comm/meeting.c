@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/comm/meeting.h"
+#include "lib/comm/meeting.c"
 #include "lib/host/attach.h"
 #include "net/rails.h"
 #include "net/udp.h"
@@ -23,7 +23,7 @@ static struct fan_meeting sorted(const char *host)
 		record[r][3] = host[r];
 		record[r][FAN_MEETING_RECORD - 1] = (int32_t)r + 1;
 	}
-	fan_meeting_sort(&m, record[0], ranks);
+	sort_records(&m, record[0], ranks);
 	return m;
 }
 
@@ -55,12 +55,12 @@ TEST(meeting__any_word_of_the_id_tells_hosts_apart)
 	for (unsigned word = 0; word < 4; word++) {
 		memset(record, 0, sizeof record);
 		record[1][word] = 1;
-		fan_meeting_sort(&m, record[0], 2);
+		sort_records(&m, record[0], 2);
 		assert_int_equal(m.hosts, 2);
 	}
 	memset(record, 0, sizeof record);
 	record[1][4] = 1; /* an address alone does not */
-	fan_meeting_sort(&m, record[0], 2);
+	sort_records(&m, record[0], 2);
 	assert_int_equal(m.hosts, 1);
 }
 
@@ -70,7 +70,7 @@ TEST(meeting__more_hosts_than_aggregators)
 	memset(record, 0, sizeof record);
 	for (int32_t r = 0; r < FAN_RANKS_MAX; r++)
 		record[r][0] = r / 2;
-	fan_meeting_sort(&m, record[0], FAN_RANKS_MAX);
+	sort_records(&m, record[0], FAN_RANKS_MAX);
 	assert_int_equal(m.hosts, FAN_MEETING_HOSTS_MAX);
 	for (unsigned h = 0; h < m.hosts; h++) {
 		assert_int_equal(m.host[h].first, 2 * h);
@@ -97,9 +97,9 @@ TEST(meeting__rates_that_are_none)
 {
 	static const int32_t none[] = {0, -1, INT32_MIN, INT32_MAX, FAN_LINK_MBPS_MAX + 1};
 	for (size_t i = 0; i < sizeof none / sizeof *none; i++)
-		assert_int_equal(fan_meeting_take_rate(none[i]), 0);
-	assert_int_equal(fan_meeting_take_rate(1), 1);
-	assert_int_equal(fan_meeting_take_rate(FAN_LINK_MBPS_MAX), FAN_LINK_MBPS_MAX);
+		assert_int_equal(take_rate(none[i]), 0);
+	assert_int_equal(take_rate(1), 1);
+	assert_int_equal(take_rate(FAN_LINK_MBPS_MAX), FAN_LINK_MBPS_MAX);
 }
 
 /* At named switches ranks that have not asked share memory only where hosts sum as well. */
@@ -137,7 +137,7 @@ static struct fan_meeting paired(unsigned hosts, const char *const *told)
 			assert_true(fan_peer_read(&r->at, at));
 		}
 	}
-	fan_meeting_pair(&m, rails, count);
+	pair_all(&m, rails, count);
 	return m;
 }
 

@@ -17,7 +17,8 @@ static void idle(struct member *m)
 	static atomic_int calls[2];
 	const uint64_t until_ns = fan_clock_ns() + TEAM_PATIENT_MS / 2 * FAN_MS;
 	int in[4] = {1, 2, 3, 4}, out[4];
-	fan_rank_set_idle(&m->comm->rank, count_idle, &calls[m->rank]);
+	m->comm->rank.idle.call = count_idle;
+	m->comm->rank.idle.arg = &calls[m->rank];
 	while (m->rank && !atomic_load(&calls[0]) && fan_clock_ns() < until_ns)
 		usleep(1000);
 	EXPECT(!fanin_allreduce(m->comm, in, out, 4, FANIN_INT32, FANIN_SUM));

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "core/wire/ctlmsg.h"
-#include "lib/rank/hello.h"
+#include "lib/rank/thread.h"
 #include "net/shard.h"
 #include "unit/lib/team.h"
 
@@ -184,7 +184,7 @@ TEST(hello__waits_longer_each_time)
 {
 	struct fan_hello h;
 	uint64_t now_ns = S, wait_ns = FAN_HELLO_WAIT_NS;
-	fan_hello_init(&h);
+	memset(&h, 0, sizeof h);
 	for (unsigned n = 0; n < FAN_HELLO_WAITS + 4; n++) {
 		fan_hello_lost(&h, 3, now_ns);
 		assert_int_equal(h.part[3].from_ns - now_ns, wait_ns);
@@ -200,14 +200,13 @@ TEST(hello__waits_longer_each_time)
 	now_ns += FAN_HELLO_CALM_NS;
 	fan_hello_lost(&h, 3, now_ns);
 	assert_int_equal(h.part[3].from_ns - now_ns, FAN_HELLO_WAIT_NS);
-	fan_hello_free(&h);
 }
 
 /* What was heard of one before it was lost, or agreed about it, counts no more. */
 TEST(hello__forgets_at_each_change)
 {
 	struct fan_hello h;
-	fan_hello_init(&h);
+	memset(&h, 0, sizeof h);
 	h.back = 6;
 	h.ops = 9;
 	h.bytes = 9;
@@ -217,7 +216,6 @@ TEST(hello__forgets_at_each_change)
 	h.ops = 3;
 	fan_hello_back(&h, 1, 3 * S);
 	assert_true(!h.back && !h.ops && h.part[1].back_ns == 3 * S);
-	fan_hello_free(&h);
 }
 
 UNIT_MAIN

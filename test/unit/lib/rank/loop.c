@@ -16,7 +16,6 @@
 
 static struct fan_daemon *second;
 static fan_peer second_at;
-static const uint64_t nobody[FAN_RANK_WORDS];
 static atomic_uint begun;   /* ranks that no message wakes any more, or that could not join */
 static atomic_uint added;   /* ranks that have a part to add */
 static atomic_uint no_room; /* ranks that ended for want of room */
@@ -134,7 +133,8 @@ static void end(struct member *m)
 	struct fan_rank *r = &m->comm->rank;
 	begin(m);
 	catch_awake(r);
-	fan_rank_leave_end(r, FAN_E_RANK_LOST, nobody);
+	r->ending.error = FAN_E_RANK_LOST;
+	r->kind->wake(r);
 	pthread_mutex_unlock(&r->lock);
 	EXPECT(is_prompt(r, has_failed));
 }

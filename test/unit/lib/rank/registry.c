@@ -17,7 +17,7 @@
 
 #include "lib/base/rank_file.h"
 #include "lib/comm/comm.h"
-#include "lib/rank/registry.h"
+#include "lib/rank/registry.c"
 
 #define RANKS	     3
 #define COUNT	     1000
@@ -32,6 +32,23 @@ static pthread_barrier_t all;
 static bool by_memory;
 static char runtime[] = "/tmp/fanin-registry-XXXXXX"; /* XDG_RUNTIME_DIR */
 
+static void tell_after(int ms)
+{
+	atomic_store(&registry.tell_ms, ms);
+}
+
+/* The path of this process's status file, FAN_STATUS_PATH_BYTES; "": there is none. */
+static void status_file(char *path)
+{
+	pthread_mutex_lock(&registry.life);
+	pthread_mutex_lock(&registry.lock);
+	*path = '\0';
+	if (registry.teller && registry.teller->file.watch >= 0)
+		fan_status_path(&registry.teller->file, path);
+	pthread_mutex_unlock(&registry.lock);
+	pthread_mutex_unlock(&registry.life);
+}
+
 static void wait_ms(int ms)
 {
 	poll(NULL, 0, ms);
@@ -41,7 +58,7 @@ static void wait_ms(int ms)
 static bool has_file(char *path)
 {
 	for (int ms = 0; ms < ANSWER_MS; ms += 10) {
-		fan_registry_file(path);
+		status_file(path);
 		if (*path)
 			return true;
 		wait_ms(10);
@@ -161,7 +178,7 @@ static void run_waits(const char *local)
 	team_free(&t);
 	unsetenv("FANIN_LOCAL");
 	char path[FAN_STATUS_PATH_BYTES];
-	fan_registry_file(path);
+	status_file(path);
 	assert_string_equal(path, ""); /* the thread has ended with the last rank */
 }
 
@@ -267,7 +284,7 @@ static void be_looked_at(struct member *m)
 		EXPECT(!stat(dirname(later), &folder) && (folder.st_mode & 07777) == 0700);
 		const pid_t child = fork();
 		if (!child) { /* the ranks are not its own, nor is the file */
-			fan_registry_file(later);
+			status_file(later);
 			_exit(*later ? SOME_FILE : NO_FILE);
 		}
 		EXPECT(status_of(child) == NO_FILE);
@@ -307,7 +324,7 @@ static void be_unseen(struct member *m)
 	int32_t x[COUNT] = {0}, y[COUNT];
 	EXPECT(fanin_allreduce(m->comm, x, y, COUNT, FANIN_INT32, FANIN_SUM) == FANIN_OK);
 	wait_ms(100);
-	fan_registry_file(path);
+	status_file(path);
 	EXPECT(!*path);
 }
 
@@ -371,8 +388,7 @@ static void say_once(struct member *m)
 		while (said_so_far() < 2)
 			wait_ms(10);
 		wait_ms(3 * FAN_REGISTRY_TURN_MS);
-		fan_registry_tell_after(
-			FAN_REGISTRY_TELL_MS); /* nobody says how long the rest takes */
+		tell_after(FAN_REGISTRY_TELL_MS); /* nobody says how long the rest takes */
 	}
 	EXPECT(fanin_allreduce(m->comm, x, y, COUNT, FANIN_INT32, FANIN_SUM) == FANIN_OK);
 }
@@ -384,11 +400,11 @@ TEST(registry__a_rank_that_waits_long_says_so_once)
 		bool seen[RANKS] = {false};
 		says = 0;
 		setenv("FANIN_LOCAL", local ? "1" : "0", 1);
-		fan_registry_tell_after(1000);
+		tell_after(1000);
 		fanin_on_wait(note_wait, said);
 		team_run_once(RANKS, say_once);
 		fanin_on_wait(NULL, NULL);
-		fan_registry_tell_after(FAN_REGISTRY_TELL_MS);
+		tell_after(FAN_REGISTRY_TELL_MS);
 		unsetenv("FANIN_LOCAL");
 		assert_int_equal(says, 2);
 		for (unsigned i = 0; i < 2; i++) {
@@ -426,10 +442,10 @@ static void wait_for_the_first(struct member *m)
 TEST(registry__no_rank_waits_for_a_program_that_is_told)
 {
 	says = 0;
-	fan_registry_tell_after(1000);
+	tell_after(1000);
 	fanin_on_wait(wait_there, said);
 	team_run_once(2, wait_for_the_first);
-	fan_registry_tell_after(FAN_REGISTRY_TELL_MS);
+	tell_after(FAN_REGISTRY_TELL_MS);
 	atomic_store(&goes_on, true);
 	fanin_on_wait(NULL, NULL);
 	assert_int_equal(says, 1);
@@ -443,7 +459,7 @@ static void *look_on(void *arg)
 	unsigned *count = arg;
 	char path[FAN_STATUS_PATH_BYTES];
 	while (!atomic_load(&ends)) {
-		fan_registry_file(path);
+		status_file(path);
 		if (*path)
 			wake(path);
 		*count += *path != 0;

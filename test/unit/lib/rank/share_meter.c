@@ -8,12 +8,10 @@
 
 #include "core/base/limits.h"
 #include "core/worker/worker_priv.h"
-#include "lib/rank/by_sockets.h"
-#include "lib/rank/completion.h"
-#include "lib/rank/parts.h"
 #include "lib/rank/rank.h"
-#include "lib/rank/share_meter.h"
+#include "lib/rank/share_meter.c"
 #include "lib/rank/shares.h"
+#include "lib/rank/thread.h"
 
 #define PERIOD	 FAN_SHARE_METER_BYTES
 #define OP_BYTES (2 * PERIOD)
@@ -74,7 +72,7 @@ static void rig_end(struct rig *r)
 		fan_op_end(op, FAN_OK);
 		fanin_op_free(op);
 	}
-	fan_rank_release(r->c);
+	r->c->kind->release(r->c);
 	free(r->c);
 }
 
@@ -94,7 +92,7 @@ static void rig_starts(struct rig *r, uint64_t ns)
 {
 	fan_share_meter_started(r->c, r->c->ops.waiting.head);
 	fan_rank_run_first(r->c, 0);
-	fan_share_meter_spent(r->c, ns);
+	note_spent(r->c, ns);
 }
 
 static bool is_any(struct fan_rank *c, struct fanin_op *op)
@@ -106,7 +104,7 @@ static bool is_any(struct fan_rank *c, struct fanin_op *op)
 static void rig_ends(struct rig *r, uint64_t ns)
 {
 	struct fanin_op *done[FAN_OPS_MAX];
-	fan_share_meter_spent(r->c, ns);
+	note_spent(r->c, ns);
 	const unsigned count = fan_rank_take_done(r->c, is_any, done);
 	assert_in_range(count, 1, 2);
 	fan_rank_end_done(r->c, done, count);
@@ -122,7 +120,7 @@ static bool measures(struct rig *r)
 	struct fanin_op *m = fan_op_queue_take(&r->c->ops.waiting);
 	fan_op_end(m, FAN_OK);
 	fanin_op_free(m);
-	fan_share_meter_arrived(r->c);
+	r->c->meter.arrived = true;
 	return true;
 }
 
@@ -211,7 +209,7 @@ TEST(share_meter__small_operations_go_on_during_a_measurement)
 	assert_false(fan_share_meter_waited(r.c));
 	fan_op_end(m, FAN_OK);
 	fanin_op_free(m);
-	fan_share_meter_arrived(r.c);
+	r.c->meter.arrived = true;
 	assert_true(fan_share_meter_waited(r.c));
 	assert_int_equal(1, fan_share_meter_permits(r.c));
 	rig_end(&r);
@@ -308,8 +306,8 @@ static void rig_opens(struct rig *r)
 	fan_rank_open_parts(r->c, 1);
 	assert_int_equal(r->c->connections, 2);
 	for (unsigned k = 0; k < 2; k++)
-		fan_rank_set_shards(r->c, k, 1);
-	fan_rank_publish_ready(r->c);
+		r->c->parts.shards[k] = 1;
+	r->c->ready = true;
 }
 
 /* A named switch is the only part when ranks join it; hosts come later. */
@@ -397,29 +395,29 @@ TEST(split_slow__which_host_it_is_must_be_clear)
 
 TEST(split_slow__a_slow_link_has_no_longer_queue_for_more_connections)
 {
-	assert_true(fan_share_meter_counted(0, 3) == 3);
-	assert_true(fan_share_meter_counted(0, 5) == 5); /* four hosts, one spare: as without it */
-	assert_true(fan_share_meter_counted(0, 8) == FAN_SHARE_METER_COUNTED);
-	assert_true(fan_share_meter_counted(FAN_IN_STEP_FRAGS * 6, 8) == 6);
-	assert_true(fan_share_meter_counted(FAN_IN_STEP_FRAGS * 60, 8) == 8);
+	assert_true(count_of(0, 3) == 3);
+	assert_true(count_of(0, 5) == 5); /* four hosts, one spare: as without it */
+	assert_true(count_of(0, 8) == FAN_SHARE_METER_COUNTED);
+	assert_true(count_of(FAN_IN_STEP_FRAGS * 6, 8) == 6);
+	assert_true(count_of(FAN_IN_STEP_FRAGS * 60, 8) == 8);
 }
 
 TEST(split_slow__parts_may_be_further_apart_only_on_a_fast_link)
 {
 	const double slow = FAN_IN_STEP_FRAGS * HOSTS, fast = FAN_SHARE_METER_FAST_GBPS;
-	assert_true(fan_share_meter_step(HOSTS, 0, false) == slow);
-	assert_true(fan_share_meter_step(HOSTS, fast, false) == slow);
-	assert_true(fan_share_meter_step(HOSTS, 2 * fast, false) == 4 * slow);
-	assert_true(fan_share_meter_step(HOSTS, fast, true) == FAN_SHARE_METER_SET_STEP * HOSTS);
+	assert_true(step_of(HOSTS, 0, false) == slow);
+	assert_true(step_of(HOSTS, fast, false) == slow);
+	assert_true(step_of(HOSTS, 2 * fast, false) == 4 * slow);
+	assert_true(step_of(HOSTS, fast, true) == FAN_SHARE_METER_SET_STEP * HOSTS);
 }
 
 /* Results of 1,250 bytes, 100 in each 10 ms: 0.1 Gb/s. */
 TEST(split_slow__a_link_carries_what_all_ranks_of_its_host_take_in)
 {
-	assert_float_equal(fan_share_meter_gbps(100, 1250, 1, 0), 0.1, 1e-9);
-	assert_float_equal(fan_share_meter_gbps(100, 1250, 4, 0), 0.4, 1e-9);
-	assert_float_equal(fan_share_meter_gbps(100, 1250, 1, 2), 0.1, 1e-9);
-	assert_float_equal(fan_share_meter_gbps(100, 1250, 2, 4), 0.3, 1e-9);
+	assert_float_equal(gbps_of(100, 1250, 1, 0), 0.1, 1e-9);
+	assert_float_equal(gbps_of(100, 1250, 4, 0), 0.4, 1e-9);
+	assert_float_equal(gbps_of(100, 1250, 1, 2), 0.1, 1e-9);
+	assert_float_equal(gbps_of(100, 1250, 2, 4), 0.3, 1e-9);
 }
 
 static uint32_t allowed(struct rig *r, double fill, uint64_t left)
@@ -442,12 +440,12 @@ TEST(split_slow__columns_share_the_queue_of_a_slow_link)
 {
 	const double all = FAN_SHARE_METER_COLUMNS_WINDOW, fast = FAN_SHARE_METER_FAST_GBPS;
 	struct rig r;
-	assert_true(fan_share_meter_window(1000, 2, 0) == all / 2);
-	assert_true(fan_share_meter_window(1000, 2, fast) == all / 2);
-	assert_true(fan_share_meter_window(1000, 2, 2 * fast) == 2 * all);
-	assert_true(fan_share_meter_window(1000, 2, 20 * fast) == 1000);
-	assert_true(fan_share_meter_window(20, 2, 0) == 20);
-	assert_true(fan_share_meter_window(1000, 64, 0) == FAN_SHARE_METER_COLUMN_LEAST);
+	assert_true(column_window(1000, 2, 0) == all / 2);
+	assert_true(column_window(1000, 2, fast) == all / 2);
+	assert_true(column_window(1000, 2, 2 * fast) == 2 * all);
+	assert_true(column_window(1000, 2, 20 * fast) == 1000);
+	assert_true(column_window(20, 2, 0) == 20);
+	assert_true(column_window(1000, 64, 0) == FAN_SHARE_METER_COLUMN_LEAST);
 	rig_init(&r, 64);
 	rig_opens(&r);
 	assert_int_equal(allowed(&r, 1, 10000),
@@ -458,13 +456,13 @@ TEST(split_slow__columns_share_the_queue_of_a_slow_link)
 TEST(split_slow__a_long_stream_on_a_fast_link_goes_in_blocks)
 {
 	struct rig r;
-	assert_int_equal(fan_share_meter_block(1444), 45);
-	assert_int_equal(fan_share_meter_block(8996), 7);
-	assert_int_equal(fan_share_meter_block(100), FAN_UDP_BURST_MAX);
+	assert_int_equal(block_of(1444), 45);
+	assert_int_equal(block_of(8996), 7);
+	assert_int_equal(block_of(100), FAN_UDP_BURST_MAX);
 	rig_init(&r, 0);
 	rig_opens(&r);
 	const double fill = FAN_SHARE_METER_FAST_GBPS * 1e7 / 8 / r.c->cfg.payload_bytes;
-	const uint32_t block = fan_share_meter_block(r.c->connection[0].packet_bytes);
+	const uint32_t block = block_of(r.c->connection[0].packet_bytes);
 	assert_in_range(block, FAN_IN_STEP_FRAGS + 1, FAN_UDP_BURST_MAX);
 	assert_int_equal(allowed(&r, fill * 0.9, 10000), FAN_IN_STEP_FRAGS);
 	assert_int_equal((100 + allowed(&r, fill * 1.1, 10000)) % block, 0);

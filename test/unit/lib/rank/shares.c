@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "lib/comm/comm.h"
-#include "lib/rank/share_meter.h"
 #include "lib/rank/shares.h"
+#include "lib/rank/thread.h"
 
 #define ROUNDS	  20000
 #define HOSTS_MAX 16
