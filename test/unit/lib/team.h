@@ -56,6 +56,7 @@ struct team {
 	void (*adjust)(struct fanin_options *o, int rank); /* or NULL */
 	void (*body)(struct member *m);
 	void *ctx;
+	bool may_fail; /* ranks that do not join run `body`, too */
 };
 
 /* A UDP port that is free, and promised to this process for as long as it lives: a name in the
@@ -128,18 +129,13 @@ static inline void *team_member(void *arg)
 	if (m->team->adjust)
 		m->team->adjust(&o, m->rank);
 	m->created = fanin_comm_create(&o, &m->comm);
+	if (m->created && !m->team->may_fail) { /* others may wait for it for ever */
+		fprintf(stderr, "rank %d: %s\n", m->rank, fanin_comm_error(m->comm));
+		_exit(EXIT_FAILURE);
+	}
 	m->team->body(m);
 	fanin_comm_destroy(m->comm);
 	return NULL;
-}
-
-/* The body of a test whose ranks must all join. */
-static inline bool team_joined(const struct member *m)
-{
-	if (m->created)
-		fprintf(stderr, "rank %d: %s\n", m->rank, fanin_comm_error(m->comm));
-	EXPECT(m->created == FANIN_OK);
-	return m->created == FANIN_OK;
 }
 
 /* Ends the program if something was wrong: threads of the test that has failed may use its memory,
@@ -174,11 +170,17 @@ static inline void team_free(struct team *t)
 	fan_daemon_stop(t->sw);
 }
 
+/* Likewise, and the switch stops. */
+static inline void team_run_last(struct team *t)
+{
+	team_run(t);
+	team_free(t);
+}
+
 static inline void team_run_once(int ranks, void (*body)(struct member *))
 {
 	struct team t = team_new(ranks, body);
-	team_run(&t);
-	team_free(&t);
+	team_run_last(&t);
 }
 
 #endif

@@ -49,39 +49,55 @@ static int clean(void **state)
 	return 0;
 }
 
-static void set(const char *name, const char *value)
+/* Names of variables, each with its value. */
+static void set_all(const char *const *text)
 {
-	assert_int_equal(setenv(name, value, 1), 0);
+	for (; *text; text += 2)
+		assert_int_equal(setenv(text[0], text[1], 1), 0);
+}
+
+#define set(...) set_all((const char *const[]){__VA_ARGS__, NULL})
+
+static void finds(const char *addr, bool one_host)
+{
+	const size_t n = strlen(addr);
+	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
+	if (!n || addr[n - 1] == ':') /* and any port */
+		assert_memory_equal(r.addr, addr, n);
+	else
+		assert_string_equal(r.addr, addr);
+	assert_int_equal(r.one_host, one_host);
+}
+
+static void refuses(const char *about)
+{
+	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_E_CONFIG);
+	assert_non_null(strstr(why, about));
+}
+
+static void job_is(bool by_rank0, const char *name)
+{
+	fan_rendezvous_job(job, by_rank0);
+	assert_string_equal(job, name);
 }
 
 TEST_WITH(rendezvous__torchrun, clean, NULL)
 {
-	set("MASTER_ADDR", "node7");
-	set("MASTER_PORT", "29500");
-	set("WORLD_SIZE", "8");
-	set("LOCAL_WORLD_SIZE", "4");
-	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
-	assert_string_equal(r.addr, "node7:29500");
-	assert_false(r.one_host);
+	set("MASTER_ADDR", "node7", "MASTER_PORT", "29500", "WORLD_SIZE", "8", "LOCAL_WORLD_SIZE",
+	    "4");
+	finds("node7:29500", false);
 	set("LOCAL_WORLD_SIZE", "8");
-	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
-	assert_true(r.one_host);
+	finds("", true);
 }
 
 TEST_WITH(rendezvous__addresses_of_both_families, clean, NULL)
 {
-	set("MASTER_PORT", "1");
-	set("MASTER_ADDR", "fd00::7");
-	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
-	assert_string_equal(r.addr, "[fd00::7]:1");
-	assert_false(r.one_host);
+	set("MASTER_PORT", "1", "MASTER_ADDR", "fd00::7");
+	finds("[fd00::7]:1", false);
 	set("MASTER_ADDR", "[fd00::7]");
-	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
-	assert_string_equal(r.addr, "[fd00::7]:1");
+	finds("[fd00::7]:1", false);
 	set("MASTER_ADDR", "127.0.0.1");
-	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
-	assert_string_equal(r.addr, "127.0.0.1:1");
-	assert_true(r.one_host);
+	finds("127.0.0.1:1", true);
 }
 
 /* What frameworks that start ranks set: Ray 2.60, Lightning 2.6 (its own processes, and what it
@@ -103,8 +119,7 @@ TEST_WITH(rendezvous__frameworks, clean, NULL)
 	};
 	for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
 		clean(NULL);
-		set("MASTER_PORT", "41745");
-		set("MASTER_ADDR", of[i].addr);
+		set("MASTER_PORT", "41745", "MASTER_ADDR", of[i].addr);
 		if (of[i].size)
 			set("WORLD_SIZE", of[i].size);
 		if (of[i].here)
@@ -113,11 +128,8 @@ TEST_WITH(rendezvous__frameworks, clean, NULL)
 			set("SLURM_JOB_ID", of[i].slurm);
 		if (of[i].mpi)
 			set("OMPI_COMM_WORLD_SIZE", of[i].mpi);
-		assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
-		assert_string_equal(r.addr, of[i].at);
-		assert_int_equal(r.one_host, of[i].one_host);
-		fan_rendezvous_job(job, false);
-		assert_string_equal(job, of[i].at);
+		finds(of[i].at, of[i].one_host);
+		job_is(false, of[i].at);
 	}
 }
 
@@ -128,34 +140,26 @@ TEST_WITH(rendezvous__localhost_while_others_are_elsewhere, clean, NULL)
 	char own[81], expected[FAN_NAME_MAX + 1];
 	set("MASTER_PORT", "23456");
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-		set("MASTER_ADDR", names[i]);
-		set("WORLD_SIZE", "3");
+		set("MASTER_ADDR", names[i], "WORLD_SIZE", "3");
 		unsetenv("LOCAL_WORLD_SIZE");
 		unsetenv("KUBERNETES_SERVICE_HOST");
-		assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
-		assert_true(r.one_host); /* two terminals of one host */
+		finds("", true); /* two terminals of one host */
 		set("KUBERNETES_SERVICE_HOST", "10.96.0.1");
-		assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
-		assert_false(r.one_host);
+		finds("", false);
 		unsetenv("KUBERNETES_SERVICE_HOST");
 		set("LOCAL_WORLD_SIZE", "1");
-		assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
-		assert_false(r.one_host);
-		set("KUBERNETES_SERVICE_HOST", "10.96.0.1");
-		set("LOCAL_WORLD_SIZE", "3");
-		assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
-		assert_true(r.one_host);
+		finds("", false);
+		set("KUBERNETES_SERVICE_HOST", "10.96.0.1", "LOCAL_WORLD_SIZE", "3");
+		finds("", true);
 	}
 	set("LOCAL_WORLD_SIZE", "1");
 	fan_rendezvous_job(job, false); /* at a named switch: as the others know this pod */
 	assert_int_equal(gethostname(own, sizeof own), 0);
 	snprintf(expected, sizeof expected, "%.40s:23456", own);
 	assert_string_equal(job, expected);
-	fan_rendezvous_job(job, true);
-	assert_string_equal(job, "rank0:23456");
+	job_is(true, "rank0:23456");
 	set("MASTER_ADDR", "train-master-0");
-	fan_rendezvous_job(job, true);
-	assert_string_equal(job, "rank0:23456");
+	job_is(true, "rank0:23456");
 }
 
 TEST_WITH(rendezvous__wrong_port, clean, NULL)
@@ -164,8 +168,7 @@ TEST_WITH(rendezvous__wrong_port, clean, NULL)
 	set("MASTER_ADDR", "node7");
 	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
 		set("MASTER_PORT", wrong[i]);
-		assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_E_CONFIG);
-		assert_non_null(strstr(why, "MASTER_PORT"));
+		refuses("MASTER_PORT");
 	}
 }
 
@@ -174,16 +177,13 @@ TEST_WITH(rendezvous__long_host, clean, NULL)
 	char host[FAN_CONFIG_SWITCH_MAX + 1];
 	memset(host, 'h', sizeof host - 1);
 	host[sizeof host - 1] = '\0';
-	set("MASTER_ADDR", host);
-	set("MASTER_PORT", "29500");
-	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_E_CONFIG);
-	assert_non_null(strstr(why, "MASTER_ADDR"));
+	set("MASTER_ADDR", host, "MASTER_PORT", "29500");
+	refuses("MASTER_ADDR");
 }
 
 TEST_WITH(rendezvous__nothing_says_what_is_expected, clean, NULL)
 {
-	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_E_CONFIG);
-	assert_non_null(strstr(why, "FANIN_SWITCH"));
+	refuses("FANIN_SWITCH");
 	assert_non_null(strstr(why, "MASTER_ADDR"));
 }
 
@@ -194,37 +194,27 @@ static unsigned port(void)
 
 TEST_WITH(rendezvous__slurm, clean, NULL)
 {
-	set("SLURM_JOB_ID", "812");
-	set("SLURM_JOB_NODELIST", "wrong[1-9]");
-	set("SLURM_STEP_NODELIST", "gpu[07-09,12],cpu1");
-	set("SLURM_STEP_NUM_NODES", "5");
-	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
-	assert_memory_equal(r.addr, "gpu07:", 6);
-	assert_false(r.one_host);
+	set("SLURM_JOB_ID", "812", "SLURM_JOB_NODELIST", "wrong[1-9]", "SLURM_STEP_NODELIST",
+	    "gpu[07-09,12],cpu1", "SLURM_STEP_NUM_NODES", "5");
+	finds("gpu07:", false);
 	unsigned first = port();
 	assert_in_range(first, FAN_RENDEZVOUS_PORT, FAN_RENDEZVOUS_PORT + FAN_RENDEZVOUS_PORTS - 1);
 	set("SLURM_STEP_ID", "1");
 	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
 	assert_int_not_equal(port(), first); /* another step, another job */
 	set("SLURM_STEP_NUM_NODES", "1");
-	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
-	assert_true(r.one_host);
+	finds("", true);
 	set("SLURM_STEP_NODELIST", "gpu[07");
-	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_E_CONFIG);
-	assert_non_null(strstr(why, "SLURM_STEP_NODELIST"));
+	refuses("SLURM_STEP_NODELIST");
 }
 
 TEST_WITH(rendezvous__open_mpi, clean, NULL)
 {
-	set("PMIX_NAMESPACE", "3141599233");
-	set("OMPI_COMM_WORLD_SIZE", "4");
-	set("OMPI_COMM_WORLD_LOCAL_SIZE", "4");
-	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
-	assert_memory_equal(r.addr, "127.0.0.1:", 10);
-	assert_true(r.one_host);
+	set("PMIX_NAMESPACE", "3141599233", "OMPI_COMM_WORLD_SIZE", "4",
+	    "OMPI_COMM_WORLD_LOCAL_SIZE", "4");
+	finds("127.0.0.1:", true);
 	set("OMPI_COMM_WORLD_LOCAL_SIZE", "2");
-	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_E_CONFIG);
-	assert_non_null(strstr(why, "MASTER_ADDR"));
+	refuses("MASTER_ADDR");
 }
 
 TEST_WITH(rendezvous__first_host, clean, NULL)
@@ -249,25 +239,17 @@ TEST_WITH(rendezvous__first_host, clean, NULL)
 
 TEST_WITH(rendezvous__job_names, clean, NULL)
 {
-	fan_rendezvous_job(job, false);
-	assert_string_equal(job, "default");
+	job_is(false, "default");
 	set("SLURM_JOB_ID", "812");
-	fan_rendezvous_job(job, false);
-	assert_string_equal(job, "slurm-812.0");
-	set("MASTER_ADDR", "node 7");
-	set("MASTER_PORT", "29500");
-	fan_rendezvous_job(job, false);
-	assert_string_equal(job, "node_7:29500");
+	job_is(false, "slurm-812.0");
+	set("MASTER_ADDR", "node 7", "MASTER_PORT", "29500");
+	job_is(false, "node_7:29500");
 	set("TORCHELASTIC_RUN_ID", "none"); /* what all have that were not named */
-	fan_rendezvous_job(job, false);
-	assert_string_equal(job, "node_7:29500");
-	set("TORCHELASTIC_RUN_ID", "run \"5\"");
-	set("TORCHELASTIC_RESTART_COUNT", "0");
-	fan_rendezvous_job(job, false);
-	assert_string_equal(job, "torch-run__5_");
+	job_is(false, "node_7:29500");
+	set("TORCHELASTIC_RUN_ID", "run \"5\"", "TORCHELASTIC_RESTART_COUNT", "0");
+	job_is(false, "torch-run__5_");
 	set("TORCHELASTIC_RESTART_COUNT", "2");
-	fan_rendezvous_job(job, false);
-	assert_string_equal(job, "torch-run__5_/2");
+	job_is(false, "torch-run__5_/2");
 }
 
 TEST_WITH(rendezvous__long_job_names_differ, clean, NULL)
@@ -289,20 +271,15 @@ TEST_WITH(rendezvous__long_job_names_differ, clean, NULL)
 /* Its mpirun's own step of an allocation of Slurm tells where rank 0 is, and no more. */
 TEST_WITH(rendezvous__mpich_inside_an_allocation, clean, NULL)
 {
-	set("SLURM_JOB_ID", "2");
-	set("SLURM_STEP_ID", "1");
-	set("SLURM_STEP_NODELIST", "n[3-4]");
-	set("PMI_SIZE", "2");
-	set("MPI_LOCALNRANKS", "2");
+	set("SLURM_JOB_ID", "2", "SLURM_STEP_ID", "1", "SLURM_STEP_NODELIST", "n[3-4]", "PMI_SIZE",
+	    "2", "MPI_LOCALNRANKS", "2");
 	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
 	assert_true(r.one_host && !strncmp(r.addr, "127.0.0.1:2", 11));
 	fan_rendezvous_job(job, true);
 	assert_true(!strncmp(job, "hydra-", 6));
 	set("PMI_SIZE", "4");
-	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
-	assert_memory_equal(r.addr, "n3:", 3);
-	fan_rendezvous_job(job, true);
-	assert_string_equal(job, "slurm-2.1");
+	finds("n3:", false);
+	job_is(true, "slurm-2.1");
 }
 
 /* Names with a suffix: whole where they fit, otherwise told apart by a hash. */
@@ -327,8 +304,7 @@ TEST(rendezvous__derived_names)
 TEST_WITH(rendezvous__mpich, clean, NULL)
 {
 	char other[FAN_NAME_MAX + 1] = "default";
-	set("PMI_SIZE", "4");
-	set("MPI_LOCALNRANKS", "4");
+	set("PMI_SIZE", "4", "MPI_LOCALNRANKS", "4");
 	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_OK);
 	assert_true(r.one_host && !strncmp(r.addr, "127.0.0.1:2", 11));
 	fan_rendezvous_job(job, false);
@@ -339,8 +315,7 @@ TEST_WITH(rendezvous__mpich, clean, NULL)
 	assert_string_equal(other, "slurm-7.0");
 	unsetenv("SLURM_JOB_ID");
 	set("MPI_LOCALNRANKS", "2");
-	assert_int_equal(fan_rendezvous_find(&r, why, sizeof why), FAN_E_CONFIG);
-	assert_non_null(strstr(why, "MASTER_ADDR"));
+	refuses("MASTER_ADDR");
 }
 
 /* The launcher's id counts where rank and ranks are the launcher's. */
@@ -349,17 +324,13 @@ TEST_WITH(rendezvous__launches, clean, NULL)
 	assert_int_equal(fan_rendezvous_launch("", 2), 0);
 	const uint64_t mine = fan_rendezvous_launch("mine", 2);
 	assert_true(mine && mine == fan_rendezvous_launch("mine", -1));
-	set("RANK", "1");
-	set("WORLD_SIZE", "2");
-	set("MASTER_ADDR", "10.0.0.1");
-	set("MASTER_PORT", "29500");
+	set("RANK", "1", "WORLD_SIZE", "2", "MASTER_ADDR", "10.0.0.1", "MASTER_PORT", "29500");
 	assert_int_equal(fan_rendezvous_launch("", 2), 0); /* another may have the same */
 	set("TORCHELASTIC_RUN_ID", "none");
 	assert_int_equal(fan_rendezvous_launch("", 2), 0);
 	set("TORCHELASTIC_RUN_ID", "a");
 	const uint64_t a = fan_rendezvous_launch("", 2);
-	set("RANK", "0");
-	set("MASTER_ADDR", "rank0.example"); /* as another rank may know it */
+	set("RANK", "0", "MASTER_ADDR", "rank0.example"); /* as another rank may know it */
 	assert_true(a && a == fan_rendezvous_launch("", 2));
 	assert_int_equal(fan_rendezvous_launch("", 3), 0);
 	assert_int_equal(fan_rendezvous_launch("mine", 2), mine);
@@ -370,10 +341,7 @@ TEST_WITH(rendezvous__launches, clean, NULL)
 /* Loopback is another place on each host. */
 TEST_WITH(rendezvous__launch_at_loopback, clean, NULL)
 {
-	set("RANK", "0");
-	set("WORLD_SIZE", "2");
-	set("MASTER_ADDR", "localhost");
-	set("MASTER_PORT", "29500");
+	set("RANK", "0", "WORLD_SIZE", "2", "MASTER_ADDR", "localhost", "MASTER_PORT", "29500");
 	assert_int_equal(fan_rendezvous_launch("", 2), 0); /* others may be elsewhere */
 	set("LOCAL_WORLD_SIZE", "2");
 	assert_int_not_equal(fan_rendezvous_launch("", 2), 0);
@@ -381,18 +349,15 @@ TEST_WITH(rendezvous__launch_at_loopback, clean, NULL)
 
 TEST_WITH(rendezvous__launch_by_slurm_and_mpi, clean, NULL)
 {
-	set("SLURM_JOB_ID", "7");
-	set("SLURM_STEP_ID", "1");
-	set("SLURM_PROCID", "3");
-	set("SLURM_STEP_NUM_TASKS", "4");
+	set("SLURM_JOB_ID", "7", "SLURM_STEP_ID", "1", "SLURM_PROCID", "3", "SLURM_STEP_NUM_TASKS",
+	    "4");
 	const uint64_t first = fan_rendezvous_launch("", 4);
 	assert_int_not_equal(first, 0);
 	set("SLURM_RESTART_COUNT", "1");
 	assert_int_not_equal(fan_rendezvous_launch("", 4), first);
 	assert_int_equal(fan_rendezvous_launch("", 5), 0); /* of torchrun in such a step */
-	set("OMPI_COMM_WORLD_RANK", "3");
-	set("OMPI_COMM_WORLD_SIZE", "5");
-	set("PMIX_NAMESPACE", "prterun-h-1@1");
+	set("OMPI_COMM_WORLD_RANK", "3", "OMPI_COMM_WORLD_SIZE", "5", "PMIX_NAMESPACE",
+	    "prterun-h-1@1");
 	assert_int_not_equal(fan_rendezvous_launch("", 5), 0);
 }
 

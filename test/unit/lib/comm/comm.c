@@ -88,8 +88,6 @@ static void all_types(struct member *m)
 {
 	static const int dtypes[] = {FANIN_FLOAT32, FANIN_FLOAT16, FANIN_BFLOAT16,
 				     FANIN_INT32,   FANIN_INT64,   FANIN_FLOAT64};
-	if (!team_joined(m))
-		return;
 	for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
 		for (int op = FANIN_SUM; op <= FANIN_MAX; op++)
 			check_type(m, dtypes[d], op, 5003);
@@ -103,8 +101,6 @@ TEST(comm__all_types_and_operations)
 static void all_counts(struct member *m)
 {
 	static const size_t counts[] = {0, 1, 2, 351, 352, 353, 704, 100003};
-	if (!team_joined(m))
-		return;
 	for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
 		size_t n = counts[k], wrong = 0;
 		float *x = malloc(n * sizeof *x + 1);
@@ -135,8 +131,7 @@ TEST(comm__options)
 			   : &o->mtu) = i == 0	 ? 0
 					: i == 1 ? 4
 						 : 9000;
-		team_run(&t);
-		team_free(&t);
+		team_run_last(&t);
 	}
 }
 
@@ -151,8 +146,7 @@ TEST(comm__two_shards)
 	t.body = all_types;
 	t.ranks = 4;
 	t.options.job = "types";
-	team_run(&t);
-	team_free(&t);
+	team_run_last(&t);
 }
 
 #define HALF_COUNT 3001
@@ -162,8 +156,6 @@ static void half_wire(struct member *m)
 	static float x[TEAM_MAX][HALF_COUNT];
 	float *mine = x[m->rank];
 	size_t wrong = 0;
-	if (!team_joined(m))
-		return;
 	for (size_t i = 0; i < HALF_COUNT; i++)
 		mine[i] = (float)value(m->rank, i);
 	EXPECT(!fanin_allreduce(m->comm, mine, mine, HALF_COUNT, FANIN_FLOAT32, FANIN_SUM));
@@ -182,8 +174,7 @@ TEST(comm__half_types_on_the_wire)
 	for (int wire = FANIN_FLOAT16; wire <= FANIN_BFLOAT16; wire++) {
 		struct team t = team_new(4, half_wire);
 		t.options.wire = wire;
-		team_run(&t);
-		team_free(&t);
+		team_run_last(&t);
 	}
 }
 
@@ -194,8 +185,6 @@ static void fixed_mode(struct member *m)
 	float in[HALF_COUNT], *out = fixed_out[m->rank];
 	size_t wrong = 0;
 	int ranks = m->team->ranks;
-	if (!team_joined(m))
-		return;
 	for (size_t i = 0; i < HALF_COUNT; i++)
 		in[i] = (float)value(m->rank, i) / 7;
 	EXPECT(!fanin_allreduce(m->comm, in, out, HALF_COUNT, FANIN_FLOAT32, FANIN_SUM));
@@ -215,8 +204,7 @@ TEST(comm__fixed_mode_is_the_same_everywhere)
 	for (int run = 0; run < 3; run++) {
 		struct team t = team_new(3, fixed_mode);
 		t.options.mode = FANIN_MODE_FIXED;
-		team_run(&t);
-		team_free(&t);
+		team_run_last(&t);
 		if (run == 0)
 			memcpy(first, fixed_out[0], sizeof first);
 		for (int r = 0; r < 3; r++)
@@ -227,8 +215,6 @@ TEST(comm__fixed_mode_is_the_same_everywhere)
 static void special_values(struct member *m)
 {
 	float x[5] = {1, 1, 1, 1e-40f, -0.0f};
-	if (!team_joined(m))
-		return;
 	if (m->rank == 0) {
 		x[0] = NAN;
 		x[1] = INFINITY;
@@ -249,8 +235,7 @@ TEST(comm__nan_and_infinity)
 	for (int mode = FANIN_MODE_NATIVE; mode <= FANIN_MODE_FIXED; mode++) {
 		struct team t = team_new(2, special_values);
 		t.options.mode = mode;
-		team_run(&t);
-		team_free(&t);
+		team_run_last(&t);
 	}
 }
 
@@ -262,10 +247,6 @@ static void many_in_flight(struct member *m)
 	fanin_op *op[FLIGHT_OPS];
 	int32_t *x = malloc(sizeof *x * FLIGHT_OPS * FLIGHT_COUNT);
 	size_t wrong = 0;
-	if (!team_joined(m)) {
-		free(x);
-		return;
-	}
 	for (int k = 0; k < FLIGHT_OPS; k++) {
 		int32_t *p = x + (size_t)k * FLIGHT_COUNT;
 		for (int i = 0; i < FLIGHT_COUNT; i++)
@@ -297,8 +278,6 @@ static void late_start(struct member *m)
 	atomic_int *may_start = m->team->ctx;
 	int64_t x = m->rank + 1;
 	fanin_op *op;
-	if (!team_joined(m))
-		return;
 	while (m->rank && !atomic_load(may_start))
 		sched_yield();
 	EXPECT(!fanin_allreduce_start(m->comm, &x, &x, 1, FANIN_INT64, FANIN_SUM, &op));
@@ -318,15 +297,12 @@ TEST(comm__wait_ends_in_time)
 	atomic_int may_start = 0;
 	struct team t = team_new(2, late_start);
 	t.ctx = &may_start;
-	team_run(&t);
-	team_free(&t);
+	team_run_last(&t);
 }
 
 static void rooted(struct member *m)
 {
 	int n = m->team->ranks;
-	if (!team_joined(m))
-		return;
 	for (int root = 0; root < n; root++) {
 		unsigned char bytes[5000];
 		size_t wrong = 0;
@@ -356,8 +332,6 @@ TEST(comm__broadcast_and_reduce)
 static void barriers(struct member *m)
 {
 	atomic_int *came = m->team->ctx;
-	if (!team_joined(m))
-		return;
 	for (int i = 1; i <= 20; i++) {
 		atomic_fetch_add(came, 1);
 		EXPECT(!fanin_barrier(m->comm));
@@ -370,8 +344,7 @@ TEST(comm__barrier)
 	atomic_int came = 0;
 	struct team t = team_new(4, barriers);
 	t.ctx = &came;
-	team_run(&t);
-	team_free(&t);
+	team_run_last(&t);
 }
 
 /* Two jobs at once on one switch, each a communicator of every thread. */
@@ -379,8 +352,6 @@ static void two_jobs(struct member *m)
 {
 	struct fanin_options o = m->team->options;
 	fanin_comm *other;
-	if (!team_joined(m))
-		return;
 	o.switch_addr = m->team->address;
 	o.job = "other";
 	o.rank = m->team->ranks - 1 - m->rank;
@@ -424,8 +395,6 @@ static void *one_user(void *comm)
 static void several_users(struct member *m)
 {
 	pthread_t user[4];
-	if (!team_joined(m))
-		return;
 	for (int i = 0; i < 4; i++)
 		pthread_create(&user[i], NULL, one_user, m->comm);
 	for (int i = 0; i < 4; i++)
@@ -476,23 +445,21 @@ static void relay(struct member *m)
 {
 	struct relay *r = calloc(1, sizeof *r);
 	pthread_t waiter;
-	if (team_joined(m)) {
-		r->comm = m->comm;
-		r->rank = m->rank;
-		r->ranks = m->team->ranks;
-		pthread_create(&waiter, NULL, relay_waiter, r);
-		for (int k = 0; k < RELAY_OPS; k++) {
-			fanin_op *op;
-			size_t count = relay_count(k);
-			r->x[k] = malloc(count * sizeof *r->x[k] + 1);
-			for (size_t i = 0; i < count; i++)
-				r->x[k][i] = k + r->rank;
-			EXPECT(!fanin_allreduce_start(r->comm, r->x[k], r->x[k], count, FANIN_INT32,
-						      FANIN_SUM, &op));
-			atomic_store(&r->op[k], op);
-		}
-		pthread_join(waiter, NULL);
+	r->comm = m->comm;
+	r->rank = m->rank;
+	r->ranks = m->team->ranks;
+	pthread_create(&waiter, NULL, relay_waiter, r);
+	for (int k = 0; k < RELAY_OPS; k++) {
+		fanin_op *op;
+		size_t count = relay_count(k);
+		r->x[k] = malloc(count * sizeof *r->x[k] + 1);
+		for (size_t i = 0; i < count; i++)
+			r->x[k][i] = k + r->rank;
+		EXPECT(!fanin_allreduce_start(r->comm, r->x[k], r->x[k], count, FANIN_INT32,
+					      FANIN_SUM, &op));
+		atomic_store(&r->op[k], op);
 	}
+	pthread_join(waiter, NULL);
 	free(r);
 }
 
@@ -509,8 +476,6 @@ static void statistics(struct member *m)
 		uint64_t newer;
 	} large = {{.size = sizeof large}, 7};
 	float x[3520] = {0};
-	if (!team_joined(m))
-		return;
 	EXPECT(!fanin_allreduce(m->comm, x, x, 3520, FANIN_FLOAT32, FANIN_SUM));
 	EXPECT(!fanin_comm_stats(m->comm, &s));
 	EXPECT(s.ops == 1 && s.bytes == sizeof x && s.fragments == 10);

@@ -38,8 +38,6 @@ static void sum_in_groups(struct member *m)
 {
 	static const int pairs[2][2] = {{0, 1}, {2, 3}}, crossed[2][2] = {{3, 0}, {2, 1}};
 	static const int all[RANKS] = {2, 0, 3, 1};
-	if (!team_joined(m))
-		return;
 	sum_among(m, "pair", pairs[m->rank / 2], 2);
 	sum_among(m, "pair", crossed[m->rank == 1 || m->rank == 2], 2);
 	if (m->rank != 1)
@@ -67,8 +65,6 @@ static void hold_many(struct member *m)
 	static const int all[RANKS] = {0, 1, 2, 3};
 	fanin_comm *group[GROUPS];
 	int joined = 0;
-	if (!team_joined(m))
-		return;
 	for (; joined < GROUPS; joined++) {
 		char name[16];
 		snprintf(name, sizeof name, "g%d", joined);
@@ -108,8 +104,7 @@ TEST(comm_group__a_hundred_at_a_time)
 		setenv("MASTER_ADDR", "127.0.0.1", 1);
 		setenv("MASTER_PORT", port, 1);
 		setenv("FANIN_LOCAL", local[k], 1);
-		team_run(&t);
-		team_free(&t);
+		team_run_last(&t);
 	}
 	unsetenv("MASTER_ADDR");
 	unsetenv("MASTER_PORT");
@@ -121,8 +116,6 @@ static void refuse(struct member *m)
 	static const int twice[] = {0, 1, 0}, far[] = {0, 1, 2}, other[] = {1 - 1, 1};
 	const int own = m->rank;
 	fanin_comm *group = m->comm;
-	if (!team_joined(m))
-		return;
 	EXPECT(fanin_comm_group(m->comm, "g", twice, 3, &group) == FANIN_E_INVALID && !group);
 	EXPECT(fanin_comm_group(m->comm, "g", far, 3, &group) == FANIN_E_INVALID);
 	EXPECT(fanin_comm_group(m->comm, "g", &own, 1, &group) == FANIN_E_INVALID);
@@ -147,8 +140,6 @@ static void differ(struct member *m)
 {
 	static const int one[] = {0, 1}, another[] = {1, 0};
 	fanin_comm *group;
-	if (!team_joined(m))
-		return;
 	int e = fanin_comm_group(m->comm, "g", m->rank ? another : one, 2, &group);
 	EXPECT(e == FANIN_E_TIMEOUT);
 	fanin_comm_destroy(group);
@@ -162,8 +153,6 @@ static void wait_for_the_late(struct member *m)
 	atomic_int *given_up = m->team->ctx;
 	fanin_comm *group = NULL;
 	int64_t x = 1;
-	if (!team_joined(m))
-		return;
 	while (m->rank && atomic_load(given_up) < 1)
 		usleep(1000);
 	int e = fanin_comm_group_within(m->comm, "join", both, 2, 60000, m->rank ? 100 : 300,
@@ -193,8 +182,7 @@ TEST(comm_group__has_times_of_its_own)
 		struct team t = team_new(2, wait_for_the_late);
 		t.ctx = &given_up;
 		setenv("FANIN_LOCAL", local[k], 1);
-		team_run(&t);
-		team_free(&t);
+		team_run_last(&t);
 	}
 	unsetenv("FANIN_LOCAL");
 }
@@ -203,8 +191,7 @@ TEST(comm_group__different_lists_do_not_meet)
 {
 	struct team t = team_new(2, differ);
 	t.options.timeout_ms = 400;
-	team_run(&t);
-	team_free(&t);
+	team_run_last(&t);
 }
 
 UNIT_MAIN

@@ -35,10 +35,6 @@ static void sums_body(struct member *m)
 	struct fanin_stats s = {.size = sizeof s};
 	float *values = malloc(ELEMS * sizeof *values);
 	bool right = true;
-	if (!team_joined(m) || !values) {
-		free(values);
-		return;
-	}
 	for (size_t i = 0; i < ELEMS; i++)
 		values[i] = (float)(i % 1000 + (size_t)m->rank);
 	EXPECT(fanin_allreduce(m->comm, values, values, ELEMS, FANIN_FLOAT32, FANIN_SUM) == 0);
@@ -117,11 +113,11 @@ static void silent_body(struct member *m)
 TEST(several__names_the_one_that_is_silent)
 {
 	struct team t = team_new(2, silent_body);
+	t.may_fail = true;
 	snprintf(list, sizeof list, "%s,127.0.0.1:9", t.address);
 	t.list = list;
 	t.options.timeout_ms = 3000; /* in which the ranks have met at the other */
-	team_run(&t);
-	team_free(&t);
+	team_run_last(&t);
 }
 
 /* ---- names ---- */
@@ -158,8 +154,6 @@ static void sums_by_name(struct member *m)
 	struct fanin_stats s = {.size = sizeof s};
 	float values[3000];
 	bool right = true;
-	if (!team_joined(m))
-		return;
 	for (int i = 0; i < 3000; i++)
 		values[i] = (float)(i + m->rank);
 	EXPECT(fanin_allreduce(m->comm, values, values, 3000, FANIN_FLOAT32, FANIN_SUM) == 0);
@@ -203,8 +197,6 @@ static void scatter_and_gather(struct member *m)
 	static const size_t counts[] = {0, 1, COUNT};
 	double *in = calloc(COUNT * RANKS, sizeof *in), *out = calloc(COUNT * RANKS, sizeof *out);
 	fanin_op *op = NULL;
-	if (!team_joined(m))
-		return;
 	for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
 		size_t count = counts[n], at = (size_t)m->rank * count, wrong = 0;
 		for (size_t i = 0; i < count * RANKS; i++)
@@ -241,8 +233,6 @@ static void fill_the_room(struct member *m)
 	enum { SETS = 2100 };
 	static fanin_op *ops[2][SETS];
 	int started = 0, x[2] = {1, 1}, e = 0;
-	if (!team_joined(m))
-		return;
 	while (started < SETS && !(e = fanin_allgather_start(m->comm, &x[m->rank], x, 1,
 							     FANIN_INT32, &ops[m->rank][started])))
 		started++;

@@ -38,8 +38,6 @@ static void shrink_twice(struct member *m)
 {
 	const struct scene *scene = m->team->ctx;
 	fanin_comm *left = NULL, *fewer = NULL;
-	if (!team_joined(m))
-		return;
 	EXPECT(sums(m->comm, m->rank, 6));
 	if (m->rank == scene->leaver)
 		return;
@@ -90,8 +88,6 @@ static void come_late(struct member *m)
 {
 	fanin_comm *left = NULL;
 	static atomic_int gone_on;
-	if (!team_joined(m))
-		return;
 	EXPECT(fanin_barrier(m->comm) == 0);
 	if (m->rank == 3)
 		return;
@@ -115,8 +111,6 @@ static void come_late_to_most(struct member *m)
 {
 	fanin_comm *left = NULL;
 	static atomic_int come, gone_on;
-	if (!team_joined(m))
-		return;
 	EXPECT(fanin_barrier(m->comm) == 0);
 	if (m->rank == 4)
 		return;
@@ -142,8 +136,6 @@ TEST(comm_shrink__a_late_rank_is_left_out)
 static void be_left_alone(struct member *m)
 {
 	fanin_comm *left = m->comm;
-	if (!team_joined(m))
-		return;
 	if (m->rank == 0)
 		return;
 	EXPECT(fanin_barrier(m->comm) == FANIN_E_RANK_LEFT);

@@ -66,8 +66,6 @@ static void many_at_once(struct member *m)
 	static int64_t buffer[TEAM_MAX][OPS][COUNT / 2];
 	fanin_op *op[OPS];
 	int n = m->team->ranks;
-	if (!team_joined(m))
-		return;
 	for (int k = 0; k < OPS; k++) {
 		int64_t *x = buffer[m->rank][k];
 		for (int i = 0; i < COUNT / 2; i++)
@@ -172,8 +170,6 @@ static void in_step(struct member *m)
 {
 	struct fanin_stats s = {.size = sizeof s};
 	int64_t x[4096];
-	if (!team_joined(m))
-		return;
 	for (int i = 0; i < 4096; i++)
 		x[i] = i + m->rank;
 	EXPECT(fanin_allreduce(m->comm, x, x, 4096, FANIN_INT64, FANIN_SUM) == 0);
@@ -216,8 +212,6 @@ static void refused_for_its_options(struct member *m)
 		atomic_fetch_add(&refused, 1);
 		m->created = fanin_comm_create(&o, &m->comm);
 	}
-	if (!team_joined(m))
-		return;
 	EXPECT(fanin_allreduce(m->comm, &x, &x, 1, FANIN_INT64, FANIN_SUM) == 0);
 	EXPECT(x == 3);
 }
@@ -235,6 +229,7 @@ TEST(ahead__ranks_that_disagree)
 	struct fan_daemon *d = start(FAN_POLICY_SWITCHML, AHEAD, t.address, sizeof t.address);
 	t.ranks = 2;
 	t.adjust = one_without;
+	t.may_fail = true;
 	team_run(&t);
 	assert_int_equal(atomic_load(&refused), 1);
 	fan_daemon_stop(d);

@@ -80,15 +80,12 @@ static void await_both(atomic_uint *ranks)
 }
 
 /* No message of the other rank wakes the thread from now on. */
-static bool begin(struct member *m)
+static void begin(struct member *m)
 {
 	const struct timespec pause = {.tv_nsec = QUIET_NS};
-	const bool joined = team_joined(m);
-	if (joined)
-		EXPECT(fanin_barrier(m->comm) == 0);
+	EXPECT(fanin_barrier(m->comm) == 0);
 	await_both(&begun); /* what one does next may end the job, and the other's barrier */
 	nanosleep(&pause, NULL);
-	return joined;
 }
 
 static void leave_second_part(struct fan_rank *r)
@@ -101,8 +98,7 @@ static void leave_second_part(struct fan_rank *r)
 static void add_a_part(struct member *m)
 {
 	struct fan_rank *r = &m->comm->rank;
-	if (!begin(m))
-		return;
+	begin(m);
 	catch_awake(r);
 	leave_second_part(r);
 	pthread_mutex_unlock(&r->lock);
@@ -114,8 +110,7 @@ static void add_a_part(struct member *m)
 static void add_one_too_many(struct member *m)
 {
 	struct fan_rank *r = &m->comm->rank;
-	if (!begin(m))
-		return;
+	begin(m);
 	EXPECT(fan_rank_connections(r) == FAN_SHARDS_MAX);
 	catch_awake(r);
 	leave_second_part(r);
@@ -127,8 +122,7 @@ static void add_one_too_many(struct member *m)
 static void complete(struct member *m)
 {
 	struct fan_rank *r = &m->comm->rank;
-	if (!begin(m))
-		return;
+	begin(m);
 	catch_awake(r);
 	fan_rank_leave_complete(r);
 	pthread_mutex_unlock(&r->lock);
@@ -138,8 +132,7 @@ static void complete(struct member *m)
 static void end(struct member *m)
 {
 	struct fan_rank *r = &m->comm->rank;
-	if (!begin(m))
-		return;
+	begin(m);
 	catch_awake(r);
 	fan_rank_leave_end(r, FAN_E_RANK_LOST, nobody);
 	pthread_mutex_unlock(&r->lock);

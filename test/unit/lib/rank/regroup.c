@@ -279,8 +279,6 @@ static void expect_parts(struct member *m)
 static void goes_on(struct member *m)
 {
 	struct fanin_stats s = {.size = sizeof s};
-	if (!team_joined(m))
-		return;
 	int e = rounds(m);
 	if (starved(m, e))
 		return;
@@ -372,8 +370,6 @@ TEST(regroup__gives_results_to_who_lacks_them)
 
 static void ends(struct member *m)
 {
-	if (!team_joined(m))
-		return;
 	int e = rounds(m);
 	if (starved(m, e))
 		return;
@@ -400,8 +396,6 @@ TEST(regroup__one_that_says_goodbye)
 
 static void ends_stopped(struct member *m)
 {
-	if (!team_joined(m))
-		return;
 	EXPECT(rounds(m) == FANIN_E_STOPPED);
 	EXPECT(strstr(fanin_comm_error(m->comm), " is being stopped"));
 }
@@ -447,8 +441,6 @@ static void comes_back(struct member *m)
 {
 	struct plan *p = m->team->ctx;
 	struct fanin_part part = {.size = sizeof part};
-	if (!team_joined(m))
-		return;
 	EXPECT(until_back(m) == 0);
 	for (int k = 0; k < SWITCHES; k += 2) {
 		int32_t one = 1;
