@@ -165,15 +165,20 @@ static void read_words(struct trace_script *s, char **w)
 		read_setting(s, w);
 }
 
-bool trace_is_recorded(const char *line)
+unsigned trace_recorded(FILE *f, char *line, size_t bytes)
 {
-	return line[0] == '[';
+	int first = ungetc(fgetc(f), f);
+	if (first != '[' || !fgets(line, (int)bytes, f))
+		return 0;
+	line[strcspn(line, "\n")] = '\0';
+	return line_number++;
 }
 
-void trace_read(struct trace_script *s, const char *path)
+bool trace_read(struct trace_script *s, FILE *f, const char *path, FILE *copy)
 {
 	char line[256];
-	FILE *f = fopen(path, "r");
+	bool any = false;
+	line_number = path == path_read ? line_number : 1;
 	path_read = path;
 	if (!f)
 		wrong("a script that can be read", path);
@@ -188,15 +193,17 @@ void trace_read(struct trace_script *s, const char *path)
 						.alive_ms = 1000,
 						.join_ms = 5000,
 						.stall_ms = 3000};
-	for (line_number = 1; fgets(line, sizeof line, f) && !trace_is_recorded(line);
-	     line_number++) {
+	for (; ungetc(fgetc(f), f) != '[' && fgets(line, sizeof line, f); line_number++) {
 		char *words[WORDS_MAX + 2] = {NULL};
 		unsigned n = 0;
+		if (copy)
+			fputs(line, copy);
 		line[strcspn(line, "#\n")] = '\0';
 		for (char *w = strtok(line, " \t"); w && n < WORDS_MAX; w = strtok(NULL, " \t"))
 			words[n++] = w;
 		if (n)
 			read_words(s, words);
+		any = true;
 	}
-	fclose(f);
+	return any;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trace.c - runs a script and prints what happens at the switch, or compares it with
- * what happened when the trace was recorded, which stands below the script.
+/* trace.c - runs scripts and prints what happens at the switch, or compares it with
+ * what happened when the trace was recorded, which stands below each script.
  *
- *     trace FILE                    print
- *     trace --compare FILE...       1 and the first difference of one that is not the same
+ *     trace FILE...                 print
+ *     trace --compare FILE...       1 and the first difference of each that is not the same
  *     trace --update FILE...        record them anew
  *
  * Read the difference before it is committed: each line of it is a change of the protocol's
@@ -224,89 +224,69 @@ static void tear_down(void)
 	host_job_free(&t.script.job);
 }
 
-/* The first line below the script that differs, to stderr. */
-static int compare(char *got, const char *path)
+/* The first recorded line that differs from what was got, to stderr. */
+static bool is_recorded(char *got, FILE *f, const char *path)
 {
 	char want[256];
-	unsigned n = 1;
-	FILE *f = fopen(path, "r");
-	if (!f) {
-		fprintf(stderr, "%s: cannot be read\n", path);
-		return 1;
-	}
-	long at = 0;
-	for (; fgets(want, sizeof want, f) && !trace_is_recorded(want); n++)
-		at = ftell(f);
-	fseek(f, at, SEEK_SET);
-	for (char *line = strtok(got, "\n"); line; line = strtok(NULL, "\n"), n++) {
-		if (!fgets(want, sizeof want, f))
-			want[0] = '\0';
-		want[strcspn(want, "\n")] = '\0';
-		if (strcmp(want, line) == 0)
+	for (char *line = strtok(got, "\n"); line; line = strtok(NULL, "\n")) {
+		unsigned n = trace_recorded(f, want, sizeof want);
+		if (n && strcmp(want, line) == 0)
 			continue;
-		fprintf(stderr, "%s:%u: expected\n  %s\ngot\n  %s\n", path, n, want, line);
-		fclose(f);
-		return 1;
+		fprintf(stderr, "%s:%u: expected\n  %s\ngot\n  %s\n", path, n, n ? want : "the end",
+			line);
+		return false;
 	}
-	int more = fgets(want, sizeof want, f) != NULL;
-	if (more)
-		fprintf(stderr, "%s:%u: expected\n  %sgot the end\n", path, n, want);
-	fclose(f);
-	return more;
+	unsigned n = trace_recorded(f, want, sizeof want);
+	if (n)
+		fprintf(stderr, "%s:%u: expected\n  %s\ngot the end\n", path, n, want);
+	return !n;
 }
 
-/* The script of a file, and below it what was got. */
-static int update(const char *got, const char *path)
-{
-	char line[256], *script = NULL;
-	size_t bytes = 0;
-	FILE *in = fopen(path, "r"), *to = open_memstream(&script, &bytes);
-	while (in && to && fgets(line, sizeof line, in) && !trace_is_recorded(line))
-		fputs(line, to);
-	if (in)
-		fclose(in);
-	if (to)
-		fclose(to);
-	FILE *out = script ? fopen(path, "w") : NULL;
-	bool bad = !out || fprintf(out, "%s%s", script, got) < 0;
-	if ((out && fclose(out) != 0) || bad)
-		fprintf(stderr, "%s: cannot be written\n", path), bad = true;
-	free(script);
-	return bad ? 2 : 0;
-}
+enum what { PRINT, COMPARE, UPDATE };
 
-static int one(const char *path, bool updates, bool compares)
+static int all_of(const char *path, enum what what)
 {
-	char *text = NULL;
+	char *anew = NULL, line[256];
 	size_t bytes = 0;
+	int rc = 0;
+	FILE *f = fopen(path, "r"), *out = what == UPDATE ? open_memstream(&anew, &bytes) : NULL;
 	memset(&t, 0, sizeof t);
-	trace_read(&t.script, path);
-	t.to = updates || compares ? open_memstream(&text, &bytes) : stdout;
-	if (!t.to) {
-		fprintf(stderr, "trace: no memory\n");
-		return 2;
+	while (trace_read(&t.script, f, path, out)) {
+		char *got = NULL;
+		t.to = what == COMPARE ? open_memstream(&got, &bytes) : out ? out : stdout;
+		if (!t.to)
+			return 2;
+		set_up();
+		run();
+		tear_down();
+		if (what == COMPARE) {
+			fclose(t.to);
+			rc |= !is_recorded(got, f, path);
+			free(got);
+		}
+		while (trace_recorded(f, line, sizeof line))
+			;
+		memset(&t, 0, sizeof t);
 	}
-	set_up();
-	run();
-	tear_down();
-	if (t.to != stdout)
-		fclose(t.to);
-	int rc = updates ? update(text, path) : compares ? compare(text, path) : 0;
-	free(text);
+	fclose(f);
+	if (out && (fclose(out) || !(f = fopen(path, "w")) || fputs(anew, f) < 0 || fclose(f)))
+		rc = 2;
+	free(anew);
 	return rc;
 }
 
 int main(int argc, char **argv)
 {
-	bool updates = argc > 2 && strcmp(argv[1], "--update") == 0;
-	bool compares = argc > 2 && strcmp(argv[1], "--compare") == 0;
+	enum what what = PRINT;
 	int worst = 0;
-	if (argc != 2 && !updates && !compares) {
+	if (argc > 2 && strncmp(argv[1], "--", 2) == 0)
+		what = strcmp(argv[1], "--update") == 0 ? UPDATE : COMPARE;
+	if (argc < 2) {
 		fprintf(stderr, "usage: trace [--compare | --update] FILE...\n");
 		return 2;
 	}
-	for (int i = updates || compares ? 2 : 1; i < argc; i++) {
-		int rc = one(argv[i], updates, compares);
+	for (int i = what == PRINT ? 1 : 2; i < argc; i++) {
+		int rc = all_of(argv[i], what);
 		worst = rc > worst ? rc : worst;
 	}
 	return worst;

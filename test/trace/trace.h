@@ -17,9 +17,12 @@
  *
  * `op ... rank R` is what rank R begins instead of the operation before it.
  *
- * Below it stands what the trace was when it was recorded: lines that begin with "[". */
+ * Below it stands what the trace was when it was recorded: lines that begin with "[".  Another
+ * script may follow. */
 #ifndef TEST_TRACE_TRACE_H
 #define TEST_TRACE_TRACE_H
+
+#include <stdio.h>
 
 #include "sim/host.h"
 
@@ -49,11 +52,12 @@ struct trace_script {
 	uint64_t shown; /* bit for each message type */
 };
 
-/* Does the line belong to the recorded trace, not to the script above it? */
-bool trace_is_recorded(const char *line);
+/* Read the next script of `f`, which is the file `path`, and copy it to `copy` where that is not
+ * NULL; false at the end.  Wrong lines end the program with what was expected. */
+bool trace_read(struct trace_script *s, FILE *f, const char *path, FILE *copy);
 
-/* Read the script of the file `path`; wrong lines end the program with what was expected. */
-void trace_read(struct trace_script *s, const char *path);
+/* The next line of what was recorded below it, without its end; its number, or 0: there is none. */
+unsigned trace_recorded(FILE *f, char *line, size_t bytes);
 
 /* The number of a message type by its name, or -1; and its name. */
 int trace_type(const char *name);
