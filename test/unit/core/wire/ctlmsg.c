@@ -131,7 +131,20 @@ struct kind {
 					fan_##type##_put(first, &(value)) &&                       \
 				memcmp(again, first, fan_##type##_put(first, &(value))) == 0;      \
 		return err;                                                                        \
+	}                                                                                          \
+	__attribute__((unused)) static int type##_with(struct fan_##type m)                        \
+	{                                                                                          \
+		struct fan_frag f = frag_of(fan_##type##_put(body, &m));                           \
+		return fan_##type##_get(&m, &f);                                                   \
 	}
+
+/* A message like `from` but for one field is refused. */
+#define WRONG(type, from, field, value)                                                            \
+	do {                                                                                       \
+		struct fan_##type wrong = from;                                                    \
+		wrong.field = value;                                                               \
+		assert_int_equal(type##_with(wrong), FAN_E_FORMAT);                                \
+	} while (0)
 
 KIND(join, join)
 KIND(welcome, welcome)
@@ -146,19 +159,14 @@ KIND(rank_stats, rank_stats)
 KIND(helper_stats, helper_stats)
 KIND(echoed, echoed)
 
+#define ROW(type)                                                                                  \
+	{                                                                                          \
+#type, put_##type, get_##type                                                      \
+	}
+
 static const struct kind kinds[] = {
-	{"join", put_join, get_join},
-	{"welcome", put_welcome, get_welcome},
-	{"refuse", put_refuse, get_refuse},
-	{"beat", put_beat, get_beat},
-	{"state", put_state, get_state},
-	{"leave", put_leave, get_leave},
-	{"query", put_query, get_query},
-	{"report", put_report, get_report},
-	{"slot_stats", put_slot_stats, get_slot_stats},
-	{"echoed", put_echoed, get_echoed},
-	{"rank_stats", put_rank_stats, get_rank_stats},
-	{"helper_stats", put_helper_stats, get_helper_stats},
+	ROW(join),  ROW(welcome), ROW(refuse),	   ROW(beat),	    ROW(state),	       ROW(leave),
+	ROW(query), ROW(report),  ROW(slot_stats), ROW(rank_stats), ROW(helper_stats), ROW(echoed),
 };
 
 TEST(ctlmsg__round_trip_and_every_truncation)
@@ -198,40 +206,22 @@ TEST(ctlmsg__workers)
 	struct fan_frag f = frag_of(fan_join_put(body, &m));
 	assert_int_equal(fan_join_get(&m, &f), FAN_OK);
 	m.workers++;
-	f = frag_of(fan_join_put(body, &m));
-	assert_int_equal(fan_join_get(&m, &f), FAN_E_FORMAT);
-	f = frag_of(fan_state_put(body, &s));
-	assert_int_equal(fan_state_get(&s, &f), FAN_OK);
-	s.workers++;
-	f = frag_of(fan_state_put(body, &s));
-	assert_int_equal(fan_state_get(&s, &f), FAN_E_FORMAT);
-}
-
-static int join_with(struct fan_join m)
-{
-	size_t bytes = fan_join_put(body, &m);
-	struct fan_frag f = frag_of(bytes);
-	return fan_join_get(&m, &f);
+	assert_int_equal(join_with(m), FAN_E_FORMAT);
+	assert_int_equal(state_with(s), FAN_OK);
+	WRONG(state, s, workers, FAN_WORKERS_MAX + 1);
 }
 
 TEST(ctlmsg__join_out_of_range)
 {
-	struct fan_join m = join;
-#define REFUSES(field, value)                                                                      \
-	do {                                                                                       \
-		m = join;                                                                          \
-		m.field = value;                                                                   \
-		assert_int_equal(join_with(m), FAN_E_FORMAT);                                      \
-	} while (0)
-	REFUSES(ranks, 1);
-	REFUSES(ranks, 257);
-	REFUSES(payload_bytes, 56);
-	REFUSES(payload_bytes, 68);
-	REFUSES(payload_bytes, 8840);
-	REFUSES(alive_ms, 99);
-	REFUSES(alive_ms, 600001);
-	REFUSES(name_bytes, 0);
-	REFUSES(window, 1);
+	WRONG(join, join, ranks, 1);
+	WRONG(join, join, ranks, 257);
+	WRONG(join, join, payload_bytes, 56);
+	WRONG(join, join, payload_bytes, 68);
+	WRONG(join, join, payload_bytes, 8840);
+	WRONG(join, join, alive_ms, 99);
+	WRONG(join, join, alive_ms, 600001);
+	WRONG(join, join, name_bytes, 0);
+	WRONG(join, join, window, 1);
 }
 
 TEST(ctlmsg__names)
@@ -263,40 +253,22 @@ TEST(ctlmsg__welcome_with_a_burst)
 	assert_int_equal(fan_welcome_get(&got, &f), FAN_OK);
 	assert_int_equal(got.window, FAN_AHEAD_MAX);
 	assert_int_equal(got.burst, 300);
-	m.burst = 0;
-	f = frag_of(fan_welcome_put(body, &m));
-	assert_int_equal(fan_welcome_get(&got, &f), FAN_E_FORMAT);
-	m.window = 299;
-	m.burst = 300;
-	f = frag_of(fan_welcome_put(body, &m));
-	assert_int_equal(fan_welcome_get(&got, &f), FAN_E_FORMAT);
-	m.window = FAN_AHEAD_MAX + 1;
-	f = frag_of(fan_welcome_put(body, &m));
-	assert_int_equal(fan_welcome_get(&got, &f), FAN_E_FORMAT);
+	WRONG(welcome, m, burst, 0);
+	WRONG(welcome, m, window, 299);
+	WRONG(welcome, m, window, FAN_AHEAD_MAX + 1);
 }
 
-/* Of a window of one fragment the next could not open while the last may be asked for again. */
-TEST(ctlmsg__welcome_with_too_small_a_window)
+/* Of a window of one fragment the next could not open while the last may be asked for again; of no
+ * patience a member would be lost at once, of too much it would hang. */
+TEST(ctlmsg__welcome_with_too_small_a_window_or_no_patience)
 {
-	struct fan_welcome m = welcome, got;
+	struct fan_welcome m = welcome;
 	m.window = 2;
-	struct fan_frag f = frag_of(fan_welcome_put(body, &m));
-	assert_int_equal(fan_welcome_get(&got, &f), FAN_OK);
-	m.window = 1;
-	f = frag_of(fan_welcome_put(body, &m));
-	assert_int_equal(fan_welcome_get(&got, &f), FAN_E_FORMAT);
-}
-
-/* Of no patience a member would be lost at once; of too much it would hang. */
-TEST(ctlmsg__welcome_with_no_patience)
-{
-	const uint32_t wrong[] = {0, 99, 600001};
-	for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-		struct fan_welcome m = welcome, got;
-		m.alive_ms = wrong[i];
-		struct fan_frag f = frag_of(fan_welcome_put(body, &m));
-		assert_int_equal(fan_welcome_get(&got, &f), FAN_E_FORMAT);
-	}
+	assert_int_equal(welcome_with(m), FAN_OK);
+	WRONG(welcome, welcome, window, 1);
+	WRONG(welcome, welcome, alive_ms, 0);
+	WRONG(welcome, welcome, alive_ms, 99);
+	WRONG(welcome, welcome, alive_ms, 600001);
 }
 
 TEST(ctlmsg__welcome_with_flags)
@@ -313,38 +285,21 @@ TEST(ctlmsg__welcome_with_flags)
 
 TEST(ctlmsg__welcome_out_of_range)
 {
-	struct fan_welcome bad[6];
-	for (unsigned i = 0; i < 6; i++)
-		bad[i] = welcome;
-	bad[0].window = 0;
-	bad[1].window = FAN_WINDOW_MAX + 1;
-	bad[2].shards = 0;
-	bad[3].shards = FAN_SHARDS_MAX + 1;
-	bad[4].beat_ms = 0;
-	bad[5].group_family = 5;
-	for (unsigned i = 0; i < 6; i++) {
-		struct fan_frag f = frag_of(fan_welcome_put(body, &bad[i]));
-		struct fan_welcome m;
-		assert_int_equal(fan_welcome_get(&m, &f), FAN_E_FORMAT);
-	}
+	WRONG(welcome, welcome, window, 0);
+	WRONG(welcome, welcome, window, FAN_WINDOW_MAX + 1);
+	WRONG(welcome, welcome, shards, 0);
+	WRONG(welcome, welcome, shards, FAN_SHARDS_MAX + 1);
+	WRONG(welcome, welcome, beat_ms, 0);
+	WRONG(welcome, welcome, group_family, 5);
 }
 
 TEST(ctlmsg__states_that_contradict_themselves)
 {
-	struct fan_state bad[3] = {fault, fault, fault}, m;
-	bad[0].err = FAN_OK;	      /* failed without a cause */
-	bad[1].state = FAN_JOB_READY; /* ready with an error */
-	bad[2].state = FAN_JOB_LEFT + 1;
-	for (unsigned i = 0; i < 3; i++) {
-		struct fan_frag f = frag_of(fan_state_put(body, &bad[i]));
-		assert_int_equal(fan_state_get(&m, &f), FAN_E_FORMAT);
-	}
-	struct fan_leave bye = {.err = 5}, bye_got;
-	struct fan_frag f = frag_of(fan_leave_put(body, &bye));
-	assert_int_equal(fan_leave_get(&bye_got, &f), FAN_E_FORMAT);
-	struct fan_refuse no = {.err = FAN_OK}, no_got;
-	f = frag_of(fan_refuse_put(body, &no));
-	assert_int_equal(fan_refuse_get(&no_got, &f), FAN_E_FORMAT);
+	WRONG(state, fault, err, FAN_OK);	   /* failed without a cause */
+	WRONG(state, fault, state, FAN_JOB_READY); /* ready with an error */
+	WRONG(state, fault, state, FAN_JOB_LEFT + 1);
+	WRONG(leave, leave, err, 5);
+	WRONG(refuse, refusal, err, FAN_OK);
 }
 
 TEST(ctlmsg__an_answer_is_no_larger_than_its_question)
@@ -366,57 +321,29 @@ TEST(ctlmsg__an_answer_is_no_larger_than_its_question)
 	assert_int_equal(fan_query_put(body, &query), FAN_REPORT_BYTES);
 }
 
-static int rank_stats_with(struct fan_rank_stats m)
-{
-	struct fan_frag f = frag_of(fan_rank_stats_put(body, &m));
-	return fan_rank_stats_get(&m, &f);
-}
-
 TEST(ctlmsg__lags_out_of_range)
 {
-	struct fan_rank_stats m = rank_stats;
-	m.first = 254; /* and the two behind it: one too many */
-	assert_int_equal(rank_stats_with(m), FAN_E_FORMAT);
-	m = rank_stats;
-	m.ranks = 257;
-	assert_int_equal(rank_stats_with(m), FAN_E_FORMAT);
-	m = rank_stats;
-	m.ahead = 2;
-	assert_int_equal(rank_stats_with(m), FAN_E_FORMAT);
-	m = rank_stats;
-	m.rank[1].most = 3;
-	assert_int_equal(rank_stats_with(m), FAN_E_FORMAT);
-	m = rank_stats;
-	m.rank[1].cache.open = 10;
-	assert_int_equal(rank_stats_with(m), FAN_E_FORMAT);
+	struct fan_rank_stats m;
+	WRONG(rank_stats, rank_stats, first, 254); /* and the two behind it: one too many */
+	WRONG(rank_stats, rank_stats, ranks, 257);
+	WRONG(rank_stats, rank_stats, ahead, 2);
+	WRONG(rank_stats, rank_stats, rank[1].most, 3);
+	WRONG(rank_stats, rank_stats, rank[1].cache.open, 10);
 	struct fan_frag f = frag_of(fan_rank_stats_put(body, &rank_stats));
 	body[17] = FAN_STATS_RANKS + 1;
 	assert_int_equal(fan_rank_stats_get(&m, &f), FAN_E_FORMAT);
 }
 
-static int helper_stats_with(struct fan_helper_stats m)
-{
-	struct fan_frag f = frag_of(fan_helper_stats_put(body, &m));
-	return fan_helper_stats_get(&m, &f);
-}
-
 /* Pairs that rise and a `next` behind them end every asker's loop. */
 TEST(ctlmsg__helps_out_of_range)
 {
-	struct fan_helper_stats m = helper_stats;
-#define SAYS_NO(field, value)                                                                      \
-	do {                                                                                       \
-		m = helper_stats;                                                                  \
-		m.field = value;                                                                   \
-		assert_int_equal(helper_stats_with(m), FAN_E_FORMAT);                              \
-	} while (0)
-	SAYS_NO(ranks, 257);
-	SAYS_NO(ranks, 255); /* and there is a rank 255 */
-	SAYS_NO(first, FAN_HELPER_PAIR(1, 3));
-	SAYS_NO(next, FAN_HELPER_PAIR(255, 0));
-	SAYS_NO(help[1].pair, FAN_HELPER_PAIR(1, 2));
-	SAYS_NO(help[1].parts, 0);
-#undef SAYS_NO
+	struct fan_helper_stats m;
+	WRONG(helper_stats, helper_stats, ranks, 257);
+	WRONG(helper_stats, helper_stats, ranks, 255); /* and there is a rank 255 */
+	WRONG(helper_stats, helper_stats, first, FAN_HELPER_PAIR(1, 3));
+	WRONG(helper_stats, helper_stats, next, FAN_HELPER_PAIR(255, 0));
+	WRONG(helper_stats, helper_stats, help[1].pair, FAN_HELPER_PAIR(1, 2));
+	WRONG(helper_stats, helper_stats, help[1].parts, 0);
 	m = helper_stats;
 	m.next = 0;
 	assert_int_equal(helper_stats_with(m), FAN_OK);
@@ -442,12 +369,8 @@ TEST(ctlmsg__cache_in_a_beat)
 	assert_int_equal(fan_beat_get(&got, &f), FAN_OK);
 	assert_true(got.cookie == m.cookie && got.cache.frags == 100);
 	assert_true(got.cache.open == 7 && got.cache.peak == 8);
-	m.cache.peak = 101;
-	f = frag_of(fan_beat_put(body, &m));
-	assert_int_equal(fan_beat_get(&m, &f), FAN_E_FORMAT);
-	m.cache.peak = 6;
-	f = frag_of(fan_beat_put(body, &m));
-	assert_int_equal(fan_beat_get(&m, &f), FAN_E_FORMAT);
+	WRONG(beat, m, cache.peak, 101);
+	WRONG(beat, m, cache.peak, 6);
 }
 
 static int echo_of(size_t bytes, uint16_t answer_bytes, struct fan_echo *m)
@@ -479,22 +402,16 @@ TEST(ctlmsg__echo)
 
 TEST(ctlmsg__echoed_out_of_range)
 {
-	struct fan_echoed bad[9], m;
-	for (unsigned i = 0; i < 9; i++)
-		bad[i] = echoed;
-	bad[0].payload_bytes = FAN_PAYLOAD_MIN - 1;
-	bad[1].payload_bytes = FAN_PAYLOAD_MAX + 1;
-	bad[2].shards = 0;
-	bad[3].shards = FAN_SHARDS_MAX + 1;
-	bad[4].window = 0;
-	bad[5].window = FAN_WINDOW_MAX + 1;
-	bad[6].group_family = 5;
-	bad[7].version[3] = '\033'; /* it is shown on terminals */
-	bad[8].version[0] = ' ';
-	for (unsigned i = 0; i < 9; i++) {
-		struct fan_frag f = frag_of(fan_echoed_put(body, &bad[i]));
-		assert_int_equal(fan_echoed_get(&m, &f), FAN_E_FORMAT);
-	}
+	struct fan_echoed m;
+	WRONG(echoed, echoed, payload_bytes, FAN_PAYLOAD_MIN - 1);
+	WRONG(echoed, echoed, payload_bytes, FAN_PAYLOAD_MAX + 1);
+	WRONG(echoed, echoed, shards, 0);
+	WRONG(echoed, echoed, shards, FAN_SHARDS_MAX + 1);
+	WRONG(echoed, echoed, window, 0);
+	WRONG(echoed, echoed, window, FAN_WINDOW_MAX + 1);
+	WRONG(echoed, echoed, group_family, 5);
+	WRONG(echoed, echoed, version[3], '\033'); /* it is shown on terminals */
+	WRONG(echoed, echoed, version[0], ' ');
 	struct fan_frag f = frag_of(fan_echoed_put(body, &echoed));
 	body[7] = FAN_VERSION_MAX + 1;
 	body[8 + FAN_VERSION_MAX] = 'x';
