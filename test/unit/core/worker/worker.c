@@ -90,7 +90,7 @@ TEST_WITH(worker__joins_again_while_the_job_forms, rig_open, rig_close)
 	rig_tick();
 	rig_welcome(rig.cfg.nonce, 4);
 	uint64_t id;
-	struct fan_op op = {.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8};
+	struct fan_op op = rig_barrier();
 	assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_OK);
 	rig_tick();
 	assert_int_equal(rig_state(FAN_JOB_NONE, 0, 0), FAN_CTL);
@@ -195,7 +195,7 @@ TEST_WITH(worker__another_route, rig_open, rig_close)
 	rig_ready();
 	rig_tick();
 	const uint32_t before = rig.job, after = UINT32_C(9) << FAN_ROUTE_BITS | before;
-	struct fan_op op = {.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8};
+	struct fan_op op = rig_barrier();
 	uint64_t id;
 	fan_worker_reroute(rig.w, rig.now_ns, 9);
 	assert_int_equal(fan_worker_route(rig.w), 0);
@@ -280,7 +280,7 @@ TEST_WITH(worker__restarted_switch, rig_open, rig_close)
 	assert_int_equal(rig_state(FAN_JOB_NONE, 0, 0), FAN_CTL);
 	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_RESTARTED);
 	uint64_t id;
-	struct fan_op op = {.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8};
+	struct fan_op op = rig_barrier();
 	assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_E_RESTARTED);
 	assert_int_equal(fan_worker_test(rig.w, 0), FAN_E_RESTARTED);
 }
@@ -335,7 +335,7 @@ TEST_WITH(worker__stall, rig_open, rig_close)
 		rig_open(NULL);
 		rig_ready();
 		uint64_t id;
-		struct fan_op op = {.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8};
+		struct fan_op op = rig_barrier();
 		rig.now_ns += 700 * FAN_MS; /* idle time is no stall */
 		rig_state(FAN_JOB_READY, 0, 0);
 		assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_OK);
@@ -359,7 +359,7 @@ TEST_WITH(worker__stall, rig_open, rig_close)
 TEST_WITH(worker__stall_after_a_late_answer, rig_open, rig_close)
 {
 	rig_ready();
-	struct fan_op op = {.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8};
+	struct fan_op op = rig_barrier();
 	uint64_t id;
 	for (unsigned i = 0; i < 2; i++)
 		assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_OK);
@@ -511,7 +511,7 @@ TEST_WITH(worker__operations_out_of_range, rig_open, rig_close)
 	uint64_t id, more = 0;
 	struct fan_op op = {.op = FAN_REDOP_COUNT};
 	assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_E_INVALID);
-	op = (struct fan_op){.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8};
+	op = rig_barrier();
 	while (fan_worker_start(rig.w, rig.now_ns, &op, &id) == FAN_OK)
 		assert_int_equal(id, more++);
 	assert_int_equal(more, FAN_OPS_MAX);
