@@ -87,6 +87,13 @@ static inline unsigned rig_tick(void)
 	return out.count;
 }
 
+/* One packet is sent now, of this type. */
+static inline void rig_sends(unsigned type)
+{
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].type, type);
+}
+
 /* Let time pass, awake: each control message in its turn.  What else there is to send goes, too. */
 static inline void rig_pass(uint64_t ns)
 {

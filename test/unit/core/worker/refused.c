@@ -189,12 +189,10 @@ TEST_WITH(worker__forming_joins_again, rig_open, rig_close)
 	for (unsigned life = 0; life < 3; life++) {
 		assert_int_equal(rig_welcome(rig.cfg.nonce, 4), FAN_CTL);
 		for (unsigned n = 0; n < FAN_BEAT_TRIES; n++) {
-			assert_int_equal(rig_tick(), 1);
-			assert_int_equal(rig.got[0].type, FAN_TYPE_BEAT);
+			rig_sends(FAN_TYPE_BEAT);
 			rig.now_ns += FAN_JOIN_RETRY_NS;
 		}
-		assert_int_equal(rig_tick(), 1);
-		assert_int_equal(rig.got[0].type, FAN_TYPE_JOIN);
+		rig_sends(FAN_TYPE_JOIN);
 		assert_int_equal(rig.got[0].nonce, rig.cfg.nonce);
 	}
 }

@@ -110,8 +110,7 @@ TEST_WITH(transfer__need, rig_open, rig_close)
 	need.to = FAN_TAG(1);
 	assert_int_equal(rig_recv(&need, false), FAN_ASK);
 	assert_int_equal(rig_recv(&need, false), FAN_DROP); /* is being sent anyway */
-	assert_int_equal(rig_tick(), 1);
-	assert_int_equal(rig.got[0].type, FAN_TYPE_DATA);
+	rig_sends(FAN_TYPE_DATA);
 	assert_true(rig.got[0].flags & FAN_F_DIRECT);
 	assert_int_equal(rig.got[0].payload_bytes, 64);
 	need.frag = 1; /* belongs to no operation yet */
