@@ -10,7 +10,6 @@
 #include <time.h>
 
 #include "file/option.h"
-#include "lib/api/metrics.h"
 #include "lib/comm/comm.h"
 #include "meet.h"
 #include "next.h"

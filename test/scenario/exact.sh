@@ -339,6 +339,31 @@ both, esa = (json.load(open(name))["avg_jct_s"] for name in sys.argv[1:])
 assert both <= 1.02 * esa, (both, esa)
 PY
 done
+# Links that are slow in turns: in step, each waits for the slowest; ahead, each goes at its own pace, and where
+# slots are few a server that gets what did not meet is the limit.
+turn() { # FILE SLOW AHEAD CACHE SLOTS
+        "$fanin" sim ../../experiments/sa-atp/rotate.json -q --set jobs.0.model.numel=4000000 --set jobs.0.verify=true \
+                --set "jobs.0.slow=$2" --set "jobs.0.ahead=$3" --set "jobs.0.cache_frags=$4" --set "topology.nodes.s0.slots=$5" --json "$1"
+}
+if [ -z "$few" ]; then
+        turn "$work/t1" '[]' 0 0 256
+        turn "$work/t2" '[]' 16384 4096 256
+        n=2
+        for how in '0 0 256' '16384 0 65536' '16384 4096 4096' '16384 0 256' '16384 4096 256' '16384 100 256'; do
+                n=$((n + 1))
+                # shellcheck disable=SC2086
+                turn "$work/t$n" "$turns" $how
+        done
+        python3 - "$work"/t[1-8] <<'PY'
+import json
+import sys
+
+healthy, *took = (json.load(open(name))["avg_jct_s"] for name in sys.argv[1:])
+ratio = [t / healthy for t in took]
+assert 0.99 < ratio[0] < 1.01 and ratio[1] > 1.5, ratio
+assert max(ratio[2:4]) < 1.3 and max(ratio[4:]) < 1.5, ratio
+PY
+fi
 "$fanin" sim ahead.json -q --report "$work/ahead.html"
 lag=$(sed -n 's/^#define FAN_LAG_FRAGS[^0-9]*\([0-9]*\).*/\1/p' ../../src/core/base/limits.h)
 grep -q "rank is $lag fragments or more" "$work/ahead.html"

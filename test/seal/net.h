@@ -13,10 +13,15 @@
 #include "seal/toy.h"
 #include "unit/unit.h"
 
+#ifndef RANKS /* a test may want more */
+#define RANKS	  4
+#define JOBS_MOST 8
+#define MEMBERS	  64
+#define SLOTS	  256
+#define WINDOW	  16
+#endif
 #define STATIONS 3 /* number 0 is the aggregator, 1 a switch below it, 2 one below that */
-#define RANKS	 4
 #define PAYLOAD	 256
-#define WINDOW	 16
 #define BYTES	 1024
 #define ITEMS	 64
 
@@ -42,6 +47,8 @@ struct station {
 	unsigned above;
 };
 
+static const struct fan_cipher *net_cipher; /* of nets to come; NULL: the toy */
+
 static struct net {
 	uint64_t now_ns, nonce;
 	struct station station[STATIONS];
@@ -50,6 +57,8 @@ static struct net {
 	unsigned head, queued, taped, lose;
 	uint16_t routes; /* most that switches have; 0: none, they are above each other */
 	uint16_t route;	 /* by which ranks join */
+	uint32_t alive_ms, join_ms, stall_ms; /* of ranks */
+	uint8_t fabric[FAN_KEY_BYTES];	      /* of which ranks' keys are */
 	struct fan_rng rng;
 } net;
 
@@ -65,7 +74,7 @@ static inline fan_peer rank_at(unsigned r)
 
 static inline void give_key(struct station *s, uint8_t key, bool is_switch)
 {
-	struct fan_gate_config g = {.cipher = toy_cipher(),
+	struct fan_gate_config g = {.cipher = net_cipher ? net_cipher : toy_cipher(),
 				    .keys = {.count = 1},
 				    .children = is_switch ? 16 : 0,
 				    .payload_bytes = PAYLOAD,
@@ -80,10 +89,10 @@ static inline void start_station(unsigned i, unsigned above, uint8_t key)
 	struct fan_node_config c = {
 		.has_aggregator = i == 0,
 		.has_slots = i > 0,
-		.aggregator = {.slots = 256,
+		.aggregator = {.slots = SLOTS,
 			       .payload_bytes = PAYLOAD,
-			       .jobs_max = 8,
-			       .members_max = 64,
+			       .jobs_max = JOBS_MOST,
+			       .members_max = MEMBERS,
 			       .window_max = WINDOW,
 			       .shards = 1,
 			       .authentic = key != 0,
@@ -110,11 +119,16 @@ static inline void stop_station(unsigned i)
 	memset(&net.station[i], 0, sizeof net.station[i]);
 }
 
-/* `levels` switches above each other, or with up to `routes` routes; all have the key `key`. */
+/* `levels` switches above each other, or with up to `routes` routes; all have the key `key`, 0:
+ * none.
+ */
 static inline void open_routed_net(unsigned levels, uint8_t key, uint16_t routes)
 {
 	memset(&net, 0, sizeof net);
 	net.routes = routes;
+	net.alive_ms = net.stall_ms = 10000;
+	net.join_ms = 5000;
+	memset(net.fabric, 0x77, sizeof net.fabric);
 	toy_reset(3);
 	net.queue = calloc(QUEUE, sizeof *net.queue);
 	net.tape = calloc(TAPE, sizeof *net.tape);
@@ -130,38 +144,51 @@ static inline void open_net(unsigned levels, uint8_t key)
 	open_routed_net(levels, key, 0);
 }
 
-static inline int close_net(void **state)
+static inline void end_net(void)
 {
-	(void)state;
 	for (unsigned r = 0; r < RANKS; r++)
 		seal_rank_stop(&net.rank[r]);
 	for (unsigned i = 0; i < STATIONS; i++)
 		stop_station(i);
 	free(net.queue);
 	free(net.tape);
+	net_cipher = NULL;
+}
+
+static inline int close_net(void **state)
+{
+	(void)state;
+	end_net();
 	assert_int_equal(toy_repeats(), 0); /* drill 15 */
 	assert_int_equal(toy_open_keys(), 0);
 	return 0;
 }
 
-static inline void start_rank(unsigned r, unsigned ranks, const char *job, const char *tenant,
-			      unsigned at)
+/* A life of rank `rank` of `job` at place `r`, which joins at station `at`; `tenant` is the name
+ * whose key it has, NULL: none. */
+static inline void start_rank_as(unsigned r, unsigned rank, unsigned ranks, const char *job,
+				 const char *tenant, unsigned at)
 {
-	struct fan_worker_config cfg = {.rank = (uint16_t)r,
+	struct fan_worker_config cfg = {.rank = (uint16_t)rank,
 					.ranks = (uint16_t)ranks,
 					.payload_bytes = PAYLOAD,
 					.window_max = WINDOW,
-					.alive_ms = 10000,
-					.join_ms = 5000,
-					.stall_ms = 10000,
+					.alive_ms = net.alive_ms,
+					.join_ms = net.join_ms,
+					.stall_ms = net.stall_ms,
 					.authentic = tenant != NULL,
 					.route = net.route,
 					.nonce = ++net.nonce};
-	uint8_t fabric[FAN_KEY_BYTES];
-	memset(fabric, 0x77, sizeof fabric);
 	strcpy(cfg.name, job);
-	seal_rank_start(&net.rank[r], &cfg, net.now_ns, toy_cipher(), fabric, tenant);
+	seal_rank_start(&net.rank[r], &cfg, net.now_ns, net_cipher ? net_cipher : toy_cipher(),
+			net.fabric, tenant);
 	net.rank[r].at = at;
+}
+
+static inline void start_rank(unsigned r, unsigned ranks, const char *job, const char *tenant,
+			      unsigned at)
+{
+	start_rank_as(r, r, ranks, job, tenant, at);
 }
 
 static inline void put(const fan_peer *from, const fan_peer *to, const struct fan_out_item *it)
@@ -183,6 +210,24 @@ static inline void put(const fan_peer *from, const fan_peer *to, const struct fa
 	struct fan_out name;                                                                       \
 	fan_out_init(&name, name##_item, ITEMS, name##_scratch, sizeof name##_scratch)
 
+/* Sealed items lie in one piece, one behind the other. */
+static inline void are_laid(const struct fan_out *out)
+{
+	const uint8_t *end = NULL;
+	for (unsigned i = 0; i < out->count; i++) {
+		const struct fan_out_item *it = &out->item[i];
+		const uint8_t *begin = it->payload - sizeof it->head;
+		struct fan_seal_head h;
+		assert_true(fan_seal_head(&h, it->head, sizeof it->head));
+		assert_int_equal(it->whole, h.sealed);
+		if (!it->whole)
+			continue;
+		assert_true(!memcmp(begin, it->head, sizeof it->head));
+		assert_true(!end || begin == end);
+		end = begin + fan_out_item_bytes(it);
+	}
+}
+
 /* Returns the datagrams that it sends. */
 static inline unsigned flush(unsigned i, struct fan_out *out)
 {
@@ -191,6 +236,7 @@ static inline unsigned flush(unsigned i, struct fan_out *out)
 	unsigned n = out->count;
 	if (s->gate)
 		fan_gate_send(s->gate, net.now_ns, out);
+	are_laid(out);
 	n = out->count;
 	for (unsigned k = 0; k < out->count; k++) {
 		const struct fan_out_item *it = &out->item[k];
@@ -226,17 +272,16 @@ static inline unsigned to_station(unsigned i, const fan_peer *from, const uint8_
 	return flush(i, &out);
 }
 
-static inline bool to_rank(unsigned r, const uint8_t *bytes, size_t len)
+static inline enum fan_verdict to_rank(unsigned r, const uint8_t *bytes, size_t len, bool by_group)
 {
 	struct seal_rank *k = &net.rank[r];
 	uint8_t copy[BYTES];
 	if (!k->w)
-		return false;
+		return FAN_DROP;
 	memcpy(copy, bytes, len);
 	if (k->sealed && !(len = fan_seal_rank_recv(&k->seal, net.now_ns, copy, len)))
-		return false;
-	fan_worker_recv(k->w, net.now_ns, copy, len, false, false);
-	return true;
+		return FAN_DROP;
+	return fan_worker_recv(k->w, net.now_ns, copy, len, by_group, false);
 }
 
 static inline void deliver(const struct packet *p)
@@ -249,7 +294,7 @@ static inline void deliver(const struct packet *p)
 	for (unsigned r = 0; r < RANKS; r++) {
 		const fan_peer at = rank_at(r), next = station_at(net.rank[r].at);
 		if (fan_peer_equal(&p->to, &at) && fan_peer_equal(&p->from, &next))
-			to_rank(r, p->bytes, p->len);
+			to_rank(r, p->bytes, p->len, false);
 	}
 }
 
@@ -263,6 +308,18 @@ static inline void carry(void)
 	}
 }
 
+/* A datagram gets to the aggregator, and its answers to ranks.  Returns how many these are, and
+ * adds their bytes. */
+static inline unsigned to_aggregator(fan_peer from, const uint8_t *bytes, size_t len,
+				     size_t *answer)
+{
+	const unsigned n = to_station(0, &from, bytes, len);
+	for (unsigned i = 0; i < net.queued; i++)
+		*answer += net.queue[(net.head + i) % QUEUE].len;
+	carry();
+	return n;
+}
+
 static inline void tick_rank(unsigned r)
 {
 	struct seal_rank *k = &net.rank[r];
@@ -274,6 +331,7 @@ static inline void tick_rank(unsigned r)
 		more = fan_worker_tick(k->w, net.now_ns, &out);
 		if (k->sealed)
 			fan_seal_rank_send(&k->seal, net.now_ns, &out, sealed, BYTES);
+		are_laid(&out);
 		for (unsigned n = 0; n < out.count; n++)
 			put(&from, &to, &out.item[n]);
 		fan_out_reset(&out);
@@ -307,11 +365,16 @@ static inline bool until(unsigned ranks, enum fan_worker_phase phase, unsigned m
 	return false;
 }
 
-static inline void form(const char *job, unsigned ranks, unsigned at)
+static inline void form_as(const char *job, const char *tenant, unsigned ranks, unsigned at)
 {
 	for (unsigned r = 0; r < ranks; r++)
-		start_rank(r, ranks, job, "alice", at);
+		start_rank(r, ranks, job, tenant, at);
 	assert_true(until(ranks, FAN_W_READY, 500));
+}
+
+static inline void form(const char *job, unsigned ranks, unsigned at)
+{
+	form_as(job, "alice", ranks, at);
 }
 
 static inline void begin_sum(unsigned ranks, unsigned seed)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ranks.h - ranks in virtual time, sealed or not, and sums of theirs: of rig.h and net.h, which
- * carry what they send. */
+/* ranks.h - ranks in virtual time, sealed or not, and sums of theirs: of net.h, which
+ * carries what they send. */
 #ifndef TEST_SEAL_RANKS_H
 #define TEST_SEAL_RANKS_H
 

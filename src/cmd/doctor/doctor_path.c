@@ -11,7 +11,7 @@
 #include "doctor.h"
 #include "doctor_echo.h"
 #include "net/clock.h"
-#include "net/next_hop.h"
+#include "net/netlink.h"
 
 #define REACH_TRIES  10
 #define REACH_GAP_NS (100 * FAN_MS)

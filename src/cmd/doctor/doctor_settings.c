@@ -9,9 +9,8 @@
 
 #include "cmd/cmd.h"
 #include "doctor.h"
-#include "lib/base/addresses.h"
 #include "lib/base/rendezvous.h"
-#include "lib/host/rules.h"
+#include "lib/host/attach.h"
 #include "lib/link/connection.h"
 
 #define SONAME "libfanin.so.0"

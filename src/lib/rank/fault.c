@@ -9,7 +9,7 @@
 #include "file/text.h"
 #include "lib/base/fault_text.h"
 #include "net/clock.h"
-#include "net/next_hop.h"
+#include "net/netlink.h"
 #include "thread.h"
 
 #define LIST_BYTES    160

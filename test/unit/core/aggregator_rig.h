@@ -318,16 +318,17 @@ static inline enum fan_verdict rig_add(uint16_t rank, uint64_t frag, int32_t val
 	return rig_send(rig_peer(rank), &f);
 }
 
+static inline struct fan_frag rig_probe_of(uint16_t rank, uint64_t frag)
+{
+	struct fan_frag f = rig_control(FAN_TYPE_PROBE, rank, 0, NULL, 0);
+	f.frag = frag;
+	return f;
+}
+
 static inline enum fan_verdict rig_probe(uint16_t rank, uint64_t frag)
 {
-	struct fan_frag f = {
-		.frag = frag,
-		.job = rig.job,
-		.epoch = rig.epoch,
-		.flags = FAN_F_INSIST,
-		.sender = rank,
-		.type = FAN_TYPE_PROBE,
-	};
+	struct fan_frag f = rig_probe_of(rank, frag);
+	f.flags = FAN_F_INSIST;
 	return rig_send(rig_peer(rank), &f);
 }
 
@@ -339,6 +340,28 @@ static inline int32_t rig_value(unsigned i)
 	assert_int_equal(rig.got[i].f.payload_bytes, 4);
 	memcpy(&v, rig.got[i].payload, 4);
 	return v;
+}
+
+/* What was given is dropped, for that reason. */
+static inline void rig_refused(enum fan_verdict v, enum fan_drop why)
+{
+	assert_int_equal(v, FAN_DROP);
+	assert_int_equal(fan_aggregator_last_drop(rig.ag), why);
+}
+
+/* What the WELCOME that is the first answer says. */
+static inline struct fan_welcome rig_welcome(void)
+{
+	struct fan_welcome w;
+	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
+	return w;
+}
+
+/* `rank` joins as `m` says, and is let in. */
+static inline struct fan_welcome rig_admitted(uint16_t rank, const struct fan_join *m)
+{
+	assert_int_equal(rig_join(rank, rig_nonce(rank), m), FAN_OK);
+	return rig_welcome();
 }
 
 static inline uint64_t rig_drops(enum fan_drop why)

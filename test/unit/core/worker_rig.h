@@ -23,6 +23,17 @@ static struct {
 	void *mem;
 } rig;
 
+/* Begin anew with rig.cfg. */
+static inline void rig_again(void)
+{
+	free(rig.mem);
+	size_t bytes = fan_worker_bytes(&rig.cfg);
+	assert_true(bytes > 0);
+	rig.mem = aligned_alloc(64, (bytes + 63) / 64 * 64);
+	memset(rig.mem, 0xee, bytes);
+	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
+}
+
 static inline int rig_open(void **state)
 {
 	(void)state;
@@ -39,14 +50,10 @@ static inline int rig_open(void **state)
 		.stall_ms = 2000,
 		.nonce = 4711,
 	};
-	size_t bytes = fan_worker_bytes(&rig.cfg);
-	assert_true(bytes > 0);
-	rig.mem = aligned_alloc(64, (bytes + 63) / 64 * 64);
-	memset(rig.mem, 0xee, bytes);
 	rig.now_ns = 3 * FAN_MS;
 	rig.job = 0x100;
 	rig.epoch = 9;
-	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
+	rig_again();
 	return 0;
 }
 
@@ -80,6 +87,13 @@ static inline unsigned rig_tick(void)
 	return out.count;
 }
 
+/* One packet is sent now, of this type. */
+static inline void rig_sends(unsigned type)
+{
+	assert_int_equal(rig_tick(), 1);
+	assert_int_equal(rig.got[0].type, type);
+}
+
 /* Let time pass, awake: each control message in its turn.  What else there is to send goes, too. */
 static inline void rig_pass(uint64_t ns)
 {
@@ -103,18 +117,22 @@ static inline enum fan_verdict rig_recv(const struct fan_frag *f, bool by_group)
 			       by_group, rig.marked);
 }
 
+/* A message of the switch about `frag`. */
+static inline struct fan_frag rig_frag(unsigned type, uint64_t frag)
+{
+	struct fan_frag f = {.frag = frag, .job = rig.job, .epoch = rig.epoch};
+	f.sender = FAN_RANK_NONE;
+	f.type = (uint8_t)type;
+	return f;
+}
+
 static inline enum fan_verdict rig_packet(unsigned type, uint64_t nonce, const uint8_t *body,
 					  size_t bytes, bool by_group)
 {
-	struct fan_frag f = {
-		.nonce = nonce,
-		.job = rig.job,
-		.epoch = rig.epoch,
-		.sender = FAN_RANK_NONE,
-		.type = (uint8_t)type,
-		.payload = body,
-		.payload_bytes = bytes,
-	};
+	struct fan_frag f = rig_frag(type, 0);
+	f.nonce = nonce;
+	f.payload = body;
+	f.payload_bytes = bytes;
 	return rig_recv(&f, by_group);
 }
 
@@ -124,11 +142,18 @@ static inline enum fan_verdict rig_ctl(unsigned type, uint64_t nonce, const uint
 	return rig_packet(type, nonce, body, bytes, false);
 }
 
+static inline struct fan_welcome rig_welcome_of(uint16_t window, uint16_t burst, uint8_t flags)
+{
+	struct fan_welcome m = {.window = window, .burst = burst, .shards = 1, .beat_ms = 125};
+	m.alive_ms = 1000;
+	m.flags = flags;
+	return m;
+}
+
 static inline enum fan_verdict rig_welcome(uint64_t nonce, unsigned window)
 {
 	uint8_t body[FAN_CTL_BYTES_MAX];
-	struct fan_welcome m = {
-		.window = (uint16_t)window, .shards = 1, .beat_ms = 125, .alive_ms = 1000};
+	const struct fan_welcome m = rig_welcome_of((uint16_t)window, 0, 0);
 	return rig_ctl(FAN_TYPE_WELCOME, nonce, body, fan_welcome_put(body, &m));
 }
 
@@ -153,31 +178,33 @@ static inline enum fan_verdict rig_state(unsigned state, int err, uint64_t missi
 static inline void rig_window(uint16_t window)
 {
 	rig.cfg.window_max = window;
-	free(rig.mem);
-	size_t bytes = fan_worker_bytes(&rig.cfg);
-	assert_true(bytes > 0);
-	rig.mem = aligned_alloc(64, (bytes + 63) / 64 * 64);
-	memset(rig.mem, 0xee, bytes);
-	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
+	rig_again();
+}
+
+/* Join as the WELCOME `m` says, and become ready. */
+static inline void rig_join_as(const struct fan_welcome *m)
+{
+	uint8_t body[FAN_CTL_BYTES_MAX];
+	rig_tick();
+	assert_int_equal(rig_ctl(FAN_TYPE_WELCOME, rig.cfg.nonce, body, fan_welcome_put(body, m)),
+			 FAN_CTL);
+	rig_tick();
+	assert_int_equal(rig_state(FAN_JOB_READY, 0, 0), FAN_CTL);
+}
+
+static inline void rig_ready_flags(uint16_t window, uint8_t flags)
+{
+	const struct fan_welcome m = rig_welcome_of(window, 0, flags);
+	rig_join_as(&m);
 }
 
 /* Begin anew as one that runs ahead by `window`, with `burst` fragments under way. */
 static inline void rig_ahead_flags(uint16_t window, uint16_t burst, uint8_t flags)
 {
-	uint8_t body[FAN_CTL_BYTES_MAX];
-	const struct fan_welcome m = {.window = window,
-				      .burst = burst,
-				      .shards = 1,
-				      .beat_ms = 125,
-				      .alive_ms = 1000,
-				      .flags = flags};
+	const struct fan_welcome m = rig_welcome_of(window, burst, flags);
 	rig.cfg.options |= FAN_JOIN_AHEAD;
 	rig_window(window);
-	rig_tick();
-	size_t welcome = fan_welcome_put(body, &m);
-	assert_int_equal(rig_ctl(FAN_TYPE_WELCOME, rig.cfg.nonce, body, welcome), FAN_CTL);
-	rig_tick();
-	assert_int_equal(rig_state(FAN_JOB_READY, 0, 0), FAN_CTL);
+	rig_join_as(&m);
 }
 
 static inline void rig_ahead(uint16_t window, uint16_t burst)
@@ -188,26 +215,9 @@ static inline void rig_ahead(uint16_t window, uint16_t burst)
 /* The switch says that the contribution of `frag` has come, and the slowest rank is `behind` it. */
 static inline enum fan_verdict rig_pace(uint64_t frag, uint16_t behind)
 {
-	const struct fan_frag f = {.frag = frag,
-				   .job = rig.job,
-				   .epoch = rig.epoch,
-				   .sender = FAN_RANK_NONE,
-				   .behind = behind,
-				   .type = FAN_TYPE_PROGRESS};
+	struct fan_frag f = rig_frag(FAN_TYPE_PROGRESS, frag);
+	f.behind = behind;
 	return rig_recv(&f, false);
-}
-
-/* Join, with a window of `window` and these flags, and become ready. */
-static inline void rig_ready_flags(uint16_t window, uint8_t flags)
-{
-	uint8_t body[FAN_CTL_BYTES_MAX];
-	const struct fan_welcome m = {
-		.window = window, .shards = 1, .beat_ms = 125, .alive_ms = 1000, .flags = flags};
-	rig_tick();
-	size_t welcome = fan_welcome_put(body, &m);
-	assert_int_equal(rig_ctl(FAN_TYPE_WELCOME, rig.cfg.nonce, body, welcome), FAN_CTL);
-	rig_tick();
-	assert_int_equal(rig_state(FAN_JOB_READY, 0, 0), FAN_CTL);
 }
 
 /* The same, and number what is sent. */
@@ -219,10 +229,7 @@ static inline void rig_ready_numbered(uint16_t window)
 /* Join, with a window of 4, and become ready. */
 static inline void rig_ready(void)
 {
-	rig_tick();
-	assert_int_equal(rig_welcome(rig.cfg.nonce, 4), FAN_CTL);
-	rig_tick();
-	assert_int_equal(rig_state(FAN_JOB_READY, 0, 0), FAN_CTL);
+	rig_ready_flags(4, 0);
 }
 
 /* Start an operation; its number. */
@@ -233,25 +240,27 @@ static inline uint64_t rig_start(const struct fan_op *op)
 	return id;
 }
 
+static inline struct fan_op rig_op(enum fan_redop op, enum fan_dtype type, uint64_t count,
+				   const void *in, void *out)
+{
+	return (struct fan_op){op, type, .wire = type, .count = count, .in = in, .out = out};
+}
+
+static inline struct fan_op rig_barrier(void)
+{
+	return rig_op(FAN_BARRIER, FAN_UINT8, 0, NULL, NULL);
+}
+
 static inline struct fan_op rig_int_sum(const int32_t *in, int32_t *out, uint64_t count)
 {
-	return (struct fan_op){.op = FAN_SUM,
-			       .dtype = FAN_INT32,
-			       .wire = FAN_INT32,
-			       .count = count,
-			       .in = in,
-			       .out = out};
+	return rig_op(FAN_SUM, FAN_INT32, count, in, out);
 }
 
 static inline struct fan_op rig_fixed_sum(const float *in, float *out, uint64_t count)
 {
-	return (struct fan_op){.op = FAN_SUM,
-			       .dtype = FAN_FLOAT32,
-			       .wire = FAN_FLOAT32,
-			       .mode = FAN_FIXED,
-			       .count = count,
-			       .in = in,
-			       .out = out};
+	struct fan_op op = rig_op(FAN_SUM, FAN_FLOAT32, count, in, out);
+	op.mode = FAN_FIXED;
+	return op;
 }
 
 #endif

@@ -25,9 +25,9 @@ static double load_of(const struct fan_topo *t, const struct fan_eval *e, const 
 
 TEST(eval__the_plan_of_the_grid_paper)
 {
-	struct fan_topo t = rig_load("grid-example");
-	struct fan_plan p = grid_plan(&t);
-	struct fan_eval e;
+	TOPO t = rig_load("grid-example");
+	PLAN p = grid_plan(&t);
+	EVAL e;
 	struct fan_why why;
 	assert_int_equal(fan_eval(&e, &t, &p, &why), FAN_OK);
 	assert_near(e.gbps, 3, 1e-12);
@@ -40,15 +40,12 @@ TEST(eval__the_plan_of_the_grid_paper)
 	assert_near(e.load_gbps[3], 0, 0);     /* nothing back */
 	assert_near(e.with_results_gbps, 3, 1e-12);
 	assert_near(e.job_results_gbps[0], 3, 1e-12);
-	fan_eval_free(&e);
-	fan_plan_free(&p);
-	fan_topo_free(&t);
 }
 
 TEST(eval__says_what_binds)
 {
-	struct fan_topo t = rig_load("grid-example");
-	struct fan_plan p = grid_plan(&t);
+	TOPO t = rig_load("grid-example");
+	PLAN p = grid_plan(&t);
 	struct fan_eval e;
 	t.node[rig_node(&t, "S2")].gbps = 4.5;
 	fan_topo_refresh(&t);
@@ -62,16 +59,14 @@ TEST(eval__says_what_binds)
 	assert_near(e.gbps, 0, 0);
 	assert_int_equal(e.binding, 2);
 	fan_eval_free(&e);
-	fan_plan_free(&p);
-	fan_topo_free(&t);
 }
 
 /* Half of the model on each of two servers: the access link carries both halves. */
 TEST(eval__shares_of_a_split_model)
 {
-	struct fan_topo t = rig_make("star:workers=2,servers=2,link=10,server=8,switch=100");
-	struct fan_plan p;
-	struct fan_eval e;
+	TOPO t = rig_make("star:workers=2,servers=2,link=10,server=8,switch=100");
+	PLAN p;
+	EVAL e;
 	fan_plan_init(&p);
 	struct fan_tree *a = fan_plan_add(&p, &t, 0, rig_node(&t, "PS1"), 0.75);
 	rig_flow(&t, &a->flow[0], "W1 S1 PS1");
@@ -84,9 +79,6 @@ TEST(eval__shares_of_a_split_model)
 	assert_near(e.gbps, 8 / 1.5, 1e-12);
 	assert_near(load_of(&t, &e, "PS2"), 8 / 1.5 / 4, 1e-12);
 	assert_near(load_of(&t, &e, "S1"), 8 / 1.5 / 2, 1e-12);
-	fan_eval_free(&e);
-	fan_plan_free(&p);
-	fan_topo_free(&t);
 }
 
 /* Servers on both sides of a link: the results of one's tree meet the gradients of the other's.
@@ -94,8 +86,8 @@ TEST(eval__shares_of_a_split_model)
  * way, and one result. */
 TEST(eval__results_come_back_once_over_each_link)
 {
-	struct fan_topo t = rig_load("inart-example");
-	struct fan_plan p;
+	TOPO t = rig_load("inart-example");
+	PLAN p;
 	struct fan_eval e;
 	static const char *const worker[] = {"W1 V1", "W2 V1", "W3 V1", "W4 V1", "W5 V2", "W6 V2"};
 	fan_plan_init(&p);
@@ -129,17 +121,15 @@ TEST(eval__results_come_back_once_over_each_link)
 	t.results = true;
 	assert_near(fan_eval_gbps(&t, &p), 1 / 3.25, 1e-12);
 	fan_eval_free(&e);
-	fan_plan_free(&p);
-	fan_topo_free(&t);
 }
 
 /* Two jobs on one server: the heavier gets twice as much; one that does not need what
  * is full gets more. */
 TEST(eval__jobs_rise_by_weight_until_full)
 {
-	struct fan_topo t = rig_make("star:workers=3,servers=2,link=10,server=6");
-	struct fan_plan p;
-	struct fan_eval e;
+	TOPO t = rig_make("star:workers=3,servers=2,link=10,server=6");
+	PLAN p;
+	EVAL e;
 	static const char *const server[] = {"PS1", "PS1", "PS2"};
 	fan_plan_init(&p);
 	for (uint32_t j = 0; j < 3; j++) {
@@ -159,9 +149,6 @@ TEST(eval__jobs_rise_by_weight_until_full)
 	assert_near(e.job_gbps[0], 2, 1e-9);
 	assert_near(e.job_gbps[1], 4, 1e-9);
 	assert_near(e.job_gbps[2], 6, 1e-9);
-	fan_eval_free(&e);
-	fan_plan_free(&p);
-	fan_topo_free(&t);
 }
 
 /* What may be wrong with a plan, done to a right one. */
@@ -192,16 +179,14 @@ static void spoil(const struct fan_topo *t, struct fan_plan *p, unsigned how)
 TEST(eval__refuses_what_does_not_fit)
 {
 	for (unsigned how = 0; how < 13; how++) {
-		struct fan_topo t = rig_load("grid-example");
-		struct fan_plan p = grid_plan(&t);
+		TOPO t = rig_load("grid-example");
+		PLAN p = grid_plan(&t);
 		struct fan_why why;
 		struct fan_eval e;
 		spoil(&t, &p, how);
 		if (fan_eval(&e, &t, &p, &why) != FAN_E_CONFIG || !why.text[0])
 			fail_msg("way %u to spoil a plan was not seen", how);
 		assert_null(e.load_gbps);
-		fan_plan_free(&p);
-		fan_topo_free(&t);
 	}
 }
 

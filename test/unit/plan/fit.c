@@ -11,11 +11,10 @@
 static void assert_installs(const struct fan_topo *t, const struct fan_plan *p)
 {
 	const struct fan_install_options o = {.first = 1};
-	struct fan_install in;
+	INSTALL in;
 	struct fan_why why;
 	if (fan_install_make(&in, t, p, &o, &why))
 		fail_msg("%s", why.text);
-	fan_install_free(&in);
 }
 
 /* Everybody sums at home but W1, W5 and W7, whose paths lead in a circle together. */
@@ -36,8 +35,8 @@ static struct fan_plan circle(const struct fan_topo *t)
 
 TEST(fit__a_circle_is_opened_and_the_rest_stays)
 {
-	struct fan_topo t = rig_load("grid-example");
-	struct fan_plan was = circle(&t), p = circle(&t);
+	TOPO t = rig_load("grid-example");
+	PLAN was = circle(&t), p = circle(&t);
 	uint32_t moved = 0;
 	assert_int_equal(fan_fit_plan(&t, &p), FAN_OK);
 	assert_installs(&t, &p);
@@ -46,15 +45,13 @@ TEST(fit__a_circle_is_opened_and_the_rest_stays)
 				sizeof(struct fan_route)) != 0;
 	assert_int_equal(moved, 1); /* one of three is enough */
 	assert_int_equal(p.tree[0].sums, 3);
-	fan_plan_free(&was);
 	fan_plan_free(&p);
-	fan_topo_free(&t);
 }
 
 TEST(fit__what_fits_stays_as_it_is)
 {
-	struct fan_topo t = rig_load("grid-example");
-	struct fan_plan p = circle(&t);
+	TOPO t = rig_load("grid-example");
+	PLAN p = circle(&t);
 	struct fan_fit f;
 	rig_flow(&t, &p.tree[0].flow[4], "W5 S2");
 	struct fan_route route = p.tree[0].flow[0].route;
@@ -67,8 +64,6 @@ TEST(fit__what_fits_stays_as_it_is)
 	assert_int_equal(f.mended, 1);
 	assert_int_equal(f.given_up, 0);
 	fan_fit_close(&f);
-	fan_plan_free(&p);
-	fan_topo_free(&t);
 }
 
 /* Any candidate route to any place: most of these plans have circles. */
@@ -76,15 +71,15 @@ TEST(fit__what_fits_stays_as_it_is)
 
 TEST(fit__random_plans_can_be_installed)
 {
-	struct fan_topo t = rig_make("leaf-spine:leaves=5,spines=3,workers=15,link=10,seed=3");
+	TOPO t = rig_make("leaf-spine:leaves=5,spines=3,workers=15,link=10,seed=3");
 	struct fan_cands_options all = {.paths = 24};
-	struct fan_cands c;
+	CANDS c;
 	struct fan_fit f;
 	assert_int_equal(fan_cands_open(&c, &t, &all), FAN_OK);
 	assert_int_equal(fan_fit_open(&f, &t), FAN_OK);
 	for (uint64_t seed = 0; seed < RANDOM_PLANS; seed++) {
 		struct fan_rng rng = {seed};
-		struct fan_plan p;
+		PLAN p;
 		fan_plan_init(&p);
 		struct fan_tree *tree = fan_plan_add(&p, &t, 0, t.job[0].server[0], 1);
 		for (uint32_t g = 0; g < c.groups; g++)
@@ -100,12 +95,9 @@ TEST(fit__random_plans_can_be_installed)
 			}
 		assert_int_equal(fan_fit_tree(&f, tree), FAN_OK);
 		assert_installs(&t, &p);
-		fan_plan_free(&p);
 	}
 	assert_true(f.mended > RANDOM_PLANS / 2);
 	fan_fit_close(&f);
-	fan_cands_close(&c);
-	fan_topo_free(&t);
 }
 
 TEST(fit__trees_are_bounded_by_what_there_is_room_for)
@@ -157,8 +149,8 @@ static void add(struct fan_plan *p, const struct fan_topo *t, uint32_t summed, d
  * 8 a <= 40 and a + 8 b <= 20, so a = 5, b = 15 / 8. */
 TEST(pack__shares_are_those_of_the_program)
 {
-	struct fan_topo t = star(40);
-	struct fan_plan p;
+	TOPO t = star(40);
+	PLAN p;
 	double price[64], job_price[1];
 	assert_true(fan_topo_resources(&t) <= 64);
 	fan_plan_init(&p);
@@ -174,14 +166,12 @@ TEST(pack__shares_are_those_of_the_program)
 		worth += price[r] > 0 ? price[r] * t.cap[r] : 0;
 	assert_near(worth, 5 + 15.0 / 8, 1e-6);
 	assert_true(price[fan_node_resource(&t, rig_node(&t, "S1"))] > 0);
-	fan_plan_free(&p);
-	fan_topo_free(&t);
 }
 
 TEST(pack__useless_trees_go)
 {
-	struct fan_topo t = star(1000); /* now summing everything gives all that links allow */
-	struct fan_plan p;
+	TOPO t = star(1000); /* now summing everything gives all that links allow */
+	PLAN p;
 	fan_plan_init(&p);
 	add(&p, &t, 8, 0.5);
 	add(&p, &t, 0, 0.5);
@@ -190,14 +180,12 @@ TEST(pack__useless_trees_go)
 	assert_int_equal(p.tree[0].sums, 1);
 	assert_near(p.tree[0].share, 1, 0);
 	assert_near(fan_eval_gbps(&t, &p), 10, 1e-6);
-	fan_plan_free(&p);
-	fan_topo_free(&t);
 }
 
 TEST(pack__few_keeps_what_carries_most)
 {
-	struct fan_topo t = star(40);
-	struct fan_plan p;
+	TOPO t = star(40);
+	PLAN p;
 	fan_plan_init(&p);
 	add(&p, &t, 8, 0.5);
 	add(&p, &t, 0, 0.5);
@@ -207,8 +195,6 @@ TEST(pack__few_keeps_what_carries_most)
 	assert_int_equal(p.trees, 1);
 	assert_int_equal(p.tree[0].sums, 1); /* it carried 5 of 6.875 */
 	assert_near(fan_eval_gbps(&t, &p), 5, 1e-6);
-	fan_plan_free(&p);
-	fan_topo_free(&t);
 }
 
 UNIT_MAIN

@@ -74,7 +74,7 @@ static void walk(const struct fan_install *in, const struct fan_plan *p,
 /* Every rank of every part arrives as planned, and every tensor is cut whole. */
 static void check(const struct fan_topo *t, const struct fan_plan *p)
 {
-	struct fan_install in;
+	INSTALL in;
 	struct fan_why why;
 	uint64_t cut = 0;
 
@@ -94,7 +94,6 @@ static void check(const struct fan_topo *t, const struct fan_plan *p)
 		for (uint32_t rank = 0; rank < t->job[part->job].workers; rank++)
 			walk(&in, p, part, rank);
 	}
-	fan_install_free(&in);
 }
 
 TEST(install__all_algorithms_on_all_topologies)
@@ -105,14 +104,12 @@ TEST(install__all_algorithms_on_all_topologies)
 					   "leaf-spine:leaves=4,spines=2,servers=2",
 					   "fat-tree:k=4,workers=14,servers=2,seed=3"};
 	for (unsigned k = 0; k < 6; k++) {
-		struct fan_topo t = k < 4 ? rig_make(made[k])
-					  : rig_load(k == 4 ? "grid-example" : "inart-example");
+		TOPO t = k < 4 ? rig_make(made[k])
+			       : rig_load(k == 4 ? "grid-example" : "inart-example");
 		for (unsigned a = 0; a < sizeof algorithm / sizeof algorithm[0]; a++) {
-			struct fan_plan p = make_plan(&t, algorithm[a]);
+			PLAN p = make_plan(&t, algorithm[a]);
 			check(&t, &p);
-			fan_plan_free(&p);
 		}
-		fan_topo_free(&t);
 	}
 }
 
@@ -134,9 +131,9 @@ static struct fan_plan grid_plan(const struct fan_topo *t, const char *w4)
 
 TEST(install__the_plan_of_the_grid_paper)
 {
-	struct fan_topo t = rig_load("grid-example");
-	struct fan_plan p = grid_plan(&t, "W4 S1 S2");
-	struct fan_install in;
+	TOPO t = rig_load("grid-example");
+	PLAN p = grid_plan(&t, "W4 S1 S2");
+	INSTALL in;
 	struct fan_why why;
 	const struct fan_install_options o = {.first = 7, .slots = 100};
 	const uint32_t s1 = rig_node(&t, "S1"), s2 = rig_node(&t, "S2"), s3 = rig_node(&t, "S3");
@@ -158,9 +155,6 @@ TEST(install__the_plan_of_the_grid_paper)
 	assert_int_equal(json_array_size(json_object_get(root, "switches")), 3);
 	assert_int_equal(json_array_size(json_object_get(root, "workers")), 8);
 	json_decref(root);
-	fan_install_free(&in);
-	fan_plan_free(&p);
-	fan_topo_free(&t);
 }
 
 static void refused(const struct fan_topo *t, const struct fan_plan *p, const char *text)
@@ -177,7 +171,7 @@ static void refused(const struct fan_topo *t, const struct fan_plan *p, const ch
 
 TEST(install__what_switches_cannot_be_told)
 {
-	struct fan_topo t = rig_load("grid-example");
+	TOPO t = rig_load("grid-example");
 	struct fan_plan p = grid_plan(&t, "W4 S1 S2");
 	p.tree[0].share = 0.5;
 	refused(&t, &p, "add up to");
@@ -194,7 +188,6 @@ TEST(install__what_switches_cannot_be_told)
 	rig_flow(&t, &p.tree[0].flow[6], "W7 S3 S1 S2");
 	refused(&t, &p, "in a circle");
 	fan_plan_free(&p);
-	fan_topo_free(&t);
 }
 
 /* So many trees of 100 workers on one switch. */
@@ -220,12 +213,11 @@ TEST(install__bounds)
 	struct fan_plan p;
 	fan_plan_init(&p);
 	for (unsigned i = 0; i <= FAN_PARTS_MAX; i++) {
-		struct fan_plan one = grid_plan(&t, "W4 S1 S2");
+		PLAN one = grid_plan(&t, "W4 S1 S2");
 		struct fan_tree *tree =
 			fan_plan_add(&p, &t, 0, one.tree[0].server, 1.0 / (FAN_PARTS_MAX + 1));
 		memcpy(tree->flow, one.tree[0].flow, 11 * sizeof *tree->flow);
 		tree->sums = 3;
-		fan_plan_free(&one);
 	}
 	refused(&t, &p, "plan with fewer, by --trees");
 	p.tree[0].share = 1;
@@ -248,8 +240,8 @@ TEST(install__bounds)
 /* A thousand workers are four jobs, of one name at their servers, each cut not at all. */
 TEST(install__groups)
 {
-	struct fan_topo t = rig_make("leaf-spine:leaves=8,spines=2,workers=1000,servers=4,root=1");
-	struct fan_plan p = make_plan(&t, "inart");
+	TOPO t = rig_make("leaf-spine:leaves=8,spines=2,workers=1000,servers=4,root=1");
+	PLAN p = make_plan(&t, "inart");
 	struct fan_install in;
 	struct fan_why why;
 	assert_int_equal(t.jobs, 4);
@@ -274,8 +266,6 @@ TEST(install__groups)
 	more->sums = p.tree[0].sums;
 	p.tree[0].share = 0.5;
 	refused(&t, &p, "a group of a job has one");
-	fan_plan_free(&p);
-	fan_topo_free(&t);
 }
 
 UNIT_MAIN

@@ -104,7 +104,7 @@ static void add_all(struct fan_master *m, struct fan_plan *all, const struct fan
 		    const char *name, double *best)
 {
 	struct fan_planned how = {0};
-	struct fan_plan p;
+	PLAN p;
 	assert_int_equal(fan_algorithm_find(name)->run(t, &fan_plan_defaults, &p, &how), FAN_OK);
 	*best = fmax(*best, fan_eval_gbps(t, &p));
 	for (uint32_t i = 0; i < p.trees; i++) {
@@ -115,7 +115,6 @@ static void add_all(struct fan_master *m, struct fan_plan *all, const struct fan
 		memcpy(tree->flow, p.tree[i].flow,
 		       (tree->workers + tree->sums) * sizeof *tree->flow);
 	}
-	fan_plan_free(&p);
 }
 
 /* After each algorithm's trees: as much as the evaluator finds with these shares, which would be
@@ -124,9 +123,9 @@ TEST(master__the_rate_is_what_the_shares_give)
 {
 	static const char *const names[] = {"geryon", "atp", "switchml", "grid"};
 	for (unsigned seed = 1; seed <= SEEDS; seed++) {
-		struct fan_topo t;
+		TOPO t;
 		struct fan_master m;
-		struct fan_plan all;
+		PLAN all;
 		double best = 0;
 		make(&t, seed, seed % 2);
 		fan_plan_init(&all);
@@ -140,17 +139,15 @@ TEST(master__the_rate_is_what_the_shares_give)
 			assert_true(m.lp.best >= best * (1 - 1e-9));
 		}
 		fan_master_close(&m);
-		fan_plan_free(&all);
-		fan_topo_free(&t);
 	}
 }
 
 /* What all that is full is worth, is the rate. */
 TEST(master__prices_pay_for_the_rate)
 {
-	struct fan_topo t;
+	TOPO t;
 	struct fan_master m;
-	struct fan_plan all;
+	PLAN all;
 	double best = 0, worth = 0;
 	make(&t, 1, true);
 	fan_plan_init(&all);
@@ -164,8 +161,6 @@ TEST(master__prices_pay_for_the_rate)
 			worth += fan_master_price(&m, r) * t.cap[r];
 	assert_near(worth, m.lp.best, 1e-6 * m.lp.best);
 	fan_master_close(&m);
-	fan_plan_free(&all);
-	fan_topo_free(&t);
 }
 
 /* ---- bound ---- */
@@ -207,8 +202,8 @@ TEST(bound__closed_form_without_links)
 			 "leaf-spine:leaves=3,spines=2,hosts=40,workers=%u,link=1e6,server=%.17g,"
 			 "switch=%.17g,seed=%u",
 			 workers, server, cap, i);
-		struct fan_topo t = rig_make(make);
-		struct fan_cands c;
+		TOPO t = rig_make(make);
+		CANDS c;
 		for (uint32_t k = 0; k < t.nodes; k++)
 			if (t.node[k].kind == FAN_NODE_WORKER)
 				t.node[k].gbps = access;
@@ -219,8 +214,6 @@ TEST(bound__closed_form_without_links)
 		assert_near(fan_bound_closed(&c), want, 1e-9);
 		assert_near(relaxed(&c), want, 1e-6);
 		assert_near(flows, want, 1e-6);
-		fan_cands_close(&c);
-		fan_topo_free(&t);
 	}
 }
 
@@ -238,16 +231,14 @@ TEST(bound__flows_and_routes_agree)
 			 (unsigned)rng_range(&rng, 2, 12), (unsigned)rng_range(&rng, 2, 30),
 			 (unsigned)rng_range(&rng, 1, 9), (unsigned)rng_range(&rng, 9, 60),
 			 (unsigned)rng_range(&rng, 1, 9), i);
-		struct fan_topo t = rig_make(make);
-		struct fan_cands c;
+		TOPO t = rig_make(make);
+		CANDS c;
 		double flows;
 		open_cands(&c, &t, FAN_PATHS_MAX);
 		assert_int_equal(fan_bound_flows(&c, false, &flows), 0);
 		if (fabs(relaxed(&c) - flows) > 1e-6 * flows)
 			fail_msg("%s: routes %.9g, flows %.9g", make, relaxed(&c), flows);
 		assert_true(flows <= fan_bound_closed(&c) * (1 + 1e-9));
-		fan_cands_close(&c);
-		fan_topo_free(&t);
 	}
 }
 

@@ -89,7 +89,7 @@ static void check_plan(const struct fan_topo *t, const struct fan_plan *p, const
 {
 	const struct fan_install_options first = {.first = 1};
 	struct fan_why why = {""};
-	struct fan_install in;
+	INSTALL in;
 	struct fan_eval e;
 	if (fan_eval(&e, t, p, &why))
 		fail_msg("%s: %s", name, why.text);
@@ -98,17 +98,6 @@ static void check_plan(const struct fan_topo *t, const struct fan_plan *p, const
 	fan_eval_free(&e);
 	int err = fan_install_make(&in, t, p, &first, &why);
 	assert_true(err == FAN_OK || (err == FAN_E_CONFIG && why.text[0]));
-	fan_install_free(&in);
-}
-
-static double bound_of(const struct fan_topo *t)
-{
-	struct fan_cands c;
-	struct fan_cands_options few = {.paths = 1};
-	assert_int_equal(fan_cands_open(&c, t, &few), 0);
-	double bound = fan_bound(&c, true);
-	fan_cands_close(&c);
-	return bound;
 }
 
 static bool is_named(int err)
@@ -132,7 +121,7 @@ static void plan_all(struct fan_topo *t, struct fan_rng *r)
 {
 	struct fan_plan_options o = fan_plan_defaults;
 	struct fan_plan plans[16];
-	double bound = bound_of(t);
+	double bound = rig_bound(t, true);
 	o.seed = fan_rng_next(r);
 	o.nodes = NODES_EXACT;
 	o.choices = CHOICES_EXACT;
@@ -152,7 +141,7 @@ static void plan_all(struct fan_topo *t, struct fan_rng *r)
 	fail_one(t, r);
 	struct fan_why why = {""};
 	bool stands = fan_topo_seal(t, &why) == FAN_OK;
-	bound = stands ? bound_of(t) : 0;
+	bound = stands ? rig_bound(t, true) : 0;
 	for (uint32_t i = 0; i < fan_algorithm_count; i++) {
 		struct fan_planned how = {0};
 		int err = FAN_E_BUSY;
@@ -174,9 +163,8 @@ TEST(networks__are_planned_or_refused)
 	for (uint32_t i = 0; i < count; i++) {
 		struct fan_rng r = {fan_rng_next(&all)};
 		print_message("network %u\n", i);
-		struct fan_topo t = draw(&r);
+		TOPO t = draw(&r);
 		plan_all(&t, &r);
-		fan_topo_free(&t);
 	}
 }
 

@@ -11,9 +11,18 @@
 
 #include "core/base/err.h"
 #include "plan/eval.h"
+#include "plan/install.h"
+#include "plan/steps.h"
 #include "plan/topo.h"
 
 #define RIG_FILE_BYTES (4 << 20)
+
+/* Variables that are freed where their block ends. */
+#define TOPO	__attribute__((cleanup(fan_topo_free))) struct fan_topo
+#define PLAN	__attribute__((cleanup(fan_plan_free))) struct fan_plan
+#define EVAL	__attribute__((cleanup(fan_eval_free))) struct fan_eval
+#define CANDS	__attribute__((cleanup(fan_cands_close))) struct fan_cands
+#define INSTALL __attribute__((cleanup(fan_install_free))) struct fan_install
 
 /* The topology in a text of JSON. */
 static inline struct fan_topo rig_parse(const char *text)
@@ -103,6 +112,15 @@ static inline void rig_flow(const struct fan_topo *t, struct fan_flow *f, const 
 {
 	f->route = rig_route(t, names);
 	f->to = fan_arc_to(t, f->route.arc[f->route.hops - 1]);
+}
+
+/* Of what any plan can reach; `results`: with those, where the network asks for them. */
+static inline double rig_bound(const struct fan_topo *t, bool results)
+{
+	CANDS c;
+	const struct fan_cands_options few = {.paths = 1};
+	assert_int_equal(fan_cands_open(&c, t, &few), 0);
+	return fan_bound(&c, results);
 }
 
 static inline void assert_near(double a, double b, double slack)

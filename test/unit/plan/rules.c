@@ -18,7 +18,7 @@
 static void spines(const struct fan_topo *t, uint32_t paths, uint64_t seed, uint32_t *spine)
 {
 	struct fan_rules r;
-	struct fan_plan p;
+	PLAN p;
 	struct fan_plan_options o = fan_plan_defaults;
 	o.paths = paths;
 	o.seed = seed;
@@ -34,7 +34,6 @@ static void spines(const struct fan_topo *t, uint32_t paths, uint64_t seed, uint
 		spine[w] = f->route.hops == 4 ? fan_arc_to(t, f->route.arc[1]) : 0;
 	}
 	assert_true(fan_eval_gbps(t, &p) > 0);
-	fan_plan_free(&p);
 	fan_rules_close(&r);
 }
 
@@ -52,7 +51,7 @@ static uint32_t distinct(const uint32_t *spine)
 
 TEST(rules__spread_over_routes_of_one_length)
 {
-	struct fan_topo t = rig_make("leaf-spine:leaves=2,spines=3,workers=24,programmable=0");
+	TOPO t = rig_make("leaf-spine:leaves=2,spines=3,workers=24,programmable=0");
 	uint32_t one[WORKERS], many[WORKERS], again[WORKERS], other[WORKERS];
 	spines(&t, 1, 1, one);
 	spines(&t, 8, 1, many);
@@ -62,15 +61,14 @@ TEST(rules__spread_over_routes_of_one_length)
 	assert_int_equal(distinct(many), 3);
 	assert_memory_equal(many, again, sizeof many);
 	assert_memory_not_equal(many, other, sizeof many);
-	fan_topo_free(&t);
 }
 
 /* W4 has a longer path to the server as well: the rule does not take it. */
 TEST(rules__never_a_longer_route)
 {
-	struct fan_topo t = rig_load("grid-example");
+	TOPO t = rig_load("grid-example");
 	struct fan_rules r;
-	struct fan_plan p;
+	PLAN p;
 	struct fan_plan_options o = fan_plan_defaults;
 	o.seed = 7;
 	assert_int_equal(fan_rules_open(&r, &t, &o), FAN_OK);
@@ -84,9 +82,7 @@ TEST(rules__never_a_longer_route)
 	assert_int_equal(tree->flow[3].to, rig_node(&t, "S2"));
 	assert_int_equal(tree->sums, 1);
 	assert_int_equal(tree->flow[tree->workers].route.hops, 2); /* S2 S3 PS */
-	fan_plan_free(&p);
 	fan_rules_close(&r);
-	fan_topo_free(&t);
 }
 
 /* A tree has at most as many sums as workers: one that nobody enters any more makes room, and else
@@ -99,10 +95,10 @@ TEST(rules__as_many_sums_as_workers)
 		"\"P\",\"kind\":\"server\"}],\"links\":[{\"a\":\"W\",\"b\":\"S1\",\"gbps\":1},{\"a\":"
 		"\"S1\",\"b\":\"S2\",\"gbps\":1},{\"a\":\"S2\",\"b\":\"P\",\"gbps\":1}],\"jobs\":[{"
 		"\"name\":\"j\",\"workers\":[\"W\"],\"servers\":[\"P\"]}]}";
-	struct fan_topo t = rig_parse(text);
+	TOPO t = rig_parse(text);
 	const uint32_t first = rig_node(&t, "S1"), second = rig_node(&t, "S2");
 	struct fan_rules r;
-	struct fan_plan p;
+	PLAN p;
 	struct fan_plan_options o = fan_plan_defaults;
 	o.sums_at = FAN_SUMS_TWO_LEVELS;
 	assert_int_equal(fan_rules_open(&r, &t, &o), FAN_OK);
@@ -118,9 +114,7 @@ TEST(rules__as_many_sums_as_workers)
 	fan_rules_send(&r, tree, 0, first);
 	assert_int_equal(sum->to, second);
 	assert_int_equal(sum->route.hops, 1);
-	fan_plan_free(&p);
 	fan_rules_close(&r);
-	fan_topo_free(&t);
 }
 
 /*   W1 W2 - L1 --- S (30) --- L2 (20) - W3 W4, PS (12) */
@@ -161,25 +155,23 @@ TEST(rules__every_reading_by_hand)
 		    {"atp", FAN_SUMS_RACK, 32.0 / 5}, /* L2 also for W1 and W2 */
 		    {"atp", FAN_SUMS_NEAREST, 6},
 		    {"atp", FAN_SUMS_TWO_LEVELS, (12 + 2 * 20.0 / 3) / 3}};
-	struct fan_topo t = rig_parse(reading_topology);
+	TOPO t = rig_parse(reading_topology);
 	for (unsigned i = 0; i < sizeof want / sizeof want[0]; i++) {
-		struct fan_plan p = plan_of(&t, want[i].name, want[i].sums_at);
+		PLAN p = plan_of(&t, want[i].name, want[i].sums_at);
 		assert_near(fan_eval_gbps(&t, &p), want[i].gbps, 1e-6);
-		fan_plan_free(&p);
 	}
-	fan_topo_free(&t);
 }
 
 /* W1's part is summed at S and again at L2, and what is installed says so. */
 TEST(rules__two_levels_can_be_installed)
 {
 	const struct fan_install_options first = {.first = 1};
-	struct fan_topo t;
+	TOPO t;
 	struct fan_install in;
 	struct fan_why why;
 	uint32_t summed = 0;
 	t = rig_parse(reading_topology);
-	struct fan_plan p = plan_of(&t, "switchml", FAN_SUMS_TWO_LEVELS);
+	PLAN p = plan_of(&t, "switchml", FAN_SUMS_TWO_LEVELS);
 	assert_int_equal(fan_install_make(&in, &t, &p, &first, &why), FAN_OK);
 	assert_int_equal(in.parts, 1);
 	for (uint32_t i = 0; i < in.entries; i++)
@@ -189,8 +181,6 @@ TEST(rules__two_levels_can_be_installed)
 	fan_install_free(&in);
 	fan_tree_sum(&p.tree[0], rig_node(&t, "L2"))->to = rig_node(&t, "S"); /* and back */
 	assert_true(fan_eval_gbps(&t, &p) == (double)FAN_E_CONFIG);
-	fan_plan_free(&p);
-	fan_topo_free(&t);
 }
 
 /* ---- round ---- */
@@ -210,8 +200,8 @@ static void solve(struct fan_cands *c, struct fan_relax *r, const struct fan_top
 /* Each place is taken as often as its volume says. */
 TEST(round__probabilities_are_volumes)
 {
-	struct fan_topo t = rig_load("grid-example");
-	struct fan_cands c;
+	TOPO t = rig_load("grid-example");
+	CANDS c;
 	struct fan_relax r;
 	struct fan_rng rng = {5};
 	const double split[] = {1};
@@ -220,7 +210,7 @@ TEST(round__probabilities_are_volumes)
 	assert_int_equal(c.groups, 3);
 	assert_int_equal(c.sums, 3);
 	for (unsigned i = 0; i < DRAWS; i++) {
-		struct fan_plan p;
+		PLAN p;
 		assert_int_equal(fan_round(&p, &r, split, &rng), FAN_OK);
 		for (uint32_t g = 0; g < c.groups; g++)
 			for (uint32_t k = 0; k < c.group[g].count; k++) {
@@ -228,7 +218,6 @@ TEST(round__probabilities_are_volumes)
 				uint32_t v = to == p.tree[0].server ? c.sums : c.target_of[to];
 				hits[g][v] += 1.0 / (DRAWS * c.group[g].count);
 			}
-		fan_plan_free(&p);
 	}
 	for (uint32_t g = 0; g < c.groups; g++)
 		for (uint32_t v = 0; v <= c.sums; v++) {
@@ -237,19 +226,17 @@ TEST(round__probabilities_are_volumes)
 			assert_near(hits[g][v], x / r.gbps, x > 0 ? 0.05 : 0);
 		}
 	fan_relax_close(&r);
-	fan_cands_close(&c);
-	fan_topo_free(&t);
 }
 
 TEST(round__the_best_of_many)
 {
-	struct fan_topo t = rig_load("grid-example");
+	TOPO t = rig_load("grid-example");
 	double before = 0;
 	for (uint32_t times = 1; times <= 64; times *= 8) {
 		/* the same draws first, and then more */
 		struct fan_plan_options o = {.seed = 3, .paths = 4, .roundings = times};
 		struct fan_planned how = {0};
-		struct fan_plan p;
+		PLAN p;
 		assert_int_equal(fan_grid(&t, &o, &p, &how), FAN_OK);
 		assert_int_equal(how.drawings, times);
 		double got = fan_eval_gbps(&t, &p);
@@ -257,20 +244,18 @@ TEST(round__the_best_of_many)
 		assert_true(how.least_gbps <= how.mean_gbps && how.mean_gbps <= got);
 		assert_true(got >= before && got <= how.bound_gbps * (1 + 1e-6));
 		before = got;
-		fan_plan_free(&p);
 	}
 	assert_near(before, 3, 1e-9);
-	fan_topo_free(&t);
 }
 
 /* A server without a share gets no tree. */
 TEST(round__nothing_for_a_share_of_nothing)
 {
-	struct fan_topo t = rig_load("inart-example");
-	struct fan_cands c;
+	TOPO t = rig_load("inart-example");
+	CANDS c;
 	struct fan_relax r;
 	struct fan_rng rng = {1};
-	struct fan_plan p;
+	PLAN p;
 	const double split[] = {0, 1};
 	struct fan_cands_options o = {.paths = 4};
 	assert_int_equal(fan_cands_open(&c, &t, &o), FAN_OK);
@@ -280,10 +265,7 @@ TEST(round__nothing_for_a_share_of_nothing)
 	assert_int_equal(p.trees, 1);
 	assert_int_equal(p.tree[0].server, rig_node(&t, "S2"));
 	assert_true(fan_eval_gbps(&t, &p) > 0);
-	fan_plan_free(&p);
 	fan_relax_close(&r);
-	fan_cands_close(&c);
-	fan_topo_free(&t);
 }
 
 /* ---- search ---- */
@@ -304,11 +286,11 @@ static struct fan_plan straight(const struct fan_topo *t, const struct fan_cands
 
 TEST(search__each_move_reaches_further)
 {
-	struct fan_topo t = rig_load("grid-example");
-	struct fan_cands c;
+	TOPO t = rig_load("grid-example");
+	CANDS c;
 	struct fan_cands_options o = {.paths = 8};
 	assert_int_equal(fan_cands_open(&c, &t, &o), 0);
-	struct fan_plan p = straight(&t, &c);
+	PLAN p = straight(&t, &c);
 	assert_near(fan_eval_gbps(&t, &p), 0.75, 1e-9);
 	assert_int_equal(fan_search(&c, &p, FAN_MOVE_ROUTE, 5), FAN_OK);
 	assert_near(fan_eval_gbps(&t, &p), 1, 1e-9); /* W4 over S2 */
@@ -322,17 +304,14 @@ TEST(search__each_move_reaches_further)
 	assert_near(fan_eval_gbps(&t, &p), 9.0 / 5, 1e-9); /* S1's sum, W5 to W8 */
 	assert_int_equal(fan_search(&c, &p, FAN_MOVE_OPEN, 5), FAN_OK);
 	assert_true(fan_eval_gbps(&t, &p) >= 9.0 / 5 - 1e-9);
-	fan_plan_free(&p);
-	fan_cands_close(&c);
-	fan_topo_free(&t);
 }
 
 TEST(search__fills_only_what_is_open)
 {
-	struct fan_topo t = rig_load("grid-example");
-	struct fan_cands c;
+	TOPO t = rig_load("grid-example");
+	CANDS c;
 	struct fan_cands_options o = {.paths = 8};
-	struct fan_plan p;
+	PLAN p;
 	assert_int_equal(fan_cands_open(&c, &t, &o), 0);
 	fan_plan_init(&p);
 	assert_non_null(fan_plan_add(&p, &t, 0, rig_node(&t, "PS"), 1));
@@ -342,9 +321,6 @@ TEST(search__fills_only_what_is_open)
 	for (uint32_t w = 0; w < 8; w++)
 		assert_int_equal(p.tree[0].flow[w].to, rig_node(&t, "S3"));
 	assert_near(fan_eval_gbps(&t, &p), 1, 1e-9);
-	fan_plan_free(&p);
-	fan_cands_close(&c);
-	fan_topo_free(&t);
 }
 
 UNIT_MAIN

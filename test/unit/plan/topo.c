@@ -9,7 +9,7 @@
 
 TEST(topo__what_background_load_leaves)
 {
-	struct fan_topo t = rig_load("grid-example");
+	TOPO t = rig_load("grid-example");
 	uint32_t s1 = rig_node(&t, "S1");
 	t.node[s1].background_gbps = 2;
 	t.link[0].background_gbps = 1;
@@ -20,12 +20,11 @@ TEST(topo__what_background_load_leaves)
 	assert_near(t.cap[1], 2, 0);
 	assert_near(t.cap[2], 0, 0); /* never below nothing */
 	assert_true(isinf(t.cap[fan_node_resource(&t, rig_node(&t, "W1"))]));
-	fan_topo_free(&t);
 }
 
 TEST(topo__arcs_and_racks)
 {
-	struct fan_topo t = rig_load("grid-example");
+	TOPO t = rig_load("grid-example");
 	uint32_t s1 = rig_node(&t, "S1"), s3 = rig_node(&t, "S3");
 	assert_int_equal(fan_arc_from(&t, 0), s1);
 	assert_int_equal(fan_arc_to(&t, 0), s3);
@@ -39,7 +38,6 @@ TEST(topo__arcs_and_racks)
 	assert_string_equal(text, "link S3-S1");
 	fan_resource_text(&t, fan_node_resource(&t, s3), text, sizeof text);
 	assert_string_equal(text, "switch S3");
-	fan_topo_free(&t);
 }
 
 /* A row of switches, a worker at its head and the server at its end. */
@@ -89,7 +87,7 @@ TEST(topo__no_worker_is_farther_than_a_route_is_long)
 
 TEST(topo__hosts_pass_nothing_on)
 {
-	struct fan_topo t;
+	TOPO t;
 	struct fan_why why = {""};
 	fan_topo_init(&t);
 	assert_int_equal(fan_topo_add_node(&t, "W1", FAN_NODE_WORKER, 0), 0);
@@ -102,7 +100,6 @@ TEST(topo__hosts_pass_nothing_on)
 	t.job[0].server[0] = 2;
 	assert_int_equal(fan_topo_seal(&t, &why), FAN_E_CONFIG);
 	assert_non_null(strstr(why.text, "worker \"W1\" (nodes[0]) cannot reach server \"PS\""));
-	fan_topo_free(&t);
 }
 
 UNIT_MAIN

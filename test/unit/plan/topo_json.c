@@ -82,7 +82,7 @@ TEST(topo_json__refuses_with_path_and_cause)
 
 TEST(topo_json__what_is_given_and_what_is_not)
 {
-	struct fan_topo t = rig_parse(JOBS(JOB("a", ",\"weight\":2,\"demand_gbps\":0.5") "," JOB(
+	TOPO t = rig_parse(JOBS(JOB("a", ",\"weight\":2,\"demand_gbps\":0.5") "," JOB(
 		"b@1", ",\"group\":[1,3],\"spares\":[\"PT\"]")));
 	assert_int_equal(t.nodes, 4);
 	assert_int_equal(t.links, 3);
@@ -97,7 +97,6 @@ TEST(topo_json__what_is_given_and_what_is_not)
 	assert_int_equal(t.job[1].spares, 1);
 	assert_int_equal(t.job[1].server[1], rig_node(&t, "PT"));
 	assert_near(t.cap[fan_node_resource(&t, rig_node(&t, "S1"))], 5, 0);
-	fan_topo_free(&t);
 }
 
 UNIT_MAIN

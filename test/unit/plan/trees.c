@@ -26,16 +26,6 @@ static double grow(const struct fan_topo *t, struct fan_plan *p, double enough, 
 	return fan_eval_gbps(t, p);
 }
 
-static double bound_of(const struct fan_topo *t)
-{
-	struct fan_cands c;
-	struct fan_cands_options few = {.paths = 1};
-	assert_int_equal(fan_cands_open(&c, t, &few), FAN_OK);
-	double bound = fan_bound(&c, false);
-	fan_cands_close(&c);
-	return bound;
-}
-
 TEST(trees__reach_the_relaxed_bound)
 {
 	static const char *const make[] = {
@@ -44,19 +34,17 @@ TEST(trees__reach_the_relaxed_bound)
 		"leaf-spine:leaves=3,spines=2,workers=12,link=10,server=30,switch=10,switch_max=60",
 	};
 	for (unsigned i = 0; i < sizeof make / sizeof make[0]; i++) {
-		struct fan_topo t = rig_make(make[i]);
-		struct fan_plan p;
-		double bound = bound_of(&t), got = grow(&t, &p, bound, 400);
+		TOPO t = rig_make(make[i]);
+		PLAN p;
+		double bound = rig_bound(&t, false), got = grow(&t, &p, bound, 400);
 		if (!(got >= 0.99 * bound && got <= bound * (1 + 1e-6)))
 			fail_msg("%s: %.9g, and the bound is %.9g", make[i], got, bound);
-		fan_plan_free(&p);
-		fan_topo_free(&t);
 	}
 }
 
 TEST(trees__more_rounds_are_never_worse)
 {
-	struct fan_topo t = rig_make("triangle:workers=8,link=10,server=25,switch=30");
+	TOPO t = rig_make("triangle:workers=8,link=10,server=25,switch=30");
 	struct fan_plan p;
 	double before = 0;
 	for (uint32_t rounds = 0; rounds <= 16; rounds = rounds ? 2 * rounds : 1) {
@@ -65,20 +53,16 @@ TEST(trees__more_rounds_are_never_worse)
 		before = got;
 		fan_plan_free(&p);
 	}
-	fan_topo_free(&t);
 }
 
 TEST(trees__enough_is_enough)
 {
-	struct fan_topo t = rig_make("triangle:workers=8,link=10,server=25,switch=30");
-	struct fan_plan some, all;
+	TOPO t = rig_make("triangle:workers=8,link=10,server=25,switch=30");
+	PLAN some, all;
 	double much = grow(&t, &all, 1e9, 400);
 	double less = grow(&t, &some, 0.3 * much, 400);
 	assert_true(less >= 0.3 * much && less < much);
 	assert_true(some.trees < all.trees);
-	fan_plan_free(&some);
-	fan_plan_free(&all);
-	fan_topo_free(&t);
 }
 
 /* ---- path ---- */
@@ -108,42 +92,37 @@ static uint32_t find(const struct fan_topo *t, const char *from, const char *to,
 /* Hosts with two links, so none has one that bounds the program from its beginning. */
 TEST(trees__hosts_on_two_switches)
 {
-	struct fan_topo t =
-		rig_make("rails:rails=2,groups=1,spines=1,workers=4,link=10,server=1000");
-	struct fan_plan p;
+	TOPO t = rig_make("rails:rails=2,groups=1,spines=1,workers=4,link=10,server=1000");
+	PLAN p;
 	struct fan_planned how = {0};
 	assert_int_equal(fan_best(&t, &fan_plan_defaults, &p, &how), FAN_OK);
 	assert_near(fan_eval_gbps(&t, &p), 20, 1e-6);
-	fan_plan_free(&p);
-	fan_topo_free(&t);
 }
 
 TEST(path__shortest_first)
 {
-	struct fan_topo t = rig_load("grid-example");
+	TOPO t = rig_load("grid-example");
 	assert_int_equal(find(&t, "W1", "PS", 8), 2);
 	assert_int_equal(route[0].hops, 3);
 	assert_int_equal(route[1].hops, 4); /* over S2; never over another host */
 	assert_int_equal(find(&t, "W1", "PS", 1), 1);
 	assert_int_equal(find(&t, "S1", "S1", 8), 1);
 	assert_int_equal(route[0].hops, 0);
-	fan_topo_free(&t);
 }
 
 TEST(path__not_over_what_is_full)
 {
-	struct fan_topo t = rig_load("grid-example");
+	TOPO t = rig_load("grid-example");
 	t.link[0].background_gbps = 3;
 	fan_topo_refresh(&t);
 	assert_int_equal(find(&t, "W1", "PS", 8), 1);
 	assert_int_equal(route[0].hops, 4);
-	fan_topo_free(&t);
 }
 
 /* In a fat-tree with k = 8, four of 16 equal routes need not share a link. */
 TEST(path__as_different_as_can_be)
 {
-	struct fan_topo t = rig_make("fat-tree:k=8,workers=1");
+	TOPO t = rig_make("fat-tree:k=8,workers=1");
 	assert_int_equal(find(&t, "R1", "R32", 4), 4);
 	for (uint32_t i = 0; i < 4; i++) {
 		assert_int_equal(route[i].hops, 4);
@@ -153,7 +132,6 @@ TEST(path__as_different_as_can_be)
 	}
 	assert_int_equal(find(&t, "R1", "R32", 16), 16);
 	assert_int_equal(route[15].hops, 4);
-	fan_topo_free(&t);
 }
 
 UNIT_MAIN

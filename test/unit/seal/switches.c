@@ -25,17 +25,6 @@ TEST_WITH(switches__job_sums, NULL, close_net)
 	}
 }
 
-TEST_WITH(switches__sums_in_spite_of_loss, NULL, close_net)
-{
-	open_net(2, 0x77);
-	form("alice", RANKS, 2);
-	net.lose = 20;
-	for (unsigned i = 0; i < 10; i++)
-		sum(RANKS, i);
-	net.lose = 0;
-	leave(RANKS);
-}
-
 /* Ranks at both switches, and one at the aggregator itself. */
 TEST_WITH(switches__and_ranks_beside_them, NULL, close_net)
 {
@@ -71,20 +60,6 @@ TEST_WITH(switches__one_that_restarts, NULL, close_net)
 		if (which + 1 < STATIONS)
 			close_net(NULL);
 	}
-}
-
-TEST_WITH(switches__aggregator_that_restarts, NULL, close_net)
-{
-	open_net(1, 0x77);
-	form("alice", RANKS, 1);
-	sum(RANKS, 1);
-	stop_station(0);
-	start_station(0, 0, 0x77);
-	assert_true(until(RANKS, FAN_W_FAILED, 3000));
-	for (unsigned r = 0; r < RANKS; r++)
-		assert_int_equal(fan_worker_fault(net.rank[r].w)->err, FAN_E_RESTARTED);
-	form("alice", RANKS, 1);
-	sum(RANKS, 2);
 }
 
 TEST_WITH(drill_1__without_the_key, NULL, close_net)

@@ -41,8 +41,7 @@ TEST_WITH(aggregator__drops_are_counted_by_reason, rig_open, rig_close)
 	f[6].flags |= FAN_F_EMPTY;
 	f[6].payload_bytes = 0;
 	for (unsigned i = 0; i < 7; i++) {
-		assert_int_equal(rig_send(from, &f[i]), FAN_DROP);
-		assert_int_equal(fan_aggregator_last_drop(rig.ag), want[i]);
+		rig_refused(rig_send(from, &f[i]), want[i]);
 		assert_int_equal(rig.gots, 0);
 	}
 	uint8_t packet[FAN_HEAD_BYTES + 5] = {0};
@@ -79,8 +78,7 @@ TEST_WITH(aggregator__not_before_it_is_ready, rig_open, rig_close)
 {
 	struct fan_join m = rig_join_of("a", 2);
 	rig_join(0, rig_nonce(0), &m);
-	assert_int_equal(rig_add(0, 0, 1), FAN_DROP);
-	assert_int_equal(fan_aggregator_last_drop(rig.ag), FAN_DROP_STATE);
+	rig_refused(rig_add(0, 0, 1), FAN_DROP_STATE);
 }
 
 /* Elements that grow in the slot need room for what they become; broadcasts do not. */
@@ -93,8 +91,7 @@ TEST_WITH(aggregator__fragments_that_do_not_fit, rig_open, rig_close)
 	f.dtype = FAN_FLOAT16;
 	f.count = RIG_PAYLOAD / 2;
 	f.payload_bytes = RIG_PAYLOAD;
-	assert_int_equal(rig_send(rig_peer(0), &f), FAN_DROP);
-	assert_int_equal(fan_aggregator_last_drop(rig.ag), FAN_DROP_LONG);
+	rig_refused(rig_send(rig_peer(0), &f), FAN_DROP_LONG);
 	f.op = FAN_BCAST;
 	f.flags |= FAN_F_ROOT;
 	assert_int_equal(rig_send(rig_peer(0), &f), FAN_WAIT);
@@ -102,8 +99,7 @@ TEST_WITH(aggregator__fragments_that_do_not_fit, rig_open, rig_close)
 	f.payload = payload;
 	f.count = RIG_PAYLOAD / 4 + 1;
 	f.payload_bytes = RIG_PAYLOAD + 4;
-	assert_int_equal(rig_send(rig_peer(0), &f), FAN_DROP);
-	assert_int_equal(fan_aggregator_last_drop(rig.ag), FAN_DROP_LONG);
+	rig_refused(rig_send(rig_peer(0), &f), FAN_DROP_LONG);
 }
 
 TEST_WITH(aggregator__checksums_where_the_job_wants_them, rig_open, rig_close)
@@ -111,8 +107,7 @@ TEST_WITH(aggregator__checksums_where_the_job_wants_them, rig_open, rig_close)
 	rig_form("a", 2, FAN_JOIN_SUMMED);
 	int32_t one = 1;
 	struct fan_frag f = rig_data(0, 0, &one);
-	assert_int_equal(rig_send(rig_peer(0), &f), FAN_DROP);
-	assert_int_equal(fan_aggregator_last_drop(rig.ag), FAN_DROP_CHECK);
+	rig_refused(rig_send(rig_peer(0), &f), FAN_DROP_CHECK);
 	f.flags |= FAN_F_SUMMED;
 	assert_int_equal(rig_send(rig_peer(0), &f), FAN_WAIT);
 	f.sender = 1;
@@ -290,8 +285,7 @@ TEST_WITH(aggregator__window_and_burst, rig_open, rig_close)
 	struct fan_welcome w;
 	struct fan_join m = rig_join_of("a", 2);
 	m.options = FAN_JOIN_AHEAD;
-	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
-	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
+	w = rig_admitted(0, &m);
 	assert_int_equal(w.window, 4); /* this switch does not know of it... */
 	assert_int_equal(w.burst, 0);
 	m.options = 0;
@@ -301,8 +295,7 @@ TEST_WITH(aggregator__window_and_burst, rig_open, rig_close)
 	rig_again();
 	m.options = FAN_JOIN_AHEAD;
 	m.window = 20;
-	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
-	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
+	w = rig_admitted(0, &m);
 	assert_int_equal(w.window, 20);
 	assert_int_equal(w.burst, 3);
 	rig_beat(0, rig_nonce(0), 0, 0);
@@ -318,10 +311,9 @@ TEST_WITH(aggregator__tells_how_far_others_are, rig_open, rig_close)
 	rig.cfg.ahead_max = 32;
 	rig_again();
 	rig_form("a", 2, FAN_JOIN_AHEAD);
-	struct fan_frag f = rig_data(0, 9, &one);
-	assert_int_equal(rig_send(rig_peer(0), &f), FAN_WAIT);
+	assert_int_equal(rig_add(0, 9, 1), FAN_WAIT);
 	assert_int_equal(rig.gots, 0);
-	f = rig_data(0, 10, &one);
+	struct fan_frag f = rig_data(0, 10, &one);
 	f.flags |= FAN_F_ASK;
 	assert_int_equal(rig_send(rig_peer(0), &f), FAN_WAIT);
 	assert_int_equal(rig_type(0), FAN_TYPE_PROGRESS);
@@ -350,18 +342,13 @@ TEST_WITH(aggregator__who_numbers, rig_open, rig_close)
 {
 	struct fan_welcome w;
 	struct fan_join m = rig_join_of("a", 3);
-	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
-	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
-	assert_int_equal(w.flags, 0);
+	assert_int_equal(rig_admitted(0, &m).flags, 0);
 	m.options = FAN_JOIN_NUMBERS;
-	assert_int_equal(rig_join(1, rig_nonce(1), &m), FAN_OK);
-	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
-	assert_int_equal(w.flags, FAN_WELCOME_NUMBERS);
+	assert_int_equal(rig_admitted(1, &m).flags, FAN_WELCOME_NUMBERS);
 	rig.cfg.ahead_max = 32;
 	rig_again();
 	m.options |= FAN_JOIN_AHEAD;
-	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
-	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
+	w = rig_admitted(0, &m);
 	assert_int_equal(w.flags, FAN_WELCOME_NUMBERS);
 	assert_true(w.burst > 0);
 }
@@ -375,31 +362,24 @@ TEST_WITH(aggregator__who_reads_runs, rig_open, rig_close)
 		rig_again();
 		for (uint16_t r = 0; r < 2; r++) {
 			m.options = (uint8_t)(FAN_JOIN_NUMBERS | (r || both ? FAN_JOIN_RUNS : 0));
-			assert_int_equal(rig_join(r, rig_nonce(r), &m), FAN_OK);
-			assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
+			w = rig_admitted(r, &m);
 			assert_int_equal(!(w.flags & FAN_WELCOME_RUNS), !(r || both));
 		}
 		assert_int_equal(rig.ag->jobs.job[0].all_read_runs, both);
 	}
 	m.options = FAN_JOIN_RUNS; /* without numbers nobody would ask for one that is lost */
 	rig_again();
-	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
-	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
-	assert_int_equal(w.flags, 0);
+	assert_int_equal(rig_admitted(0, &m).flags, 0);
 	rig.cfg.ahead_max = 32;
 	rig_again();
 	m.options = FAN_JOIN_RUNS | FAN_JOIN_NUMBERS | FAN_JOIN_AHEAD;
-	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);
-	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
-	assert_int_equal(w.flags, FAN_WELCOME_NUMBERS);
+	assert_int_equal(rig_admitted(0, &m).flags, FAN_WELCOME_NUMBERS);
 	rig.cfg.ahead_max = 0;
 	rig.cfg.authentic = true; /* so packets are sealed, whatever the rank asks for */
 	rig_again();
 	m.options = FAN_JOIN_RUNS | FAN_JOIN_NUMBERS;
 	for (uint16_t r = 0; r < 2; r++) {
-		assert_int_equal(rig_join(r, rig_nonce(r), &m), FAN_OK);
-		assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
-		assert_int_equal(w.flags, FAN_WELCOME_NUMBERS);
+		assert_int_equal(rig_admitted(r, &m).flags, FAN_WELCOME_NUMBERS);
 	}
 	assert_false(rig.ag->jobs.job[0].all_read_runs);
 }
@@ -416,17 +396,6 @@ TEST_WITH(aggregator__no_runs_after_a_loss, rig_open, rig_close)
 		if (n == 0)
 			assert_int_equal(rig_probe(0, n), FAN_REPLAY);
 	}
-}
-
-static struct fan_frag probe_of(uint16_t rank, uint64_t frag)
-{
-	return (struct fan_frag){
-		.frag = frag,
-		.job = rig.job,
-		.epoch = rig.epoch,
-		.sender = rank,
-		.type = FAN_TYPE_PROBE,
-	};
 }
 
 /* Three later ones have come: that one is asked for, and again later. */
@@ -448,7 +417,7 @@ TEST_WITH(aggregator__asks_by_number, rig_open, rig_close)
 	assert_int_equal(rig.got[0].f.sender, FAN_RANK_NONE);
 	assert_int_equal(fan_aggregator_stats(rig.ag)->needs, 1);
 	assert_int_equal(add_numbered(1, 6), FAN_WAIT); /* again, and a probe counts as well */
-	struct fan_frag probe = probe_of(0, 1);
+	struct fan_frag probe = rig_probe_of(0, 1);
 	for (unsigned n = 7; n < 2 + FAN_GAP_AGAIN; n++) {
 		probe.seq = (uint16_t)n;
 		assert_int_equal(rig_send(rig_peer(0), &probe), FAN_EARLY);
@@ -474,7 +443,7 @@ TEST_WITH(aggregator__a_long_run_of_losses, rig_open, rig_close)
 	rig_again();
 	rig_form("a", 2, FAN_JOIN_NUMBERS);
 	assert_int_equal(add_numbered(0, 1), FAN_WAIT);
-	struct fan_frag probe = probe_of(0, 0);
+	struct fan_frag probe = rig_probe_of(0, 0);
 	probe.seq = 1000;
 	rig_send(rig_peer(0), &probe);
 	assert_int_equal(rig_type(0), FAN_TYPE_MISS);

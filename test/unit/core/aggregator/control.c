@@ -18,7 +18,7 @@ TEST_WITH(control__welcome, rig_open, rig_close)
 	m = rig_join_of("b", 2);
 	assert_int_equal(rig_join(0, 6, &m), FAN_OK);
 	assert_int_equal(rig.got[0].f.nonce, 6);
-	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
+	w = rig_welcome();
 	assert_int_equal(w.alive_ms, 1000);
 	assert_int_equal(w.beat_ms, 125);
 	assert_int_equal(w.group_family, 4);
@@ -57,8 +57,7 @@ TEST_WITH(control__stranger_learns_that_there_is_no_job, rig_open, rig_close)
 {
 	rig_form("a", 2, 0);
 	rig.epoch++;
-	assert_int_equal(rig_beat(0, rig_nonce(0), 7, 0), FAN_DROP);
-	assert_int_equal(fan_aggregator_last_drop(rig.ag), FAN_DROP_EPOCH);
+	rig_refused(rig_beat(0, rig_nonce(0), 7, 0), FAN_DROP_EPOCH);
 	assert_int_equal(rig_state(0).state, FAN_JOB_NONE);
 	assert_int_equal(rig_state(0).frag, 7);
 	assert_int_equal(rig.got[0].f.epoch, rig.epoch);
@@ -332,8 +331,7 @@ TEST_WITH(control__query, rig_open, rig_close)
 	assert_true(rig.got[0].f.payload_bytes <= bytes);
 	assert_int_equal(rig_query(FAN_TOPIC_JOB, 0, 9, body, 2), FAN_DROP); /* no amplifier */
 	assert_int_equal(rig_query(FAN_TOPIC_COUNT, 0, 9, body, bytes), FAN_DROP);
-	assert_int_equal(rig_ctl(FAN_TYPE_REPORT, 0, 9, body, bytes), FAN_DROP);
-	assert_int_equal(fan_aggregator_last_drop(rig.ag), FAN_DROP_TYPE);
+	rig_refused(rig_ctl(FAN_TYPE_REPORT, 0, 9, body, bytes), FAN_DROP_TYPE);
 }
 
 /* The body of the answer to an ECHO with a body of `bytes`; 0: there is none. */
@@ -399,16 +397,12 @@ TEST_WITH(control__stops, rig_open, rig_close)
 {
 	rig_form("a", 2, 0);
 	rig_pass(FAN_STOP_YOUNG_NS);
-	const int32_t one = 1;
-	struct fan_frag f = rig_data(0, 0, &one);
-	assert_int_equal(rig_send(rig_peer(0), &f), FAN_WAIT);
+	assert_int_equal(rig_add(0, 0, 1), FAN_WAIT);
 	fan_aggregator_stop(rig.ag, rig.now_ns);
 	rig_tick();
 	assert_int_equal(rig.gots, 0);
-	f = rig_data(1, 1, &one);
-	assert_int_equal(rig_send(rig_peer(1), &f), FAN_DROP);
-	f = rig_data(1, 0, &one);
-	assert_int_equal(rig_send(rig_peer(1), &f), FAN_DONE);
+	assert_int_equal(rig_add(1, 1, 1), FAN_DROP);
+	assert_int_equal(rig_add(1, 0, 1), FAN_DONE);
 	assert_int_equal(rig_type(0), FAN_TYPE_RESULT);
 	rig.now_ns += FAN_STOP_LOOK_NS;
 	for (unsigned turn = 0; turn < 2; turn++) {
@@ -435,11 +429,9 @@ TEST_WITH(control__stops_no_young_job, rig_open, rig_close)
 {
 	rig_form("a", 2, 0);
 	fan_aggregator_stop(rig.ag, rig.now_ns);
-	const int32_t one = 1;
 	rig_pass(FAN_STOP_YOUNG_NS / 2);
 	for (uint16_t r = 0; r < 2; r++) {
-		const struct fan_frag f = rig_data(r, 0, &one);
-		assert_int_equal(rig_send(rig_peer(r), &f), r ? FAN_DONE : FAN_WAIT);
+		assert_int_equal(rig_add(r, 0, 1), r ? FAN_DONE : FAN_WAIT);
 	}
 	rig_pass(FAN_STOP_YOUNG_NS / 2);
 	assert_int_equal(job0()->fault.err, FAN_E_STOPPED);
@@ -451,9 +443,7 @@ TEST_WITH(control__stops_in_time, rig_open, rig_close)
 {
 	rig_form("a", 2, 0);
 	rig_pass(FAN_STOP_YOUNG_NS);
-	const int32_t one = 1;
-	const struct fan_frag f = rig_data(0, 0, &one);
-	assert_int_equal(rig_send(rig_peer(0), &f), FAN_WAIT);
+	assert_int_equal(rig_add(0, 0, 1), FAN_WAIT);
 	struct fan_join m = rig_join_of("b", 2);
 	rig.life++;
 	assert_int_equal(rig_join(0, rig_nonce(0), &m), FAN_OK);

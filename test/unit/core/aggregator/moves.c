@@ -35,9 +35,7 @@ static enum fan_verdict join(uint16_t rank, uint16_t route, uint8_t path, uint16
 	if (rig_type(0) == FAN_TYPE_WELCOME) {
 		rig.job = rig.got[0].f.job;
 		rig.epoch = rig.got[0].f.epoch;
-		struct fan_welcome w;
-		assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
-		rig.cookie[rank] = w.cookie;
+		rig.cookie[rank] = rig_welcome().cookie;
 	}
 	return v;
 }

@@ -212,9 +212,7 @@ static uint8_t join_by(fan_peer from, uint8_t path)
 	assert_int_equal(rig_send(from, &f), FAN_CTL);
 	assert_int_equal(rig_type(0), FAN_TYPE_WELCOME);
 	assert_int_equal(rig.got[0].f.job, rig.job);
-	struct fan_welcome w;
-	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
-	rig.cookie[0] = w.cookie;
+	rig.cookie[0] = rig_welcome().cookie;
 	return rig.got[0].f.path;
 }
 

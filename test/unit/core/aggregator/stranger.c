@@ -67,11 +67,9 @@ TEST_WITH(stranger__lives_have_nothing_in_common, rig_open, rig_close)
 TEST_WITH(stranger__beat_with_another_nonce, rig_open, rig_close)
 {
 	form_victim();
-	assert_int_equal(rig_beat(0, 12345, 7, 0), FAN_DROP);
-	assert_int_equal(fan_aggregator_last_drop(rig.ag), FAN_DROP_SENDER);
+	rig_refused(rig_beat(0, 12345, 7, 0), FAN_DROP_SENDER);
 	assert_int_equal(rig.gots, 0);
-	assert_int_equal(rig_beat(0, 0, 7, 0), FAN_DROP); /* nobody's */
-	assert_int_equal(fan_aggregator_last_drop(rig.ag), FAN_DROP_FORMAT);
+	rig_refused(rig_beat(0, 0, 7, 0), FAN_DROP_FORMAT); /* nobody's */
 	assert_int_equal(rig.gots, 0);
 }
 
@@ -382,9 +380,7 @@ TEST_WITH(stranger__one_source_does_not_hold_all_places, rig_open, rig_close)
 		snprintf(name, sizeof name, "x%u", n);
 		struct fan_join m = rig_join_of(name, 2);
 		join_from(0, 0, 7, 0, &m);
-		struct fan_welcome w;
-		assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
-		const struct fan_beat beat = {.cookie = w.cookie};
+		const struct fan_beat beat = {.cookie = rig_welcome().cookie};
 		struct fan_frag f =
 			rig_control(FAN_TYPE_BEAT, 0, 7, body, fan_beat_put(body, &beat));
 		f.job = rig.got[0].f.job;
@@ -411,9 +407,7 @@ TEST_WITH(stranger__patience_is_what_members_ask_for, rig_open, rig_close)
 	m.alive_ms = 1000;
 	for (uint16_t r = 0; r < 2; r++) {
 		assert_int_equal(rig_join(r, rig_nonce(r), &m), FAN_OK);
-		struct fan_welcome w;
-		assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
-		assert_int_equal(w.alive_ms, 1000);
+		assert_int_equal(rig_welcome().alive_ms, 1000);
 		rig_beat(r, rig_nonce(r), 0, 0);
 		assert_int_equal(rig.ag->jobs.job[0].alive_ms, 1000);
 	}

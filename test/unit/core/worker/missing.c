@@ -169,7 +169,7 @@ TEST_WITH(supply__of_a_reduce, rig_open, rig_close)
  * is as long as ever. */
 TEST_WITH(awake__silence_counts_while_awake, rig_open, rig_close)
 {
-	struct fan_op op = {.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8};
+	struct fan_op op = rig_barrier();
 	uint64_t id;
 	rig_ready();
 	assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_OK);

@@ -24,28 +24,20 @@ static void begin(void)
 
 static enum fan_verdict collides(uint64_t frag)
 {
-	const struct fan_frag need = {.frag = frag,
-				      .job = rig.job,
-				      .epoch = rig.epoch,
-				      .sender = FAN_RANK_NONE,
-				      .type = FAN_TYPE_NEED,
-				      .flags = FAN_F_COLLISION,
-				      .to = FAN_TAG(1)};
+	struct fan_frag need = rig_frag(FAN_TYPE_NEED, frag);
+	need.flags = FAN_F_COLLISION;
+	need.to = FAN_TAG(1);
 	return rig_recv(&need, false);
 }
 
 static void marked_result(uint64_t frag, uint16_t mark)
 {
-	const struct fan_frag f = {.frag = frag,
-				   .job = rig.job,
-				   .epoch = rig.epoch,
-				   .sender = FAN_RANK_NONE,
-				   .type = FAN_TYPE_RESULT,
-				   .flags = mark | (frag ? 0 : FAN_F_FIRST),
-				   .dtype = FAN_INT32,
-				   .count = 16,
-				   .payload = (const uint8_t *)in,
-				   .payload_bytes = RIG_PAYLOAD};
+	struct fan_frag f = rig_frag(FAN_TYPE_RESULT, frag);
+	f.flags = mark | (frag ? 0 : FAN_F_FIRST);
+	f.dtype = FAN_INT32;
+	f.count = 16;
+	f.payload = (const uint8_t *)in;
+	f.payload_bytes = RIG_PAYLOAD;
 	assert_int_equal(rig_recv(&f, false), FAN_DONE);
 }
 
@@ -108,12 +100,8 @@ TEST_WITH(refused__too_often, rig_open, rig_close)
 TEST_WITH(refused__after_a_need, rig_open, rig_close)
 {
 	begin();
-	struct fan_frag need = {.frag = 3,
-				.job = rig.job,
-				.epoch = rig.epoch,
-				.sender = FAN_RANK_NONE,
-				.type = FAN_TYPE_NEED,
-				.to = FAN_TAG(1)};
+	struct fan_frag need = rig_frag(FAN_TYPE_NEED, 3);
+	need.to = FAN_TAG(1);
 	assert_int_equal(rig_recv(&need, false), FAN_ASK);
 	assert_int_equal(collides(3), FAN_DROP);
 	assert_int_equal(rig_tick(), 1);
@@ -201,12 +189,10 @@ TEST_WITH(worker__forming_joins_again, rig_open, rig_close)
 	for (unsigned life = 0; life < 3; life++) {
 		assert_int_equal(rig_welcome(rig.cfg.nonce, 4), FAN_CTL);
 		for (unsigned n = 0; n < FAN_BEAT_TRIES; n++) {
-			assert_int_equal(rig_tick(), 1);
-			assert_int_equal(rig.got[0].type, FAN_TYPE_BEAT);
+			rig_sends(FAN_TYPE_BEAT);
 			rig.now_ns += FAN_JOIN_RETRY_NS;
 		}
-		assert_int_equal(rig_tick(), 1);
-		assert_int_equal(rig.got[0].type, FAN_TYPE_JOIN);
+		rig_sends(FAN_TYPE_JOIN);
 		assert_int_equal(rig.got[0].nonce, rig.cfg.nonce);
 	}
 }

@@ -16,13 +16,9 @@ static unsigned contributions(void)
 /* The contribution of `frag` went past the nearest switch, and the slowest is `behind` it. */
 static void unaggregated(uint64_t frag, uint16_t behind, uint16_t flags)
 {
-	const struct fan_frag f = {.frag = frag,
-				   .job = rig.job,
-				   .epoch = rig.epoch,
-				   .sender = FAN_RANK_NONE,
-				   .flags = FAN_F_AWAY | flags,
-				   .behind = behind,
-				   .type = FAN_TYPE_PROGRESS};
+	struct fan_frag f = rig_frag(FAN_TYPE_PROGRESS, frag);
+	f.flags = FAN_F_AWAY | flags;
+	f.behind = behind;
 	assert_int_equal(rig_recv(&f, false), FAN_CTL);
 }
 
@@ -87,16 +83,12 @@ TEST_WITH(ahead__short_time_outs_where_nobody_is_slow, rig_open, rig_close)
 static unsigned result(uint64_t frag, uint16_t flags)
 {
 	static const int32_t sum[16];
-	const struct fan_frag r = {.frag = frag,
-				   .job = rig.job,
-				   .epoch = rig.epoch,
-				   .sender = FAN_RANK_NONE,
-				   .count = 16,
-				   .dtype = FAN_INT32,
-				   .flags = (uint16_t)(flags | (frag ? 0 : FAN_F_FIRST)),
-				   .type = FAN_TYPE_RESULT,
-				   .payload = (const uint8_t *)sum,
-				   .payload_bytes = sizeof sum};
+	struct fan_frag r = rig_frag(FAN_TYPE_RESULT, frag);
+	r.count = 16;
+	r.dtype = FAN_INT32;
+	r.flags = (uint16_t)(flags | (frag ? 0 : FAN_F_FIRST));
+	r.payload = (const uint8_t *)sum;
+	r.payload_bytes = sizeof sum;
 	rig.now_ns += 1000;
 	assert_int_equal(rig_recv(&r, false), FAN_DONE);
 	return contributions();

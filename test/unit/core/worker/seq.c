@@ -5,12 +5,9 @@
 /* The switch has not heard these of this rank's numbers: bit i, number `at` - i. */
 static enum fan_verdict missed(uint16_t at, uint64_t which)
 {
-	const struct fan_frag f = {.missing = which,
-				   .job = rig.job,
-				   .epoch = rig.epoch,
-				   .sender = FAN_RANK_NONE,
-				   .last = at,
-				   .type = FAN_TYPE_MISS};
+	struct fan_frag f = rig_frag(FAN_TYPE_MISS, 0);
+	f.missing = which;
+	f.last = at;
 	return rig_recv(&f, false);
 }
 
@@ -66,20 +63,15 @@ static unsigned heard(uint16_t number, uint64_t frag, bool again)
 {
 	static const int32_t sum[16];
 	const struct fan_op op = rig_int_sum(NULL, NULL, 512);
-	struct fan_frag f = {.frag = frag,
-			     .job = rig.job,
-			     .epoch = rig.epoch,
-			     .flags = (uint16_t)((frag == 0 ? FAN_F_FIRST : 0) |
-						 (frag == 31 ? FAN_F_LAST : 0) |
-						 (again ? FAN_F_REPLAY : 0)),
-			     .sender = FAN_RANK_NONE,
-			     .seq = number,
-			     .count = 16,
-			     .type = FAN_TYPE_RESULT,
-			     .dtype = (uint8_t)op.dtype,
-			     .op = FAN_SUM,
-			     .payload = (const uint8_t *)sum,
-			     .payload_bytes = sizeof sum};
+	struct fan_frag f = rig_frag(FAN_TYPE_RESULT, frag);
+	f.flags = (uint16_t)((frag == 0 ? FAN_F_FIRST : 0) | (frag == 31 ? FAN_F_LAST : 0) |
+			     (again ? FAN_F_REPLAY : 0));
+	f.seq = number;
+	f.count = 16;
+	f.dtype = (uint8_t)op.dtype;
+	f.op = FAN_SUM;
+	f.payload = (const uint8_t *)sum;
+	f.payload_bytes = sizeof sum;
 	assert_int_equal(rig_recv(&f, true), FAN_DONE);
 	return rig_tick();
 }
@@ -192,12 +184,8 @@ TEST_WITH(seq__under_marks, rig_open, rig_close)
 TEST_WITH(seq__direct_after_need, rig_open, rig_close)
 {
 	begin(8);
-	const struct fan_frag need = {.frag = 1,
-				      .job = rig.job,
-				      .epoch = rig.epoch,
-				      .sender = FAN_RANK_NONE,
-				      .to = FAN_TAG(1),
-				      .type = FAN_TYPE_NEED};
+	struct fan_frag need = rig_frag(FAN_TYPE_NEED, 1);
+	need.to = FAN_TAG(1);
 	assert_int_equal(missed(2, 1), FAN_ASK);
 	assert_int_equal(rig_tick(), 1);
 	assert_int_equal(rig.got[0].frag, 1);

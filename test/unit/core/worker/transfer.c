@@ -106,15 +106,11 @@ TEST_WITH(transfer__need, rig_open, rig_close)
 	struct fan_op op = rig_int_sum(in, out, 16);
 	rig_start(&op);
 	rig_tick();
-	struct fan_frag need = {.job = rig.job,
-				.epoch = rig.epoch,
-				.sender = FAN_RANK_NONE,
-				.type = FAN_TYPE_NEED,
-				.to = FAN_TAG(1)};
+	struct fan_frag need = rig_frag(FAN_TYPE_NEED, 0);
+	need.to = FAN_TAG(1);
 	assert_int_equal(rig_recv(&need, false), FAN_ASK);
 	assert_int_equal(rig_recv(&need, false), FAN_DROP); /* is being sent anyway */
-	assert_int_equal(rig_tick(), 1);
-	assert_int_equal(rig.got[0].type, FAN_TYPE_DATA);
+	rig_sends(FAN_TYPE_DATA);
 	assert_true(rig.got[0].flags & FAN_F_DIRECT);
 	assert_int_equal(rig.got[0].payload_bytes, 64);
 	need.frag = 1; /* belongs to no operation yet */
@@ -211,13 +207,10 @@ TEST_WITH(transfer__need_with_bitmap, rig_open, rig_close)
 	for (unsigned i = 0; i < 4; i++) {
 		uint8_t bitmap[8];
 		fan_put64(bitmap, sets[i]);
-		const struct fan_frag need = {.job = rig.job,
-					      .epoch = rig.epoch,
-					      .sender = FAN_RANK_NONE,
-					      .type = FAN_TYPE_NEED,
-					      .words = 1,
-					      .payload = bitmap,
-					      .payload_bytes = 8};
+		struct fan_frag need = rig_frag(FAN_TYPE_NEED, 0);
+		need.words = 1;
+		need.payload = bitmap;
+		need.payload_bytes = 8;
 		assert_int_equal(rig_recv(&need, false), i == 3 ? FAN_ASK : FAN_DROP);
 	}
 }
@@ -236,11 +229,8 @@ TEST_WITH(transfer__no_sample_of_what_was_sent_twice, rig_open, rig_close)
 		rig.now_ns += 3 * FAN_MS;
 		r.flags |= again == REPLAY ? FAN_F_REPLAY : 0;
 		if (again == TWICE) {
-			struct fan_frag need = {.job = rig.job,
-						.epoch = rig.epoch,
-						.sender = FAN_RANK_NONE,
-						.type = FAN_TYPE_NEED,
-						.to = FAN_TAG(1)};
+			struct fan_frag need = rig_frag(FAN_TYPE_NEED, 0);
+			need.to = FAN_TAG(1);
 			assert_int_equal(rig_recv(&need, false), FAN_ASK);
 			rig_tick();
 		}
@@ -258,15 +248,12 @@ TEST_WITH(transfer__result_before_its_contribution, rig_open, rig_close)
 	rig_ready();
 	struct fan_op op = rig_int_sum(in, out, 16);
 	uint64_t id = rig_start(&op);
-	struct fan_frag r = {.job = rig.job,
-			     .epoch = rig.epoch,
-			     .sender = FAN_RANK_NONE,
-			     .type = FAN_TYPE_RESULT,
-			     .dtype = FAN_INT32,
-			     .count = 16,
-			     .flags = FAN_F_FIRST | FAN_F_LAST,
-			     .payload = (const uint8_t *)sum,
-			     .payload_bytes = 64};
+	struct fan_frag r = rig_frag(FAN_TYPE_RESULT, 0);
+	r.dtype = FAN_INT32;
+	r.count = 16;
+	r.flags = FAN_F_FIRST | FAN_F_LAST;
+	r.payload = (const uint8_t *)sum;
+	r.payload_bytes = 64;
 	assert_int_equal(rig_recv(&r, false), FAN_DROP);
 	r.frag = 1;
 	assert_int_equal(rig_recv(&r, false), FAN_DROP);

@@ -25,8 +25,7 @@ TEST_WITH(worker__configurations, rig_open, rig_close)
 TEST_WITH(worker__joins, rig_open, rig_close)
 {
 	struct fan_join m;
-	assert_int_equal(rig_tick(), 1);
-	assert_int_equal(rig.got[0].type, FAN_TYPE_JOIN);
+	rig_sends(FAN_TYPE_JOIN);
 	assert_int_equal(rig.got[0].nonce, rig.cfg.nonce);
 	assert_int_equal(rig.got[0].sender, 1);
 	assert_int_equal(fan_join_get(&m, &rig.got[0]), FAN_OK);
@@ -40,8 +39,7 @@ TEST_WITH(worker__joins, rig_open, rig_close)
 	assert_int_equal(rig_welcome(rig.cfg.nonce, rig.cfg.window_max + 1), FAN_DROP);
 	assert_int_equal(rig_welcome(rig.cfg.nonce, 4), FAN_CTL);
 	assert_int_equal(fan_worker_phase(rig.w), FAN_W_FORMING);
-	assert_int_equal(rig_tick(), 1); /* the switch waits for this */
-	assert_int_equal(rig.got[0].type, FAN_TYPE_BEAT);
+	rig_sends(FAN_TYPE_BEAT); /* the switch waits for this */
 	assert_int_equal(rig_state(FAN_JOB_READY, 0, 0), FAN_CTL);
 	assert_int_equal(fan_worker_phase(rig.w), FAN_W_READY);
 	assert_int_equal(rig_welcome(rig.cfg.nonce, 4), FAN_DROP); /* a second one */
@@ -90,18 +88,16 @@ TEST_WITH(worker__joins_again_while_the_job_forms, rig_open, rig_close)
 	rig_tick();
 	rig_welcome(rig.cfg.nonce, 4);
 	uint64_t id;
-	struct fan_op op = {.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8};
+	struct fan_op op = rig_barrier();
 	assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_OK);
 	rig_tick();
 	assert_int_equal(rig_state(FAN_JOB_NONE, 0, 0), FAN_CTL);
 	assert_int_equal(fan_worker_phase(rig.w), FAN_W_JOINING);
-	assert_int_equal(rig_tick(), 1);
-	assert_int_equal(rig.got[0].type, FAN_TYPE_JOIN);
+	rig_sends(FAN_TYPE_JOIN);
 	assert_int_equal(rig.got[0].nonce, rig.cfg.nonce);
 	rig_welcome(rig.cfg.nonce, 2);
 	rig_state(FAN_JOB_READY, 0, 0);
-	assert_int_equal(rig_tick(), 1);
-	assert_int_equal(rig.got[0].type, FAN_TYPE_DATA);
+	rig_sends(FAN_TYPE_DATA);
 	assert_int_equal(rig.got[0].frag, 0);
 }
 
@@ -167,8 +163,7 @@ TEST_WITH(worker__another_path, rig_open, rig_close)
 	rig_tick();
 	fan_worker_reroute(rig.w, rig.now_ns, 0);
 	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(rig_tick(), 1);
-		assert_int_equal(rig.got[0].type, FAN_TYPE_JOIN);
+		rig_sends(FAN_TYPE_JOIN);
 		assert_int_equal(rig.got[0].nonce, rig.cfg.nonce);
 		assert_int_equal(rig.got[0].path, 1);
 		rig.now_ns += FAN_JOIN_RETRY_NS;
@@ -177,8 +172,7 @@ TEST_WITH(worker__another_path, rig_open, rig_close)
 	rig_tick();
 	assert_int_equal(rig.got[0].type, FAN_TYPE_JOIN);
 	assert_int_equal(answer(FAN_TYPE_WELCOME, rig.job, 1), FAN_CTL);
-	assert_int_equal(rig_tick(), 1);
-	assert_int_equal(rig.got[0].type, FAN_TYPE_BEAT);
+	rig_sends(FAN_TYPE_BEAT);
 	assert_int_equal(fan_worker_phase(rig.w), FAN_W_READY);
 	assert_int_equal(answer(FAN_TYPE_WELCOME, rig.job, 1), FAN_DROP);
 	fan_worker_reroute(rig.w, rig.now_ns, 0);
@@ -195,7 +189,7 @@ TEST_WITH(worker__another_route, rig_open, rig_close)
 	rig_ready();
 	rig_tick();
 	const uint32_t before = rig.job, after = UINT32_C(9) << FAN_ROUTE_BITS | before;
-	struct fan_op op = {.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8};
+	struct fan_op op = rig_barrier();
 	uint64_t id;
 	fan_worker_reroute(rig.w, rig.now_ns, 9);
 	assert_int_equal(fan_worker_route(rig.w), 0);
@@ -226,8 +220,7 @@ TEST_WITH(worker__leaves_by_the_new_route, rig_open, rig_close)
 	rig_ready();
 	fan_worker_reroute(rig.w, rig.now_ns, 9);
 	fan_worker_leave(rig.w, rig.now_ns, FAN_OK, NULL);
-	assert_int_equal(rig_tick(), 1);
-	assert_int_equal(rig.got[0].type, FAN_TYPE_LEAVE);
+	rig_sends(FAN_TYPE_LEAVE);
 	assert_int_equal(rig.got[0].job, UINT32_C(9) << FAN_ROUTE_BITS | rig.job);
 }
 
@@ -243,8 +236,7 @@ TEST_WITH(worker__is_told_of_a_route_while_it_leaves, rig_open, rig_close)
 	}
 	fan_worker_reroute(rig.w, rig.now_ns, 9);
 	for (unsigned i = 0; i < FAN_LEAVE_TRIES; i++) {
-		assert_int_equal(rig_tick(), 1);
-		assert_int_equal(rig.got[0].type, FAN_TYPE_LEAVE);
+		rig_sends(FAN_TYPE_LEAVE);
 		assert_int_equal(rig.got[0].job, UINT32_C(9) << FAN_ROUTE_BITS | rig.job);
 		rig.now_ns += FAN_JOIN_RETRY_NS;
 	}
@@ -265,8 +257,7 @@ TEST_WITH(worker__another_route_before_it_is_ready, rig_open, rig_close)
 	assert_int_equal(answer(FAN_TYPE_WELCOME, job, 1), FAN_CTL);
 	assert_int_equal(fan_worker_phase(rig.w), FAN_W_FORMING);
 	fan_worker_reroute(rig.w, rig.now_ns, 10);
-	assert_int_equal(rig_tick(), 1);
-	assert_int_equal(rig.got[0].type, FAN_TYPE_JOIN);
+	rig_sends(FAN_TYPE_JOIN);
 	assert_int_equal(rig.got[0].path, 2);
 	assert_int_equal(answer(FAN_TYPE_WELCOME, UINT32_C(10) << FAN_ROUTE_BITS | rig.job, 2),
 			 FAN_CTL);
@@ -280,7 +271,7 @@ TEST_WITH(worker__restarted_switch, rig_open, rig_close)
 	assert_int_equal(rig_state(FAN_JOB_NONE, 0, 0), FAN_CTL);
 	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_RESTARTED);
 	uint64_t id;
-	struct fan_op op = {.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8};
+	struct fan_op op = rig_barrier();
 	assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_E_RESTARTED);
 	assert_int_equal(fan_worker_test(rig.w, 0), FAN_E_RESTARTED);
 }
@@ -335,7 +326,7 @@ TEST_WITH(worker__stall, rig_open, rig_close)
 		rig_open(NULL);
 		rig_ready();
 		uint64_t id;
-		struct fan_op op = {.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8};
+		struct fan_op op = rig_barrier();
 		rig.now_ns += 700 * FAN_MS; /* idle time is no stall */
 		rig_state(FAN_JOB_READY, 0, 0);
 		assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_OK);
@@ -359,7 +350,7 @@ TEST_WITH(worker__stall, rig_open, rig_close)
 TEST_WITH(worker__stall_after_a_late_answer, rig_open, rig_close)
 {
 	rig_ready();
-	struct fan_op op = {.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8};
+	struct fan_op op = rig_barrier();
 	uint64_t id;
 	for (unsigned i = 0; i < 2; i++)
 		assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_OK);
@@ -511,7 +502,7 @@ TEST_WITH(worker__operations_out_of_range, rig_open, rig_close)
 	uint64_t id, more = 0;
 	struct fan_op op = {.op = FAN_REDOP_COUNT};
 	assert_int_equal(fan_worker_start(rig.w, rig.now_ns, &op, &id), FAN_E_INVALID);
-	op = (struct fan_op){.op = FAN_BARRIER, .dtype = FAN_UINT8, .wire = FAN_UINT8};
+	op = rig_barrier();
 	while (fan_worker_start(rig.w, rig.now_ns, &op, &id) == FAN_OK)
 		assert_int_equal(id, more++);
 	assert_int_equal(more, FAN_OPS_MAX);
@@ -529,8 +520,7 @@ TEST_WITH(worker__who_draws_a_beat, rig_open, rig_close)
 	assert_int_equal(rig_tick(), 0);
 	for (unsigned i = 0; i < 5; i++)
 		assert_int_equal(rig_ctl(FAN_TYPE_WHO, 0, NULL, 0), FAN_CTL);
-	assert_int_equal(rig_tick(), 1);
-	assert_int_equal(rig.got[0].type, FAN_TYPE_BEAT);
+	rig_sends(FAN_TYPE_BEAT);
 	assert_int_equal(rig_ctl(FAN_TYPE_WHO, 0, NULL, 0), FAN_CTL);
 	assert_int_equal(rig_tick(), 0);
 	rig.now_ns += FAN_WHO_NS;

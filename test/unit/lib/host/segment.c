@@ -50,14 +50,15 @@ static void run(struct fan_rng *r, unsigned ranks, uint64_t ops)
 	fail_msg("not at an end");
 }
 
+static struct fan_op op_of(enum fan_redop op, enum fan_dtype type, uint64_t count, const void *in,
+			   void *out)
+{
+	return (struct fan_op){op, type, .wire = type, .count = count, .in = in, .out = out};
+}
+
 static struct fan_op sum_of_floats(const float *in, float *out, uint64_t count)
 {
-	return (struct fan_op){.op = FAN_SUM,
-			       .dtype = FAN_FLOAT32,
-			       .wire = FAN_FLOAT32,
-			       .count = count,
-			       .in = in,
-			       .out = out};
+	return op_of(FAN_SUM, FAN_FLOAT32, count, in, out);
 }
 
 /* All sizes around the bounds of small operations, shares and chunks. */
@@ -152,37 +153,18 @@ TEST(segment__types_and_roots)
 		narrow[i] = -(int32_t)i - 1;
 		half[i] = 0x4000; /* 2.0 */
 		memset(bytes[i], (int)i, sizeof bytes[i]);
-		const struct fan_op ops[] = {
-			{.op = FAN_SUM,
-			 .dtype = FAN_INT64,
-			 .count = 1,
-			 .in = &wide[i],
-			 .out = &wide_out[i]},
-			{.op = FAN_AVG,
-			 .dtype = FAN_INT32,
-			 .count = 1,
-			 .in = &narrow[i],
-			 .out = i == 3 ? &narrow_out[i] : NULL,
-			 .reduce = true,
-			 .root = 3},
-			{.op = FAN_AVG,
-			 .dtype = FAN_FLOAT16,
-			 .count = 1,
-			 .in = &half[i],
-			 .out = &half_out[i]},
-			{.op = FAN_BARRIER, .dtype = FAN_UINT8},
-			{.op = FAN_BCAST,
-			 .dtype = FAN_UINT8,
-			 .count = sizeof bytes[i],
-			 .root = 2,
-			 .in = i == 2 ? bytes[i] : NULL,
-			 .out = i == 2 ? NULL : bytes[i]},
-			{.op = FAN_MAX,
-			 .dtype = FAN_INT32,
-			 .count = 1,
-			 .in = &narrow[i],
-			 .out = &narrow[i]},
+		struct fan_op ops[] = {
+			op_of(FAN_SUM, FAN_INT64, 1, &wide[i], &wide_out[i]),
+			op_of(FAN_AVG, FAN_INT32, 1, &narrow[i], i == 3 ? &narrow_out[i] : NULL),
+			op_of(FAN_AVG, FAN_FLOAT16, 1, &half[i], &half_out[i]),
+			op_of(FAN_BARRIER, FAN_UINT8, 0, NULL, NULL),
+			op_of(FAN_BCAST, FAN_UINT8, sizeof bytes[i], i == 2 ? bytes[i] : NULL,
+			      i == 2 ? NULL : bytes[i]),
+			op_of(FAN_MAX, FAN_INT32, 1, &narrow[i], &narrow[i]),
 		};
+		ops[1].reduce = true;
+		ops[1].root = 3;
+		ops[4].root = 2;
 		for (size_t n = 0; n < sizeof ops / sizeof ops[0]; n++)
 			assert_true(fan_host_start(&local[i], &ops[n], 0));
 	}
@@ -216,11 +198,8 @@ TEST(segment__room_for_as_many_again)
 	for (int time = 1; time <= 3; time++) {
 		memset(out, 0, sizeof out);
 		for (unsigned n = 0; n < 2 * FAN_HOST_OPS_MAX; n++) {
-			struct fan_op op = {.op = FAN_SUM,
-					    .dtype = FAN_INT32,
-					    .count = 1,
-					    .in = &in[n % 2],
-					    .out = &out[n % 2][n / 2]};
+			struct fan_op op =
+				op_of(FAN_SUM, FAN_INT32, 1, &in[n % 2], &out[n % 2][n / 2]);
 			assert_true(fan_host_start(&local[n % 2], &op, 0));
 		}
 		for (unsigned n = 0; n < 4 * FAN_HOST_OPS_MAX; n++)
@@ -426,41 +405,19 @@ TEST(segment__several_hosts)
 		half[r] = 0x7800; /* 32768: two of them are out of range */
 		memset(bytes[r], (int)r, sizeof bytes[r]);
 		/* rank 3 is number 0 of host 1 */
-		const struct fan_op ops[] = {
-			{.op = FAN_AVG,
-			 .dtype = FAN_FLOAT32,
-			 .wire = FAN_BLOCK8,
-			 .count = COUNT,
-			 .in = in[r],
-			 .out = out[r],
-			 .error = lost[r]},
-			{.op = FAN_BARRIER, .dtype = FAN_UINT8},
-			{.op = FAN_AVG,
-			 .dtype = FAN_INT32,
-			 .wire = FAN_INT32,
-			 .count = 1,
-			 .in = &small[r],
-			 .out = r == 3 ? &reduced[r] : NULL,
-			 .reduce = true},
-			{.op = FAN_AVG,
-			 .dtype = FAN_FLOAT16,
-			 .wire = FAN_FLOAT16,
-			 .count = 1,
-			 .in = &half[r],
-			 .out = &half[r]},
-			{.op = FAN_BCAST,
-			 .dtype = FAN_UINT8,
-			 .count = sizeof bytes[r],
-			 .in = r == 3 ? bytes[r] : NULL,
-			 .out = r == 3 ? NULL : bytes[r]},
-			{.op = FAN_MIN,
-			 .dtype = FAN_INT32,
-			 .wire = FAN_INT32,
-			 .count = 1,
-			 .in = &small[r],
-			 .out = &small[r]},
-			{.op = FAN_SUM, .dtype = FAN_FLOAT32, .wire = FAN_FLOAT32, .count = 0},
+		struct fan_op ops[] = {
+			op_of(FAN_AVG, FAN_FLOAT32, COUNT, in[r], out[r]),
+			op_of(FAN_BARRIER, FAN_UINT8, 0, NULL, NULL),
+			op_of(FAN_AVG, FAN_INT32, 1, &small[r], r == 3 ? &reduced[r] : NULL),
+			op_of(FAN_AVG, FAN_FLOAT16, 1, &half[r], &half[r]),
+			op_of(FAN_BCAST, FAN_UINT8, sizeof bytes[r], r == 3 ? bytes[r] : NULL,
+			      r == 3 ? NULL : bytes[r]),
+			op_of(FAN_MIN, FAN_INT32, 1, &small[r], &small[r]),
+			sum_of_floats(NULL, NULL, 0),
 		};
+		ops[0].wire = FAN_BLOCK8;
+		ops[0].error = lost[r];
+		ops[2].reduce = true;
 		for (size_t n = 0; n < sizeof ops / sizeof ops[0]; n++)
 			assert_true(fan_host_start(&local[r], &ops[n], n == 2 || n == 4));
 	}
@@ -524,11 +481,7 @@ static void *be_rank(void *arg)
 		uint64_t count = n % 3 ? (unsigned)n * 50u + 1 : COUNT;
 		for (uint64_t k = 0; k < count; k++)
 			values[k] = (int32_t)(k + l->me);
-		struct fan_op op = {.op = FAN_SUM,
-				    .dtype = FAN_INT32,
-				    .count = count,
-				    .in = values,
-				    .out = values};
+		struct fan_op op = op_of(FAN_SUM, FAN_INT32, count, values, values);
 		fan_host_start(l, &op, 0);
 		while (fan_host_done(l) <= (uint64_t)n) {
 			uint32_t heard = fan_host_received(l, FAN_HOST_WORK);
