@@ -27,7 +27,6 @@
 #include "core/wire/ctlmsg.h"
 #include "seal/cipher_gcrypt.h"
 #include "seal/gate_priv.h"
-#include "seal/rig.h"
 
 static const fan_peer stranger = {.addr = {66, 6}, .port = 66};
 
