@@ -23,7 +23,7 @@
 #include <stdio.h>
 
 #include "core/wire/ctlmsg.h"
-#include "seal/cipher_gcrypt.h"
+#include "seal/cipher.h"
 #include "seal/gate_priv.h"
 #include "seal/rig.h"
 
