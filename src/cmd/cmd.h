@@ -3,7 +3,6 @@
 #ifndef FAN_CMD_CMD_H
 #define FAN_CMD_CMD_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -58,19 +57,6 @@ FILE *cmd_output(const char *command, const char *option, const char *file);
 /* Close what cmd_output opened, unless it is standard output.  0; or -1, and a line on stderr, when
  * some of it is lost. */
 int cmd_output_done(FILE *f, const char *command, const char *option, const char *file);
-
-/* ---- json.c ---- */
-
-/* Write `root`, which is given up, to FILE as COMMAND's --json, by `flags` of json_dumpf.  0; or
- * -1, and a line on stderr. */
-int cmd_write_json(const char *command, const char *file, json_t *root, size_t flags);
-
-#define CMD_NUMBER_MAX 1e15
-
-/* A value of an object: "" and 0 if it has none of that type.  Numbers are from 0 to
- * CMD_NUMBER_MAX; NaN is 0. */
-const char *cmd_text_of(const json_t *object, const char *key);
-double cmd_number_of(const json_t *object, const char *key);
 
 /* ---- find_installed.c ---- */
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 import pytest
 from conftest import BUILD, ROOT, WAIT_S
 
-from fanin.operate.forecast import findings, gains, measured, model, probe
+from fanin.operate.forecast import command, findings, gains, measured, model, probe
 from fanin.operate.shape import Bad
 
 MBPS = 200.0
@@ -366,8 +366,8 @@ def line(kind, said):
 
 GOOD = {
     "begin": {"rank": 0, "ranks": 6},
-    "meeting": {"met": True, "first": True},
-    "finding": {"name": "a", "status": "ok", "found": "b", "advice": ["c"], "values": {"d": None}},
+    "meeting": {"met": True, "first": True, "at": "s", "ranks": [2, 2, 2], "silent": -1},
+    "train": {"check": "rtt", "packet_bytes": 128, "sent": 9, "answered": 9, "p50_ns": 1000},
     "alone": {"payload": 1, "headers": 78, "switches": [{"at": "s", "per_s": 1.5}]},
     "links": links(switches=(9,)),
     "summing": counted([True] * 3),
@@ -380,7 +380,6 @@ def test_lines_of_the_probe_are_read():
     for kind, said in GOOD.items():
         assert probe.parse(line(kind, said))[0] == kind
     assert probe.parse(line("links", GOOD["links"]))[1] == GOOD["links"]
-    assert probe.parse(line("finding", GOOD["finding"]))[1].values == {"d": None}
 
 
 @pytest.mark.parametrize(
@@ -396,15 +395,17 @@ def test_lines_of_the_probe_are_read():
         ("summing", {"window_bytes": 1e300}),
         ("allreduce", {"took_ns": []}),
         ("allreduce", {"took_ns": [0]}),
-        ("finding", {"status": "good"}),
-        ("finding", {"values": {"a": [1]}}),
-        ("finding", {"values": {"a": 1e300}}),
-        ("finding", {"values": {str(i): i for i in range(99)}}),
+        ("train", {"sent": -1}),
+        ("train", {"check": None}),
+        ("mtu", {"fails": "elsewhere"}),
+        ("switch", {"device": "../.."}),
+        ("shards", {"silent": [1 << 40]}),
+        ("settings", {"options": [{"name": 7}]}),
     ],
 )
 def test_what_does_not_fit_is_refused(kind, more):
     with pytest.raises(Bad):
-        probe.parse(line(kind, {**GOOD[kind], **more}))
+        probe.parse(line(kind, {**GOOD.get(kind, {}), **more}))
 
 
 def test_hostile_lines_raise_nothing_else():
@@ -431,10 +432,8 @@ def test_hostile_lines_raise_nothing_else():
         try:
             kind, of = probe.parse(text)
             kept += 1
-            if kind == "links":
-                measured.job(of, BYTES)
-            elif kind == "finding":
-                assert of.text(colored=False).isprintable() or of.advice
+            if kind not in ("end", "settings"):
+                command.Doctor(findings.Report(True), BYTES, False).take(kind, of)
         except Bad:
             pass
     assert 0 < kept < LINES, f"FAN_SEED={seed}"
@@ -474,7 +473,7 @@ def test_doctor_prints_what_the_probe_measures(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "argv").read_text() == f"probe --count=9 --bytes={BYTES} "
     names = [text.split()[1] for text in done.stdout.splitlines() if text[:2] == "ok"]
-    assert names == ["a", "links", "summing", "forecast", "allreduce"]
+    assert names == ["hosts", "rtt", "links", "summing", "forecast", "allreduce"]
     root = json.loads(file.read_text())
     assert [check["name"] for check in root["checks"]] == names and root["switch"] == "s"
     assert done.stdout.endswith(f"\n\n{root['verdict']}\n") and root["fails"] is False
@@ -483,7 +482,7 @@ def test_doctor_prints_what_the_probe_measures(tmp_path):
 
 
 def test_doctor_fails_where_a_finding_fails_or_the_json_is_lost(tmp_path):
-    bad = line("finding", {**GOOD["finding"], "status": "FAIL"})
+    bad = line("train", {**GOOD["train"], "answered": 0})
     assert doctor(tmp_path, [*ALL[:-1], bad, ALL[-1]]).returncode == 1
     done = doctor(tmp_path, ALL, f"--json={tmp_path}/none/json")
     assert done.returncode == 1 and "--json: " in done.stderr and "aggregation can" in done.stdout

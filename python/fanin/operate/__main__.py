@@ -15,6 +15,7 @@ COMMANDS = {
     "top": ("top", "main"),
     "ps": ("top", "ps"),
     "doctor": ("forecast", "main"),
+    "info": ("forecast", "info"),
 }
 
 

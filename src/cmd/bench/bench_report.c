@@ -177,8 +177,15 @@ int bench_write_json(const struct bench_options *o, const fanin_comm *comm,
 	for (int i = 0; i < results; i++)
 		json_array_append_new(rows,
 				      result_json(o, &s, &r[i], fanin_comm_size(comm), all_bytes));
-	return cmd_write_json("bench", o->json,
-			      json_pack("{ss so so}", "version", fanin_version(), "results", rows,
-					"parts", parts_json(comm)),
-			      JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+	json_t *root = json_pack("{ss so so}", "version", fanin_version(), "results", rows, "parts",
+				 parts_json(comm));
+	FILE *f = cmd_output("bench", "json", o->json);
+	bool lost =
+		!f || !root ||
+		json_dumpf(root, f, JSON_INDENT(1) | JSON_REAL_PRECISION(6) | JSON_ENSURE_ASCII) ||
+		fputc('\n', f) == EOF;
+	if (f && cmd_output_done(f, "bench", "json", o->json))
+		lost = true;
+	json_decref(root);
+	return lost;
 }

@@ -13,6 +13,7 @@
 
 #include "cmd/cmd.h"
 #include "doctor_echo.h"
+#include "doctor_settings.h"
 #include "net/clock.h"
 
 #define RESOLVE_SECONDS	  3 /* patience with name servers */
@@ -37,11 +38,15 @@ static const struct fan_option options[] = {
 	{"no-join", 'n', ARGS_FLAG, AT(no_join), 0, 0, NULL, NULL,
 	 "run no job: neither one of two ranks, which takes 16 slots of the switch for a moment, "
 	 "nor one of all ranks of this environment"},
-	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
-	 "write the findings to FILE as JSON; -: to standard output, in place of the text"},
 	{"settings", 0, ARGS_FLAG, AT(settings), 0, 0, NULL, NULL,
 	 "check nothing: show this build, the options that a rank here reads, and what would sum"},
+	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
+	 "write everything to FILE as JSON; -: to standard output, in place of the text"},
+	{"all", 'a', ARGS_FLAG, AT(all), 0, 0, NULL, NULL,
+	 "list the options at their defaults, too"},
 };
+#define ROWS	(sizeof options / sizeof options[0])
+#define OF_INFO 2 /* the last rows; the first of them is of `doctor`, too */
 
 static const struct args_command command = {
 	.name = "doctor",
@@ -49,34 +54,36 @@ static const struct args_command command = {
 		"to change.\vExit status: 0, with or without warnings; 1 if something FAILs; 2 if an "
 		"option is wrong.  Nothing needs root.",
 	.options = options,
-	.count = sizeof options / sizeof options[0],
+	.count = ROWS - OF_INFO + 1,
+};
+
+static const struct args_command info = {
+	.name = "info",
+	.help = "Print this build, what the kernel gives it, the options of a rank as they are read here, "
+		"and what would sum its tensors.\v"
+		"Exit status 1: a rank with these options would fail.  Where the environment starts no "
+		"rank, options are checked without one.",
+	.options = &options[ROWS - OF_INFO],
+	.count = OF_INFO,
 };
 
 static const struct args_command probe = {
 	.name = "probe",
 	.help = "Print what `fanin doctor` finds and measures here: lines of JSON.",
 	.options = options,
-	.count = sizeof options / sizeof options[0] - 2, /* without --json, --settings */
+	.count = ROWS - OF_INFO,
 };
 
-/* The configuration, as a worker reads it. */
-static void check_config(struct doctor *d)
+/* The configuration, as a worker reads it: it may name the switch. */
+static json_t *config_json(struct doctor *d)
 {
 	const struct fanin_options init = FANIN_OPTIONS_INIT;
-	char why[FAN_CONFIG_WHY_BYTES];
+	char why[FAN_CONFIG_WHY_BYTES] = "";
+	const bool bad = fan_config_load_part(&d->cfg, &init, why, sizeof why);
 
-	if (fan_config_load_part(&d->cfg, &init, why, sizeof why)) {
-		struct doctor_finding *f = doctor_find(d, "config", DOCTOR_FAIL, "%s", why);
-		doctor_advise(f, "correct it: no worker starts with it");
-		return;
-	}
-	struct doctor_finding *f = doctor_find(
-		d, "config", DOCTOR_OK, "MTU %d, timeout %d ms, multicast %s; from FANIN_* and %s",
-		d->cfg.mtu, d->cfg.timeout_ms, d->cfg.multicast ? "welcome" : "forbidden",
-		getenv("FANIN_CONFIG") ? getenv("FANIN_CONFIG") : "no file (FANIN_CONFIG)");
-	doctor_value(f, "mtu", json_integer(d->cfg.mtu));
-	doctor_value(f, "timeout_ms", json_integer(d->cfg.timeout_ms));
-	doctor_value(f, "multicast", json_boolean(d->cfg.multicast));
+	return json_pack("{s:o, s:i, s:i, s:b}", "error", doctor_text(bad ? why : ""), "mtu",
+			 d->cfg.mtu, "timeout_ms", d->cfg.timeout_ms, "multicast",
+			 d->cfg.multicast != 0);
 }
 
 /* getaddrinfo may block, so it runs in a thread that is abandoned at the deadline. */
@@ -151,10 +158,12 @@ static int name_switch(struct doctor *d)
 	return 0;
 }
 
-/* All named switches beyond the first. */
-static void resolve_others(struct doctor *d)
+/* All named switches beyond the first.  Returns the text of one that has no address, or is one too
+ * many; NULL: there is none. */
+static const char *resolve_others(struct doctor *d)
 {
-	char text[sizeof d->cfg.switch_addr], *rest, why[ARGS_WHY_BYTES];
+	static char text[sizeof d->cfg.switch_addr];
+	char *rest, why[ARGS_WHY_BYTES];
 
 	d->named[d->named_count++] = d->sw;
 	snprintf(text, sizeof text, "%s", d->cfg.switch_addr);
@@ -162,114 +171,55 @@ static void resolve_others(struct doctor *d)
 		rest = strchr(++one, ',');
 		if (rest)
 			*rest = '\0';
-		if (d->named_count < DOCTOR_SWITCHES_MAX &&
-		    !fan_peer_parse(&d->named[d->named_count], one, why, sizeof why)) {
-			d->named_count++;
-			continue;
-		}
-		struct doctor_finding *f =
-			doctor_find(d, "switch", DOCTOR_FAIL,
-				    "switch %s cannot be resolved here, or more than %d are named",
-				    one, DOCTOR_SWITCHES_MAX);
-		doctor_advise(f, "ask the name servers: getent hosts %.*s", (int)strcspn(one, ":"),
-			      one);
-		return;
+		if (d->named_count == DOCTOR_SWITCHES_MAX ||
+		    fan_peer_parse(&d->named[d->named_count], one, why, sizeof why))
+			return one;
+		d->named_count++;
 	}
+	return NULL;
 }
 
-/* Resolve the name.  An unknown name is a finding. */
-static void check_name(struct doctor *d)
+/* Resolve the names of the switches. */
+static void find_switches(struct doctor *d)
 {
-	int host = (int)strcspn(asked.text, ":");
+	const bool late = asked.text[0] && resolve_in_time();
+	const char *lost = NULL;
+	bool exposed = false; /* can strangers read and change packets? */
 
-	if (!asked.text[0] && d->group.wanted)
-		return; /* ranks meet at rank 0 */
-	if (!asked.text[0]) {
-		d->no_path = "no switch given";
-		doctor_find(
-			d, "switch", DOCTOR_SKIP,
-			"no switch given: expected --switch ADDR:PORT, FANIN_SWITCH, or switch of "
-			"[worker]");
-		return;
-	}
-	int late = resolve_in_time();
-	if (!late && !asked.err) {
+	if (asked.text[0] && !late && !asked.err) {
 		d->sw = asked.peer;
 		d->resolved = true;
 		fan_peer_text(&d->sw, d->at, sizeof d->at);
-		resolve_others(d);
-		return;
+		lost = resolve_others(d);
 	}
-	d->no_path = "the switch's name has no address";
-	struct doctor_finding *f =
-		doctor_find(d, "switch", DOCTOR_FAIL, "switch has no address: \"%.*s\": %s", host,
-			    asked.text, late ? "no name server answered in time" : "unknown here");
-	doctor_advise(f, "ask the name servers: getent hosts %.*s", host, asked.text);
-	doctor_advise(
-		f,
-		"give the address itself: --switch 10.0.0.1%s; or as root: echo '10.0.0.1 %.*s' "
-		">> /etc/hosts",
-		strrchr(asked.text, ':'), host, asked.text);
-}
-
-/* Can strangers read and change packets? */
-static void check_seal(struct doctor *d)
-{
-	bool exposed = false;
-
+	d->no_path = !d->resolved && (asked.text[0] || !d->group.wanted);
 	for (unsigned i = 0; i < d->named_count; i++)
 		exposed |= fan_peer_is_public(&d->named[i]);
-	if (d->cfg.keys.count) {
-		doctor_find(d, "seal", DOCTOR_OK, "sealed with the key in %.200s", d->cfg.key_file);
-		return;
-	}
-	struct doctor_finding *f =
-		doctor_find(d, "seal", exposed ? DOCTOR_WARN : DOCTOR_OK,
-			    "open%s: anybody on the path can read and change the job's packets",
-			    exposed ? ", and a switch has a public address" : "");
-	if (exposed)
-		doctor_advise(f,
-			      "seal it: fanin key new --out F; fanin switch --key F; fanin key job "
-			      "TENANT --key F; FANIN_KEY_FILE at the ranks");
+	doctor_line("named",
+		    json_pack("{s:o, s:s, s:b, s:o, s:o, s:b}", "text", doctor_text(asked.text),
+			      "at", d->at, "late", late, "lost", doctor_text(lost ? lost : ""),
+			      "key", doctor_text(d->cfg.keys.count ? d->cfg.key_file : ""),
+			      "exposed", exposed));
 }
 
 static void check_all(struct doctor *d)
 {
-	static void (*const here[])(struct doctor *) = {
-		doctor_check_library, doctor_check_cores,  doctor_check_clock, doctor_check_buffers,
-		doctor_check_offload, doctor_check_memory, check_name,	       check_seal,
-	};
 	static void (*const path[])(struct doctor *) = {
-		doctor_check_switch, doctor_check_version, doctor_check_redirects,
-		doctor_check_rtt,    doctor_check_mtu,	   doctor_check_fragments,
-		doctor_check_burst,  doctor_check_shards,  doctor_check_sum,
+		doctor_check_switch, doctor_check_rtt,	  doctor_check_mtu, doctor_check_fragments,
+		doctor_check_burst,  doctor_check_shards, doctor_check_sum,
 	};
-	static void (*const together[])(struct doctor *) = {
-		doctor_measure_links,
-		doctor_measure_summing,
-		doctor_measure_allreduce,
-	};
-
-	for (unsigned i = 0; i < sizeof here / sizeof *here; i++) {
-		here[i](d);
-		doctor_flush(d);
-	}
+	doctor_print_machine();
+	find_switches(d);
 	doctor_group_meet(d);
-	doctor_group_line(d);
-	doctor_flush(d);
-	for (unsigned i = 0; i < sizeof path / sizeof *path; i++) {
+	for (unsigned i = 0; i < sizeof path / sizeof *path; i++)
 		if (!d->group.met || (d->group.first && d->resolved))
 			path[i](d);
-		doctor_flush(d);
-	}
-	for (unsigned i = 0; i < sizeof together / sizeof *together; i++) {
-		together[i](d);
-		doctor_flush(d);
-	}
+	doctor_measure_links(d);
+	doctor_measure_summing(d);
+	doctor_measure_allreduce(d);
 }
 
-/* Print a line of JSON for each finding, and for what `fanin doctor`, which runs this, computes
- * with. */
+/* Print lines of JSON for `fanin doctor`, which runs this. */
 int cmd_probe(int argc, char **argv)
 {
 	static struct doctor d = {.args = {.count = COUNT_DEFAULT,
@@ -278,32 +228,42 @@ int cmd_probe(int argc, char **argv)
 
 	args_parse(&probe, &d.args, argc, argv);
 	prctl(PR_SET_PDEATHSIG, SIGTERM); /* nobody reads on */
+	if (d.args.settings) {
+		doctor_print_settings();
+		doctor_line("end", json_object());
+		return 0;
+	}
 	d.deadline_ns = fan_clock_ns() + (uint64_t)d.args.timeout_s * NS_PER_S;
-	check_config(&d); /* it may name the switch */
+	json_t *config = config_json(&d);
 	int e = name_switch(&d);
 	if (e)
 		return e;
 	doctor_group_init(&d);
 	doctor_line("begin", json_pack("{s:i, s:i}", "rank", d.group.wanted ? d.cfg.rank : 0,
 				       "ranks", d.group.wanted ? d.cfg.ranks : 1));
+	doctor_line("config", config);
 	check_all(&d);
 	doctor_line("end", json_pack("{s:s}", "switch", d.resolved ? d.at : ""));
 	fanin_comm_destroy(d.job);
 	doctor_group_leave(&d);
-	for (unsigned i = 0; i < d.count; i++)
-		json_decref(d.finding[i].values);
 	return 0;
 }
 
-int cmd_doctor(int argc, char **argv)
+static int become(const struct args_command *c, int argc, char **argv)
 {
 	struct doctor_args a = {
 		.count = COUNT_DEFAULT, .timeout_s = TIMEOUT_DEFAULT_S, .bytes = BYTES_DEFAULT};
 
-	args_parse(&command, &a, argc, argv);
-	if (!a.settings)
-		return cmd_python("operate", &command, &a);
-	char info[] = "fanin info", flag[] = "--json";
-	char *args[] = {info, flag, a.json, NULL};
-	return cmd_info(a.json[0] ? 3 : 1, args);
+	args_parse(c, &a, argc, argv);
+	return cmd_python("operate", c, &a);
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+	return become(&command, argc, argv);
+}
+
+int cmd_info(int argc, char **argv)
+{
+	return become(&info, argc, argv);
 }

@@ -74,6 +74,12 @@ static void print_summing(struct doctor *d)
 			      "window_bytes", window_bytes, "sums", sums_json(d)));
 }
 
+static void print_failure(const char *check, const char *cause, const char *why)
+{
+	doctor_line("failure", json_pack("{s:s, s:s, s:o}", "check", check, "cause", cause, "why",
+					 doctor_text(why)));
+}
+
 void doctor_measure_summing(struct doctor *d)
 {
 	char why[FAN_FAULT_TEXT_BYTES] = "";
@@ -81,10 +87,7 @@ void doctor_measure_summing(struct doctor *d)
 		return;
 	int e = open_job(d, why, sizeof why);
 	if (e) {
-		struct doctor_finding *f = doctor_find(
-			d, "summing", DOCTOR_FAIL, "the job of all ranks did not work: %s", why);
-		doctor_value(f, "cause", json_string(fan_err_name(e)));
-		doctor_advise(f, "check one host alone: fanin doctor --no-join");
+		print_failure("summing", fan_err_name(e), why);
 	} else if (!d->cfg.rank) { /* others may have no column, and so no parts */
 		print_summing(d);
 	}
@@ -105,9 +108,7 @@ static uint64_t reduce(struct doctor *d, float *data, size_t count, uint32_t *wr
 		data[i] = element((unsigned)d->cfg.rank, i);
 	uint64_t begin_ns = fan_clock_ns();
 	if (fanin_allreduce(d->job, data, data, count, FANIN_FLOAT32, FANIN_SUM)) {
-		struct doctor_finding *f =
-			doctor_find(d, "allreduce", DOCTOR_FAIL, "%s", fanin_comm_error(d->job));
-		doctor_advise(f, "check one host alone: fanin doctor --no-join");
+		print_failure("allreduce", "", fanin_comm_error(d->job));
 		return 0;
 	}
 	uint64_t took_ns = fan_clock_ns() - begin_ns;
@@ -168,7 +169,7 @@ static void prove(struct doctor *d, float *data)
 	if (!part_ns || !doctor_group_add(d, &word, 1))
 		return;
 	if (!word) {
-		doctor_find(d, "allreduce", DOCTOR_SKIP, "no time left: raise --timeout");
+		doctor_skip("allreduce", "time");
 		return;
 	}
 	const uint64_t least_ns = reduce_often(d, data, PROOF_MIN, took_ns, &wrong);
@@ -196,9 +197,8 @@ void doctor_measure_allreduce(struct doctor *d)
 		if (ready == d->cfg.ranks && data)
 			prove(d, data);
 		else
-			doctor_find(d, "allreduce", DOCTOR_SKIP,
-				    "%d ranks have no job or no memory for the tensor",
-				    d->cfg.ranks - ready);
+			doctor_line("unready",
+				    json_pack("{s:i}", "ranks", (int)(d->cfg.ranks - ready)));
 	}
 	free(data);
 }

@@ -3,10 +3,6 @@
  *
  * ECHOs of a size ignore the kernel's path MTU, and their answers are as long.  A size passes when
  * one of a few is answered. */
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "doctor.h"
 #include "doctor_echo.h"
 #include "net/netlink.h"
@@ -98,160 +94,45 @@ static int largest(struct search *s)
 	return b.passes;
 }
 
-/* The largest FANIN_MTU for packets of `packet_bytes` on the path. */
-static int usable(const struct doctor *d, int packet_bytes)
+/* Note the largest MTU that works for workers. */
+static void take_mtu(struct doctor *d, enum why why, int asked, bool fits, int slots)
 {
-	int slots = doctor_mtu_of_slots(d->who.payload_bytes);
-
-	return packet_bytes < slots ? packet_bytes : slots;
-}
-
-static void advise_fail(struct doctor *d, struct doctor_finding *f, enum why why, int asked,
-			int path)
-{
-	const char *dev = d->device[0] ? d->device : "DEVICE";
-	char host[DOCTOR_ADDRESS_BYTES];
-
-	if (path >= MTU_MIN)
-		doctor_advise(f, "on all ranks: export FANIN_MTU=%d", usable(d, path));
-	if (why == LOCAL)
-		doctor_advise(f, "or, if the network takes it, as root: ip link set dev %s mtu %d",
-			      dev, asked);
-	else if (why == BACK)
-		doctor_advise(
-			f,
-			"or, as root on the switch, on the interface that leads here: ip link "
-			"set dev DEVICE mtu %d",
-			asked);
+	if (why == PASSES)
+		d->mtu = fits ? asked : slots;
 	else
-		doctor_advise(
-			f,
-			"or raise the MTU of every link on the path to %d; to find the small one: "
-			"tracepath -n %s",
-			asked, doctor_host(d, host, sizeof host));
-}
-
-static void report_fail(struct doctor *d, enum why why, int asked, unsigned packet_bytes, int path)
-{
-	static const char *const words[] = {
-		[LOCAL] = "are too large for this machine's interface",
-		[ROUTER] = "are too large for a router on the path",
-		[FORWARD] = "vanish on the path to the switch",
-		[BACK] = "reach the switch, but its answers of that size vanish",
-	};
-	char known[64] = "no smaller size passes";
-
-	if (path)
-		snprintf(known, sizeof known, "the largest that passes has %d", path);
-	struct doctor_finding *f = doctor_find(d, "mtu", DOCTOR_FAIL,
-					       "fragments for MTU %d, packets of %u bytes, %s; %s",
-					       asked, packet_bytes, words[why], known);
-	doctor_value(f, "asked", json_integer(asked));
-	doctor_value(f, "works", json_false());
-	doctor_value(f, "path", json_integer(path));
-	doctor_value(f, "slots", json_integer(doctor_mtu_of_slots(d->who.payload_bytes)));
-	advise_fail(d, f, why, asked, path);
-	d->mtu = path >= MTU_MIN ? usable(d, path) : 0;
-}
-
-/* Do the fragments fit the switch's slots? */
-static bool fits(const struct doctor *d, int asked)
-{
-	return fan_config_payload_bytes(asked, 2) <= d->who.payload_bytes;
-}
-
-/* The path takes the fragments. */
-static void report_pass(struct doctor *d, int asked, int path)
-{
-	int slots = doctor_mtu_of_slots(d->who.payload_bytes);
-	bool more = !d->args.mtu && path > asked;
-	struct doctor_finding *f;
-
-	if (!fits(d, asked))
-		f = doctor_find(
-			d, "mtu", DOCTOR_FAIL,
-			"the path takes MTU %d, but the switch's slots are for %d (its --mtu): it "
-			"refuses such jobs",
-			asked, slots);
-	else if (path && !d->args.mtu)
-		f = doctor_find(
-			d, "mtu", DOCTOR_OK,
-			"packets of %d bytes pass in both directions; FANIN_MTU is %d, slots are "
-			"for %d",
-			path, asked, slots);
-	else
-		f = doctor_find(d, "mtu", DOCTOR_OK,
-				"MTU %d works in both directions; the switch's slots are for %d",
-				asked, slots);
-	doctor_value(f, "asked", json_integer(asked));
-	doctor_value(f, "works", json_boolean(fits(d, asked)));
-	doctor_value(f, "path", path ? json_integer(path) : json_null());
-	doctor_value(f, "slots", json_integer(slots));
-	if (!fits(d, asked)) {
-		doctor_advise(f, "start the switch for it: fanin switch --listen %s --mtu %d",
-			      d->at, asked);
-		doctor_advise(f, "or, on all ranks: export FANIN_MTU=%d", slots);
-	} else if (more && usable(d, path) > asked) {
-		doctor_advise(f, "for more speed, on all ranks: export FANIN_MTU=%d",
-			      usable(d, path));
-	} else if (more && d->inside) {
-		doctor_advise(f, "for more speed, on all ranks: export FANIN_MTU=%d", path);
-	} else if (more && fan_config_payload_bytes(path, 2) > d->who.payload_bytes) {
-		doctor_advise(f,
-			      "for more speed: fanin switch --listen %s --mtu %d, and on all "
-			      "ranks: export FANIN_MTU=%d",
-			      d->at, path, path);
-	}
-	d->mtu = fits(d, asked) ? asked : slots;
-}
-
-/* Packets pass, although ICMP messages have told the kernel otherwise. */
-static void report_lie(struct doctor *d, int asked, unsigned packet_bytes, int told)
-{
-	const bool v4 = fan_peer_family(&d->sw) == AF_INET;
-	struct doctor_finding *f = doctor_find(
-		d, "mtu", DOCTOR_WARN,
-		"packets of %u bytes for MTU %d pass in both directions, but ICMP told this kernel "
-		"that the path takes %d: forged, or outdated.  fanin ignores it; TCP to the switch "
-		"is slower",
-		packet_bytes, asked, told);
-
-	doctor_value(f, "asked", json_integer(asked));
-	doctor_value(f, "works", json_true());
-	doctor_value(f, "told", json_integer(told));
-	doctor_value(f, "slots", json_integer(doctor_mtu_of_slots(d->who.payload_bytes)));
-	doctor_advise(f, "as root: ip %sroute flush cache", v4 ? "" : "-6 ");
-	doctor_advise(f, "if it returns, find the sender, as root: tcpdump -ni %s %s",
-		      d->device[0] ? d->device : "DEVICE", v4 ? "icmp" : "icmp6");
-	d->mtu = asked;
+		d->mtu = d->path_mtu < MTU_MIN ? 0 : d->path_mtu < slots ? d->path_mtu : slots;
 }
 
 void doctor_check_mtu(struct doctor *d)
 {
-	struct search s = {.d = d, .ip_bytes = fan_peer_family(&d->sw) == AF_INET ? 28 : 48};
-	int asked = d->args.mtu ? d->args.mtu : d->cfg.mtu;
-	unsigned bytes = fan_config_payload_bytes(asked, 2) + FAN_HEAD_BYTES + s.ip_bytes;
+	static const char *const words[] = {"", "local", "router", "forward", "back"};
+	struct search s = {.d = d, .ip_bytes = doctor_ip_bytes(d)};
+	const int asked = d->args.mtu ? d->args.mtu : d->cfg.mtu;
+	const int bytes = fan_config_payload_bytes(asked, 2) + FAN_HEAD_BYTES + (int)s.ip_bytes;
 
 	if (doctor_skips(d, "mtu"))
 		return;
 	int e = doctor_echo_open(&s.udp, &d->sw);
 	if (e) {
-		doctor_find(d, "mtu", DOCTOR_FAIL, "cannot open a socket that probes the path: %s",
-			    strerror(-e));
+		doctor_no_socket("mtu", e);
 		return;
 	}
 	fan_next_hop_read(&s.path, &d->sw);
-	enum why why = try_size(&s, (int)bytes);
-	int path = why == PASSES && d->args.mtu ? 0 : largest(&s);
-	d->path_mtu = path;
+	const enum why why = try_size(&s, bytes);
+	d->path_mtu = why == PASSES && d->args.mtu ? 0 : largest(&s);
 	fan_udp_close(&s.udp);
 	if (doctor_skips(d, "mtu")) /* time was up: sizes that did not pass may still do */
 		return;
 	fan_next_hop_read(&s.path, &d->sw);
-	if (why == PASSES && s.path.told_mtu && s.path.told_mtu < (int)bytes && fits(d, asked))
-		report_lie(d, asked, bytes, s.path.told_mtu);
-	else if (why == PASSES)
-		report_pass(d, asked, path);
-	else
-		report_fail(d, why, asked, bytes, path);
+	const int slots = doctor_mtu_of_slots(d->who.payload_bytes);
+	const bool fits = fan_config_payload_bytes(asked, 2) <= d->who.payload_bytes;
+	const bool lies = s.path.told_mtu && s.path.told_mtu < bytes;
+	take_mtu(d, why, asked, fits, slots);
+	doctor_line("mtu", json_pack("{s:i, s:i, s:s, s:i, s:i, s:b, s:b, s:i, s:b, s:b}", "asked",
+				     asked, "packet_bytes", bytes, "fails", words[why], "path",
+				     d->path_mtu, "slots", slots, "fits", fits, "path_fits",
+				     !d->path_mtu || fan_config_payload_bytes(d->path_mtu, 2) <=
+							     d->who.payload_bytes,
+				     "told", lies ? s.path.told_mtu : 0, "searched", !d->args.mtu,
+				     "inside", d->inside));
 }

@@ -39,6 +39,47 @@ class Finding:
         return {member: getattr(self, member) for member in members}
 
 
+def judged(name: str, found: str, advice: Dict[str, Any], values: Dict[str, Any]) -> Finding:
+    """With the advice that holds: a warning if there is some."""
+    held = [text for text, holds in advice.items() if holds]
+    return Finding(name, "warn" if held else "ok", found, held, values)
+
+
+@dataclass
+class Path:
+    """What is known of the path to the switch."""
+
+    rank: int = 0
+    ranks: int = 1
+    version: str = ""  # of this program
+    protocol: int = 0
+    multicast: bool = True  # the rank's option
+    no_path: str = ""  # why no packet is sent to the switch
+    at: str = ""  # its address; "": none
+    device: str = "DEVICE"  # the interface towards it
+    gateway: str = ""
+    window: int = 0
+    shards: int = 0
+    group: int = 0  # the family of its multicast group; 0: none
+    lossy: bool = False
+
+    def host(self) -> str:
+        """Of the switch."""
+        return self.at.rpartition(":")[0].strip("[]")
+
+    def port(self) -> str:
+        """Of the switch."""
+        return self.at.rpartition(":")[2]
+
+    def is_v6(self) -> bool:
+        """Whether its address is one of IPv6."""
+        return self.at.startswith("[")
+
+    def flush_cache(self) -> str:
+        """The command that forgets what ICMP has told."""
+        return f"ip {'-6 ' if self.is_v6() else ''}route flush cache"
+
+
 def verdict(findings: List[Finding]) -> Tuple[str, bool]:
     """One line for all findings, and whether one FAILs."""
     warnings = sum(f.status == "warn" for f in findings)
@@ -95,11 +136,11 @@ class Report:
             print(f"\n{text}", flush=True)
         checks = [finding.json() for finding in self.findings]
         root = {"verdict": text, "fails": bad, "switch": switch or None, "checks": checks}
-        is_lost = bool(file) and not write_json(file, root)
+        is_lost = bool(file) and not write_json("doctor", file, root)
         return int(bad or is_lost)
 
 
-def write_json(file: str, root: Any) -> bool:
+def write_json(command: str, file: str, root: Any) -> bool:
     """To this file, or standard output for "-".  False, and a line on stderr: not all of it."""
     text = json.dumps(root, indent=2) + "\n"
     if file == "-":
@@ -113,6 +154,6 @@ def write_json(file: str, root: Any) -> bool:
         with open(fd, "w", encoding="utf-8") as to:
             to.write(text)
     except OSError as error:
-        print(f"fanin doctor: --json: {file}: {error.strerror}", file=sys.stderr)
+        print(f"fanin {command}: --json: {file}: {error.strerror}", file=sys.stderr)
         return False
     return True

@@ -4,29 +4,108 @@ is measured, checked in this one place.  src/cmd/doctor prints it."""
 
 from __future__ import annotations
 
-import math
 import os
 import subprocess
 from typing import Any, Dict, Iterator, List, Tuple
 
 from ..shape import COUNT, TEXT, Bad, checked, load
-from .findings import COLORS, Finding
 
 LINES_MAX = 256
 LINE_BYTES = 1 << 20
 HOSTS_MAX = 64
 NETWORKS_MAX = 4
 ROUNDS_MAX = 25
-VALUES_MAX = 32
+OPTIONS_MAX = 128
+SHARDS_MAX = 64
 NAME_MAX = 31
+FAILS = ("", "local", "router", "forward", "back")  # of packets of a size
+LIST_MAX = 2047  # bytes of the named switches
 
 _RANK = (0, 65535)
 _BYTES = (1, 65535)  # of a frame's payload
 _RATES = [(0, 1 << 31), HOSTS_MAX]
+_ERROR = (0, 4095)  # of the kernel; 0: none
+_INT = (0, (1 << 31) - 1)
+_LIBRARY = {"program": TEXT, "path": TEXT, "version": TEXT, "why": TEXT, "named": True}
+_SOCKET = {
+    **{"error": _ERROR, "segment": True, "gro": True},
+    **{f"{key}_bytes": _INT for key in ("receive", "send", "wanted")},
+}
+_FLAGS = "is_rank ahead hosts local split asked wanted one_host".split()
 _SHAPES: Dict[str, Any] = {
+    "settings": {
+        "version": TEXT,
+        "built": TEXT,
+        "protocol": _INT,
+        "library": _LIBRARY,
+        "socket": _SOCKET,
+        "options": [{"name": NAME_MAX, "value": LIST_MAX, "from": TEXT}, OPTIONS_MAX],
+        "unknown": [{"name": TEXT, "near": TEXT}, OPTIONS_MAX],
+        "error": TEXT,
+        "sums": {
+            **{key: TEXT for key in "wrong controller server key nowhere meeting".split()},
+            **{key: True for key in _FLAGS},
+            "switch": LIST_MAX,
+        },
+    },
     "begin": {"rank": _RANK, "ranks": _BYTES},
-    "meeting": {"met": True, "first": True},
-    "finding": {"name": NAME_MAX, "status": NAME_MAX, "found": TEXT, "advice": [TEXT, 10]},
+    "config": {"error": TEXT, "mtu": _INT, "timeout_ms": _INT, "multicast": True},
+    "machine": {
+        "version": TEXT,
+        "protocol": _INT,
+        "library": _LIBRARY,
+        "clock": {"resolution_ns": COUNT, "reading_ns": COUNT, "step_ns": COUNT},
+        "socket": _SOCKET,
+        "offload": {
+            **{"error": _ERROR, "segment": True, "gro": True},
+            **{key: _INT for key in ("datagrams", "came", "sends", "receives")},
+        },
+        "shares_memory": True,
+        "no_memory": TEXT,
+    },
+    "named": {
+        **{"text": LIST_MAX, "at": TEXT, "late": True, "lost": TEXT, "key": TEXT},
+        "exposed": True,
+    },
+    "meeting": {
+        **{"met": True, "first": True, "silent_switch": True, "error": TEXT, "at": TEXT},
+        "ranks": [_BYTES, HOSTS_MAX],
+        "rails": [TEXT, NETWORKS_MAX],
+        "silent": (-1, 65535),
+    },
+    "lost": {"why": TEXT},
+    "switch": {
+        **{key: TEXT for key in ("at", "device", "gateway", "version")},
+        **{key: True for key in ("redirected", "answers", "strays")},
+        **{key: _INT for key in ("other_protocol", "tried", "tried_ms", "window", "group")},
+        "error": _ERROR,
+        "shards": (0, SHARDS_MAX),
+    },
+    "no_socket": {"check": NAME_MAX, "error": _ERROR},
+    "train": {
+        "check": NAME_MAX,
+        **{key: _INT for key in ("packet_bytes", "payload", "sent", "answered")},
+        "send_error": _ERROR,
+        **{f"{key}_ns": COUNT for key in ("min", "p50", "p99")},
+    },
+    "mtu": {
+        **{key: _INT for key in ("asked", "packet_bytes", "path", "slots", "told")},
+        **{key: True for key in ("fits", "path_fits", "searched", "inside")},
+        "fails": NAME_MAX,
+    },
+    "burst": {
+        **{key: _INT for key in ("rounds", "burst", "sent", "lost", "sends", "largest_batch")},
+        **{"segment": True, "gro_off": True},
+    },
+    "shards": {"port": _RANK, "silent": [(0, 1 << 17), SHARDS_MAX]},
+    "sum": {
+        **{"job": TEXT, "cause": TEXT, "why": TEXT, "multicast": True},
+        **{key: _INT for key in ("bytes", "wrong")},
+        "retransmits": COUNT,
+    },
+    "skip": {"check": NAME_MAX, "why": NAME_MAX},
+    "failure": {"check": NAME_MAX, "cause": NAME_MAX, "why": TEXT},
+    "unready": {"ranks": _BYTES},
     "alone": {
         "payload": _BYTES,
         "headers": _RANK,
@@ -63,26 +142,6 @@ class Ended(Exception):
         self.status = status
 
 
-def _values(values: Any) -> Dict[str, Any]:
-    """A finding's figures: texts, truths, numbers, and null."""
-    if not isinstance(values, dict) or len(values) > VALUES_MAX:
-        raise Bad("expected an object of few values")
-    for key, value in values.items():
-        number = isinstance(value, (int, float)) and math.isfinite(value) and abs(value) < 1 << 63
-        text = isinstance(value, str) and len(value) <= TEXT
-        if len(key) > NAME_MAX or not (number or text or value is None):
-            raise Bad("expected a text, a number or a truth")
-    return values
-
-
-def _finding(said: Any) -> Finding:
-    """One of C's."""
-    of = checked(said, _SHAPES["finding"])
-    if of["status"] not in COLORS or not of["name"]:
-        raise Bad("expected a name, and a status")
-    return Finding(**of, values=_values(said.get("values", {})))
-
-
 def _check_links(links: Dict[str, Any]) -> None:
     """Every list has the length that the others say; Bad: one has another."""
     hosts, networks = len(links["hosts"]), len(links["rails"])
@@ -100,20 +159,22 @@ def _check_links(links: Dict[str, Any]) -> None:
 
 
 def parse(line: bytes) -> Tuple[str, Any]:
-    """The kind of a line and what it says, a Finding for "finding"; Bad: it is none."""
+    """The kind of a line and what it says; Bad: it is none."""
     said = load(line)
     if not isinstance(said, dict) or len(said) != 1:
         raise Bad("expected an object with one member")
     ((kind, value),) = said.items()
     if kind not in _SHAPES:
         raise Bad("a line of another kind")
-    if kind == "finding":
-        return kind, _finding(value)
     of = checked(value, _SHAPES[kind])
     if kind == "links":
         _check_links(of)
     if kind == "allreduce" and not of["took_ns"]:
         raise Bad("expected times")
+    if kind == "mtu" and of["fails"] not in FAILS:
+        raise Bad("expected a cause")
+    if kind == "switch" and "/" in of["device"]:
+        raise Bad("expected an interface")
     return kind, of
 
 

@@ -3,6 +3,53 @@
 
 #include <sys/stat.h>
 
+static void list_unknown(void *ctx, const char *name, const char *value, const char *from)
+{
+	char *text = ctx;
+	(void)from;
+	snprintf(text + strlen(text), 256 - strlen(text), "%s>%s ", name, value);
+}
+
+static void shout(void *arg, const char *text)
+{
+	char *all = arg;
+	snprintf(all + strlen(all), 256 - strlen(all), "%s\n", text);
+}
+
+/* Those of commands are known, and so is what stands for no option.  The first test, since a
+ * process is told once. */
+TEST_WITH(config__unknown_variables_with_the_one_that_was_meant, clean, NULL)
+{
+	char text[256] = "";
+	struct fanin_options o = FANIN_OPTIONS_INIT;
+	setenv("FANIN_SWICH", "s:1", 1);
+	setenv("FANIN_TIMEOUTMS", "", 1);
+	setenv("FANIN_SERVICE_HOST", "10.0.0.1", 1);
+	setenv("FANIN_SWITCH_SLOTS", "1", 1);
+	setenv("FANIN_METRICS", "m", 1);
+	setenv("FANINSWITCH", "m", 1);
+	fan_config_unknown(list_unknown, text);
+	assert_non_null(strstr(text, "FANIN_SWICH>FANIN_SWITCH "));
+	assert_non_null(strstr(text, "FANIN_TIMEOUTMS>FANIN_TIMEOUT_MS "));
+	assert_non_null(strstr(text, "FANIN_SERVICE_HOST> "));
+	assert_null(strstr(text, "FANIN_SWITCH_SLOTS"));
+	assert_null(strstr(text, "FANIN_METRICS"));
+	assert_null(strstr(text, "FANINSWITCH"));
+	*text = '\0';
+	o.waiting = shout;
+	o.waiting_arg = text;
+	o.mode = 7;
+	assert_int_equal(fan_config_load(&c, &o, why, sizeof why), FAN_E_INVALID);
+	assert_non_null(
+		strstr(text, "FANIN_SWICH is no variable of fanin; did you mean FANIN_SWITCH?\n"));
+	assert_null(strstr(text, "HOST is"));
+	*text = '\0';
+	assert_int_equal(fan_config_load(&c, &o, why, sizeof why), FAN_E_INVALID);
+	assert_string_equal(text, ""); /* once a process */
+	unsetenv("FANIN_SWICH");
+	unsetenv("FANIN_TIMEOUTMS");
+}
+
 TEST_WITH(config__defaults, clean, NULL)
 {
 	struct fanin_options o = complete();
