@@ -5,7 +5,8 @@
 #
 #     tools/house.sh [BUILD]   a line each: what, how many, its bound; 1: one that has to hold does not
 #
-# With a build folder, arrows of src/lib are also those of undefined symbols between object files.
+# With a build folder, arrows of src/lib are also those of undefined symbols between object files, and
+# what a user can set is counted.
 set -eu
 
 TYPES_MAX=18
@@ -188,6 +189,19 @@ row '  functions in them' "$(cat $headers | grep -cE '^[a-z].*[a-z0-9_]\(' || :)
 # shellcheck disable=SC2086
 row 'structs' "$(find $product -name '*.[ch]' -exec cat {} + | grep -cE '^(typedef )?struct [a-z0-9_]* ?\{')" '' 1
 row 'files of 570 lines and more' "$(find $product test -name '*.[ch]' -exec wc -l {} + | awk '$2 != "total" && $1 >= 570' | wc -l)" '' 1
+# Names of variables that the library lists, and that programs and packages read besides.
+variables() {
+        env -i "$build/fanin" probe --settings | grep -o '"name":"[a-z_]*"' | tr 'a-z' 'A-Z' | sed 's/.*:"\(.*\)"/FANIN_\1/'
+        grep -rhoE 'getenv\("FANIN_[A-Z_]+' src/cmd src/mpi src/nccl | sed 's/.*"//'
+        grep -rhoE 'environ(\.get\(|\[)"FANIN_[A-Z_]+' --include='*.py' python | sed 's/.*"//'
+}
+if [ -n "$build" ]; then
+        commands=$("$build/fanin" --help | sed -n 's/^  \([a-z]*\) .*/\1/p')
+        row 'subcommands shown by --help' "$(echo "$commands" | wc -w)" '' 1
+        row '  flags of all subcommands' "$(for command in $commands; do "$build/fanin" "$command" --help; done |
+                grep -cE '^ +(-[^-], +)?--[a-z]')" '' 1
+        row 'variables FANIN_*' "$(variables | sort -u | wc -l)" '' 1
+fi
 recorded=$(find bench experiments \( -name '*.json' -o -name '*.csv' \) -exec cat {} + | wc -l)
 row 'lines of recorded JSON and CSV' "$recorded" "at most $RECORDED_MAX" "$((recorded <= RECORDED_MAX))"
 row 'pages of doc/adr' "$(find doc/adr -name '*.md' | wc -l)" '' 1
