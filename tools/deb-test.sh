@@ -110,7 +110,7 @@ rm -f "$root"/debs/*dbgsym*
 step 'one command, then an all-reduce that is checked'
 inside 'apt-get -q install -y --no-install-recommends /debs/fanin_*.deb' >>"$out/install.log" 2>&1
 inside 'fanin bench --local 4 -b 1M -n 5'
-inside 'id fanin; grep -q "^listen" /etc/fanin/switch.ini; fanin switch --config /etc/fanin/switch.ini & sleep 1
+inside 'id fanin; grep -q "^listen" /etc/fanin/switch.ini; FANIN_CONFIG=/etc/fanin/switch.ini fanin switch & sleep 1
         fanin top --once --switch 127.0.0.1:5000 && kill $! && wait $!'
 
 

@@ -25,14 +25,9 @@ static const char *const sections[] = {"switch", "server", "controller", "bench"
 				       "top",	 "doctor", "info",	 "plan",
 				       "key",	 "sim",	   "worker",	 NULL};
 
-/* Flags of every command, behind its own. */
-static const struct fan_option common[] = {
-	{.name = "config",
-	 .what = "FILE",
-	 .help = "INI file; otherwise the one that FANIN_CONFIG names"},
-	{.name = "help", .letter = '?', .help = "list the options"},
-};
-enum { CONFIG, HELP, COMMON };
+/* A flag of every command, behind its own. */
+static const struct fan_option help_row = {
+	.name = "help", .letter = '?', .help = "list the options"};
 
 /* A file that is being read. */
 struct file {
@@ -47,7 +42,7 @@ static const struct fan_option *row(const struct args_command *c, unsigned i)
 {
 	if (i < c->count)
 		return &c->options[i];
-	return i < c->count + COMMON ? &common[i - c->count] : NULL;
+	return i == c->count ? &help_row : NULL;
 }
 
 /* ---- the values ---- */
@@ -148,7 +143,7 @@ static void flag_names(const struct args_command *c, unsigned count, const char 
 /* getopt has read an error: "--slotz=3" or "-z", or what follows lacks or is too much. */
 static int refuse_flag(const struct args_command *c, int key, const char *arg, char *why)
 {
-	const char *names[ARGS_OPTIONS_MAX + COMMON + 1];
+	const char *names[ARGS_OPTIONS_MAX + 2];
 	char word[ARGS_NAME_MAX + 1];
 
 	if (optopt && !row(c, row_of(c, optopt)))
@@ -156,7 +151,7 @@ static int refuse_flag(const struct args_command *c, int key, const char *arg, c
 	if (optopt)
 		return refuse(c, why, "--%s %s", row(c, row_of(c, optopt))->name,
 			      key == ':' ? "requires an argument" : "takes no argument");
-	flag_names(c, c->count + COMMON, names);
+	flag_names(c, c->count + 1, names);
 	snprintf(word, sizeof word, "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
 	const char *near = fan_text_nearest(word, names);
 	return refuse(c, why, "unknown option --%s%s%s", word, near ? "; nearest: --" : "",
@@ -168,8 +163,8 @@ static int refuse_flag(const struct args_command *c, int key, const char *arg, c
 static int next_flag(const struct args_command *c, int argc, char **argv, unsigned *found,
 		     char *why)
 {
-	struct option o[ARGS_OPTIONS_MAX + COMMON + 1] = {{0}}, *to = o;
-	char letters[2 * (ARGS_OPTIONS_MAX + COMMON) + 2] = ":", *letter = letters + 1;
+	struct option o[ARGS_OPTIONS_MAX + 2] = {{0}}, *to = o;
+	char letters[2 * (ARGS_OPTIONS_MAX + 1) + 2] = ":", *letter = letters + 1;
 	const struct fan_option *r;
 
 	for (unsigned i = 0; (r = row(c, i)); i++) {
@@ -187,7 +182,7 @@ static int next_flag(const struct args_command *c, int argc, char **argv, unsign
 	if (key == -1)
 		return 0;
 	if (key == '?' && optopt == '?')
-		key = key_of(c, c->count + HELP);
+		key = key_of(c, c->count);
 	if (key == '?' || key == ':')
 		return refuse_flag(c, key, argv[optind - 1], why);
 	*found = row_of(c, key);
@@ -218,7 +213,7 @@ static int group_of(const struct args_command *c, const char *name)
 static void help(const struct args_command *c, char *program)
 {
 	static const char *const head[] = {"Needed:", "Tuning:", "Experiments:"};
-	struct argp_option o[ARGS_OPTIONS_MAX + COMMON + GROUPS] = {{0}}, *put = o;
+	struct argp_option o[ARGS_OPTIONS_MAX + 1 + GROUPS] = {{0}}, *put = o;
 	struct argp argp = {.options = o, .doc = c->help};
 	const struct fan_option *r;
 
@@ -231,7 +226,7 @@ static void help(const struct args_command *c, char *program)
 				.key = r->letter ? r->letter : KEY_FIRST + (int)i,
 				.arg = r->what,
 				.doc = r->help,
-				.group = r == &common[HELP] ? -1 : group_of(c, r->name)};
+				.group = r == &help_row ? -1 : group_of(c, r->name)};
 	for (int i = GROUP_NEEDED; c->needed && i < GROUPS; i++)
 		*put++ = (struct argp_option){.doc = head[i - 1], .group = i};
 	argp_help(&argp, stdout, ARGP_HELP_STD_HELP & ~(unsigned)ARGP_HELP_EXIT_OK, program);
@@ -341,10 +336,8 @@ static int read_variables(const struct args_command *c, void *values, char *why)
 	return 0;
 }
 
-/* Read the command line: `*config` is the file that it names, or, if that is NULL, store all else.
- */
-static int read_line(const struct args_command *c, void *values, int argc, char **argv,
-		     const char **config, char *why)
+/* Read the command line; `values`: NULL to look for --help and unknown flags alone. */
+static int read_line(const struct args_command *c, void *values, int argc, char **argv, char *why)
 {
 	char expected[EXPECTED_BYTES];
 	unsigned i = 0;
@@ -352,19 +345,16 @@ static int read_line(const struct args_command *c, void *values, int argc, char 
 
 	optind = 0; /* from the beginning */
 	while ((e = next_flag(c, argc, argv, &i, why)) > 0) {
-		if (config && i == c->count + HELP)
+		if (i == c->count)
 			help(c, argv[0]);
-		if (config && i == c->count + CONFIG)
-			*config = optarg;
-		if (!config && i != c->count + CONFIG &&
-		    set(c, row(c, i), values, optarg, expected, sizeof expected))
+		if (values && set(c, row(c, i), values, optarg, expected, sizeof expected))
 			return refuse(c, why, "--%s: %s", row(c, i)->name, expected);
 	}
 	for (i = 0; i < c->count && c->options[i].kind != FAN_OPTION_OPERAND;)
 		i++;
 	if (!e && argc - optind > (i < c->count))
 		return refuse(c, why, "unexpected argument \"%s\"", argv[optind + (i < c->count)]);
-	if (!e && !config && optind < argc &&
+	if (!e && values && optind < argc &&
 	    set(c, row(c, i), values, argv[optind], expected, sizeof expected))
 		return refuse(c, why, "%s: %s", row(c, i)->name, expected);
 	return e;
@@ -372,19 +362,15 @@ static int read_line(const struct args_command *c, void *values, int argc, char 
 
 int args_read(const struct args_command *c, void *values, int argc, char **argv, char *why)
 {
-	const char *config = NULL;
-
 	assert(c->count <= ARGS_OPTIONS_MAX);
-	if (read_line(c, values, argc, argv, &config, why))
+	if (read_line(c, NULL, argc, argv, why))
 		return -1;
-	if (config) /* the library asks for [worker] in the same file */
-		setenv("FANIN_CONFIG", config, 1);
 	const char *path = getenv("FANIN_CONFIG");
 	if (path && *path && read_file(c, values, path, why))
 		return -1;
 	if (read_variables(c, values, why))
 		return -1;
-	return read_line(c, values, argc, argv, NULL, why);
+	return read_line(c, values, argc, argv, why);
 }
 
 /* ---- options as lines that a shell's completion reads: `fanin COMMAND --list-options` ----

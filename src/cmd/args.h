@@ -3,8 +3,8 @@
  *
  * A row of the table is a flag `--name`, a key `name` in the section of the INI file that
  * bears the command's name, and a variable FANIN_COMMAND_NAME (dashes become underscores).
- * In rising order: what the caller put into the values, the INI file (`--config FILE` or
- * FANIN_CONFIG), the variables, the flags. */
+ * In rising order: what the caller put into the values, the INI file that FANIN_CONFIG
+ * names, the variables, the flags. */
 #ifndef FAN_ARGS_H
 #define FAN_ARGS_H
 

@@ -77,9 +77,9 @@ static const struct fan_option options[] = {
 #define OPTIONS	       (sizeof options / sizeof options[0])
 #define SWITCH_OPTIONS 7
 
-static const char *const needed[] = {"listen",	 "drain",	   "policy", "server",	   "parent",
-				     "siblings", "index",	   "key",    "controller", "name",
-				     "config",	 "controller-key", NULL};
+static const char *const needed[] = {"listen",	   "drain",    "policy",	 "server",
+				     "parent",	   "siblings", "index",		 "key",
+				     "controller", "name",     "controller-key", NULL};
 static const char *const experiments[] = {"free-early", "no-multicast", "mark", NULL};
 
 static const struct args_command command = {

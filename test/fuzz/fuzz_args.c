@@ -2,6 +2,7 @@
 /* A configuration file for a table with one option of each kind, and sizes. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -37,14 +38,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (fd < 0) {
 		fd = memfd_create("config", 0);
 		snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+		setenv("FANIN_CONFIG", path, 1);
 	}
 	FUZZ_CHECK(fd >= 0 && ftruncate(fd, 0) == 0);
 	FUZZ_CHECK(pwrite(fd, data, size, 0) == (ssize_t)size);
 	struct values v = {.slots = 2, .bytes = 1024, .guard = 0xdeadbeef};
-	char why[ARGS_WHY_BYTES], program[] = "fanin", flag[] = "--config";
-	char *argv[] = {program, flag, path, NULL};
+	char why[ARGS_WHY_BYTES], program[] = "fanin";
+	char *argv[] = {program, NULL};
 	memset(why, 'w', sizeof why);
-	int err = args_read(&command, &v, 3, argv, why);
+	int err = args_read(&command, &v, 1, argv, why);
 	FUZZ_CHECK(v.guard == 0xdeadbeef);
 	if (err) {
 		FUZZ_CHECK(memchr(why, '\0', sizeof why));

@@ -128,15 +128,6 @@ TEST_WITH(args__flag_over_variable_over_file, clean, NULL)
 	assert_int_equal(v.color, 0);
 }
 
-TEST_WITH(args__config_flag_names_the_file, clean, NULL)
-{
-	write_file("[switch]\nslots = 10\n");
-	unsetenv("FANIN_CONFIG");
-	assert_int_equal(with("--config", path, NULL), 0);
-	assert_int_equal(v.slots, 10);
-	assert_string_equal(getenv("FANIN_CONFIG"), path);
-}
-
 TEST_WITH(args__other_sections_are_skipped, clean, NULL)
 {
 	write_file("[worker]\nanything = 1\n[switch]\nslots = 10\n[bench]\nslots = x\n");
@@ -222,7 +213,7 @@ TEST_WITH(args__a_misspelt_flag_names_the_nearest, clean, NULL)
 {
 	flag_refused("--slotz=4", "fanin switch: unknown option --slotz; nearest: --slots");
 	flag_refused("--colro", "fanin switch: unknown option --colro; nearest: --color");
-	flag_refused("--confg", "fanin switch: unknown option --confg; nearest: --config");
+	flag_refused("--hlep", "fanin switch: unknown option --hlep; nearest: --help");
 	flag_refused("--zzzzzzzzz", "fanin switch: unknown option --zzzzzzzzz");
 	/* It is no option's argument, and no beginning of one. */
 	assert_int_equal(with("--file", "--slotz", "--col=red"), 0);
