@@ -29,13 +29,11 @@ struct bench_options {
 	int local;	       /* ranks to start here with a switch; 0: --switch */
 	struct fan_config cfg; /* of a rank, as the library has it */
 	uint64_t begin_bytes, end_bytes;
-	uint64_t elems; /* 0: by bytes */
 	int factor;
 	int iters, warmup;
-	int seconds;   /* instead of iters; 0: iters */
-	int dtype, op; /* enum fanin_dtype, enum fanin_redop */
-	int check;     /* every element */
-	bool no_multicast;
+	int seconds;		/* instead of iters; 0: iters */
+	int dtype, op;		/* enum fanin_dtype, enum fanin_redop */
+	int check;		/* every element */
 	int compute_ms, jitter; /* before each all-reduce, +- percent of it */
 	int workers, first;	/* of all the tree, and of those before this switch's; 0: no tree */
 	int threads, slots;	/* of the local switch; slots 0: its default */
