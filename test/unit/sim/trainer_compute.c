@@ -28,8 +28,9 @@ static int add_node(json_t *s, const char *kind, int up)
 	const int n = (int)json_array_size(nodes);
 	node = json_pack("{s:o ss}", "name", json_sprintf("n%d", n), "kind", kind);
 	if (strcmp(kind, "switch") == 0)
-		json_object_update_new(node, json_pack("{si si si}", "slots", up < 0 ? 4096 : 64,
-						       "window", 8, "payload_bytes", PAYLOAD));
+		json_object_update_new(node, json_pack("{si si ss si si}", "jobs", 1, "slots", 64,
+						       "policy", "switchml", "window", 8,
+						       "payload_bytes", PAYLOAD));
 	if (up >= 0 && strcmp(kind, "switch") == 0)
 		json_object_set_new(node, "parent", json_integer(up));
 	json_array_append_new(nodes, node);
