@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generator of pages as a program, which `fanin sim --report`, `fanin plan --html` and `--dot` start:
+"""The generator of pages as a program, which `fanin sim --report` and `fanin plan --html` start:
 
 python3 PAGE sim <RESULT.json >PAGE.html       the result that `fanin sim --json` writes
 python3 PAGE plan <PLAN.json >PAGE.html        {"sub", "topology", "plan"}: a plan (picture.py)
-python3 PAGE dot <PLAN.json >PLAN.dot          that plan for graphviz
 python3 PAGE page <PAGE.json >PAGE.html        the description of a page (doc/reports.md)
 """
 
@@ -23,7 +22,6 @@ def whole(describe):
 KINDS = {
     "sim": whole(sim.page),
     "plan": whole(picture.page),
-    "dot": picture.dot,
     "page": report.whole,
 }
 

@@ -125,31 +125,3 @@ def page(given):
         title += ", %.3g %% of the bound" % (100 * (1 - plan["gap"])) if plan["gap"] > 0 else ", and no plan gives more"  # fmt: skip
     drawn = block("What the plan loads, and where it sums", *loads_of(given))
     return report.page("fanin plan", title, given["sub"], [drawn])
-
-
-def colour(full):
-    """The colour for a load from 0 to 1: from grey over amber to red."""
-    stops = ((205, 212, 220), (240, 178, 70), (205, 32, 38))
-    first = 0 if full < 0.5 else 1
-    mixed = [a + (2 * full - first) * (b - a) for a, b in zip(stops[first], stops[first + 1])]
-    return "#%02x%02x%02x" % tuple(int(part + 0.5) for part in mixed)
-
-
-def dot(given):
-    """The plan for graphviz: fuller links are wider and redder, fuller nodes redder; nodes that sum
-    have thick borders."""
-    shapes = {"worker": "circle", "switch": "box", "server": "house"}
-    nodes, links = loads_of(given)
-    number, lines = {name: i for i, name in enumerate(nodes)}, []
-    for name, node in nodes.items():
-        label = "".join(
-            "_" if c in "<>&\"'\\" or c < " " else c for c in name
-        )  # graphviz interprets these characters
-        label += "\\n%.0f %%" % (100 * node["full"]) if node["full"] > 0 else ""
-        lines.append('n%d [label="%s" shape=%s penwidth=%d fillcolor="%s"];' % (
-            number[name], label, shapes[node["kind"]], 3 if node["sums"] else 1, colour(node["full"])))  # fmt: skip
-    for (a, b), (there, _, back, _) in links.items():
-        full = max(there, back)
-        lines.append('n%d -- n%d [penwidth=%.1f color="%s"];' % (
-            number[a], number[b], 1 + (LINK_WIDEST[1] - 1) * full, colour(full)))  # fmt: skip
-    return "graph plan {\n\tnode [style=filled fontsize=10];\n\t%s\n}\n" % "\n\t".join(lines)

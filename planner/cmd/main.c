@@ -78,7 +78,7 @@ static double seconds(void)
 /* Can the plan be installed?  If not, u->refused says why. */
 static void try_install(const struct fan_topo *t, struct result *u)
 {
-	const struct fan_install_options o = {.first = 1};
+	const struct fan_install_options o = {.slots = 0};
 	struct fan_install in;
 
 	if (fan_install_make(&in, t, &u->plan, &o, &u->refused) == FAN_OK)
@@ -276,7 +276,7 @@ static int read_options(struct plan_request *r)
 {
 	const json_t *from = json_object_get(r->root, "options");
 	const char *name = json_string_value(json_object_get(from, "algorithm"));
-	uint32_t seed = 1, reading = 0, vertex = 0, rounding = 0, first = 1;
+	uint32_t seed = 1, reading = 0, vertex = 0, rounding = 0;
 	struct fan_plan_options *o = &r->options;
 	const struct option options[] = {
 		{"seed", &seed, 0, INT32_MAX, NULL},
@@ -286,7 +286,6 @@ static int read_options(struct plan_request *r)
 		{"sums_at", &reading, 0, 2, readings},
 		{"vertex", &vertex, 0, 1, vertices},
 		{"rounding", &rounding, 0, 2, roundings},
-		{"first_route", &first, 1, UINT16_MAX, NULL},
 		{"slots", &r->install.slots, 0, INT32_MAX, NULL},
 	};
 	int err = FAN_OK;
@@ -298,7 +297,6 @@ static int read_options(struct plan_request *r)
 	o->sums_at = (enum fan_sums_at)reading;
 	o->vertex = (enum fan_vertex)vertex;
 	o->rounding = (enum fan_rounding)rounding;
-	r->install.first = (uint16_t)first;
 	r->algorithm = fan_algorithm_find(name ? name : "best");
 	if (!err && !r->algorithm)
 		err = fan_algorithm_unknown(&r->why, name);

@@ -292,7 +292,7 @@ static int check_job(const struct maker *m, uint32_t j, uint32_t parts)
 }
 
 /* Make a part for each tree with a share, and its cut of tensors. */
-static int make_parts(struct maker *m, const struct fan_eval *e, uint32_t first)
+static int make_parts(struct maker *m, const struct fan_eval *e)
 {
 	struct fan_install *in = m->in;
 
@@ -304,18 +304,18 @@ static int make_parts(struct maker *m, const struct fan_eval *e, uint32_t first)
 			const struct fan_tree *tree = &m->p->tree[i];
 			if (tree->job != j || tree->share < FAN_PART_SHARE)
 				continue;
-			if (first + in->parts > UINT16_MAX)
+			if (in->parts == UINT16_MAX)
 				return fan_why_set(m->why, FAN_E_CONFIG,
 						   "trees: more than there are route numbers");
 			struct fan_install_part *part = &in->part[in->parts++];
-			*part = (struct fan_install_part){
-				.tree = i,
-				.job = j,
-				.server = tree->server,
-				.route = (uint16_t)(first + in->parts - 1),
-				.number = count++,
-				.from = last ? last->to : 0,
-				.gbps = e->job_results_gbps[j] * tree->share};
+			*part = (struct fan_install_part){.tree = i,
+							  .job = j,
+							  .server = tree->server,
+							  .route = (uint16_t)in->parts,
+							  .number = count++,
+							  .from = last ? last->to : 0,
+							  .gbps = e->job_results_gbps[j] *
+								  tree->share};
 			sum += tree->share;
 			part->to = (uint64_t)llround(fmin(sum, 1) * WHOLE);
 			part->join = calloc(tree->workers, sizeof *part->join);
@@ -387,12 +387,11 @@ static int check_routes(const struct maker *m)
 static int make_all(struct maker *m, const struct fan_install_options *o)
 {
 	struct fan_eval e;
-	uint32_t first = o->first ? o->first : 1;
 	int err = fan_eval(&e, m->t, m->p, m->why);
 
 	if (err)
 		return err;
-	err = make_parts(m, &e, first);
+	err = make_parts(m, &e);
 	fan_eval_free(&e);
 	for (uint32_t i = 0; i < m->in->parts && !err; i++)
 		err = make_entries(m, &m->in->part[i]);

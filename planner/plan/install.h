@@ -54,7 +54,6 @@ struct fan_install {
 };
 
 struct fan_install_options {
-	uint16_t first; /* route number of the first part */
 	uint32_t slots; /* of each switch, divided among its parts by share; 0: no quotas */
 };
 

@@ -116,8 +116,7 @@ int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_ar
 	o->no_multicast = a->no_multicast;
 	o->buffer_bytes = (int)a->buffer;
 	o->core.slots = slots / o->threads;
-	o->core.payload_bytes =
-		(uint16_t)(a->payload ? a->payload / 8 * 8 : fan_config_payload_bytes(a->mtu, 2));
+	o->core.payload_bytes = fan_config_payload_bytes(a->mtu, 2);
 	o->core.jobs_max = (uint16_t)a->jobs;
 	o->core.window_max = (uint16_t)a->window;
 	o->core.shares = (struct fan_shares){shares, read_weights(name, a->weights)};

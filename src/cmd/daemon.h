@@ -9,7 +9,7 @@
 
 struct daemon_args {
 	fan_peer listen;
-	int slots, threads, payload, mtu, jobs, window;
+	int slots, threads, mtu, jobs, window;
 	int mark;  /* percent; -1: as the role has it */
 	int ahead; /* fragments; -1: a share of the slots */
 	uint64_t buffer;

@@ -18,12 +18,12 @@
 
 struct plan_args {
 	int seed, paths, roundings, trees, sums_at, vertex, rounding;
-	int slots, first_route;
+	int slots;
 	bool no_bound, no_link_limits, gradients_only, serve;
 	char network[PATH_BYTES], attach[ARGS_TEXT_BYTES];
 	char algorithm[ARGS_TEXT_BYTES], json[ARGS_TEXT_BYTES], topology[ARGS_TEXT_BYTES],
 		from[ARGS_TEXT_BYTES];
-	char dot[ARGS_TEXT_BYTES], html[ARGS_TEXT_BYTES];
+	char html[ARGS_TEXT_BYTES];
 	char plan[ARGS_TEXT_BYTES], install[ARGS_TEXT_BYTES];
 };
 
@@ -75,9 +75,6 @@ static const struct fan_option options[] = {
 	 "write what switches, servers and workers must know of the plan; - as for --json"},
 	{"slots", 0, ARGS_NUMBER, AT(slots), 0, INT32_MAX, NULL, "N",
 	 "of each switch, which --install shares out by the parts' shares (4096; 0: no quotas)"},
-	{"first-route", 0, ARGS_NUMBER, AT(first_route), 1, UINT16_MAX, NULL, "N",
-	 "the number of the first route of --install (1)"},
-	{"dot", 0, ARGS_TEXT, AT(dot), 0, 0, NULL, "FILE", "draw the plan for graphviz"},
 	{"html", 0, ARGS_TEXT, AT(html), 0, 0, NULL, "FILE", "draw the plan as a page with an SVG"},
 	{"topology", 0, ARGS_TEXT, AT(topology), 0, 0, NULL, "FILE",
 	 "write the topology to FILE, which is useful when it was made from numbers"},
@@ -103,7 +100,6 @@ int cmd_plan(int argc, char **argv)
 		.paths = PATHS,
 		.roundings = ROUNDINGS,
 		.trees = TREES,
-		.first_route = 1,
 		.slots = SLOTS,
 	};
 

@@ -20,7 +20,7 @@
 
 struct query_args {
 	struct args_many at;
-	int shards, within_ms;
+	int within_ms;
 	bool jobs;
 	char prometheus[ARGS_TEXT_BYTES]; /* empty: none */
 };
@@ -29,8 +29,6 @@ struct query_args {
 static const struct fan_option options[] = {
 	{"switch", 's', ARGS_MANY, AT(at), 0, ARGS_MANY_MAX, NULL, "ADDR:PORT",
 	 "a switch or server to ask; may be repeated"},
-	{"shards", 't', ARGS_NUMBER, AT(shards), 1, FAN_SHARDS_MAX, NULL, "N",
-	 "ask only this many shards, which listen on consecutive ports (all)"},
 	{"jobs", 'j', ARGS_FLAG, AT(jobs), 0, 0, NULL, NULL, "ask about jobs alone"},
 	{"within", 'w', ARGS_NUMBER, AT(within_ms), 1, WITHIN_MAX, NULL, "MS",
 	 "end after so long, with what has been told so far"},
@@ -184,11 +182,8 @@ static int ask_switch(struct told *t, char *why)
 	unsigned shards = 1;
 	int e = 0;
 
-	for (unsigned i = 0; i < shards && i < FAN_SHARDS_MAX && !e; i++) {
+	for (unsigned i = 0; i < shards && i < FAN_SHARDS_MAX && !e; i++)
 		e = ask_shard(t, i, &shards, why);
-		if (t->a->shards)
-			shards = (unsigned)t->a->shards;
-	}
 	return e;
 }
 

@@ -23,21 +23,14 @@ static const struct fan_option options[] = {
 	 "shards; number i listens on PORT + i (1)"},
 	{"mtu", 'm', ARGS_NUMBER, AT(mtu), 576, 9000, NULL, "BYTES",
 	 "the path MTU that slots are made for (1500)"},
-	{"payload", 0, ARGS_NUMBER, AT(payload), FAN_PAYLOAD_MIN, FAN_PAYLOAD_MAX, NULL, "BYTES",
-	 "bytes of a slot, instead of --mtu (1408)"},
 	{"jobs", 'j', ARGS_NUMBER, AT(jobs), 1, FAN_JOBS_MAX, NULL, "N", "jobs at a time (64)"},
 	{"window", 'w', ARGS_NUMBER, AT(window), 2, FAN_WINDOW_MAX, NULL, "N",
 	 "the most fragments in flight that a job gets from each thread (512)"},
 	{"ahead", 0, ARGS_NUMBER, AT(ahead), 0, FAN_AHEAD_MAX, NULL, "N",
 	 "where a job is completed: fragments by which its ranks may run ahead of the slowest, on "
 	 "each thread, if they want to (an eighth of the slots; switchml: 0); 0: never"},
-	{"weights", 0, ARGS_TEXT, AT(weights), 0, 0, NULL, "JOB=W,...",
-	 "these jobs may have W times --window, and W times --quota"},
 	{"key", 'k', ARGS_TEXT, AT(key), 0, 0, NULL, "FILE",
 	 "the key of the fabric (fanin key new): only sealed jobs run here (none: only open ones)"},
-	{"mark", 0, ARGS_NUMBER, AT(mark), 0, 100, NULL, "PERCENT",
-	 "mark packets as congested when a receive queue is fuller than this; 0: never (50; "
-	 "switchml, none: 0)"},
 	{"controller", 0, ARGS_PEER, AT(controller), 0, 0, NULL, "ADDR:PORT",
 	 "the fanin controller that installs the routes of parts"},
 	{"name", 0, ARGS_TEXT, AT(name), 0, 0, NULL, "NODE",
@@ -46,8 +39,6 @@ static const struct fan_option options[] = {
 	 "with --controller: the key of its lines (none: they are not signed)"},
 	{"metrics", 0, ARGS_PEER, AT(metrics), 0, 0, NULL, "ADDR:PORT",
 	 "serve metrics there by HTTP, for Prometheus; a management network (nowhere)"},
-	{"buffer", 0, ARGS_SIZE, AT(buffer), 65536, 1 << 30, NULL, "BYTES",
-	 "size of socket buffers, as far as the system grants it (4M)"},
 	{"no-multicast", 0, ARGS_FLAG, AT(no_multicast), 0, 0, NULL, NULL,
 	 "send each worker its own results, even where all could hear a group"},
 	{"quiet", 'q', ARGS_FLAG, AT(quiet), 0, 0, NULL, NULL, "log failures and warnings only"},
@@ -60,6 +51,13 @@ static const struct fan_option options[] = {
 	/* SWITCH_OPTIONS rows of a switch alone */
 	{"policy", 'p', ARGS_WORD, AT(policy), 0, 0, policies, "NAME",
 	 "the slot policy: switchml, atp, esa, grid or none (switchml; with --controller: atp)"},
+	{"weights", 0, ARGS_TEXT, AT(weights), 0, 0, NULL, "JOB=W,...",
+	 "these jobs may have W times --window, and W times --quota"},
+	{"mark", 0, ARGS_NUMBER, AT(mark), 0, 100, NULL, "PERCENT",
+	 "mark packets as congested when a receive queue is fuller than this; 0: never (50; "
+	 "switchml, none: 0)"},
+	{"buffer", 0, ARGS_SIZE, AT(buffer), 65536, 1 << 30, NULL, "BYTES",
+	 "size of socket buffers, as far as the system grants it (4M)"},
 	{"routes", 0, ARGS_NUMBER, AT(routes), 1, FAN_ROUTES_MAX, NULL, "N",
 	 "with --controller: the most routes through this switch at a time (64)"},
 	{"server", 0, ARGS_PEER, AT(server), 0, 0, NULL, "ADDR:PORT",
@@ -75,7 +73,7 @@ static const struct fan_option options[] = {
 	 "SIGTERM does, and wait for its end"},
 };
 #define OPTIONS	       (sizeof options / sizeof options[0])
-#define SWITCH_OPTIONS 7
+#define SWITCH_OPTIONS 10
 
 static const char *const needed[] = {"listen",	   "drain",    "policy",	 "server",
 				     "parent",	   "siblings", "index",		 "key",
@@ -219,6 +217,6 @@ int cmd_server(int argc, char **argv)
 		return e;
 	daemon_run_ahead("server", &o, &a);
 	daemon_set_parent(&o, &a);
-	o.mark_percent = a.mark >= 0 ? (unsigned)a.mark : FAN_DAEMON_MARK_PERCENT;
+	o.mark_percent = FAN_DAEMON_MARK_PERCENT;
 	return daemon_run("server", &o, &a, "none");
 }

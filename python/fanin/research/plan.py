@@ -23,10 +23,9 @@ FAILED, WRONG = 1, 2  # exit status
 LINES_MAX = 10000  # assignments; JSON of larger plans is not indented
 MENDS = ("best", "grid", "inart")
 
-_NUMBERS = ("seed", "paths", "roundings", "trees")
+_NUMBERS = ("seed", "paths", "roundings", "trees", "slots")
 _WORDS = ("sums-at", "vertex", "rounding")
-_INSTALL = ("slots", "first-route")
-_FILES = ("network", "json", "install", "dot", "html", "topology", "from", "plan", "attach")
+_FILES = ("network", "json", "install", "html", "topology", "from", "plan", "attach")
 _SWITCHES = ("no-bound", "no-link-limits", "gradients-only")
 
 
@@ -42,7 +41,7 @@ class _Options:
     """The flags of the program."""
 
     def __init__(self, argv: Sequence[str]) -> None:
-        known = ("algorithm", *_NUMBERS, *_WORDS, *_INSTALL, *_FILES, *_SWITCHES)
+        known = ("algorithm", *_NUMBERS, *_WORDS, *_FILES, *_SWITCHES)
         self._texts: dict[str, str] = {}
         for flag in argv:
             name, _, value = flag[2:].partition("=")
@@ -117,7 +116,7 @@ def _plans(options: _Options, network: formats.Network) -> dict[str, Any]:
             **earlier,
             "topology": network.to_json(),
             "algorithms": ["given" if "plan" in earlier else algorithm],
-            "options": {**options.numbers(_NUMBERS + _INSTALL), **options.words()},
+            "options": {**options.numbers(_NUMBERS), **options.words()},
             "results": not options["gradients-only"],
             "bound": not options["no-bound"],
             "wants_install": bool(options["install"]),
@@ -189,15 +188,13 @@ def _check_demands(source: str, network: formats.Network, plan: dict[str, Any]) 
 
 
 def _draw(options: _Options, network: formats.Network, plan: dict[str, Any]) -> None:
-    """Do --dot and --html."""
+    """Do --html."""
     sub = f"fanin plan {options['network']}, seed {options['seed']}"
-    for name, kind in (("dot", "dot"), ("html", "plan")):
-        if options[name]:
-            shown = {"sub": sub, "topology": network.to_json(), "plan": _shown(plan)}
-            try:
-                page.write(kind, options[name], json.dumps(shown))
-            except files.FileError as error:
-                raise Stop(f"fanin plan: --{name}: {error}", FAILED) from None
+    shown = {"sub": sub, "topology": network.to_json(), "plan": _shown(plan)}
+    try:
+        page.write("plan", options["html"], json.dumps(shown))
+    except files.FileError as error:
+        raise Stop(f"fanin plan: --html: {error}", FAILED) from None
 
 
 def _run(options: _Options) -> None:
@@ -217,7 +214,8 @@ def _run(options: _Options) -> None:
         _write(options, "topology", network.to_json())
     _tell(options, network, plans)
     _check_demands(options["network"], network, plans[-1])
-    _draw(options, network, plans[-1])
+    if options["html"]:
+        _draw(options, network, plans[-1])
     if "refused" in answer:
         raise Stop(f"{options['plan'] or options['network']}: --install: {answer['refused']}")
     if options["install"]:

@@ -33,8 +33,6 @@ static const struct fan_option options[] = {
 	 "last size (as --begin)"},
 	{"factor", 'f', ARGS_NUMBER, AT(factor), 2, 1024, NULL, "F",
 	 "factor from size to size (2)"},
-	{"elems", 0, ARGS_SIZE, AT(elems), 1, BENCH_BYTES_MAX / 8, NULL, "N",
-	 "one size, of N elements, instead of --begin and --end"},
 	{"iters", 'n', ARGS_NUMBER, AT(iters), 1, BENCH_ITERS_MAX, NULL, "N",
 	 "timed all-reduces of each size (20)"},
 	{"seconds", 0, ARGS_NUMBER, AT(seconds), 1, 86400, NULL, "S",

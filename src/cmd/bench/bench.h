@@ -29,7 +29,6 @@ struct bench_options {
 	int local;	       /* ranks to start here with a switch; 0: --switch */
 	struct fan_config cfg; /* of a rank, as the library has it */
 	uint64_t begin_bytes, end_bytes;
-	uint64_t elems; /* 0: by bytes */
 	int factor;
 	int iters, warmup;
 	int seconds;   /* instead of iters; 0: iters */

@@ -159,13 +159,11 @@ static int sum_up(struct bench_rank *k, size_t count, struct bench_result *r)
 static size_t size_count(const struct bench_options *o, int64_t size)
 {
 	uint64_t bytes = o->begin_bytes;
-	if (size > 0 && (o->elems || o->factor < 2))
-		return 0;
 	for (int64_t i = 0; i < size && bytes <= o->end_bytes; i++)
 		bytes *= (uint64_t)o->factor;
-	if (size >= BENCH_SIZES_MAX || (!o->elems && bytes > o->end_bytes))
+	if (size >= BENCH_SIZES_MAX || bytes > o->end_bytes)
 		return 0;
-	return o->elems ? o->elems : bytes / bench_dtype_bytes(o->dtype);
+	return bytes / bench_dtype_bytes(o->dtype);
 }
 
 /* Has rank 0 been timing for o->seconds, after `timed` iterations?  All ranks wait here. */
@@ -257,7 +255,7 @@ static void *tensor(size_t bytes)
 static int allocate(struct bench_rank *k)
 {
 	const struct bench_options *o = k->o;
-	k->tensor_bytes = o->elems ? o->elems * bench_dtype_bytes(o->dtype) : o->end_bytes;
+	k->tensor_bytes = o->end_bytes;
 	k->in = tensor(k->tensor_bytes);
 	k->out = tensor(k->tensor_bytes);
 	k->iters = o->iters;

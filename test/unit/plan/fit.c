@@ -10,7 +10,7 @@
 
 static void assert_installs(const struct fan_topo *t, const struct fan_plan *p)
 {
-	const struct fan_install_options o = {.first = 1};
+	const struct fan_install_options o = {.slots = 0};
 	INSTALL in;
 	struct fan_why why;
 	if (fan_install_make(&in, t, p, &o, &why))

@@ -8,7 +8,7 @@
 
 #define WALK_MAX (FAN_ROUTE_HOPS_MAX + 1)
 
-static const struct fan_install_options none = {.first = 1};
+static const struct fan_install_options none = {.slots = 0};
 
 static struct fan_plan make_plan(const struct fan_topo *t, const char *algorithm)
 {
@@ -135,12 +135,12 @@ TEST(install__the_plan_of_the_grid_paper)
 	PLAN p = grid_plan(&t, "W4 S1 S2");
 	INSTALL in;
 	struct fan_why why;
-	const struct fan_install_options o = {.first = 7, .slots = 100};
+	const struct fan_install_options o = {.slots = 100};
 	const uint32_t s1 = rig_node(&t, "S1"), s2 = rig_node(&t, "S2"), s3 = rig_node(&t, "S3");
 
 	assert_int_equal(fan_install_make(&in, &t, &p, &o, &why), FAN_OK);
 	assert_int_equal(in.parts, 1);
-	assert_int_equal(in.part[0].route, 7);
+	assert_int_equal(in.part[0].route, 1);
 	assert_near(in.part[0].gbps, 3, 1e-9);
 	assert_int_equal(in.part[0].stops, 3);
 	assert_int_equal(in.stop[0].quota, 100);

@@ -87,7 +87,7 @@ static struct fan_topo draw(struct fan_rng *r)
 static void check_plan(const struct fan_topo *t, const struct fan_plan *p, const char *name,
 		       double bound)
 {
-	const struct fan_install_options first = {.first = 1};
+	const struct fan_install_options first = {.slots = 0};
 	struct fan_why why = {""};
 	INSTALL in;
 	struct fan_eval e;

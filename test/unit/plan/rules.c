@@ -165,7 +165,7 @@ TEST(rules__every_reading_by_hand)
 /* W1's part is summed at S and again at L2, and what is installed says so. */
 TEST(rules__two_levels_can_be_installed)
 {
-	const struct fan_install_options first = {.first = 1};
+	const struct fan_install_options first = {.slots = 0};
 	TOPO t;
 	struct fan_install in;
 	struct fan_why why;
