@@ -224,13 +224,13 @@ class Job:
     def _start_ranks(self, iteration_bytes, window):
         ranks = []
         for rank, node in enumerate(self.layout.ranks):
-            argv = ["env", "FANIN_RTO_MIN_MS=%d" % RTO_MIN_MS,
+            argv = ["env", "FANIN_RTO_MIN_MS=%d" % RTO_MIN_MS, "FANIN_MULTICAST=0",
+                    "FANIN_WINDOW=%d" % window,
                     self.tools.fanin, "bench", "--controller", self.dial,
                     "--job", self.layout.job, "--rank", str(rank),
                     "--ranks", str(len(self.layout.ranks)),
                     "-b", str(iteration_bytes), "-e", str(iteration_bytes),
-                    "-n", str(ITERATIONS), "-w", "1", "--window", str(window),
-                    "--no-multicast", *self.args.bench]  # fmt: skip
+                    "-n", str(ITERATIONS), "-w", "1", *self.args.bench]  # fmt: skip
             if rank == 0:
                 argv += ["--json", self.tools.path("bench.json")]
             log = self.tools.path("%s.rank%d.log" % (self.algorithm, rank))

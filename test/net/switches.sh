@@ -116,19 +116,18 @@ levels() { # POLICY
 }
 
 # Two racks of two under one parent; the flags are words.
-tree() { # NAME BELOW-FLAGS ABOVE-FLAGS RANK-FLAGS
+tree() { # NAME BELOW-FLAGS ABOVE-FLAGS AHEAD(of ranks)
         # shellcheck disable=SC2086 # words
         switch_at 7079 $3 &&
         switch_at 7080 $2 --parent $at:7079 --siblings 2 --index 0 &&
         switch_at 7081 $2 --parent $at:7079 --siblings 2 --index 1 || return
-        name=$1 flags=$4
+        name=$1 ahead=$4
         for rack in 0 1; do
                 for rank in 0 1; do
                         index=$((2 * rack + rank))
                         set -- --rank $rank --ranks 2 --workers 4 --first $((2 * rack))
                         [ $index -gt 0 ] || set -- "$@" --json "$dir/json"
-                        # shellcheck disable=SC2086 # words
-                        worker $index $((7080 + rack)) "$@" $flags
+                        FANIN_AHEAD=$ahead worker $index $((7080 + rack)) "$@"
                 done
         done
         wait_ranks && none_wrong
@@ -167,11 +166,11 @@ many() {
 # priority, and no more slots than its quota.
 isolation() {
         switch_at 7079 --policy esa --slots 64 --quota 16 || return
-        start_rank 2 "$fanin" bench --switch $at:7079 --job greedy --rank 0 --ranks 2 \
-                -b 8M -e 8M -n 1000 -w 0 -c 0 --priority 255 --alive 1000
+        start_rank 2 env FANIN_PRIORITY=255 "$fanin" bench --switch $at:7079 --job greedy --rank 0 --ranks 2 \
+                -b 8M -e 8M -n 1000 -w 0 -c 0 --alive 1000
         greedy=$!
-        start_rank 3 "$fanin" bench --switch $at:7079 --job greedy --rank 1 --ranks 2 \
-                -b 8M -e 8M -n 1000 -w 0 -c 0 --priority 255 --alive 1000
+        start_rank 3 env FANIN_PRIORITY=255 "$fanin" bench --switch $at:7079 --job greedy --rank 1 --ranks 2 \
+                -b 8M -e 8M -n 1000 -w 0 -c 0 --alive 1000
         dies=$!
         ranks=
         pids="$pids $greedy $dies"
@@ -225,12 +224,12 @@ done
 home_inside grid
 levels grid
 home_inside esa --free-early
-tree "switchml" "" "" ""
-tree "atp below switchml" "--policy atp --slots 32" "" ""
-tree "switchml below esa" "" "--policy esa --slots 32" ""
+tree "switchml" "" "" 0
+tree "atp below switchml" "--policy atp --slots 32" "" 0
+tree "switchml below esa" "" "--policy esa --slots 32" 0
 tree "esa below esa, running ahead" "--policy esa --slots 64 --ahead 1024" \
-        "--policy esa --slots 64 --ahead 1024" "--ahead 512"
-tree "switchml, running ahead" "--ahead 1024" "--ahead 1024" "--ahead 512"
+        "--policy esa --slots 64 --ahead 1024" 512
+tree "switchml, running ahead" "--ahead 1024" "--ahead 1024" 512
 many
 isolation
 refusals

@@ -20,8 +20,6 @@ static const struct fan_option options[] = {
 	 "start a switch and N ranks on this machine"},
 	{"switch", 0, ARGS_WORKER, 0, 0, 0, NULL, "ADDR:PORT",
 	 "be one rank of a job on this switch"},
-	{"server", 0, ARGS_WORKER, 0, 0, 0, NULL, "ADDR:PORT",
-	 "the server behind that switch, used when the switch falls silent"},
 	{"controller", 0, ARGS_WORKER, 0, 0, 0, NULL, "ADDR:PORT",
 	 "be one rank of a job of this `fanin controller`'s plan"},
 	{"job", 0, ARGS_WORKER, 0, 0, 0, NULL, "NAME", "name of the job"},
@@ -48,22 +46,12 @@ static const struct fan_option options[] = {
 	 "native, or fixed: the same bits on every run (native)"},
 	{"wire", 0, ARGS_WORKER, 0, 0, 0, NULL, "TYPE",
 	 "float32 tensors travel as float32, float16, bfloat16 or int8 (float32)"},
-	{"window", 0, ARGS_WORKER, 0, 0, 0, NULL, "N",
-	 "fragments in flight per shard (as the switch grants)"},
 	{"timeout", 0, ARGS_WORKER, 0, 0, 0, NULL, "MS",
 	 "fail after this time without progress (30000)"},
 	{"alive", 0, ARGS_WORKER, 0, 0, 0, NULL, "MS",
 	 "silence after which a rank is lost (10000)"},
-	{"no-multicast", 0, ARGS_FLAG, AT(no_multicast), 0, 0, NULL, NULL,
-	 "results by unicast only"},
 	{"pace", 0, ARGS_WORKER, 0, 0, 0, NULL, "PERCENT",
 	 "with --controller: percent of the planned rate to send at; 0: as windows allow (100)"},
-	{"priority", 0, ARGS_WORKER, 0, 0, 0, NULL, "P",
-	 "of the job under policy esa; 0: by what it has left to send (0)"},
-	{"ahead", 0, ARGS_WORKER, 0, 0, 0, NULL, "N",
-	 "fragments by which ranks may run ahead of the slowest, per shard; 0: in step (0)"},
-	{"cache", 0, ARGS_WORKER, 0, 0, 0, NULL, "M",
-	 "with --ahead: sums that a rank keeps for slower ones, per shard (0)"},
 	{"compute", 0, ARGS_NUMBER, AT(compute_ms), 0, 3600000, NULL, "MS",
 	 "idle time before each all-reduce, as of a model that computes (0)"},
 	{"jitter", 0, ARGS_NUMBER, AT(jitter), 0, 100, NULL, "PERCENT",
@@ -139,8 +127,6 @@ static bool is_addressed(const struct bench_options *o)
 static int take_settings(struct bench_options *o, char *why, size_t bytes)
 {
 	struct fanin_options any = FANIN_OPTIONS_INIT;
-	if (o->no_multicast)
-		setenv("FANIN_MULTICAST", "0", 1);
 	if (o->local) { /* each rank's own are set later */
 		any.rank = 0;
 		any.ranks = 2;

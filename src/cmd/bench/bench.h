@@ -31,10 +31,9 @@ struct bench_options {
 	uint64_t begin_bytes, end_bytes;
 	int factor;
 	int iters, warmup;
-	int seconds;   /* instead of iters; 0: iters */
-	int dtype, op; /* enum fanin_dtype, enum fanin_redop */
-	int check;     /* every element */
-	bool no_multicast;
+	int seconds;		/* instead of iters; 0: iters */
+	int dtype, op;		/* enum fanin_dtype, enum fanin_redop */
+	int check;		/* every element */
 	int compute_ms, jitter; /* before each all-reduce, +- percent of it */
 	int workers, first;	/* of all the tree, and of those before this switch's; 0: no tree */
 	int threads, slots;	/* of the local switch; slots 0: its default */
