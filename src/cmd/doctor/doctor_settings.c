@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "doctor_settings.h"
+/* doctor_settings.c - what is told without sending anything: `fanin doctor --settings`. */
+#include "doctor.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -8,7 +9,6 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
-#include "doctor.h"
 #include "lib/base/rendezvous.h"
 #include "lib/host/attach.h"
 #include "lib/link/connection.h"
