@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor_settings.c - what is told without sending anything: `fanin doctor --settings`. */
-#include "doctor.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -9,6 +8,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "doctor.h"
 #include "lib/base/rendezvous.h"
 #include "lib/host/attach.h"
 #include "lib/link/connection.h"
