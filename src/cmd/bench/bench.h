@@ -3,8 +3,7 @@
  *
  * bench.c          flags
  * bench_local.c    --local N: a switch and N ranks as child processes
- * bench_run.c      what one rank does
- * bench_again.c    going on after a server of the plan was lost
+ * bench_run.c      what one rank does, also after a server of the plan was lost
  * bench_verify.c   inputs whose results are known exactly
  * bench_report.c   what rank 0 prints, and the JSON that it writes */
 #ifndef FAN_CMD_BENCH_BENCH_H

@@ -11,9 +11,37 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "bench_rank.h"
+#include "bench.h"
 
-int64_t bench_now_ns(void)
+#define RESTARTS_MAX 1000
+
+/* One rank, while it runs. */
+struct bench_rank {
+	const struct bench_options *o;
+	const struct bench_gate *gate;
+	fanin_comm *comm;
+	int rank, ranks;
+	bool waited;	     /* it has waited for others, and has said so */
+	size_t tensor_bytes; /* of each of the two */
+	void *in, *out;
+	int iters;	   /* timed ones of this size, so far */
+	int64_t *ns, *all; /* one an iteration: this rank's, and the slowest one's */
+	int64_t start_ns[BENCH_SERIES_MAX]; /* of the first timed ones */
+	int64_t begin_ns;		    /* of the timed ones */
+	int64_t wrong;
+	uint64_t retransmits; /* before the timed ones */
+	struct bench_tile tile;
+	bool told; /* a wrong element has been shown */
+	struct bench_result result[BENCH_SIZES_MAX];
+	int results; /* of sizes that are done */
+	/* Sums over earlier communicators: */
+	int64_t restarts;
+	int64_t gap_ns;	   /* the longest without a result */
+	int64_t result_ns; /* 0; or the last result before a restart, until there is a new one */
+	uint64_t lost_moves, lost_retransmits;
+};
+
+static int64_t now_ns(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
@@ -37,6 +65,116 @@ static int pass_gate(const struct bench_rank *k)
 {
 	return k->gate ? k->gate->wait(k->gate->ctx) : fanin_barrier(k->comm);
 }
+
+/* Print what fanin_comm_create is waiting for. */
+static void log_wait(void *arg, const char *text)
+{
+	struct bench_rank *k = arg;
+	k->waited = true;
+	if (k->o->cfg.rank < 0)
+		fprintf(stderr, "fanin bench: %s\n", text);
+	else
+		fprintf(stderr, "fanin bench: rank %d: %s\n", k->o->cfg.rank, text);
+}
+
+/* Print for whom an operation has been waiting for long. */
+static void log_long_wait(void *arg, const char *text)
+{
+	(void)arg;
+	fprintf(stderr, "fanin bench: %s\n", text);
+}
+
+/* Make k->comm and wait for the others.  0 or an error of the library. */
+static int join(struct bench_rank *k)
+{
+	fanin_on_wait(log_long_wait, NULL);
+	struct fanin_options f = FANIN_OPTIONS_INIT;
+	f.waiting = log_wait;
+	f.waiting_arg = k;
+	int e = fanin_comm_create(&f, &k->comm);
+	if (e)
+		return e;
+	k->rank = fanin_comm_rank(k->comm);
+	k->ranks = fanin_comm_size(k->comm);
+	if (k->waited)
+		fprintf(stderr, "fanin bench: rank %d: all %d ranks have joined\n", k->rank,
+			k->ranks);
+	return 0;
+}
+
+/* ---- after the loss of a server of the plan ---- */
+
+static struct fanin_stats stats(const struct bench_rank *k)
+{
+	struct fanin_stats s = {.size = sizeof s};
+	if (!k->comm || fanin_comm_stats(k->comm, &s))
+		memset(&s, 0, sizeof s);
+	return s;
+}
+
+/* Counts over all communicators so far. */
+static uint64_t retransmits(const struct bench_rank *k)
+{
+	return k->lost_retransmits + stats(k).retransmits;
+}
+
+static uint64_t moves(const struct bench_rank *k)
+{
+	return k->lost_moves + stats(k).moves;
+}
+
+/* A gap over a restart ends with the new communicator's first results. */
+static int64_t gap_ns(struct bench_rank *k)
+{
+	struct fanin_stats s = stats(k);
+	int64_t over = 0;
+	if (k->result_ns && s.result_ns) {
+		over = now_ns() - k->result_ns;
+		k->result_ns = 0;
+	}
+	if (k->gap_ns < over)
+		k->gap_ns = over;
+	if (k->gap_ns < (int64_t)s.gap_ns)
+		k->gap_ns = (int64_t)s.gap_ns;
+	return k->gap_ns;
+}
+
+/* Destroy the communicator that has ended, and keep its counts. */
+static void drop(struct bench_rank *k)
+{
+	struct fanin_stats s = stats(k);
+	int64_t before_ns = k->result_ns;
+	k->result_ns = 0;
+	gap_ns(k);
+	k->result_ns = before_ns ? before_ns : (int64_t)s.result_ns;
+	k->lost_retransmits += s.retransmits;
+	k->lost_moves += s.moves;
+	k->restarts++;
+	fanin_comm_destroy(k->comm);
+	k->comm = NULL;
+}
+
+/* The communicator has ended with `e` before step `*step`.  If a server was lost, make a new one
+ * and agree with the other ranks from which step to go on: some may be one step ahead of others, so
+ * all go on at the least.  0, or what ended it. */
+static int again(struct bench_rank *k, int e, int64_t *step)
+{
+	bool follows = k->comm && *k->o->cfg.controller_addr;
+	int64_t mine = *step;
+	while (follows && e == FANIN_E_RESTARTED && k->restarts < RESTARTS_MAX) {
+		if (k->rank == 0)
+			fprintf(stderr, "fanin bench: rank 0: %s\n", fanin_comm_error(k->comm));
+		drop(k);
+		e = join(k);
+		if (!e)
+			e = fanin_allreduce(k->comm, &mine, step, 1, FANIN_INT64, FANIN_MIN);
+	}
+	if (!e)
+		gap_ns(k);
+	return e;
+}
+
+/* ---- an iteration ---- */
 
 /* The first wrong element of this rank, once. */
 static void report_wrong(struct bench_rank *k, size_t at)
@@ -80,10 +218,10 @@ static int iterate(struct bench_rank *k, size_t count, int iter, int64_t *start,
 		bench_fill(&k->tile, k->in, count);
 	}
 	int e = o->compute_ms ? compute(k, iter) : gated ? 0 : pass_gate(k);
-	*start = bench_now_ns();
+	*start = now_ns();
 	if (!e)
 		e = fanin_allreduce(k->comm, k->in, k->out, count, o->dtype, o->op);
-	*ns = bench_now_ns() - *start;
+	*ns = now_ns() - *start;
 	if (!e && o->check && !o->compute_ms && !gated)
 		e = pass_gate(k);
 	if (e || !o->check)
@@ -119,8 +257,8 @@ static void summarise(struct bench_result *r, int64_t *ns, int n)
 
 static int begin_timing(struct bench_rank *k)
 {
-	k->retransmits = bench_retransmits(k);
-	k->begin_ns = bench_now_ns();
+	k->retransmits = retransmits(k);
+	k->begin_ns = now_ns();
 	return 0;
 }
 
@@ -129,9 +267,9 @@ static int add_up(struct bench_rank *k, struct bench_result *r)
 	struct fanin_stats s = {.size = sizeof s};
 	fanin_comm_stats(k->comm, &s);
 	const struct bench_result own = {
-		.sum = {k->wrong, (int64_t)(bench_retransmits(k) - k->retransmits),
-			(int64_t)s.cache_done, (int64_t)s.cache_early, (int64_t)s.cache_over},
-		.most = {s.cache_peak, k->restarts, (int64_t)bench_moves(k), bench_gap_ns(k)}};
+		.sum = {k->wrong, (int64_t)(retransmits(k) - k->retransmits), (int64_t)s.cache_done,
+			(int64_t)s.cache_early, (int64_t)s.cache_over},
+		.most = {s.cache_peak, k->restarts, (int64_t)moves(k), gap_ns(k)}};
 	int e = fanin_allreduce(k->comm, own.sum, r->sum, BENCH_SUMS, FANIN_INT64, FANIN_SUM);
 	return e ? e
 		 : fanin_allreduce(k->comm, own.most, r->most, BENCH_MOSTS, FANIN_INT64, FANIN_MAX);
@@ -142,7 +280,7 @@ static int sum_up(struct bench_rank *k, size_t count, struct bench_result *r)
 	memset(r, 0, sizeof *r);
 	r->count = count;
 	r->iters = k->iters;
-	r->elapsed_s = (double)(bench_now_ns() - k->begin_ns) * 1e-9;
+	r->elapsed_s = (double)(now_ns() - k->begin_ns) * 1e-9;
 	int e = fanin_allreduce(k->comm, k->ns, k->all, (size_t)k->iters, FANIN_INT64, FANIN_MAX);
 	if (!e)
 		e = add_up(k, r);
@@ -169,7 +307,7 @@ static size_t size_count(const struct bench_options *o, int64_t size)
 /* Has rank 0 been timing for o->seconds, after `timed` iterations?  All ranks wait here. */
 static int ask_time(struct bench_rank *k, int timed, bool *over)
 {
-	int64_t ns = bench_now_ns() - k->begin_ns;
+	int64_t ns = now_ns() - k->begin_ns;
 	int64_t late = k->rank == 0 && ns >= k->o->seconds * INT64_C(1000000000);
 	int e = fanin_allreduce(k->comm, &late, &late, 1, FANIN_INT64, FANIN_MAX);
 	*over = (late && timed) || timed == BENCH_ITERS_MAX;
@@ -239,7 +377,7 @@ static int run_sizes(struct bench_rank *k)
 		if (!e)
 			step = next;
 		else
-			e = bench_again(k, e, &step);
+			e = again(k, e, &step);
 		if (e)
 			return e;
 	}
@@ -263,41 +401,6 @@ static int allocate(struct bench_rank *k)
 	k->ns = calloc(most, sizeof *k->ns);
 	k->all = calloc(most, sizeof *k->all);
 	return k->in && k->out && k->ns && k->all ? FANIN_OK : FANIN_E_NOMEM;
-}
-
-/* Print what fanin_comm_create is waiting for. */
-static void log_wait(void *arg, const char *text)
-{
-	struct bench_rank *k = arg;
-	k->waited = true;
-	if (k->o->cfg.rank < 0)
-		fprintf(stderr, "fanin bench: %s\n", text);
-	else
-		fprintf(stderr, "fanin bench: rank %d: %s\n", k->o->cfg.rank, text);
-}
-
-/* Print for whom an operation has been waiting for long. */
-static void log_long_wait(void *arg, const char *text)
-{
-	(void)arg;
-	fprintf(stderr, "fanin bench: %s\n", text);
-}
-
-int bench_join(struct bench_rank *k)
-{
-	fanin_on_wait(log_long_wait, NULL);
-	struct fanin_options f = FANIN_OPTIONS_INIT;
-	f.waiting = log_wait;
-	f.waiting_arg = k;
-	int e = fanin_comm_create(&f, &k->comm);
-	if (e)
-		return e;
-	k->rank = fanin_comm_rank(k->comm);
-	k->ranks = fanin_comm_size(k->comm);
-	if (k->waited)
-		fprintf(stderr, "fanin bench: rank %d: all %d ranks have joined\n", k->rank,
-			k->ranks);
-	return 0;
 }
 
 /* Print the results; rank 0 alone does. */
@@ -324,11 +427,11 @@ static int run_all(struct bench_rank *k)
 	int e = allocate(k);
 	if (e)
 		return ended_by(k, e);
-	e = bench_join(k);
+	e = join(k);
 	if (!e)
 		e = fanin_barrier(k->comm); /* the first operation: now the statistics are known */
 	if (e)
-		e = bench_again(k, e, &begin);
+		e = again(k, e, &begin);
 	if (!e && k->rank == 0)
 		bench_print_head(k->o, k->comm);
 	if (!e)

@@ -13,7 +13,6 @@
 
 #include "cmd/cmd.h"
 #include "doctor_echo.h"
-#include "doctor_settings.h"
 #include "net/clock.h"
 
 #define RESOLVE_SECONDS	  3 /* patience with name servers */

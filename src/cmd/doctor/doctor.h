@@ -121,6 +121,19 @@ static inline unsigned doctor_ip_bytes(const struct doctor *d)
 	return fan_peer_family(&d->sw) == AF_INET ? 28 : 48;
 }
 
+/* ---- doctor_settings.c ---- */
+
+/* Load the library that other programs load, look and let it go: the one of FANIN_LIBRARY, else
+ * that of the wheel which this program lies in, else what the loader finds. */
+json_t *doctor_library_json(void);
+
+/* Open a socket as a rank does, and close it: what the kernel gives it. */
+json_t *doctor_socket_json(void);
+
+/* Print the line "settings": this build, the options of a rank as they are read here, and what
+ * decides who sums its tensors. */
+void doctor_print_settings(void);
+
 /* ---- doctor_group.c ---- */
 
 /* Do the configuration and the options say that there are other ranks? */

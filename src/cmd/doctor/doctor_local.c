@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include "doctor.h"
-#include "doctor_settings.h"
 #include "lib/host/attach.h"
 #include "net/clock.h"
 

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics_daemon.c - the counters of a switch or server, by shard. */
+/* metrics_daemon.c - the counters of a switch or server, by shard, and of its process. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "cmd/log.h"
 #include "core/base/err.h"
-#include "metrics.h"
+#include "core/base/limits.h"
 #include "metrics_jobs.h"
 #include "net/shard.h"
 
@@ -164,6 +168,64 @@ static void put_jobs(struct fan_expose *x, const struct shards *s)
 	metrics_jobs_free(&m);
 }
 
+/* ---- the build, and what every process has ---- */
+
+static double clock_s(clockid_t id)
+{
+	struct timespec t = {0, 0};
+
+	clock_gettime(id, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / NS_PER_S;
+}
+
+/* Bytes of memory in use; 0: not known. */
+static double resident_bytes(void)
+{
+	unsigned long whole = 0, resident = 0;
+	FILE *f = fopen("/proc/self/statm", "re");
+
+	if (!f)
+		return 0;
+	int n = fscanf(f, "%lu %lu", &whole, &resident);
+	fclose(f);
+	return n == 2 ? (double)resident * (double)sysconf(_SC_PAGESIZE) : 0;
+}
+
+/* Seconds since 1970 of this process's first call, which is soon after its start. */
+static double start_s(void)
+{
+	static double start;
+
+	if (start == 0)
+		start = clock_s(CLOCK_REALTIME);
+	return start;
+}
+
+static void put_one(struct fan_expose *x, const char *name, enum fan_metric_type type,
+		    const char *help, double value)
+{
+	fan_expose_family(x, name, type, help);
+	fan_expose_value(x, name, NULL, value);
+}
+
+static void put_process(struct fan_expose *x, const char *role)
+{
+	struct fan_labels l = {.used = 0};
+
+	fan_labels_add(&l, "version", FAN_BUILD_VERSION, strlen(FAN_BUILD_VERSION));
+	fan_labels_number(&l, "protocol", FAN_WIRE_VERSION);
+	fan_labels_add(&l, "role", role, strlen(role));
+	fan_expose_family(x, "fanin_build_info", FAN_GAUGE, "1; labels tell the build.");
+	fan_expose_count(x, "fanin_build_info", &l, 1);
+	put_one(x, "process_cpu_seconds_total", FAN_COUNTER, "Processor time of all threads.",
+		clock_s(CLOCK_PROCESS_CPUTIME_ID));
+	put_one(x, "process_resident_memory_bytes", FAN_GAUGE, "Memory in use.", resident_bytes());
+	put_one(x, "fanin_log_lost_lines_total", FAN_COUNTER,
+		"Lines of the log that nobody read in time.", (double)log_lost());
+	put_one(x, "process_start_time_seconds", FAN_GAUGE, "Time of the start, since 1970.",
+		start_s());
+}
+
 void metrics_put_daemon(struct fan_expose *x, struct fan_daemon *d, const char *role)
 {
 	struct shards s = {.count = fan_daemon_shards(d)};
@@ -176,7 +238,7 @@ void metrics_put_daemon(struct fan_expose *x, struct fan_daemon *d, const char *
 	for (unsigned i = 0; i < s.count; i++)
 		fan_daemon_health(d, i, &health[i]);
 	s.of = health;
-	metrics_put_process(x, role);
+	put_process(x, role);
 	put_cpu(x, &s);
 	put_counters(x, &s, traffic, sizeof traffic / sizeof traffic[0]);
 	if (health[0].has_aggregator)
