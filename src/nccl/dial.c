@@ -139,7 +139,6 @@ static struct pending *place_in(struct listener *l)
 	return g;
 }
 
-/* Let in who has come. */
 static void admit(struct listener *l)
 {
 	for (unsigned turns = 0; turns < GUESTS_MAX; turns++) {

@@ -368,7 +368,6 @@ static size_t more(struct fan_nccl_link *l)
 	return got;
 }
 
-/* False: nothing came. */
 static bool pull(struct fan_nccl_link *l)
 {
 	size_t moved = 0;
@@ -496,7 +495,6 @@ int fan_nccl_link_recv(struct fan_nccl_link *l, int pieces, void *const *data, c
 	return result;
 }
 
-/* Move what can be moved. */
 static void advance(struct fan_nccl_link *l)
 {
 	if (l->sends) {

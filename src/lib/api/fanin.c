@@ -41,7 +41,6 @@ static void ended(void *arg)
 	fan_op_end(set->whole, result);
 }
 
-/* All members have ended. */
 static void free_set(void *arg)
 {
 	struct fan_op_set *set = arg;
@@ -50,7 +49,6 @@ static void free_set(void *arg)
 	free(set);
 }
 
-/* The arguments of member `i`. */
 static struct fan_op_args member_args(const struct fan_op_args *whole, unsigned i, unsigned rank)
 {
 	struct fan_op_args args = *whole;
@@ -260,25 +258,24 @@ int fanin_comm_part(const fanin_comm *comm, uint32_t number, struct fanin_part *
 	return FAN_OK;
 }
 
-static int start(fanin_comm *comm, const struct fan_op_args *args, fanin_op **handle)
+static int start(fanin_comm *comm, struct fan_op_args args, fanin_op **handle)
 {
 	if (handle)
 		*handle = NULL;
-	return comm && handle ? fan_rank_submit(&comm->rank, args, false, handle) : FAN_E_INVALID;
+	return comm && handle ? fan_rank_submit(&comm->rank, &args, false, handle) : FAN_E_INVALID;
 }
 
-static int run_within(fanin_comm *comm, const struct fan_op_args *args, int timeout_ms,
-		      fanin_op **handle)
+static int run_within(fanin_comm *comm, struct fan_op_args args, int timeout_ms, fanin_op **handle)
 {
 	if (handle)
 		*handle = NULL;
-	return comm && handle ? fan_rank_run_within(&comm->rank, args, timeout_ms, handle)
+	return comm && handle ? fan_rank_run_within(&comm->rank, &args, timeout_ms, handle)
 			      : FAN_E_INVALID;
 }
 
-static int run(fanin_comm *comm, const struct fan_op_args *args)
+static int run(fanin_comm *comm, struct fan_op_args args)
 {
-	return comm ? fan_rank_run(&comm->rank, args) : FAN_E_INVALID;
+	return comm ? fan_rank_run(&comm->rank, &args) : FAN_E_INVALID;
 }
 
 static struct fan_op_args allreduce_args(const void *in, void *out, size_t count, int dtype, int op)
@@ -322,34 +319,29 @@ static struct fan_op_args barrier_args(void)
 
 int fanin_allreduce(fanin_comm *comm, const void *in, void *out, size_t count, int dtype, int op)
 {
-	struct fan_op_args args = allreduce_args(in, out, count, dtype, op);
-	return run(comm, &args);
+	return run(comm, allreduce_args(in, out, count, dtype, op));
 }
 
 int fanin_broadcast(fanin_comm *comm, void *buf, size_t count, int dtype, int root)
 {
-	struct fan_op_args args = broadcast_args(buf, count, dtype, root);
-	return run(comm, &args);
+	return run(comm, broadcast_args(buf, count, dtype, root));
 }
 
 int fanin_reduce(fanin_comm *comm, const void *in, void *out, size_t count, int dtype, int op,
 		 int root)
 {
-	struct fan_op_args args = reduce_args(in, out, count, dtype, op, root);
-	return run(comm, &args);
+	return run(comm, reduce_args(in, out, count, dtype, op, root));
 }
 
 int fanin_barrier(fanin_comm *comm)
 {
-	struct fan_op_args args = barrier_args();
-	return run(comm, &args);
+	return run(comm, barrier_args());
 }
 
 int fanin_allreduce_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
 			  int op, fanin_op **handle)
 {
-	struct fan_op_args args = allreduce_args(in, out, count, dtype, op);
-	return start(comm, &args, handle);
+	return start(comm, allreduce_args(in, out, count, dtype, op), handle);
 }
 
 int fanin_allreduce_lossy_start(fanin_comm *comm, const void *in, void *out, float *lost,
@@ -357,68 +349,60 @@ int fanin_allreduce_lossy_start(fanin_comm *comm, const void *in, void *out, flo
 {
 	struct fan_op_args args = allreduce_args(in, out, count, dtype, op);
 	args.error = lost;
-	return start(comm, &args, handle);
+	return start(comm, args, handle);
 }
 
 int fanin_broadcast_start(fanin_comm *comm, void *buf, size_t count, int dtype, int root,
 			  fanin_op **handle)
 {
-	struct fan_op_args args = broadcast_args(buf, count, dtype, root);
-	return start(comm, &args, handle);
+	return start(comm, broadcast_args(buf, count, dtype, root), handle);
 }
 
 int fanin_reduce_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype, int op,
 		       int root, fanin_op **handle)
 {
-	struct fan_op_args args = reduce_args(in, out, count, dtype, op, root);
-	return start(comm, &args, handle);
+	return start(comm, reduce_args(in, out, count, dtype, op, root), handle);
 }
 
 int fanin_barrier_start(fanin_comm *comm, fanin_op **handle)
 {
-	struct fan_op_args args = barrier_args();
-	return start(comm, &args, handle);
+	return start(comm, barrier_args(), handle);
 }
 
 int fanin_allreduce_within(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
 			   int op, int timeout_ms, fanin_op **handle)
 {
-	struct fan_op_args args = allreduce_args(in, out, count, dtype, op);
-	return run_within(comm, &args, timeout_ms, handle);
+	return run_within(comm, allreduce_args(in, out, count, dtype, op), timeout_ms, handle);
 }
 
 int fanin_broadcast_within(fanin_comm *comm, void *buf, size_t count, int dtype, int root,
 			   int timeout_ms, fanin_op **handle)
 {
-	struct fan_op_args args = broadcast_args(buf, count, dtype, root);
-	return run_within(comm, &args, timeout_ms, handle);
+	return run_within(comm, broadcast_args(buf, count, dtype, root), timeout_ms, handle);
 }
 
 int fanin_reduce_within(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
 			int op, int root, int timeout_ms, fanin_op **handle)
 {
-	struct fan_op_args args = reduce_args(in, out, count, dtype, op, root);
-	return run_within(comm, &args, timeout_ms, handle);
+	return run_within(comm, reduce_args(in, out, count, dtype, op, root), timeout_ms, handle);
 }
 
 int fanin_barrier_within(fanin_comm *comm, int timeout_ms, fanin_op **handle)
 {
-	struct fan_op_args args = barrier_args();
-	return run_within(comm, &args, timeout_ms, handle);
+	return run_within(comm, barrier_args(), timeout_ms, handle);
 }
 
-/* An operation with a member for each rank. */
-static int start_set(fanin_comm *comm, const struct fan_op_args *args, fanin_op **handle)
+static int start_set(fanin_comm *comm, struct fan_op_args args, fanin_op **handle)
 {
 	if (handle)
 		*handle = NULL;
-	return comm && handle ? start_members(comm, args, false, handle) : FAN_E_INVALID;
+	return comm && handle ? start_members(comm, &args, false, handle) : FAN_E_INVALID;
 }
 
-static int run_set(fanin_comm *comm, const struct fan_op_args *args)
+static int run_set(fanin_comm *comm, struct fan_op_args args)
 {
 	fanin_op *op;
-	int e = comm ? start_members(comm, args, true, &op) : FAN_E_INVALID;
+	int e = comm ? start_members(comm, &args, true, &op) : FAN_E_INVALID;
 	if (e)
 		return e;
 	e = fanin_op_wait(op, -1);
@@ -435,26 +419,22 @@ static struct fan_op_args allgather_args(const void *in, void *out, size_t count
 int fanin_reduce_scatter(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
 			 int op)
 {
-	struct fan_op_args args = allreduce_args(in, out, count, dtype, op);
-	return run_set(comm, &args);
+	return run_set(comm, allreduce_args(in, out, count, dtype, op));
 }
 
 int fanin_allgather(fanin_comm *comm, const void *in, void *out, size_t count, int dtype)
 {
-	struct fan_op_args args = allgather_args(in, out, count, dtype);
-	return run_set(comm, &args);
+	return run_set(comm, allgather_args(in, out, count, dtype));
 }
 
 int fanin_reduce_scatter_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
 			       int op, fanin_op **handle)
 {
-	struct fan_op_args args = allreduce_args(in, out, count, dtype, op);
-	return start_set(comm, &args, handle);
+	return start_set(comm, allreduce_args(in, out, count, dtype, op), handle);
 }
 
 int fanin_allgather_start(fanin_comm *comm, const void *in, void *out, size_t count, int dtype,
 			  fanin_op **handle)
 {
-	struct fan_op_args args = allgather_args(in, out, count, dtype);
-	return start_set(comm, &args, handle);
+	return start_set(comm, allgather_args(in, out, count, dtype), handle);
 }

@@ -86,7 +86,6 @@ static const struct fan_metric numbers[] = {
 static struct fan_labels labels_of(const struct fanin_comm *c)
 {
 	struct fan_labels l = {.used = 0};
-
 	fan_labels_add(&l, "fanin_job", c->rank.cfg.job, strlen(c->rank.cfg.job));
 	fan_labels_number(&l, "rank", (unsigned)c->rank.cfg.rank);
 	return l;
@@ -112,7 +111,6 @@ static void put_trips(struct fan_expose *x, const struct fan_labels *l,
 {
 	static const char name[] = "fanin_rank_round_trip_seconds";
 	double bound[FAN_RTT_BINS];
-
 	for (unsigned i = 0; i < FAN_RTT_BINS; i++)
 		bound[i] = (double)(FAN_RTT_BIN_NS << i) / NS_PER_S;
 	fan_expose_family(x, name, FAN_HISTOGRAM,
@@ -135,7 +133,6 @@ static void put_stats(struct fan_expose *x, const struct fan_labels *l, const st
 	const char *from = (const char *)s;
 	uint64_t value;
 	uint32_t number;
-
 	for (size_t i = 0; i < ROWS(counters); i++) {
 		memcpy(&value, from + counters[i].at, sizeof value);
 		fan_expose_family(x, counters[i].name, FAN_COUNTER, counters[i].help);
@@ -166,7 +163,6 @@ static void write_file(struct fan_comm_metrics *m, bool ending)
 	char why[FAN_CONFIG_WHY_BYTES];
 	struct fan_expose x = {.text = NULL};
 	struct fan_labels l = labels_of(c);
-
 	fanin_comm_stats(c, &stats);
 	if (net)
 		fan_rank_read_trips(net, &trips);
@@ -187,7 +183,6 @@ static bool is_of_killed(int folder, const char *name)
 	char text[DEAD_BYTES + 1];
 	struct stat s;
 	const int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-
 	if (fd < 0)
 		return false;
 	const bool old = fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_uid == geteuid() &&
@@ -208,7 +203,6 @@ static void remove_of_killed(const char *path)
 	char folder[FAN_RANK_FILE_BYTES] = ".";
 	const char *slash = strrchr(path, '/');
 	const char *end = strrchr(slash ? slash : path, '.');
-
 	if (slash)
 		snprintf(folder, sizeof folder, "%.*s", (int)(slash - path + 1), path);
 	DIR *d = end ? opendir(folder) : NULL;
@@ -225,7 +219,6 @@ static void remove_of_killed(const char *path)
 static void *run(void *arg)
 {
 	struct fan_comm_metrics *m = arg;
-
 	remove_of_killed(m->path);
 	pthread_mutex_lock(&m->lock);
 	while (!m->stop) {
@@ -268,7 +261,6 @@ void fan_comm_metrics_start(fanin_comm *c)
 	pthread_condattr_t clock;
 	const char *pattern = fan_option_variable("FANIN_METRICS");
 	struct fan_comm_metrics *m = pattern ? calloc(1, sizeof *m) : NULL;
-
 	if (!m ||
 	    !fan_rank_file(m->path, sizeof m->path, pattern, c->rank.cfg.job, c->rank.cfg.rank)) {
 		if (pattern)

@@ -18,7 +18,6 @@
 #include "file/text.h"
 #include "net/rails.h"
 #include "rendezvous.h"
-#include "sized.h"
 
 #define IP_UDP_BYTES 48	  /* headers of IPv6 and UDP */
 #define FROM_BYTES   200  /* "FILE:LINE: key" */
@@ -38,7 +37,7 @@ struct key {
 	size_t field;		/* its offset in struct fanin_options */
 	int preset;		/* its default; texts: none */
 	/* what the field holds if it is not given; texts: NULL.  0 in options later than version
-	 * 0.1: sized.h */
+	 * 0.1: fan_sized_take */
 	int unset;
 	bool no_key; /* it is a variable alone, and not in the INI file */
 };
@@ -113,7 +112,7 @@ static const struct key keys[] = {
 	VARIABLE(mpi_report),
 };
 _Static_assert(offsetof(struct fanin_options, run) + sizeof(char *) == sizeof(struct fanin_options),
-	       "sized.h: no padding at the end");
+	       "fan_sized_take: no padding at the end");
 
 /* Variables of commands begin with these: FANIN_SWITCH_MTU. */
 static const char *const commands[] = {"SWITCH_", "SERVER_", "CONTROLLER_", "BENCH_", "TOP_",
@@ -189,6 +188,40 @@ static int take_field(struct load *l, unsigned i, const struct fanin_options *o)
 	return take(l, i, given, where) ? FAN_E_INVALID : FAN_OK;
 }
 
+/* Return the offset of the first byte of `from` that is set, among those in [at, end); `end`: none
+ * is. */
+static size_t first_set(const unsigned char *from, size_t at, size_t end)
+{
+	while (at < end && !from[at])
+		at++;
+	return at;
+}
+
+int fan_sized_take(void *to, const struct fan_sized *kind, const void *from, char *why,
+		   size_t bytes)
+{
+	size_t given;
+	assert(kind->least >= sizeof given && kind->least <= kind->known);
+	assert(kind->known <= FAN_SIZED_MAX && kind->known % sizeof given == 0);
+	memcpy(&given, from, sizeof given);
+	if (given < kind->least || given > FAN_SIZED_MAX || given % sizeof given) {
+		snprintf(why, bytes, "options.size: %zu: expected %zu: set the options with %s",
+			 given, kind->known, kind->init);
+		return FAN_E_INVALID;
+	}
+	size_t at = first_set(from, kind->known, given);
+	if (at < given) {
+		snprintf(why, bytes,
+			 "options.size: %zu: byte %zu is set, and this libfanin knows %zu bytes: "
+			 "expected zeros there, or a newer libfanin",
+			 given, at, kind->known);
+		return FAN_E_INVALID;
+	}
+	memcpy(to, from, given < kind->known ? given : kind->known);
+	memcpy(to, &kind->known, sizeof kind->known);
+	return FAN_OK;
+}
+
 static int take_fields(struct load *l, const struct fanin_options *given)
 {
 	static const struct fan_sized kind = {.known = sizeof(struct fanin_options),
@@ -253,56 +286,19 @@ static unsigned key_named(const char *name)
 	return i;
 }
 
-/* A launcher's variables for a rank and the number of ranks. */
-struct launcher {
-	const char *rank, *ranks;
-	const char *mark; /* without this one they are not meant for this process; NULL: always */
-};
-
-/* The first that has set both counts, since one may have been started by one further down.  Slurm
- * tells an allocation's tasks to its script as well, which is no rank: only steps have ranks. */
-static const struct launcher launchers[] = {
-	{"RANK", "WORLD_SIZE", NULL},
-	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL},
-	{"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
-	{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", NULL},
-	{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID"},
-	{"PMI_RANK", "PMI_SIZE", NULL},
-};
-
-static bool is(const char *name, const char *value)
-{
-	const char *text = fan_option_variable(name);
-	return text && !strcmp(text, value);
-}
-
-/* The shell of `srun --pty`, or of salloc, is a step of one task, and what is started there by hand
- * no rank of it. */
-static bool is_in_a_shell(const struct launcher *from)
-{
-	return !strcmp(from->rank, "SLURM_PROCID") && is(from->ranks, "1") &&
-	       (fan_option_variable("SLURM_PTY_PORT") || is("SLURM_JOB_NAME", "bash") ||
-		is("SLURM_JOB_NAME", "interactive"));
-}
-
-/* Rank and size from the first launcher that set both, unless both are known. */
+/* Rank and size from the launcher, unless both are known. */
 static int take_launcher(struct load *l)
 {
-	unsigned key_rank = key_named("rank");
-	unsigned key_ranks = key_named("ranks");
-	for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
-		const struct launcher *from = &launchers[i];
-		if (!fan_option_variable(from->rank) || !fan_option_variable(from->ranks) ||
-		    (from->mark && !fan_option_variable(from->mark)) || is_in_a_shell(from))
-			continue;
-		int e = FAN_OK;
-		if (!*l->from[key_rank])
-			e = take(l, key_rank, fan_option_variable(from->rank), from->rank);
-		if (!e && !*l->from[key_ranks])
-			e = take(l, key_ranks, fan_option_variable(from->ranks), from->ranks);
-		return e;
-	}
-	return FAN_OK;
+	const unsigned key_rank = key_named("rank"), key_ranks = key_named("ranks");
+	const char *rank, *ranks;
+	if (!fan_rendezvous_ranks(&rank, &ranks))
+		return FAN_OK;
+	int e = FAN_OK;
+	if (!*l->from[key_rank])
+		e = take(l, key_rank, fan_option_variable(rank), rank);
+	if (!e && !*l->from[key_ranks])
+		e = take(l, key_ranks, fan_option_variable(ranks), ranks);
+	return e;
 }
 
 /* "switch, job, ... rails or ps". */
@@ -360,7 +356,6 @@ static void defaults(struct fan_config *c)
 	memcpy(c->job, "default", sizeof "default");
 }
 
-/* Nobody has named the job: as its launcher does. */
 static void name_job(struct load *l)
 {
 	const struct fan_config *c = l->c;

@@ -77,7 +77,6 @@ int fan_op_check(struct fan_op *op, const struct fan_op_args *args, const struct
 		return FAN_E_INVALID;
 	if (!buffers_given(args, root))
 		return FAN_E_INVALID;
-
 	bool floats = is_reduction(args->op) && args->dtype == FANIN_FLOAT32;
 	bool fixed = floats && cfg->mode == FANIN_MODE_FIXED &&
 		     (args->op == FAN_SUM || args->op == FAN_AVG);

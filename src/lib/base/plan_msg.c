@@ -98,7 +98,6 @@ static bool get_cut(const struct reader *r, const json_t *from, struct fan_job_p
 	return true;
 }
 
-/* A rate, 0 if there is none. */
 static bool get_gbps(const struct reader *r, const json_t *from, double *gbps)
 {
 	const json_t *value = json_object_get(from, "gbps");

@@ -4,10 +4,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +20,47 @@
 #define NEW_BYTES   (FAN_STATUS_NAME_BYTES + 4)
 #define START_FIELD 22 /* of /proc/PID/stat */
 #define OTHERS	    (S_IRWXG | S_IRWXO)
+
+/* ---- descriptors and forks ---- */
+
+unsigned long long fan_files_limit(void)
+{
+	struct rlimit r;
+	return getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur == RLIM_INFINITY ? 0 : r.rlim_cur;
+}
+
+const char *fan_files_strerror(int e, char *text, size_t bytes)
+{
+	if (e == EMFILE)
+		snprintf(text, bytes,
+			 "%s: this process may have %llu file descriptors; raise the limit "
+			 "(ulimit -n) or destroy groups that are not used",
+			 strerror(e), fan_files_limit());
+	else
+		snprintf(text, bytes, "%s", strerror(e));
+	return text;
+}
+
+static atomic_uint forks;
+static pthread_once_t forks_once = PTHREAD_ONCE_INIT;
+
+static void forked(void)
+{
+	atomic_fetch_add(&forks, 1);
+}
+
+static void count_forks(void)
+{
+	pthread_atfork(NULL, NULL, forked);
+}
+
+unsigned fan_fork_guard(void)
+{
+	pthread_once(&forks_once, count_forks);
+	return atomic_load(&forks);
+}
+
+/* ---- files of ranks ---- */
 
 /* The last error of files that somebody asked for, and of the status file, which nobody did. */
 static struct error {
@@ -31,7 +74,6 @@ void fan_rank_file_fail(const char *variable, const char *why)
 {
 	struct error *e = strcmp(variable, FAN_RANK_FILE_STATUS) ? &of_wanted : &of_status;
 	int none = NONE;
-
 	if (!atomic_compare_exchange_strong(&e->state, &none, BEING_WRITTEN))
 		return;
 	snprintf(e->text, sizeof e->text, "%s: %s", variable, why);
@@ -59,7 +101,6 @@ bool fan_rank_file(char *path, size_t bytes, const char *pattern, const char *jo
 	size_t used = 0;
 	const char *dot = strrchr(pattern, '.'), *slash = strrchr(pattern, '/');
 	const char *insert = dot && (!slash || dot > slash) ? dot : pattern + strlen(pattern);
-
 	assert(bytes > 0);
 	snprintf(number, sizeof number, "%d", rank);
 	snprintf(dashed, sizeof dashed, "-%d", rank);
@@ -81,7 +122,7 @@ bool fan_rank_file(char *path, size_t bytes, const char *pattern, const char *jo
 	return used + 1 < bytes;
 }
 
-/* ---- status file ---- */
+/* ---- the status file ---- */
 
 /* When this process began, in ticks since the machine did. */
 static unsigned long long start_ticks(void)
@@ -116,7 +157,6 @@ static int open_folder(const char *parent, const char *name, bool theirs)
 	struct stat st;
 	const int in = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	int fd = -1, e = 0;
-
 	if (in < 0)
 		return -1;
 	if (theirs && !fstat(in, &st) && st.st_uid != geteuid()) {
@@ -143,7 +183,6 @@ static int open_again(const struct fan_status_file *s)
 static int open_watch(int folder)
 {
 	struct stat st;
-
 	mkfifoat(folder, WATCH, S_IRUSR | S_IWUSR);
 	const int fd = openat(folder, WATCH, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
@@ -176,7 +215,6 @@ int fan_status_open(struct fan_status_file *s)
 	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
 	char own[FAN_STATUS_NAME_BYTES];
 	int e = ENOENT;
-
 	s->watch = -1;
 	snprintf(s->name, sizeof s->name, "%d-%llu-%llu", (int)getpid(), start_ticks(),
 		 pid_namespace());
@@ -215,7 +253,6 @@ static int write_all(int fd, const char *text, size_t bytes)
 int fan_status_write(const struct fan_status_file *s, const char *text, size_t bytes)
 {
 	char new[NEW_BYTES];
-
 	if (bytes > FAN_STATUS_BYTES || !fan_file_may_have(bytes))
 		return EFBIG;
 	const int folder = open_again(s);

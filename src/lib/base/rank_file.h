@@ -58,4 +58,15 @@ void fan_status_path(const struct fan_status_file *s, char *path);
 /* Remove the file.  The FIFO stays for others. */
 void fan_status_remove(const struct fan_status_file *s);
 
+/* Descriptors that this process may have; 0: as many as there are. */
+unsigned long long fan_files_limit(void);
+
+/* The text of errno `e`, with the limit if that is what it is about. */
+const char *fan_files_strerror(int e, char *text, size_t bytes);
+
+/* Forks between the first caller and this process.  An object stores the number when it is made; if
+ * that has changed since, the object belongs to the parent, whose threads a child has not and whose
+ * sockets it must not use. */
+unsigned fan_fork_guard(void);
+
 #endif

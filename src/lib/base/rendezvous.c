@@ -310,6 +310,46 @@ void fan_rendezvous_job(char *job, bool inside)
 	memcpy(job, id, strlen(id) + 1);
 }
 
+/* A launcher's variables for a rank and the number of ranks. */
+struct launcher {
+	const char *rank, *ranks;
+	const char *mark; /* without this one they are not meant for this process; NULL: always */
+};
+
+/* The first that has set both counts, since one may have been started by one further down.  Slurm
+ * tells an allocation's tasks to its script as well, which is no rank: only steps have ranks. */
+static const struct launcher launchers[] = {
+	{"RANK", "WORLD_SIZE", NULL},
+	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL},
+	{"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
+	{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", NULL},
+	{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID"},
+	{"PMI_RANK", "PMI_SIZE", NULL},
+};
+
+/* The shell of `srun --pty`, or of salloc, is a step of one task, and what is started there by hand
+ * no rank of it. */
+static bool is_in_a_shell(const struct launcher *from)
+{
+	return !strcmp(from->rank, "SLURM_PROCID") && same(fan_option_variable(from->ranks), "1") &&
+	       (fan_option_variable("SLURM_PTY_PORT") ||
+		same(fan_option_variable("SLURM_JOB_NAME"), "bash") ||
+		same(fan_option_variable("SLURM_JOB_NAME"), "interactive"));
+}
+
+bool fan_rendezvous_ranks(const char **rank, const char **ranks)
+{
+	for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
+		const struct launcher *from = &launchers[i];
+		*rank = from->rank;
+		*ranks = from->ranks;
+		if (fan_option_variable(from->rank) && fan_option_variable(from->ranks) &&
+		    (!from->mark || fan_option_variable(from->mark)) && !is_in_a_shell(from))
+			return true;
+	}
+	return false;
+}
+
 /* ---- the launch ---- */
 
 /* Does the launcher say that it has started so many?  Then all of them are the job's ranks, in

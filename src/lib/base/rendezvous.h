@@ -31,6 +31,10 @@ struct fan_rendezvous {
  * what was expected. */
 int fan_rendezvous_find(struct fan_rendezvous *r, char *why, size_t bytes);
 
+/* Name the variables in which the first launcher that has set both tells this process its rank and
+ * the number of ranks.  False: none has. */
+bool fan_rendezvous_ranks(const char **rank, const char **ranks);
+
 /* Write a name for the launcher's job, unique on its switch, to `job`, FAN_NAME_MAX + 1 bytes;
  * `inside`: the switch is inside rank 0, the others may know that host by other names.  Unchanged
  * if the launcher gives no job id. */

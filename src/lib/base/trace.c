@@ -37,7 +37,6 @@ struct fan_trace *fan_trace_open(const struct fan_config *c)
 	const char *pattern = fan_option_variable("FANIN_TRACE");
 	struct fan_trace *t = pattern ? calloc(1, sizeof *t) : NULL;
 	struct timespec real;
-
 	if (!t || !fan_rank_file(t->path, sizeof t->path, pattern, c->job, c->rank)) {
 		if (pattern)
 			fan_rank_file_fail("FANIN_TRACE", t ? "the name is too long" : "no memory");
@@ -76,7 +75,6 @@ static void put_half(FILE *f, const struct fan_trace *t, const struct fan_trace_
 		     char phase)
 {
 	uint64_t at_ns = phase == 'b' ? e->begin_ns : e->end_ns;
-
 	fprintf(f,
 		"{\"ph\":\"%c\",\"cat\":\"fanin\",\"id\":\"%d.%" PRIu64 "\",\"pid\":%d,\"tid\":0",
 		phase, t->rank, e->id, t->rank);
@@ -117,7 +115,6 @@ static void put_text(FILE *f, const char *text)
 	char shown[NAME_BYTES];
 	struct fan_text s = fan_text_in(shown, sizeof shown);
 	json_t *j = json_string(text);
-
 	fan_text_escaped(&s, text, strlen(text));
 	j = j ? j : json_string(shown);
 	json_dumpf(j, f, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
@@ -129,7 +126,6 @@ static void put_head(FILE *f, const struct fan_trace *t, uint64_t lost)
 {
 	static const char *const threads[] = {"operations", "waits"};
 	char name[FAN_NAME_MAX + 32];
-
 	snprintf(name, sizeof name, "fanin %s rank %d", t->job, t->rank);
 	fprintf(f, "[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":",
 		t->rank);
@@ -144,7 +140,6 @@ static void put_head(FILE *f, const struct fan_trace *t, uint64_t lost)
 static void put_all(FILE *f, const struct fan_trace *t)
 {
 	uint64_t first = t->count > FAN_TRACE_EVENTS ? t->count - FAN_TRACE_EVENTS : 0;
-
 	put_head(f, t, first);
 	for (uint64_t i = first; i < t->count; i++)
 		put_event(f, t, &t->event[i % FAN_TRACE_EVENTS]);
@@ -153,24 +148,16 @@ static void put_all(FILE *f, const struct fan_trace *t)
 		t->rank, t->rank);
 }
 
-void fan_trace_close(struct fan_trace *t)
+void fan_trace_close(struct fan_trace *t, bool write)
 {
 	char why[FAN_CONFIG_WHY_BYTES];
-
 	if (!t)
 		return;
-	FILE *f = fan_file_renew(t->path, why, sizeof why);
+	FILE *f = write ? fan_file_renew(t->path, why, sizeof why) : NULL;
 	if (f)
 		put_all(f, t);
-	if (!f || fan_file_renewed(f, t->path, 0, why, sizeof why))
+	if (write && (!f || fan_file_renewed(f, t->path, 0, why, sizeof why)))
 		fan_rank_file_fail("FANIN_TRACE", why);
-	fan_trace_abandon(t);
-}
-
-void fan_trace_abandon(struct fan_trace *t)
-{
-	if (!t)
-		return;
 	pthread_mutex_destroy(&t->lock);
 	free(t);
 }

@@ -43,8 +43,7 @@ struct fan_trace *fan_trace_open(const struct fan_config *c);
 uint64_t fan_trace_id(struct fan_trace *t);
 void fan_trace_add(struct fan_trace *t, const struct fan_trace_event *e);
 
-/* Write the file and free all; `abandon` only frees.  NULL is allowed. */
-void fan_trace_close(struct fan_trace *t);
-void fan_trace_abandon(struct fan_trace *t);
+/* Free all, and before that `write` the file.  NULL is allowed. */
+void fan_trace_close(struct fan_trace *t, bool write);
 
 #endif

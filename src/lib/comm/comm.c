@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lib/base/files.h"
+#include "lib/base/rank_file.h"
 #include "lib/base/rendezvous.h"
 #include "lib/host/attach.h"
 #include "lib/host/host_comm.h"
@@ -291,7 +291,6 @@ static int take_switch(struct fanin_comm *c, const char *one, fan_peer *at)
 	return FAN_OK;
 }
 
-/* The switches of a list, a part each. */
 static int take_list(struct fanin_comm *c)
 {
 	char text[sizeof c->rank.cfg.switch_addr], sentence[FAN_FAULT_TEXT_BYTES], *rest;
@@ -383,7 +382,6 @@ static int fails_to_meet(struct fanin_comm *c, int e)
 					   : fan_rank_refuse(&c->rank, e, fan_err_text(e));
 }
 
-/* Open `d`, whose ranks share memory, for the job of `c`. */
 static int open_shared(struct fanin_comm *d, const struct fanin_comm *c)
 {
 	struct fan_meeting *m = &d->places.ranks;
@@ -551,7 +549,7 @@ void fan_comm_destroy(struct fanin_comm *c)
 		c->watcher.end(c->watcher.of, forked);
 	struct fan_trace *trace = c->rank.trace;
 	if (forked) {
-		fan_trace_abandon(trace);
+		fan_trace_close(trace, false);
 		fan_comm_destroy(c->name);
 		free_all(c, true);
 		return;
@@ -563,5 +561,5 @@ void fan_comm_destroy(struct fanin_comm *c)
 	if (c->embedded && atomic_load(&c->rank.error) == FAN_E_LAUNCHES)
 		nanosleep(&(struct timespec){.tv_nsec = REFUSE_NS}, NULL);
 	free_all(c, false); /* its columns end */
-	fan_trace_close(trace);
+	fan_trace_close(trace, true);
 }

@@ -68,23 +68,7 @@ int fan_comm_create_at(const struct fan_config *cfg, const fan_peer *at, const c
 int fan_comm_create_group(struct fanin_comm *of, const char *name, const int *ranks, int count,
 			  int timeout_ms, int join_ms, struct fanin_comm **comm);
 
-/* A group: its name, its ranks, where they and the aggregators are, the switch in this process that
- * it shares (NULL: none), whether all ranks of a host join or none, because a late one tries again,
- * and its times. */
-struct fan_comm_among {
-	const char *name;
-	const int *ranks;
-	int count;
-	const struct fan_comm_places *places;
-	struct fan_embedded_switch *embedded;
-	bool together;
-	int timeout_ms, join_ms; /* < 0: not given */
-};
-
-int fan_comm_create_among(struct fanin_comm *of, const struct fan_comm_among *among,
-			  struct fanin_comm **comm);
-
-/* As fanin_comm_shrink (shrink.c). */
+/* As fanin_comm_shrink (group.c). */
 int fan_comm_shrink(struct fanin_comm *of, int wait_ms, struct fanin_comm **comm);
 
 /* The rank that has connections: this one, or that of its column; NULL: it has none. */

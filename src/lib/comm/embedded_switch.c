@@ -15,8 +15,7 @@
 #include "core/aggregator/aggregator.h"
 #include "core/base/err.h"
 #include "lib/base/config.h"
-#include "lib/base/files.h"
-#include "lib/base/sized.h"
+#include "lib/base/rank_file.h"
 #include "net/clock.h"
 #include "net/daemon.h"
 #include "net/udp.h"
@@ -36,7 +35,7 @@ struct fanin_switch {
 
 _Static_assert(offsetof(struct fanin_switch_options, key_file) + sizeof(char *) ==
 		       sizeof(struct fanin_switch_options),
-	       "sized.h: no padding at the end");
+	       "fan_sized_take: no padding at the end");
 
 /* A number that is left open or lies in its range. */
 static bool fits(const char *name, int value, int min, int max, char *why)
@@ -54,7 +53,6 @@ static int configure(struct fan_daemon_options *d, const struct fanin_switch_opt
 	struct fanin_options shared = FANIN_OPTIONS_INIT;
 	struct fan_config cfg;
 	char text[FAN_CONFIG_WHY_BYTES];
-
 	if (!fits("slots", o->slots, 2, FAN_SLOTS_MAX, why) ||
 	    !fits("threads", o->threads, 1, FAN_SHARDS_MAX, why))
 		return FAN_E_INVALID;
@@ -93,7 +91,6 @@ static int start_daemon(const struct fanin_switch_options *given, struct fanin_s
 					      .init = "FANIN_SWITCH_OPTIONS_INIT"};
 	struct fanin_switch_options o = FANIN_SWITCH_OPTIONS_INIT;
 	struct fan_daemon_options d;
-
 	int e = fan_sized_take(&o, &kind, given, why, FAN_CONFIG_WHY_BYTES);
 	if (!e)
 		e = configure(&d, &o, why);
@@ -121,7 +118,6 @@ int fanin_switch_start(const struct fanin_switch_options *options, fanin_switch 
 {
 	char text[FAN_CONFIG_WHY_BYTES] = "";
 	int e = FAN_E_INVALID;
-
 	if (started)
 		*started = NULL;
 	if (options && started)

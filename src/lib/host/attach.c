@@ -268,7 +268,6 @@ static void unmap(struct fan_host_memory *m)
 
 /* ---- together ---- */
 
-/* The first decision counts. */
 static void decide(struct fan_host_segment *s, uint32_t what)
 {
 	uint32_t nothing = 0;

@@ -11,7 +11,7 @@
 
 #include "core/wire/run.h"
 #include "lib/base/config.h"
-#include "lib/base/files.h"
+#include "lib/base/rank_file.h"
 #include "net/clock.h"
 #include "net/daemon.h"
 #include "net/netlink.h"

@@ -12,6 +12,7 @@
 #include "net/netlink.h"
 #include "thread.h"
 
+#define FILES_RESERVE 16 /* that a communicator leaves to the rest of the process, at least */
 #define LIST_BYTES    160
 #define ADDRESS_BYTES 80
 
@@ -89,20 +90,34 @@ static const fan_peer *server_of(const struct fan_rank *r, const struct fan_conn
 		       : NULL;
 }
 
-struct fan_files fan_rank_files(const struct fan_rank *r)
+/* Descriptors that a rank has, and the highest of them. */
+struct files {
+	unsigned count;
+	int highest;
+};
+
+static void add_file(struct files *f, int fd)
 {
-	struct fan_files f = FAN_FILES_NONE;
-	fan_files_add(&f, r->thread.epoll_fd);
-	fan_files_add(&f, r->thread.wake_fd);
+	if (fd < 0)
+		return;
+	f->count++;
+	f->highest = fd > f->highest ? fd : f->highest;
+}
+
+static struct files files_of(const struct fan_rank *r)
+{
+	struct files f = {.highest = -1};
+	add_file(&f, r->thread.epoll_fd);
+	add_file(&f, r->thread.wake_fd);
 	for (unsigned i = 0; i < r->connections; i++) {
 		const struct fan_connection *cn = &r->connection[i];
 		if (!cn->w)
 			continue;
-		fan_files_add(&f, cn->udp.fd);
-		fan_files_add(&f, cn->group.fd);
-		fan_files_add(&f, cn->failover.aside.fd);
+		add_file(&f, cn->udp.fd);
+		add_file(&f, cn->group.fd);
+		add_file(&f, cn->failover.aside.fd);
 		for (unsigned w = FAN_RING_PAIR_UP; cn->udp.pair[0] && w <= FAN_RING_PAIR_DOWN; w++)
-			fan_files_add(&f, fan_ring_pair_fd(cn->udp.pair[0], w));
+			add_file(&f, fan_ring_pair_fd(cn->udp.pair[0], w));
 	}
 	return f;
 }
@@ -137,7 +152,7 @@ void fan_rank_fault_text(const struct fan_rank *r, const struct fan_connection *
 		.system_errno = fan_udp_is_refused(cn->udp.last_errno) ? cn->udp.last_errno : 0,
 		.only = r->parts.count == 1,
 		.inside = r->parts.inside[cn->part],
-		.files = fan_rank_files(r).count,
+		.files = files_of(r).count,
 		.files_max = fan_files_limit(),
 	};
 	fan_fault_text(text, bytes, f, &about);
@@ -242,6 +257,24 @@ void fan_rank_fail_by_socket(struct fan_rank *r, struct fan_connection *cn, uint
 			 strerror(cn->io_errno));
 		fan_rank_fail(r, FAN_E_SYSTEM, text);
 	}
+}
+
+/* The kernel gives the lowest number that is free, so what is left is above the highest. */
+void fan_rank_check_files(struct fan_rank *r)
+{
+	const struct files held = files_of(r);
+	const unsigned long long all = fan_files_limit();
+	const unsigned long long used = (unsigned long long)(held.highest + 1);
+	char text[FAN_FAULT_TEXT_BYTES];
+	if (!all || used + FILES_RESERVE <= all)
+		return;
+	snprintf(
+		text, sizeof text,
+		"this process may have %llu file descriptors, and with the %u of this communicator "
+		"%llu are left: at least %d must be; raise the limit (ulimit -n) or destroy groups "
+		"that are not used",
+		all, held.count, all > used ? all - used : 0, FILES_RESERVE);
+	fan_rank_fail(r, FAN_E_FILES, text);
 }
 
 /* ---- waiting ---- */

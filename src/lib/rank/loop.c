@@ -209,7 +209,6 @@ static void publish_ready(struct fan_rank *r)
 /* Publish that all ranks are here, once. */
 static void check_ready(struct fan_rank *r)
 {
-	char text[FAN_FAULT_TEXT_BYTES];
 	for (unsigned k = 0; k < r->parts.count; k++)
 		if (!r->parts.shards[k])
 			return;
@@ -218,11 +217,9 @@ static void check_ready(struct fan_rank *r)
 			return;
 	if (!r->parts.count)
 		return;
-	const struct fan_files held = fan_rank_files(r);
-	if (fan_files_check(&held, text, sizeof text)) {
-		fan_rank_fail(r, FAN_E_FILES, text);
+	fan_rank_check_files(r);
+	if (atomic_load(&r->error))
 		return;
-	}
 	publish_ready(r);
 	fan_regroup_joined(r);
 }

@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 
 #include "file/option.h"
-#include "lib/base/files.h"
 #include "lib/base/rank_file.h"
 #include "lib/base/rendezvous.h"
 #include "net/clock.h"
@@ -314,7 +313,6 @@ static int make_op(const struct fan_rank *r, const struct fan_op_args *args, str
 	return FAN_OK;
 }
 
-/* Queue operations, one behind the other. */
 static int queue_ops(struct fan_rank *r, struct fanin_op **ops, unsigned count, bool attended,
 		     bool wait)
 {

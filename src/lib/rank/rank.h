@@ -26,9 +26,9 @@
 
 #include "lib/base/config.h"
 #include "lib/base/fault_text.h"
-#include "lib/base/files.h"
 #include "lib/base/op.h"
 #include "lib/base/plan_msg.h"
+#include "lib/base/rank_file.h"
 #include "lib/base/rendezvous.h"
 #include "lib/link/connection.h"
 #include "net/dial.h"

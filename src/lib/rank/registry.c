@@ -437,7 +437,6 @@ static void stop(struct teller *t)
 
 /* ---- ranks ---- */
 
-/* True: it has an entry. */
 static bool enter(struct fan_rank *r)
 {
 	struct entry *e = calloc(1, sizeof *e);

@@ -289,7 +289,6 @@ static void finish(struct fan_rank *r)
 	g->op_count = 0;
 	while (done < count && go_on_with(r, &q, g->op[done], all_ops))
 		done++;
-
 	fan_op_queue_move(&q, &r->ops.waiting);
 	r->ops.waiting = q;
 	for (unsigned n = done + 1; n < count; n++)

@@ -441,7 +441,6 @@ static void look_back(struct fan_split_learner *l)
 	l->phase = FAN_SPLIT_LOOKS_BACK;
 }
 
-/* Once the shares stay. */
 static void watch(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t cost)
 {
 	uint64_t usual = l->usual_cost;
@@ -454,7 +453,6 @@ static void watch(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t 
 	}
 }
 
-/* From the best shares. */
 static void start_moves(struct fan_split_learner *l)
 {
 	memcpy(l->start, l->best, sizeof l->start);
@@ -462,7 +460,6 @@ static void start_moves(struct fan_split_learner *l)
 	l->phase = FAN_SPLIT_MOVES;
 }
 
-/* The best shares stay. */
 static void settle(struct fan_split_learner *l)
 {
 	memcpy(l->share, l->best, sizeof l->share);
@@ -477,7 +474,6 @@ static void go_on_trying(struct fan_split_learner *l, bool good)
 	if ((good || l->tries == TRY_NONE) && try_less_on_hosts(l))
 		return;
 	memcpy(l->share, l->best, sizeof l->share);
-	l->usual_cost = l->best_cost;
 	start_moves(l);
 }
 
@@ -528,7 +524,6 @@ static void check(struct fan_split_learner *l)
 	go_on_trying(l, true);
 }
 
-/* A measurement while shares are learnt. */
 static void learn(struct fan_split_learner *l, const uint32_t *rtt_us, uint64_t cost)
 {
 	bool tried = l->phase != FAN_SPLIT_MOVES;

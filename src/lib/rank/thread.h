@@ -10,8 +10,9 @@
 /* With the lock held: what it does, as `shown.snapshot`. */
 void fan_rank_take_snapshot(struct fan_rank *r, uint64_t now_ns);
 
-/* The file descriptors that it has. */
-struct fan_files fan_rank_files(const struct fan_rank *r);
+/* Fail if the process has nearly no descriptors left, while there are some to join with and to tell
+ * the other ranks. */
+void fan_rank_check_files(struct fan_rank *r);
 
 /* The counters for fanin_comm_stats. */
 struct fanin_stats fan_rank_collect_stats(const struct fan_rank *r);
@@ -44,7 +45,7 @@ void *fan_rank_loop(void *rank);
  * a person reads while it waits. */
 void fan_wait_text(const struct fan_rank *r, uint64_t now_ns, char *text, size_t bytes);
 
-/* ---- completion.c: how operations end, and a rank with connections ---- */
+/* ---- parts.c: how operations end, and a rank with connections ---- */
 
 /* `op` is over: make room, then tell.  It may be gone afterwards. */
 void fan_rank_end_op(struct fan_rank *r, struct fanin_op *op, int result);
@@ -74,7 +75,7 @@ void fan_rank_leave(struct fan_rank *r, int error);
 /* End the rank and all its operations. */
 void fan_rank_fail(struct fan_rank *r, int error, const char *sentence);
 
-/* ---- parts.c: the connections, to each shard of the aggregator of each part ---- */
+/* ---- the connections, to each shard of the aggregator of each part ---- */
 
 /* Open the connection to shard 0 of each part. */
 void fan_rank_open_parts(struct fan_rank *r, uint64_t now_ns);

@@ -7,7 +7,7 @@
 
 #include "core/base/err.h"
 #include "lib/base/op.h"
-#include "lib/base/sized.h"
+#include "lib/base/config.h"
 
 /* The same options in three versions of a library; v2 is ours. */
 struct v1 {

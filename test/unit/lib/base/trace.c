@@ -62,7 +62,7 @@ TEST_WITH(trace__halves_of_an_operation_and_a_stall, begin, NULL)
 		.kind = FAN_TRACE_STALL, .name = "no result", .begin_ns = 5000, .end_ns = 8000};
 	fan_trace_add(t, &op);
 	fan_trace_add(t, &stall);
-	fan_trace_close(t);
+	fan_trace_close(t, true);
 	json_t *all = events();
 	assert_int_equal(json_array_size(all), 3);
 	const json_t *b = json_array_get(all, 0), *e = json_array_get(all, 1);
@@ -93,7 +93,7 @@ TEST_WITH(trace__keeps_the_last_events, begin, NULL)
 						.end_ns = i + 1};
 		fan_trace_add(t, &stall);
 	}
-	fan_trace_close(t);
+	fan_trace_close(t, true);
 	json_t *all = events();
 	assert_int_equal(json_array_size(all), FAN_TRACE_EVENTS);
 	assert_string_equal(text(json_array_get(all, 0), "name"), "new");
@@ -109,7 +109,7 @@ TEST_WITH(trace__a_file_that_may_not_grow_is_told, begin, NULL)
 	assert_string_equal(fan_rank_file_error(), "");
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
-	fan_trace_close(fan_trace_open(&c));
+	fan_trace_close(fan_trace_open(&c), true);
 	setrlimit(RLIMIT_FSIZE, &before);
 	snprintf(want, sizeof want, "FANIN_TRACE: %s: File too large", path);
 	assert_string_equal(fan_rank_file_error(), want);
@@ -127,7 +127,7 @@ TEST_WITH(trace__of_a_name_with_quotes_at_a_link, begin, NULL)
 		snprintf(other, sizeof other, "%s.o", path);
 		snprintf(c.job, sizeof c.job, "%s", names[i]);
 		assert_int_equal(symlink(other, path), 0);
-		fan_trace_close(fan_trace_open(&c));
+		fan_trace_close(fan_trace_open(&c), true);
 		json_t *all = json_load_file(path, 0, NULL);
 		const json_t *args = json_object_get(json_array_get(all, 0), "args");
 		assert_string_equal(text(args, "name"), told[i]);
@@ -141,8 +141,8 @@ TEST_WITH(trace__nobody_asked, begin, NULL)
 {
 	unsetenv("FANIN_TRACE");
 	assert_null(fan_trace_open(&c));
-	fan_trace_close(NULL);
-	fan_trace_abandon(NULL);
+	fan_trace_close(NULL, true);
+	fan_trace_close(NULL, false);
 }
 
 UNIT_MAIN
