@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "core/base/err.h"
-#include "lib/base/op.h"
 #include "lib/base/config.h"
+#include "lib/base/op.h"
 
 /* The same options in three versions of a library; v2 is ours. */
 struct v1 {
