@@ -65,7 +65,7 @@ void fan_rank_add_stats(struct fanin_stats *s, const struct fan_rank *r)
 			add_stats(s, &r->connection[i]);
 }
 
-/* Add counters of events, which go on where connections were closed (regroup.h). */
+/* Add counters of events, which go on where connections were closed (regroup.c). */
 static void add_before(struct fanin_stats *s, const struct fanin_stats *before)
 {
 	s->fragments += before->fragments;
