@@ -10,6 +10,7 @@ them what has their tensors.
 
 import datetime
 import functools
+import inspect
 import sys
 import threading
 from typing import Any, Callable, TypeVar
@@ -186,6 +187,28 @@ class DevicesGroup(ProcessGroup):
         for other in self.others.values():
             set_timeout(other, timeout)
 
+    def split(
+        self, parts: Any, timeout: Any, options: Any, description: str | None, backend: Any
+    ) -> Any:
+        """As dist.split_group: a group of those of `parts`, lists of this group's ranks, that has this rank,
+        with ranks in the order of the list."""
+        own: int = self.rank()
+        make: Any = dist.new_group
+        if not parts or any(not part or len(set(part)) != len(part) for part in parts):
+            raise ValueError(f"split_ranks: {parts}: expected lists of different ranks")
+        if any(rank not in range(self.size()) for part in parts for rank in part):
+            raise ValueError(f"split_ranks: {parts}: expected ranks of 0 to {self.size() - 1}")
+        part = next((part for part in parts if own in part), None)
+        if part is None:
+            return dist.GroupMember.NON_GROUP_MEMBER
+        ranks = [dist.get_global_rank(self, rank) for rank in part]
+        named = {} if ranks == sorted(ranks) else {"sort_ranks": False}
+        if named and "sort_ranks" not in inspect.signature(make).parameters:
+            raise ValueError(f"split_ranks: {parts}: this PyTorch sorts the ranks of a group")
+        return make(
+            ranks, timeout, backend, options, True, description or f"{self._desc}:split", **named
+        )
+
     def getBackendName(self) -> str:
         return OWN
 
@@ -273,6 +296,9 @@ def know() -> None:
         original = getattr(module, "shrink_group", None)
         if original is not None and not hasattr(original, KNOWS):
             module.shrink_group = _shrinking(original)
+        original = getattr(module, "split_group", None)
+        if original is not None and not hasattr(original, KNOWS):
+            module.split_group = _splitting(original)
         original = getattr(module, "_set_pg_timeout", None)  # PyTorch 2.1 to 2.14
         if original is not None and not hasattr(module, "set_timeout"):
             module._set_pg_timeout = _timed(original)
@@ -305,6 +331,28 @@ def _shrinking(original: Callable[..., Any]) -> Callable[..., Any]:
 
     setattr(shrink_group, KNOWS, True)
     return shrink_group
+
+
+def _splitting(original: Callable[..., Any]) -> Callable[..., Any]:
+    """dist.split_group, which has a backend of C++ code make the parts."""
+
+    @functools.wraps(original)
+    def split_group(
+        parent_pg: Any = None,
+        split_ranks: Any = None,
+        timeout: Any = None,
+        pg_options: Any = None,
+        group_desc: str | None = None,
+        backend: Any = None,
+    ) -> Any:
+        parent: Any = parent_pg if parent_pg is not None else dist.group.WORLD
+        if not isinstance(parent, DevicesGroup):
+            named = {} if backend is None else {"backend": backend}
+            return original(parent_pg, split_ranks, timeout, pg_options, group_desc, **named)
+        return parent.split(split_ranks, timeout, pg_options, group_desc, backend)
+
+    setattr(split_group, KNOWS, True)
+    return split_group
 
 
 def _monitored(original: Callable[..., None]) -> Callable[..., None]:

@@ -68,6 +68,29 @@ def destroyed():
     return plain([first, second])
 
 
+def split():
+    """Parts of the default group and of a part, with ranks in the order of the list."""
+    rank, first = dist.get_rank(), [3, 0] if torch.__version__ >= "2.15" else [0, 3]
+    pairs = dist.split_group(None, [first, [1, 2]], group_desc="pair")
+    dist.all_reduce(summed := own(), group=pairs)
+    dist.broadcast(sent := own(), group=pairs, group_src=0)
+    two = dist.split_group(dist.group.WORLD, [[0, 2]])
+    if rank in (0, 2):
+        dist.all_reduce(summed, group=two)
+    alone = dist.split_group(pairs, [[1], [0]])
+    dist.all_reduce(sent, group=alone)
+    told = []
+    for ranks in ([], [[]], [[0, 0]]):
+        try:
+            told.append(repr(dist.split_group(None, ranks)))
+        except ValueError as error:
+            told.append(type(error).__name__)
+    is_member = two is not dist.GroupMember.NON_GROUP_MEMBER
+    ranks = dist.get_process_group_ranks(pairs)
+    found = [pairs.rank(), pairs.size(), ranks, pairs.group_desc, alone.size(), is_member]
+    return [plain([summed, sent]), found, told]
+
+
 def barriers():
     """monitored_barrier, of the default group and of a subgroup."""
     group = dist.new_group([0, 1])

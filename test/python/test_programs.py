@@ -32,6 +32,7 @@ class Process(warm.Process):
 PROGRAMS = {  # and ranks
     "names": 2,
     "destroyed": 2,
+    "split": 4,
     "barriers": 2,
     "threads": 2,
     "done": 2,
@@ -75,6 +76,7 @@ MODULES = {"accelerate": "accelerate", "trainer": "transformers", "ignite": "ign
 NO_INDUCTOR = ("CppCompileError", "InvalidCxxCompiler")
 GLOO_FAILS = {  # in some version, and with which of these
     "all_to_all": ["does not support alltoall"],
+    "split": ["does not support splitting", "has no attribute 'split_group'"],
     "coalescing": ["does not implement startCoalescing"],
     "fsdp2": ["'Stream' object has no attribute 'record_event'"],
     "fsdp2_hybrid": ["'Stream' object has no attribute 'record_event'"],
