@@ -40,10 +40,10 @@ class GlooAlone(DevicesGroup):
 
     @collective
     def gather(self, outputs: Any, inputs: Any, *opts: Any) -> Any:
-        sources = each_contiguous([inputs])[0]
+        sources, root = each_contiguous([inputs])[0], opts[0].rootRank if opts else 0
         return self._into_lists(
-            said("gather", inputs, root=opts[0].rootRank if opts else 0),
-            outputs,
+            said("gather", inputs, root=root),
+            outputs if root == self.membership.rank else [],  # [[]], where torchcomms is turned on
             lambda gloo, into: gloo.gather(into, sources, *opts),
         )
 

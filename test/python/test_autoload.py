@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`import torch` alone knows the backend "fanin", by the package's metadata."""
 
+import concurrent.futures
 import configparser
 import os
 import re
@@ -20,12 +21,12 @@ LOADS = pytest.mark.skipif(
 )
 
 
-def said(program, folder=ROOT / "python", **variables):
+def said(program, folder=ROOT / "python", *arguments, **variables):
     """What a Python program prints."""
     environment = dict(os.environ, PYTHONPATH=str(folder), OMP_NUM_THREADS="1", **variables)
     environment["USE_LIBUV"] = "0"  # of which nothing need be said then
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", program, *arguments],
         env=environment,
         timeout=WAIT_S,
         capture_output=True,
@@ -82,6 +83,61 @@ def test_it_can_be_switched_off():
     program = "import torch; print(hasattr(torch.distributed.Backend, 'FANIN'))"
     assert said(program).strip() == "True"
     assert said(program, TORCH_DEVICE_BACKEND_AUTOLOAD="0").strip() == "False"
+
+
+@pytest.mark.skipif(
+    not hasattr(torch.distributed.Backend, "_ensure_backend_registered"),
+    reason="PyTorch before 2.15 looks for no backends by their entry points",
+)
+def test_the_name_is_found_by_the_entry_point_of_backends_alone():
+    assert (
+        said(SUM, TORCH_DEVICE_BACKEND_AUTOLOAD="0").split("\n")[0].startswith("fanin FaninGroup")
+    )
+
+
+# A package that takes all of Gloo's groups, and says so of no other backend.
+TORCHCOMMS = {
+    "__init__.py": "def is_backend_built(name):\n    return name == 'gloo'\n\n\nnew_comm = None\n",
+    "_comms.py": "class _BackendWrapper:\n    pass\n\n\ndef _is_backend_registered(name):\n    return False\n",
+    "hooks.py": "class FlightRecorderHook:\n    pass\n",
+}
+SHARED = """
+import sys, torch, torch.distributed as dist
+rank, name = int(sys.argv[1]), sys.argv[2]
+dist.init_process_group("fanin", init_method=f"file://{name}", rank=rank, world_size=2)
+dist.all_reduce(total := torch.ones(3))
+part = dist.new_group([1])
+if rank == 1:
+    dist.all_reduce(total, group=part)
+dist.gather(total, [torch.zeros(3), torch.zeros(3)] if rank == 0 else None)
+dist.barrier()
+print(dist.distributed_c10d._use_torchcomms_enabled(), type(dist.group.WORLD).__name__, total.tolist())
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.skipif(
+    not hasattr(torch.distributed.distributed_c10d, "_torchcomms_handles_backend"),
+    reason="PyTorch before 2.15 gives torchcomms all backends",
+)
+def test_programs_that_turn_torchcomms_on_keep_fanin(tmp_path):
+    (tmp_path / "torchcomms").mkdir()
+    for name, text in TORCHCOMMS.items():
+        (tmp_path / "torchcomms" / name).write_text(text)
+    path = f"{ROOT / 'python'}{os.pathsep}{tmp_path}"
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        outputs = pool.map(
+            lambda rank: said(
+                SHARED,
+                path,
+                str(rank),
+                str(tmp_path / "store"),
+                TORCH_DISTRIBUTED_USE_TORCHCOMMS="1",
+            ),
+            range(2),
+        )
+        for output in outputs:
+            assert output.startswith("True FaninGroup [2.0, 2.0, 2.0]"), output
 
 
 def test_either_import_may_come_first():
