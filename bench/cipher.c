@@ -24,7 +24,7 @@
 #include <intel-ipsec-mb.h>
 #endif
 
-#include "seal/cipher_gcrypt.h"
+#include "seal/cipher.h"
 #include "seal/hkdf.h"
 
 #define HEAD   32 /* of the header, which is authenticated */

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "core/wire/ctlmsg.h"
-#include "seal/cipher_gcrypt.h"
+#include "seal/cipher.h"
 #include "seal/gate.h"
 #include "seal/rank.h"
 

@@ -8,7 +8,7 @@
 
 #include "args.h"
 #include "cmd.h"
-#include "seal/cipher_gcrypt.h"
+#include "seal/cipher.h"
 #include "seal/key_file.h"
 
 struct key_args {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "core/wire/wire.h"
-#include "seal/cipher_gcrypt.h"
+#include "seal/cipher.h"
 
 /* ---- keys ---- */
 

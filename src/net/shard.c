@@ -14,7 +14,7 @@
 #include "clock.h"
 #include "core/base/err.h"
 #include "core/wire/run.h"
-#include "seal/cipher_gcrypt.h"
+#include "seal/cipher.h"
 
 #define ERROR_PAUSE_MS	1 /* after a receive that failed: an error that stays must not spin */
 #define EPOLL_EVENTS	16

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cipher.h - the cryptography that sealing asks for, as a table of functions.
  *
- * Daemons and library use libgcrypt's (cipher_gcrypt.h).  Tests, simulations and fuzzers may use
+ * Daemons and library use libgcrypt's (cipher_gcrypt.c).  Tests, simulations and fuzzers may use
  * another one, so that they can look at keys and counters. */
 #ifndef FAN_SEAL_CIPHER_H
 #define FAN_SEAL_CIPHER_H
@@ -43,5 +43,12 @@ struct fan_cipher {
 	/* Bytes that nobody can guess.  False: there are none. */
 	bool (*random)(uint8_t *to, size_t bytes);
 };
+
+/* ---- cipher_gcrypt.c: libgcrypt's AES-128-OCB and HMAC-SHA-256.  ADR 28 has why this library ----
+ */
+
+/* The table.  The first call initialises libgcrypt, unless the process has done so.  Any thread may
+ * call. */
+const struct fan_cipher *fan_cipher_gcrypt(void);
 
 #endif

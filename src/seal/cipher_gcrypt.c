@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cipher_gcrypt.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <gcrypt.h>
@@ -8,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+
+#include "cipher.h"
 
 #define NONCE_BYTES 12
 

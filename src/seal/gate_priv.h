@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate_priv.h - the state of a gate, for gate.c (datagrams in and out), gate_life.c (keys of jobs
- * and their ranks), gate_join.c (what is signed) and gate_parent.c (towards a parent). */
+/* gate_priv.h - the state of a gate, for gate.c (datagrams in and out), gate_epoch.c (keys of
+ * jobs and their ranks) and gate_join.c (what is signed). */
 #ifndef FAN_SEAL_GATE_PRIV_H
 #define FAN_SEAL_GATE_PRIV_H
 
@@ -86,7 +86,7 @@ struct fan_gate {
 	size_t used;	/* bytes of `space` */
 };
 
-/* gate_life.c */
+/* gate_epoch.c */
 
 /* The table of lives.  False: no memory. */
 bool fan_gate_make_lives(struct fan_gate *g);
@@ -128,12 +128,5 @@ bool fan_gate_sign(struct fan_gate *g, const struct fan_seal_head *h, struct fan
 /* Sign the RELAY with g->join for the next hop. */
 bool fan_gate_sign_join(struct fan_gate *g, struct fan_out_item *it,
 			const struct fan_seal_inner *in, uint8_t *to);
-
-/* gate_parent.c */
-
-bool fan_gate_close_upwards(struct fan_gate *g, const struct fan_seal_head *h,
-			    struct fan_out_item *it, uint8_t *to);
-size_t fan_gate_recv_from_parent(struct fan_gate *g, const struct fan_seal_head *h, uint8_t *pkt,
-				 size_t len);
 
 #endif

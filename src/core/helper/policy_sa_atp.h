@@ -2,7 +2,7 @@
 /* policy_sa_atp.h - SA-ATP around another slot policy, for jobs with run-ahead.
  *
  * The switch follows the progress of each rank below.  A slot whose missing ranks are stragglers
- * yields to any other fragment, and its sum goes to a helper, which keeps it (helper_cache.h), or
+ * yields to any other fragment, and its sum goes to a helper, which keeps it (helper.c), or
  * up.  So do late contributions: to a fragment that the furthest rank has long passed and that no
  * slot holds any more.  Otherwise the wrapped policy decides about slots.
  *

@@ -90,7 +90,7 @@ enum fan_beat_flag {
 	FAN_BEAT_HEARD = 1 << 0,   /* the rank has received from the multicast group */
 	FAN_BEAT_WAITING = 1 << 1, /* the rank waits for the header's frag */
 	FAN_BEAT_AHEAD = 1 << 2,   /* the job has the option AHEAD */
-	FAN_BEAT_HELPER = 1 << 3,  /* the rank is a helper: helper_cache.h */
+	FAN_BEAT_HELPER = 1 << 3,  /* the rank is a helper: helper.c */
 };
 
 /* Use of a helper cache; more than 65535 is sent as 65535. */

@@ -15,7 +15,7 @@
 #include "net/clock.h"
 #include "net/daemon.h"
 #include "net/netlink.h"
-#include "seal/cipher_gcrypt.h"
+#include "seal/cipher.h"
 
 #define ALIGN 64
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/unit.h"
 
-#include "seal/cipher_gcrypt.h"
-#include "seal/replay.h"
+#include "seal/cipher.h"
+#include "seal/packet.h"
 
 /* As OpenSSL 3 computes it, whose AES-128-OCB gives the vectors of RFC 7253 (these have other
  * nonces than a counter makes): keys, text and what stays in clear count up from 0. */

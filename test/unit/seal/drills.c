@@ -25,7 +25,7 @@
 #include "seal/net.h"
 
 #include "core/wire/ctlmsg.h"
-#include "seal/cipher_gcrypt.h"
+#include "seal/cipher.h"
 #include "seal/gate_priv.h"
 
 static const fan_peer stranger = {.addr = {66, 6}, .port = 66};

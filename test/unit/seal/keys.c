@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "seal/cipher_gcrypt.h"
+#include "seal/cipher.h"
 #include "seal/hkdf.h"
 #include "seal/key_file.h"
 

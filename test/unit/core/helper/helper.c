@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Worker 1 of 3 keeps sums for the others. */
+#include "core/sum/contribution.h"
+#include "core/worker/worker_priv.h"
 #include "unit/core/worker_rig.h"
+#include "unit/unit.h"
 
 static int32_t in[64 * 16], out[64 * 16];
 
@@ -242,6 +245,245 @@ TEST_WITH(helper__tells_of_its_cache, open_helper, rig_close)
 	assert_int_equal(m.cache.frags, 4);
 	assert_int_equal(m.cache.open, 1);
 	assert_int_equal(m.cache.peak, 2);
+}
+
+/* ---- the cache, of a worker that does nothing else ---- */
+#define RANKS  3
+#define WINDOW 256 /* fragments that it may keep: twice as many */
+
+static _Alignas(64) uint8_t memory[1 << 16];
+static struct fan_worker keeper;
+static struct fan_wslot nothing_sent[WINDOW];
+
+static void begin(uint32_t frags)
+{
+	assert_in_range(fan_worker_helper.bytes(frags, 64), 1, sizeof memory);
+	memset(memory, 0xee, sizeof memory);
+	memset(&keeper, 0, sizeof keeper);
+	keeper.cfg.rank = 2;
+	keeper.cfg.ranks = RANKS;
+	keeper.cfg.payload_bytes = 64;
+	keeper.window.ahead = true;
+	keeper.window.size = WINDOW;
+	keeper.window.slot = nothing_sent;
+	keeper.helper = fan_worker_helper.init(memory, frags, 64);
+}
+
+static int open_cache(void **state)
+{
+	(void)state;
+	begin(4);
+	return 0;
+}
+
+static const struct fan_helper_cache_stats *stats(void)
+{
+	return fan_worker_helper.stats(keeper.helper);
+}
+
+static bool is_due(void)
+{
+	return fan_worker_helper.is_due(keeper.helper);
+}
+
+static void flush_cache(uint64_t frag)
+{
+	fan_worker_helper.flush(keeper.helper, frag);
+}
+
+static enum fan_verdict add(uint16_t rank, uint64_t frag, int32_t value, uint16_t flags)
+{
+	const struct fan_frag f = {
+		.frag = frag,
+		.job = 0x100,
+		.epoch = 9,
+		.sender = rank,
+		.flags = (uint16_t)(FAN_F_FIRST | FAN_F_LAST | flags),
+		.count = 1,
+		.type = FAN_TYPE_DATA,
+		.dtype = FAN_INT32,
+		.op = FAN_SUM,
+		.payload = (const uint8_t *)&value,
+		.payload_bytes = sizeof value,
+	};
+	return fan_worker_helper.recv(&keeper, 1, &f);
+}
+
+/* Send one item.  False: nothing is due. */
+static bool next(struct fan_out_item *it)
+{
+	struct fan_out to;
+	fan_out_init(&to, it, 1, NULL, 0);
+	fan_worker_helper.send(&keeper, &to);
+	return to.count == 1;
+}
+
+/* The next that is due is the sum of `ranks`, for fragment `frag`; its flags. */
+static uint16_t takes(uint64_t frag, uint64_t ranks, int32_t sum)
+{
+	struct fan_out_item it;
+	struct fan_contribution p;
+	struct fan_frag f;
+	uint8_t packet[256];
+	assert_true(next(&it));
+	fan_out_item_copy(&it, packet);
+	assert_int_equal(fan_wire_get(&f, packet, fan_out_item_bytes(&it)), -1);
+	assert_int_equal(fan_contribution_get(&p, &f, RANKS), -1);
+	assert_int_equal(f.frag, frag);
+	assert_int_equal(f.type, FAN_TYPE_PARTIAL);
+	assert_int_equal(f.helper, FAN_TAG(2));
+	assert_int_equal(p.ranks[0], ranks);
+	assert_int_equal(fan_get32(p.elements), sum);
+	return f.flags;
+}
+
+/* Does it say so where it is asked? */
+static bool is_full(void)
+{
+	const struct fan_frag f = {.sender = 0, .flags = FAN_F_ASK, .type = FAN_TYPE_PROGRESS};
+	struct fan_out_item it;
+	assert_int_equal(fan_worker_helper.recv(&keeper, 1, &f), FAN_PASS);
+	assert_true(next(&it));
+	assert_int_equal(it.head[1], FAN_TYPE_PROGRESS);
+	return fan_get16(it.head + 2) & FAN_F_FULL;
+}
+
+TEST_WITH(helper_cache__completes_what_it_keeps, open_cache, NULL)
+{
+	assert_int_equal(add(0, 7, 1, 0), FAN_WAIT);
+	assert_int_equal(add(1, 7, 2, FAN_F_ECN), FAN_WAIT);
+	assert_false(is_due());
+	const struct fan_frag probe = {.frag = 7, .sender = 1, .type = FAN_TYPE_PROBE};
+	assert_int_equal(fan_worker_helper.recv(&keeper, 1, &probe), FAN_EARLY); /* it is here */
+	assert_int_equal(add(2, 7, 4, 0), FAN_DONE);
+	assert_true(takes(7, 7, 7) & FAN_F_ECN);
+	assert_false(is_due());
+	assert_int_equal(stats()->done, 1);
+	flush_cache(7); /* it was lost, and somebody asks */
+	takes(7, 7, 7);
+	assert_int_equal(stats()->done, 1);
+	fan_worker_helper.forget(keeper.helper, 7);
+	flush_cache(7);
+	assert_false(is_due());
+}
+
+/* Nothing is counted twice, whatever comes twice. */
+TEST_WITH(helper_cache__duplicates, open_cache, NULL)
+{
+	add(0, 7, 1, 0);
+	assert_int_equal(add(0, 7, 1, 0), FAN_DROP);
+	assert_int_equal(keeper.last_drop, FAN_DROP_DUPLICATE);
+	flush_cache(7);
+	takes(7, 1, 1);
+	assert_int_equal(add(0, 7, 1, 0), FAN_DROP); /* it has been here */
+	assert_int_equal(add(1, 7, 2, 0), FAN_WAIT);
+	assert_int_equal(add(2, 7, 4, 0), FAN_DONE); /* the rest is all there is to come */
+	takes(7, 6, 6);
+	assert_int_equal(stats()->early, 1);
+	assert_int_equal(stats()->done, 1);
+}
+
+TEST_WITH(helper_cache__what_disagrees_sends_the_sum, open_cache, NULL)
+{
+	add(0, 7, 1, 0);
+	assert_int_equal(add(1, 7, 2, FAN_F_REDUCE), FAN_DROP);
+	assert_int_equal(keeper.last_drop, FAN_DROP_MISMATCH);
+	takes(7, 1, 1);
+}
+
+/* Never more than M, and what finds no room is passed on and says so. */
+TEST_WITH(helper_cache__is_bounded, open_cache, NULL)
+{
+	for (uint64_t n = 0; n < 3; n++) {
+		assert_false(is_full());
+		assert_int_equal(add(0, n, 1, 0), FAN_WAIT);
+	}
+	assert_true(is_full());
+	assert_int_equal(add(0, 3, 1, 0), FAN_PASS);
+	assert_int_equal(add(0, 4, 1, 0), FAN_DROP);
+	assert_int_equal(keeper.last_drop, FAN_DROP_FULL);
+	assert_true(takes(3, 1, 1) & FAN_F_FULL);
+	assert_int_equal(stats()->over, 1);
+	assert_int_equal(add(0, 5, 1, 0), FAN_PASS); /* in place of 3, which has been sent */
+	assert_int_equal(add(1, 0, 1, 0), FAN_WAIT);
+	assert_int_equal(add(2, 0, 1, 0), FAN_DONE);
+	assert_true(takes(5, 1, 1) & FAN_F_FULL);
+	assert_false(takes(0, 7, 3) & FAN_F_FULL);
+	assert_int_equal(add(0, 6, 1, 0), FAN_WAIT); /* there is room again */
+	assert_int_equal(stats()->peak, 4);
+	assert_int_equal(stats()->open, 3);
+}
+
+/* While there is room, who was in a sum that has gone is known. */
+TEST_WITH(helper_cache__remembers_while_there_is_room, open_cache, NULL)
+{
+	assert_int_equal(add(0, 7, 1, 0), FAN_WAIT);
+	flush_cache(7);
+	takes(7, 1, 1);
+	assert_int_equal(add(0, 8, 1, 0), FAN_WAIT);
+	assert_int_equal(add(0, 7, 1, 0), FAN_DROP);
+	assert_int_equal(keeper.last_drop, FAN_DROP_DUPLICATE);
+	assert_int_equal(add(1, 7, 2, 0), FAN_WAIT);
+}
+
+/* However often somebody asks, a sum is due once. */
+TEST_WITH(helper_cache__is_due_once, open_cache, NULL)
+{
+	add(0, 7, 1, 0);
+	for (unsigned n = 0; n < 10; n++)
+		flush_cache(7);
+	fan_worker_helper.audit(keeper.helper);
+	takes(7, 1, 1);
+	assert_false(is_due());
+	fan_worker_helper.audit(keeper.helper);
+}
+
+TEST_WITH(helper_cache__of_one_and_of_none, open_cache, NULL)
+{
+	begin(1);
+	assert_int_equal(add(0, 1, 1, 0), FAN_WAIT);
+	assert_int_equal(add(0, 2, 1, 0), FAN_DROP);
+	add(1, 1, 1, 0);
+	assert_int_equal(add(2, 1, 1, 0), FAN_DONE);
+	takes(1, 7, 3);
+	assert_int_equal(add(0, 2, 1, 0), FAN_WAIT);
+	begin(0);
+	assert_int_equal(add(0, 2, 1, 0), FAN_DROP);
+	flush_cache(2);
+	fan_worker_helper.forget(keeper.helper, 2);
+	assert_false(is_due());
+}
+
+/* Many fragments, in and out in every order: the sums stay right. */
+TEST_WITH(helper_cache__many, open_cache, NULL)
+{
+	begin(32);
+	uint64_t done = 0, x = 1;
+	static uint8_t came[200];
+	memset(came, 0, sizeof came);
+	for (unsigned n = 0; n < 20000; n++) {
+		x = x * UINT64_C(6364136223846793005) + 1;
+		uint64_t frag = (x >> 33) % 200;
+		uint16_t rank = (uint16_t)((x >> 50) % RANKS);
+		if (came[frag] >> rank & 1)
+			continue;
+		enum fan_verdict v = add(rank, frag, (int32_t)frag << rank, 0);
+		if (v == FAN_DROP)
+			continue;
+		came[frag] |= (uint8_t)(1u << rank);
+		struct fan_out_item it;
+		while (next(&it)) {
+			uint64_t sent = fan_get64(it.head + 16), ranks = fan_get64(it.payload);
+			assert_int_equal(fan_get32(it.payload + 8), sent * ranks);
+			if (came[sent] == 7) {
+				fan_worker_helper.forget(keeper.helper, sent);
+				came[sent] = 0;
+				done++;
+			}
+		}
+		assert_true(stats()->open <= 32);
+	}
+	assert_true(done > 1000);
 }
 
 UNIT_MAIN
