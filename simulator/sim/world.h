@@ -77,11 +77,6 @@ enum fan_sight {
 	FAN_SIGHT_LOST,	    /* dropped: by chance, or the link is down */
 };
 
-struct fan_watch {
-	void (*saw)(void *arg, enum fan_sight what, uint32_t link, const struct fan_sim_packet *p);
-	void *arg;
-};
-
 struct fan_sim {
 	uint64_t seed, now_ns;
 	struct fan_event_heap heap;
@@ -98,7 +93,11 @@ struct fan_sim {
 	uint32_t strays, strays_room, stray_frees;
 	struct fan_sim_tree *tree;
 	uint32_t trees;
-	struct fan_watch watch;
+	struct fan_watch {
+		void (*saw)(void *arg, enum fan_sight what, uint32_t link,
+			    const struct fan_sim_packet *p);
+		void *arg;
+	} watch;
 	struct fan_timeline *timeline; /* records what ranks do; or NULL */
 	/* Sees every packet on every link; may drop it (true) or delay it. */
 	bool (*filter)(void *arg, uint32_t link, const struct fan_sim_packet *p, uint64_t *late_ns);

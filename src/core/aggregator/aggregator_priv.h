@@ -10,15 +10,6 @@
 #include "core/worker/worker.h"
 #include "member.h"
 
-/* A name that two launches have used. */
-struct fan_contested {
-	char name[FAN_NAME_MAX + 1];
-	uint64_t launch;
-	uint64_t until_ns; /* others are refused */
-	uint16_t rank;	   /* that was claimed */
-	uint8_t hosts[FAN_HOSTS_BYTES];
-};
-
 struct fan_aggregator {
 	struct fan_aggregator_config cfg;
 	struct fan_jobs jobs;
@@ -26,7 +17,14 @@ struct fan_aggregator {
 	uint64_t deadline_ns; /* of the next tick */
 	struct fan_proofs proofs;
 	struct fan_strangers strangers;
-	struct fan_contested contested[FAN_CONTESTED_MAX];
+	/* A name that two launches have used. */
+	struct fan_contested {
+		char name[FAN_NAME_MAX + 1];
+		uint64_t launch;
+		uint64_t until_ns; /* others are refused */
+		uint16_t rank;	   /* that was claimed */
+		uint8_t hosts[FAN_HOSTS_BYTES];
+	} contested[FAN_CONTESTED_MAX];
 	uint64_t contested_ns; /* until then some are */
 	enum fan_drop last_drop;
 	bool drains; /* whose jobs are awaited: */

@@ -16,15 +16,13 @@
 
 struct fan_aggregator;
 
-/* One life of a rank that has answered from its address. */
-struct fan_proof {
-	uint64_t key; /* a keyed function of all of it */
-	uint64_t ns;  /* when; worth nothing after FAN_UNSURE_NS */
-};
-
 /* Each host has places in one row alone: one that proves more keeps no other out. */
 struct fan_proofs {
-	struct fan_proof row[FAN_PROOF_ROWS][FAN_PROOFS_IN_ROW];
+	/* One life of a rank that has answered from its address. */
+	struct fan_proof {
+		uint64_t key; /* a keyed function of all of it */
+		uint64_t ns;  /* when; worth nothing after FAN_UNSURE_NS */
+	} row[FAN_PROOF_ROWS][FAN_PROOFS_IN_ROW];
 };
 
 /* Recent answers to senders that have proved nothing. */

@@ -52,10 +52,8 @@ static enum direction direction_of(uint8_t type, uint16_t sender)
 	}
 }
 
-/* Set `*above` if `f` comes from a next hop of its route, and clear it if from a child; without a
- * route it is unchanged.  -1; FAN_DROP_ROUTE: it comes from neither, or its route is not known. */
-static int routed_direction(const struct fan_switch *sw, const fan_peer *from,
-			    const struct fan_frag *f, bool *above)
+int fan_routed_direction(const struct fan_switch *sw, const fan_peer *from,
+			 const struct fan_frag *f, bool *above)
 {
 	uint32_t job = f->job;
 	uint8_t type = f->type;
@@ -100,8 +98,8 @@ bool fan_routed_is_back(const struct fan_switch *sw, const fan_peer *from, uint3
 	return e && fan_peer_equal(&e->next, from);
 }
 
-static int routed_contribution(const struct fan_switch *sw, const struct fan_switch_job *j,
-			       const fan_peer *from, struct fan_contribution *p)
+int fan_routed_contribution(const struct fan_switch *sw, const struct fan_switch_job *j,
+			    const fan_peer *from, struct fan_contribution *p)
 {
 	const struct fan_route_entry *e = fan_route_up(j->route, from, p->ranks);
 	if (!e)
@@ -259,33 +257,6 @@ void fan_routed_reserve(const struct fan_switch *sw, struct fan_switch_job *j)
 }
 
 /* ---- with a route or without ---- */
-
-int fan_path_direction(const struct fan_switch *sw, const fan_peer *from, const struct fan_frag *f,
-		       bool *above)
-{
-	*above = fan_peer_equal(from, &sw->cfg.aggregator);
-	return sw->cfg.routes ? routed_direction(sw, from, f, above) : -1;
-}
-
-/* Check that `from` is where each rank of a contribution has joined, and fill in its next hop. */
-static int without_route(const struct fan_switch *sw, const struct fan_switch_job *j,
-			 const fan_peer *from, struct fan_contribution *p)
-{
-	p->sums = true;
-	p->next = &j->up;
-	for (unsigned r = p->first; r < j->ranks; r = fan_contribution_next(p, r)) {
-		fan_peer hop = fan_relay_hop(sw, j, (uint16_t)r);
-		if (!fan_peer_equal(&hop, from))
-			return FAN_DROP_SENDER;
-	}
-	return -1;
-}
-
-int fan_path_contribution(const struct fan_switch *sw, const struct fan_switch_job *j,
-			  const fan_peer *from, struct fan_contribution *p)
-{
-	return j->route ? routed_contribution(sw, j, from, p) : without_route(sw, j, from, p);
-}
 
 int fan_path_rank(const struct fan_switch *sw, const struct fan_switch_job *j, const fan_peer *from,
 		  uint16_t rank, struct fan_contribution *p)

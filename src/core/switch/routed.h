@@ -6,6 +6,16 @@
 #include "relay.h"
 #include "switch_priv.h"
 
+/* Set `*above` if `f` comes from a next hop of its route, and clear it if from a child; without a
+ * route it is unchanged.  -1; FAN_DROP_ROUTE: it comes from neither, or its route is not known. */
+int fan_routed_direction(const struct fan_switch *sw, const fan_peer *from,
+			 const struct fan_frag *f, bool *above);
+
+/* Fill in p->next and p->sums of a contribution with known ranks that `from` has sent.  -1, or the
+ * reason to drop it. */
+int fan_routed_contribution(const struct fan_switch *sw, const struct fan_switch_job *j,
+			    const fan_peer *from, struct fan_contribution *p);
+
 /* The entry of the control message `f` of a rank from `from`, in an envelope (`hops` > 0) or not;
  * NULL: `from` is off the route. */
 const struct fan_route_entry *fan_routed_control(const struct fan_switch *sw, const fan_peer *from,
@@ -47,17 +57,7 @@ void fan_routed_reserve(const struct fan_switch *sw, struct fan_switch_job *j);
  * rank's hop is where it has joined.  A job with a route has the hops of its entries.  Slot
  * policies use this interface for both. */
 
-/* Set `*above` if `f` comes from a next hop, and clear it if from a child.  -1; FAN_DROP_ROUTE: it
- * comes from neither, or its route is not known. */
-int fan_path_direction(const struct fan_switch *sw, const fan_peer *from, const struct fan_frag *f,
-		       bool *above);
-
-/* Fill in p->next and p->sums of a contribution with known ranks that `from` has sent.  -1, or the
- * reason to drop it. */
-int fan_path_contribution(const struct fan_switch *sw, const struct fan_switch_job *j,
-			  const fan_peer *from, struct fan_contribution *p);
-
-/* As fan_path_contribution, for a message of rank `rank` from `from`, about itself or others: `p`
+/* Fill in p->next and p->sums for a message of rank `rank` from `from`, about itself or others: `p`
  * may have any ranks. */
 int fan_path_rank(const struct fan_switch *sw, const struct fan_switch_job *j, const fan_peer *from,
 		  uint16_t rank, struct fan_contribution *p);
