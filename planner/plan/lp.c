@@ -22,9 +22,17 @@ void fan_lp_init(struct fan_lp *lp)
 		openblas_set_num_threads(1);
 }
 
+/* Forget the model that it keeps, if there is one. */
+static void drop_warm(struct fan_lp *lp)
+{
+	if (lp->warm)
+		Clp_deleteModel(lp->warm);
+	lp->warm = NULL;
+}
+
 void fan_lp_free(struct fan_lp *lp)
 {
-	fan_lp_drop_warm(lp);
+	drop_warm(lp);
 	free(lp->col_low);
 	free(lp->col_high);
 	free(lp->objective);
@@ -265,11 +273,4 @@ int fan_lp_solve_whole(struct fan_lp *lp, uint32_t node_limit)
 	}
 	Cbc_deleteModel(m);
 	return err;
-}
-
-void fan_lp_drop_warm(struct fan_lp *lp)
-{
-	if (lp->warm)
-		Clp_deleteModel(lp->warm);
-	lp->warm = NULL;
 }

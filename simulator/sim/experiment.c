@@ -503,26 +503,3 @@ bool fan_experiment_run(struct fan_experiment *e, const struct fan_progress *pro
 	e->timed_out = s->awaited != 0;
 	return !s->broke;
 }
-
-void fan_experiment_actor_name(const struct fan_experiment *e, uint32_t actor, char *name,
-			       size_t bytes)
-{
-	for (uint32_t n = 0; n < e->scenario->nodes; n++) {
-		if (!e->daemon[n] || e->daemon[n]->actor != actor)
-			continue;
-		snprintf(name, bytes, "%s", e->scenario->node[n].name);
-		return;
-	}
-	for (uint32_t i = 0; i < e->scenario->jobs; i++) {
-		uint32_t first = e->job[i].trainer[0].actor;
-		if (actor < first || actor - first >= e->job[i].cfg.ranks)
-			continue;
-		snprintf(name, bytes, "%s.%u", e->job[i].cfg.name, actor - first);
-		return;
-	}
-	bool tcp = false;
-	for (uint32_t i = 0; i < e->scenario->tcps; i++)
-		tcp |= actor == e->tcp[i].source || actor == e->tcp[i].sink;
-	snprintf(name, bytes, "%s@%s", tcp ? "tcp" : "background",
-		 e->scenario->node[e->sim.actor[actor].node].name);
-}

@@ -200,8 +200,4 @@ json_t *fan_experiment_result(const struct fan_experiment *e);
 
 void fan_experiment_end(struct fan_experiment *e);
 
-/* The name of an actor for people: "vgg.3" for rank 3 of job vgg, "s0" for a switch. */
-void fan_experiment_actor_name(const struct fan_experiment *e, uint32_t actor, char *name,
-			       size_t bytes);
-
 #endif

@@ -230,6 +230,19 @@ static enum fan_seal_verdict open_by_rank(struct fan_gate *g, const struct fan_s
 	return v;
 }
 
+/* Is an opened RELAY about the job that it was sealed for?  True of all other types.  The keys of
+ * one job must not allow messages about others. */
+static bool is_of_one_job(const struct fan_seal_head *h, const uint8_t *pkt, size_t len)
+{
+	struct fan_seal_inner in;
+
+	if (h->type != FAN_TYPE_RELAY)
+		return true;
+	return fan_seal_inner_get(&in, pkt, pkt + FAN_HEAD_BYTES, len - FAN_HEAD_BYTES) &&
+	       in.job == h->job && in.epoch == h->epoch && in.type != FAN_TYPE_JOIN &&
+	       in.type != FAN_TYPE_WELCOME && in.type != FAN_TYPE_REFUSE;
+}
+
 static enum fan_seal_verdict open_sealed(struct fan_gate *g, const fan_peer *from,
 					 const struct fan_seal_head *h, uint8_t *pkt, size_t *len)
 {
@@ -243,7 +256,7 @@ static enum fan_seal_verdict open_sealed(struct fan_gate *g, const fan_peer *fro
 		if (l)
 			fan_gate_note_packet(g, l);
 	}
-	return v == FAN_SEAL_GOOD && !fan_seal_is_of_one_job(h, pkt, *len) ? FAN_SEAL_TAG : v;
+	return v == FAN_SEAL_GOOD && !is_of_one_job(h, pkt, *len) ? FAN_SEAL_TAG : v;
 }
 
 size_t fan_gate_recv(struct fan_gate *g, uint64_t now_ns, const fan_peer *from, uint8_t *pkt,

@@ -174,17 +174,6 @@ bool fan_hops_above(struct fan_hops *t, const fan_peer *at, const uint8_t tenant
 	return true;
 }
 
-bool fan_seal_is_of_one_job(const struct fan_seal_head *h, const uint8_t *pkt, size_t len)
-{
-	struct fan_seal_inner in;
-
-	if (h->type != FAN_TYPE_RELAY)
-		return true;
-	return fan_seal_inner_get(&in, pkt, pkt + FAN_HEAD_BYTES, len - FAN_HEAD_BYTES) &&
-	       in.job == h->job && in.epoch == h->epoch && in.type != FAN_TYPE_JOIN &&
-	       in.type != FAN_TYPE_WELCOME && in.type != FAN_TYPE_REFUSE;
-}
-
 /* The places of the set in the order in which their keys are tried: those proved first. */
 static unsigned candidates(struct fan_hop *set, const fan_peer *from, const struct fan_seal_head *h,
 			   struct fan_hop *found[FAN_HOP_WAYS])

@@ -16,16 +16,6 @@ int fan_routed_direction(const struct fan_switch *sw, const fan_peer *from,
 int fan_routed_contribution(const struct fan_switch *sw, const struct fan_switch_job *j,
 			    const fan_peer *from, struct fan_contribution *p);
 
-/* The entry of the control message `f` of a rank from `from`, in an envelope (`hops` > 0) or not;
- * NULL: `from` is off the route. */
-const struct fan_route_entry *fan_routed_control(const struct fan_switch *sw, const fan_peer *from,
-						 const struct fan_frag *f, unsigned hops);
-
-/* Is `from` the next hop of child `c` on the route of `job`, so that it may send answers for `c`?
- * True without a route.  Otherwise tokens of earlier lives could form a circle. */
-bool fan_routed_is_back(const struct fan_switch *sw, const fan_peer *from, uint32_t job,
-			const struct fan_child *c);
-
 /* The hop below for a message of the next hop `from` to one rank; none: the rank is not below, or
  * has not joined yet. */
 fan_peer fan_routed_down(const struct fan_switch *sw, const struct fan_switch_job *j,
@@ -43,13 +33,6 @@ enum fan_verdict fan_routed_to_all(struct fan_switch *sw, const struct fan_switc
 enum fan_verdict fan_routed_fragment(struct fan_switch *sw, const struct fan_switch_job *j,
 				     const fan_peer *from, const struct fan_frag *f,
 				     struct fan_out *out);
-
-/* Set the fields of the job that follow from its route. */
-void fan_routed_install(const struct fan_switch *sw, struct fan_switch_job *j);
-
-/* Give a new job whose route has a quota so many slots in line of its own, for its whole life: none
- * that the job of another route has.  If there are not so many, it shares slots by hash. */
-void fan_routed_reserve(const struct fan_switch *sw, struct fan_switch_job *j);
 
 /* ---- previous and next hops of a job's contributions ----
  *

@@ -198,12 +198,20 @@ static void smooth(uint64_t *usual_ns, uint64_t ns)
 	*usual_ns = *usual_ns ? (*usual_ns * 7 + ns) / 8 : ns;
 }
 
+/* Is an age within four times the usual time, FAN_REMIND_MIN_NS .. _MAX_NS?  A probe is early then.
+ */
+static bool is_young(uint64_t age_ns, uint64_t usual_ns)
+{
+	uint64_t most_ns = usual_ns * 4;
+	most_ns = most_ns < FAN_REMIND_MIN_NS ? FAN_REMIND_MIN_NS : most_ns;
+	return age_ns < (most_ns < FAN_REMIND_MAX_NS ? most_ns : FAN_REMIND_MAX_NS);
+}
+
 /* Is the sum of all ranks in flight, or the result? */
 static bool is_in_progress(const struct fan_switch *sw, const struct fan_switch_job *j,
 			   const struct fan_sslot *slot)
 {
-	return slot->state == FAN_SSLOT_SENT &&
-	       fan_switch_is_young(sw->now_ns - slot->touched_ns, j->turn_ns);
+	return slot->state == FAN_SSLOT_SENT && is_young(sw->now_ns - slot->touched_ns, j->turn_ns);
 }
 
 enum fan_verdict fan_switch_pass_up(struct fan_switch *sw, struct fan_switch_job *j,
@@ -412,7 +420,7 @@ static bool waits_here(const struct fan_switch *sw, const struct fan_switch_job 
 	if (slot->state != FAN_SSLOT_OPEN || !fan_ranks_has(slot->seen, p->first))
 		return false;
 	return j->ahead ? j->ahead->waits(j, slot, p)
-			: fan_switch_is_young(sw->now_ns - slot->since_ns, usual_ns);
+			: is_young(sw->now_ns - slot->since_ns, usual_ns);
 }
 
 /* A rank misses a result.  What is here goes up before the question, so that the aggregator's
@@ -450,6 +458,17 @@ static enum fan_verdict recv_miss(struct fan_switch *sw, const struct fan_switch
 	return FAN_PASS;
 }
 
+/* Has a worker next to us sent it, and in order?  `from` has been checked. */
+static bool arrives_next(struct fan_switch *sw, const struct fan_switch_job *j,
+			 const struct fan_frag *f)
+{
+	if (j->route || f->helper || f->type == FAN_TYPE_PARTIAL)
+		return false;
+	assert(f->sender < j->ranks && j->child[f->sender]);
+	struct fan_child *c = &sw->children[j->child[f->sender] - 1];
+	return !fan_peer_token(&c->peer) && fan_seq_gap_is_next(&c->gap, f->seq);
+}
+
 /* From below: a contribution, or the question for a result. */
 static enum fan_verdict recv_fragment(struct fan_switch *sw, const fan_peer *from,
 				      const struct fan_frag *f, struct fan_out *out)
@@ -473,7 +492,7 @@ static enum fan_verdict recv_fragment(struct fan_switch *sw, const fan_peer *fro
 		return fan_relay_ask_who(sw, from, f, 0, FAN_DROP_SENDER, out);
 	if (why >= 0)
 		return fan_switch_drop(sw, (enum fan_drop)why);
-	if (!fan_arrival_is_next(sw, j, f))
+	if (!arrives_next(sw, j, f))
 		fan_arrival_note(sw, j, from, f,
 				 fan_speaks_for_others(f) ? fan_tag_rank(f->helper) : p.first, out);
 	if (f->type == FAN_TYPE_PROBE)

@@ -189,15 +189,6 @@ static inline bool fan_speaks_for_others(const struct fan_frag *f)
 	return f->helper && (f->type == FAN_TYPE_PROBE || f->type == FAN_TYPE_PARTIAL);
 }
 
-/* Is an age within four times the usual time, FAN_REMIND_MIN_NS .. _MAX_NS?  A probe is early then.
- */
-static inline bool fan_switch_is_young(uint64_t age_ns, uint64_t usual_ns)
-{
-	uint64_t most_ns = usual_ns * 4;
-	most_ns = most_ns < FAN_REMIND_MIN_NS ? FAN_REMIND_MIN_NS : most_ns;
-	return age_ns < (most_ns < FAN_REMIND_MAX_NS ? most_ns : FAN_REMIND_MAX_NS);
-}
-
 /* Index of the route of job `id`; -1: none, or not installed. */
 static inline int fan_switch_find_route(const struct fan_switch *sw, uint32_t id)
 {
