@@ -17,6 +17,11 @@ static const struct fan_switch_job *find(const struct fan_switch *sw, uint16_t i
 	return found;
 }
 
+const struct fan_switch_stats *fan_switch_stats(const struct fan_switch *sw)
+{
+	return &sw->stats;
+}
+
 void fan_switch_report(const struct fan_switch *sw, struct fan_switch_report *r)
 {
 	*r = (struct fan_switch_report){.slots = sw->cfg.slots};

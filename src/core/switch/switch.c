@@ -595,8 +595,3 @@ uint64_t fan_switch_deadline(const struct fan_switch *sw)
 {
 	return sw->tell_ns < sw->deadline_ns ? sw->tell_ns : sw->deadline_ns;
 }
-
-const struct fan_switch_stats *fan_switch_stats(const struct fan_switch *sw)
-{
-	return &sw->stats;
-}
