@@ -108,7 +108,6 @@ uint32_t fan_sim_hop(struct fan_sim *s, uint32_t at, uint32_t from, uint32_t to)
 	uint32_t target = s->actor[to].node, first = next_link(s, at, target), count = 0;
 	const struct fan_sim_node *n = &s->node[at];
 	const uint32_t *depth = s->node[target].depth;
-
 	if (first == FAN_SIM_NONE || !depth)
 		return first;
 	for (uint32_t i = 0; i < n->links; i++)

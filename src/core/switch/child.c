@@ -115,7 +115,6 @@ void fan_child_forget(struct fan_switch *sw, uint16_t token)
 {
 	assert(token >= 1 && token <= sw->cfg.children_max && sw->marks[token - 1]);
 	const struct fan_child *c = &sw->children[token - 1];
-
 	sw->marks[token - 1] = 0;
 	for (unsigned i = 0; i < fan_switch_places(sw); i++)
 		if (fan_switch_job_at(sw, i)->used)
