@@ -70,7 +70,6 @@ static const struct fan_algorithm given = {.name = "given"};
 static double seconds(void)
 {
 	struct timespec now;
-
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now); /* CPU time: other processes may be busy */
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
@@ -80,7 +79,6 @@ static void try_install(const struct fan_topo *t, struct result *u)
 {
 	const struct fan_install_options o = {.slots = 0};
 	struct fan_install in;
-
 	if (fan_install_make(&in, t, &u->plan, &o, &u->refused) == FAN_OK)
 		u->refused.text[0] = '\0';
 	fan_install_free(&in);
@@ -92,7 +90,6 @@ static int read_plan(struct plan_request *r)
 	const json_t *plan = json_object_get(r->root, "plan");
 	const json_t *from = json_object_get(r->root, "from");
 	struct fan_eval e;
-
 	if (!plan && !from)
 		return FAN_OK;
 	r->is_of_plan = true;
@@ -110,7 +107,6 @@ static void make(struct plan_request *r, const struct fan_plan *start, struct re
 {
 	const bool mends = json_object_get(r->root, "from") && u->algorithm->mend;
 	double begin = seconds();
-
 	r->options.start = start;
 	if (mends || !u->algorithm->run)
 		fan_plan_move(&u->plan, &r->p);
@@ -131,7 +127,6 @@ static double find_bound(const struct plan_request *r)
 	struct fan_cands_options few = {.paths = 1, .sums_max = 0};
 	struct fan_cands c;
 	double bound = 0;
-
 	if (json_is_true(json_object_get(r->root, "bound")) &&
 	    fan_cands_open(&c, &r->t, &few) == FAN_OK) {
 		bound = fan_bound(&c, fan_plan_levels(&r->options));
@@ -143,7 +138,6 @@ static double find_bound(const struct plan_request *r)
 static json_t *result_json(const struct plan_request *r, const struct result *u, double bound)
 {
 	struct fan_plan_about about = {u->algorithm->name, r->options.seed, bound, u->how.proven};
-
 	if (u->err)
 		return json_pack("{ss ss ss}", "algorithm", u->algorithm->name, "error",
 				 fan_err_name(u->err), "text",
@@ -167,7 +161,6 @@ static void add_install(const struct plan_request *r, const struct result *u, js
 {
 	struct fan_install in;
 	struct fan_why why = {""};
-
 	if (u->err || !json_is_true(json_object_get(r->root, "wants_install")))
 		return;
 	int err = fan_install_make(&in, &r->t, &u->plan, &r->install, &why);
@@ -187,7 +180,6 @@ static const struct fan_algorithm *named(struct plan_request *r, const json_t *n
 	const struct fan_algorithm *found = is_given ? &given
 					    : text   ? fan_algorithm_find(text)
 						     : NULL;
-
 	if (!found)
 		fan_algorithm_unknown(&r->why, text ? text : "");
 	return found;
@@ -196,7 +188,6 @@ static const struct fan_algorithm *named(struct plan_request *r, const json_t *n
 static bool is_all(const json_t *names)
 {
 	const char *name = json_string_value(json_array_get(names, 0));
-
 	return json_array_size(names) == 1 && name && strcmp(name, "all") == 0;
 }
 
@@ -210,7 +201,6 @@ static json_t *plan_by_all(struct plan_request *r, int *err)
 	struct result u[ALGORITHMS_MAX];
 	const struct fan_plan *start = NULL; /* the plan of exact, as a start for best */
 	json_t *plans = json_array(), *answer = json_pack("{so}", "plans", plans);
-
 	memset(u, 0, sizeof u);
 	*err = count && count <= ALGORITHMS_MAX && answer ? read_plan(r) : FAN_E_INVALID;
 	for (size_t i = 0; i < count && !*err; i++)
@@ -257,7 +247,6 @@ static int read_option(const json_t *from, const struct option *o, struct fan_wh
 	const json_t *value = json_object_get(from, o->key);
 	const char *word = json_string_value(value);
 	json_int_t number = json_is_integer(value) && !o->words ? json_integer_value(value) : -1;
-
 	for (uint32_t i = 0; word && o->words && o->words[i]; i++)
 		if (strcmp(word, o->words[i]) == 0)
 			number = i;
@@ -289,7 +278,6 @@ static int read_options(struct plan_request *r)
 		{"slots", &r->install.slots, 0, INT32_MAX, NULL},
 	};
 	int err = FAN_OK;
-
 	*o = fan_plan_defaults;
 	for (unsigned i = 0; i < sizeof options / sizeof *options && !err; i++)
 		err = read_option(from, &options[i], &r->why);
@@ -330,7 +318,6 @@ static int plan_others(struct plan_request *r)
 	struct fan_planned how;
 	struct fan_plan q;
 	int err;
-
 	if (!r->p.trees)
 		return r->algorithm->run(&r->t, &r->options, &r->p, &how);
 	if (r->algorithm->run == fan_best) {
@@ -354,7 +341,6 @@ static int make_plan(struct plan_request *r)
 	const json_t *worth = json_object_get(r->root, "worth");
 	bool look = json_is_true(json_object_get(r->root, "look")), others = false;
 	int err = fan_plan_from_json(&r->p, &r->t, json_object_get(r->root, "keep"), true, &r->why);
-
 	r->t.results = true;
 	if (!err)
 		err = fan_replan_paths(&r->t, &r->options, &r->p,
@@ -374,7 +360,6 @@ static json_t *tell(struct plan_request *r, int *err)
 	struct fan_install in;
 	struct fan_eval e;
 	json_t *answer = NULL;
-
 	*err = fan_eval(&e, &r->t, &r->p, &r->why);
 	if (*err)
 		return NULL;
@@ -391,7 +376,6 @@ static json_t *answer_plan(struct plan_request *r, int *err)
 {
 	const json_t *plan = json_object_get(r->root, "plan");
 	json_t *answer = NULL;
-
 	if (json_object_get(r->root, "algorithms")) {
 		r->t.results = json_is_true(json_object_get(r->root, "results"));
 		return plan_by_all(r, err);
@@ -408,7 +392,6 @@ static json_t *answer(struct plan_request *r)
 {
 	json_t *said = NULL;
 	int err = read_options(r);
-
 	if (!err)
 		err = fan_topo_from_json(&r->t, json_object_get(r->root, "topology"), &r->why);
 	if (!err) {
@@ -430,7 +413,6 @@ static int serve(void)
 	size_t room = 0;
 	char *line = NULL;
 	ssize_t bytes;
-
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* of no use without its parent */
 	while ((bytes = getline(&line, &room, stdin)) > 0 && bytes < LINE_BYTES_MAX) {
 		json_t *root = json_loadb(line, (size_t)bytes, JSON_REJECT_DUPLICATES, NULL);

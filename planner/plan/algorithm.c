@@ -44,7 +44,6 @@ int fan_algorithm_unknown(struct fan_why *why, const char *name)
 {
 	char names[NAMES_BYTES];
 	struct fan_text t = fan_text_in(names, sizeof names);
-
 	for (uint32_t i = 0; i < fan_algorithm_count; i++)
 		fan_text_add(&t, "%s%s",
 			     !i				   ? ""

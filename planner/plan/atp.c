@@ -59,7 +59,6 @@ static double overflow(const struct atp *a, uint32_t j, double gbps, double leve
 {
 	const struct fan_job *job = &a->t->job[j];
 	double sum = 0;
-
 	for (uint32_t w = 0; w < job->workers; w++) {
 		uint32_t own = near_worker(a, j, w);
 		double left = own == FAN_NODE_NONE ? 1 : 1 - a->share[own];
@@ -75,7 +74,6 @@ static double all_below(const struct atp *a, uint32_t j, double gbps, double lev
 {
 	const struct fan_job *job = &a->t->job[j];
 	double sum = 0;
-
 	for (uint32_t w = 0; w < job->workers; w++) {
 		uint32_t own = near_worker(a, j, w);
 		bool summed = own != FAN_NODE_NONE && own != near_server(a, j, 0);
@@ -97,7 +95,6 @@ static double level_of(const struct atp *a, uint32_t j, double gbps)
 {
 	uint32_t rack = near_server(a, j, 0);
 	double low = 0, high = 1;
-
 	if (rack == FAN_NODE_NONE)
 		return 0;
 	double room = cap_of(a, rack) - a->load[rack];
@@ -117,7 +114,6 @@ static double level_of(const struct atp *a, uint32_t j, double gbps)
 static void find_shares(struct atp *a, double gbps)
 {
 	const struct fan_topo *t = a->t;
-
 	memset(a->load, 0, t->nodes * sizeof *a->load);
 	for (uint32_t j = 0; j < t->jobs; j++)
 		for (uint32_t w = 0; w < t->job[j].workers; w++) {
@@ -149,7 +145,6 @@ static uint32_t place_at(const struct atp *a, uint32_t j, uint32_t w, double at,
 	double second = levels				       ? fmax(first, a->rest[j])
 			: rack == FAN_NODE_NONE || rack == own ? first
 							       : fmin(1, first + a->rest[j]);
-
 	*until = at < first ? first : at < second ? second : 1;
 	return at < first ? own : at < second ? rack : a->t->job[j].server[0];
 }
@@ -168,7 +163,6 @@ static uint32_t find_cuts(struct atp *a, uint32_t j)
 	uint32_t most = fan_fit_trees(a->t, j, a->t->job[j].server[0], a->o->trees), kept = 0;
 	size_t room = 3 * (size_t)a->t->job[j].workers + 2, count = 0;
 	double *all = calloc(room, sizeof *all);
-
 	if (!all)
 		return 0;
 	for (uint32_t w = 0; w < a->t->job[j].workers; w++)
@@ -199,7 +193,6 @@ static void fill_tree(struct atp *a, struct fan_tree *tree, double at)
 {
 	uint32_t j = tree->job;
 	double until;
-
 	for (uint32_t w = 0; w < tree->workers; w++)
 		fan_rules_send(&a->r, tree, w, place_at(a, j, w, at, &until));
 	if (fan_plan_levels(a->o) && at < a->rest[j])
@@ -247,7 +240,6 @@ static void place_job(struct atp *a, uint32_t j, double gbps, struct fan_plan *p
 {
 	const struct fan_job *job = &a->t->job[j];
 	double each = gbps * job->weight / job->servers;
-
 	for (uint32_t w = 0; w < job->workers; w++) {
 		uint32_t own = near_worker(a, j, w);
 		if (racks && take(a, own, gbps * job->weight)) {
@@ -271,7 +263,6 @@ static void place_job(struct atp *a, uint32_t j, double gbps, struct fan_plan *p
 static void stack(struct atp *a, struct fan_tree *tree, double gbps)
 {
 	uint32_t rack = a->r.sums_at[tree->server];
-
 	for (uint32_t i = 0; i < tree->sums; i++) {
 		uint32_t from = tree->flow[tree->workers + i].from;
 		if (from != rack && take(a, rack, gbps * a->t->job[tree->job].weight * tree->share))
@@ -285,7 +276,6 @@ static bool overflows(struct atp *a, double gbps)
 {
 	const struct fan_topo *t = a->t;
 	double left = 0, room = 0;
-
 	memset(a->load, 0, t->nodes * sizeof *a->load);
 	for (uint32_t j = 0; j < t->jobs; j++) {
 		const struct fan_job *job = &t->job[j];
@@ -304,7 +294,6 @@ static bool overflows(struct atp *a, double gbps)
 static int plan_workers(struct atp *a, double gbps, struct fan_plan *p)
 {
 	const struct fan_topo *t = a->t;
-
 	fan_plan_init(p);
 	memset(a->load, 0, t->nodes * sizeof *a->load);
 	for (uint32_t j = 0; j < t->jobs; j++)
@@ -327,7 +316,6 @@ static int find_leads(struct atp *a)
 {
 	const struct fan_topo *t = a->t;
 	uint32_t all = 0, *seen = calloc(t->nodes + 1, sizeof *seen);
-
 	for (uint32_t j = 0; j < t->jobs; j++)
 		all += t->job[j].workers;
 	a->leads = calloc(all + 1, sizeof *a->leads);
@@ -350,7 +338,6 @@ static int find_leads(struct atp *a)
 static int try_rate(struct atp *a, bool workers, double gbps, struct fan_plan *p, double *best)
 {
 	struct fan_plan next;
-
 	if (workers && overflows(a, gbps))
 		return 0;
 	int err = workers ? plan_workers(a, gbps, &next) : plan_fragments(a, gbps, &next);
@@ -378,7 +365,6 @@ static int try_rate(struct atp *a, bool workers, double gbps, struct fan_plan *p
 static uint32_t own_workers(const struct atp *a, uint32_t node)
 {
 	uint32_t n = 0;
-
 	if (!fan_node_sums(a->t, node))
 		return 0;
 	for (uint32_t j = 0; j < a->t->jobs; j++)
@@ -391,7 +377,6 @@ static int search(struct atp *a, bool workers, double high, struct fan_plan *p)
 {
 	double low = 0, best = -1;
 	int got = try_rate(a, workers, high * SLACK, p, &best);
-
 	for (uint32_t i = 0; i < a->t->nodes && workers && got >= 0; i++)
 		for (uint32_t n = own_workers(a, i); n >= 1 && got >= 0; n--)
 			if (cap_of(a, i) / n > best && cap_of(a, i) / n <= high)
@@ -418,7 +403,6 @@ int fan_atp(const struct fan_topo *t, const struct fan_plan_options *o, struct f
 	struct atp a = {.t = t, .o = o};
 	bool workers = o->trees == 1;
 	int err = fan_rules_open(&a.r, t, o);
-
 	(void)how;
 	fan_plan_init(p);
 	if (err)

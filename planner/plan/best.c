@@ -77,7 +77,6 @@ static int remember(struct best *b, const struct fan_plan *p)
 static int fit(struct best *b, struct fan_plan *p)
 {
 	int err = FAN_OK;
-
 	for (uint32_t i = 0; i < p->trees && !err; i++)
 		err = fan_fit_tree(&b->fit, &p->tree[i]);
 	return err;
@@ -88,7 +87,6 @@ static int fit(struct best *b, struct fan_plan *p)
 static double links_of(const struct fan_plan *p)
 {
 	double sum = 0;
-
 	for (uint32_t i = 0; i < p->trees; i++)
 		for (uint32_t f = 0; f < p->tree[i].workers + p->tree[i].sums; f++)
 			sum += p->tree[i].share * p->tree[i].flow[f].route.hops;
@@ -100,7 +98,6 @@ static int judge(struct best *b, struct fan_plan *p)
 {
 	double gbps = fan_eval_gbps(b->t, p), links = links_of(p);
 	int err = gbps < 0 ? (int)gbps : remember(b, p);
-
 	bool as_good = gbps > b->gbps * (1 - SAME) && links < b->links * (1 - SAME);
 	if (!err && (gbps > b->gbps * (1 + SAME) || as_good)) {
 		b->gbps = gbps;
@@ -114,7 +111,6 @@ static int judge(struct best *b, struct fan_plan *p)
 static int offer(struct best *b, struct fan_plan *p)
 {
 	int err = fit(b, p);
-
 	if (err)
 		fan_plan_free(p);
 	return err ? err : judge(b, p);
@@ -124,7 +120,6 @@ static int offer(struct best *b, struct fan_plan *p)
 static int offer_improved(struct best *b, struct fan_plan *p, enum fan_moves moves, uint32_t passes)
 {
 	int err = fan_search(&b->c, p, moves, passes);
-
 	if (!err)
 		err = fit(b, p);
 	if (!err)
@@ -139,7 +134,6 @@ static uint32_t passes_for(const struct best *b, uint32_t places)
 {
 	double work = (double)b->flows * places * b->o->paths;
 	double passes = WORK_MAX / work;
-
 	return passes < 1 ? 1 : passes > FAN_SEARCH_PASSES ? FAN_SEARCH_PASSES : (uint32_t)passes;
 }
 
@@ -147,7 +141,6 @@ static uint32_t passes_for(const struct best *b, uint32_t places)
 static int start_from_given(struct best *b)
 {
 	struct fan_plan p;
-
 	if (!b->o->start)
 		return FAN_OK;
 	int err = fan_plan_copy(&p, b->o->start);
@@ -173,7 +166,6 @@ static int start_from(struct best *b, fan_algorithm_run *run, bool *equal)
 	struct fan_planned how = {0};
 	struct fan_plan p, again;
 	int err = run(b->t, b->o, &p, &how);
-
 	*equal = false;
 	if (err)
 		return err == FAN_E_BUSY || err == FAN_E_STALLED ? FAN_OK : err;
@@ -199,7 +191,6 @@ static int start_from_others(struct best *b)
 {
 	bool several = fan_relax_servers(b->t) > 1, equal = false;
 	int err = FAN_OK;
-
 	for (uint32_t i = 0; i < fan_algorithm_count && !err; i++) {
 		const struct fan_algorithm *a = &fan_algorithms[i];
 		if (a->run != fan_best && (a->run != fan_exact || has_columns(b)) &&
@@ -230,7 +221,6 @@ static int consolidate(struct best *b, uint32_t n, uint32_t number)
 	struct fan_plan p;
 	uint32_t used = 0;
 	int err = FAN_OK;
-
 	fan_plan_init(&p);
 	draw(b, n, number);
 	for (uint32_t j = 0; j < b->t->jobs && !err; j++) {
@@ -256,7 +246,6 @@ static int consolidate(struct best *b, uint32_t n, uint32_t number)
 static int start_from_few(struct best *b)
 {
 	int err = FAN_OK;
-
 	for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0] && !err; i++) {
 		bool small = passes_for(b, sizes[i]) == FAN_SEARCH_PASSES;
 		if (sizes[i] > b->c.sums)
@@ -293,7 +282,6 @@ static void shake(struct best *b, struct fan_tree *tree)
 		tree->sums ? tree->flow[tree->workers + fan_rng_below(&b->rng, tree->sums)].from
 			   : FAN_NODE_NONE;
 	bool closes = fan_rng_below(&b->rng, 2);
-
 	assert(every > 0);
 
 	for (uint32_t w = 0; w < tree->workers; w++)
@@ -309,7 +297,6 @@ static int shake_and_search(struct best *b)
 	double work = (double)b->flows * (b->c.sums + 1) * b->o->paths;
 	uint32_t times = (uint32_t)fmin(SHAKE_WORK_MAX / work, SHAKES_MAX);
 	int err = FAN_OK;
-
 	for (uint32_t i = 0; i < times && !err; i++) {
 		struct fan_plan p;
 		err = fan_plan_copy(&p, b->p);
@@ -326,7 +313,6 @@ static int shake_and_search(struct best *b)
 static int settle(struct best *b, struct fan_plan *p, enum fan_moves moves, uint32_t tenths)
 {
 	double places = 0;
-
 	for (uint32_t i = 0; i < p->trees; i++)
 		places += (double)p->tree[i].workers *
 			  (1 + (moves == FAN_MOVE_OPEN ? b->c.sums : p->tree[i].sums));
@@ -347,7 +333,6 @@ static int settle(struct best *b, struct fan_plan *p, enum fan_moves moves, uint
 static int thin_out(struct best *b, struct fan_plan *p, uint32_t tenths, double bound)
 {
 	int err = fan_pack_few(b->t, p, (struct fan_few){b->o->trees, tenths});
-
 	while (!err && tenths > 10) {
 		tenths = tenths > 12 ? tenths * 8 / 10 : 10;
 		err = settle(b, p, FAN_MOVE_PLACE, tenths);
@@ -369,7 +354,6 @@ static int thin_out(struct best *b, struct fan_plan *p, uint32_t tenths, double 
 static uint32_t many(const struct best *b)
 {
 	double may = 0;
-
 	for (uint32_t j = 0; j < b->t->jobs; j++)
 		for (uint32_t s = 0; s < b->t->job[j].servers; s++)
 			may += (double)b->t->job[j].workers *
@@ -400,7 +384,6 @@ static int once_more(struct best *b, double bound, bool frees)
 {
 	struct fan_plan p;
 	int err = fan_plan_copy(&p, b->p);
-
 	if (!err && frees)
 		free_some(b, &p);
 	if (!err)
@@ -417,7 +400,6 @@ static int many_trees(struct best *b, double bound)
 	struct fan_plan p;
 	uint32_t rounds = 0;
 	bool frees = false;
-
 	for (uint32_t j = 0; j < b->t->jobs; j++)
 		for (uint32_t s = 0; s < b->t->job[j].servers; s++)
 			rounds += GROW_ROUNDS *
@@ -444,7 +426,6 @@ static int end_with_exact(struct best *b)
 	struct fan_plan_options o = *b->o;
 	struct fan_planned how = {0};
 	struct fan_plan p;
-
 	o.nodes = FAN_BEST_NODES;
 	o.choices = FAN_BEST_CHOICES;
 	int err = fan_exact(b->t, &o, &p, &how);
@@ -457,7 +438,6 @@ static int find(struct best *b)
 {
 	double bound = fan_bound_closed(&b->c);
 	int err = start_from_given(b);
-
 	if (!err)
 		err = start_from_others(b);
 	if (!err && b->gbps < bound * ENOUGH)
@@ -479,7 +459,6 @@ int fan_best(const struct fan_topo *t, const struct fan_plan_options *o, struct 
 	struct best b = {.t = t, .o = o, .rng = {o->seed}, .p = p, .gbps = -1};
 	struct fan_plan_options one = *o;
 	int err = fan_cands_open_bounded(&b.c, t, o->paths, ROUTES_MAX);
-
 	(void)how;
 	fan_plan_init(p);
 	if (err)

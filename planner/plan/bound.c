@@ -13,7 +13,6 @@ double fan_bound_closed(const struct fan_cands *c)
 {
 	const struct fan_topo *t = c->t;
 	double least = c->access_gbps, able = 0;
-
 	for (uint32_t v = 0; v < t->nodes; v++)
 		if (fan_node_sums(t, v))
 			able += fan_topo_intake(t, v);
@@ -65,7 +64,6 @@ static bool passes(const struct fan_topo *t, uint32_t node, uint32_t to)
 static void add_commodity(struct flows *f, uint32_t target, uint32_t to)
 {
 	const struct fan_topo *t = f->c->t;
-
 	for (uint32_t i = 0; i < t->nodes; i++)
 		*keep_at(f, target, i) = i == to || t->node[i].kind == FAN_NODE_SERVER
 						 ? NO_ROW
@@ -94,7 +92,6 @@ static void add_parts(struct flows *f, uint32_t g, uint32_t server, int all)
 {
 	const struct fan_cands *c = f->c;
 	const struct fan_group *group = &c->group[g];
-
 	for (uint32_t v = 0; v < c->sums; v++) {
 		fan_lp_col(&f->lp, 0, INFINITY, 0);
 		fan_lp_put(&f->lp, all, 1);
@@ -117,7 +114,6 @@ static void add_parts(struct flows *f, uint32_t g, uint32_t server, int all)
 static void put_sum(struct flows *f, uint32_t j, uint32_t v, double value)
 {
 	const struct fan_cands *c = f->c;
-
 	for (uint32_t g = 0; g < c->groups; g++)
 		if (c->group[g].job == j)
 			fan_lp_put(&f->lp, f->enter[g * c->sums + v], value);
@@ -135,7 +131,6 @@ static void put_sum(struct flows *f, uint32_t j, uint32_t v, double value)
 static void add_result_rows(struct flows *f, uint32_t j)
 {
 	const struct fan_cands *c = f->c;
-
 	for (uint32_t g = 0; g < c->groups; g++)
 		if (c->group[g].job == j)
 			f->in_group[g] = fan_lp_row(&f->lp, -INFINITY, 0);
@@ -150,7 +145,6 @@ static void add_result_rows(struct flows *f, uint32_t j)
 static void add_results(struct flows *f, uint32_t j)
 {
 	const struct fan_cands *c = f->c;
-
 	for (uint32_t a = 0; a < 2 * c->t->links; a++) {
 		uint32_t from = fan_arc_from(c->t, a), to = fan_arc_to(c->t, a);
 		if (c->t->node[from].kind == FAN_NODE_WORKER ||
@@ -175,7 +169,6 @@ static void add_results(struct flows *f, uint32_t j)
 static void add_server(struct flows *f, uint32_t j, uint32_t server, int total, int *all)
 {
 	const struct fan_cands *c = f->c;
-
 	for (uint32_t g = 0; g < c->groups; g++) {
 		if (c->group[g].job != j)
 			continue;
@@ -228,7 +221,6 @@ static void build(struct flows *f, int *all)
 {
 	const struct fan_cands *c = f->c;
 	const struct fan_topo *t = c->t;
-
 	for (uint32_t a = 0; a < 2 * t->links; a++)
 		f->arc_row[a] = fan_lp_row(&f->lp, -INFINITY, t->cap[a]);
 	for (uint32_t i = 0; i < t->nodes; i++) {
@@ -256,7 +248,6 @@ int fan_bound_flows(const struct fan_cands *c, bool levels, double *gbps)
 	double size = 2.0 * t->links * c->targets + (double)(c->groups + (levels ? c->sums : 0)) *
 							    (c->sums + 1) * (c->targets - c->sums);
 	int err = FAN_E_NOMEM, *all = calloc(c->groups + 1, sizeof *all);
-
 	if (size > FAN_BOUND_COLUMNS) {
 		free(all);
 		return FAN_E_BUSY;
@@ -294,6 +285,5 @@ int fan_bound_flows(const struct fan_cands *c, bool levels, double *gbps)
 double fan_bound(const struct fan_cands *c, bool levels)
 {
 	double closed = fan_bound_closed(c), flows;
-
 	return fan_bound_flows(c, levels, &flows) == FAN_OK && flows < closed ? flows : closed;
 }

@@ -19,7 +19,6 @@ static double access_of(const struct fan_topo *t, uint32_t worker, const double 
 {
 	double least = t->cap[fan_node_resource(t, worker)];
 	uint32_t arc = only_arc(t, worker);
-
 	if (arc != UINT32_MAX && t->cap[arc] < least)
 		least = t->cap[arc];
 	return least / weight[worker];
@@ -29,7 +28,6 @@ static int find_access(struct fan_cands *c)
 {
 	const struct fan_topo *t = c->t;
 	double *weight = calloc(t->nodes + 1, sizeof *weight);
-
 	if (!weight)
 		return FAN_E_NOMEM;
 	for (uint32_t j = 0; j < t->jobs; j++)
@@ -47,7 +45,6 @@ static int find_access(struct fan_cands *c)
 static uint32_t place_of(const struct fan_topo *t, uint32_t worker)
 {
 	uint32_t arc = only_arc(t, worker);
-
 	if (arc == UINT32_MAX || t->node[fan_arc_to(t, arc)].kind != FAN_NODE_SWITCH)
 		return worker;
 	return fan_arc_to(t, arc);
@@ -57,7 +54,6 @@ static int find_groups(struct fan_cands *c, bool apart)
 {
 	const struct fan_topo *t = c->t;
 	uint32_t all = 0, *group_at = calloc(t->nodes + 1, sizeof *group_at);
-
 	for (uint32_t j = 0; j < t->jobs; j++)
 		all += t->job[j].workers;
 	c->group = calloc(all + 1, sizeof *c->group);
@@ -101,7 +97,6 @@ static int find_groups(struct fan_cands *c, bool apart)
 static int find_sums(struct fan_cands *c, uint32_t max)
 {
 	const struct fan_topo *t = c->t;
-
 	c->sum = calloc(t->nodes + 1, sizeof *c->sum);
 	if (!c->sum)
 		return FAN_E_NOMEM;
@@ -122,7 +117,6 @@ static int find_sums(struct fan_cands *c, uint32_t max)
 static int find_targets(struct fan_cands *c)
 {
 	const struct fan_topo *t = c->t;
-
 	c->target_of = calloc(t->nodes + 1, sizeof *c->target_of);
 	if (!c->target_of)
 		return FAN_E_NOMEM;
@@ -143,7 +137,6 @@ static int add_routes(struct fan_cands *c, struct fan_paths *p, uint32_t place, 
 		      uint32_t max)
 {
 	uint32_t from = place < c->groups ? c->group[place].at : c->sum[place - c->groups];
-
 	if (c->route_room - c->routes < max) {
 		uint32_t room = c->route_room * 2 + 16 * max;
 		struct fan_route *moved = realloc(c->route, room * sizeof *moved);
@@ -162,7 +155,6 @@ static int find_routes(struct fan_cands *c, uint32_t max, bool levels)
 {
 	struct fan_paths p;
 	int err = fan_paths_open(&p, c->t);
-
 	for (uint32_t to = 0; to < c->t->nodes && !err; to++) {
 		if (c->target_of[to] == FAN_NODE_NONE)
 			continue;
@@ -192,7 +184,6 @@ static int check_routes(const struct fan_cands *c)
 static int list_arcs(struct fan_cands *c)
 {
 	size_t all = 1;
-
 	for (uint32_t i = 0; i < c->routes; i++)
 		all += c->route[i].hops;
 	c->arc = calloc(all, sizeof *c->arc);
@@ -210,7 +201,6 @@ static int list_arcs(struct fan_cands *c)
 int fan_cands_open(struct fan_cands *c, const struct fan_topo *t, const struct fan_cands_options *o)
 {
 	int err;
-
 	memset(c, 0, sizeof *c);
 	c->t = t;
 	if ((err = find_access(c)) || (err = find_groups(c, o->apart)) ||
@@ -227,7 +217,6 @@ int fan_cands_open_bounded(struct fan_cands *c, const struct fan_topo *t, uint32
 	struct fan_cands_options few = {.paths = 1, .sums_max = 1};
 	double sums = 0;
 	int err = fan_cands_open(c, t, &few);
-
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < t->nodes; i++)
@@ -260,7 +249,6 @@ void fan_cands_flow(const struct fan_cands *c, const struct fan_group *g, uint32
 {
 	const struct fan_route *route = &c->route[r];
 	uint32_t own = g->at == f->from ? 0 : 1;
-
 	if (own)
 		f->route.arc[0] = only_arc(c->t, f->from);
 	memcpy(f->route.arc + own, route->arc, route->hops * sizeof route->arc[0]);

@@ -30,7 +30,6 @@ static const char *name(const struct look *l, uint32_t node)
 static int check_route(const struct look *l, const struct fan_flow *f)
 {
 	uint32_t at = f->from;
-
 	if (f->route.hops > FAN_HOPS_MAX)
 		return fan_why_set(l->why, FAN_E_CONFIG, "route from \"%s\": more than %d links",
 				   name(l, f->from), FAN_HOPS_MAX);
@@ -53,7 +52,6 @@ static int check_route(const struct look *l, const struct fan_flow *f)
 static int check_server(const struct look *l, const struct fan_tree *tree)
 {
 	const struct fan_job *job = &l->t->job[tree->job];
-
 	for (uint32_t i = 0; i < job->servers; i++)
 		if (job->server[i] == tree->server)
 			return FAN_OK;
@@ -65,7 +63,6 @@ static int check_server(const struct look *l, const struct fan_tree *tree)
 static bool is_sum_target(const struct fan_tree *tree, const struct fan_flow *f)
 {
 	const struct fan_flow *next = fan_tree_sum(tree, f->to);
-
 	return f->to == tree->server || (next && next != f && next->to == tree->server);
 }
 
@@ -93,7 +90,6 @@ static int check_sums(const struct look *l, const struct fan_tree *tree)
 static int check_workers(const struct look *l, const struct fan_tree *tree)
 {
 	const struct fan_job *job = &l->t->job[tree->job];
-
 	if (tree->workers != job->workers)
 		return fan_why_set(l->why, FAN_E_CONFIG, "job \"%s\": %u flows for %u workers",
 				   job->name, tree->workers, job->workers);
@@ -158,7 +154,6 @@ static int check_shares(const struct look *l)
 static void add_needs(const struct look *l, const struct fan_tree *tree)
 {
 	double *need = l->need + (size_t)tree->job * fan_topo_resources(l->t);
-
 	for (uint32_t i = 0; i < tree->workers + tree->sums; i++) {
 		const struct fan_flow *f = &tree->flow[i];
 		for (uint32_t k = 0; k < f->route.hops; k++)
@@ -174,7 +169,6 @@ static double headroom(const struct look *l, const struct fan_eval *e, uint32_t 
 {
 	uint32_t resources = fan_topo_resources(l->t);
 	double least = INFINITY;
-
 	for (uint32_t r = 0; r < resources; r++) {
 		double slope = 0;
 		for (uint32_t j = 0; j < l->t->jobs; j++)
@@ -192,7 +186,6 @@ static double headroom(const struct look *l, const struct fan_eval *e, uint32_t 
 static void raise_jobs(const struct look *l, struct fan_eval *e, double more)
 {
 	uint32_t resources = fan_topo_resources(l->t);
-
 	for (uint32_t j = 0; j < l->t->jobs; j++) {
 		if (!l->grows[j])
 			continue;
@@ -230,7 +223,6 @@ static void fill(const struct look *l, struct fan_eval *e)
 static void count_results(const struct look *l, struct fan_eval *e, struct fan_eval *with)
 {
 	double *load_gbps = e->load_gbps;
-
 	e->gbps = with->gbps;
 	e->binding = with->binding;
 	e->load_gbps = with->load_gbps;
@@ -247,7 +239,6 @@ static int fill_with_results(const struct look *l, struct fan_eval *e)
 		.load_gbps = calloc(resources + 1, sizeof *with.load_gbps),
 	};
 	int err = with.job_gbps && with.load_gbps ? FAN_OK : FAN_E_NOMEM;
-
 	for (uint32_t i = 0; i < l->p->trees && !err; i++)
 		fan_tree_add_results(l->t, &l->p->tree[i], l->p->tree[i].share, l->seen,
 				     l->need + (size_t)l->p->tree[i].job * resources);
@@ -269,7 +260,6 @@ int fan_eval(struct fan_eval *e, const struct fan_topo *t, const struct fan_plan
 	uint32_t resources = fan_topo_resources(t);
 	struct look l = {.t = t, .p = p, .why = why};
 	int err = FAN_E_NOMEM;
-
 	memset(e, 0, sizeof *e);
 	if (why)
 		why->text[0] = '\0';
@@ -314,7 +304,6 @@ double fan_eval_gbps(const struct fan_topo *t, const struct fan_plan *p)
 	struct fan_eval e;
 	int err = fan_eval(&e, t, p, NULL);
 	double gbps = err ? err : e.gbps;
-
 	fan_eval_free(&e);
 	return gbps;
 }

@@ -44,7 +44,6 @@ static void put_load(struct exact *x, const struct fan_route *route, uint32_t no
 static void add_rate(struct exact *x)
 {
 	uint32_t resources = fan_topo_resources(x->t);
-
 	for (uint32_t r = 0; r < resources; r++)
 		x->row[r] = isfinite(x->t->cap[r])
 				    ? fan_lp_row(&x->lp, -INFINITY, x->split ? x->t->cap[r] : 0)
@@ -91,7 +90,6 @@ static void add_volume(struct exact *x, int allow, const struct fan_route *route
 static int add_allow(struct exact *x)
 {
 	int allow = fan_lp_row(&x->lp, -INFINITY, 0);
-
 	fan_lp_put(&x->lp, allow, -x->most);
 	return allow;
 }
@@ -101,7 +99,6 @@ static void add_group(struct exact *x, uint32_t g, uint32_t s, const struct rows
 	const struct fan_cands *c = x->c;
 	const struct fan_group *group = &c->group[g];
 	const struct fan_job *job = &x->t->job[group->job];
-
 	for (uint32_t v = 0; v <= c->sums; v++) {
 		struct fan_span span = fan_relax_q_routes(&x->at, g, s, v);
 		uint32_t node = v < c->sums ? c->sum[v] : job->server[s];
@@ -131,7 +128,6 @@ static void add_sum(struct exact *x, uint32_t j, uint32_t s, uint32_t v, const s
 	const struct fan_job *job = &x->t->job[j];
 	struct fan_span span = fan_relax_z_routes(&x->at, j, s, v);
 	int once = fan_lp_row(&x->lp, -INFINITY, 1);
-
 	x->at.z0[((size_t)j * x->at.servers + s) * c->sums + v] =
 		span.count ? x->lp.cols : FAN_COL_NONE;
 	for (uint32_t i = 0; i < span.count; i++) {
@@ -155,7 +151,6 @@ static void add_sum(struct exact *x, uint32_t j, uint32_t s, uint32_t v, const s
 static void add_server(struct exact *x, uint32_t j, uint32_t s, struct rows *rows)
 {
 	const struct fan_cands *c = x->c;
-
 	for (uint32_t g = 0; g < c->groups; g++) {
 		rows->one[g] = fan_lp_row(&x->lp, c->group[g].count, c->group[g].count);
 		for (uint32_t v = 0; v < c->sums; v++) {
@@ -190,7 +185,6 @@ static int build(struct exact *x)
 	size_t gv = (size_t)c->groups * c->sums + 1;
 	int *work = calloc(c->groups + 2 * gv, sizeof *work);
 	struct rows rows = {.one = work};
-
 	if (!work)
 		return FAN_E_NOMEM;
 	rows.open = work + c->groups;
@@ -212,7 +206,6 @@ static void read_group(const struct exact *x, uint32_t g, uint32_t s, struct fan
 	const struct fan_group *group = &c->group[g];
 	int stride = x->split ? 2 : 1;
 	uint32_t next = 0;
-
 	for (uint32_t v = 0; v <= c->sums; v++) {
 		struct fan_span span = fan_relax_q_routes(&x->at, g, s, v);
 		int first = fan_relax_q(&x->at, g, s, v);
@@ -229,7 +222,6 @@ static void read_sums(const struct exact *x, uint32_t j, uint32_t s, struct fan_
 {
 	const struct fan_cands *c = x->c;
 	int stride = x->split ? 2 : 1;
-
 	for (uint32_t v = 0; v < c->sums; v++) {
 		struct fan_span span = fan_relax_z_routes(&x->at, j, s, v);
 		bool used = false;
@@ -266,7 +258,6 @@ static int solve(struct exact *x, const struct fan_plan_options *o, struct fan_p
 {
 	const struct fan_cands *c = x->c;
 	int err = FAN_E_NOMEM;
-
 	fan_lp_init(&x->lp);
 	x->at.c = c;
 	x->at.servers = fan_relax_servers(x->t);
@@ -325,7 +316,6 @@ int fan_exact(const struct fan_topo *t, const struct fan_plan_options *o, struct
 	struct exact x = {.c = &c, .t = t, .split = fan_relax_servers(t) > 1};
 	struct fan_cands_options few = {.paths = o->paths, .apart = x.split};
 	int err;
-
 	few.apart = few.apart && o->trees == 1;
 	err = fan_cands_open(&c, t, &few);
 	fan_plan_init(p);

@@ -34,7 +34,6 @@ struct path {
 uint32_t fan_fit_trees(const struct fan_topo *t, uint32_t job, uint32_t server, uint32_t most)
 {
 	uint32_t members = 0, jobs = 0, servers = 1, least = most; /* members: with one tree each */
-
 	for (uint32_t j = 0; j < t->jobs; j++)
 		for (uint32_t s = 0; s < t->job[j].servers; s++) {
 			members += t->job[j].workers;
@@ -73,7 +72,6 @@ bool fan_fit_counts(const struct fan_topo *t, const struct fan_plan *p, uint32_t
 int fan_fit_open(struct fan_fit *f, const struct fan_topo *t)
 {
 	uint32_t arcs = 2 * t->links;
-
 	memset(f, 0, sizeof *f);
 	int err = fan_paths_open(&f->paths, t);
 	if (err)
@@ -176,7 +174,6 @@ static void add_entry(struct fan_fit *f, uint32_t node, const struct fan_fit_ent
 static bool leads_to(struct fan_fit *f, uint32_t from, uint32_t goal)
 {
 	uint32_t depth = 0;
-
 	if (from == goal)
 		return true;
 	f->stack[depth++] = from;
@@ -219,7 +216,6 @@ static bool note(struct fan_fit *f, const struct path *p, bool circles)
 {
 	uint32_t steps = f->steps, entries = f->entries;
 	bool fits = true;
-
 	for (uint32_t k = 0; k + 1 < p->arcs && fits; k++) {
 		uint32_t a = f->twin[p->arc[k]], b = f->twin[p->arc[k + 1]];
 		uint32_t node = fan_arc_to(f->t, a), from = fan_arc_from(f->t, a);
@@ -284,7 +280,6 @@ static bool path_of(const struct fan_tree *tree, const struct fan_flow *f, struc
 static bool is_twin(struct fan_fit *f, const struct fan_tree *tree, uint32_t w)
 {
 	const struct fan_flow *a = &tree->flow[w], *b;
-
 	if (!a->route.hops)
 		return false;
 	uint32_t *last = &f->last[fan_arc_to(f->t, a->route.arc[0])];
@@ -296,7 +291,6 @@ static bool is_twin(struct fan_fit *f, const struct fan_tree *tree, uint32_t w)
 static bool is_fit(struct fan_fit *f, const struct fan_tree *tree, bool *memory)
 {
 	struct path p;
-
 	forget(f);
 	for (uint32_t w = 0; w < tree->workers; w++) {
 		if (is_twin(f, tree, w))
@@ -320,7 +314,6 @@ static bool goes(struct fan_fit *f, const struct fan_tree *tree, struct fan_flow
 {
 	struct fan_flow other = {.from = flow->from, .to = to, .route = *route};
 	struct path p;
-
 	if (!route->hops || !path_of(tree, &other, &p) || !note(f, &p, true))
 		return false;
 	*flow = other;
@@ -332,7 +325,6 @@ static bool goes_somehow(struct fan_fit *f, const struct fan_tree *tree, struct 
 			 uint32_t to)
 {
 	uint32_t n = fan_paths_find(&f->paths, flow->from, to, FAN_PATHS_DEFAULT, f->route);
-
 	for (uint32_t i = 0; i < n; i++)
 		if (goes(f, tree, flow, to, &f->route[i]))
 			return true;
@@ -386,7 +378,6 @@ static bool mend_sums(struct fan_fit *f, struct fan_tree *tree)
 {
 	struct fan_flow *sum = tree->flow + tree->workers;
 	uint32_t kept = 0;
-
 	for (uint32_t i = 0; i < tree->sums; i++) {
 		const struct fan_route route = sum[i].route;
 		if (!make_room(f))
@@ -428,7 +419,6 @@ static bool mend(struct fan_fit *f, struct fan_tree *tree)
 int fan_fit_tree(struct fan_fit *f, struct fan_tree *tree)
 {
 	bool memory = true;
-
 	if (is_fit(f, tree, &memory))
 		return FAN_OK;
 	if (!memory)
@@ -444,7 +434,6 @@ int fan_fit_plan(const struct fan_topo *t, struct fan_plan *p)
 {
 	struct fan_fit f;
 	int err = fan_fit_open(&f, t);
-
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < p->trees && !err; i++)

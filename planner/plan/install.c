@@ -93,7 +93,6 @@ static int find_walk(const struct maker *m, uint32_t number, uint32_t rank, stru
 {
 	const struct fan_tree *tree = &m->p->tree[number];
 	const struct fan_flow *f = &tree->flow[rank];
-
 	const uint32_t worker = f->from;
 	int err;
 
@@ -111,7 +110,6 @@ static int find_walk(const struct maker *m, uint32_t number, uint32_t rank, stru
 static uint32_t stop_at(struct maker *m, struct fan_install_part *part, uint32_t node)
 {
 	struct fan_install *in = m->in;
-
 	if (m->stop_of[node] != NONE)
 		return m->stop_of[node];
 	void *stops = grow(in->stop, in->stops, &in->stop_room, sizeof *in->stop, FAN_STOPS_MAX);
@@ -133,7 +131,6 @@ static uint32_t stop_at(struct maker *m, struct fan_install_part *part, uint32_t
 static uint32_t entry_like(struct maker *m, uint32_t stop, const struct fan_install_entry *like)
 {
 	struct fan_install *in = m->in;
-
 	assert(m->last_of); /* there is a stop, so it has room */
 	for (uint32_t i = m->last_of[stop]; i != NONE; i = m->before[i]) {
 		const struct fan_install_entry *e = &in->entry[i];
@@ -188,7 +185,6 @@ static bool leads_round(struct maker *m, uint32_t node, uint32_t entry, uint32_t
 {
 	const struct fan_install_entry *e = &m->in->entry[entry];
 	uint32_t stop = m->stop_of[e->next];
-
 	assert(m->last_of);
 	if (m->seen[entry] || deep > FAN_CIRCLE_MAX)
 		return m->seen[entry] != 2;
@@ -228,7 +224,6 @@ static int make_entries(struct maker *m, struct fan_install_part *part)
 	const struct fan_tree *tree = &m->p->tree[part->tree];
 	struct walk w;
 	int err = FAN_OK;
-
 	assert(part->join); /* make_parts has allocated it */
 	part->stop = m->in->stops;
 	for (uint32_t rank = 0; rank < tree->workers && !err; rank++) {
@@ -251,7 +246,6 @@ static int sort_entries(struct maker *m)
 	struct fan_install *in = m->in;
 	struct fan_install_entry *sorted = calloc(in->entries + 1, sizeof *sorted);
 	uint32_t count = 0;
-
 	if (!sorted)
 		return FAN_E_NOMEM;
 	assert(m->last_of || !in->stops);
@@ -271,7 +265,6 @@ static int sort_entries(struct maker *m)
 static int check_job(const struct maker *m, uint32_t j, uint32_t parts)
 {
 	const struct fan_job *job = &m->t->job[j];
-
 	if (job->workers < 2 || job->workers > FAN_RANKS_MAX)
 		return fan_why_set(m->why, FAN_E_CONFIG,
 				   "jobs[%u].workers: %u: a job that is installed has 2 to %d", j,
@@ -295,7 +288,6 @@ static int check_job(const struct maker *m, uint32_t j, uint32_t parts)
 static int make_parts(struct maker *m, const struct fan_eval *e)
 {
 	struct fan_install *in = m->in;
-
 	for (uint32_t j = 0; j < m->t->jobs; j++) {
 		struct fan_install_part *last = NULL;
 		double sum = 0;
@@ -345,7 +337,6 @@ static int set_quotas(struct maker *m, uint32_t slots)
 {
 	struct fan_install *in = m->in;
 	double *sum = calloc(m->t->nodes + 1, sizeof *sum);
-
 	if (!sum)
 		return FAN_E_NOMEM;
 	for (uint32_t pass = 0; pass < 2; pass++)
@@ -388,7 +379,6 @@ static int make_all(struct maker *m, const struct fan_install_options *o)
 {
 	struct fan_eval e;
 	int err = fan_eval(&e, m->t, m->p, m->why);
-
 	if (err)
 		return err;
 	err = make_parts(m, &e);
@@ -408,7 +398,6 @@ int fan_install_make(struct fan_install *in, const struct fan_topo *t, const str
 		     const struct fan_install_options *o, struct fan_why *why)
 {
 	struct maker m = {.in = in, .t = t, .p = p, .why = why};
-
 	memset(in, 0, sizeof *in);
 	why->text[0] = '\0';
 	in->t = t;

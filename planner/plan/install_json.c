@@ -14,7 +14,6 @@ static json_t *ranks_json(const uint64_t *ranks)
 {
 	char text[RANKS_BYTES];
 	struct fan_text t = fan_text_in(text, sizeof text);
-
 	for (uint32_t r = 0; r < FAN_RANKS_MAX; r++) {
 		uint32_t end = r;
 		while (end < FAN_RANKS_MAX && fan_ranks_has(ranks, end))
@@ -32,7 +31,6 @@ static json_t *ranks_json(const uint64_t *ranks)
 static json_t *entry_json(const struct fan_install *in, const struct fan_install_entry *e)
 {
 	const char *from = e->from == FAN_NODE_NONE ? NULL : in->t->node[e->from].name;
-
 	return json_pack("{ss? so ss si so}", "from", from, "ranks", ranks_json(e->ranks), "next",
 			 in->t->node[e->next].name, "depth", (int)e->depth, "sums",
 			 e->sums ? json_integer(fan_ranks_count(e->ranks)) : json_false());
@@ -42,7 +40,6 @@ static json_t *stop_json(const struct fan_install *in, uint16_t route,
 			 const struct fan_install_stop *stop)
 {
 	json_t *entries = json_array();
-
 	for (uint32_t i = 0; i < stop->entries; i++)
 		json_array_append_new(entries, entry_json(in, &in->entry[stop->entry + i]));
 	return json_pack("{si si so}", "route", (int)route, "quota", (int)stop->quota, "entries",
@@ -53,7 +50,6 @@ static json_t *stop_json(const struct fan_install *in, uint16_t route,
 static uint32_t job_name_bytes(const char *name, uint32_t groups)
 {
 	const char *at = groups ? strrchr(name, '@') : NULL;
-
 	return (uint32_t)(at ? (size_t)(at - name) : strlen(name));
 }
 
@@ -62,7 +58,6 @@ static json_t *part_json(const struct fan_install *in, const struct fan_install_
 	const struct fan_job *job = &in->t->job[part->job];
 	double whole = (double)(UINT64_C(1) << FAN_CUT_BITS);
 	char text[NAME_BYTES];
-
 	snprintf(text, sizeof text, "%.*s/%u", (int)job_name_bytes(job->name, job->groups),
 		 job->name, part->number);
 	json_t *o = json_pack(
@@ -79,7 +74,6 @@ static json_t *part_json(const struct fan_install *in, const struct fan_install_
 static json_t *worker_json(const struct fan_install *in, uint32_t job, uint32_t rank)
 {
 	json_t *joins = json_array();
-
 	for (uint32_t i = 0; i < in->parts; i++)
 		if (in->part[i].job == job)
 			json_array_append_new(
@@ -92,7 +86,6 @@ static json_t *worker_json(const struct fan_install *in, uint32_t job, uint32_t 
 static json_t *switch_json(const struct fan_install *in, uint32_t node)
 {
 	json_t *routes = json_array();
-
 	for (uint32_t i = 0; i < in->parts; i++)
 		for (uint32_t s = 0; s < in->part[i].stops; s++)
 			if (in->stop[in->part[i].stop + s].node == node)
@@ -108,7 +101,6 @@ static json_t *switch_json(const struct fan_install *in, uint32_t node)
 static json_t *server_json(const struct fan_install *in, uint32_t node)
 {
 	json_t *routes = json_array();
-
 	for (uint32_t i = 0; i < in->parts; i++)
 		if (in->part[i].server == node)
 			json_array_append_new(routes, json_integer(in->part[i].route));
@@ -122,7 +114,6 @@ json_t *fan_install_json(const struct fan_install *in)
 {
 	json_t *parts = json_array(), *workers = json_array();
 	json_t *switches = json_array(), *servers = json_array();
-
 	for (uint32_t i = 0; i < in->parts; i++)
 		json_array_append_new(parts, part_json(in, &in->part[i]));
 	for (uint32_t j = 0; j < in->t->jobs; j++)

@@ -22,9 +22,17 @@ void fan_lp_init(struct fan_lp *lp)
 		openblas_set_num_threads(1);
 }
 
+/* Forget the model that it keeps, if there is one. */
+static void drop_warm(struct fan_lp *lp)
+{
+	if (lp->warm)
+		Clp_deleteModel(lp->warm);
+	lp->warm = NULL;
+}
+
 void fan_lp_free(struct fan_lp *lp)
 {
-	fan_lp_drop_warm(lp);
+	drop_warm(lp);
 	free(lp->col_low);
 	free(lp->col_high);
 	free(lp->objective);
@@ -43,7 +51,6 @@ void fan_lp_free(struct fan_lp *lp)
 static void *more(struct fan_lp *lp, void *at, int room, size_t bytes)
 {
 	void *moved = realloc(at, (size_t)room * bytes);
-
 	if (moved)
 		return moved;
 	lp->err = FAN_E_NOMEM;
@@ -92,7 +99,6 @@ int fan_lp_col(struct fan_lp *lp, double low, double high, double objective)
 int fan_lp_whole(struct fan_lp *lp, double low, double high, double objective)
 {
 	int col = fan_lp_col(lp, low, high, objective);
-
 	if (!lp->err)
 		lp->whole[col] = true;
 	return col;
@@ -134,7 +140,6 @@ static int make_room(struct fan_lp *lp)
 static Clp_Simplex *load(const struct fan_lp *lp)
 {
 	Clp_Simplex *m = Clp_newModel();
-
 	if (!m)
 		return NULL;
 	Clp_setLogLevel(m, 0);
@@ -148,7 +153,6 @@ static Clp_Simplex *load(const struct fan_lp *lp)
 static int take(struct fan_lp *lp, Clp_Simplex *m)
 {
 	int status = Clp_status(m);
-
 	if (status != 0)
 		return status == 3 ? FAN_E_STALLED : FAN_E_INVALID;
 	lp->best = lp->bound = Clp_objectiveValue(m);
@@ -160,7 +164,6 @@ static int take(struct fan_lp *lp, Clp_Simplex *m)
 int fan_lp_solve(struct fan_lp *lp)
 {
 	Clp_Simplex *m = lp->err || make_room(lp) ? NULL : load(lp);
-
 	if (!m)
 		return lp->err ? lp->err : FAN_E_NOMEM;
 	Clp_initialSolve(m);
@@ -174,7 +177,6 @@ static int add_columns(struct fan_lp *lp)
 {
 	int first = lp->warm_cols, count = lp->cols - first, base = lp->start[first];
 	int *start = calloc((size_t)count + 1, sizeof *start);
-
 	if (!start)
 		return FAN_E_NOMEM;
 	for (int i = 0; i <= count; i++)
@@ -203,7 +205,6 @@ static int update(struct fan_lp *lp)
 int fan_lp_solve_warm(struct fan_lp *lp, uint64_t *steps)
 {
 	int err = lp->err ? lp->err : make_room(lp);
-
 	if (err)
 		return err;
 	if (!lp->warm) {
@@ -229,7 +230,6 @@ int fan_lp_solve_warm(struct fan_lp *lp, uint64_t *steps)
 int fan_lp_rows_warm(struct fan_lp *lp, const struct fan_lp_rows *rows)
 {
 	int first = lp->rows - rows->count;
-
 	if (!lp->err)
 		Clp_addRows(lp->warm, rows->count, lp->row_low + first, lp->row_high + first,
 			    rows->start, rows->col, rows->value);
@@ -240,7 +240,6 @@ int fan_lp_solve_whole(struct fan_lp *lp, uint32_t node_limit)
 {
 	Cbc_Model *m = lp->err || make_room(lp) ? NULL : Cbc_newModel();
 	char nodes[NUMBER_BYTES];
-
 	if (!m)
 		return lp->err ? lp->err : FAN_E_NOMEM;
 	Cbc_loadProblem(m, lp->cols, lp->rows, lp->start, lp->row, lp->value, lp->col_low,
@@ -265,11 +264,4 @@ int fan_lp_solve_whole(struct fan_lp *lp, uint32_t node_limit)
 	}
 	Cbc_deleteModel(m);
 	return err;
-}
-
-void fan_lp_drop_warm(struct fan_lp *lp)
-{
-	if (lp->warm)
-		Clp_deleteModel(lp->warm);
-	lp->warm = NULL;
 }

@@ -53,9 +53,6 @@ int fan_lp_solve_whole(struct fan_lp *lp, uint32_t nodes);
  * simplex to `*steps`. */
 int fan_lp_solve_warm(struct fan_lp *lp, uint64_t *steps);
 
-/* Forget the model that it keeps, if there is one. */
-void fan_lp_drop_warm(struct fan_lp *lp);
-
 /* Entries of the newest rows, which fan_lp_row made after the last fan_lp_solve_warm, in the
  * columns of that call.  FAN_E_NOMEM, or the error of an earlier call. */
 struct fan_lp_rows {

@@ -17,7 +17,6 @@
 int fan_master_open(struct fan_master *m, const struct fan_topo *t, double most_gbps)
 {
 	uint32_t resources = fan_topo_resources(t);
-
 	memset(m, 0, sizeof *m);
 	m->t = t;
 	fan_lp_init(&m->lp);
@@ -67,7 +66,6 @@ static void count_flow(struct fan_master *m, const struct fan_flow *f, bool work
 static int keep_needs(struct fan_master *m)
 {
 	uint32_t resources = fan_topo_resources(m->t);
-
 	if (m->needs + resources > m->need_room) {
 		uint32_t room = 2 * m->need_room + resources;
 		void *moved = realloc(m->need, room * sizeof *m->need);
@@ -87,7 +85,6 @@ static int keep_needs(struct fan_master *m)
 static bool make_room(struct fan_master *m)
 {
 	uint32_t room = 2 * m->tree_room + 64;
-
 	if (m->trees + 2 <= m->tree_room)
 		return true;
 	void *first = realloc(m->first, room * sizeof *m->first);
@@ -158,7 +155,6 @@ struct over {
 static int compare(const void *a, const void *b)
 {
 	const struct over *x = a, *y = b;
-
 	if (x->by != y->by)
 		return x->by > y->by ? -1 : 1;
 	return x->resource < y->resource ? -1 : x->resource > y->resource;
@@ -192,7 +188,6 @@ static int add_rows(struct fan_master *m, const struct over *over, uint32_t coun
 				   .col = calloc(most, sizeof *rows.col),
 				   .value = calloc(most, sizeof *rows.value)};
 	int err = FAN_E_NOMEM;
-
 	if (rows.start && rows.col && rows.value) {
 		for (uint32_t i = 0; i < count; i++)
 			put_row(m, over[i].resource, &rows);
@@ -211,7 +206,6 @@ static int mend(struct fan_master *m)
 	uint32_t resources = fan_topo_resources(m->t), count = 0;
 	struct over *over = calloc(resources + 1, sizeof *over);
 	int err = FAN_E_NOMEM;
-
 	memset(m->load, 0, resources * sizeof *m->load);
 	for (uint32_t i = 0; i < m->trees; i++)
 		for (uint32_t n = m->first[i]; n < m->first[i + 1] && m->lp.x[i + 1] > 0; n++)
@@ -232,7 +226,6 @@ static int mend(struct fan_master *m)
 int fan_master_solve(struct fan_master *m)
 {
 	int more = 1;
-
 	if (!m->lp.warm)
 		begin(m);
 	add_columns(m);
@@ -290,7 +283,6 @@ static void take_shares(const struct fan_master *m, struct fan_plan *p)
 static void drop_empty(struct fan_plan *p)
 {
 	uint32_t kept = 0;
-
 	for (uint32_t i = 0; i < p->trees; i++) {
 		if (p->tree[i].share > 0)
 			p->tree[kept++] = p->tree[i];
@@ -304,7 +296,6 @@ int fan_pack_shares(const struct fan_topo *t, struct fan_plan *p, double *price,
 {
 	struct fan_master m;
 	int err = fan_master_open(&m, t, FAN_TOPO_GBPS_MAX);
-
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < p->trees && !err; i++)
@@ -329,7 +320,6 @@ static uint32_t rank_of(const struct fan_plan *p, uint32_t i)
 {
 	const struct fan_tree *a = &p->tree[i];
 	uint32_t rank = 0;
-
 	for (uint32_t k = 0; k < p->trees; k++) {
 		const struct fan_tree *b = &p->tree[k];
 		if (b->job == a->job && b->server == a->server &&
@@ -351,7 +341,6 @@ static uint32_t limit_of(const struct fan_topo *t, const struct fan_plan *p, uin
 static bool cut(const struct fan_topo *t, struct fan_plan *p, const struct fan_few *few)
 {
 	bool *drop = calloc(p->trees + 1, sizeof *drop);
-
 	if (!drop)
 		return false;
 	for (uint32_t i = 0; i < p->trees; i++) {
@@ -381,7 +370,6 @@ static bool are_few(const struct fan_topo *t, const struct fan_plan *p, const st
 int fan_pack_few(const struct fan_topo *t, struct fan_plan *p, struct fan_few few)
 {
 	int err = fan_pack_shares(t, p, NULL, NULL);
-
 	while (!err && !are_few(t, p, &few)) {
 		if (!cut(t, p, &few))
 			return FAN_E_NOMEM;

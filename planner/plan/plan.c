@@ -24,7 +24,6 @@ struct fan_tree *fan_plan_add(struct fan_plan *p, const struct fan_topo *t, uint
 			      uint32_t server, double share)
 {
 	const struct fan_job *j = &t->job[job];
-
 	if (p->trees >= FAN_TREES_MAX)
 		return NULL;
 	if (p->trees == p->room) {
@@ -51,7 +50,6 @@ struct fan_tree *fan_plan_add_like(struct fan_plan *p, const struct fan_topo *t,
 				   const struct fan_tree *like)
 {
 	struct fan_tree *tree = fan_plan_add(p, t, like->job, like->server, like->share);
-
 	if (!tree)
 		return NULL;
 	tree->sums = like->sums;
@@ -106,7 +104,6 @@ struct fan_flow *fan_tree_sum(const struct fan_tree *tree, uint32_t node)
 struct fan_flow *fan_tree_add_sum(struct fan_tree *tree, uint32_t node)
 {
 	struct fan_flow *f = fan_tree_sum(tree, node);
-
 	if (f)
 		return f;
 	assert(tree->sums < tree->workers);
@@ -146,7 +143,6 @@ static void prune_level(struct fan_tree *tree, bool upper)
 {
 	struct fan_flow *sum = tree->flow + tree->workers;
 	uint32_t kept = 0, sums = tree->sums;
-
 	for (uint32_t i = 0; i < sums; i++) {
 		bool used = (sum[i].to == tree->server) != upper;
 		for (uint32_t f = 0; f < tree->workers + (upper ? sums : 0) && !used; f++)

@@ -33,7 +33,6 @@ static int node_named(const struct reader *r, const char *key, const json_t *val
 {
 	const char *name = json_string_value(value);
 	const json_t *at = name ? json_object_get(r->nodes, name) : NULL;
-
 	if (at) {
 		*node = (uint32_t)json_integer_value(at);
 		return FAN_OK;
@@ -46,7 +45,6 @@ static int node_named(const struct reader *r, const char *key, const json_t *val
 static int job_named(const struct reader *r, const json_t *value, uint32_t *job)
 {
 	const char *name = json_string_value(value);
-
 	for (*job = 0; name && *job < r->t->jobs; (*job)++)
 		if (strcmp(r->t->job[*job].name, name) == 0)
 			return FAN_OK;
@@ -59,7 +57,6 @@ static int job_named(const struct reader *r, const json_t *value, uint32_t *job)
 static uint32_t arc_between(const struct fan_topo *t, uint32_t from, uint32_t to)
 {
 	const struct fan_node *n = &t->node[from];
-
 	for (uint32_t i = 0; i < n->degree; i++)
 		if (fan_arc_to(t, t->out[n->first + i]) == to)
 			return t->out[n->first + i];
@@ -71,7 +68,6 @@ static int route_of(const struct reader *r, const json_t *from, struct fan_route
 	const json_t *list = json_object_get(from, "route");
 	size_t count = json_array_size(list);
 	uint32_t at = 0, next = 0;
-
 	if (count == 0 || count > FAN_HOPS_MAX + 1)
 		return bad(r, "route", "expected a list of nodes, not too long", NULL);
 	route->hops = 0;
@@ -95,7 +91,6 @@ static int read_sum(struct reader *r, const json_t *from, struct fan_tree *tree)
 	struct fan_route route = {0};
 	uint32_t node = 0;
 	int err = node_named(r, "switch", json_object_get(from, "switch"), &node);
-
 	if (!err)
 		err = route_of(r, from, &route);
 	if (err)
@@ -122,7 +117,6 @@ static int read_tree(struct reader *r, const json_t *from, size_t number)
 	const json_t *sums = json_object_get(from, "sums");
 	uint32_t job = 0, server = 0;
 	double share = json_number_value(json_object_get(from, "share"));
-
 	snprintf(r->place, sizeof r->place, "trees[%zu]", number);
 	r->tree_of[number] = FAN_NODE_NONE;
 	int err = job_named(r, json_object_get(from, "job"), &job);
@@ -161,7 +155,6 @@ static int read_assignment(struct reader *r, const json_t *from, size_t number)
 	json_int_t index = json_integer_value(n);
 	struct fan_route route;
 	uint32_t worker = 0, at = 0;
-
 	snprintf(r->place, sizeof r->place, "assignments[%zu]", number);
 	if (!json_is_integer(n) || index < 0 || (size_t)index >= r->trees)
 		return bad(r, "tree", "expected the number of a tree", NULL);
@@ -202,7 +195,6 @@ static int read_all(struct reader *r, const json_t *root)
 	const json_t *trees = json_object_get(root, "trees");
 	const json_t *list = json_object_get(root, "assignments");
 	int err = FAN_OK;
-
 	if (!json_is_array(trees) || !json_is_array(list))
 		return fan_why_set(r->why, FAN_E_CONFIG,
 				   "expected lists of trees and of assignments, as fanin plan "
@@ -226,7 +218,6 @@ int fan_plan_from_json(struct fan_plan *p, const struct fan_topo *t, const json_
 		       bool lenient, struct fan_why *why)
 {
 	struct reader r = {.p = p, .t = t, .why = why, .nodes = json_object(), .lenient = lenient};
-
 	fan_plan_init(p);
 	why->text[0] = '\0';
 	int err = r.nodes ? read_all(&r, root) : FAN_E_NOMEM;
@@ -246,7 +237,6 @@ int fan_plan_from_json(struct fan_plan *p, const struct fan_topo *t, const json_
 static double gap_of(double gbps, double bound_gbps)
 {
 	double gap = bound_gbps > 0 ? 1 - gbps / bound_gbps : 0;
-
 	return gap > LOAD_MIN ? gap : 0;
 }
 
@@ -254,7 +244,6 @@ static double gap_of(double gbps, double bound_gbps)
 static json_t *route_json(const struct fan_topo *t, const struct fan_flow *f)
 {
 	json_t *list = json_array();
-
 	json_array_append_new(list, json_string(t->node[f->from].name));
 	for (uint32_t i = 0; i < f->route.hops; i++)
 		json_array_append_new(list,
@@ -265,7 +254,6 @@ static json_t *route_json(const struct fan_topo *t, const struct fan_flow *f)
 static json_t *job_json(const struct fan_topo *t, const struct fan_plan *p, uint32_t j, double gbps)
 {
 	json_t *servers = json_array();
-
 	for (uint32_t s = 0; s < t->job[j].servers; s++) {
 		double share = 0;
 		for (uint32_t i = 0; i < p->trees; i++)
@@ -281,7 +269,6 @@ static json_t *job_json(const struct fan_topo *t, const struct fan_plan *p, uint
 static uint32_t fan_in(const struct fan_tree *tree, uint32_t node)
 {
 	uint32_t n = 0;
-
 	for (uint32_t i = 0; i < tree->workers + tree->sums; i++)
 		n += tree->flow[i].to == node;
 	return n;
@@ -291,7 +278,6 @@ static json_t *tree_json(const struct fan_topo *t, const struct fan_plan *p, uin
 {
 	const struct fan_tree *tree = &p->tree[i];
 	json_t *sums = json_array();
-
 	for (uint32_t k = 0; k < tree->sums; k++) {
 		const struct fan_flow *f = &tree->flow[tree->workers + k];
 		json_array_append_new(sums, json_pack("{ss si so}", "switch", t->node[f->from].name,
@@ -306,7 +292,6 @@ static void add_assignments(json_t *list, const struct fan_topo *t, const struct
 			    uint32_t i)
 {
 	const struct fan_tree *tree = &p->tree[i];
-
 	for (uint32_t w = 0; w < tree->workers; w++) {
 		const struct fan_flow *f = &tree->flow[w];
 		json_array_append_new(
@@ -327,7 +312,6 @@ static void put_load(json_t *o, double gbps, double background, double capacity)
 static json_t *links_json(const struct fan_topo *t, const struct fan_eval *e)
 {
 	json_t *list = json_array();
-
 	for (uint32_t a = 0; a < 2 * t->links; a++) {
 		const struct fan_link *l = &t->link[a / 2];
 		if (!(e->load_gbps[a] > LOAD_MIN))
@@ -344,7 +328,6 @@ static json_t *nodes_json(const struct fan_topo *t, const struct fan_eval *e,
 			  enum fan_node_kind kind)
 {
 	json_t *list = json_array();
-
 	for (uint32_t i = 0; i < t->nodes; i++) {
 		const struct fan_node *n = &t->node[i];
 		double load = e->load_gbps[fan_node_resource(t, i)];
@@ -362,7 +345,6 @@ json_t *fan_report_json(const struct fan_topo *t, const struct fan_plan *p,
 {
 	json_t *jobs = json_array(), *trees = json_array(), *list = json_array();
 	char binding[NAME_BYTES] = "";
-
 	if (e->binding != UINT32_MAX)
 		fan_resource_text(t, e->binding, binding, sizeof binding);
 	for (uint32_t j = 0; j < t->jobs; j++)

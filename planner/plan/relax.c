@@ -14,7 +14,6 @@
 uint32_t fan_relax_servers(const struct fan_topo *t)
 {
 	uint32_t most = 0;
-
 	for (uint32_t j = 0; j < t->jobs; j++)
 		if (t->job[j].servers > most)
 			most = t->job[j].servers;
@@ -24,7 +23,6 @@ uint32_t fan_relax_servers(const struct fan_topo *t)
 struct fan_span fan_relax_q_routes(const struct fan_relax *r, uint32_t g, uint32_t s, uint32_t v)
 {
 	const struct fan_job *job = &r->c->t->job[r->c->group[g].job];
-
 	return v < r->c->sums ? fan_cands_to_sum(r->c, g, v)
 			      : fan_cands_to_server(r->c, g, job->server[s]);
 }
@@ -45,7 +43,6 @@ static int row_for(struct fan_relax *r, uint32_t resource)
 static void put_load(struct fan_relax *r, uint32_t resource, double load)
 {
 	int row = row_for(r, resource);
-
 	if (row != FAN_COL_NONE)
 		fan_lp_put(&r->lp, row, load);
 }
@@ -53,7 +50,6 @@ static void put_load(struct fan_relax *r, uint32_t resource, double load)
 static void put_route(struct fan_relax *r, uint32_t route, double load)
 {
 	const struct fan_route *at = &r->c->route[route];
-
 	for (uint32_t i = 0; i < at->hops; i++)
 		put_load(r, at->arc[i], load);
 }
@@ -67,7 +63,6 @@ static void add_q(struct fan_relax *r, uint32_t g, uint32_t s, uint32_t v, int a
 	const struct fan_group *group = &c->group[g];
 	struct fan_span span = fan_relax_q_routes(r, g, s, v);
 	uint32_t node = v < c->sums ? c->sum[v] : c->t->job[group->job].server[s];
-
 	r->q0[((size_t)g * r->servers + s) * (c->sums + 1) + v] =
 		span.count ? r->lp.cols : FAN_COL_NONE;
 	for (uint32_t i = 0; i < span.count; i++) {
@@ -85,7 +80,6 @@ static void add_z(struct fan_relax *r, uint32_t j, uint32_t s, uint32_t v, const
 {
 	const struct fan_cands *c = r->c;
 	struct fan_span span = fan_relax_z_routes(r, j, s, v);
-
 	r->z0[((size_t)j * r->servers + s) * c->sums + v] = span.count ? r->lp.cols : FAN_COL_NONE;
 	for (uint32_t i = 0; i < span.count; i++) {
 		fan_lp_col(&r->lp, 0, INFINITY, 0);
@@ -102,7 +96,6 @@ static void add_server(struct fan_relax *r, uint32_t j, uint32_t s, int total, i
 		       int *enter)
 {
 	const struct fan_cands *c = r->c;
-
 	for (uint32_t g = 0; g < c->groups; g++)
 		if (c->group[g].job == j)
 			all[g] = fan_lp_row(&r->lp, 0, 0);
@@ -132,7 +125,6 @@ static double columns(const struct fan_relax *r)
 {
 	const struct fan_cands *c = r->c;
 	double n = 1;
-
 	for (uint32_t g = 0; g < c->groups; g++)
 		for (uint32_t s = 0; s < c->t->job[c->group[g].job].servers; s++)
 			for (uint32_t v = 0; v <= c->sums; v++)
@@ -146,7 +138,6 @@ static int build(struct fan_relax *r, const double *split)
 	const struct fan_topo *t = c->t;
 	int *work = calloc(2 * (size_t)c->groups + t->jobs + 1, sizeof *work);
 	int *all = work, *enter, *total, *fixed = r->fixed;
-
 	if (!work)
 		return FAN_E_NOMEM;
 	enter = all + c->groups;
@@ -173,7 +164,6 @@ int fan_relax_open(struct fan_relax *r, const struct fan_cands *c, const double 
 {
 	const struct fan_topo *t = c->t;
 	int err = FAN_E_NOMEM;
-
 	memset(r, 0, sizeof *r);
 	r->c = c;
 	r->servers = fan_relax_servers(t);
@@ -210,7 +200,6 @@ static void set_costs(struct fan_relax *r)
 {
 	struct fan_lp *lp = &r->lp;
 	uint32_t slots = r->c->t->jobs * r->servers;
-
 	for (int c = 0; c < lp->cols; c++) {
 		lp->objective[c] = 0;
 		for (int i = lp->start[c]; i < lp->start[c + 1]; i++)
@@ -227,7 +216,6 @@ static void prefer_able(struct fan_relax *r)
 {
 	const struct fan_cands *c = r->c;
 	double most = 1;
-
 	for (int i = 0; i < r->lp.cols; i++)
 		most = fmax(most, -r->lp.objective[i]);
 	for (int i = 0; i < r->lp.cols; i++)
@@ -248,7 +236,6 @@ static int solve_rate(struct fan_relax *r)
 {
 	uint64_t steps = 0;
 	int err = fan_lp_solve_warm(&r->lp, &steps);
-
 	if (!err)
 		r->gbps = r->bound = r->lp.best;
 	return err;
@@ -277,14 +264,12 @@ static int tidy(struct fan_relax *r, bool few)
 int fan_relax_solve(struct fan_relax *r, bool few)
 {
 	int err = solve_rate(r);
-
 	return err ? err : tidy(r, few);
 }
 
 static void free_rows(struct fan_relax *r)
 {
 	const struct fan_topo *t = r->c->t;
-
 	for (uint32_t j = 0; j < t->jobs; j++)
 		for (uint32_t s = 0; s < t->job[j].servers; s++) {
 			int row = r->fixed[j * r->servers + s];
@@ -311,7 +296,6 @@ static void take_shares(const struct fan_relax *r, double *split)
 int fan_relax_split(struct fan_relax *r, bool few, double *split, double *bound)
 {
 	double gbps = r->gbps, *x = r->lp.x;
-
 	free_rows(r);
 	want_rate(r);
 	r->lp.x = NULL; /* the solver allocates another; this one is kept */
@@ -331,7 +315,6 @@ int fan_relax_split(struct fan_relax *r, bool few, double *split, double *bound)
 double fan_relax_volume(const struct fan_relax *r, int first, uint32_t count)
 {
 	double sum = 0;
-
 	for (uint32_t i = 0; i < count && first != FAN_COL_NONE; i++)
 		sum += r->lp.x[first + (int)i];
 	return sum > 0 ? sum : 0;

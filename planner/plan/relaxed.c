@@ -19,7 +19,6 @@
 static uint32_t pick(const struct fan_relax *r, int first, uint32_t count, struct fan_rng *rng)
 {
 	double at = fan_rng_unit(rng) * fan_relax_volume(r, first, count);
-
 	for (uint32_t i = 0; i < count; i++) {
 		at -= fan_relax_volume(r, first + (int)i, 1);
 		if (at < 0)
@@ -33,7 +32,6 @@ static uint32_t pick_place(const struct fan_relax *r, uint32_t g, uint32_t s, st
 {
 	uint32_t sums = r->c->sums;
 	double all = 0;
-
 	for (uint32_t v = 0; v <= sums; v++)
 		all += fan_relax_volume(r, fan_relax_q(r, g, s, v),
 					fan_relax_q_routes(r, g, s, v).count);
@@ -51,7 +49,6 @@ static void round_group(const struct fan_relax *r, uint32_t g, uint32_t s, struc
 			struct fan_rng *rng)
 {
 	const struct fan_cands *c = r->c;
-
 	for (uint32_t i = 0; i < c->group[g].count; i++) {
 		uint32_t v = pick_place(r, g, s, rng);
 		struct fan_span span = fan_relax_q_routes(r, g, s, v);
@@ -70,7 +67,6 @@ int fan_round(struct fan_plan *p, const struct fan_relax *r, const double *split
 	      struct fan_rng *rng)
 {
 	const struct fan_topo *t = r->c->t;
-
 	fan_plan_init(p);
 	for (uint32_t j = 0; j < t->jobs; j++) {
 		for (uint32_t s = 0; s < t->job[j].servers; s++) {
@@ -108,7 +104,6 @@ static int improve(struct fan_plan *p, const struct fan_relax *r)
 	const struct fan_topo *t = r->c->t;
 	struct fan_plan other;
 	int err = fan_plan_copy(&other, p);
-
 	if (!err)
 		err = fan_search(r->c, &other, FAN_MOVE_PLACE, FAN_SEARCH_PASSES);
 	if (!err)
@@ -126,7 +121,6 @@ static int draw(struct fan_plan *p, const struct fan_relax *r, const double *spl
 		struct fan_rng *rng, enum fan_rounding rounding, struct fan_planned *how)
 {
 	int err = fan_round(p, r, split, rng);
-
 	if (err)
 		return err;
 	note_rate(how, fan_eval_gbps(r->c->t, p));
@@ -146,7 +140,6 @@ static const struct {
 static double columns(const struct fan_cands *c, uint32_t paths, uint32_t sums)
 {
 	double n = 0;
-
 	for (uint32_t g = 0; g < c->groups; g++)
 		n += (double)c->t->job[c->group[g].job].servers *
 		     (1 + (sums && sums < c->sums ? sums : c->sums)) * paths;
@@ -161,7 +154,6 @@ static int open_cands(struct fan_cands *c, const struct fan_topo *t,
 	struct fan_cands_options few = {.paths = 1, .sums_max = 1};
 	uint32_t i = 0;
 	int err = fan_cands_open(c, t, &few);
-
 	if (err)
 		return err;
 	c->sums = 0; /* count all switches that can sum */
@@ -183,7 +175,6 @@ static int solve(struct fan_relax *r, const struct fan_cands *c, const struct fa
 		 const double *split)
 {
 	int err = fan_relax_open(r, c, split);
-
 	if (err)
 		return err;
 	err = fan_relax_solve(r, o->vertex == FAN_VERTEX_FEW);
@@ -199,7 +190,6 @@ static int round_all(struct fan_plan *p, const struct fan_relax *r, const double
 {
 	double best = -1;
 	int err = FAN_OK;
-
 	fan_plan_init(p);
 	for (uint32_t i = 0; i < o->roundings && !err; i++) {
 		struct fan_plan next;
@@ -234,7 +224,6 @@ static int plan_split(struct fan_plan *p, const struct fan_topo *t,
 	struct fan_cands c = {0};
 	struct fan_relax r = {0};
 	int err = open_cands(&c, t, o);
-
 	fan_plan_init(p);
 	if (!err)
 		err = solve(&r, &c, o, split);
@@ -263,7 +252,6 @@ int fan_grid(const struct fan_topo *t, const struct fan_plan_options *o, struct 
 	     struct fan_planned *how)
 {
 	double *split = calloc((size_t)t->jobs * fan_relax_servers(t), sizeof *split);
-
 	fan_plan_init(p);
 	if (!split)
 		return FAN_E_NOMEM;
@@ -304,7 +292,6 @@ static int plan_both(const struct fan_topo *t, const struct fan_plan_options *o,
 	struct fan_rng rng = {o->seed};
 	struct fan_cands c = {0};
 	struct fan_relax r = {0};
-
 	split_equally(t, split);
 	if (fan_relax_servers(t) == 1) /* nothing to split */
 		return plan_split(p, t, o, split, how);
@@ -325,7 +312,6 @@ static int plan_both(const struct fan_topo *t, const struct fan_plan_options *o,
 static void take_split(const struct fan_topo *t, const struct fan_plan *p, double *split)
 {
 	uint32_t servers = fan_relax_servers(t);
-
 	for (uint32_t j = 0; j < t->jobs; j++) {
 		const struct fan_job *job = &t->job[j];
 		double sum = 0;
@@ -347,7 +333,6 @@ static int inart(const struct fan_topo *t, const struct fan_plan_options *o,
 {
 	double *split = calloc((size_t)t->jobs * fan_relax_servers(t), sizeof *split);
 	int err = split ? FAN_OK : FAN_E_NOMEM;
-
 	fan_plan_init(p);
 	if (!err && !old)
 		err = plan_both(t, o, split, p, how);
@@ -370,7 +355,6 @@ int fan_inart_mend(const struct fan_topo *t, const struct fan_plan_options *o, s
 {
 	struct fan_plan next;
 	int err = inart(t, o, p, &next, how);
-
 	fan_plan_move(p, &next);
 	return err;
 }

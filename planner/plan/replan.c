@@ -29,7 +29,6 @@ static void cut_dead(const struct fan_topo *t, struct fan_tree *tree)
 {
 	struct fan_flow *sum = tree->flow + tree->workers;
 	uint32_t kept = 0;
-
 	for (uint32_t i = 0; i < tree->sums; i++)
 		if (!is_dead(t, &sum[i]) && fan_node_sums(t, sum[i].from) &&
 		    t->cap[fan_node_resource(t, sum[i].from)] > 0)
@@ -77,7 +76,6 @@ static int fill_again(const struct fan_cands *c, struct fan_plan *p, uint32_t i,
 		      const uint32_t *open, uint32_t count)
 {
 	struct fan_tree *tree = &p->tree[i];
-
 	tree->sums = 0;
 	for (uint32_t w = 0; w < tree->workers; w++) {
 		tree->flow[w].to = FAN_NODE_NONE;
@@ -96,7 +94,6 @@ static int consolidate(const struct fan_topo *t, const struct fan_cands *c, stru
 	uint32_t all[FAN_CANDIDATES_LARGE];
 	struct fan_plan other;
 	int err = FAN_OK;
-
 	for (uint32_t v = 0; v < most; v++)
 		all[v] = v;
 	for (uint32_t v = 0; v <= most && !err; v++) {
@@ -122,7 +119,6 @@ static int search_again(const struct fan_topo *t, const struct fan_cands *c,
 			const struct fan_plan_options *o, struct fan_plan *p)
 {
 	double work = 0;
-
 	for (uint32_t i = 0; i < p->trees; i++)
 		work += (double)p->tree[i].workers * (c->sums + 1) * o->paths;
 	uint32_t passes = (uint32_t)fmin(SEARCH_WORK / work, FAN_SEARCH_PASSES);
@@ -150,7 +146,6 @@ static int add_simple(const struct fan_topo *t, const struct fan_plan_options *o
 	struct fan_plan_options one = *o;
 	struct fan_planned how = {0};
 	struct fan_plan q;
-
 	one.paths = 1;
 	int err = fan_switchml(t, &one, &q, &how);
 	for (uint32_t i = 0; i < q.trees && !err && p->trees < FAN_TREES_MAX / 2; i++) {
@@ -168,7 +163,6 @@ int fan_replan(const struct fan_topo *t, const struct fan_plan_options *o, struc
 {
 	struct fan_cands c = {0};
 	int err = add_missing(t, p);
-
 	for (uint32_t i = 0; i < p->trees; i++)
 		cut_dead(t, &p->tree[i]);
 	if (!err)
@@ -197,7 +191,6 @@ static int search_paths(const struct fan_topo *t, const struct fan_cands *c, str
 {
 	struct fan_plan other;
 	int err = fan_plan_copy(&other, p);
-
 	if (!err)
 		err = fan_search(c, &other, FAN_MOVE_OPEN, FAN_SEARCH_PASSES);
 	if (!err)
@@ -222,7 +215,6 @@ int fan_replan_paths(const struct fan_topo *t, const struct fan_plan_options *o,
 	struct fan_cands c = {0};
 	bool lost[FAN_TREES_MAX] = {false}, any = look;
 	int err = FAN_OK;
-
 	for (uint32_t i = 0; i < p->trees; i++) {
 		cut_dead(t, &p->tree[i]);
 		lost[i] = is_cut(&p->tree[i]);

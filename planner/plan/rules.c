@@ -19,7 +19,6 @@ static bool can_sum(const struct fan_topo *t, uint32_t node)
 static uint32_t nearest(const struct fan_topo *t, uint32_t host, uint32_t *queue, bool *seen)
 {
 	uint32_t head = 0, tail = 0, last = 1, best = FAN_NODE_NONE;
-
 	memset(seen, 0, t->nodes * sizeof *seen);
 	seen[host] = true;
 	queue[tail++] = host;
@@ -47,7 +46,6 @@ static int find_places(struct fan_rules *r, enum fan_sums_at sums_at)
 	const struct fan_topo *t = r->c.t;
 	uint32_t *queue = calloc(t->nodes + 1, sizeof *queue);
 	bool *seen = calloc(t->nodes + 1, sizeof *seen);
-
 	r->sums_at = calloc(t->nodes + 1, sizeof *r->sums_at);
 	for (uint32_t i = 0; i < t->nodes && queue && seen && r->sums_at; i++) {
 		uint32_t rack = FAN_NODE_NONE;
@@ -64,7 +62,6 @@ static int find_places(struct fan_rules *r, enum fan_sums_at sums_at)
 int fan_rules_open(struct fan_rules *r, const struct fan_topo *t, const struct fan_plan_options *o)
 {
 	struct fan_cands_options few = {.paths = o->paths, .levels = fan_plan_levels(o)};
-
 	memset(r, 0, sizeof *r);
 	r->seed = o->seed;
 	int err = fan_cands_open(&r->c, t, &few);
@@ -88,7 +85,6 @@ static uint32_t shortest(const struct fan_rules *r, struct fan_span span, uint32
 {
 	struct fan_rng hash = {r->seed + ((uint64_t)from << 32) + to};
 	uint32_t equal = 1;
-
 	while (equal < span.count &&
 	       r->c.route[span.first + equal].hops == r->c.route[span.first].hops)
 		equal++;
@@ -109,7 +105,6 @@ void fan_rules_send(const struct fan_rules *r, struct fan_tree *tree, uint32_t w
 {
 	uint32_t g = fan_cands_group(&r->c, tree->job, w), to = tree->server;
 	struct fan_span span = fan_cands_to_server(&r->c, g, tree->server);
-
 	if (node != tree->server && node != FAN_NODE_NONE) {
 		uint32_t v = r->c.target_of[node];
 		struct fan_span in = fan_cands_to_sum(&r->c, g, v);
@@ -132,7 +127,6 @@ void fan_rules_stack(const struct fan_rules *r, struct fan_tree *tree, uint32_t 
 	struct fan_span on = fan_cands_sum_to_sum(&r->c, v, w);
 	struct fan_span end = fan_cands_sum_to_server(&r->c, w, tree->server);
 	bool first = !fan_tree_sum(tree, to);
-
 	if (from == to || !on.count || !end.count || (first && tree->sums == tree->workers))
 		return;
 	if (first)
@@ -154,7 +148,6 @@ static int spread(const struct fan_topo *t, const struct fan_plan_options *o, st
 	struct fan_cands c;
 	struct fan_cands_options all = {.paths = o->paths, .sums_max = 1};
 	int err = fan_cands_open(&c, t, &all);
-
 	if (err)
 		return err;
 	err = fan_search(&c, p, FAN_MOVE_ROUTE, FAN_SEARCH_PASSES);
@@ -169,7 +162,6 @@ static int plan_by_rule(const struct fan_topo *t, const struct fan_plan_options 
 {
 	struct fan_plan_options few = *o;
 	struct fan_rules r;
-
 	few.paths = racks ? o->paths : 1;
 	int err = fan_rules_open(&r, t, &few);
 

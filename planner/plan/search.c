@@ -44,7 +44,6 @@ static void add(struct search *s, uint32_t resource, double load)
 static void add_route(struct search *s, const struct fan_route *r, uint32_t to, double load)
 {
 	bool goes = signbit(load);
-
 	for (uint32_t i = 0; i < r->hops; i++) {
 		uint32_t arc = r->arc[i];
 		add(s, arc, load);
@@ -84,7 +83,6 @@ static double cost_of(const struct search *s, const uint32_t *arc, const uint32_
 		      double limit)
 {
 	double sum = s->more[fan_node_resource(s->t, to)];
-
 	for (; sum < limit && arc < end; arc++) {
 		sum += s->more[*arc];
 		if (s->now && !s->now[*arc])
@@ -98,7 +96,6 @@ static uint32_t cheapest(const struct search *s, struct fan_span span, uint32_t 
 			 double *cost)
 {
 	uint32_t best = UINT32_MAX;
-
 	*cost = limit;
 	for (uint32_t i = span.first; i < span.first + span.count; i++) {
 		const uint32_t *arc = s->c->arc + s->c->arc_at[i];
@@ -127,7 +124,6 @@ static void consider(const struct search *s, const struct fan_tree *tree, uint32
 {
 	double cost, more = 0;
 	uint32_t node = s->c->sum[v], on = UINT32_MAX;
-
 	if (!is_open) {
 		on = cheapest(s, fan_cands_sum_to_server(s->c, v, tree->server), tree->server,
 			      best->cost, &more);
@@ -145,7 +141,6 @@ static void consider_server(const struct search *s, const struct fan_tree *tree,
 	double cost;
 	uint32_t route = cheapest(s, fan_cands_to_server(s->c, g, tree->server), tree->server,
 				  best->cost, &cost);
-
 	if (route != UINT32_MAX)
 		*best = (struct place){tree->server, route, UINT32_MAX, cost};
 }
@@ -180,7 +175,6 @@ static void place_worker(struct search *s, struct fan_tree *tree, uint32_t w,
 			 const struct place *at)
 {
 	struct fan_flow *f = &tree->flow[w];
-
 	fan_cands_flow(s->c, &s->c->group[group_of(s, tree, w)], at->route, f);
 	add_flow(s, f, load_of(s, tree));
 	if (at->on != UINT32_MAX) {
@@ -205,7 +199,6 @@ static double cost_now(const struct search *s, const struct fan_tree *tree, uint
 {
 	const struct fan_group *g = &s->c->group[group_of(s, tree, w)];
 	const uint32_t *arc = was->route.arc + (g->at != was->from && was->route.hops);
-
 	return cost_of(s, arc, was->route.arc + was->route.hops, was->to, INFINITY);
 }
 
@@ -215,7 +208,6 @@ static bool move_worker(struct search *s, struct fan_tree *tree, uint32_t w, enu
 	struct fan_flow was = tree->flow[w], sum = {0};
 	double load = load_of(s, tree);
 	bool alone = was.to != tree->server && moves != FAN_MOVE_ROUTE && is_alone(tree, w);
-
 	add_flow(s, &was, -load);
 	if (alone) {
 		sum = *fan_tree_sum(tree, was.to);
@@ -247,7 +239,6 @@ static bool move_worker(struct search *s, struct fan_tree *tree, uint32_t w, enu
 static bool move_workers(struct search *s, struct fan_tree *tree, enum fan_moves moves)
 {
 	bool moved = false;
-
 	for (uint32_t g = 0; g < s->c->groups; g++) {
 		const struct fan_group *group = &s->c->group[g];
 		const struct fan_flow *stays = NULL;
@@ -267,7 +258,6 @@ static bool move_sum(struct search *s, struct fan_tree *tree, struct fan_flow *f
 {
 	double load = load_of(s, tree), cost;
 	uint32_t v = s->c->target_of[f->from];
-
 	if (v == FAN_NODE_NONE)
 		return false;
 	add_flow(s, f, -load);
@@ -309,7 +299,6 @@ static int open_search(struct search *s, const struct fan_cands *c, struct fan_p
 {
 	const struct fan_topo *t = c->t;
 	uint32_t resources = fan_topo_resources(t);
-
 	*s = (struct search){.c = c, .t = t, .p = p};
 	s->load = calloc(resources + 1, sizeof *s->load);
 	s->per = calloc(resources + 1, sizeof *s->per);
@@ -339,7 +328,6 @@ int fan_search(const struct fan_cands *c, struct fan_plan *p, enum fan_moves mov
 	struct search s;
 	int err = open_search(&s, c, p);
 	bool moved = true;
-
 	if (err)
 		return err;
 	for (uint32_t pass = 0; pass < passes && moved; pass++) {
@@ -365,7 +353,6 @@ int fan_search_fill(const struct fan_cands *c, struct fan_plan *p, uint32_t i, c
 	struct search s;
 	int err = open_search(&s, c, p);
 	struct fan_tree *tree = &p->tree[i];
-
 	if (err)
 		return err;
 	look_at(&s, i);
@@ -388,7 +375,6 @@ int fan_search_mend(const struct fan_cands *c, struct fan_plan *p)
 {
 	struct search s;
 	int err = open_search(&s, c, p);
-
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < p->trees; i++) {

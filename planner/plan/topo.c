@@ -16,7 +16,6 @@ const char *const fan_node_kinds[] = {"worker", "switch", "server"};
 int fan_why_set(struct fan_why *why, int err, const char *format, ...)
 {
 	va_list args;
-
 	if (!why || why->text[0])
 		return err;
 	va_start(args, format);
@@ -144,7 +143,6 @@ void fan_topo_refresh(struct fan_topo *t)
 static void reach(const struct fan_topo *t, uint32_t from, uint32_t *hops, uint32_t *queue)
 {
 	uint32_t head = 0, tail = 0;
-
 	memset(hops, 0, t->nodes * sizeof *hops);
 	queue[tail++] = from;
 	hops[from] = 1;
@@ -167,7 +165,6 @@ static int check_path(const struct fan_topo *t, uint32_t j, uint32_t w, uint32_t
 		      struct fan_why *why)
 {
 	const char *worker = t->node[w].name, *server = t->node[s].name;
-
 	if (nodes == 0)
 		return fan_why_set(
 			why, FAN_E_CONFIG,
@@ -189,7 +186,6 @@ static int check_job(const struct fan_topo *t, uint32_t j, uint32_t *hops, uint3
 {
 	const struct fan_job *job = &t->job[j];
 	int err = FAN_OK;
-
 	if (job->workers == 0)
 		return fan_why_set(why, FAN_E_CONFIG, "jobs[%u].workers: no worker", j);
 	if (job->servers == 0)
@@ -208,7 +204,6 @@ int fan_topo_seal(struct fan_topo *t, struct fan_why *why)
 	uint32_t *hops = calloc(t->nodes + 1, sizeof *hops);
 	uint32_t *queue = calloc(t->nodes + 1, sizeof *queue);
 	int err = FAN_E_NOMEM;
-
 	free(t->out);
 	free(t->cap);
 	t->out = calloc(2 * (size_t)t->links + 1, sizeof *t->out);
@@ -229,7 +224,6 @@ out:
 uint32_t fan_topo_rack(const struct fan_topo *t, uint32_t host)
 {
 	const struct fan_node *n = &t->node[host];
-
 	for (uint32_t i = 0; i < n->degree; i++) {
 		uint32_t to = fan_arc_to(t, t->out[n->first + i]);
 		if (t->node[to].kind == FAN_NODE_SWITCH)
@@ -241,7 +235,6 @@ uint32_t fan_topo_rack(const struct fan_topo *t, uint32_t host)
 double fan_topo_intake(const struct fan_topo *t, uint32_t node)
 {
 	double sum = 0, cap = t->cap[fan_node_resource(t, node)];
-
 	for (uint32_t i = 0; i < t->node[node].degree; i++)
 		sum += t->cap[t->out[t->node[node].first + i] ^ 1];
 	return sum < cap ? sum : cap;
@@ -295,7 +288,6 @@ static void measure(struct fan_paths *p, uint32_t to)
 {
 	const struct fan_topo *t = p->t;
 	uint32_t head = 0, tail = 0;
-
 	for (uint32_t i = 0; i < t->nodes; i++)
 		p->distance[i] = FAR;
 	p->distance[to] = 0;
@@ -325,7 +317,6 @@ static uint32_t routes_of(struct fan_paths *p, uint32_t from, uint32_t to, uint3
 	const struct fan_topo *t = p->t;
 	uint32_t next[FAN_HOPS_MAX + 1], at[FAN_HOPS_MAX + 1], depth = 0, count = 0;
 	struct fan_route now = {.hops = hops};
-
 	at[0] = from;
 	next[0] = 0;
 	p->on[from] = 1;
@@ -358,7 +349,6 @@ static uint32_t routes_of(struct fan_paths *p, uint32_t from, uint32_t to, uint3
 static uint32_t overlap(const struct fan_paths *p, const struct fan_route *r)
 {
 	uint32_t sum = 0;
-
 	for (uint32_t i = 0; i < r->hops; i++)
 		sum += p->used[r->arc[i]];
 	return sum;
@@ -368,7 +358,6 @@ static uint32_t overlap(const struct fan_paths *p, const struct fan_route *r)
 static uint32_t choose(struct fan_paths *p, uint32_t found, uint32_t max, struct fan_route *route)
 {
 	uint32_t count = 0;
-
 	while (count < max && found) {
 		uint32_t best = 0;
 		for (uint32_t i = 1; i < found; i++)
@@ -386,7 +375,6 @@ uint32_t fan_paths_find(struct fan_paths *p, uint32_t from, uint32_t to, uint32_
 			struct fan_route *route)
 {
 	uint32_t count = 0;
-
 	if (from == to) {
 		route[0].hops = 0;
 		return 1;

@@ -25,7 +25,6 @@ static int bad(struct reader *r, const char *key, const char *format, ...)
 {
 	char cause[FAN_WHY_BYTES];
 	va_list args;
-
 	va_start(args, format);
 	vsnprintf(cause, sizeof cause, format, args);
 	va_end(args);
@@ -80,7 +79,6 @@ static int read_node(struct reader *r, const json_t *from)
 					 {"background_gbps", &background, 0, 0},
 					 {NULL, NULL, 0, 0}};
 	int k = 0, err = read_name(r, from, &name);
-
 	while (kind && k < KINDS && strcmp(kind, fan_node_kinds[k]) != 0)
 		k++;
 	if (!err && (!kind || k == KINDS))
@@ -105,7 +103,6 @@ static int node_named(struct reader *r, const char *key, const json_t *value, ui
 {
 	const char *name = json_string_value(value);
 	const json_t *at = name ? json_object_get(r->names, name) : NULL;
-
 	if (!at)
 		return bad(r, key, name ? "no node \"%s\"" : "expected the name of a node", name);
 	*node = (uint32_t)json_integer_value(at);
@@ -121,7 +118,6 @@ static int read_link(struct reader *r, const json_t *from)
 					 {"background_gbps", &background, 0, 0},
 					 {NULL, NULL, 0, 0}};
 	int err = node_named(r, "a", json_object_get(from, "a"), &a);
-
 	if (err || (err = node_named(r, "b", json_object_get(from, "b"), &b)) ||
 	    (err = read_numbers(r, from, numbers)) || (err = check_background(r, background, gbps)))
 		return err;
@@ -147,7 +143,6 @@ static int read_members(struct reader *r, const json_t *from, const char *key,
 {
 	const json_t *list = json_object_get(from, key);
 	char place[PLACE_BYTES];
-
 	if (!json_is_array(list))
 		return bad(r, key, "expected a list of names");
 	for (size_t i = 0; i < json_array_size(list); i++) {
@@ -173,7 +168,6 @@ static int read_group(struct reader *r, const json_t *from, struct fan_job *j)
 	const json_t *group = json_object_get(from, "group");
 	json_int_t number = json_integer_value(json_array_get(group, 0));
 	json_int_t groups = json_integer_value(json_array_get(group, 1));
-
 	if (!group)
 		return FAN_OK;
 	if (json_array_size(group) != 2 || number < 0 || number >= groups ||
@@ -193,7 +187,6 @@ static int read_job(struct reader *r, const json_t *from)
 {
 	const char *name;
 	int err = read_name(r, from, &name);
-
 	for (uint32_t j = 0; j < r->t->jobs && !err; j++)
 		if (strcmp(r->t->job[j].name, name) == 0)
 			err = bad(r, "name", "\"%s\" is the name of jobs[%u] already", name, j);
@@ -220,7 +213,6 @@ static int read_all(struct reader *r, const json_t *root, const char *section,
 {
 	const json_t *list = json_object_get(root, section);
 	int err = FAN_OK;
-
 	snprintf(r->place, sizeof r->place, "%s", section);
 	if (!json_is_array(list))
 		return bad(r, "", "expected a list");
@@ -236,7 +228,6 @@ int fan_topo_from_json(struct fan_topo *t, const json_t *root, struct fan_why *w
 {
 	struct reader r = {.t = t, .why = why, .names = json_object(), .ends = json_object()};
 	int err = r.names && r.ends ? FAN_OK : FAN_E_NOMEM;
-
 	why->text[0] = '\0';
 	fan_topo_init(t);
 	if (!err)

@@ -62,7 +62,6 @@ static int start_program(struct grow *k)
 {
 	/* the bound is finite, since at first a new tree may be in no row */
 	int err = fan_master_open(&k->m, k->t, fmin(k->c->access_gbps, FAN_TOPO_GBPS_MAX));
-
 	for (uint32_t i = 0; i < k->p->trees && !err; i++)
 		err = fan_master_add(&k->m, &k->p->tree[i]);
 	for (uint32_t r = 0; r < fan_topo_resources(k->t); r++)
@@ -75,7 +74,6 @@ static void take_prices(struct grow *k)
 {
 	uint32_t resources = fan_topo_resources(k->t), limited = 0;
 	double worth = 0;
-
 	for (uint32_t r = 0; r < resources; r++) {
 		k->price[r] = k->limited[r] ? fan_master_price(&k->m, r) : 0;
 		worth += k->limited[r] ? k->price[r] * k->t->cap[r] : 0;
@@ -97,7 +95,6 @@ static uint32_t cheapest(const struct grow *k, const double *price, struct fan_s
 			 double *cost)
 {
 	uint32_t best = UINT32_MAX;
-
 	*cost = INFINITY;
 	for (uint32_t i = span.first; i < span.first + span.count; i++) {
 		double sum = 0;
@@ -115,7 +112,6 @@ static uint32_t cheapest(const struct grow *k, const double *price, struct fan_s
 static void price_switches(struct grow *k, const double *price)
 {
 	const struct fan_cands *c = k->c;
-
 	for (uint32_t g = 0; g < c->groups; g++)
 		for (uint32_t v = 0; v < c->sums; v++) {
 			size_t at = (size_t)g * c->sums + v;
@@ -129,7 +125,6 @@ static void price_switches(struct grow *k, const double *price)
 static double results_of(const struct grow *k, const double *price, uint32_t route)
 {
 	double sum = 0;
-
 	if (!k->t->results || route == UINT32_MAX)
 		return 0;
 	for (uint32_t h = 0; h < k->c->route[route].hops; h++)
@@ -141,7 +136,6 @@ static void price_server(struct grow *k, const double *price, uint32_t job, uint
 {
 	const struct fan_cands *c = k->c;
 	double intake = price[fan_node_resource(k->t, server)];
-
 	for (uint32_t g = 0; g < c->groups; g++) {
 		if (c->group[g].job != job)
 			continue;
@@ -158,7 +152,6 @@ static void price_server(struct grow *k, const double *price, uint32_t job, uint
 static double cost_of(const struct grow *k, uint32_t g, uint32_t v)
 {
 	double unit = v == k->c->sums ? k->direct[g] : k->to[(size_t)g * k->c->sums + v];
-
 	return unit * k->c->group[g].count;
 }
 
@@ -166,7 +159,6 @@ static double cost_of(const struct grow *k, uint32_t g, uint32_t v)
 static double saving(const struct grow *k, uint32_t job, const uint32_t *choice, uint32_t v)
 {
 	double sum = -k->on[v];
-
 	for (uint32_t g = 0; g < k->c->groups; g++) {
 		if (k->c->group[g].job != job)
 			continue;
@@ -206,7 +198,6 @@ static void open_more(const struct grow *k, uint32_t job, uint32_t *choice)
 static double total(const struct grow *k, uint32_t job, const uint32_t *choice)
 {
 	double sum = 0;
-
 	for (uint32_t g = 0; g < k->c->groups; g++) {
 		if (k->c->group[g].job != job)
 			continue;
@@ -224,7 +215,6 @@ static uint32_t best_single(const struct grow *k, uint32_t job)
 {
 	uint32_t best = k->c->sums;
 	double least = INFINITY;
-
 	for (uint32_t v = 0; v < k->c->sums; v++) {
 		double sum = k->on[v];
 		for (uint32_t g = 0; g < k->c->groups && sum < least; g++)
@@ -242,7 +232,6 @@ static uint32_t best_single(const struct grow *k, uint32_t job)
 static double find_tree(struct grow *k, uint32_t job)
 {
 	uint32_t single = best_single(k, job);
-
 	for (uint32_t g = 0; g < k->c->groups; g++) {
 		k->choice[g] = k->c->sums;
 		k->trial[g] = single;
@@ -265,7 +254,6 @@ static void dive(struct grow *k, uint32_t job, uint32_t v, double opened)
 {
 	const struct fan_cands *c = k->c;
 	double *now = k->now + (size_t)v * c->groups, *next = now + c->groups, bound = opened;
-
 	k->sure = k->sure && k->dives++ < DIVES;
 	for (uint32_t g = 0; g < c->groups; g++)
 		if (c->group[g].job == job)
@@ -296,7 +284,6 @@ static double find_cheapest(struct grow *k, uint32_t job)
 {
 	const struct fan_cands *c = k->c;
 	uint32_t n = c->sums < DIVE_MAX ? c->sums : 0;
-
 	k->sure = c->sums < DIVE_MAX;
 	k->least = find_tree(k, job);
 	k->dives = 0;
@@ -316,7 +303,6 @@ static int add_tree(struct grow *k, uint32_t job, uint32_t server)
 {
 	const struct fan_cands *c = k->c;
 	struct fan_tree *tree = fan_plan_add(k->p, k->t, job, server, 0);
-
 	if (!tree)
 		return FAN_E_NOMEM;
 	for (uint32_t g = 0; g < c->groups; g++) {
@@ -341,7 +327,6 @@ static int add_tree(struct grow *k, uint32_t job, uint32_t server)
 static void note_bound(struct grow *k, const double *price, double cost)
 {
 	double worth = 0;
-
 	for (uint32_t r = 0; r < fan_topo_resources(k->t); r++)
 		worth += k->limited[r] ? price[r] * k->t->cap[r] : 0;
 	if (k->sure && worth / cost < k->bound)
@@ -354,7 +339,6 @@ static int ask(struct grow *k, const double *price, bool sure)
 {
 	double all = 0; /* cost of one Gb/s for weight 1 of all jobs */
 	int added = 0;
-
 	price_switches(k, price);
 	for (uint32_t j = 0; j < k->t->jobs; j++) {
 		double limit = fan_master_job_price(&k->m, j), least = INFINITY;
@@ -385,7 +369,6 @@ static int run(struct grow *k, double enough, uint32_t rounds)
 	double mark = 0;
 	uint32_t idle = 0;
 	int err = FAN_OK;
-
 	take_prices(k); /* there are none yet: prices by 1 / capacity */
 	if (ask(k, k->price, false) < 0)
 		return FAN_E_NOMEM;
@@ -422,7 +405,6 @@ static int make_room(struct grow *k)
 	const struct fan_cands *c = k->c;
 	uint32_t resources = fan_topo_resources(k->t);
 	size_t pairs = (size_t)c->groups * c->sums + 1;
-
 	k->limited = calloc(resources, sizeof *k->limited);
 	k->price = calloc(resources, sizeof *k->price);
 	k->smooth = calloc(resources, sizeof *k->smooth);
@@ -482,7 +464,6 @@ static void close_grow(struct grow *k)
 static int grow(struct grow *k, double enough_gbps, uint32_t rounds)
 {
 	int err = make_room(k);
-
 	if (!err)
 		err = fan_fit_open(&k->fit, k->t);
 	if (!err)
@@ -499,7 +480,6 @@ int fan_trees_grow(const struct fan_cands *c, struct fan_plan *p, double enough_
 {
 	struct grow k = {.c = c, .t = c->t, .p = p, .bound = INFINITY};
 	int err = grow(&k, enough_gbps, rounds);
-
 	close_grow(&k);
 	return err;
 }
@@ -508,7 +488,6 @@ int fan_trees_exact(const struct fan_cands *c, struct fan_plan *p, uint32_t tree
 {
 	struct grow k = {.c = c, .t = c->t, .p = p, .bound = INFINITY, .sure = !c->t->results};
 	int err = grow(&k, INFINITY, FAN_TREES_MAX);
-
 	k.bound = fmin(k.bound, c->access_gbps);
 	*bound = isfinite(k.bound) ? k.bound : 0;
 	if (!err)

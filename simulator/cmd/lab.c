@@ -31,7 +31,6 @@ int cmd_lab(int argc, char **argv)
 {
 	static char self[PATH_MAX], script[PATH_MAX];
 	char *args[ARGS_MAX + 3] = {(char *)PYTHON, script};
-
 	if (argc > ARGS_MAX) {
 		fprintf(stderr, "fanin lab: more than %d arguments\n", ARGS_MAX - 1);
 		return 2;

@@ -270,7 +270,6 @@ static const struct args_command command = {
 int cmd_sim(int argc, char **argv)
 {
 	static struct flags f; /* static, as the lists of repeated flags are never freed */
-
 	if (argc == 2 && !strcmp(argv[1], "--engine"))
 		return engine();
 	args_parse(&command, &f, argc, argv);

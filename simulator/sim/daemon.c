@@ -42,13 +42,18 @@ void fan_series_add(struct fan_series *s, const uint64_t *figure)
 
 /* ---- sending ---- */
 
+static uint32_t actor_of(const fan_peer *p)
+{
+	return (uint32_t)(p->addr[1] - 1);
+}
+
 static void send_to(struct fan_sim_daemon *d, const fan_peer *peer, const struct fan_out_item *it,
 		    struct fan_sim_body *body)
 {
 	const struct fan_sim_packet p = {
 		.body = body,
 		.from = d->actor,
-		.to = fan_sim_actor_of(peer),
+		.to = actor_of(peer),
 		.len = (uint16_t)fan_out_item_bytes(it),
 	};
 	if (p.to >= d->sim->actors) {
@@ -66,8 +71,7 @@ static bool has_all(const struct fan_sim_tree *t, const struct fan_group *g)
 	if (t->members != g->ranks)
 		return false;
 	for (unsigned r = 0; r < g->ranks; r++)
-		if (!fan_peer_is_none(&g->peers[r]) &&
-		    t->member[r] != fan_sim_actor_of(&g->peers[r]))
+		if (!fan_peer_is_none(&g->peers[r]) && t->member[r] != actor_of(&g->peers[r]))
 			return false;
 	return true;
 }
@@ -83,7 +87,7 @@ static void spread(struct fan_sim_daemon *d, const struct fan_out_item *it,
 	uint8_t which = (uint8_t)(g->addr.addr[1] >> 56) % FAN_JOBS_MAX;
 	if (d->tree[which] == FAN_SIM_NONE || !has_all(&s->tree[d->tree[which]], g)) {
 		for (unsigned r = 0; r < g->ranks; r++) {
-			uint32_t to = fan_sim_actor_of(&g->peers[r]);
+			uint32_t to = actor_of(&g->peers[r]);
 			member[r] = to < s->actors ? to : d->actor; /* itself, for an absent one */
 		}
 		d->tree[which] = fan_sim_set_tree(s, d->tree[which], here, member, g->ranks);

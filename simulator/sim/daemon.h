@@ -45,12 +45,6 @@ void fan_series_init(struct fan_series *s, uint64_t start_ns, uint64_t interval_
 /* Add a sample, that of s->next_ns. */
 void fan_series_add(struct fan_series *s, const uint64_t *figure);
 
-struct fan_sim_counters {
-	struct fan_aggregator_stats aggregator;
-	struct fan_switch_stats slots;
-	struct fan_node_stats node; /* traffic between these */
-};
-
 struct fan_sim_daemon {
 	struct fan_sim *sim;
 	uint32_t actor;
@@ -68,7 +62,11 @@ struct fan_sim_daemon {
 	uint64_t down_until_ns;		/* drops what arrives before then */
 	struct fan_route_config *route; /* what a controller installs at the start of each life */
 	uint32_t routes;
-	struct fan_sim_counters past; /* of all lives before this one */
+	struct fan_sim_counters {
+		struct fan_aggregator_stats aggregator;
+		struct fan_switch_stats slots;
+		struct fan_node_stats node; /* traffic between these */
+	} past;				    /* of all lives before this one */
 	uint32_t restarts;
 	/* trees of multicast groups, by group number; NULL: no aggregator */
 	uint32_t *tree;

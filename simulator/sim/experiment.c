@@ -1,8 +1,112 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "experiment.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+/* ---- hosts that send slowly for a while ---- */
+
+#define MILLION 1000000u
+
+/* Make room for `jobs`, after the last link.  False: out of memory. */
+static bool weather_init(struct fan_weather *w, struct fan_sim *s, uint32_t jobs)
+{
+	*w = (struct fan_weather){.sim = s, .actor = FAN_SIM_NONE};
+	w->job = calloc(jobs + UINT32_C(1), sizeof(struct fan_job_config *));
+	w->speed = calloc(s->nodes + UINT32_C(1), sizeof *w->speed);
+	w->bps = calloc(s->links + UINT32_C(1), sizeof *w->bps);
+	if (!w->job || !w->speed || !w->bps)
+		return false;
+	for (uint32_t n = 0; n < s->nodes; n++)
+		w->speed[n] = MILLION;
+	for (uint32_t i = 0; i < s->links; i++)
+		w->bps[i] = s->link[i].cfg.bps;
+	return true;
+}
+
+static void weather_free(struct fan_weather *w)
+{
+	free(w->job);
+	free(w->speed);
+	free(w->bps);
+}
+
+/* Add the hosts of `c`, which must stay: they are slow as it says. */
+static void weather_add(struct fan_weather *w, const struct fan_job_config *c)
+{
+	bool sends = false;
+	for (uint32_t i = 0; i < c->slows; i++)
+		sends |= c->slow[i].sends;
+	if (sends)
+		w->job[w->jobs++] = c;
+}
+
+/* Change a link's rate to `bps`, or to a share of it if the link's host is slow now. */
+static void weather_set_rate(struct fan_weather *w, uint32_t link, uint64_t bps)
+{
+	assert(link < w->sim->links);
+	uint32_t speed = w->speed[w->sim->link[link].from];
+	w->bps[link] = bps;
+	bps = (uint64_t)((unsigned __int128)bps * speed / MILLION);
+	fan_sim_set_rate(w->sim, link, bps ? bps : 1);
+}
+
+/* The speed at which each host sends now; sets w->next_ns, until when it holds. */
+static void look(struct fan_weather *w, uint32_t *speed)
+{
+	w->next_ns = FAN_SIM_NEVER;
+	for (uint32_t i = 0; i < w->jobs; i++) {
+		const struct fan_job_config *c = w->job[i];
+		for (uint32_t r = 0; r < c->ranks; r++) {
+			uint64_t until_ns;
+			uint32_t mine = fan_job_sending(c, (uint16_t)r, w->sim->now_ns, &until_ns);
+			uint32_t *host = &speed[c->host[r]];
+			*host = mine < *host ? mine : *host;
+			w->next_ns = until_ns < w->next_ns ? until_ns : w->next_ns;
+		}
+	}
+}
+
+static void tick(void *self)
+{
+	struct fan_weather *w = self;
+	struct fan_sim *s = w->sim;
+	uint32_t *speed = calloc(s->nodes + UINT32_C(1), sizeof *speed);
+	if (!speed) {
+		s->broke = true;
+		w->next_ns = FAN_SIM_NEVER;
+		return;
+	}
+	for (uint32_t n = 0; n < s->nodes; n++)
+		speed[n] = MILLION;
+	look(w, speed);
+	uint32_t *before = w->speed;
+	w->speed = speed;
+	for (uint32_t i = 0; i < s->links; i++)
+		if (speed[s->link[i].from] != before[s->link[i].from])
+			weather_set_rate(w, i, w->bps[i]);
+	free(before);
+}
+
+static uint64_t deadline(void *self)
+{
+	return ((const struct fan_weather *)self)->next_ns;
+}
+
+static const struct fan_actor_ops ops = {fan_sim_hear_nothing, tick, deadline};
+
+/* Begin, after the last job.  False: out of memory. */
+static bool weather_begin(struct fan_weather *w)
+{
+	if (!w->jobs)
+		return true;
+	w->actor = fan_sim_add_actor(w->sim, 0, w, &ops);
+	if (w->actor == FAN_SIM_NONE)
+		return false;
+	fan_sim_wake(w->sim, w->actor);
+	return true;
+}
 
 #define GROUP_PORT    23846
 #define STEPS_BETWEEN 65536 /* steps between two reports of progress */
@@ -27,7 +131,7 @@ static void apply(struct fan_conductor *c, const struct fan_scenario_change *x)
 	uint32_t link = fan_scenario_link(c->scenario, x->link);
 	for (uint32_t i = link; i < link + 2; i++) {
 		if (x->bps)
-			fan_weather_set_rate(c->weather, i, x->bps);
+			weather_set_rate(c->weather, i, x->bps);
 		if (x->down)
 			c->sim->link[i].down = c->sim->link[i].faulty = true;
 		else if (x->up)
@@ -335,10 +439,10 @@ bool fan_experiment_begin(struct fan_experiment *e, const struct fan_scenario *s
 		ok = add_traffic(e, i);
 	for (uint32_t i = 0; ok && i < s->tcps; i++)
 		ok = fan_tcp_init(&e->tcp[i], &e->sim, &s->tcp[i]);
-	ok = ok && fan_weather_init(&e->weather, &e->sim, s->jobs);
+	ok = ok && weather_init(&e->weather, &e->sim, s->jobs);
 	for (uint32_t i = 0; ok && i < s->jobs; i++)
-		fan_weather_add(&e->weather, &e->job[i].cfg);
-	ok = ok && fan_weather_begin(&e->weather) &&
+		weather_add(&e->weather, &e->job[i].cfg);
+	ok = ok && weather_begin(&e->weather) &&
 	     fan_observer_begin(&e->observer, e, s->sample_ns) && begin_conductor(e);
 	if (!ok)
 		fan_experiment_end(e);
@@ -369,7 +473,7 @@ void fan_experiment_end(struct fan_experiment *e)
 	for (uint32_t i = 0; e->tcp && i < e->scenario->tcps; i++)
 		fan_tcp_free(&e->tcp[i]);
 	free(e->tcp);
-	fan_weather_free(&e->weather);
+	weather_free(&e->weather);
 	free(e->conductor.order);
 	fan_sim_free(&e->sim);
 	memset(e, 0, sizeof *e);
@@ -398,27 +502,4 @@ bool fan_experiment_run(struct fan_experiment *e, const struct fan_progress *pro
 	}
 	e->timed_out = s->awaited != 0;
 	return !s->broke;
-}
-
-void fan_experiment_actor_name(const struct fan_experiment *e, uint32_t actor, char *name,
-			       size_t bytes)
-{
-	for (uint32_t n = 0; n < e->scenario->nodes; n++) {
-		if (!e->daemon[n] || e->daemon[n]->actor != actor)
-			continue;
-		snprintf(name, bytes, "%s", e->scenario->node[n].name);
-		return;
-	}
-	for (uint32_t i = 0; i < e->scenario->jobs; i++) {
-		uint32_t first = e->job[i].trainer[0].actor;
-		if (actor < first || actor - first >= e->job[i].cfg.ranks)
-			continue;
-		snprintf(name, bytes, "%s.%u", e->job[i].cfg.name, actor - first);
-		return;
-	}
-	bool tcp = false;
-	for (uint32_t i = 0; i < e->scenario->tcps; i++)
-		tcp |= actor == e->tcp[i].source || actor == e->tcp[i].sink;
-	snprintf(name, bytes, "%s@%s", tcp ? "tcp" : "background",
-		 e->scenario->node[e->sim.actor[actor].node].name);
 }

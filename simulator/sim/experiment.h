@@ -137,9 +137,8 @@ void fan_tcp_free(struct fan_tcp *t);
 /* The flow's results, as doc/sim.md describes them. */
 json_t *fan_tcp_result(const struct fan_tcp *t);
 
-/* ---- weather.c: hosts that send slowly for a while, by the "slow" of jobs.  A host sends at the
- * lowest speed of all its workers ---- */
-
+/* Hosts that send slowly for a while, by the "slow" of jobs.  A host sends at the lowest speed of
+ * all its workers. */
 struct fan_weather {
 	struct fan_sim *sim;
 	const struct fan_job_config **job;
@@ -149,19 +148,6 @@ struct fan_weather {
 	uint32_t *speed;  /* by node: millionths of its links' rates */
 	uint64_t *bps;	  /* by link: its rate at full speed */
 };
-
-/* Make room for `jobs`, after the last link.  False: out of memory. */
-bool fan_weather_init(struct fan_weather *w, struct fan_sim *s, uint32_t jobs);
-void fan_weather_free(struct fan_weather *w);
-
-/* Add the hosts of `c`, which must stay: they are slow as it says. */
-void fan_weather_add(struct fan_weather *w, const struct fan_job_config *c);
-
-/* Begin, after the last job.  False: out of memory. */
-bool fan_weather_begin(struct fan_weather *w);
-
-/* Change a link's rate to `bps`, or to a share of it if the link's host is slow now. */
-void fan_weather_set_rate(struct fan_weather *w, uint32_t link, uint64_t bps);
 
 /* ---- the experiment ---- */
 
@@ -213,9 +199,5 @@ bool fan_experiment_run(struct fan_experiment *e, const struct fan_progress *pro
 json_t *fan_experiment_result(const struct fan_experiment *e);
 
 void fan_experiment_end(struct fan_experiment *e);
-
-/* The name of an actor for people: "vgg.3" for rank 3 of job vgg, "s0" for a switch. */
-void fan_experiment_actor_name(const struct fan_experiment *e, uint32_t actor, char *name,
-			       size_t bytes);
 
 #endif

@@ -57,21 +57,19 @@ struct fan_sim_packet {
 	uint8_t hops;		   /* links crossed: bounded by FAN_SIM_HOPS_MAX */
 };
 
-/* The bodies of one size. */
-struct fan_body_shelf {
-	struct fan_sim_body *free;
-	uint8_t *fresh;	  /* bodies of the last slab that have never been used */
-	uint32_t freshes; /* their number; their memory is untouched */
-	uint32_t stride;
-	uint32_t made;
-	unsigned slabs;
-	void *slab[FAN_BODY_SLABS_MAX];
-};
-
 struct fan_body_pool {
 	uint32_t bytes; /* of one body's datagram, at most */
 	uint32_t used, used_max;
-	struct fan_body_shelf whole, small;
+	/* The bodies of one size. */
+	struct fan_body_shelf {
+		struct fan_sim_body *free;
+		uint8_t *fresh;	  /* bodies of the last slab that have never been used */
+		uint32_t freshes; /* their number; their memory is untouched */
+		uint32_t stride;
+		uint32_t made;
+		unsigned slabs;
+		void *slab[FAN_BODY_SLABS_MAX];
+	} whole, small;
 };
 
 /* Begin a pool of bodies for datagrams of at most `bytes`. */
@@ -164,14 +162,6 @@ struct fan_link_entry {
 	struct fan_sim_packet packet;
 };
 
-struct fan_link_stats {
-	uint64_t packets, bytes;	 /* carried, overhead included */
-	uint64_t overflows;		 /* dropped: the queue was full */
-	uint64_t lost, damaged, doubled; /* faults; damaged packets may have arrived */
-	uint64_t marked;
-	uint64_t queue_max_ps; /* a packet's longest wait for those before it */
-};
-
 struct fan_sim_link {
 	uint64_t busy_ps;  /* when it will have sent all that it has */
 	uint64_t byte_q16; /* picoseconds for a byte, in units of 1/65536 */
@@ -188,7 +178,13 @@ struct fan_sim_link {
 	uint64_t burst_until_ns, last_ns;
 	struct fan_rng rng;
 	struct fan_link_config cfg;
-	struct fan_link_stats stats;
+	struct fan_link_stats {
+		uint64_t packets, bytes;	 /* carried, overhead included */
+		uint64_t overflows;		 /* dropped: the queue was full */
+		uint64_t lost, damaged, doubled; /* faults; damaged packets may have arrived */
+		uint64_t marked;
+		uint64_t queue_max_ps; /* a packet's longest wait for those before it */
+	} stats;
 };
 
 void fan_link_init(struct fan_sim_link *l, const struct fan_link_config *cfg, uint32_t from,

@@ -64,10 +64,4 @@ void fan_ring_start(struct fan_ring *r, uint64_t elems);
 /* Handle a packet from another worker. */
 void fan_ring_recv(struct fan_ring *r, const struct fan_sim_packet *p);
 
-/* Has the bucket that was started last been reduced? */
-static inline bool fan_ring_done(const struct fan_ring *r)
-{
-	return !r->busy;
-}
-
 #endif

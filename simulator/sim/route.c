@@ -91,7 +91,9 @@ static bool find_paths(struct fan_sim *s, uint32_t to)
 	return ok;
 }
 
-uint32_t fan_sim_next(struct fan_sim *s, uint32_t at, uint32_t to)
+/* The link on which packets for node `to` leave node `at`: the first of a shortest path; of
+ * several, the one that was added first.  FAN_SIM_NONE: there is no path. */
+static uint32_t next_link(struct fan_sim *s, uint32_t at, uint32_t to)
 {
 	assert(at < s->nodes && to < s->nodes);
 	if (!s->node[to].next && !find_paths(s, to)) {
@@ -103,10 +105,9 @@ uint32_t fan_sim_next(struct fan_sim *s, uint32_t at, uint32_t to)
 
 uint32_t fan_sim_hop(struct fan_sim *s, uint32_t at, uint32_t from, uint32_t to)
 {
-	uint32_t target = s->actor[to].node, first = fan_sim_next(s, at, target), count = 0;
+	uint32_t target = s->actor[to].node, first = next_link(s, at, target), count = 0;
 	const struct fan_sim_node *n = &s->node[at];
 	const uint32_t *depth = s->node[target].depth;
-
 	if (first == FAN_SIM_NONE || !depth)
 		return first;
 	for (uint32_t i = 0; i < n->links; i++)
@@ -120,20 +121,6 @@ uint32_t fan_sim_hop(struct fan_sim *s, uint32_t at, uint32_t from, uint32_t to)
 			return link;
 	}
 	return first;
-}
-
-uint32_t fan_sim_distance(struct fan_sim *s, uint32_t from, uint32_t to)
-{
-	assert(from < s->nodes && to < s->nodes);
-	uint32_t steps = 0;
-	while (from != to) {
-		uint32_t link = fan_sim_next(s, from, to);
-		if (link == FAN_SIM_NONE)
-			return FAN_SIM_NONE;
-		from = s->link[link].to;
-		steps++;
-	}
-	return steps;
 }
 
 /* ---- trees of multicast groups ---- */
@@ -160,7 +147,7 @@ static uint32_t mark(struct fan_sim *s, uint32_t from, const struct fan_sim_tree
 	for (uint32_t i = 0; i < t->members; i++) {
 		uint32_t to = s->actor[t->member[i]].node;
 		for (uint32_t at = from; at != to;) {
-			uint32_t link = fan_sim_next(s, at, to);
+			uint32_t link = next_link(s, at, to);
 			if (link == FAN_SIM_NONE)
 				break;
 			count += !used[link];

@@ -22,6 +22,29 @@
 
 #define FRAG_AT 16u /* offset of a message's fragment, except in control messages and MISS */
 
+/* The name of an actor for people: "vgg.3" for rank 3 of job vgg, "s0" for a switch. */
+static void actor_name(const struct fan_experiment *e, uint32_t actor, char *name, size_t bytes)
+{
+	for (uint32_t n = 0; n < e->scenario->nodes; n++) {
+		if (!e->daemon[n] || e->daemon[n]->actor != actor)
+			continue;
+		snprintf(name, bytes, "%s", e->scenario->node[n].name);
+		return;
+	}
+	for (uint32_t i = 0; i < e->scenario->jobs; i++) {
+		uint32_t first = e->job[i].trainer[0].actor;
+		if (actor < first || actor - first >= e->job[i].cfg.ranks)
+			continue;
+		snprintf(name, bytes, "%s.%u", e->job[i].cfg.name, actor - first);
+		return;
+	}
+	bool tcp = false;
+	for (uint32_t i = 0; i < e->scenario->tcps; i++)
+		tcp |= actor == e->tcp[i].source || actor == e->tcp[i].sink;
+	snprintf(name, bytes, "%s@%s", tcp ? "tcp" : "background",
+		 e->scenario->node[e->sim.actor[actor].node].name);
+}
+
 static void print_line(const struct fan_trace *t, enum fan_sight what,
 		       const struct fan_sim_packet *p)
 {
@@ -33,11 +56,11 @@ static void print_line(const struct fan_trace *t, enum fan_sight what,
 	};
 	char from[NAME_BYTES], to[NAME_BYTES];
 	uint64_t now_ns = t->e->sim.now_ns;
-	fan_experiment_actor_name(t->e, p->from, from, sizeof from);
+	actor_name(t->e, p->from, from, sizeof from);
 	if (p->flags & FAN_PACKET_TREE)
 		snprintf(to, sizeof to, "group");
 	else
-		fan_experiment_actor_name(t->e, p->to, to, sizeof to);
+		actor_name(t->e, p->to, to, sizeof to);
 	fprintf(t->lines, "[%9" PRIu64 ".%03uus] %s > %s ", now_ns / 1000,
 		(unsigned)(now_ns % 1000), from, to);
 	if (p->body && p->len >= FAN_HEAD_BYTES) {

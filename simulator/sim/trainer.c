@@ -451,6 +451,12 @@ static const struct fan_actor_ops ops = {recv_packet, tick, deadline};
 
 /* ---- by ring ---- */
 
+/* Has the bucket that was started last been reduced? */
+static bool ring_done(const struct fan_ring *r)
+{
+	return !r->busy;
+}
+
 static void run_ring(struct fan_trainer *t)
 {
 	struct fan_ring *g = &t->ring;
@@ -458,7 +464,7 @@ static void run_ring(struct fan_trainer *t)
 	for (bool again = true; again && !t->shared->sim->broke;) {
 		again = fan_trainer_compute(t);
 		uint64_t before = t->bucket_done;
-		if (t->bucket_at > t->bucket_done && fan_ring_done(g)) {
+		if (t->bucket_at > t->bucket_done && ring_done(g)) {
 			t->times.elems += c->bucket[t->bucket_done++ % c->buckets].elems;
 			note_spans(t, before);
 			again = true;

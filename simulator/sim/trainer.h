@@ -41,29 +41,6 @@ struct fan_trainer_shared {
 	uint32_t number;
 };
 
-/* An operation in flight. */
-struct fan_trainer_op {
-	uint32_t elems;
-	uint32_t shift;
-	bool last;  /* the last of its bucket */
-	float *out; /* with `verify`: its own memory */
-};
-
-struct fan_trainer_times {
-	uint64_t ready_ns; /* when all ranks had joined */
-	uint64_t done_ns;  /* when the last bucket was reduced */
-	uint64_t comm_ns;  /* how long buckets were being reduced */
-	uint64_t wait_ns;  /* of that, how long nothing could be computed */
-	uint64_t elems;	   /* reduced */
-	uint64_t checked;  /* elements found correct */
-};
-
-/* Where ranks run ahead of each other: what the observer has seen. */
-struct fan_trainer_lag {
-	uint64_t next;		    /* its next fragment */
-	uint64_t sum, samples, max; /* its lag, in fragments */
-};
-
 struct fan_trainer {
 	struct fan_trainer_shared *shared;
 	uint32_t actor;
@@ -83,12 +60,29 @@ struct fan_trainer {
 	uint64_t op_first, op_next;
 	uint64_t in_flight;  /* elements of these operations */
 	uint64_t left_elems; /* still to be reduced in the job */
-	struct fan_trainer_op op[FAN_OPS_MAX];
+	/* An operation in flight. */
+	struct fan_trainer_op {
+		uint32_t elems;
+		uint32_t shift;
+		bool last;  /* the last of its bucket */
+		float *out; /* with `verify`: its own memory */
+	} op[FAN_OPS_MAX];
 	uint64_t comm_since_ns, wait_since_ns; /* since when; FAN_SIM_NEVER: it does not */
 	uint64_t span_ns[FAN_JOB_SPANS_MAX];   /* ends of iterations */
-	struct fan_trainer_times times;
+	struct fan_trainer_times {
+		uint64_t ready_ns; /* when all ranks had joined */
+		uint64_t done_ns;  /* when the last bucket was reduced */
+		uint64_t comm_ns;  /* how long buckets were being reduced */
+		uint64_t wait_ns;  /* of that, how long nothing could be computed */
+		uint64_t elems;	   /* reduced */
+		uint64_t checked;  /* elements found correct */
+	} times;
 	struct fan_worker_stats stats; /* summed over its lives, at the end of each */
-	struct fan_trainer_lag lag;
+	/* Where ranks run ahead of each other: what the observer has seen. */
+	struct fan_trainer_lag {
+		uint64_t next;		    /* its next fragment */
+		uint64_t sum, samples, max; /* its lag, in fragments */
+	} lag;
 	struct fan_fault fault;
 	bool left, wrong;
 };

@@ -77,11 +77,6 @@ enum fan_sight {
 	FAN_SIGHT_LOST,	    /* dropped: by chance, or the link is down */
 };
 
-struct fan_watch {
-	void (*saw)(void *arg, enum fan_sight what, uint32_t link, const struct fan_sim_packet *p);
-	void *arg;
-};
-
 struct fan_sim {
 	uint64_t seed, now_ns;
 	struct fan_event_heap heap;
@@ -98,7 +93,11 @@ struct fan_sim {
 	uint32_t strays, strays_room, stray_frees;
 	struct fan_sim_tree *tree;
 	uint32_t trees;
-	struct fan_watch watch;
+	struct fan_watch {
+		void (*saw)(void *arg, enum fan_sight what, uint32_t link,
+			    const struct fan_sim_packet *p);
+		void *arg;
+	} watch;
 	struct fan_timeline *timeline; /* records what ranks do; or NULL */
 	/* Sees every packet on every link; may drop it (true) or delay it. */
 	bool (*filter)(void *arg, uint32_t link, const struct fan_sim_packet *p, uint64_t *late_ns);
@@ -135,17 +134,10 @@ uint32_t fan_sim_add_actor(struct fan_sim *s, uint32_t node, void *self,
  * or links are added later.  False: out of memory. */
 bool fan_sim_index(struct fan_sim *s);
 
-/* The link on which packets for node `to` leave node `at`: the first of a shortest path; of
- * several, the one that was added first.  FAN_SIM_NONE: there is no path. */
-uint32_t fan_sim_next(struct fan_sim *s, uint32_t at, uint32_t to);
-
-/* The link on which a packet from actor `from` to actor `to` leaves node `at`.  Without `ecmp` it
- * is that of fan_sim_next; with it, a hash of both actors and the node selects one of all links
- * that lead nearer, so that a flow keeps to one path. */
+/* The link on which a packet from actor `from` to actor `to` leaves node `at`: the first of a
+ * shortest path; FAN_SIM_NONE: there is none.  Of several it is the one that was added first; with
+ * `ecmp` a hash of both actors and the node selects one, so that a flow keeps to one path. */
 uint32_t fan_sim_hop(struct fan_sim *s, uint32_t at, uint32_t from, uint32_t to);
-
-/* The number of links on a shortest path between two nodes; FAN_SIM_NONE: there is no path. */
-uint32_t fan_sim_distance(struct fan_sim *s, uint32_t from, uint32_t to);
 
 /* A body that holds the item's datagram; NULL: out of memory. */
 struct fan_sim_body *fan_sim_body(struct fan_sim *s, const struct fan_out_item *it);
@@ -183,11 +175,6 @@ bool fan_sim_step(struct fan_sim *s, uint64_t until_ns);
 static inline fan_peer fan_sim_peer(uint32_t actor)
 {
 	return (fan_peer){.addr = {0, (uint64_t)actor + 1}, .port = 4000};
-}
-
-static inline uint32_t fan_sim_actor_of(const fan_peer *p)
-{
-	return (uint32_t)(p->addr[1] - 1);
 }
 
 #endif

@@ -12,7 +12,6 @@
 uint64_t fan_clock_ns(void)
 {
 	struct timespec ts;
-
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
 }
@@ -21,7 +20,6 @@ uint64_t fan_clock_ns(void)
 static bool read_device(uint64_t *n)
 {
 	int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
-
 	if (fd < 0)
 		return false;
 	bool whole = read(fd, n, sizeof *n) == (ssize_t)sizeof *n;
@@ -33,7 +31,6 @@ uint64_t fan_clock_nonce(void)
 {
 	uint64_t n = 0;
 	ssize_t bytes;
-
 	do /* early at boot it waits until the kernel has collected enough */
 		bytes = getrandom(&n, sizeof n, 0);
 	while (bytes < 0 && errno == EINTR);
@@ -47,7 +44,6 @@ int fan_clock_timeout_ms(uint64_t deadline_ns, int cap_ms)
 	assert(cap_ms >= -1);
 	const uint64_t ms_ns = 1000000;
 	uint64_t now = fan_clock_ns(), ms;
-
 	if (deadline_ns == UINT64_MAX)
 		return cap_ms < 0 ? -1 : cap_ms;
 	if (deadline_ns <= now)

@@ -31,7 +31,6 @@ void fan_daemon_defaults(struct fan_daemon_options *o)
 {
 	const struct sockaddr_in any = {.sin_family = AF_INET,
 					.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-
 	memset(o, 0, sizeof *o);
 	o->listen = fan_peer_from_sockaddr((const struct sockaddr *)&any, sizeof any);
 	o->threads = 1;
@@ -66,7 +65,6 @@ static void choose_groups(struct fan_aggregator_config *c, int family)
 	uint64_t random = fan_clock_nonce();
 	uint8_t *b = c->group_base;
 	unsigned low, groups = groups_of_shard(c);
-
 	memset(b, 0, sizeof c->group_base);
 	if (family == AF_INET) {
 		b[0] = 239;
@@ -93,7 +91,6 @@ static struct fan_node_config config_of_shard(const struct fan_daemon *d, unsign
 	unsigned last = c.aggregator.group_family == 4 ? 3 : 15;
 	uint8_t *base = c.aggregator.group_base;
 	unsigned low = base[last - 1] * 256u + base[last] + index * groups_of_shard(&c.aggregator);
-
 	base[last - 1] = (uint8_t)(low >> 8);
 	base[last] = (uint8_t)low;
 	for (unsigned i = 0; i < 2; i++)
@@ -110,7 +107,6 @@ static int explain(int e, const struct fan_daemon_options *o, unsigned index, ch
 {
 	fan_peer p = o->listen;
 	char at[ADDRESS_BYTES];
-
 	p.port += index;
 	fan_peer_text(&p, at, sizeof at);
 	switch (-e) {
@@ -152,7 +148,6 @@ static int check_above(const struct fan_daemon_options *o, const fan_peer *to, c
 	unsigned packet = o->core.payload_bytes + FAN_HEAD_BYTES + more +
 			  (fan_peer_family(to) == AF_INET ? IPV4_BYTES : IPV6_BYTES);
 	char at[ADDRESS_BYTES];
-
 	fan_peer_text(to, at, sizeof at);
 	if (fan_peer_equal(to, &o->listen)) {
 		snprintf(why, bytes, "%s: %s is this switch itself; expected another one", what,
@@ -214,7 +209,6 @@ static unsigned sockets_of(const struct fan_daemon_options *o)
 static int make_shards(struct fan_daemon *d, const struct fan_daemon_options *o)
 {
 	const struct fan_seal_options seal = {o->keys, o->of_tenant};
-
 	for (unsigned i = 0; i < o->threads; i++) {
 		struct fan_udp_options u = {
 			.bind = o->listen, .buffer_bytes = o->buffer_bytes, .inlets = o->inlets};
@@ -235,7 +229,6 @@ static int make_shards(struct fan_daemon *d, const struct fan_daemon_options *o)
 static void configure(struct fan_node_config *c, const struct fan_daemon_options *o)
 {
 	bool away = o->has_slots && !fan_peer_is_none(&o->server);
-
 	c->has_aggregator = !away && !(o->has_slots && o->routed);
 	c->has_slots = o->has_slots;
 	c->aggregator = o->core;
@@ -267,7 +260,6 @@ int fan_daemon_start(struct fan_daemon **out, const struct fan_daemon_options *o
 		     size_t bytes)
 {
 	int e = check(o, why, bytes);
-
 	*out = NULL;
 	if (e)
 		return e;
@@ -300,7 +292,6 @@ fan_peer fan_daemon_address(const struct fan_daemon *d)
 void fan_daemon_facts(const struct fan_daemon *d, struct fan_daemon_facts *facts)
 {
 	const struct fan_shard *s = d->shard[0];
-
 	memset(facts, 0, sizeof *facts);
 	facts->address = fan_daemon_address(d);
 	if (d->cfg.aggregator.group_family)
@@ -324,7 +315,6 @@ static void forget(struct fan_daemon *d, unsigned count, uint16_t number)
 {
 	assert(count <= d->shards);
 	struct fan_shard_request r = {.wish = FAN_SHARD_UNROUTE, .number = number};
-
 	for (unsigned i = 0; i < count; i++)
 		fan_shard_ask(d->shard[i], &r);
 }
@@ -334,7 +324,6 @@ int fan_daemon_route(struct fan_daemon *d, const struct fan_route_config *c)
 	struct fan_route_entry entry[FAN_ROUTE_ENTRIES_MAX];
 	struct fan_route_config moved = *c;
 	struct fan_shard_request r = {.wish = FAN_SHARD_ROUTE, .route = &moved};
-
 	if (!c->entries || c->entries > FAN_ROUTE_ENTRIES_MAX)
 		return FAN_E_INVALID;
 	memcpy(entry, c->entry, c->entries * sizeof *entry);
@@ -365,7 +354,6 @@ void fan_daemon_unroute(struct fan_daemon *d, uint16_t number)
 void fan_daemon_set_keys(struct fan_daemon *d, const struct fan_keys *keys)
 {
 	struct fan_shard_request r = {.wish = FAN_SHARD_KEYS, .keys = keys};
-
 	for (unsigned i = 0; i < d->shards; i++)
 		fan_shard_ask(d->shard[i], &r);
 }
@@ -379,7 +367,6 @@ void fan_daemon_health(struct fan_daemon *d, unsigned shard, struct fan_shard_he
 {
 	assert(shard < d->shards);
 	struct fan_shard_request r = {.wish = FAN_SHARD_HEALTH, .health = h};
-
 	fan_shard_ask(d->shard[shard], &r);
 }
 
@@ -387,7 +374,6 @@ bool fan_daemon_drain(struct fan_daemon *d, const struct fan_drain *of, int ms)
 {
 	uint64_t by_ns = fan_clock_ns() + (uint64_t)(ms > 0 ? ms : 0) * FAN_MS;
 	bool empty = true;
-
 	for (unsigned i = 0; i < d->shards; i++)
 		fan_shard_drain(d->shard[i], of);
 	for (unsigned i = 0; i < d->shards; i++)
@@ -400,7 +386,6 @@ static uint64_t packets(struct fan_daemon *d)
 {
 	struct fan_shard_health h;
 	uint64_t sum = 0;
-
 	for (unsigned i = 0; i < d->shards; i++) {
 		fan_daemon_health(d, i, &h);
 		sum += fan_shard_health_packets(&h);
@@ -414,7 +399,6 @@ static void wait_for_quiet(struct fan_daemon *d)
 	const struct timespec look = {.tv_nsec = (long)(GOODBYE_LOOK_MS * FAN_MS)};
 	uint64_t before = packets(d);
 	unsigned quiet = 0;
-
 	for (unsigned i = 0;
 	     before && i < FAN_DAEMON_GOODBYE_MS / GOODBYE_LOOK_MS && quiet < GOODBYE_QUIET; i++) {
 		nanosleep(&look, NULL);
@@ -427,7 +411,6 @@ static void wait_for_quiet(struct fan_daemon *d)
 void fan_daemon_goodbye(struct fan_daemon *d)
 {
 	const struct fan_drain all = {.goodbye = true};
-
 	assert(d->shards > 0);
 	fan_daemon_drain(d, &all, d->cfg.has_aggregator ? FAN_DAEMON_GOODBYE_MS : 0);
 	if (!d->cfg.has_aggregator)
@@ -438,7 +421,6 @@ void fan_daemon_goodbye(struct fan_daemon *d)
 void fan_daemon_linger(const struct fan_daemon *d, int quiet_ms, uint64_t by_ns)
 {
 	const struct timespec look = {.tv_nsec = (long)(GOODBYE_LOOK_MS * FAN_MS)};
-
 	for (;;) {
 		uint64_t heard_ns = 0, now_ns = fan_clock_ns();
 		for (unsigned i = 0; i < d->shards; i++) {
@@ -457,7 +439,6 @@ int fan_daemon_rings(struct fan_daemon *d, unsigned shard, struct fan_ring_pair 
 		     const fan_peer *local)
 {
 	struct fan_shard_request r = {.wish = FAN_SHARD_RINGS, .pair = h, .local = local};
-
 	if (shard >= d->shards)
 		return FAN_E_BUSY;
 	fan_shard_ask(d->shard[shard], &r);

@@ -67,7 +67,6 @@ static int send_json(struct fan_daemon_client *a, json_t *value)
 {
 	char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
 	int e = text ? fan_lines_put(&a->lines, text, strlen(text)) : -ENOMEM;
-
 	free(text);
 	json_decref(value);
 	return e;
@@ -79,7 +78,6 @@ static const char *address(const struct fan_daemon_client *a, char *text)
 	fan_peer at = a->o.listen;
 	struct sockaddr_storage ss;
 	socklen_t bytes = sizeof ss;
-
 	if (fan_peer_is_any(&at) && getsockname(a->lines.fd, (struct sockaddr *)&ss, &bytes) == 0) {
 		at = fan_peer_from_sockaddr((const struct sockaddr *)&ss, bytes);
 		at.port = a->o.listen.port;
@@ -91,7 +89,6 @@ static int send_hello(struct fan_daemon_client *a)
 {
 	char text[ADDRESS_BYTES], above[ADDRESS_BYTES];
 	json_t *routes = json_array();
-
 	for (unsigned i = 0; i < a->routes; i++)
 		json_array_append_new(routes, json_integer(a->route[i]));
 	a->said_hello = true;
@@ -126,7 +123,6 @@ static void add_job(struct fan_daemon_client *a, unsigned *count, const struct f
 	const struct fan_slot_stats *t = &h->slot_stats[i];
 	const struct fan_report *r = &h->report[i];
 	struct sum *s = sum_of(a, count, a->o.is_switch ? t->name : r->name);
-
 	if (!s)
 		return;
 	s->hits += t->hits;
@@ -143,7 +139,6 @@ static json_t *jobs_json(struct fan_daemon_client *a)
 {
 	json_t *list = json_array();
 	unsigned count = 0;
-
 	for (unsigned s = 0; s < a->o.shards; s++)
 		for (unsigned i = 0;
 		     i < (a->o.is_switch ? a->health[s].slot_jobs : a->health[s].jobs); i++)
@@ -167,7 +162,6 @@ static json_t *jobs_json(struct fan_daemon_client *a)
 static json_t *silent_json(const struct fan_daemon_client *a)
 {
 	json_t *list = json_array();
-
 	for (unsigned i = 0; i < a->neighbours.count; i++)
 		if (a->neighbours.of[i].silent)
 			json_array_append_new(list, json_string(a->neighbours.of[i].who.name));
@@ -178,7 +172,6 @@ static json_t *silent_json(const struct fan_daemon_client *a)
 static json_t *others_json(const struct fan_daemon_client *a)
 {
 	json_t *all = json_object();
-
 	for (unsigned i = 0; i < a->neighbours.count; i++) {
 		const struct fan_arrival *h = &a->neighbours.of[i];
 		double gbps = fan_cross_traffic_gbps(&a->others, h->interface);
@@ -191,7 +184,6 @@ static json_t *others_json(const struct fan_daemon_client *a)
 static void begin_others(struct fan_daemon_client *a)
 {
 	unsigned index[FAN_NEIGHBOURS_MAX];
-
 	for (unsigned i = 0; i < a->neighbours.count; i++)
 		index[i] = a->neighbours.of[i].interface;
 	fan_cross_traffic_begin(&a->others, index, a->neighbours.count);
@@ -201,7 +193,6 @@ static void end_others(struct fan_daemon_client *a)
 {
 	struct fan_inlets own = {.full = false};
 	uint64_t overflows = 0;
-
 	for (unsigned s = 0; s < a->o.shards; s++) {
 		const struct fan_shard_traffic *t = &a->health[s].traffic;
 		fan_inlets_join(&own, &t->inlets);
@@ -223,7 +214,6 @@ static void add_neighbours(const struct fan_daemon_client *a, json_t *health)
 static int send_health(struct fan_daemon_client *a)
 {
 	uint64_t packets = 0, hits = 0, passed = 0, collisions = 0, results = 0, drops = 0;
-
 	begin_others(a);
 	for (unsigned s = 0; s < a->o.shards; s++) {
 		const struct fan_shard_health *h = &a->health[s];
@@ -252,7 +242,6 @@ static int send_health(struct fan_daemon_client *a)
 static unsigned place_of(const struct fan_daemon_client *a, uint16_t route)
 {
 	unsigned i = 0;
-
 	while (i < a->routes && a->route[i] != route)
 		i++;
 	return i;
@@ -278,7 +267,6 @@ static int install(struct fan_daemon_client *a, char *why)
 	};
 	unsigned place = place_of(a, o->route);
 	int err = place < FAN_ROUTES_MAX ? fan_daemon_route(a->o.daemon, &c) : FAN_E_SLOTS_FULL;
-
 	if (err)
 		snprintf(why, FAN_ORDER_WHY_BYTES, "route %u: %s", o->route, why_not(err));
 	else if (place == a->routes)
@@ -289,7 +277,6 @@ static int install(struct fan_daemon_client *a, char *why)
 static void take_away(struct fan_daemon_client *a)
 {
 	unsigned place = place_of(a, a->order.route);
-
 	if (place == a->routes)
 		return;
 	fan_daemon_unroute(a->o.daemon, a->order.route);
@@ -299,7 +286,6 @@ static void take_away(struct fan_daemon_client *a)
 static void log_refused(struct fan_daemon_client *a)
 {
 	struct fan_line l = {.used = 0};
-
 	fan_line_add(&l, "event=warning");
 	fan_line_quoted(&l, "text", a->order.refused, strlen(a->order.refused));
 	log_line(a, &l);
@@ -313,7 +299,6 @@ static void open_udp(struct fan_daemon_client *a)
 	struct fan_udp_options o = {
 		.bind = a->o.listen, .buffer_bytes = ECHO_BUFFER, .plain = true};
 	struct fan_line l = {.used = 0};
-
 	if (a->udp.fd >= 0)
 		return;
 	o.bind.port = 0;
@@ -328,7 +313,6 @@ static void open_udp(struct fan_daemon_client *a)
 static void take_neighbours(struct fan_daemon_client *a)
 {
 	const struct fan_order *o = &a->order;
-
 	open_udp(a);
 	if (a->udp.fd >= 0)
 		fan_neighbours_set(&a->neighbours, o->list, o->neighbour, o->neighbours,
@@ -338,7 +322,6 @@ static void take_neighbours(struct fan_daemon_client *a)
 static void receive_neighbours(struct fan_daemon_client *a)
 {
 	struct fan_udp_batch b;
-
 	for (unsigned i = 0; i < ECHOES_PER_ROUND; i++) {
 		int n = fan_udp_recv(&a->udp, a->in, &b);
 		if (n == 0)
@@ -367,7 +350,6 @@ static void report_silence(struct fan_daemon_client *a)
 static unsigned interface_to(const fan_peer *at)
 {
 	struct fan_next_hop path;
-
 	fan_next_hop_read(&path, at);
 	return path.interface;
 }
@@ -376,7 +358,6 @@ static unsigned interface_to(const fan_peer *at)
 static void turn_neighbours(struct fan_daemon_client *a, uint64_t now_ns)
 {
 	struct fan_out out;
-
 	if (fan_neighbours_turn(&a->neighbours, now_ns)) {
 		report_silence(a);
 		a->health_ns = now_ns;
@@ -409,7 +390,6 @@ static int handle_line(struct fan_daemon_client *a, const char *text, size_t byt
 {
 	char why[FAN_ORDER_WHY_BYTES];
 	int err = fan_order_get(&a->order, text, bytes, why);
-
 	if (err && !a->order.numbered)
 		return 0; /* no answer is expected */
 	if (!err && a->order.kind == FAN_ORDER_OTHER)
@@ -441,7 +421,6 @@ static void hang_up(struct fan_daemon_client *a, int e)
 		a->said_hello && e != -ECONNREFUSED; /* soon, since aggregators wait only briefly */
 	char text[ADDRESS_BYTES];
 	struct fan_line l = {.used = 0};
-
 	fan_lines_close(&a->lines);
 	fan_neighbours_unlist(&a->neighbours);
 	a->said_hello = false;
@@ -459,7 +438,6 @@ static void hang_up(struct fan_daemon_client *a, int e)
 static void dial(struct fan_daemon_client *a)
 {
 	int e = fan_lines_dial(&a->lines, &a->o.controller);
-
 	if (!e)
 		e = fan_lines_sign(&a->lines, &a->o.keys, true);
 	a->said_hello = false;
@@ -472,7 +450,6 @@ static void report_found(struct fan_daemon_client *a)
 {
 	char text[ADDRESS_BYTES];
 	struct fan_line l = {.used = 0};
-
 	a->told_lost = false;
 	fan_line_add(&l, "event=controller controller=%s name=%s routes=%u",
 		     fan_peer_text(&a->o.controller, text, sizeof text), a->o.name, a->routes);
@@ -484,7 +461,6 @@ static void turn(struct fan_daemon_client *a, short revents)
 	size_t bytes;
 	char *text;
 	int err = 0, e = fan_lines_turn(&a->lines, revents);
-
 	if (!e && a->lines.connecting)
 		err = fan_clock_ns() < a->retry_ns ? 0 : -ETIMEDOUT;
 	else if (!e && !a->said_hello) {
@@ -504,7 +480,6 @@ static void turn(struct fan_daemon_client *a, short revents)
 static uint64_t deadline(const struct fan_daemon_client *a)
 {
 	uint64_t due = a->lines.fd >= 0 && a->said_hello ? a->health_ns : a->retry_ns;
-
 	if (a->udp.fd >= 0 && a->neighbours.count && a->neighbours.due_ns < due)
 		due = a->neighbours.due_ns;
 	return due;
@@ -513,7 +488,6 @@ static uint64_t deadline(const struct fan_daemon_client *a)
 static void *run(void *arg)
 {
 	struct fan_daemon_client *a = arg;
-
 	for (;;) {
 		bool open = a->lines.fd >= 0; /* poll() passes over what is -1 */
 		struct pollfd p[3] = {{.fd = a->stop_fd, .events = POLLIN},
@@ -539,7 +513,6 @@ int fan_daemon_client_start(struct fan_daemon_client **out,
 {
 	struct fan_daemon_client *a = calloc(1, sizeof *a);
 	struct timespec now;
-
 	*out = NULL;
 	if (!a)
 		return -ENOMEM;
@@ -563,7 +536,6 @@ int fan_daemon_client_start(struct fan_daemon_client **out,
 void fan_daemon_client_stop(struct fan_daemon_client *a)
 {
 	const uint64_t one = 1;
-
 	if (!a)
 		return;
 	if (write(a->stop_fd, &one, sizeof one) == sizeof one)

@@ -22,7 +22,6 @@
 static bool grow(struct fan_expose *x, size_t bytes)
 {
 	size_t room = x->room ? x->room : ROOM_FIRST;
-
 	while (room < x->used + bytes + 1)
 		room *= 2;
 	if (room == x->room)
@@ -40,7 +39,6 @@ static bool grow(struct fan_expose *x, size_t bytes)
 __attribute__((format(printf, 2, 3))) static void put(struct fan_expose *x, const char *format, ...)
 {
 	va_list args, again;
-
 	if (x->full)
 		return;
 	va_start(args, format);
@@ -57,7 +55,6 @@ void fan_expose_family(struct fan_expose *x, const char *name, enum fan_metric_t
 {
 	assert(type <= FAN_HISTOGRAM);
 	static const char *const types[] = {"counter", "gauge", "histogram"};
-
 	put(x, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, types[type]);
 }
 
@@ -95,7 +92,6 @@ static size_t character(const unsigned char *c, size_t left)
 		uint32_t least;
 	} form[] = {
 		{0x80, 0x00, ' '}, {0xe0, 0xc0, 0xa0}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000}};
-
 	for (size_t n = 1; n <= 4 && n <= left; n++) {
 		if ((c[0] & form[n - 1].mask) != form[n - 1].lead)
 			continue;
@@ -124,7 +120,6 @@ void fan_labels_add(struct fan_labels *l, const char *name, const char *value, s
 	char text[FAN_EXPOSE_LABELS_MAX];
 	struct fan_text t = fan_text_in(text, sizeof text);
 	const unsigned char *c = (const unsigned char *)value;
-
 	fan_text_add(&t, "%s%s=\"", l->used ? "," : "", name);
 	for (size_t i = 0, n; i < bytes && t.used + ESCAPE_BYTES + 2 < sizeof text;
 	     i += n ? n : 1) {
@@ -146,7 +141,6 @@ void fan_labels_number(struct fan_labels *l, const char *name, unsigned value)
 {
 	char text[VALUE_BYTES];
 	int n = snprintf(text, sizeof text, "%u", value);
-
 	fan_labels_add(l, name, text, (size_t)n);
 }
 
@@ -156,7 +150,6 @@ static void put_bucket(struct fan_expose *x, const char *name, const struct fan_
 {
 	struct fan_labels l = {.used = 0};
 	char whole[FAN_EXPOSE_LABELS_MAX];
-
 	if (labels)
 		l = *labels;
 	if (le)
@@ -171,7 +164,6 @@ void fan_expose_histogram(struct fan_expose *x, const char *name, const struct f
 {
 	uint64_t total = 0;
 	char le[LE_BYTES], sum[FAN_EXPOSE_LABELS_MAX];
-
 	for (unsigned i = 0; i < bounds; i++) {
 		total += count[i];
 		snprintf(le, sizeof le, "%.6g", bound_s[i]);

@@ -84,7 +84,6 @@ static void make_keys(struct fan_line_key *k, unsigned of)
 	const uint8_t *first = k->dials ? k->ours : k->theirs;
 	const uint8_t *second = k->dials ? k->theirs : k->ours;
 	uint8_t salt[2 * FAN_LINE_NONCE_BYTES];
-
 	memcpy(salt, first, FAN_LINE_NONCE_BYTES);
 	memcpy(salt + FAN_LINE_NONCE_BYTES, second, FAN_LINE_NONCE_BYTES);
 	fan_hkdf(k->cipher, k->dials ? k->out : k->in, FAN_MAC_BYTES, salt, sizeof salt,
@@ -97,7 +96,6 @@ static void mac_of(const struct fan_line_key *k, uint8_t mac[FAN_MAC_BYTES], con
 		   uint64_t number, const char *text, size_t bytes)
 {
 	uint8_t whole[8 + FAN_MAC_BYTES];
-
 	fan_put64(whole, number);
 	k->cipher->mac(whole + 8, key, FAN_MAC_BYTES, (const uint8_t *)text, bytes);
 	k->cipher->mac(mac, key, FAN_MAC_BYTES, whole, sizeof whole);
@@ -114,7 +112,6 @@ static void key_sign(struct fan_line_key *k, char mac[MAC_CHARS], const char *te
 {
 	assert(k->begun);
 	uint8_t whole[FAN_MAC_BYTES];
-
 	mac_of(k, whole, k->out, k->signed_lines++, text, bytes);
 	put_hex(mac, whole, SIGNED_BYTES);
 	mac[2 * SIGNED_BYTES] = ' ';
@@ -123,7 +120,6 @@ static void key_sign(struct fan_line_key *k, char mac[MAC_CHARS], const char *te
 static enum verdict take_nonce(struct fan_line_key *k, const char *line, size_t bytes)
 {
 	const char *nonce = line + sizeof BEFORE_NONCE - 1;
-
 	if (bytes != FAN_LINE_HELLO_CHARS ||
 	    memcmp(line, BEFORE_NONCE, sizeof BEFORE_NONCE - 1) != 0 ||
 	    !get_hex(k->theirs, nonce, sizeof k->theirs) ||
@@ -138,7 +134,6 @@ static bool is_right(const struct fan_line_key *k, const uint8_t *mac, const cha
 		     size_t bytes)
 {
 	uint8_t whole[FAN_MAC_BYTES], differs = 0;
-
 	mac_of(k, whole, k->in, k->taken, text, bytes);
 	for (unsigned i = 0; i < SIGNED_BYTES; i++) /* in the same time for all */
 		differs |= whole[i] ^ mac[i];
@@ -149,7 +144,6 @@ static bool is_right(const struct fan_line_key *k, const uint8_t *mac, const cha
 static enum verdict key_take(struct fan_line_key *k, const char *line, size_t bytes)
 {
 	uint8_t mac[SIGNED_BYTES];
-
 	if (!k->begun)
 		return take_nonce(k, line, bytes);
 	if (bytes < MAC_CHARS || line[MAC_CHARS - 1] != ' ' || !get_hex(mac, line, sizeof mac))
@@ -179,7 +173,6 @@ void fan_lines_notice_loss(int fd, int idle_s, int each_s, int probes, int unack
 		{IPPROTO_TCP, TCP_KEEPIDLE, idle_s}, {IPPROTO_TCP, TCP_KEEPINTVL, each_s},
 		{IPPROTO_TCP, TCP_KEEPCNT, probes},  {IPPROTO_TCP, TCP_USER_TIMEOUT, unacked_ms},
 	};
-
 	/* They fail for a Unix socket, which needs none. */
 	for (unsigned i = 0; i < sizeof values / sizeof values[0]; i++)
 		(void)setsockopt(fd, values[i][0], values[i][1], &values[i][2], sizeof(int));
@@ -200,7 +193,6 @@ int fan_lines_dial(struct fan_lines *l, const fan_peer *to)
 	int family = fan_peer_family(to);
 	socklen_t bytes = fan_peer_to_sockaddr(to, family, &ss);
 	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
 	memset(l, 0, sizeof *l);
 	l->fd = -1;
 	if (fd < 0)
@@ -240,7 +232,6 @@ short fan_lines_events(const struct fan_lines *l)
 static bool grow(char **buffer, size_t *room, size_t need, size_t most)
 {
 	size_t more = *room ? *room : FIRST_BYTES;
-
 	if (need > most)
 		return false;
 	while (more < need)
@@ -307,7 +298,6 @@ int fan_lines_turn(struct fan_lines *l, short revents)
 {
 	int e = 0;
 	socklen_t bytes = sizeof e;
-
 	if (l->fd < 0)
 		return -EPIPE;
 	if (l->unsigned_came)
@@ -332,7 +322,6 @@ static char *next_line(struct fan_lines *l, size_t *bytes)
 	char *end = l->in_seen < l->in_used
 			    ? memchr(l->in + l->in_seen, '\n', l->in_used - l->in_seen)
 			    : NULL;
-
 	if (!end) {
 		l->in_seen = l->in_used;
 		return NULL;
@@ -377,7 +366,6 @@ static int put_line(struct fan_lines *l, const char *before, size_t before_bytes
 static int put_nonce(struct fan_lines *l)
 {
 	char text[FAN_LINE_HELLO_CHARS + 1];
-
 	put_hello(l->key, text);
 	return put_line(l, "", 0, text, FAN_LINE_HELLO_CHARS);
 }
@@ -402,7 +390,6 @@ static int put_signed(struct fan_lines *l, const char *text, size_t bytes)
 {
 	assert(l->key);
 	char mac[MAC_CHARS];
-
 	key_sign(l->key, mac, text, bytes);
 	return put_line(l, mac, sizeof mac, text, bytes);
 }
@@ -412,7 +399,6 @@ static int put_held(struct fan_lines *l)
 {
 	int e = 0;
 	char *at = l->held, *end;
-
 	for (; at && !e && at < l->held + l->held_used; at = end + 1) {
 		end = memchr(at, '\n', (size_t)(l->held + l->held_used - at));
 		e = put_signed(l, at, (size_t)(end - at));
@@ -431,7 +417,6 @@ static void refuse(struct fan_lines *l, enum verdict why)
 		"FANIN_CONTROLLER_KEY_FILE\"}";
 	static const char bad[] =
 		"{\"refused\":\"this line is not signed with a key of the controller's\"}";
-
 	l->unsigned_came = true;
 	if (!l->key->dials && why == CLEAR)
 		(void)put_line(l, "", 0, clear, sizeof clear - 1);
@@ -443,7 +428,6 @@ static void refuse(struct fan_lines *l, enum verdict why)
 static char *next_signed(struct fan_lines *l, size_t *bytes)
 {
 	char *line = NULL;
-
 	while (!l->unsigned_came && (line = next_line(l, bytes))) {
 		enum verdict v = key_take(l->key, line, *bytes);
 		if (v == CLEAR || v == BAD)

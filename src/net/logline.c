@@ -17,7 +17,6 @@ void fan_line_add(struct fan_line *l, const char *format, ...)
 {
 	struct fan_text t = {l->text, sizeof l->text, l->used};
 	va_list args;
-
 	va_start(args, format);
 	fan_text_vadd(&t, format, args);
 	va_end(args);
@@ -27,7 +26,6 @@ void fan_line_add(struct fan_line *l, const char *format, ...)
 void fan_line_escaped(struct fan_line *l, const char *value, size_t bytes)
 {
 	struct fan_text t = {l->text, sizeof l->text, l->used};
-
 	fan_text_escaped(&t, value, bytes);
 	l->used = t.used;
 }
@@ -43,7 +41,6 @@ void fan_line_quoted(struct fan_line *l, const char *key, const char *value, siz
 const char *fan_ranks_text(const uint64_t *set, char *text, size_t bytes)
 {
 	struct fan_text t = fan_text_in(text, bytes);
-
 	for (unsigned r = 0; r < FAN_RANKS_MAX; r++) {
 		unsigned first = r;
 		if (!fan_ranks_has(set, r))
@@ -89,7 +86,6 @@ fan_peer fan_line_group(const struct fan_aggregator_config *cfg, uint32_t job)
 	uint8_t b[16] = {[10] = 0xff, [11] = 0xff};
 	bool v4 = cfg->group_family == 4;
 	fan_peer p = {.port = cfg->group_port};
-
 	memcpy(v4 ? b + 12 : b, cfg->group_base, v4 ? 4 : 16);
 	unsigned low = b[14] * 256u + b[15] + (job & 0xff);
 	b[14] = (uint8_t)(low >> 8);
@@ -103,7 +99,6 @@ static void add_results_by(struct fan_line *l, const struct fan_event *ev,
 {
 	char text[ADDRESS_BYTES];
 	fan_peer group = fan_line_group(cfg, ev->job);
-
 	if (ev->multicast)
 		fan_line_add(l, " results=multicast group=%s",
 			     fan_peer_text(&group, text, sizeof text));
@@ -114,7 +109,6 @@ static void add_results_by(struct fan_line *l, const struct fan_event *ev,
 static void add_cause(struct fan_line *l, int err)
 {
 	const char *text = fan_err_text(err);
-
 	fan_line_add(l, " cause=%s", fan_err_name(err));
 	if (err)
 		fan_line_quoted(l, "text", text, strlen(text));
@@ -125,7 +119,6 @@ static void add_peer(struct fan_line *l, const fan_peer *p)
 {
 	char text[ADDRESS_BYTES];
 	fan_peer hop = fan_peer_hop(p);
-
 	if (hop.scope == UINT32_MAX) /* node.c */
 		fan_line_add(l, " behind=slots");
 	else
@@ -138,7 +131,6 @@ static void add_details(struct fan_line *l, const struct fan_event *ev,
 			const struct fan_aggregator_config *cfg)
 {
 	char ranks[FAN_RANKS_BYTES];
-
 	switch (ev->kind) {
 	case FAN_EV_RANK_JOINED:
 	case FAN_EV_RANK_MOVED: add_peer(l, &ev->peer); break;
@@ -180,7 +172,6 @@ void fan_line_event(struct fan_line *l, const struct fan_event *ev, unsigned sha
 void fan_line_report(struct fan_line *l, const struct fan_report *r, unsigned shard)
 {
 	char ranks[FAN_RANKS_BYTES];
-
 	l->used = 0;
 	fan_line_add(l, "event=job");
 	fan_line_quoted(l, "job", r->name, r->name_bytes);

@@ -41,7 +41,6 @@ static bool judge(struct fan_arrival *h)
 {
 	const unsigned enough = h->silent ? FAN_NEIGHBOUR_UP : FAN_NEIGHBOUR_DOWN;
 	bool against = h->answered == h->silent;
-
 	h->changed = false;
 	if (!h->echo.asked)
 		return false;
@@ -58,7 +57,6 @@ static bool judge(struct fan_arrival *h)
 bool fan_neighbours_turn(struct fan_neighbours *n, uint64_t now_ns)
 {
 	bool changed = false;
-
 	for (unsigned i = 0; i < n->count; i++)
 		changed |= judge(&n->of[i]);
 	n->turn++;
@@ -77,7 +75,6 @@ bool fan_neighbours_take(struct fan_neighbours *n, const fan_peer *from, const u
 			 size_t bytes)
 {
 	bool any = false;
-
 	for (unsigned i = 0; i < n->count; i++) {
 		struct fan_arrival *h = &n->of[i];
 		if (!fan_peer_equal(&h->who.at, from))

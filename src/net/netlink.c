@@ -44,7 +44,6 @@ static void netlink_put(struct netlink *t, uint16_t type, const void *value, siz
 {
 	assert(NLMSG_ALIGN(t->ask.head.nlmsg_len) + NLA_HDRLEN + bytes <= sizeof t->ask);
 	struct nlattr *a = (struct nlattr *)(t->ask.bytes + NLMSG_ALIGN(t->ask.head.nlmsg_len));
-
 	a->nla_type = type;
 	a->nla_len = (uint16_t)(NLA_HDRLEN + bytes);
 	memcpy((char *)a + NLA_HDRLEN, value, bytes);
@@ -57,7 +56,6 @@ static bool netlink_ask(struct netlink *t)
 	assert(t->ask.head.nlmsg_len >= NLMSG_HDRLEN);
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	ssize_t n = -1;
-
 	if (fd < 0)
 		return false;
 	if (send(fd, &t->ask, t->ask.head.nlmsg_len, 0) > 0)
@@ -95,7 +93,6 @@ static const char *netlink_attributes(const struct netlink *t, size_t head, size
 {
 	size_t skip = NLMSG_HDRLEN + NLMSG_ALIGN(head);
 	size_t all = t->answer.head.nlmsg_len;
-
 	*bytes = all > skip ? all - skip : 0;
 	return t->answer.bytes + skip;
 }
@@ -117,7 +114,6 @@ static struct fan_cross_source *find(struct fan_cross_traffic *o, unsigned index
 static void want(struct fan_cross_traffic *o, unsigned index)
 {
 	struct fan_cross_source *i = index ? find(o, index) : NULL;
-
 	if (index && !i && o->count < FAN_INLETS_MAX) {
 		i = &o->of[o->count++];
 		*i = (struct fan_cross_source){.index = index};
@@ -135,7 +131,6 @@ static bool received(unsigned index, uint64_t *bytes)
 	struct netlink t;
 	struct ifinfomsg is;
 	size_t length;
-
 	netlink_begin(&t, RTM_GETLINK, &link, sizeof link);
 	if (!netlink_ask(&t))
 		return false;
@@ -153,7 +148,6 @@ static bool received(unsigned index, uint64_t *bytes)
 void fan_cross_traffic_begin(struct fan_cross_traffic *o, const unsigned *index, unsigned count)
 {
 	unsigned kept = 0;
-
 	for (unsigned i = 0; i < o->count; i++)
 		o->of[i].wanted = false;
 	for (unsigned i = 0; i < count; i++)
@@ -188,7 +182,6 @@ void fan_cross_traffic_end(struct fan_cross_traffic *o, uint64_t now_ns,
 			   const struct fan_inlets *own, uint64_t overflows)
 {
 	const bool lost = overflows != o->overflows || own->full;
-
 	o->overflows = overflows;
 	for (unsigned i = 0; i < o->count; i++) {
 		struct fan_cross_source *one = &o->of[i];
@@ -202,7 +195,6 @@ void fan_cross_traffic_end(struct fan_cross_traffic *o, uint64_t now_ns,
 double fan_cross_traffic_gbps(const struct fan_cross_traffic *o, unsigned index)
 {
 	const struct fan_cross_source *i = find((struct fan_cross_traffic *)o, index);
-
 	if (!i || i->samples <= FAN_CROSS_TRAFFIC_KNOWN)
 		return -1;
 	const unsigned last = i->samples - 1,
@@ -229,7 +221,6 @@ static int interface_mtu(unsigned index)
 {
 	struct ifreq r = {.ifr_flags = 0};
 	int mtu = 0, fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
 	if (fd < 0)
 		return 0;
 	if (if_indextoname(index, r.ifr_name) && !ioctl(fd, SIOCGIFMTU, &r))
@@ -246,7 +237,6 @@ static bool ask_route(struct netlink *t, const fan_peer *to, unsigned flags)
 				.rtm_dst_len = v4 ? 32 : 128,
 				.rtm_flags = flags};
 	const uint32_t scope = to->scope;
-
 	netlink_begin(t, RTM_GETROUTE, &m, sizeof m);
 	netlink_put(t, RTA_DST, (const uint8_t *)to->addr + (v4 ? 12 : 0), v4 ? 4 : 16);
 	if (scope)
@@ -262,7 +252,6 @@ static int route_mtu(struct netlink *t, const fan_peer *to)
 	uint32_t mtu = 0;
 	struct rtmsg m;
 	size_t bytes;
-
 	if (!ask_route(t, to, RTM_F_FIB_MATCH))
 		return 0;
 	memcpy(&m, NLMSG_DATA(&t->answer.head), sizeof m);
@@ -280,7 +269,6 @@ static void read_route(struct fan_next_hop *p, struct netlink *t, const fan_peer
 	uint8_t *address = (uint8_t *)p->gateway.addr;
 	struct rtmsg m;
 	size_t bytes;
-
 	if (!ask_route(t, to, 0))
 		return;
 	memcpy(&m, NLMSG_DATA(&t->answer.head), sizeof m);
@@ -298,7 +286,6 @@ void fan_next_hop_read(struct fan_next_hop *p, const fan_peer *to)
 {
 	struct netlink t;
 	int believed = fan_udp_mtu_to(to);
-
 	memset(p, 0, sizeof *p);
 	read_route(p, &t, to);
 	if (!p->interface)

@@ -10,7 +10,6 @@
 static bool read_rank(unsigned *rank, const char **text)
 {
 	const char *p = *text;
-
 	if (*p < '0' || *p > '9')
 		return false;
 	for (*rank = 0; *p >= '0' && *p <= '9'; p++) {
@@ -26,7 +25,6 @@ static bool read_rank(unsigned *rank, const char **text)
 static bool read_ranks(uint64_t *set, const char *text)
 {
 	unsigned first, last;
-
 	fan_ranks_none(set);
 	for (;;) {
 		if (!read_rank(&first, &text))
@@ -55,7 +53,6 @@ static int wrong(char *why, unsigned entry, const char *key, const char *expecte
 static bool read_peer(fan_peer *p, const json_t *value)
 {
 	const char *text = json_string_value(value);
-
 	return text && fan_peer_read(p, text) && p->port >= 1;
 }
 
@@ -65,7 +62,6 @@ static int read_entry(struct fan_route_entry *e, const json_t *value, unsigned i
 	const json_t *depth = json_object_get(value, "depth");
 	const char *ranks = json_string_value(json_object_get(value, "ranks"));
 	const json_t *sums = json_object_get(value, "sums");
-
 	memset(e, 0, sizeof *e);
 	if (!from || (!json_is_null(from) && !read_peer(&e->from, from)))
 		return wrong(why, i, "from", "null or an address and port");
@@ -100,7 +96,6 @@ static int read_install(struct fan_order *o, const json_t *value, char *why)
 	const json_t *quota = json_object_get(value, "quota");
 	size_t count = json_array_size(entries);
 	int err = read_number(&o->route, json_object_get(value, "route"), why);
-
 	if (err)
 		return err;
 	if (quota && (!json_is_integer(quota) || json_integer_value(quota) < 0 ||
@@ -123,7 +118,6 @@ static int read_install(struct fan_order *o, const json_t *value, char *why)
 static int read_neighbours(struct fan_order *o, const json_t *value, char *why)
 {
 	const json_t *number = json_object_get(value, "number"), *of = json_object_get(value, "of");
-
 	if (!json_is_integer(number) || json_integer_value(number) < 1 ||
 	    json_integer_value(number) > UINT32_MAX || !json_is_array(of) ||
 	    json_array_size(of) > FAN_NEIGHBOURS_MAX) {
@@ -156,7 +150,6 @@ static int read_order(struct fan_order *o, const json_t *root, char *why)
 	const json_t *neighbours = json_object_get(root, "neighbours");
 	const char *refused = json_string_value(json_object_get(root, "refused"));
 	const json_t *id = json_object_get(root, "id");
-
 	if (json_is_integer(id)) {
 		o->numbered = true;
 		o->id = json_integer_value(id);
@@ -184,7 +177,6 @@ int fan_order_get(struct fan_order *o, const char *text, size_t bytes, char *why
 {
 	json_error_t error;
 	json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
-
 	memset(o, 0, sizeof *o);
 	o->kind = FAN_ORDER_OTHER;
 	why[0] = '\0';

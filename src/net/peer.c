@@ -20,7 +20,6 @@ fan_peer fan_peer_from_sockaddr(const struct sockaddr *sa, socklen_t len)
 {
 	fan_peer p = {{0, 0}, 0, 0};
 	uint8_t *b = (uint8_t *)p.addr;
-
 	if (sa->sa_family == AF_INET && len >= sizeof(struct sockaddr_in)) {
 		struct sockaddr_in in;
 		memcpy(&in, sa, sizeof in);
@@ -40,7 +39,6 @@ fan_peer fan_peer_from_sockaddr(const struct sockaddr *sa, socklen_t len)
 fan_peer fan_peer_of_interface(const struct ifaddrs *i)
 {
 	static const fan_peer none;
-
 	if (!i->ifa_addr)
 		return none;
 	return fan_peer_from_sockaddr(i->ifa_addr, i->ifa_addr->sa_family == AF_INET
@@ -57,7 +55,6 @@ bool fan_peer_is_any(const fan_peer *p)
 {
 	static const uint8_t zero[16];
 	const uint8_t *b = (const uint8_t *)p->addr;
-
 	if (fan_peer_family(p) == AF_INET)
 		return memcmp(b + 12, zero, 4) == 0;
 	return memcmp(b, zero, 16) == 0;
@@ -66,7 +63,6 @@ bool fan_peer_is_any(const fan_peer *p)
 bool fan_peer_is_public(const fan_peer *p)
 {
 	const uint8_t *b = (const uint8_t *)p->addr, *v4 = b + 12;
-
 	if (fan_peer_family(p) == AF_INET6) /* global unicast, RFC 4291; unique local is not */
 		return b[0] >> 5 == 1;
 	bool private = v4[0] == 10 || (v4[0] == 172 && v4[1] >> 4 == 1) ||
@@ -89,7 +85,6 @@ socklen_t fan_peer_to_mapped(const fan_peer *p, struct sockaddr_storage *ss)
 socklen_t fan_peer_to_sockaddr(const fan_peer *p, int family, struct sockaddr_storage *ss)
 {
 	const uint8_t *b = (const uint8_t *)p->addr;
-
 	if (family != AF_UNSPEC && family != fan_peer_family(p))
 		return 0;
 	if (fan_peer_family(p) == AF_INET) {
@@ -107,7 +102,6 @@ socklen_t fan_peer_to_sockaddr(const fan_peer *p, int family, struct sockaddr_st
 static const char *split(const char *text, char *host, bool *brackets, char *why, size_t bytes)
 {
 	const char *end, *begin = text;
-
 	*brackets = *text == '[';
 	if (*brackets) {
 		begin = text + 1;
@@ -135,7 +129,6 @@ static int parse_port(uint32_t *port, const char *text)
 {
 	uint32_t v = 0;
 	unsigned digits = 0;
-
 	for (; text[digits] >= '0' && text[digits] <= '9' && digits < 6; digits++)
 		v = v * 10 + (uint32_t)(text[digits] - '0');
 	if (!digits || text[digits] || v > 65535)
@@ -160,7 +153,6 @@ int fan_peer_check(const char *text, char *why, size_t bytes)
 	bool brackets;
 	uint32_t port;
 	const char *number = split(text, host, &brackets, why, bytes);
-
 	if (!number)
 		return -1;
 	if (!parse_port(&port, number) && port)
@@ -180,7 +172,6 @@ static bool is_number(const char *host)
 static unsigned take_family(fan_peer *p, unsigned max, const struct addrinfo *first, uint32_t port)
 {
 	unsigned count = 0;
-
 	for (const struct addrinfo *a = first; a && count < max; a = a->ai_next) {
 		unsigned same = 0;
 		if (a->ai_family != first->ai_family)
@@ -203,7 +194,6 @@ static int parse(fan_peer *p, unsigned max, unsigned *count, const char *text, b
 	bool brackets;
 	uint32_t port;
 	const char *number = split(text, host, &brackets, why, bytes);
-
 	if (!number)
 		return -1;
 	if (parse_port(&port, number)) {
@@ -231,7 +221,6 @@ static int parse(fan_peer *p, unsigned max, unsigned *count, const char *text, b
 int fan_peer_parse(fan_peer *p, const char *text, char *why, size_t bytes)
 {
 	unsigned one;
-
 	return parse(p, 1, &one, text, false, why, bytes);
 }
 
@@ -245,7 +234,6 @@ bool fan_peer_read(fan_peer *p, const char *text)
 {
 	char why[HOST_BYTES];
 	unsigned one;
-
 	return parse(p, 1, &one, text, true, why, sizeof why) == 0;
 }
 
@@ -253,7 +241,6 @@ const char *fan_peer_text(const fan_peer *p, char *text, size_t bytes)
 {
 	const uint8_t *b = (const uint8_t *)p->addr;
 	char host[INET6_ADDRSTRLEN];
-
 	if (fan_peer_family(p) == AF_INET) {
 		inet_ntop(AF_INET, b + sizeof mapped, host, sizeof host);
 		snprintf(text, bytes, "%s:%u", host, p->port);
@@ -272,7 +259,6 @@ static unsigned interface_of(const fan_peer *local)
 {
 	struct ifaddrs *list = NULL;
 	unsigned index = 0;
-
 	if (getifaddrs(&list))
 		return 0;
 	for (const struct ifaddrs *i = list; i && !index; i = i->ifa_next) {
@@ -290,7 +276,6 @@ static int connected_to(const fan_peer *to)
 	struct sockaddr_storage ss;
 	fan_peer there = *to;
 	int fd = socket(fan_peer_family(to), SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
 	if (fd < 0)
 		return -1;
 	if (!there.port) /* the kernel connects to no port 0; no packet is sent */
@@ -307,7 +292,6 @@ int fan_udp_mtu_to(const fan_peer *to)
 	bool v4 = fan_peer_family(to) == AF_INET;
 	int fd = connected_to(to), mtu = 0;
 	socklen_t len = sizeof mtu;
-
 	if (fd < 0)
 		return 0;
 	if (getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &len))
@@ -322,7 +306,6 @@ unsigned fan_udp_interface_to(const fan_peer *to, fan_peer *local)
 	socklen_t len = sizeof ss;
 	unsigned index = 0;
 	int fd = connected_to(to);
-
 	if (fd < 0)
 		return 0;
 	if (getsockname(fd, (struct sockaddr *)&ss, &len) == 0) {

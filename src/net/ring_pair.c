@@ -48,7 +48,6 @@ struct fan_ring_pair *fan_ring_pair_new(const fan_peer *rank, size_t most_bytes)
 {
 	struct fan_ring_pair *h = aligned_alloc(LINE, sizeof *h);
 	bool whole = h && most_bytes <= UINT16_MAX;
-
 	if (!h)
 		return NULL;
 	memset(h, 0, sizeof *h);
@@ -70,7 +69,6 @@ struct fan_ring_pair *fan_ring_pair_new(const fan_peer *rank, size_t most_bytes)
 static void wake(const struct ring *r)
 {
 	uint64_t one = 1;
-
 	/* It fails only if the counter is full, which 2^64 wake-ups take. */
 	if (write(r->fd, &one, sizeof one) < 0)
 		return;
@@ -98,7 +96,6 @@ const fan_peer *fan_ring_pair_rank(const struct fan_ring_pair *h)
 bool fan_ring_pair_fits(struct fan_ring_pair *h, enum fan_ring_pair_way way, unsigned count)
 {
 	struct ring *r = &h->ring[way];
-
 	if (r->put - r->known + count > FAN_RING_PAIR_PLACES)
 		r->known = atomic_load_explicit(&r->let_go, memory_order_acquire);
 	return r->put - r->known + count <= FAN_RING_PAIR_PLACES && !fan_ring_pair_is_closed(h);
@@ -108,7 +105,6 @@ bool fan_ring_pair_fits(struct fan_ring_pair *h, enum fan_ring_pair_way way, uns
 static bool has_room(struct ring *r)
 {
 	uint32_t shown = atomic_load_explicit(&r->shown, memory_order_relaxed);
-
 	if (r->put != shown && r->put - r->known < FAN_RING_PAIR_PLACES)
 		return true;
 	r->known = atomic_load_explicit(&r->let_go, memory_order_acquire);
@@ -122,7 +118,6 @@ bool fan_ring_pair_put(struct fan_ring_pair *h, enum fan_ring_pair_way way, cons
 {
 	struct ring *r = &h->ring[way];
 	size_t bytes = 0;
-
 	for (unsigned i = 0; i < vectors; i++)
 		bytes += iov[i].iov_len;
 	if (DATA_AT + bytes > h->stride || !has_room(r) || fan_ring_pair_is_closed(h))
@@ -144,7 +139,6 @@ bool fan_ring_pair_put(struct fan_ring_pair *h, enum fan_ring_pair_way way, cons
 void fan_ring_pair_show(struct fan_ring_pair *h, enum fan_ring_pair_way way)
 {
 	struct ring *r = &h->ring[way];
-
 	if (r->put == atomic_load_explicit(&r->shown, memory_order_relaxed))
 		return;
 	atomic_store(&r->shown, r->put);
@@ -155,7 +149,6 @@ void fan_ring_pair_show(struct fan_ring_pair *h, enum fan_ring_pair_way way)
 uint8_t *fan_ring_pair_next(struct fan_ring_pair *h, enum fan_ring_pair_way way, size_t *bytes)
 {
 	struct ring *r = &h->ring[way];
-
 	if (r->read == atomic_load_explicit(&r->shown, memory_order_acquire))
 		return NULL;
 	uint32_t i = r->read++ % FAN_RING_PAIR_PLACES;
@@ -167,14 +160,12 @@ uint8_t *fan_ring_pair_next(struct fan_ring_pair *h, enum fan_ring_pair_way way,
 void fan_ring_pair_release(struct fan_ring_pair *h, enum fan_ring_pair_way way)
 {
 	struct ring *r = &h->ring[way];
-
 	atomic_store_explicit(&r->let_go, r->read, memory_order_release);
 }
 
 bool fan_ring_pair_may_sleep(struct fan_ring_pair *h, enum fan_ring_pair_way way)
 {
 	struct ring *r = &h->ring[way];
-
 	atomic_store(&r->sleeps, true);
 	if (atomic_load(&r->shown) == r->read && !fan_ring_pair_is_closed(h))
 		return true;

@@ -46,7 +46,6 @@ static bool above_heard(struct fan_shard *s, uint64_t now_ns, const fan_peer *fr
 			const uint8_t *pkt, size_t bytes)
 {
 	struct fan_mtu_probe *t = &s->above;
-
 	if (!t->rounds || !fan_peer_equal(from, &s->cfg.above) ||
 	    !fan_mtu_probe_heard(t, pkt, bytes, now_ns))
 		return false;
@@ -58,7 +57,6 @@ static bool above_heard(struct fan_shard *s, uint64_t now_ns, const fan_peer *fr
 static uint32_t longest(const struct fan_shard *s)
 {
 	unsigned payload = s->slots ? s->cfg.slots.payload_bytes : s->cfg.aggregator.payload_bytes;
-
 	return FAN_HEAD_BYTES + payload + (s->gate ? FAN_SEAL_MORE : 0);
 }
 
@@ -102,7 +100,6 @@ static void above_turn(struct fan_shard *s)
 static uint64_t above_deadline(const struct fan_shard *s)
 {
 	uint64_t node_ns = fan_node_deadline(s->node), test_ns = fan_mtu_probe_deadline(&s->above);
-
 	return test_ns < node_ns ? test_ns : node_ns;
 }
 
@@ -111,7 +108,6 @@ static void refuse_sealed(struct fan_shard *s, const fan_peer *from, const uint8
 			  size_t bytes)
 {
 	struct fan_seal_head h;
-
 	if (fan_seal_head(&h, pkt, bytes) && h.sealed &&
 	    (h.type == FAN_TYPE_JOIN || h.type == FAN_TYPE_RELAY))
 		fan_seal_refuse(pkt, bytes, from, false, &s->out);
@@ -121,7 +117,6 @@ static void give_run(struct fan_shard *s, uint64_t now_ns, const fan_peer *from,
 		     unsigned frags, bool marked)
 {
 	uint8_t head[FAN_HEAD_BYTES];
-
 	for (unsigned n = 0; n < frags; n++) {
 		if (!fan_node_fits(s->node, &s->out))
 			flush(s);
@@ -161,7 +156,6 @@ static void take(struct fan_shard *s, const struct fan_udp *u, const struct fan_
 	size_t offset = 0;
 	bool marked =
 		b->marked || (s->mark_percent && fan_udp_backlog_percent(u) >= s->mark_percent);
-
 	atomic_store_explicit(&s->heard_ns, now, memory_order_relaxed);
 	do { /* an empty datagram is one, too: the core counts it */
 		size_t bytes = fan_udp_datagram_bytes(b, offset);
@@ -181,7 +175,6 @@ static void receive_ring(struct fan_shard *s, struct fan_ring_pair **pair)
 	size_t bytes;
 	uint8_t *pkt;
 	unsigned i = 0;
-
 	for (; i < FAN_RING_PAIR_PLACES && (pkt = fan_ring_pair_next(h, FAN_RING_PAIR_UP, &bytes));
 	     i++) {
 		give(s, now, fan_ring_pair_rank(h), pkt, bytes, false);
@@ -212,7 +205,6 @@ static void receive_rings(struct fan_shard *s)
 static bool may_sleep(struct fan_shard *s)
 {
 	bool may = true;
-
 	for (unsigned i = 0; i < FAN_UDP_RING_PAIRS; i++)
 		if (s->udp[0].pair[i])
 			may &= fan_ring_pair_may_sleep(s->udp[0].pair[i], FAN_RING_PAIR_UP);
@@ -225,7 +217,6 @@ static int take_rings(struct fan_shard *s, struct fan_ring_pair *h, const fan_pe
 {
 	struct epoll_event ev = {.events = EPOLLIN | EPOLLET, .data.u32 = RING_PAIRS};
 	unsigned i = 0;
-
 	while (i < FAN_UDP_RING_PAIRS && s->udp[0].pair[i])
 		i++;
 	if (s->slots || i == FAN_UDP_RING_PAIRS)
@@ -241,7 +232,6 @@ static int take_rings(struct fan_shard *s, struct fan_ring_pair *h, const fan_pe
 static void receive(struct fan_shard *s, struct fan_udp *u)
 {
 	struct fan_udp_batch b;
-
 	for (unsigned i = 0; i < FAN_SHARD_BATCHES; i++) {
 		uint8_t *in = s->in[s->slots ? i : 0];
 		int n = fan_udp_recv(u, in, &b);
@@ -257,7 +247,6 @@ static void receive(struct fan_shard *s, struct fan_udp *u)
 static void tick(struct fan_shard *s)
 {
 	uint64_t now = fan_clock_ns();
-
 	for (unsigned i = 0; i < TICKS_PER_ROUND && fan_node_deadline(s->node) <= now; i++) {
 		fan_node_tick(s->node, now, &s->out);
 		flush(s);
@@ -285,7 +274,6 @@ static void answer(struct fan_shard *s, struct fan_shard_request *r)
 static void handle_requests(struct fan_shard *s)
 {
 	uint64_t count;
-
 	if (read(s->wake_fd, &count, sizeof count) != sizeof count)
 		return;
 	struct fan_shard_request *r = atomic_exchange(&s->asked, NULL);
@@ -315,7 +303,6 @@ static void *run(void *arg)
 {
 	struct fan_shard *s = arg;
 	struct epoll_event ev[EPOLL_EVENTS];
-
 	while (!atomic_load(&s->stop)) {
 		uint64_t by_ns = above_deadline(s);
 		int timeout = may_sleep(s) ? fan_clock_timeout_ms(by_ns, -1) : 0;
@@ -338,7 +325,6 @@ static void *run(void *arg)
 static int watch(const struct fan_shard *s, int fd, uint32_t number)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = number};
-
 	return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
@@ -348,7 +334,6 @@ static int add_socket(struct fan_shard *s, const struct fan_udp_options *o)
 	assert(s->sockets > 0 && s->sockets < FAN_SHARD_SOCKETS);
 	struct fan_udp_options beside = *o;
 	struct fan_udp *u = &s->udp[s->sockets];
-
 	beside.bind = fan_udp_local(&s->udp[0]);
 	beside.beside = true;
 	int e = fan_udp_open(u, &beside);
@@ -380,7 +365,6 @@ static void close_sockets(struct fan_shard *s, unsigned but)
 static int open_sockets(struct fan_shard *s, const struct fan_udp_options *o, unsigned most)
 {
 	int e = fan_udp_open(&s->udp[0], o);
-
 	if (e)
 		return e;
 	s->sockets = 1;
@@ -398,7 +382,6 @@ static int make_node(struct fan_shard *s)
 {
 	size_t bytes = fan_node_bytes(&s->cfg);
 	void *mem = bytes ? aligned_alloc(FAN_ALIGN, bytes) : NULL;
-
 	if (!mem)
 		return bytes ? -ENOMEM : -EINVAL;
 	s->node = fan_node_init(mem, &s->cfg);
@@ -419,7 +402,6 @@ static int make_gate(struct fan_shard *s, const struct fan_seal_options *seal)
 			s->cfg.has_aggregator ? s->cfg.aggregator.payload_bytes : FAN_PAYLOAD_MAX,
 		.items = FAN_SHARD_ITEMS,
 	};
-
 	s->gate = fan_gate_new(&c);
 	return s->gate ? 0 : -ENOMEM;
 }
@@ -428,7 +410,6 @@ static int make_gate(struct fan_shard *s, const struct fan_seal_options *seal)
 static struct fan_shard *make(unsigned index, unsigned mark_percent, struct fan_shard_log *log)
 {
 	struct fan_shard *s = calloc(1, sizeof *s);
-
 	if (!s)
 		return NULL;
 	s->index = index;
@@ -446,7 +427,6 @@ static int open_events(struct fan_shard *s)
 {
 	uint64_t one = 1;
 	struct epoll_event ev;
-
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (s->epoll_fd >= 0)
 		s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -469,7 +449,6 @@ int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp
 	assert(sockets > 0 && sockets <= FAN_SHARD_SOCKETS);
 	struct fan_shard *s = make(index, mark_percent, log);
 	int e = s ? 0 : -ENOMEM;
-
 	if (e)
 		return e;
 	s->cfg = *cfg;
@@ -495,7 +474,6 @@ int fan_shard_start(struct fan_shard *s)
 {
 	assert(!s->running);
 	sigset_t all, old;
-
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	int e = pthread_create(&s->thread, NULL, run, s);
@@ -510,7 +488,6 @@ int fan_shard_start(struct fan_shard *s)
 static void wake(const struct fan_shard *s)
 {
 	uint64_t one = 1;
-
 	/* It fails only if the counter is full, and then the thread wakes as well. */
 	if (write(s->wake_fd, &one, sizeof one) < 0)
 		return;
@@ -534,7 +511,6 @@ void fan_shard_drain(struct fan_shard *s, const struct fan_drain *of)
 bool fan_shard_drained(struct fan_shard *s, uint64_t by_ns)
 {
 	const struct timespec look = {.tv_nsec = (long)FAN_MS};
-
 	while (sem_trywait(&s->empty)) { /* sem_clockwait is of glibc 2.30 */
 		if (fan_clock_ns() >= by_ns)
 			return false;

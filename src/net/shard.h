@@ -37,25 +37,23 @@ enum fan_shard_wish {
 	FAN_SHARD_RINGS
 };
 
-/* Traffic of all sockets of a shard, and what it costs. */
-struct fan_shard_traffic {
-	uint64_t datagrams_in, bytes_in, receives;
-	uint64_t datagrams_out, bytes_out, sends;
-	uint64_t send_drops;	  /* datagrams that could not be sent */
-	uint64_t marked;	  /* datagrams that came with a congestion mark, or got one */
-	uint64_t lost;		  /* between switch and aggregator of the node, for lack of room */
-	uint64_t overflows;	  /* of the sockets' receive queues */
-	struct fan_inlets inlets; /* of all sockets, if they count it */
-	uint64_t cpu_ns;	  /* processor time of the thread */
-	bool sealed;		  /* jobs here are */
-	uint64_t forged;	  /* sealed packets whose tag or MAC was wrong */
-	uint64_t replayed;	  /* sealed packets that had come before */
-	uint64_t clear;		  /* packets without a seal, with JOINs that were refused */
-};
-
 struct fan_shard_health {
 	bool has_slots, has_aggregator;
-	struct fan_shard_traffic traffic;
+	/* Traffic of all sockets of a shard, and what it costs. */
+	struct fan_shard_traffic {
+		uint64_t datagrams_in, bytes_in, receives;
+		uint64_t datagrams_out, bytes_out, sends;
+		uint64_t send_drops; /* datagrams that could not be sent */
+		uint64_t marked;     /* datagrams that came with a congestion mark, or got one */
+		uint64_t lost; /* between switch and aggregator of the node, for lack of room */
+		uint64_t overflows;	  /* of the sockets' receive queues */
+		struct fan_inlets inlets; /* of all sockets, if they count it */
+		uint64_t cpu_ns;	  /* processor time of the thread */
+		bool sealed;		  /* jobs here are */
+		uint64_t forged;	  /* sealed packets whose tag or MAC was wrong */
+		uint64_t replayed;	  /* sealed packets that had come before */
+		uint64_t clear;		  /* packets without a seal, with JOINs that were refused */
+	} traffic;
 	struct fan_switch_stats slots;		/* has_slots */
 	struct fan_aggregator_stats aggregator; /* has_aggregator */
 	unsigned jobs;				/* of the aggregator, or of a switch alone */

@@ -18,7 +18,6 @@ void fan_shard_log_events(struct fan_shard *s)
 {
 	struct fan_event ev;
 	struct fan_line l;
-
 	if (!s->aggregator)
 		return;
 	for (unsigned i = 0; i < EVENTS_PER_ROUND && fan_aggregator_event(s->aggregator, &ev);
@@ -33,7 +32,6 @@ void fan_shard_log_events(struct fan_shard *s)
 static void fill_traffic(const struct fan_shard *s, struct fan_shard_traffic *t)
 {
 	struct timespec cpu = {0, 0};
-
 	for (unsigned i = 0; i < s->sockets; i++) {
 		t->datagrams_in += s->udp[i].datagrams_in;
 		t->bytes_in += s->udp[i].bytes_in;
@@ -62,7 +60,6 @@ static void fill_traffic(const struct fan_shard *s, struct fan_shard_traffic *t)
 static void add_traffic(struct fan_line *l, const struct fan_shard *s)
 {
 	struct fan_shard_traffic t = {0};
-
 	fill_traffic(s, &t);
 	fan_line_add(l, " datagrams_in=%llu receives=%llu datagrams_out=%llu sends=%llu",
 		     (unsigned long long)t.datagrams_in, (unsigned long long)t.receives,
@@ -83,7 +80,6 @@ static void add_traffic(struct fan_line *l, const struct fan_shard *s)
 void fan_shard_log_counters(struct fan_shard *s)
 {
 	struct fan_line l;
-
 	if (!s->log->line)
 		return;
 	if (s->slots) {
@@ -103,7 +99,6 @@ static void tell_aggregator_jobs(struct fan_shard *s)
 {
 	struct fan_report r = {.index = 0};
 	struct fan_line l;
-
 	for (unsigned i = 0; i < FAN_JOBS_MAX; i++) {
 		r.index = (uint16_t)i;
 		fan_aggregator_report(s->aggregator, &r);
@@ -118,7 +113,6 @@ static void tell_slots_jobs(struct fan_shard *s)
 {
 	struct fan_slot_stats t = {0};
 	struct fan_line l;
-
 	for (unsigned i = 0; i < FAN_JOBS_MAX; i++) {
 		t.index = (uint16_t)i;
 		fan_switch_slot_stats(s->slots, &t);
@@ -144,7 +138,6 @@ void fan_shard_log_jobs(struct fan_shard *s)
 void fan_shard_log_too_long(struct fan_shard *s)
 {
 	struct fan_line l = {.used = 0};
-
 	if (s->told_too_long || !s->udp[0].send_drops || s->udp[0].last_errno != EMSGSIZE)
 		return;
 	s->told_too_long = true;
@@ -161,7 +154,6 @@ void fan_shard_log_above(struct fan_shard *s)
 {
 	struct fan_line l = {.used = 0};
 	char addr[80];
-
 	if (!s->log->line)
 		return;
 	fan_line_add(&l,
@@ -209,7 +201,6 @@ uint64_t fan_shard_health_drops(const struct fan_shard_health *h)
 {
 	const uint64_t *drops = h->has_slots ? h->slots.drops : h->aggregator.drops;
 	uint64_t all = 0;
-
 	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
 		all += drops[i];
 	return all;

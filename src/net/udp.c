@@ -20,7 +20,6 @@
 static unsigned set_of(const fan_peer *p)
 {
 	uint64_t h = (p->addr[0] ^ p->scope) * HASH_FACTOR;
-
 	h = (h ^ h >> 32 ^ p->addr[1]) * HASH_FACTOR;
 	h = (h ^ h >> 32 ^ p->port) * HASH_FACTOR;
 	return (unsigned)(h >> 32) % FAN_LOCALS_SETS;
@@ -35,7 +34,6 @@ static bool is_free(const struct fan_local *l)
 static unsigned find(const struct fan_local *set, const fan_peer *peer)
 {
 	unsigned i = 0;
-
 	while (i < FAN_LOCALS_WAYS && (is_free(&set[i]) || !fan_peer_equal(&set[i].peer, peer)))
 		i++;
 	return i;
@@ -45,7 +43,6 @@ static unsigned find(const struct fan_local *set, const fan_peer *peer)
 static unsigned oldest(const struct fan_local *set)
 {
 	unsigned at = 0;
-
 	for (unsigned i = 1; i < FAN_LOCALS_WAYS; i++)
 		if (set[i].heard_at < set[at].heard_at)
 			at = i;
@@ -56,7 +53,6 @@ void fan_locals_put(struct fan_locals *t, const fan_peer *peer, const uint64_t a
 {
 	struct fan_local *set = t->place[set_of(peer)];
 	unsigned i = find(set, peer);
-
 	if (i == FAN_LOCALS_WAYS)
 		i = oldest(set);
 	set[i] = (struct fan_local){*peer, {addr[0], addr[1]}, ++t->puts};
@@ -66,7 +62,6 @@ const uint64_t *fan_locals_get(const struct fan_locals *t, const fan_peer *peer)
 {
 	const struct fan_local *set = t->place[set_of(peer)];
 	unsigned i = find(set, peer);
-
 	return i < FAN_LOCALS_WAYS ? set[i].addr : NULL;
 }
 
@@ -74,7 +69,6 @@ void fan_locals_forget(struct fan_locals *t, const fan_peer *peer)
 {
 	struct fan_local *set = t->place[set_of(peer)];
 	unsigned i = find(set, peer);
-
 	if (i < FAN_LOCALS_WAYS)
 		memset(&set[i], 0, sizeof set[i]);
 }
@@ -105,7 +99,6 @@ static int set_buffer(int fd, int force, int name, int bytes)
 {
 	int got = 0;
 	socklen_t len = sizeof got;
-
 	if (bytes > 0 && set_int(fd, SOL_SOCKET, force, bytes))
 		set_int(fd, SOL_SOCKET, name, bytes);
 	getsockopt(fd, SOL_SOCKET, name, &got, &len);
@@ -159,7 +152,6 @@ static void set_offloads(struct fan_udp *u, bool plain)
 {
 	int size = 0;
 	socklen_t len = sizeof size;
-
 	if (plain)
 		return;
 	u->segment = getsockopt(u->fd, IPPROTO_UDP, UDP_SEGMENT, &size, &len) == 0;
@@ -171,7 +163,6 @@ static void set_offloads(struct fan_udp *u, bool plain)
 static int join_group(const struct fan_udp *u, const fan_peer *g, unsigned interface)
 {
 	const uint8_t *b = (const uint8_t *)g->addr;
-
 	if (u->family == AF_INET) {
 		struct ip_mreqn m = {.imr_ifindex = (int)interface};
 		memcpy(&m.imr_multiaddr, b + 12, 4);
@@ -190,7 +181,6 @@ static int bind_and_connect(struct fan_udp *u, const struct fan_udp_options *o)
 	socklen_t len =
 		u->family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 	int e;
-
 	if (o->freebind_group && (e = set_int(u->fd, SOL_SOCKET, SO_REUSEADDR, 1)))
 		return e;
 	if (o->beside && (e = set_int(u->fd, SOL_SOCKET, SO_REUSEPORT, 1)))
@@ -220,7 +210,6 @@ static bool is_everywhere(const struct fan_udp_options *o)
 int fan_udp_open(struct fan_udp *u, const struct fan_udp_options *o)
 {
 	bool everywhere = is_everywhere(o);
-
 	memset(u, 0, sizeof *u);
 	u->bound = o->bind;
 	u->family = fan_peer_family(fan_peer_is_none(&o->bind) ? &o->connect : &o->bind);
@@ -303,7 +292,6 @@ fan_peer fan_udp_local(const struct fan_udp *u)
 {
 	struct sockaddr_storage ss;
 	socklen_t len = sizeof ss;
-
 	memset(&ss, 0, sizeof ss);
 	getsockname(u->fd, (struct sockaddr *)&ss, &len);
 	return fan_peer_from_sockaddr((struct sockaddr *)&ss, len);
@@ -328,7 +316,6 @@ static void note_v4_address(struct notes *n, const struct cmsghdr *c)
 {
 	struct sockaddr_in in = {.sin_family = AF_INET};
 	struct in_pktinfo i;
-
 	memcpy(&i, CMSG_DATA(c), sizeof i);
 	in.sin_addr = i.ipi_spec_dst;
 	n->index = (unsigned)i.ipi_ifindex;
@@ -340,7 +327,6 @@ static void note_v4_address(struct notes *n, const struct cmsghdr *c)
 static void note_v6_address(struct notes *n, const struct cmsghdr *c)
 {
 	struct in6_pktinfo i;
-
 	memcpy(&i, CMSG_DATA(c), sizeof i);
 	memcpy(n->addr, &i.ipi6_addr, sizeof n->addr);
 	n->index = i.ipi6_ifindex;
@@ -350,7 +336,6 @@ static void note_v6_address(struct notes *n, const struct cmsghdr *c)
 static void note(struct notes *n, const struct cmsghdr *c)
 {
 	int v;
-
 	if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO) {
 		memcpy(&v, CMSG_DATA(c), sizeof v);
 		n->segment = v > 0 ? (size_t)v : 0;
@@ -370,7 +355,6 @@ static void note(struct notes *n, const struct cmsghdr *c)
 static void read_memory(const struct fan_udp *u, uint32_t info[SK_MEMINFO_VARS])
 {
 	socklen_t len = SK_MEMINFO_VARS * sizeof *info;
-
 	memset(info, 0, len);
 	if (getsockopt(u->fd, SOL_SOCKET, SO_MEMINFO, info, &len))
 		memset(info, 0, SK_MEMINFO_VARS * sizeof *info);
@@ -379,7 +363,6 @@ static void read_memory(const struct fan_udp *u, uint32_t info[SK_MEMINFO_VARS])
 unsigned fan_udp_backlog_percent(const struct fan_udp *u)
 {
 	uint32_t info[SK_MEMINFO_VARS];
-
 	read_memory(u, info);
 	if (!info[SK_MEMINFO_RCVBUF])
 		return 0;
@@ -389,7 +372,6 @@ unsigned fan_udp_backlog_percent(const struct fan_udp *u)
 uint32_t fan_udp_overflows(const struct fan_udp *u)
 {
 	uint32_t info[SK_MEMINFO_VARS];
-
 	read_memory(u, info);
 	return info[SK_MEMINFO_DROPS];
 }
@@ -397,7 +379,6 @@ uint32_t fan_udp_overflows(const struct fan_udp *u)
 static void add_inlet(struct fan_inlets *i, const struct fan_inlet *more)
 {
 	unsigned k = 0;
-
 	while (k < FAN_INLETS_MAX && i->of[k].index && i->of[k].index != more->index)
 		k++;
 	if (k == FAN_INLETS_MAX) {
@@ -429,7 +410,6 @@ int fan_udp_recv(struct fan_udp *u, uint8_t *buf, struct fan_udp_batch *b)
 			   .msg_control = &control,
 			   .msg_controllen = sizeof control};
 	ssize_t n = recvmsg(u->fd, &m, 0);
-
 	u->recvs++;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;

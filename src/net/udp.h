@@ -71,13 +71,6 @@ bool fan_peer_read(fan_peer *p, const char *text);
 /* Write "10.0.0.1:5000" or "[fd00::1]:5000" to `text`, at least 80 bytes.  Returns `text`. */
 const char *fan_peer_text(const fan_peer *p, char *text, size_t bytes);
 
-/* A cached interface towards a member. */
-struct fan_udp_route {
-	fan_peer via;
-	unsigned index;
-	fan_peer local; /* the local address on it */
-};
-
 /* Datagrams received, by interface. */
 struct fan_inlets {
 	struct fan_inlet {
@@ -108,15 +101,13 @@ enum fan_udp_batching {
 #define FAN_LOCALS_SETS 512 /* times FAN_LOCALS_WAYS: twice FAN_MEMBERS_MAX */
 #define FAN_LOCALS_WAYS 8
 
-struct fan_local {
-	fan_peer peer;
-	uint64_t addr[2];  /* as in fan_peer; zero: free */
-	uint64_t heard_at; /* `puts` of the table at its last datagram */
-};
-
 struct fan_locals {
 	uint64_t puts;
-	struct fan_local place[FAN_LOCALS_SETS][FAN_LOCALS_WAYS];
+	struct fan_local {
+		fan_peer peer;
+		uint64_t addr[2];  /* as in fan_peer; zero: free */
+		uint64_t heard_at; /* `puts` of the table at its last datagram */
+	} place[FAN_LOCALS_SETS][FAN_LOCALS_WAYS];
 };
 
 /* Note that `peer` has sent to the local address `addr`. */
@@ -145,7 +136,12 @@ struct fan_udp {
 	struct fan_inlets inlets;
 	/* errno of the last refused send or receive; EMSGSIZE: beyond an interface's MTU. */
 	int last_errno;
-	struct fan_udp_route route[FAN_UDP_ROUTES_MAX];
+	/* A cached interface towards a member. */
+	struct fan_udp_route {
+		fan_peer via;
+		unsigned index;
+		fan_peer local; /* the local address on it */
+	} route[FAN_UDP_ROUTES_MAX];
 	unsigned route_next; /* the entry to overwrite next */
 	bool dual;	     /* AF_INET6, and IPv4 too */
 	bool segment;	     /* UDP_SEGMENT works */

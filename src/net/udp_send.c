@@ -77,7 +77,6 @@ static void run_gather(struct run *r, struct fan_out_item *it, unsigned left, bo
 {
 	size_t bytes = fan_out_item_bytes(it);
 	size_t most = bytes < FAN_UDP_SEND_BYTES ? FAN_UDP_SEND_BYTES / bytes : 1;
-
 	if (most > FAN_UDP_BURST_MAX)
 		most = FAN_UDP_BURST_MAX;
 	r->segment = bytes;
@@ -105,7 +104,6 @@ static void run_gather(struct run *r, struct fan_out_item *it, unsigned left, bo
 static void control_add(struct msghdr *m, int level, int type, const void *data, size_t bytes)
 {
 	struct cmsghdr *c = (struct cmsghdr *)((char *)m->msg_control + m->msg_controllen);
-
 	c->cmsg_level = level;
 	c->cmsg_type = type;
 	c->cmsg_len = CMSG_LEN(bytes);
@@ -157,7 +155,6 @@ static bool is_full(int e)
 static void wait_for_room(const struct fan_udp *u)
 {
 	struct pollfd p = {u->fd, POLLOUT, 0};
-
 	poll(&p, u->last_errno == ENOBUFS ? 0 : 1, FAN_UDP_WAIT_MS);
 }
 
@@ -167,7 +164,6 @@ static int send_some(struct fan_udp *u, struct mmsghdr *m, unsigned count)
 {
 	const bool batch = u->batching != FAN_UDP_SINGLY;
 	int n = batch ? sendmmsg(u->fd, m, count, 0) : -1;
-
 	if (n > 0)
 		u->batching = FAN_UDP_BATCHES;
 	if (batch && (u->batching == FAN_UDP_BATCHES || !fan_udp_is_refused(errno)))
@@ -184,7 +180,6 @@ static int send_some(struct fan_udp *u, struct mmsghdr *m, unsigned count)
 static unsigned send_messages(struct fan_udp *u, struct mmsghdr *m, unsigned count, unsigned *waits)
 {
 	unsigned done = 0, left = 0, told = 0;
-
 	while (done < count) {
 		int n = send_some(u, m + done, count - done);
 		u->sends++;
@@ -218,7 +213,6 @@ static unsigned send_messages(struct fan_udp *u, struct mmsghdr *m, unsigned cou
 static unsigned join_vectors(struct iovec *to, const struct run *r)
 {
 	unsigned n = 0;
-
 	for (unsigned i = 0; i < r->vectors; i++) {
 		if (n && (uint8_t *)to[n - 1].iov_base + to[n - 1].iov_len == r->iov[i].iov_base)
 			to[n - 1].iov_len += r->iov[i].iov_len;
@@ -234,7 +228,6 @@ static unsigned send_segmented(struct fan_udp *u, struct run *r, const struct ta
 	struct mmsghdr m;
 	union control space;
 	struct iovec iov[2 * FAN_UDP_BURST_MAX];
-
 	address(&m.msg_hdr, &space, to, r->count > 1 ? r->segment : 0);
 	m.msg_hdr.msg_iov = iov;
 	m.msg_hdr.msg_iovlen = join_vectors(iov, r);
@@ -247,7 +240,6 @@ static unsigned send_plain(struct fan_udp *u, struct run *r, const struct target
 	struct mmsghdr m[FAN_UDP_BURST_MAX];
 	union control space;
 	struct iovec *iov = r->iov;
-
 	address(&m[0].msg_hdr, &space, to, 0);
 	for (unsigned i = 0; i < r->count; i++) {
 		m[i].msg_hdr = m[0].msg_hdr;
@@ -263,7 +255,6 @@ static void hand_over(struct fan_udp *u, struct run *r, struct fan_ring_pair *h,
 		      enum fan_ring_pair_way way)
 {
 	unsigned done = 0, at = 0;
-
 	while (done < r->count && fan_ring_pair_put(h, way, &r->iov[at], r->of_item[done])) {
 		for (unsigned i = 0; i < r->of_item[done]; i++)
 			u->bytes_out += r->iov[at++].iov_len;
@@ -280,7 +271,6 @@ static void hand_over(struct fan_udp *u, struct run *r, struct fan_ring_pair *h,
 static void run_send(struct fan_udp *u, struct run *r, const struct target *to, unsigned *waits)
 {
 	unsigned sent;
-
 	if (u->segment || r->count == 1) {
 		sent = send_segmented(u, r, to, waits);
 		int e = u->last_errno;
@@ -313,7 +303,6 @@ static const struct fan_udp_route *route_to(struct fan_udp *u, const fan_peer *v
 static void set_source(const struct fan_udp *u, struct target *to, const fan_peer *p)
 {
 	const uint64_t *local = u->locals ? fan_locals_get(u->locals, p) : NULL;
-
 	if (local)
 		memcpy(to->from, local, sizeof to->from);
 }
@@ -324,7 +313,6 @@ static void send_multicast(struct fan_udp *u, struct run *r, const struct fan_gr
 	uint64_t drops = u->send_drops;
 	const struct fan_udp_route *route = route_to(u, &g->via);
 	struct target to = {.interface = g->addr.scope ? g->addr.scope : route->index};
-
 	to.len = fan_peer_to_sockaddr(&g->addr, u->family, &to.ss);
 	if (route->index)
 		memcpy(to.from, route->local.addr, sizeof to.from);
@@ -349,7 +337,6 @@ static void send_to(struct fan_udp *u, struct run *r, const fan_peer *p, unsigne
 {
 	struct target to = {.interface = 0};
 	uint64_t drops = u->send_drops;
-
 	to.len = u->dual ? fan_peer_to_mapped(p, &to.ss)
 			 : fan_peer_to_sockaddr(p, u->family, &to.ss);
 	set_source(u, &to, p);
@@ -404,7 +391,6 @@ static bool is_early(const struct fan_udp *u, const struct run *r, const struct 
 	const bool one = it->dest == FAN_TO_PEER || it->dest == FAN_TO_PARENT;
 	const fan_peer *p = one ? &it->peer : it->group->peers;
 	bool at[ANYWHERE] = {one}, no_room = false; /* others may be behind it */
-
 	if (it->dest == FAN_TO_MCAST || (!one && it->group->multicast))
 		return false; /* one call for all */
 	for (unsigned n = 0; n < (one ? 1 : it->group->ranks); n++) {
@@ -422,7 +408,6 @@ static bool is_early(const struct fan_udp *u, const struct run *r, const struct 
 static void run_leave(const struct run *r, struct fan_out_item *it)
 {
 	const enum fan_dest later = (enum fan_dest)(it->dest | LATER);
-
 	for (unsigned i = 0; i < r->count; i++)
 		it[r->at[i]].dest = later;
 }
@@ -459,7 +444,6 @@ static bool send_turn(struct fan_udp *u, struct fan_out *out, enum where where, 
 {
 	bool more = false;
 	struct run r;
-
 	for (unsigned i = 0; i < out->count; i++) {
 		struct fan_out_item *it = &out->item[i];
 		if (it->dest == FAN_TO_NOBODY || it->dest & LATER)
@@ -483,7 +467,6 @@ static void send_all(struct fan_udp *u, struct fan_out *out)
 	const bool inside = has_ring_pair(u);
 	unsigned waits = inside ? FAN_UDP_WAITS_INSIDE_MAX : FAN_UDP_WAITS_MAX;
 	enum where where = inside ? ELSEWHERE : ANYWHERE;
-
 	while (send_turn(u, out, where, &waits))
 		where++;
 }
@@ -493,7 +476,6 @@ static void send_to_connected(struct fan_udp *u, struct fan_out *out)
 	static const struct target connected;
 	struct run r;
 	unsigned waits = FAN_UDP_WAITS_MAX;
-
 	for (unsigned i = 0; i < out->count; i++) {
 		struct fan_out_item *it = &out->item[i];
 		if (it->dest == FAN_TO_NOBODY)

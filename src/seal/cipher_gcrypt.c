@@ -25,7 +25,6 @@ static void begin(void)
 static void *open_key(const uint8_t key[FAN_CIPHER_KEY_BYTES])
 {
 	gcry_cipher_hd_t h;
-
 	if (gcry_cipher_open(&h, GCRY_CIPHER_AES128, GCRY_CIPHER_MODE_OCB, 0))
 		return NULL;
 	if (gcry_cipher_setkey(h, key, FAN_CIPHER_KEY_BYTES)) {
@@ -44,7 +43,6 @@ static void close_key(void *key)
 static bool begin_text(gcry_cipher_hd_t h, const struct fan_cipher_text *t)
 {
 	uint8_t nonce[NONCE_BYTES] = {0};
-
 	for (unsigned i = 0; i < sizeof t->counter; i++)
 		nonce[i] = (uint8_t)(t->counter >> 8 * i);
 	return !gcry_cipher_setiv(h, nonce, sizeof nonce) &&
@@ -99,7 +97,6 @@ static bool has_macs; /* the thread key could be made */
 static void free_macs(void *of)
 {
 	struct macs *m = of;
-
 	for (unsigned i = 0; i < MACS; i++)
 		gcry_md_close(m->at[i].h);
 	explicit_bzero(m, sizeof *m);
@@ -109,7 +106,6 @@ static void free_macs(void *of)
 static struct macs *own_macs(void)
 {
 	struct macs *m = has_macs ? pthread_getspecific(macs_of_thread) : NULL;
-
 	if (!has_macs || m)
 		return m;
 	m = calloc(1, sizeof *m);
@@ -123,7 +119,6 @@ static struct macs *own_macs(void)
 static bool seen_lately(struct macs *m, const uint8_t *key, size_t key_bytes)
 {
 	unsigned at = m->next++ % LATELY;
-
 	for (unsigned i = 0; i < LATELY; i++)
 		if (key_bytes == m->once_bytes[i] && !memcmp(m->once[i], key, key_bytes))
 			return true;
@@ -137,7 +132,6 @@ static gcry_md_hd_t keyed(const uint8_t *key, size_t key_bytes)
 {
 	struct macs *m = own_macs();
 	struct keyed *k;
-
 	if (!m || key_bytes > sizeof k->key)
 		return NULL;
 	k = &m->at[0];
@@ -171,7 +165,6 @@ static void hash(uint8_t to[FAN_MAC_BYTES], const uint8_t *a, size_t a_bytes, co
 		{.size = b_bytes, .len = b_bytes, .data = (void *)b},
 	};
 	gcry_error_t e = gcry_md_hash_buffers(GCRY_MD_SHA256, 0, to, parts, 2);
-
 	assert(!e); /* a digest that every build has, and no argument out of range */
 	(void)e;
 }
@@ -181,7 +174,6 @@ static void mac_once(uint8_t to[FAN_MAC_BYTES], const uint8_t *key, size_t key_b
 		     const uint8_t *data, size_t bytes)
 {
 	uint8_t pad[BLOCK_BYTES] = {0}, inner[FAN_MAC_BYTES];
-
 	if (key_bytes > sizeof pad)
 		hash(pad, key, key_bytes, NULL, 0);
 	else
@@ -199,7 +191,6 @@ static void mac(uint8_t to[FAN_MAC_BYTES], const uint8_t *key, size_t key_bytes,
 		const uint8_t *data, size_t bytes)
 {
 	gcry_md_hd_t h = keyed(key, key_bytes);
-
 	if (!h) {
 		mac_once(to, key, key_bytes, data, bytes);
 		return;
@@ -218,7 +209,6 @@ static void begin_once(void)
 static bool random_bytes(uint8_t *to, size_t bytes)
 {
 	ssize_t n;
-
 	do
 		n = getrandom(to, bytes, 0);
 	while (n < 0 && errno == EINTR);
@@ -230,7 +220,6 @@ const struct fan_cipher *fan_cipher_gcrypt(void)
 	static const struct fan_cipher table = {open_key, close_key, seal,
 						unseal,	  mac,	     random_bytes};
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
 	pthread_once(&once, begin_once);
 	return &table;
 }

@@ -38,7 +38,6 @@ static struct fan_gate_uplink *begin_uplink(struct fan_gate *g, const struct fan
 	uint8_t pkt[FAN_HEAD_BYTES + FAN_CTL_BYTES_MAX];
 	struct fan_gate_uplink *u = &g->uplink[0];
 	struct fan_gate_tenant made;
-
 	if (join->payload_bytes > FAN_CTL_BYTES_MAX)
 		return NULL;
 	const struct fan_gate_tenant *t =
@@ -57,7 +56,6 @@ static bool close_upwards(struct fan_gate *g, const struct fan_seal_head *h,
 			  struct fan_out_item *it, uint8_t *to)
 {
 	struct fan_gate_uplink *u = find_uplink(g, h, it->head);
-
 	if (!u && h->type == FAN_TYPE_JOIN)
 		u = begin_uplink(g, it);
 	if (!u)
@@ -83,7 +81,6 @@ static size_t recv_from_parent(struct fan_gate *g, const struct fan_seal_head *h
 static bool make_tables(struct fan_gate *g)
 {
 	const struct fan_gate_config *cfg = &g->cfg;
-
 	if (!fan_peer_is_none(&cfg->parent) &&
 	    !(g->uplink = calloc(FAN_GATE_PLACES, sizeof *g->uplink)))
 		return false;
@@ -102,7 +99,6 @@ struct fan_gate *fan_gate_new(const struct fan_gate_config *cfg)
 	size_t bytes =
 		cfg->payload_bytes > FAN_CTL_BYTES_MAX ? cfg->payload_bytes : FAN_CTL_BYTES_MAX;
 	uint8_t test;
-
 	if (!g)
 		return NULL;
 	g->cfg = *cfg;
@@ -162,7 +158,6 @@ bool fan_seal_refuse(const uint8_t *pkt, size_t len, const fan_peer *to, bool ha
 	const uint8_t *join = relayed ? pkt + FAN_HEAD_BYTES : pkt;
 	const size_t bytes = relayed ? len - FAN_HEAD_BYTES : len;
 	struct fan_seal_inner in = {.token = 0};
-
 	if ((relayed && !fan_seal_inner_get(&in, pkt, join, bytes)) || join[1] != FAN_TYPE_JOIN ||
 	    bytes < FAN_HEAD_BYTES + FAN_CTL_UP_MIN || (relayed && !in.token))
 		return false;
@@ -186,7 +181,6 @@ bool fan_seal_refuse(const uint8_t *pkt, size_t len, const fan_peer *to, bool ha
 static bool is_open_above(const struct fan_gate *g, const uint8_t *pkt, size_t len)
 {
 	struct fan_seal_inner in;
-
 	if (!g->child || pkt[1] != FAN_TYPE_RELAY ||
 	    !fan_seal_inner_get(&in, pkt, pkt + FAN_HEAD_BYTES, len - FAN_HEAD_BYTES))
 		return false;
@@ -217,7 +211,6 @@ static enum fan_seal_verdict open_by_rank(struct fan_gate *g, const struct fan_s
 					  uint8_t *pkt, size_t *len)
 {
 	struct fan_gate_epoch *l = fan_gate_find_epoch(g, h->job, h->epoch);
-
 	if (!l || h->sender >= FAN_RANKS_MAX || !l->peer[h->sender])
 		return FAN_SEAL_TAG;
 	struct fan_gate_peer *p = l->peer[h->sender];
@@ -230,11 +223,22 @@ static enum fan_seal_verdict open_by_rank(struct fan_gate *g, const struct fan_s
 	return v;
 }
 
+/* Is an opened RELAY about the job that it was sealed for?  True of all other types.  The keys of
+ * one job must not allow messages about others. */
+static bool is_of_one_job(const struct fan_seal_head *h, const uint8_t *pkt, size_t len)
+{
+	struct fan_seal_inner in;
+	if (h->type != FAN_TYPE_RELAY)
+		return true;
+	return fan_seal_inner_get(&in, pkt, pkt + FAN_HEAD_BYTES, len - FAN_HEAD_BYTES) &&
+	       in.job == h->job && in.epoch == h->epoch && in.type != FAN_TYPE_JOIN &&
+	       in.type != FAN_TYPE_WELCOME && in.type != FAN_TYPE_REFUSE;
+}
+
 static enum fan_seal_verdict open_sealed(struct fan_gate *g, const fan_peer *from,
 					 const struct fan_seal_head *h, uint8_t *pkt, size_t *len)
 {
 	enum fan_seal_verdict v;
-
 	if (!g->hops || !fan_hops_open(g->hops, from, h, pkt, len, &v))
 		v = open_by_rank(g, h, pkt, len);
 	else if (v == FAN_SEAL_GOOD) {
@@ -243,14 +247,13 @@ static enum fan_seal_verdict open_sealed(struct fan_gate *g, const fan_peer *fro
 		if (l)
 			fan_gate_note_packet(g, l);
 	}
-	return v == FAN_SEAL_GOOD && !fan_seal_is_of_one_job(h, pkt, *len) ? FAN_SEAL_TAG : v;
+	return v == FAN_SEAL_GOOD && !is_of_one_job(h, pkt, *len) ? FAN_SEAL_TAG : v;
 }
 
 size_t fan_gate_recv(struct fan_gate *g, uint64_t now_ns, const fan_peer *from, uint8_t *pkt,
 		     size_t len, struct fan_out *out)
 {
 	struct fan_seal_head h;
-
 	g->now_ns = now_ns;
 	if (!fan_seal_head(&h, pkt, len)) /* another version: the core says so */
 		return len;
@@ -280,7 +283,6 @@ static bool seal(struct fan_gate *g, const struct fan_seal_head *h, struct fan_o
 		 uint8_t *to)
 {
 	struct fan_gate_epoch *l = fan_gate_find_epoch(g, h->job, h->epoch);
-
 	return l && fan_seal_item(g->cfg.cipher, l->down, ++l->sent, it, to);
 }
 
@@ -305,7 +307,6 @@ static bool seal_to_peer(struct fan_gate *g, struct fan_seal_head *h, struct fan
 			 const struct fan_seal_inner *in, uint8_t *to)
 {
 	const bool up = in->at && (in->type == FAN_TYPE_BEAT || in->type == FAN_TYPE_LEAVE);
-
 	if (up) {
 		h->job = in->job;
 		h->epoch = in->epoch;
@@ -325,7 +326,6 @@ static bool close_item(struct fan_gate *g, struct fan_out_item *it, uint8_t *to,
 {
 	struct fan_seal_inner in = {.at = NULL};
 	struct fan_seal_head h;
-
 	if (!fan_seal_head(&h, it->head, FAN_HEAD_BYTES) || h.type == FAN_TYPE_REPORT)
 		return true;
 	if (h.type == FAN_TYPE_RELAY &&
@@ -350,7 +350,6 @@ static bool close_item(struct fan_gate *g, struct fan_out_item *it, uint8_t *to,
 static void close_items(struct fan_gate *g, struct fan_out *out, bool answers)
 {
 	unsigned kept = g->done;
-
 	for (unsigned i = g->done; i < out->count; i++) {
 		struct fan_out_item *it = &out->item[i];
 		uint8_t *to = g->space + g->used + FAN_HEAD_BYTES;

@@ -7,7 +7,6 @@
 static void free_peer(struct fan_gate *g, struct fan_gate_epoch *l, unsigned rank)
 {
 	struct fan_gate_peer *p = l->peer[rank];
-
 	if (!p)
 		return;
 	g->cfg.cipher->close(p->up);
@@ -53,14 +52,12 @@ static struct fan_gate_epoch *row_of(const struct fan_gate *g, uint32_t job, uin
 	const uint64_t all = (uint64_t)(job & 0xffff) << 32 | epoch;
 	const uint64_t hash = all * UINT64_C(0x9e3779b97f4a7c15) >> 40;
 	const unsigned place = (g->cfg.children ? (unsigned)hash : job) % FAN_GATE_PLACES;
-
 	return &g->life[place * g->lives];
 }
 
 struct fan_gate_epoch *fan_gate_find_epoch(struct fan_gate *g, uint32_t job, uint32_t epoch)
 {
 	struct fan_gate_epoch *row = row_of(g, job, epoch);
-
 	for (unsigned k = 0; k < g->lives; k++)
 		if (row[k].traffic.job && row[k].traffic.job == (job & 0xffff) &&
 		    row[k].traffic.epoch == epoch)
@@ -83,7 +80,6 @@ static bool yields_before(const struct fan_gate_epoch *l, bool former,
 static struct fan_gate_epoch *free_one(struct fan_gate *g, struct fan_gate_epoch *row)
 {
 	struct fan_gate_epoch *first = &row[0];
-
 	for (unsigned k = 1; k < g->lives && first->traffic.job; k++)
 		if (!row[k].traffic.job ||
 		    (row[k].proved == first->proved ? row[k].used_at < first->used_at
@@ -108,7 +104,6 @@ static void make_room(struct fan_gate *g, const struct fan_gate_epoch *keep)
 	struct fan_gate_epoch *first = NULL;
 	unsigned own = 0;
 	bool former = false;
-
 	const unsigned all = FAN_GATE_PLACES * g->lives;
 	for (unsigned i = 0; i < all; i++)
 		if (memcmp(g->life[i].tenant, keep->tenant, sizeof keep->tenant) == 0)
@@ -135,7 +130,6 @@ static struct fan_gate_epoch *begin_life(struct fan_gate *g, uint32_t job, uint3
 	struct fan_gate_epoch *row = row_of(g, job, epoch),
 			      fresh = {.traffic = {job & 0xffff, epoch, {0}}};
 	uint8_t key[FAN_CIPHER_KEY_BYTES];
-
 	if (!g->cfg.cipher->random(fresh.traffic.salt, FAN_SEAL_SALT_BYTES))
 		return NULL;
 	memcpy(fresh.tenant, g->join.tenant, sizeof fresh.tenant);
@@ -154,7 +148,6 @@ static bool admit(struct fan_gate *g, struct fan_gate_epoch *l)
 {
 	const struct fan_gate_join *j = &g->join;
 	uint8_t key[FAN_CIPHER_KEY_BYTES];
-
 	if (j->rank >= FAN_RANKS_MAX)
 		return false;
 	if (l->peer[j->rank] && l->peer[j->rank]->nonce == j->nonce)
@@ -183,7 +176,6 @@ struct fan_gate_epoch *fan_gate_answer_epoch(struct fan_gate *g, uint32_t job, u
 					     const fan_peer *at)
 {
 	const struct fan_gate_join *j = &g->join;
-
 	struct fan_gate_epoch *l = fan_gate_find_epoch(g, job, epoch);
 	if (!l)
 		l = begin_life(g, job, epoch);

@@ -15,7 +15,6 @@ const struct fan_gate_tenant *fan_gate_tenant_of(struct fan_gate *g, const uint8
 	enum { NAME_BYTES_AT = FAN_HEAD_BYTES + 11, NAME_AT };
 	size_t bytes = len > NAME_AT ? pkt[NAME_BYTES_AT] : 0;
 	const char *name = (const char *)pkt + NAME_AT;
-
 	if (!bytes || bytes > FAN_TENANT_MAX || len < NAME_AT + bytes)
 		return NULL;
 	bytes = fan_tenant_bytes(name, bytes);
@@ -40,7 +39,6 @@ static enum fan_seal_verdict open_join(struct fan_gate *g, const struct fan_seal
 {
 	const size_t more = relayed ? FAN_RELAY_MORE : 0;
 	struct fan_gate_tenant made;
-
 	if (*len < FAN_HEAD_BYTES + more + FAN_SEAL_MORE)
 		return FAN_SEAL_TAG;
 	for (unsigned i = 0; i < g->cfg.keys.count; i++) {
@@ -74,7 +72,6 @@ static bool hear_welcome(struct fan_gate *g, const fan_peer *from, const struct 
 {
 	const struct fan_gate_epoch *l = fan_gate_find_epoch(g, in->job, in->epoch);
 	struct fan_traffic t = {.job = in->job & 0xffff, .epoch = in->epoch};
-
 	if (!t.job || (l && memcmp(l->tenant, c->join.tenant, sizeof l->tenant) != 0))
 		return false;
 	memcpy(t.salt, salt, sizeof t.salt);
@@ -88,7 +85,6 @@ static enum fan_seal_verdict open_answer(struct fan_gate *g, const fan_peer *fro
 	const bool welcome = in->type == FAN_TYPE_WELCOME;
 	const size_t more = welcome ? FAN_SEAL_SALT_BYTES : 0;
 	uint8_t question[FAN_RELAY_MORE];
-
 	if (!in->token || in->token > g->cfg.children ||
 	    *len < 2 * FAN_HEAD_BYTES + more + FAN_SEAL_MORE)
 		return FAN_SEAL_TAG;
@@ -110,7 +106,6 @@ enum fan_seal_verdict fan_gate_open_signed(struct fan_gate *g, const fan_peer *f
 					   const struct fan_seal_head *h, uint8_t *pkt, size_t *len)
 {
 	struct fan_seal_inner in = {.rank = h->sender, .nonce = 0};
-
 	if (h->type == FAN_TYPE_JOIN) {
 		in.nonce = fan_wire_nonce(pkt);
 		in.at = pkt;
@@ -134,7 +129,6 @@ bool fan_gate_is_answer(const struct fan_gate *g, const struct fan_seal_head *h,
 	const uint8_t type = in->at ? in->type : h->type;
 	const bool answers =
 		type == FAN_TYPE_WELCOME || type == FAN_TYPE_REFUSE || type == FAN_TYPE_STATE;
-
 	return answers && it->dest == FAN_TO_PEER && g->join.relayed == (in->at != NULL) &&
 	       (in->at ? in->nonce : fan_wire_nonce(it->head)) == g->join.nonce;
 }
@@ -143,7 +137,6 @@ bool fan_gate_sign(struct fan_gate *g, const struct fan_seal_head *h, struct fan
 		   const struct fan_seal_inner *in, uint8_t *to)
 {
 	struct fan_signed_with w = {.more = NULL};
-
 	if ((in->at ? in->type : h->type) == FAN_TYPE_WELCOME) {
 		const struct fan_gate_epoch *l =
 			fan_gate_answer_epoch(g, h->job, h->epoch, &it->peer);
@@ -165,7 +158,6 @@ bool fan_gate_sign_join(struct fan_gate *g, struct fan_out_item *it,
 {
 	uint8_t question[FAN_RELAY_MORE];
 	const struct fan_signed_with w = {.more = question, .more_bytes = sizeof question};
-
 	if (!g->join.is_open || in->nonce != g->join.nonce || !in->token ||
 	    in->token > g->cfg.children)
 		return false;

@@ -18,7 +18,6 @@ static void expand(const struct fan_cipher *c, uint8_t *to, size_t bytes,
 		   const uint8_t prk[FAN_MAC_BYTES], const uint8_t *info, size_t info_bytes)
 {
 	uint8_t okm[FAN_MAC_BYTES], text[FAN_HKDF_INFO_MAX + 1];
-
 	assert(bytes <= sizeof okm && info_bytes <= FAN_HKDF_INFO_MAX);
 	memcpy(text, info, info_bytes);
 	text[info_bytes] = 1; /* number of the block */
@@ -31,7 +30,6 @@ void fan_hkdf(const struct fan_cipher *c, uint8_t *to, size_t bytes, const uint8
 	      size_t info_bytes)
 {
 	uint8_t prk[FAN_MAC_BYTES];
-
 	extract(c, prk, salt, salt_bytes, key, key_bytes);
 	expand(c, to, bytes, prk, info, info_bytes);
 }
@@ -39,7 +37,6 @@ void fan_hkdf(const struct fan_cipher *c, uint8_t *to, size_t bytes, const uint8
 size_t fan_tenant_bytes(const char *job, size_t job_bytes)
 {
 	size_t n = 0;
-
 	while (n < job_bytes && !memchr(FAN_TENANT_ENDS, job[n], sizeof FAN_TENANT_ENDS - 1))
 		n++;
 	return n;
@@ -56,7 +53,6 @@ void fan_tenant_expand(const struct fan_cipher *c, uint8_t to[FAN_KEY_BYTES],
 {
 	static const char what[] = "tenant ";
 	uint8_t info[sizeof what - 1 + FAN_TENANT_MAX];
-
 	assert(bytes <= FAN_TENANT_MAX);
 	memcpy(info, what, sizeof what - 1);
 	memcpy(info + sizeof what - 1, name, bytes);
@@ -67,7 +63,6 @@ void fan_tenant_key(const struct fan_cipher *c, uint8_t to[FAN_KEY_BYTES],
 		    const uint8_t fabric[FAN_KEY_BYTES], const char *name, size_t bytes)
 {
 	uint8_t prk[FAN_MAC_BYTES];
-
 	fan_tenant_extract(c, prk, fabric);
 	fan_tenant_expand(c, to, prk, name, bytes);
 }
@@ -86,7 +81,6 @@ static void traffic(const struct fan_cipher *c, uint8_t to[FAN_CIPHER_KEY_BYTES]
 {
 	uint8_t info[FAN_HKDF_INFO_MAX];
 	size_t n = strlen(what);
-
 	memcpy(info, what, n);
 	memcpy(info + n, t->salt, sizeof t->salt);
 	n += sizeof t->salt;
@@ -109,7 +103,6 @@ void fan_traffic_up(const struct fan_cipher *c, uint8_t to[FAN_CIPHER_KEY_BYTES]
 		    uint64_t nonce)
 {
 	uint8_t more[2 + 8];
-
 	put(put(more, rank, 2), nonce, 8);
 	traffic(c, to, tenant, t, "up", more, sizeof more);
 }
@@ -119,7 +112,6 @@ void fan_traffic_hop(const struct fan_cipher *c, uint8_t to[FAN_CIPHER_KEY_BYTES
 		     uint64_t instance)
 {
 	uint8_t more[8];
-
 	put(more, instance, sizeof more);
 	traffic(c, to, tenant, t, "hop", more, sizeof more);
 }

@@ -13,7 +13,6 @@ bool fan_seal_inner_get(struct fan_seal_inner *in, const uint8_t *head, const ui
 			size_t body_bytes)
 {
 	struct fan_seal_head h;
-
 	if (!fan_seal_head(&h, body, body_bytes) || h.sealed)
 		return false;
 	in->type = h.type;
@@ -30,7 +29,6 @@ bool fan_seal_inner_get(struct fan_seal_inner *in, const uint8_t *head, const ui
 struct fan_hops *fan_hops_new(const struct fan_cipher *c)
 {
 	struct fan_hops *t = calloc(1, sizeof *t);
-
 	if (t)
 		t->cipher = c;
 	if (t && !c->random((uint8_t *)&t->instance, sizeof t->instance)) {
@@ -66,7 +64,6 @@ void fan_hops_free(struct fan_hops *t)
 static struct fan_hop *set_of(struct fan_hops *t, const fan_peer *at, uint32_t job, uint32_t epoch)
 {
 	uint64_t h = at->addr[0] ^ at->addr[1] << 7 ^ (uint64_t)at->scope << 32 ^ at->port;
-
 	h = (h ^ (uint64_t)epoch << 24 ^ (uint64_t)(job & NUMBER) << 48) *
 	    UINT64_C(0x9e3779b97f4a7c15);
 	return t->hop[(h >> 40) % FAN_HOP_SETS];
@@ -83,7 +80,6 @@ static bool is_at(const struct fan_hop *h, const fan_peer *at, uint32_t job, uin
 static struct fan_hop *make_place(struct fan_hops *t, struct fan_hop *set)
 {
 	struct fan_hop *place = &set[0];
-
 	for (unsigned k = 1; k < FAN_HOP_WAYS && place->theirs; k++) {
 		struct fan_hop *h = &set[k];
 		if (!h->theirs || (h->proved == place->proved ? h->used < place->used : !h->proved))
@@ -97,7 +93,6 @@ static struct fan_hop *make_place(struct fan_hops *t, struct fan_hop *set)
 static void *open_key(const struct fan_hops *t, uint8_t key[FAN_CIPHER_KEY_BYTES])
 {
 	void *k = t->cipher->open(key);
-
 	explicit_bzero(key, FAN_CIPHER_KEY_BYTES);
 	return k;
 }
@@ -118,7 +113,6 @@ bool fan_hops_below(struct fan_hops *t, const fan_peer *at, const uint8_t tenant
 {
 	struct fan_hop *set = set_of(t, at, life->job, life->epoch);
 	uint8_t key[FAN_CIPHER_KEY_BYTES];
-
 	for (unsigned k = 0; k < FAN_HOP_WAYS; k++)
 		if (is_at(&set[k], at, life->job, life->epoch) && !set[k].ours &&
 		    set[k].instance == instance &&
@@ -139,7 +133,6 @@ struct fan_hop *fan_hops_find_above(struct fan_hops *t, const fan_peer *at, uint
 				    uint32_t epoch)
 {
 	struct fan_hop *set = set_of(t, at, job, epoch);
-
 	for (unsigned k = 0; k < FAN_HOP_WAYS; k++)
 		if (set[k].ours && is_at(&set[k], at, job, epoch))
 			return &set[k];
@@ -151,7 +144,6 @@ bool fan_hops_above(struct fan_hops *t, const fan_peer *at, const uint8_t tenant
 {
 	struct fan_hop *h = fan_hops_find_above(t, at, life->job, life->epoch);
 	uint8_t key[FAN_CIPHER_KEY_BYTES];
-
 	if (h && !memcmp(h->salt, life->salt, sizeof h->salt))
 		return true;
 	if (h)
@@ -174,23 +166,11 @@ bool fan_hops_above(struct fan_hops *t, const fan_peer *at, const uint8_t tenant
 	return true;
 }
 
-bool fan_seal_is_of_one_job(const struct fan_seal_head *h, const uint8_t *pkt, size_t len)
-{
-	struct fan_seal_inner in;
-
-	if (h->type != FAN_TYPE_RELAY)
-		return true;
-	return fan_seal_inner_get(&in, pkt, pkt + FAN_HEAD_BYTES, len - FAN_HEAD_BYTES) &&
-	       in.job == h->job && in.epoch == h->epoch && in.type != FAN_TYPE_JOIN &&
-	       in.type != FAN_TYPE_WELCOME && in.type != FAN_TYPE_REFUSE;
-}
-
 /* The places of the set in the order in which their keys are tried: those proved first. */
 static unsigned candidates(struct fan_hop *set, const fan_peer *from, const struct fan_seal_head *h,
 			   struct fan_hop *found[FAN_HOP_WAYS])
 {
 	unsigned n = 0;
-
 	for (unsigned proved = 2; proved--;)
 		for (unsigned k = 0; k < FAN_HOP_WAYS; k++)
 			if (is_at(&set[k], from, h->job, h->epoch) && set[k].proved == proved)
@@ -205,7 +185,6 @@ bool fan_hops_open(struct fan_hops *t, const fan_peer *from, const struct fan_se
 	const unsigned n = candidates(set_of(t, from, h->job, h->epoch), from, h, found);
 	uint8_t kept[FAN_PACKET_MAX + FAN_SEAL_MORE];
 	const size_t bytes = *len;
-
 	/* a wrong key overwrites the packet */
 	const bool doubt = n > 1 || (n == 1 && !found[0]->proved);
 	*v = FAN_SEAL_TAG;

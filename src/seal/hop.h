@@ -77,10 +77,6 @@ struct fan_hop *fan_hops_find_above(struct fan_hops *t, const fan_peer *at, uint
 bool fan_hops_open(struct fan_hops *t, const fan_peer *from, const struct fan_seal_head *h,
 		   uint8_t *pkt, size_t *len, enum fan_seal_verdict *v);
 
-/* Is an opened RELAY about the job that it was sealed for?  True of all other types.  The keys of
- * one job must not allow messages about others. */
-bool fan_seal_is_of_one_job(const struct fan_seal_head *h, const uint8_t *pkt, size_t len);
-
 /* Seal `it`, of the job of `to`. */
 bool fan_hops_seal(struct fan_hops *t, struct fan_hop *to, struct fan_out_item *it, uint8_t *space);
 

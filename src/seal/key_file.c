@@ -48,7 +48,6 @@ static bool read_base64(uint8_t *key, const char *text)
 {
 	uint32_t bits = 0;
 	unsigned have = 0, n = 0;
-
 	for (unsigned i = 0; i < BASE64_BYTES - 1; i++) {
 		unsigned digit = base64_digit(text[i]);
 		if (digit == NOT_A_DIGIT)
@@ -67,7 +66,6 @@ static bool read_key(uint8_t *key, const char *line, size_t length)
 	static const uint8_t zeros[FAN_KEY_BYTES];
 	bool read = (length == HEX_BYTES && read_hex(key, line)) ||
 		    (length == BASE64_BYTES && read_base64(key, line));
-
 	return read && memcmp(key, zeros, sizeof zeros) != 0;
 }
 
@@ -75,7 +73,6 @@ int fan_key_text_read(struct fan_keys *k, const char *text, size_t length, const
 		      char *why, size_t bytes)
 {
 	unsigned number = 0;
-
 	k->count = 0;
 	for (size_t at = 0; at < length;) {
 		const char *line = text + at, *end = memchr(line, '\n', length - at);
@@ -110,7 +107,6 @@ int fan_key_file_read(struct fan_keys *k, const char *path, char *why, size_t by
 {
 	char text[FAN_KEY_FILE_BYTES_MAX + 1];
 	int fd = fan_file_open(path, FAN_FILE_KEY, why, bytes), e = 0;
-
 	k->count = 0;
 	if (fd < 0)
 		return -1;

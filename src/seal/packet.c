@@ -39,7 +39,6 @@ bool fan_seal_item(const struct fan_cipher *c, void *key, uint64_t counter, stru
 		   uint8_t *to)
 {
 	const struct fan_cipher_text t = {counter, it->head, CHECK_AT, it->payload_bytes};
-
 	mark(it->head, (uint32_t)counter);
 	if (!c->seal(key, &t, to, it->payload, to + it->payload_bytes))
 		return false;
@@ -87,7 +86,6 @@ void fan_sign_item(const struct fan_cipher *c, const uint8_t tenant[FAN_KEY_BYTE
 {
 	struct text t = {.bytes = 0};
 	uint8_t whole[FAN_MAC_BYTES];
-
 	mark(it->head, 0);
 	add(&t, it->head, FAN_HEAD_BYTES);
 	add(&t, it->payload, it->payload_bytes);
@@ -106,7 +104,6 @@ bool fan_signed_is_by(const struct fan_cipher *c, const uint8_t tenant[FAN_KEY_B
 {
 	uint8_t whole[FAN_MAC_BYTES], differs = 0;
 	struct text t;
-
 	if (len < FAN_HEAD_BYTES + FAN_SEAL_MORE || len + known_bytes > SIGNED_MAX)
 		return false;
 	len -= FAN_SEAL_MORE;

@@ -39,7 +39,6 @@ struct fan_replay {
 static inline uint64_t fan_replay_counter(const struct fan_replay *r, uint32_t low)
 {
 	int32_t ahead = (int32_t)(low - (uint32_t)r->highest);
-
 	if (ahead < 0 && r->highest < (uint64_t) - (int64_t)ahead)
 		return r->highest + (uint32_t)ahead;
 	return r->highest + (uint64_t)(int64_t)ahead;
@@ -58,7 +57,6 @@ static inline bool fan_replay_is_new(const struct fan_replay *r, uint64_t counte
 static inline void fan_replay_note(struct fan_replay *r, uint64_t counter)
 {
 	uint64_t word = counter / 64;
-
 	if (counter > r->highest) {
 		uint64_t last = r->highest / 64;
 		uint64_t end = word - last > FAN_REPLAY_WORDS ? last + FAN_REPLAY_WORDS : word;

@@ -49,7 +49,6 @@ static void change_window(struct fan_seal_rank *s, const struct fan_traffic *nex
 	struct fan_seal_former *f = s->former;
 	struct fan_replay heard = {.highest = 0};
 	unsigned i = 0;
-
 	while (i < FAN_SEAL_FORMER && !(f[i].of.job && is_same(&f[i].of, next)))
 		i++;
 	if (i < FAN_SEAL_FORMER) {
@@ -65,7 +64,6 @@ static void change_window(struct fan_seal_rank *s, const struct fan_traffic *nex
 static bool take_offer(struct fan_seal_rank *s)
 {
 	uint8_t key[FAN_CIPHER_KEY_BYTES];
-
 	change_window(s, &s->offered);
 	forget_keys(s);
 	fan_traffic_up(s->cipher, key, s->tenant, &s->offered, s->rank, s->nonce);
@@ -112,7 +110,6 @@ static enum fan_seal_verdict weigh_refuse(struct fan_seal_rank *s)
 static void take_welcome(struct fan_seal_rank *s, const struct fan_traffic *t, uint8_t path)
 {
 	const bool again = is_named(&s->at, t->job, t->epoch);
-
 	if (again && (int8_t)(path - s->at_path) <= 0)
 		return;
 	s->offered = *t;
@@ -159,7 +156,6 @@ static enum fan_seal_verdict open_packet(struct fan_seal_rank *s, uint64_t now_n
 					 size_t *len)
 {
 	struct fan_seal_head h;
-
 	if (!fan_seal_head(&h, pkt, *len))
 		return FAN_SEAL_CLEAR;
 	if (!h.sealed)
@@ -177,7 +173,6 @@ static enum fan_seal_verdict open_packet(struct fan_seal_rank *s, uint64_t now_n
 size_t fan_seal_rank_recv(struct fan_seal_rank *s, uint64_t now_ns, uint8_t *pkt, size_t len)
 {
 	enum fan_seal_verdict v = open_packet(s, now_ns, pkt, &len);
-
 	s->drops[v] += v != FAN_SEAL_GOOD;
 	return v == FAN_SEAL_GOOD ? len : 0;
 }
@@ -198,7 +193,6 @@ bool fan_seal_rank_item(struct fan_seal_rank *s, uint64_t now_ns, struct fan_out
 			uint8_t *to)
 {
 	struct fan_seal_head h;
-
 	if (!fan_seal_head(&h, it->head, FAN_HEAD_BYTES))
 		return false;
 	if (h.type == FAN_TYPE_JOIN) {
@@ -214,7 +208,6 @@ void fan_seal_rank_send(struct fan_seal_rank *s, uint64_t now_ns, struct fan_out
 			size_t stride)
 {
 	unsigned kept = 0;
-
 	to += FAN_HEAD_BYTES;
 	for (unsigned i = 0; i < out->count; i++) {
 		struct fan_out_item *it = &out->item[i];

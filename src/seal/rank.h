@@ -14,13 +14,6 @@
 #define FAN_SEAL_REFUSED_JOINS 8	       /* without a WELCOME, before a REFUSE is believed */
 #define FAN_SEAL_FORMER	       8	       /* keys *down* whose windows are kept */
 
-/* The window of a key *down* that was in use before.  A rank that moves between routes may return
- * to a next hop, whose key has not changed. */
-struct fan_seal_former {
-	struct fan_traffic of; /* job 0: none */
-	struct fan_replay heard;
-};
-
 struct fan_seal_rank {
 	const struct fan_cipher *cipher;
 	uint8_t tenant[FAN_KEY_BYTES];
@@ -36,9 +29,14 @@ struct fan_seal_rank {
 	struct fan_traffic at;	    /* the keys below; job 0: there are none */
 	void *up, *down;
 	struct fan_replay heard;
-	struct fan_seal_former former[FAN_SEAL_FORMER]; /* a ring */
-	unsigned next_former;				/* next place of that ring */
-	uint64_t drops[FAN_SEAL_COUNT];			/* by verdict */
+	/* The window of a key *down* that was in use before.  A rank that moves between routes may
+	 * return to a next hop, whose key has not changed. */
+	struct fan_seal_former {
+		struct fan_traffic of; /* job 0: none */
+		struct fan_replay heard;
+	} former[FAN_SEAL_FORMER];	/* a ring */
+	unsigned next_former;		/* next place of that ring */
+	uint64_t drops[FAN_SEAL_COUNT]; /* by verdict */
 };
 
 /* Make it; `tenant` is the tenant's key. */

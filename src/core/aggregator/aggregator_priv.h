@@ -5,28 +5,37 @@
 
 #include "admission.h"
 #include "aggregator.h"
-#include "challenge.h"
 #include "core/sum/round_add.h"
 #include "core/worker/worker.h"
 #include "member.h"
-
-/* A name that two launches have used. */
-struct fan_contested {
-	char name[FAN_NAME_MAX + 1];
-	uint64_t launch;
-	uint64_t until_ns; /* others are refused */
-	uint16_t rank;	   /* that was claimed */
-	uint8_t hosts[FAN_HOSTS_BYTES];
-};
 
 struct fan_aggregator {
 	struct fan_aggregator_config cfg;
 	struct fan_jobs jobs;
 	uint64_t now_ns;      /* time of the current call */
 	uint64_t deadline_ns; /* of the next tick */
-	struct fan_proofs proofs;
-	struct fan_strangers strangers;
-	struct fan_contested contested[FAN_CONTESTED_MAX];
+	/* One life of a rank that has answered from its address.  Each host has places in one row
+	 * alone: one that proves more keeps no other out. */
+	struct fan_proof {
+		uint64_t key; /* a keyed function of all of it */
+		uint64_t ns;  /* when; worth nothing after FAN_UNSURE_NS */
+	} proofs[FAN_PROOF_ROWS][FAN_PROOFS_IN_ROW];
+	/* Recent answers to senders that have proved nothing. */
+	struct fan_strangers {
+		uint64_t ms;	/* of the last one */
+		uint32_t spent; /* answers, less FAN_STRANGERS_MAX for each millisecond since */
+		uint32_t again; /* in this millisecond, to those who have asked before */
+		/* parts of the keys of those who had none, by key */
+		uint16_t seen[FAN_STRANGERS_SEEN];
+	} strangers;
+	/* A name that two launches have used. */
+	struct fan_contested {
+		char name[FAN_NAME_MAX + 1];
+		uint64_t launch;
+		uint64_t until_ns; /* others are refused */
+		uint16_t rank;	   /* that was claimed */
+		uint8_t hosts[FAN_HOSTS_BYTES];
+	} contested[FAN_CONTESTED_MAX];
 	uint64_t contested_ns; /* until then some are */
 	enum fan_drop last_drop;
 	bool drains; /* whose jobs are awaited: */
@@ -61,6 +70,16 @@ enum fan_verdict fan_join_recv(struct fan_aggregator *ag, const fan_peer *from,
 
 /* All ranks of the job are there.  True: one of them is claimed and lives, so it has failed. */
 bool fan_claim_fails(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *out);
+
+/* May `from`, which has sent `f`, have such an answer now?  Answers to a flood would take jobs more
+ * processor time than the flood does.  Ranks ask again under their nonce, which whoever makes up
+ * addresses hardly does: they have answers of their own. */
+bool fan_strangers_may(struct fan_aggregator *ag, const fan_peer *from, const struct fan_frag *f);
+
+/* Note the proof if `beat`, with this cookie, answers a challenge.  A life that is in a job leaves
+ * none, which a JOIN of the past could use.  False: it answers none. */
+bool fan_challenge_answer(struct fan_aggregator *ag, const fan_peer *from,
+			  const struct fan_frag *beat, uint64_t cookie);
 
 /* ---- control.c: control messages, group tests and health checks ---- */
 

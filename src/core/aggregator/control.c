@@ -2,7 +2,6 @@
 /* control.c - the switch's control messages, group tests and health checks. */
 #include <assert.h>
 
-#include "admission.h"
 #include "aggregator_priv.h"
 #include "core/base/awake.h"
 #include "partials.h"

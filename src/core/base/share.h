@@ -32,13 +32,4 @@ static inline uint16_t fan_shares_weight(const struct fan_shares *s, const char 
 	return 1;
 }
 
-/* The largest weight in the table, at least 1. */
-static inline uint16_t fan_shares_most(const struct fan_shares *s)
-{
-	uint16_t most = 1;
-	for (uint16_t i = 0; i < s->count; i++)
-		most = s->share[i].weight > most ? s->share[i].weight : most;
-	return most;
-}
-
 #endif

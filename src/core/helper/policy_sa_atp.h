@@ -17,23 +17,6 @@
 
 #define FAN_HELPER_BLOCKS 32 /* blocks remembered: two windows */
 
-/* The helpers of a block of fragments. */
-struct fan_helper_block {
-	uint64_t number;		/* of the block, + 1; 0: none yet */
-	uint64_t ranks[FAN_RANK_WORDS]; /* helpers, in turns */
-	uint16_t count;			/* of helpers; 0: all unaggregated contributions go up */
-	uint16_t share;			/* of 256 fragments, those that go to helpers */
-};
-
-/* Waiting time at a destination: from a request for PROGRESS to its answer. */
-struct fan_helper_wait {
-	uint64_t asked_ns; /* time of the outstanding request; 0: none */
-	uint32_t frag;	   /* low bits of its fragment */
-	uint32_t took_ns;  /* smoothed waiting time; 0: not known */
-	uint32_t least_ns; /* smallest waiting time */
-	bool fresh;	   /* measured since the last block was entered */
-};
-
 /* State of a job with run-ahead at a switch. */
 struct fan_sa_atp {
 	/* the wrapped policy; NULL: the job has no run-ahead, and the other fields are unused */
@@ -46,9 +29,22 @@ struct fan_sa_atp {
 	uint64_t full_until_ns;		 /* until then they are given nothing */
 	uint64_t entered;		 /* blocks that some rank has entered */
 	struct fan_progress progress;
-	struct fan_helper_block block[FAN_HELPER_BLOCKS];
-	struct fan_helper_wait wait[FAN_RANKS_MAX + 1]; /* at helpers, and at the next hop */
-	uint32_t share;					/* of the next blocks */
+	/* The helpers of a block of fragments. */
+	struct fan_helper_block {
+		uint64_t number;		/* of the block, + 1; 0: none yet */
+		uint64_t ranks[FAN_RANK_WORDS]; /* helpers, in turns */
+		uint16_t count; /* of helpers; 0: all unaggregated contributions go up */
+		uint16_t share; /* of 256 fragments, those that go to helpers */
+	} block[FAN_HELPER_BLOCKS];
+	/* Waiting time at a destination: from a request for PROGRESS to its answer. */
+	struct fan_helper_wait {
+		uint64_t asked_ns;	  /* time of the outstanding request; 0: none */
+		uint32_t frag;		  /* low bits of its fragment */
+		uint32_t took_ns;	  /* smoothed waiting time; 0: not known */
+		uint32_t least_ns;	  /* smallest waiting time */
+		bool fresh;		  /* measured since the last block was entered */
+	} wait[FAN_RANKS_MAX + 1];	  /* at helpers, and at the next hop */
+	uint32_t share;			  /* of the next blocks */
 	uint32_t lent[FAN_RANKS_MAX];	  /* by rank: sums and contributions given to it to keep */
 	uint32_t deferred[FAN_RANKS_MAX]; /* by rank: its contributions that were deferred */
 };

@@ -31,7 +31,6 @@ static const fan_peer inner_slots = {.port = 2, .scope = UINT32_MAX};
 static struct fan_switch_config slots_config(const struct fan_node_config *cfg)
 {
 	struct fan_switch_config c = cfg->slots;
-
 	c.aggregator = cfg->has_aggregator ? inner_aggregator : cfg->above;
 	return c;
 }
@@ -41,7 +40,6 @@ static size_t stride_of(const struct fan_node_config *cfg)
 {
 	size_t sum = FAN_HEAD_BYTES + FAN_BITMAP_MAX + (size_t)cfg->aggregator.payload_bytes;
 	size_t control = FAN_HEAD_BYTES + FAN_CTL_BYTES_MAX;
-
 	return fan_align_up(sum > control ? sum : control);
 }
 
@@ -55,7 +53,6 @@ static bool lay_out(struct layout *l, const struct fan_node_config *cfg)
 {
 	struct fan_switch_config slots = slots_config(cfg);
 	bool both = cfg->has_aggregator && cfg->has_slots;
-
 	*l = (struct layout){.node = fan_align_up(sizeof(struct fan_node))};
 	if (cfg->has_aggregator)
 		l->aggregator = fan_align_up(fan_aggregator_bytes(&cfg->aggregator));
@@ -70,7 +67,6 @@ static bool lay_out(struct layout *l, const struct fan_node_config *cfg)
 size_t fan_node_bytes(const struct fan_node_config *cfg)
 {
 	struct layout l;
-
 	return lay_out(&l, cfg) ? l.node + l.aggregator + l.slots + l.stage : 0;
 }
 
@@ -81,7 +77,6 @@ struct fan_node *fan_node_init(void *mem, const struct fan_node_config *cfg)
 	struct layout l;
 	bool fits = lay_out(&l, cfg);
 	uint8_t *p = mem;
-
 	assert(fits);
 	memset(n, 0, sizeof *n);
 	n->above = cfg->above;
@@ -167,7 +162,6 @@ static bool is_inner(const struct fan_node *n, const struct fan_out_item *it)
 static void stage(struct fan_node *n, const struct fan_out_item *it, bool up)
 {
 	size_t bytes = fan_out_item_bytes(it);
-
 	if (n->staged == FAN_NODE_STAGED_MAX || bytes > n->stride) {
 		n->stats.lost++;
 		return;
@@ -186,7 +180,6 @@ static void stage(struct fan_node *n, const struct fan_out_item *it, bool up)
 static void sort_out(struct fan_node *n, unsigned first, bool by_aggregator, struct fan_out *out)
 {
 	unsigned kept = first;
-
 	for (unsigned i = first; i < out->count; i++) {
 		struct fan_out_item *it = &out->item[i];
 		if (it->dest == FAN_TO_PARENT) {
@@ -207,7 +200,6 @@ static enum fan_verdict give_aggregator(struct fan_node *n, uint64_t now_ns, con
 {
 	unsigned first = out->count;
 	enum fan_verdict v;
-
 	unsigned room = out->room;
 
 	if (n->slots && first + FAN_AGGREGATOR_OUT_MAX < room) /* what the slots answer, too */
@@ -226,7 +218,6 @@ static enum fan_verdict give_slots(struct fan_node *n, uint64_t now_ns, const fa
 				   const uint8_t *pkt, size_t len, bool marked, struct fan_out *out)
 {
 	unsigned first = out->count;
-
 	n->calls++;
 	enum fan_verdict v = fan_switch_recv(n->slots, now_ns, *from, pkt, len, marked, out);
 	if (n->sorts)
@@ -266,7 +257,6 @@ enum fan_verdict fan_node_recv(struct fan_node *n, uint64_t now_ns, fan_peer fro
 			       const uint8_t *pkt, size_t len, bool marked, struct fan_out *out)
 {
 	enum fan_verdict v;
-
 	assert(fan_node_fits(n, out));
 	if (!n->slots || (n->has_parent && fan_peer_equal(&from, &n->above)) ||
 	    (n->aggregator && is_for_aggregator(pkt, len)))
@@ -281,7 +271,6 @@ static void tick_aggregator(struct fan_node *n, uint64_t now_ns, struct fan_out 
 {
 	unsigned room = out->room;
 	size_t bytes = out->scratch_bytes;
-
 	if (n->slots) { /* what the slots answer needs room as well */
 		out->room = FAN_NODE_TICK_MAX;
 		out->scratch_bytes = FAN_NODE_TICK_MAX * FAN_ITEM_SCRATCH;
@@ -309,7 +298,6 @@ uint64_t fan_node_deadline(const struct fan_node *n)
 {
 	uint64_t aggregator = n->aggregator ? fan_aggregator_deadline(n->aggregator) : UINT64_MAX;
 	uint64_t slots = n->slots ? fan_switch_deadline(n->slots) : UINT64_MAX;
-
 	return aggregator < slots ? aggregator : slots;
 }
 
@@ -317,7 +305,6 @@ unsigned fan_node_jobs(const struct fan_node *n)
 {
 	struct fan_report r = {.index = FAN_GROUPS_MAX}; /* the number of jobs, and none of them */
 	struct fan_switch_report s;
-
 	if (n->aggregator) {
 		fan_aggregator_report(n->aggregator, &r);
 		return r.jobs;

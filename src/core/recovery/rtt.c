@@ -19,7 +19,6 @@ void fan_rtt_least(struct fan_rtt *r, uint32_t min_ms)
 void fan_rtt_init(struct fan_rtt *r, uint32_t min_ms)
 {
 	uint64_t min_ns = least(min_ms);
-
 	*r = (struct fan_rtt){
 		.min_ns = min_ns,
 		.rto_ns = min_ns > FIRST_NS ? min_ns : FIRST_NS,
@@ -48,7 +47,6 @@ static void count(struct fan_rtt_histogram *h, uint64_t sample_ns)
 {
 	uint64_t bins = sample_ns / FAN_RTT_BIN_NS;
 	unsigned bin = bins ? 64 - (unsigned)__builtin_clzll(bins) : 0;
-
 	h->count[bin < FAN_RTT_BINS ? bin : FAN_RTT_BINS]++;
 	h->sum_ns += sample_ns;
 }

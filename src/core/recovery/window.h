@@ -57,12 +57,6 @@ struct fan_wslot {
 	uint8_t refusals;  /* of its fragment: contributions that were dropped for want of a slot */
 };
 
-/* A bounded queue of slot indices. */
-struct fan_wqueue {
-	uint16_t *at;
-	uint32_t size, head, count;
-};
-
 struct fan_wlog_entry {
 	uint64_t seq;
 	uint32_t slot;
@@ -71,7 +65,11 @@ struct fan_wlog_entry {
 struct fan_window {
 	struct fan_wslot *slot;
 	uint32_t size; /* W */
-	struct fan_wqueue ready, urgent;
+	/* A bounded queue of slot indices. */
+	struct fan_wqueue {
+		uint16_t *at;
+		uint32_t size, head, count;
+	} ready, urgent;
 	struct fan_wlog_entry *log; /* transmissions by seq, oldest first; some are over */
 	uint32_t log_size, log_head, log_count;
 	uint64_t seq;	    /* of the next transmission */

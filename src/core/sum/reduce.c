@@ -13,19 +13,34 @@
 #define ROUNDER	  0x1.8p23f /* adding it rounds to an integer, which stands in the low bits */
 #define INLINE	  static inline __attribute__((always_inline))
 
+static float float_of(uint32_t u)
+{
+	float v;
+	memcpy(&v, &u, sizeof v);
+	return v;
+}
+
 /* Return the value of a code of 1: 0 and NaN where the block is. */
 INLINE float step_of(unsigned e)
 {
 	if (e < EXP_LEAST)
 		return 0;
-	return fan_f32_of(e == EXP_NAN ? 0x7fc00000 : (e - 6) << 23);
+	return float_of(e == EXP_NAN ? 0x7fc00000 : (e - 6) << 23);
+}
+
+/* A float as its bits, and the reverse. */
+static uint32_t bits_of(float v)
+{
+	uint32_t u;
+	memcpy(&u, &v, sizeof u);
+	return u;
 }
 
 INLINE void put_block(uint8_t *restrict to, const fan_f32 *restrict x, unsigned n)
 {
 	uint32_t most = 0;
 	for (unsigned i = 0; i < n; i++) {
-		uint32_t m = fan_f32_bits(x[i]) & 0x7fffffff;
+		uint32_t m = bits_of(x[i]) & 0x7fffffff;
 		most = m > most ? m : most;
 	}
 	uint32_t e = (most + HALF_STEP) >> 23;
@@ -34,10 +49,10 @@ INLINE void put_block(uint8_t *restrict to, const fan_f32 *restrict x, unsigned 
 		to[0] = e < EXP_LEAST ? 0 : EXP_NAN;
 		return;
 	}
-	const float scale = fan_f32_of((260 - e) << 23); /* 2^(133 - e) */
+	const float scale = float_of((260 - e) << 23); /* 2^(133 - e) */
 	to[0] = (uint8_t)e;
 	for (unsigned i = 0; i < n; i++)
-		to[1 + i] = (uint8_t)fan_f32_bits(x[i] * scale + ROUNDER);
+		to[1 + i] = (uint8_t)bits_of(x[i] * scale + ROUNDER);
 }
 
 INLINE void get_block(fan_f32 *restrict to, const uint8_t *restrict from, unsigned n)
@@ -161,12 +176,12 @@ ADDER(sum_fixed, fan_i32, fixed_add(a, b))
 
 static inline float bf16_to_f32(uint16_t h)
 {
-	return fan_f32_of((uint32_t)h << 16);
+	return float_of((uint32_t)h << 16);
 }
 
 static inline uint16_t bf16_from_f32(float v)
 {
-	uint32_t u = fan_f32_bits(v);
+	uint32_t u = bits_of(v);
 	uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
 	uint32_t nan = u >> 16 | 0x40;
 	return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? nan : rounded);
@@ -178,19 +193,19 @@ static inline float f16_to_f32(uint16_t h)
 	uint32_t magnitude = h & 0x7fffu;
 	uint32_t normal = (magnitude << 13) + rebias;
 	uint32_t special = normal + rebias;
-	uint32_t small = fan_f32_bits((float)(int32_t)magnitude * 0x1p-24f);
+	uint32_t small = bits_of((float)(int32_t)magnitude * 0x1p-24f);
 	uint32_t u = magnitude >= 0x7c00 ? special : normal;
 	u = magnitude < 0x400 ? small : u;
-	return fan_f32_of(u | (uint32_t)(h & 0x8000) << 16);
+	return float_of(u | (uint32_t)(h & 0x8000) << 16);
 }
 
 static inline uint16_t f16_from_f32(float v)
 {
-	uint32_t u = fan_f32_bits(v);
+	uint32_t u = bits_of(v);
 	uint32_t magnitude = u & 0x7fffffff;
 	uint32_t normal = (magnitude + 0xfff + (magnitude >> 13 & 1) - (112u << 23)) >> 13;
 	/* 0.5's last place is a half's smallest step: the addition rounds */
-	uint32_t small = fan_f32_bits(fan_f32_of(magnitude) + 0.5f) - 0x3f000000;
+	uint32_t small = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000;
 	uint32_t h = magnitude < 0x38800000 ? small : normal;
 	h = magnitude >= 0x477ff000 ? 0x7c00 : h;
 	h = magnitude > 0x7f800000 ? 0x7e00 : h;

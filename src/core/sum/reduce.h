@@ -33,21 +33,6 @@
 #define FAN_CLONES
 #endif
 
-/* A float as its bits, and the reverse. */
-static inline uint32_t fan_f32_bits(float v)
-{
-	uint32_t u;
-	memcpy(&u, &v, sizeof u);
-	return u;
-}
-
-static inline float fan_f32_of(uint32_t u)
-{
-	float v;
-	memcpy(&v, &u, sizeof v);
-	return v;
-}
-
 /* Elements in place: any alignment, any declared type. */
 typedef float fan_f32 __attribute__((aligned(1), may_alias));
 typedef double fan_f64 __attribute__((aligned(1), may_alias));
@@ -85,12 +70,6 @@ void fan_half_to_f32(unsigned dtype, void *dst, const void *src, unsigned count)
  * where q would round to 128.  A block whose e is below 8 is zeros, and one that holds a NaN, an
  * infinity or what rounds beyond the largest exponent is NaN throughout (e = 255).  Rounding is to
  * the nearest, ties to even: the same bits wherever it is done.  doc/protocol/base.md, 6.7. */
-
-/* Bytes of whole blocks, `count` elements together: where the block that begins there is. */
-static inline size_t fan_block8_at(size_t count)
-{
-	return count / FAN_BLOCK8_ELEMENTS * (FAN_BLOCK8_ELEMENTS + 1u);
-}
 
 /* Write `count` floats at `x` as fan_wire_bytes(FAN_BLOCK8, count) bytes.  No buffer need be
  * aligned, here and below, and none overlap. */

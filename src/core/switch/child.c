@@ -37,6 +37,23 @@ void fan_child_begin_anywhere(struct fan_seq_gap *g)
 	fan_seq_gap_resume(g);
 }
 
+/* Set the fields of the job that follow from its route. */
+static void install(const struct fan_switch *sw, struct fan_switch_job *j)
+{
+	const struct fan_route *r = j->route;
+	j->up = r->up;
+	j->switches = r->below.ranks > 0;
+	uint64_t all[FAN_RANK_WORDS];
+	fan_ranks_all(all, j->ranks);
+	fan_ranks_both(j->below, r->sums, all);
+	for (uint16_t rank = 0; rank < j->ranks; rank++) {
+		if (!j->child[rank])
+			continue;
+		j->children++;
+		j->hops[rank] = fan_relay_hop(sw, j, rank);
+	}
+}
+
 void fan_child_find_below(struct fan_switch *sw, struct fan_switch_job *j)
 {
 	fan_ranks_none(j->below);
@@ -44,7 +61,7 @@ void fan_child_find_below(struct fan_switch *sw, struct fan_switch_job *j)
 	j->children = 0;
 	j->switches = false;
 	if (j->route)
-		fan_routed_install(sw, j);
+		install(sw, j);
 	for (uint16_t r = 0; r < j->ranks && !j->route; r++) {
 		if (!j->child[r])
 			continue;
@@ -98,7 +115,6 @@ void fan_child_forget(struct fan_switch *sw, uint16_t token)
 {
 	assert(token >= 1 && token <= sw->cfg.children_max && sw->marks[token - 1]);
 	const struct fan_child *c = &sw->children[token - 1];
-
 	sw->marks[token - 1] = 0;
 	for (unsigned i = 0; i < fan_switch_places(sw); i++)
 		if (fan_switch_job_at(sw, i)->used)

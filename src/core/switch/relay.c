@@ -165,6 +165,19 @@ static bool is_of_another(struct fan_switch *sw, const fan_peer *from, const str
 	return !fan_peer_equal(&hop, from);
 }
 
+/* The entry of the control message `f` of a rank from `from`, in an envelope (`hops` > 0) or not;
+ * NULL: `from` is off the route. */
+static const struct fan_route_entry *routed_control(const struct fan_switch *sw,
+						    const fan_peer *from, const struct fan_frag *f,
+						    unsigned hops)
+{
+	int i = fan_switch_find_route(sw, f->job);
+	if (i < 0)
+		return NULL;
+	const struct fan_route_entry *e = fan_route_up_one(&sw->route[i], from, f->sender);
+	return e && (hops == 0) == fan_peer_is_none(&e->from) ? e : NULL;
+}
+
 enum fan_verdict fan_relay_up(struct fan_switch *sw, uint64_t now_ns, const fan_peer *from,
 			      const struct fan_frag *f, struct fan_out *out)
 {
@@ -189,7 +202,7 @@ enum fan_verdict fan_relay_up(struct fan_switch *sw, uint64_t now_ns, const fan_
 	const struct fan_route_entry *e = NULL;
 	uint16_t below = v.token;
 	if (fan_switch_find_route(sw, inner.job) >= 0) {
-		e = fan_routed_control(sw, from, &inner, v.hops);
+		e = routed_control(sw, from, &inner, v.hops);
 		if (!e)
 			return refuse_route(sw, from, below, &inner, out);
 		next = &e->next;
@@ -238,6 +251,25 @@ static struct fan_switch_job *find_place(struct fan_switch *sw, uint32_t id)
 	return j;
 }
 
+/* Give a new job whose route has a quota so many slots in line of its own, for its whole life: none
+ * that the job of another route has.  If there are not so many, it shares slots by hash. */
+static void reserve(const struct fan_switch *sw, struct fan_switch_job *j)
+{
+	const uint32_t want = j->route->quota;
+	uint64_t first = 0;
+	for (unsigned i = 0; i < (unsigned)sw->cfg.routes * FAN_ROUTE_LIVES; i++) {
+		const struct fan_switch_job *o = &sw->routed[i];
+		uint64_t end = (uint64_t)o->own.first + o->own.count;
+		if (!o->used || o->route == j->route || end <= first ||
+		    o->own.first >= first + want)
+			continue;
+		first = end; /* never back: at most as many turns as there are jobs */
+		i = UINT32_MAX;
+	}
+	if (want && first + want <= sw->slots.count)
+		j->own = (struct fan_stretch){(uint32_t)first, want};
+}
+
 /* The aggregator has told of a job that child `v->token` has a rank in, and under what name it has
  * joined if it is told just now. */
 static void install(struct fan_switch *sw, const struct fan_frag *f, const struct fan_envelope *v,
@@ -269,7 +301,7 @@ static void install(struct fan_switch *sw, const struct fan_frag *f, const struc
 		j->route = route < 0 ? NULL : &sw->route[route];
 		fan_child_find_below(sw, j);
 		if (j->route)
-			fan_routed_reserve(sw, j);
+			reserve(sw, j);
 	}
 	if (j->route && j->route->quota)
 		j->quota = j->route->quota;
@@ -316,6 +348,19 @@ static bool is_left(const struct fan_frag *inner)
 	       m.state == FAN_JOB_LEFT;
 }
 
+/* Is `from` the next hop of child `c` on the route of `job`, so that it may send answers for `c`?
+ * True without a route.  Otherwise tokens of earlier lives could form a circle. */
+static bool is_back(const struct fan_switch *sw, const fan_peer *from, uint32_t job,
+		    const struct fan_child *c)
+{
+	int i = fan_switch_find_route(sw, job);
+	if (i < 0)
+		return true;
+	fan_peer hop = fan_peer_hop(&c->peer);
+	const struct fan_route_entry *e = fan_route_up_one(&sw->route[i], &hop, c->rank);
+	return e && fan_peer_equal(&e->next, from);
+}
+
 static enum fan_verdict open_envelope(struct fan_switch *sw, const fan_peer *from,
 				      const struct fan_frag *f, struct fan_out *out)
 {
@@ -330,7 +375,7 @@ static enum fan_verdict open_envelope(struct fan_switch *sw, const fan_peer *fro
 	if (v.token > sw->cfg.children_max || !sw->marks[v.token - 1])
 		return fan_switch_drop(sw, FAN_DROP_SENDER);
 	const struct fan_child *c = &sw->children[v.token - 1];
-	if (!is_meant(c, f, &v, &inner) || !fan_routed_is_back(sw, from, inner.job, c))
+	if (!is_meant(c, f, &v, &inner) || !is_back(sw, from, inner.job, c))
 		return fan_switch_drop(sw, FAN_DROP_SENDER);
 	bool welcome = inner.type == FAN_TYPE_WELCOME;
 	if (welcome && !has_as_many_shards(sw, &inner, &no)) {

@@ -52,10 +52,8 @@ static enum direction direction_of(uint8_t type, uint16_t sender)
 	}
 }
 
-/* Set `*above` if `f` comes from a next hop of its route, and clear it if from a child; without a
- * route it is unchanged.  -1; FAN_DROP_ROUTE: it comes from neither, or its route is not known. */
-static int routed_direction(const struct fan_switch *sw, const fan_peer *from,
-			    const struct fan_frag *f, bool *above)
+int fan_routed_direction(const struct fan_switch *sw, const fan_peer *from,
+			 const struct fan_frag *f, bool *above)
 {
 	uint32_t job = f->job;
 	uint8_t type = f->type;
@@ -79,29 +77,8 @@ static int routed_direction(const struct fan_switch *sw, const fan_peer *from,
 	return *above && !fan_route_leads_to(r, from) ? FAN_DROP_ROUTE : -1;
 }
 
-const struct fan_route_entry *fan_routed_control(const struct fan_switch *sw, const fan_peer *from,
-						 const struct fan_frag *f, unsigned hops)
-{
-	int i = fan_switch_find_route(sw, f->job);
-	if (i < 0)
-		return NULL;
-	const struct fan_route_entry *e = fan_route_up_one(&sw->route[i], from, f->sender);
-	return e && (hops == 0) == fan_peer_is_none(&e->from) ? e : NULL;
-}
-
-bool fan_routed_is_back(const struct fan_switch *sw, const fan_peer *from, uint32_t job,
-			const struct fan_child *c)
-{
-	int i = fan_switch_find_route(sw, job);
-	if (i < 0)
-		return true;
-	fan_peer hop = fan_peer_hop(&c->peer);
-	const struct fan_route_entry *e = fan_route_up_one(&sw->route[i], &hop, c->rank);
-	return e && fan_peer_equal(&e->next, from);
-}
-
-static int routed_contribution(const struct fan_switch *sw, const struct fan_switch_job *j,
-			       const fan_peer *from, struct fan_contribution *p)
+int fan_routed_contribution(const struct fan_switch *sw, const struct fan_switch_job *j,
+			    const fan_peer *from, struct fan_contribution *p)
 {
 	const struct fan_route_entry *e = fan_route_up(j->route, from, p->ranks);
 	if (!e)
@@ -225,67 +202,7 @@ enum fan_verdict fan_routed_fragment(struct fan_switch *sw, const struct fan_swi
 	return FAN_PASS;
 }
 
-void fan_routed_install(const struct fan_switch *sw, struct fan_switch_job *j)
-{
-	const struct fan_route *r = j->route;
-	j->up = r->up;
-	j->switches = r->below.ranks > 0;
-	uint64_t all[FAN_RANK_WORDS];
-	fan_ranks_all(all, j->ranks);
-	fan_ranks_both(j->below, r->sums, all);
-	for (uint16_t rank = 0; rank < j->ranks; rank++) {
-		if (!j->child[rank])
-			continue;
-		j->children++;
-		j->hops[rank] = fan_relay_hop(sw, j, rank);
-	}
-}
-
-void fan_routed_reserve(const struct fan_switch *sw, struct fan_switch_job *j)
-{
-	const uint32_t want = j->route->quota;
-	uint64_t first = 0;
-	for (unsigned i = 0; i < (unsigned)sw->cfg.routes * FAN_ROUTE_LIVES; i++) {
-		const struct fan_switch_job *o = &sw->routed[i];
-		uint64_t end = (uint64_t)o->own.first + o->own.count;
-		if (!o->used || o->route == j->route || end <= first ||
-		    o->own.first >= first + want)
-			continue;
-		first = end; /* never back: at most as many turns as there are jobs */
-		i = UINT32_MAX;
-	}
-	if (want && first + want <= sw->slots.count)
-		j->own = (struct fan_stretch){(uint32_t)first, want};
-}
-
 /* ---- with a route or without ---- */
-
-int fan_path_direction(const struct fan_switch *sw, const fan_peer *from, const struct fan_frag *f,
-		       bool *above)
-{
-	*above = fan_peer_equal(from, &sw->cfg.aggregator);
-	return sw->cfg.routes ? routed_direction(sw, from, f, above) : -1;
-}
-
-/* Check that `from` is where each rank of a contribution has joined, and fill in its next hop. */
-static int without_route(const struct fan_switch *sw, const struct fan_switch_job *j,
-			 const fan_peer *from, struct fan_contribution *p)
-{
-	p->sums = true;
-	p->next = &j->up;
-	for (unsigned r = p->first; r < j->ranks; r = fan_contribution_next(p, r)) {
-		fan_peer hop = fan_relay_hop(sw, j, (uint16_t)r);
-		if (!fan_peer_equal(&hop, from))
-			return FAN_DROP_SENDER;
-	}
-	return -1;
-}
-
-int fan_path_contribution(const struct fan_switch *sw, const struct fan_switch_job *j,
-			  const fan_peer *from, struct fan_contribution *p)
-{
-	return j->route ? routed_contribution(sw, j, from, p) : without_route(sw, j, from, p);
-}
 
 int fan_path_rank(const struct fan_switch *sw, const struct fan_switch_job *j, const fan_peer *from,
 		  uint16_t rank, struct fan_contribution *p)

@@ -6,15 +6,15 @@
 #include "relay.h"
 #include "switch_priv.h"
 
-/* The entry of the control message `f` of a rank from `from`, in an envelope (`hops` > 0) or not;
- * NULL: `from` is off the route. */
-const struct fan_route_entry *fan_routed_control(const struct fan_switch *sw, const fan_peer *from,
-						 const struct fan_frag *f, unsigned hops);
+/* Set `*above` if `f` comes from a next hop of its route, and clear it if from a child; without a
+ * route it is unchanged.  -1; FAN_DROP_ROUTE: it comes from neither, or its route is not known. */
+int fan_routed_direction(const struct fan_switch *sw, const fan_peer *from,
+			 const struct fan_frag *f, bool *above);
 
-/* Is `from` the next hop of child `c` on the route of `job`, so that it may send answers for `c`?
- * True without a route.  Otherwise tokens of earlier lives could form a circle. */
-bool fan_routed_is_back(const struct fan_switch *sw, const fan_peer *from, uint32_t job,
-			const struct fan_child *c);
+/* Fill in p->next and p->sums of a contribution with known ranks that `from` has sent.  -1, or the
+ * reason to drop it. */
+int fan_routed_contribution(const struct fan_switch *sw, const struct fan_switch_job *j,
+			    const fan_peer *from, struct fan_contribution *p);
 
 /* The hop below for a message of the next hop `from` to one rank; none: the rank is not below, or
  * has not joined yet. */
@@ -34,30 +34,13 @@ enum fan_verdict fan_routed_fragment(struct fan_switch *sw, const struct fan_swi
 				     const fan_peer *from, const struct fan_frag *f,
 				     struct fan_out *out);
 
-/* Set the fields of the job that follow from its route. */
-void fan_routed_install(const struct fan_switch *sw, struct fan_switch_job *j);
-
-/* Give a new job whose route has a quota so many slots in line of its own, for its whole life: none
- * that the job of another route has.  If there are not so many, it shares slots by hash. */
-void fan_routed_reserve(const struct fan_switch *sw, struct fan_switch_job *j);
-
 /* ---- previous and next hops of a job's contributions ----
  *
  * A job without a route has one next hop, the aggregator or a switch in front of it, and each
  * rank's hop is where it has joined.  A job with a route has the hops of its entries.  Slot
  * policies use this interface for both. */
 
-/* Set `*above` if `f` comes from a next hop, and clear it if from a child.  -1; FAN_DROP_ROUTE: it
- * comes from neither, or its route is not known. */
-int fan_path_direction(const struct fan_switch *sw, const fan_peer *from, const struct fan_frag *f,
-		       bool *above);
-
-/* Fill in p->next and p->sums of a contribution with known ranks that `from` has sent.  -1, or the
- * reason to drop it. */
-int fan_path_contribution(const struct fan_switch *sw, const struct fan_switch_job *j,
-			  const fan_peer *from, struct fan_contribution *p);
-
-/* As fan_path_contribution, for a message of rank `rank` from `from`, about itself or others: `p`
+/* Fill in p->next and p->sums for a message of rank `rank` from `from`, about itself or others: `p`
  * may have any ranks. */
 int fan_path_rank(const struct fan_switch *sw, const struct fan_switch_job *j, const fan_peer *from,
 		  uint16_t rank, struct fan_contribution *p);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stats.c - what a switch tells about its slots and the jobs it has seen. */
+#include "child.h"
 #include "core/wire/query.h"
 #include "routed.h"
 #include "switch_priv.h"
@@ -14,6 +15,11 @@ static const struct fan_switch_job *find(const struct fan_switch *sw, uint16_t i
 		if (fan_switch_job_at(sw, i)->used && (*jobs)++ == index)
 			found = fan_switch_job_at(sw, i);
 	return found;
+}
+
+const struct fan_switch_stats *fan_switch_stats(const struct fan_switch *sw)
+{
+	return &sw->stats;
 }
 
 void fan_switch_report(const struct fan_switch *sw, struct fan_switch_report *r)
@@ -182,4 +188,36 @@ bool fan_switch_rank(const struct fan_switch *sw, unsigned index, uint16_t rank,
 		.whole = fan_path_has_all(j),
 	};
 	return true;
+}
+
+/* Slots that the job holds. */
+static uint32_t count_held(const struct fan_switch *sw, const struct fan_switch_job *j)
+{
+	uint32_t held = 0;
+	for (uint32_t i = 0; i < sw->slots.count; i++)
+		held += fan_switch_holds(j, &sw->slots.slot[i]);
+	return held;
+}
+
+void fan_switch_audit(const struct fan_switch *sw)
+{
+	uint32_t held = 0;
+	fan_sslots_audit(&sw->slots);
+	fan_child_audit(sw);
+	for (uint32_t i = 0; i < sw->slots.count; i++)
+		held += fan_sslot_holds(&sw->slots.slot[i]);
+	for (unsigned i = 0; i < fan_switch_places(sw); i++) {
+		const struct fan_switch_job *j = fan_switch_job_at(sw, i);
+		uint64_t all[FAN_RANK_WORDS];
+		if (!j->used)
+			continue;
+		fan_switch_job_check(j);
+		fan_ranks_all(all, j->ranks);
+		assert(fan_ranks_within(j->below, all));
+		for (unsigned r = 0; r < j->ranks; r++)
+			assert(j->child[r] <= sw->cfg.children_max);
+		assert(count_held(sw, j) == j->held && j->held <= held);
+		held -= j->held;
+	}
+	assert(held == 0); /* each by a job that is known */
 }

@@ -198,12 +198,20 @@ static void smooth(uint64_t *usual_ns, uint64_t ns)
 	*usual_ns = *usual_ns ? (*usual_ns * 7 + ns) / 8 : ns;
 }
 
+/* Is an age within four times the usual time, FAN_REMIND_MIN_NS .. _MAX_NS?  A probe is early then.
+ */
+static bool is_young(uint64_t age_ns, uint64_t usual_ns)
+{
+	uint64_t most_ns = usual_ns * 4;
+	most_ns = most_ns < FAN_REMIND_MIN_NS ? FAN_REMIND_MIN_NS : most_ns;
+	return age_ns < (most_ns < FAN_REMIND_MAX_NS ? most_ns : FAN_REMIND_MAX_NS);
+}
+
 /* Is the sum of all ranks in flight, or the result? */
 static bool is_in_progress(const struct fan_switch *sw, const struct fan_switch_job *j,
 			   const struct fan_sslot *slot)
 {
-	return slot->state == FAN_SSLOT_SENT &&
-	       fan_switch_is_young(sw->now_ns - slot->touched_ns, j->turn_ns);
+	return slot->state == FAN_SSLOT_SENT && is_young(sw->now_ns - slot->touched_ns, j->turn_ns);
 }
 
 enum fan_verdict fan_switch_pass_up(struct fan_switch *sw, struct fan_switch_job *j,
@@ -343,6 +351,28 @@ static void pass_by(struct fan_switch *sw, struct fan_switch_job *j, struct fan_
 	added(sw, j, slot, out);
 }
 
+/* Check that `from` is where each rank of a contribution has joined, and fill in its next hop. */
+static int without_route(const struct fan_switch *sw, const struct fan_switch_job *j,
+			 const fan_peer *from, struct fan_contribution *p)
+{
+	p->sums = true;
+	p->next = &j->up;
+	for (unsigned r = p->first; r < j->ranks; r = fan_contribution_next(p, r)) {
+		fan_peer hop = fan_relay_hop(sw, j, (uint16_t)r);
+		if (!fan_peer_equal(&hop, from))
+			return FAN_DROP_SENDER;
+	}
+	return -1;
+}
+
+/* Fill in p->next and p->sums of a contribution with known ranks that `from` has sent.  -1, or the
+ * reason to drop it. */
+static int find_next_hop(const struct fan_switch *sw, const struct fan_switch_job *j,
+			 const fan_peer *from, struct fan_contribution *p)
+{
+	return j->route ? fan_routed_contribution(sw, j, from, p) : without_route(sw, j, from, p);
+}
+
 /* Find the rank or ranks of a packet, and check that they are reached where `from` is.  Otherwise
  * return why not. */
 static int find_part(const struct fan_switch *sw, const struct fan_switch_job *j,
@@ -352,7 +382,7 @@ static int find_part(const struct fan_switch *sw, const struct fan_switch_job *j
 	if (why >= 0)
 		return why;
 	if (!fan_speaks_for_others(f))
-		return fan_path_contribution(sw, j, from, p);
+		return find_next_hop(sw, j, from, p);
 	return j->ahead ? fan_path_rank(sw, j, from, fan_tag_rank(f->helper), p) : FAN_DROP_SENDER;
 }
 
@@ -390,7 +420,7 @@ static bool waits_here(const struct fan_switch *sw, const struct fan_switch_job 
 	if (slot->state != FAN_SSLOT_OPEN || !fan_ranks_has(slot->seen, p->first))
 		return false;
 	return j->ahead ? j->ahead->waits(j, slot, p)
-			: fan_switch_is_young(sw->now_ns - slot->since_ns, usual_ns);
+			: is_young(sw->now_ns - slot->since_ns, usual_ns);
 }
 
 /* A rank misses a result.  What is here goes up before the question, so that the aggregator's
@@ -428,6 +458,17 @@ static enum fan_verdict recv_miss(struct fan_switch *sw, const struct fan_switch
 	return FAN_PASS;
 }
 
+/* Has a worker next to us sent it, and in order?  `from` has been checked. */
+static bool arrives_next(struct fan_switch *sw, const struct fan_switch_job *j,
+			 const struct fan_frag *f)
+{
+	if (j->route || f->helper || f->type == FAN_TYPE_PARTIAL)
+		return false;
+	assert(f->sender < j->ranks && j->child[f->sender]);
+	struct fan_child *c = &sw->children[j->child[f->sender] - 1];
+	return !fan_peer_token(&c->peer) && fan_seq_gap_is_next(&c->gap, f->seq);
+}
+
 /* From below: a contribution, or the question for a result. */
 static enum fan_verdict recv_fragment(struct fan_switch *sw, const fan_peer *from,
 				      const struct fan_frag *f, struct fan_out *out)
@@ -451,7 +492,7 @@ static enum fan_verdict recv_fragment(struct fan_switch *sw, const fan_peer *fro
 		return fan_relay_ask_who(sw, from, f, 0, FAN_DROP_SENDER, out);
 	if (why >= 0)
 		return fan_switch_drop(sw, (enum fan_drop)why);
-	if (!fan_arrival_is_next(sw, j, f))
+	if (!arrives_next(sw, j, f))
 		fan_arrival_note(sw, j, from, f,
 				 fan_speaks_for_others(f) ? fan_tag_rank(f->helper) : p.first, out);
 	if (f->type == FAN_TYPE_PROBE)
@@ -514,6 +555,15 @@ static enum fan_verdict recv_from_above(struct fan_switch *sw, const fan_peer *f
 	return fan_relay_fragment(sw, j, from, f, out);
 }
 
+/* Set `*above` if `f` comes from a next hop, and clear it if from a child.  -1; FAN_DROP_ROUTE: it
+ * comes from neither, or its route is not known. */
+static int direction(const struct fan_switch *sw, const fan_peer *from, const struct fan_frag *f,
+		     bool *above)
+{
+	*above = fan_peer_equal(from, &sw->cfg.aggregator);
+	return sw->cfg.routes ? fan_routed_direction(sw, from, f, above) : -1;
+}
+
 enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_peer from,
 				 const uint8_t *pkt, size_t len, bool marked, struct fan_out *out)
 {
@@ -531,7 +581,7 @@ enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_pee
 	bool above = false;
 	if (f.type == FAN_TYPE_QUERY)
 		return fan_stats_recv(sw, &from, &f, out);
-	why = fan_path_direction(sw, &from, &f, &above);
+	why = direction(sw, &from, &f, &above);
 	if (why >= 0)
 		return fan_switch_drop(sw, (enum fan_drop)why);
 	if (above)
@@ -544,41 +594,4 @@ enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_pee
 uint64_t fan_switch_deadline(const struct fan_switch *sw)
 {
 	return sw->tell_ns < sw->deadline_ns ? sw->tell_ns : sw->deadline_ns;
-}
-
-const struct fan_switch_stats *fan_switch_stats(const struct fan_switch *sw)
-{
-	return &sw->stats;
-}
-
-/* Slots that the job holds. */
-static uint32_t count_held(const struct fan_switch *sw, const struct fan_switch_job *j)
-{
-	uint32_t held = 0;
-	for (uint32_t i = 0; i < sw->slots.count; i++)
-		held += fan_switch_holds(j, &sw->slots.slot[i]);
-	return held;
-}
-
-void fan_switch_audit(const struct fan_switch *sw)
-{
-	uint32_t held = 0;
-	fan_sslots_audit(&sw->slots);
-	fan_child_audit(sw);
-	for (uint32_t i = 0; i < sw->slots.count; i++)
-		held += fan_sslot_holds(&sw->slots.slot[i]);
-	for (unsigned i = 0; i < fan_switch_places(sw); i++) {
-		const struct fan_switch_job *j = fan_switch_job_at(sw, i);
-		uint64_t all[FAN_RANK_WORDS];
-		if (!j->used)
-			continue;
-		fan_switch_job_check(j);
-		fan_ranks_all(all, j->ranks);
-		assert(fan_ranks_within(j->below, all));
-		for (unsigned r = 0; r < j->ranks; r++)
-			assert(j->child[r] <= sw->cfg.children_max);
-		assert(count_held(sw, j) == j->held && j->held <= held);
-		held -= j->held;
-	}
-	assert(held == 0); /* each by a job that is known */
 }

@@ -81,14 +81,6 @@ struct fan_child {
 	char name[FAN_NAME_MAX + 1];	   /* of the job, in its last JOIN */
 };
 
-/* As in struct fan_switch_stats, for one job. */
-struct fan_switch_job_stats {
-	uint64_t hits, taken, collisions, over_quota, passed;
-	uint64_t preemptions; /* by the job */
-	uint64_t evictions;   /* of its sums */
-	uint64_t flushes, completions, results;
-};
-
 /* Count for the switch and for the job. */
 #define FAN_COUNT(sw, j, what) ((sw)->stats.what++, (j)->stats.what++)
 
@@ -105,7 +97,13 @@ struct fan_switch_job {
 	struct fan_stretch own;		/* slots that no other route's job has; count 0: none */
 	uint64_t fill_ns;		/* smoothed: from a slot's first contribution to its last */
 	uint64_t turn_ns;		/* smoothed: from a slot's sum to the result */
-	struct fan_switch_job_stats stats;
+	/* As in struct fan_switch_stats, for one job. */
+	struct {
+		uint64_t hits, taken, collisions, over_quota, passed;
+		uint64_t preemptions; /* by the job */
+		uint64_t evictions;   /* of its sums */
+		uint64_t flushes, completions, results;
+	} stats;
 	char name[FAN_NAME_MAX + 1]; /* empty: not known; JOINs have it */
 	const struct fan_slot_policy *policy;
 	const struct fan_run_ahead_ops *ahead; /* NULL: its ranks go in step */
@@ -189,15 +187,6 @@ static inline struct fan_goal fan_goal_up(const fan_peer *next)
 static inline bool fan_speaks_for_others(const struct fan_frag *f)
 {
 	return f->helper && (f->type == FAN_TYPE_PROBE || f->type == FAN_TYPE_PARTIAL);
-}
-
-/* Is an age within four times the usual time, FAN_REMIND_MIN_NS .. _MAX_NS?  A probe is early then.
- */
-static inline bool fan_switch_is_young(uint64_t age_ns, uint64_t usual_ns)
-{
-	uint64_t most_ns = usual_ns * 4;
-	most_ns = most_ns < FAN_REMIND_MIN_NS ? FAN_REMIND_MIN_NS : most_ns;
-	return age_ns < (most_ns < FAN_REMIND_MAX_NS ? most_ns : FAN_REMIND_MAX_NS);
 }
 
 /* Index of the route of job `id`; -1: none, or not installed. */

@@ -258,12 +258,6 @@ struct fan_rank_stats {
 /* A pair of ranks as a number, by which pairs are ordered. */
 #define FAN_HELPER_PAIR(helper, helped) ((helper)*FAN_RANKS_MAX + (helped))
 
-/* Helper pair / FAN_RANKS_MAX, and the rank that it helped, pair % FAN_RANKS_MAX. */
-struct fan_helper_pair {
-	uint16_t pair;
-	uint32_t parts; /* contributions that it was given to keep, at least 1 */
-};
-
 /* REPORT of topic HELPERS: pairs of ranks from `first` on.  Omitted pairs have no contributions. */
 struct fan_helper_stats {
 	uint16_t index;
@@ -274,7 +268,11 @@ struct fan_helper_stats {
 	uint16_t first; /* pair, as in the query */
 	uint16_t next;	/* `first` of a query for the rest; 0: there is no more */
 	uint8_t count;	/* entries of `help` */
-	struct fan_helper_pair help[FAN_STATS_PAIRS]; /* in ascending order of pairs */
+	/* Helper pair / FAN_RANKS_MAX, and the rank that it helped, pair % FAN_RANKS_MAX. */
+	struct fan_helper_pair {
+		uint16_t pair;
+		uint32_t parts;	 /* contributions that it was given to keep, at least 1 */
+	} help[FAN_STATS_PAIRS]; /* in ascending order of pairs */
 };
 
 /* QUERY of topic ECHO.  The body is padded with zeros to the length to be tested, FAN_ECHO_MIN ..

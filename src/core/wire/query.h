@@ -45,7 +45,6 @@ void fan_query_foreign(const fan_peer *from, const uint8_t *pkt, size_t len, str
 static inline uint8_t fan_name_copy(char *to, const char *name)
 {
 	uint8_t bytes = 0;
-
 	memcpy(to, name, FAN_NAME_MAX + 1);
 	while (bytes < FAN_NAME_MAX && name[bytes])
 		bytes++;

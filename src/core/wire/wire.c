@@ -366,7 +366,6 @@ bool fan_wire_is_whole(const uint8_t *p, size_t len)
 void fan_wire_recheck(uint8_t *p, size_t len)
 {
 	size_t covered = is_covered(p[1], fan_get16(p + 2)) ? len - FAN_HEAD_BYTES : 0;
-
 	fan_put32(p + CHECK_AT, check_of(p, p + FAN_HEAD_BYTES, covered));
 }
 

@@ -83,6 +83,12 @@ static bool is_large(const struct fan_stream_op *op)
 	return op->op.count >= FAN_COPY_LARGE / sizeof(float);
 }
 
+/* Bytes of whole blocks, `count` elements together: where the block that begins there is. */
+static size_t block8_at(size_t count)
+{
+	return count / FAN_BLOCK8_ELEMENTS * (FAN_BLOCK8_ELEMENTS + 1u);
+}
+
 /* `count` elements of the caller's tensor from `at` on, as blocks; what that loses goes where the
  * caller wants it. */
 static void put_blocks(const struct fan_op *op, uint64_t at, uint32_t count, uint8_t *to)
@@ -97,9 +103,9 @@ static void put_blocks(const struct fan_op *op, uint64_t at, uint32_t count, uin
 			fan_half_to_f32(op->dtype, chunk, in + from * sizeof(uint16_t), n);
 			x = chunk;
 		}
-		fan_block8_put(to + fan_block8_at(from), x, n);
+		fan_block8_put(to + block8_at(from), x, n);
 		if (op->error)
-			fan_block8_error(op->error + at + from, x, to + fan_block8_at(from), n);
+			fan_block8_error(op->error + at + from, x, to + block8_at(from), n);
 	}
 }
 

@@ -60,14 +60,6 @@ void fan_op_source_turn(struct fan_worker *w, uint64_t now_ns, uint64_t *spent);
 
 extern const struct fan_source fan_tree_source;
 
-/* A missing result, by its sequence number. */
-struct fan_lost_result {
-	uint64_t seq; /* of the next transmission when it was requested */
-	uint16_t number;
-	uint8_t tries;
-	bool arrived;
-};
-
 struct fan_worker {
 	struct fan_worker_config cfg;
 	const struct fan_source *source;
@@ -104,8 +96,14 @@ struct fan_worker {
 	bool numbers; /* what is sent; the next hop asks by number, and so does this worker: */
 	uint16_t ask_first, asked; /* first of the ring, and results requested that have not come */
 	uint16_t asks;		   /* results to be requested, behind them in the ring */
-	struct fan_lost_result ask[FAN_ASKS_MAX]; /* a ring */
-	uint64_t blind_seq; /* numbers may miss losses of transmissions before this one; 0: none */
+	/* A missing result, by its sequence number. */
+	struct fan_lost_result {
+		uint64_t seq; /* of the next transmission when it was requested */
+		uint16_t number;
+		uint8_t tries;
+		bool arrived;
+	} ask[FAN_ASKS_MAX]; /* a ring */
+	uint64_t blind_seq;  /* numbers may miss losses of transmissions before this one; 0: none */
 	struct fan_fault fault;
 	struct fan_worker_stats stats;
 	enum fan_drop last_drop;

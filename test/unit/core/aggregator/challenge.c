@@ -278,7 +278,7 @@ TEST_WITH(challenge__a_host_has_one_row, rig_open, rig_close)
 	}
 	for (unsigned i = 0; i < FAN_PROOF_ROWS; i++)
 		for (unsigned k = 0; k < FAN_PROOFS_IN_ROW; k++)
-			kept += rig.ag->proofs.row[i][k].ns != 0;
+			kept += rig.ag->proofs[i][k].ns != 0;
 	assert_int_equal(kept, FAN_PROOFS_IN_ROW + 1);
 	assert_int_equal(rig_ask(0, 5, &m), FAN_OK);
 	assert_false(rig_welcomed(0));

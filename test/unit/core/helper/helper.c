@@ -240,21 +240,21 @@ TEST_WITH(helper__tells_of_its_cache, open_helper, rig_close)
 #define WINDOW 256 /* fragments that it may keep: twice as many */
 
 static _Alignas(64) uint8_t memory[1 << 16];
-static struct fan_worker keeper;
+static struct fan_worker alone;
 static struct fan_wslot nothing_sent[WINDOW];
 
 static void begin(uint32_t frags)
 {
 	assert_in_range(fan_worker_helper.bytes(frags, 64), 1, sizeof memory);
 	memset(memory, 0xee, sizeof memory);
-	memset(&keeper, 0, sizeof keeper);
-	keeper.cfg.rank = 2;
-	keeper.cfg.ranks = RANKS;
-	keeper.cfg.payload_bytes = 64;
-	keeper.window.ahead = true;
-	keeper.window.size = WINDOW;
-	keeper.window.slot = nothing_sent;
-	keeper.helper = fan_worker_helper.init(memory, frags, 64);
+	memset(&alone, 0, sizeof alone);
+	alone.cfg.rank = 2;
+	alone.cfg.ranks = RANKS;
+	alone.cfg.payload_bytes = 64;
+	alone.window.ahead = true;
+	alone.window.size = WINDOW;
+	alone.window.slot = nothing_sent;
+	alone.helper = fan_worker_helper.init(memory, frags, 64);
 }
 
 static int open_cache(void **state)
@@ -266,17 +266,17 @@ static int open_cache(void **state)
 
 static const struct fan_helper_cache_stats *stats(void)
 {
-	return fan_worker_helper.stats(keeper.helper);
+	return fan_worker_helper.stats(alone.helper);
 }
 
 static bool is_due(void)
 {
-	return fan_worker_helper.is_due(keeper.helper);
+	return fan_worker_helper.is_due(alone.helper);
 }
 
 static void flush_cache(uint64_t frag)
 {
-	fan_worker_helper.flush(keeper.helper, frag);
+	fan_worker_helper.flush(alone.helper, frag);
 }
 
 static enum fan_verdict add(uint16_t rank, uint64_t frag, int32_t value, uint16_t flags)
@@ -294,7 +294,7 @@ static enum fan_verdict add(uint16_t rank, uint64_t frag, int32_t value, uint16_
 		.payload = (const uint8_t *)&value,
 		.payload_bytes = sizeof value,
 	};
-	return fan_worker_helper.recv(&keeper, 1, &f);
+	return fan_worker_helper.recv(&alone, 1, &f);
 }
 
 /* Send one item.  False: nothing is due. */
@@ -302,7 +302,7 @@ static bool next(struct fan_out_item *it)
 {
 	struct fan_out to;
 	fan_out_init(&to, it, 1, NULL, 0);
-	fan_worker_helper.send(&keeper, &to);
+	fan_worker_helper.send(&alone, &to);
 	return to.count == 1;
 }
 
@@ -330,7 +330,7 @@ static bool is_full(void)
 {
 	const struct fan_frag f = {.sender = 0, .flags = FAN_F_ASK, .type = FAN_TYPE_PROGRESS};
 	struct fan_out_item it;
-	assert_int_equal(fan_worker_helper.recv(&keeper, 1, &f), FAN_PASS);
+	assert_int_equal(fan_worker_helper.recv(&alone, 1, &f), FAN_PASS);
 	assert_true(next(&it));
 	assert_int_equal(it.head[1], FAN_TYPE_PROGRESS);
 	return fan_get16(it.head + 2) & FAN_F_FULL;
@@ -342,7 +342,7 @@ TEST_WITH(helper_cache__completes_what_it_keeps, open_cache, NULL)
 	assert_int_equal(add(1, 7, 2, FAN_F_ECN), FAN_WAIT);
 	assert_false(is_due());
 	const struct fan_frag probe = {.frag = 7, .sender = 1, .type = FAN_TYPE_PROBE};
-	assert_int_equal(fan_worker_helper.recv(&keeper, 1, &probe), FAN_EARLY); /* it is here */
+	assert_int_equal(fan_worker_helper.recv(&alone, 1, &probe), FAN_EARLY); /* it is here */
 	assert_int_equal(add(2, 7, 4, 0), FAN_DONE);
 	assert_true(takes(7, 7, 7) & FAN_F_ECN);
 	assert_false(is_due());
@@ -350,7 +350,7 @@ TEST_WITH(helper_cache__completes_what_it_keeps, open_cache, NULL)
 	flush_cache(7); /* it was lost, and somebody asks */
 	takes(7, 7, 7);
 	assert_int_equal(stats()->done, 1);
-	fan_worker_helper.forget(keeper.helper, 7);
+	fan_worker_helper.forget(alone.helper, 7);
 	flush_cache(7);
 	assert_false(is_due());
 }
@@ -360,7 +360,7 @@ TEST_WITH(helper_cache__duplicates, open_cache, NULL)
 {
 	add(0, 7, 1, 0);
 	assert_int_equal(add(0, 7, 1, 0), FAN_DROP);
-	assert_int_equal(keeper.last_drop, FAN_DROP_DUPLICATE);
+	assert_int_equal(alone.last_drop, FAN_DROP_DUPLICATE);
 	flush_cache(7);
 	takes(7, 1, 1);
 	assert_int_equal(add(0, 7, 1, 0), FAN_DROP); /* it has been here */
@@ -375,7 +375,7 @@ TEST_WITH(helper_cache__what_disagrees_sends_the_sum, open_cache, NULL)
 {
 	add(0, 7, 1, 0);
 	assert_int_equal(add(1, 7, 2, FAN_F_REDUCE), FAN_DROP);
-	assert_int_equal(keeper.last_drop, FAN_DROP_MISMATCH);
+	assert_int_equal(alone.last_drop, FAN_DROP_MISMATCH);
 	takes(7, 1, 1);
 }
 
@@ -389,7 +389,7 @@ TEST_WITH(helper_cache__is_bounded, open_cache, NULL)
 	assert_true(is_full());
 	assert_int_equal(add(0, 3, 1, 0), FAN_PASS);
 	assert_int_equal(add(0, 4, 1, 0), FAN_DROP);
-	assert_int_equal(keeper.last_drop, FAN_DROP_FULL);
+	assert_int_equal(alone.last_drop, FAN_DROP_FULL);
 	assert_true(takes(3, 1, 1) & FAN_F_FULL);
 	assert_int_equal(stats()->over, 1);
 	assert_int_equal(add(0, 5, 1, 0), FAN_PASS); /* in place of 3, which has been sent */
@@ -410,7 +410,7 @@ TEST_WITH(helper_cache__remembers_while_there_is_room, open_cache, NULL)
 	takes(7, 1, 1);
 	assert_int_equal(add(0, 8, 1, 0), FAN_WAIT);
 	assert_int_equal(add(0, 7, 1, 0), FAN_DROP);
-	assert_int_equal(keeper.last_drop, FAN_DROP_DUPLICATE);
+	assert_int_equal(alone.last_drop, FAN_DROP_DUPLICATE);
 	assert_int_equal(add(1, 7, 2, 0), FAN_WAIT);
 }
 
@@ -420,10 +420,10 @@ TEST_WITH(helper_cache__is_due_once, open_cache, NULL)
 	add(0, 7, 1, 0);
 	for (unsigned n = 0; n < 10; n++)
 		flush_cache(7);
-	fan_worker_helper.audit(keeper.helper);
+	fan_worker_helper.audit(alone.helper);
 	takes(7, 1, 1);
 	assert_false(is_due());
-	fan_worker_helper.audit(keeper.helper);
+	fan_worker_helper.audit(alone.helper);
 }
 
 TEST_WITH(helper_cache__of_one_and_of_none, open_cache, NULL)
@@ -438,7 +438,7 @@ TEST_WITH(helper_cache__of_one_and_of_none, open_cache, NULL)
 	begin(0);
 	assert_int_equal(add(0, 2, 1, 0), FAN_DROP);
 	flush_cache(2);
-	fan_worker_helper.forget(keeper.helper, 2);
+	fan_worker_helper.forget(alone.helper, 2);
 	assert_false(is_due());
 }
 
@@ -464,7 +464,7 @@ TEST_WITH(helper_cache__many, open_cache, NULL)
 			uint64_t sent = fan_get64(it.head + 16), ranks = fan_get64(it.payload);
 			assert_int_equal(fan_get32(it.payload + 8), sent * ranks);
 			if (came[sent] == 7) {
-				fan_worker_helper.forget(keeper.helper, sent);
+				fan_worker_helper.forget(alone.helper, sent);
 				came[sent] = 0;
 				done++;
 			}
