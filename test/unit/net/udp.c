@@ -8,15 +8,9 @@
 
 #include "udp_rig.h"
 
-static void close_both(struct fan_udp *a, struct fan_udp *b)
-{
-	fan_udp_close(a);
-	fan_udp_close(b);
-}
-
 static void runs(bool laid, const char *at, bool plain_sender, bool plain_receiver, unsigned count)
 {
-	struct fan_udp a, b;
+	UDP a, b;
 	struct fan_out out;
 
 	open_at(&a, at, plain_sender);
@@ -37,7 +31,6 @@ static void runs(bool laid, const char *at, bool plain_sender, bool plain_receiv
 		assert_int_equal(a.sends, (count + 44) / 45);
 	if (a.segment && b.gro)
 		assert_int_equal(calls, (count + 44) / 45);
-	close_both(&a, &b);
 }
 
 static void run_arrives(const char *at, bool plain_sender, bool plain_receiver, unsigned count)
@@ -87,13 +80,14 @@ TEST(run__sizes_change_within)
 		/* 1408 1408 700 | 700 | 1408 0 | 0 | 64 0 | 1408 8 */
 		if (a.segment)
 			assert_int_equal(a.sends, 6);
-		close_both(&a, &b);
+		fan_udp_close(&a);
+		fan_udp_close(&b);
 	}
 }
 
 TEST(run__connected_ignores_peers)
 {
-	struct fan_udp a, b;
+	UDP a, b;
 	struct fan_out out;
 
 	open_at(&b, "127.0.0.1:0", false);
@@ -105,13 +99,12 @@ TEST(run__connected_ignores_peers)
 	fan_udp_send(&a, &out, true);
 	drain(&b, 50);
 	assert_got(50, 0, FAN_HEAD_BYTES + PAYLOAD);
-	close_both(&a, &b);
 }
 
 /* Nor what goes to nobody. */
 TEST(run__connected_passes_over_nobody)
 {
-	struct fan_udp a, b;
+	UDP a, b;
 	struct fan_out out;
 
 	open_at(&b, "127.0.0.1:0", false);
@@ -126,12 +119,11 @@ TEST(run__connected_passes_over_nobody)
 	assert_int_equal(got.number[1], 25);
 	if (a.segment)
 		assert_int_equal(a.sends, 1);
-	close_both(&a, &b);
 }
 
 TEST(run__largest_payload_fits_the_loopback)
 {
-	struct fan_udp a, b;
+	UDP a, b;
 	struct fan_out out;
 
 	open_at(&a, "127.0.0.1:0", false);
@@ -142,7 +134,6 @@ TEST(run__largest_payload_fits_the_loopback)
 	fan_udp_send(&a, &out, false);
 	drain(&b, 30);
 	assert_got(30, 0, FAN_HEAD_BYTES + FAN_PAYLOAD_MAX);
-	close_both(&a, &b);
 }
 
 static void to_members(const char *at, bool plain)
@@ -243,7 +234,7 @@ TEST(group__multicast_over_ipv6)
 
 TEST(group__others_on_the_port_are_not_heard)
 {
-	struct fan_udp a, b;
+	UDP a, b;
 	fan_peer local = peer("127.0.0.1:0");
 	struct fan_udp_options o = {.bind = peer(GROUP_V4),
 				    .freebind_group = true,
@@ -259,13 +250,12 @@ TEST(group__others_on_the_port_are_not_heard)
 	fan_udp_send(&a, &out, false);
 	drain(&b, 0);
 	assert_int_equal(got.count, 0);
-	close_both(&a, &b);
 }
 
 /* A sender may make the receiver split a batch into single bytes. */
 TEST(recv__hostile_segment_of_one_byte)
 {
-	struct fan_udp a, b;
+	UDP a, b;
 	struct fan_udp_batch batch;
 	struct sockaddr_storage ss;
 	int one = 1;
@@ -286,14 +276,13 @@ TEST(recv__hostile_segment_of_one_byte)
 	}
 	assert_int_equal(datagrams, 60);
 	assert_int_equal(b.datagrams_in, 60);
-	close_both(&a, &b);
 }
 
 /* What the sender's IP header says about congestion arrives, over either family and on a
  * socket for both. */
 static void marked_between(const char *at, const char *to, const char *from, int level, int name)
 {
-	struct fan_udp a, b;
+	UDP a, b;
 	struct fan_udp_batch batch;
 	struct fan_out out;
 	int ce = 3;
@@ -314,7 +303,6 @@ static void marked_between(const char *at, const char *to, const char *from, int
 			assert_int_equal(batch.marked, i);
 		assert_int_equal(setsockopt(b.fd, level, name, &ce, sizeof ce), 0);
 	}
-	close_both(&a, &b);
 }
 
 TEST(recv__marks)
@@ -347,7 +335,7 @@ TEST(open__says_that_it_can_be_marked)
 /* A queue that nobody empties is full in the end, and one that is emptied is not. */
 TEST(backlog__tells_how_full_the_queue_is)
 {
-	struct fan_udp a, b;
+	UDP a, b;
 	struct fan_udp_batch batch;
 	struct fan_out out;
 
@@ -364,12 +352,11 @@ TEST(backlog__tells_how_full_the_queue_is)
 	while (fan_udp_recv(&a, buffer, &batch) == 1)
 		;
 	assert_in_range(fan_udp_backlog_percent(&a), 0, 50); /* the kernel counts down in steps */
-	close_both(&a, &b);
 }
 
 TEST(recv__empty_datagram_is_a_batch)
 {
-	struct fan_udp a, b;
+	UDP a, b;
 	struct fan_udp_batch batch = {.bytes = 99};
 	struct sockaddr_storage ss;
 
@@ -383,7 +370,6 @@ TEST(recv__empty_datagram_is_a_batch)
 	assert_int_equal(batch.segment, 1);
 	assert_true(fan_peer_equal(&batch.from, &from));
 	assert_int_equal(fan_udp_recv(&b, buffer, &batch), 0);
-	close_both(&a, &b);
 }
 
 TEST(recv__refused_is_told_once)
@@ -424,7 +410,8 @@ TEST(send__goes_on_after_refused)
 	drain(&b, 1);
 	assert_int_equal(got.count, 1);
 	assert_int_equal(a.send_drops, 0);
-	close_both(&a, &b);
+	fan_udp_close(&a);
+	fan_udp_close(&b);
 }
 
 /* Too long for the path: told, dropped, and segmenting goes on. */
@@ -448,14 +435,15 @@ TEST(send__beyond_the_mtu_is_dropped_and_told)
 		assert_int_equal(a.send_drops, 1);
 		assert_int_equal(a.last_errno, EMSGSIZE);
 		assert_int_equal(a.segment, !plain);
-		close_both(&a, &b);
+		fan_udp_close(&a);
+		fan_udp_close(&b);
 	}
 }
 
 /* What plain datagrams cannot reach either is no reason to stop segmenting. */
 TEST(send__a_bad_address_keeps_segmenting)
 {
-	struct fan_udp a;
+	UDP a;
 	struct fan_out out;
 	open_at(&a, "127.0.0.1:0", false);
 	bool had = a.segment;
@@ -466,13 +454,12 @@ TEST(send__a_bad_address_keeps_segmenting)
 	assert_int_equal(a.send_drops, 5);
 	assert_int_equal(a.last_errno, EINVAL);
 	assert_int_equal(a.segment, had);
-	fan_udp_close(&a);
 }
 
 /* An address of the other family cannot be sent to. */
 TEST(send__to_the_other_family_is_dropped)
 {
-	struct fan_udp a;
+	UDP a;
 	struct fan_out out;
 	open_at(&a, "127.0.0.1:0", false);
 	start(&out);
@@ -480,7 +467,6 @@ TEST(send__to_the_other_family_is_dropped)
 	fan_udp_send(&a, &out, false);
 	assert_int_equal(a.datagrams_out, 0);
 	assert_int_equal(a.send_drops, 1);
-	fan_udp_close(&a);
 }
 
 /* What it sends is not cut, and may have the interface's length whatever ICMP messages say. */

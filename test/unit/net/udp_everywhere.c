@@ -10,7 +10,7 @@
 /* Whoever asked one of our addresses hears from that one: it would take no other. */
 static void answer_from(const char *at, const char *asked, bool plain)
 {
-	struct fan_udp a, b;
+	UDP a, b;
 	struct fan_udp_batch batch;
 	struct fan_udp_options o = {.connect = peer(asked), .buffer_bytes = BUFFER_BYTES};
 	struct fan_out out;
@@ -31,8 +31,6 @@ static void answer_from(const char *at, const char *asked, bool plain)
 		assert_int_equal(a.sends, 3);
 	drain(&b, 100);
 	assert_got(100, 0, FAN_HEAD_BYTES + PAYLOAD);
-	fan_udp_close(&a);
-	fan_udp_close(&b);
 }
 
 TEST(everywhere__answers_from_where_it_was_asked)
@@ -57,7 +55,7 @@ TEST(everywhere__ipv6_serves_ipv4_too)
 TEST(inlets__are_counted_where_wanted)
 {
 	for (unsigned i = 0; i < 4; i++) {
-		struct fan_udp a, b;
+		UDP a, b;
 		struct fan_udp_options o = {.bind = peer(i < 2 ? "127.0.0.1:0" : "[::1]:0"),
 					    .inlets = i % 2,
 					    .buffer_bytes = BUFFER_BYTES};
@@ -75,8 +73,6 @@ TEST(inlets__are_counted_where_wanted)
 		assert_int_equal(a.inlets.of[0].bytes, i % 2 ? FAN_HEAD_BYTES + PAYLOAD : 0);
 		assert_int_equal(a.inlets.of[0].datagrams, i % 2);
 		assert_int_equal(fan_udp_overflows(&a), 0);
-		fan_udp_close(&a);
-		fan_udp_close(&b);
 	}
 }
 
@@ -100,7 +96,7 @@ TEST(everywhere__a_single_address_remembers_nobody)
 /* An address that the machine has lost costs one send, no more. */
 TEST(everywhere__an_address_that_has_gone)
 {
-	struct fan_udp a, b;
+	UDP a, b;
 	struct fan_out out;
 	fan_peer lost = peer("192.0.2.1:0");
 
@@ -117,14 +113,12 @@ TEST(everywhere__an_address_that_has_gone)
 	}
 	drain(&b, 1);
 	assert_got(1, 0, FAN_HEAD_BYTES + PAYLOAD);
-	fan_udp_close(&a);
-	fan_udp_close(&b);
 }
 
 /* Members that asked another address than the kernel prefers hear the group from it. */
 TEST(everywhere__multicasts_from_where_it_was_asked)
 {
-	struct fan_udp a, b;
+	UDP a, b;
 	struct fan_udp_batch batch;
 	fan_peer member = peer("127.0.0.1:7"), asked = peer("127.0.1.1:0");
 	struct fan_udp_options o = {.bind = peer(GROUP_V4),
@@ -142,14 +136,12 @@ TEST(everywhere__multicasts_from_where_it_was_asked)
 	fan_udp_send(&a, &out, false);
 	assert_int_equal(recv_next(&b, &batch), 1);
 	assert_true(fan_peer_equal(&batch.from, &asked));
-	fan_udp_close(&a);
-	fan_udp_close(&b);
 }
 
 /* A member that came by IPv4 hears no group of IPv6. */
 TEST(everywhere__no_group_of_the_other_family)
 {
-	struct fan_udp a;
+	UDP a;
 	struct fan_group g = {
 		.multicast = true, .addr = peer(GROUP_V6), .via = peer("127.0.0.1:7")};
 	struct fan_out out;
@@ -160,7 +152,6 @@ TEST(everywhere__no_group_of_the_other_family)
 	fan_udp_send(&a, &out, false);
 	assert_int_equal(a.sends, 0);
 	assert_int_equal(a.send_drops, 1);
-	fan_udp_close(&a);
 }
 
 /* The header's sender decides, from whatever port a datagram comes. */

@@ -16,6 +16,9 @@
 
 #include "net/udp.h"
 
+/* Closed where its block ends. */
+#define UDP __attribute__((cleanup(fan_udp_close))) struct fan_udp
+
 #define ITEMS	     200
 #define PAYLOAD	     1408
 #define MEMBERS	     4
