@@ -73,17 +73,20 @@ static inline uint32_t bed_job(unsigned job)
 	return 0x100 | job;
 }
 
+static inline struct fan_frag bed_frag(unsigned type, uint32_t job, uint16_t sender, uint64_t nonce)
+{
+	struct fan_frag f = {.nonce = nonce, .job = job, .epoch = BED_EPOCH, .sender = sender};
+	f.type = (uint8_t)type;
+	return f;
+}
+
 /* A BEAT of the rank; its token. */
 static inline uint16_t bed_beat(unsigned job, uint16_t rank)
 {
 	uint8_t body[64];
 	const struct fan_beat m = {.flags = bed.beat, .cache = bed.cache};
 	size_t bytes = fan_beat_put(body, &m);
-	struct fan_frag f = {.nonce = 1 + rank,
-			     .job = bed_job(job),
-			     .epoch = BED_EPOCH,
-			     .sender = rank,
-			     .type = FAN_TYPE_BEAT};
+	struct fan_frag f = bed_frag(FAN_TYPE_BEAT, bed_job(job), rank, 1 + rank);
 	assert_int_equal(bed_give(bed_worker(job, rank), &f, body, bytes), FAN_CTL);
 	assert_int_equal(bed.gots, 1);
 	assert_true(fan_peer_equal(&bed.got[0].peer, &bed_aggregator));
@@ -102,11 +105,7 @@ static inline enum fan_verdict bed_state(unsigned job, uint16_t rank, uint16_t t
 	struct fan_out_item item;
 	struct fan_out out;
 	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
-	struct fan_frag h = {.nonce = 1 + rank,
-			     .job = bed_job(job),
-			     .epoch = BED_EPOCH,
-			     .sender = FAN_RANK_NONE,
-			     .type = FAN_TYPE_STATE};
+	struct fan_frag h = bed_frag(FAN_TYPE_STATE, bed_job(job), FAN_RANK_NONE, 1 + rank);
 	fan_ctl_finish(&item, &h, body, fan_state_put(body, &m));
 	const struct fan_envelope v = {.token = token,
 				       .rank = rank,

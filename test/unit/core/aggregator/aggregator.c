@@ -474,12 +474,9 @@ TEST_WITH(aggregator__replays_by_number, rig_open, rig_close)
 		rig_add(0, n, (int32_t)n);
 		assert_int_equal(rig_add(1, n, 0), FAN_DONE);
 	}
-	struct fan_frag miss = {.missing = 1 | 1 << 3,
-				.job = rig.job,
-				.epoch = rig.epoch,
-				.sender = 1,
-				.last = 9,
-				.type = FAN_TYPE_MISS};
+	struct fan_frag miss = rig_control(FAN_TYPE_MISS, 1, 0, NULL, 0);
+	miss.missing = 1 | 1 << 3;
+	miss.last = 9;
 	assert_int_equal(rig_send(rig_peer(1), &miss), FAN_REPLAY);
 	assert_int_equal(rig.gots, 2);
 	assert_int_equal(rig_value(0), 9);

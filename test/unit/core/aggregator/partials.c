@@ -14,11 +14,7 @@ static enum fan_verdict via(uint16_t rank, enum fan_type type, const uint8_t *bo
 	uint8_t scratch[512], packet[512];
 	struct fan_out_item it;
 	struct fan_out out;
-	struct fan_frag h = {.nonce = rig_nonce(rank),
-			     .job = rig.job,
-			     .epoch = rig.epoch,
-			     .sender = rank,
-			     .type = (uint8_t)type};
+	struct fan_frag h = rig_control(type, rank, rig_nonce(rank), NULL, 0);
 	const struct fan_envelope v = {.token = (uint16_t)(rank + 1), .hops = 1};
 	fan_out_init(&out, &it, 1, scratch, sizeof scratch);
 	fan_ctl_finish(&it, &h, body, bytes);
@@ -412,13 +408,10 @@ TEST_WITH(server_ahead__sum_of_a_helper, open_aggregator, rig_close)
 
 static enum fan_verdict ask(uint16_t from, unsigned type, uint16_t rank, int helper, uint64_t frag)
 {
-	const struct fan_frag f = {.frag = frag,
-				   .job = rig.job,
-				   .epoch = rig.epoch,
-				   .sender = rank,
-				   .flags = type == FAN_TYPE_PROGRESS ? FAN_F_ASK : 0,
-				   .helper = FAN_TAG(helper),
-				   .type = (uint8_t)type};
+	struct fan_frag f = rig_control(type, rank, 0, NULL, 0);
+	f.frag = frag;
+	f.flags = type == FAN_TYPE_PROGRESS ? FAN_F_ASK : 0;
+	f.helper = FAN_TAG(helper);
 	return rig_send(hop_of(from), &f);
 }
 

@@ -21,16 +21,13 @@ static void start(unsigned frags)
 
 static enum fan_verdict lend(uint16_t rank, uint64_t frag, int32_t value)
 {
-	const struct fan_frag f = {.frag = frag,
-				   .job = rig.job,
-				   .epoch = rig.epoch,
-				   .sender = rank,
-				   .count = 1,
-				   .helper = FAN_TAG(1),
-				   .type = FAN_TYPE_DATA,
-				   .dtype = FAN_INT32,
-				   .payload = (const uint8_t *)&value,
-				   .payload_bytes = 4};
+	struct fan_frag f = rig_frag(FAN_TYPE_DATA, frag);
+	f.sender = rank;
+	f.payload = (const uint8_t *)&value;
+	f.payload_bytes = 4;
+	f.count = 1;
+	f.helper = FAN_TAG(1);
+	f.dtype = FAN_INT32;
 	return rig_recv(&f, false);
 }
 
@@ -38,15 +35,13 @@ static enum fan_verdict lend(uint16_t rank, uint64_t frag, int32_t value)
 static enum fan_verdict lend_sum(uint64_t ranks, uint64_t frag, int32_t value)
 {
 	uint8_t payload[12];
-	const struct fan_frag f = {.frag = frag,
-				   .job = rig.job,
-				   .epoch = rig.epoch,
-				   .count = 1,
-				   .helper = FAN_TAG(1),
-				   .type = FAN_TYPE_PARTIAL,
-				   .dtype = FAN_INT32,
-				   .payload = payload,
-				   .payload_bytes = sizeof payload};
+	struct fan_frag f = rig_frag(FAN_TYPE_PARTIAL, frag);
+	f.sender = 0;
+	f.payload = payload;
+	f.payload_bytes = sizeof payload;
+	f.count = 1;
+	f.helper = FAN_TAG(1);
+	f.dtype = FAN_INT32;
 	fan_put64(payload, ranks);
 	fan_put32(payload + 8, (uint32_t)value);
 	return rig_recv(&f, false);
@@ -54,14 +49,11 @@ static enum fan_verdict lend_sum(uint64_t ranks, uint64_t frag, int32_t value)
 
 static enum fan_verdict about(unsigned type, uint16_t rank, uint64_t frag)
 {
-	const struct fan_frag f = {.frag = frag,
-				   .job = rig.job,
-				   .epoch = rig.epoch,
-				   .flags = type == FAN_TYPE_PROBE ? 0 : FAN_F_ASK,
-				   .sender = rank,
-				   .last = 77,
-				   .helper = FAN_TAG(1),
-				   .type = (uint8_t)type};
+	struct fan_frag f = rig_frag(type, frag);
+	f.sender = rank;
+	f.flags = type == FAN_TYPE_PROBE ? 0 : FAN_F_ASK;
+	f.last = 77;
+	f.helper = FAN_TAG(1);
 	return rig_recv(&f, false);
 }
 
@@ -167,12 +159,8 @@ TEST_WITH(helper__questions, open_helper, rig_close)
 
 static enum fan_verdict flush(uint64_t frag)
 {
-	struct fan_frag f = {.frag = frag,
-			     .job = rig.job,
-			     .epoch = rig.epoch,
-			     .sender = FAN_RANK_NONE,
-			     .helper = FAN_TAG(1),
-			     .type = FAN_TYPE_FLUSH};
+	struct fan_frag f = rig_frag(FAN_TYPE_FLUSH, frag);
+	f.helper = FAN_TAG(1);
 	return rig_recv(&f, false);
 }
 

@@ -67,11 +67,7 @@ TEST_WITH(relay__ranks_of_others, bed_open, NULL)
 	uint8_t body[64];
 	const struct fan_beat m = {.flags = 0};
 	size_t bytes = fan_beat_put(body, &m);
-	struct fan_frag f = {.nonce = 1,
-			     .job = bed_job(0),
-			     .epoch = BED_EPOCH,
-			     .sender = 0,
-			     .type = FAN_TYPE_BEAT};
+	struct fan_frag f = bed_frag(FAN_TYPE_BEAT, bed_job(0), 0, 1);
 	assert_int_equal(bed_give(bed_worker(1, 0), &f, body, bytes), FAN_DROP);
 	assert_int_equal(bed.gots, 0);
 }

@@ -27,12 +27,9 @@ static int install(unsigned number, unsigned entries)
 static enum fan_verdict send(fan_peer from, unsigned type, uint16_t rank, uint64_t frag,
 			     int32_t value)
 {
-	struct fan_frag f = {.frag = frag,
-			     .job = job,
-			     .epoch = BED_EPOCH,
-			     .sender = rank,
-			     .type = (uint8_t)type,
-			     .op = type == FAN_TYPE_DATA ? FAN_SUM : FAN_BARRIER};
+	struct fan_frag f = bed_frag(type, job, rank, 0);
+	f.frag = frag;
+	f.op = type == FAN_TYPE_DATA ? FAN_SUM : FAN_BARRIER;
 	bool carries = type == FAN_TYPE_DATA;
 	f.dtype = carries ? FAN_INT32 : FAN_UINT8;
 	f.count = carries;
@@ -48,11 +45,7 @@ static enum fan_verdict speak(fan_peer from, unsigned type, uint16_t rank, bool 
 	const struct fan_join join = {.ranks = BED_RANKS, .name = "j", .name_bytes = 1};
 	size_t bytes =
 		type == FAN_TYPE_JOIN ? fan_join_put(body, &join) : fan_beat_put(body, &beat);
-	struct fan_frag f = {.nonce = 1 + rank,
-			     .job = job,
-			     .epoch = BED_EPOCH,
-			     .sender = rank,
-			     .type = (uint8_t)type};
+	struct fan_frag f = bed_frag(type, job, rank, 1 + rank);
 	struct fan_out_item item;
 	struct fan_out out;
 	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
@@ -79,11 +72,7 @@ static enum fan_verdict tell(fan_peer from, uint16_t rank, enum fan_job_state jo
 				  .window = BED_WINDOW,
 				  .payload_bytes = 64};
 	const struct fan_state m = {.state = (uint8_t)job_state, .ranks = BED_RANKS};
-	struct fan_frag f = {.nonce = 1 + rank,
-			     .job = job,
-			     .epoch = BED_EPOCH,
-			     .sender = FAN_RANK_NONE,
-			     .type = FAN_TYPE_STATE};
+	struct fan_frag f = bed_frag(FAN_TYPE_STATE, job, FAN_RANK_NONE, 1 + rank);
 	struct fan_out_item item;
 	struct fan_out out;
 	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
@@ -159,12 +148,10 @@ static enum fan_verdict send_sum(fan_peer from, uint64_t ranks)
 {
 	uint8_t body[FAN_BITMAP_MAX + 4] = {[FAN_BITMAP_MAX] = 7};
 	const uint64_t set[FAN_RANK_WORDS] = {ranks};
-	struct fan_frag f = {.job = job,
-			     .epoch = BED_EPOCH,
-			     .type = FAN_TYPE_PARTIAL,
-			     .dtype = FAN_INT32,
-			     .count = 1,
-			     .flags = FAN_F_FIRST | FAN_F_LAST};
+	struct fan_frag f = bed_frag(FAN_TYPE_PARTIAL, job, 0, 0);
+	f.dtype = FAN_INT32;
+	f.count = 1;
+	f.flags = FAN_F_FIRST | FAN_F_LAST;
 	fan_partial_put(&f, set, BED_RANKS, FAN_RANK_NONE, body + FAN_BITMAP_MAX, 4);
 	return bed_give(from, &f, f.payload, f.payload_bytes);
 }
@@ -248,14 +235,11 @@ TEST_WITH(routed__a_result_goes_down_once, open_routed, NULL)
 
 static void replay(fan_peer from, uint16_t rank, const fan_peer *to)
 {
-	struct fan_frag f = {.job = job,
-			     .epoch = BED_EPOCH,
-			     .sender = FAN_RANK_NONE,
-			     .type = FAN_TYPE_RESULT,
-			     .dtype = FAN_UINT8,
-			     .op = FAN_BARRIER,
-			     .flags = FAN_F_REPLAY,
-			     .to = FAN_TAG(rank)};
+	struct fan_frag f = bed_frag(FAN_TYPE_RESULT, job, FAN_RANK_NONE, 0);
+	f.dtype = FAN_UINT8;
+	f.op = FAN_BARRIER;
+	f.flags = FAN_F_REPLAY;
+	f.to = FAN_TAG(rank);
 	for (unsigned again = 0; again < 2; again++) {
 		assert_int_equal(bed_give(from, &f, NULL, 0), to ? FAN_PASS : FAN_DROP);
 		assert_int_equal(bed.gots, to != NULL);
@@ -278,8 +262,7 @@ TEST_WITH(routed__to_one, open_routed, NULL)
 /* What is for all goes only where it gets deeper by one. */
 TEST_WITH(routed__to_all_by_depth, open_routed, NULL)
 {
-	struct fan_frag f = {
-		.job = job, .epoch = BED_EPOCH, .sender = FAN_RANK_NONE, .type = FAN_TYPE_FLUSH};
+	struct fan_frag f = bed_frag(FAN_TYPE_FLUSH, job, FAN_RANK_NONE, 0);
 	assert_int_equal(send(bed_worker(0, 1), FAN_TYPE_DATA, 1, 0, 20), FAN_WAIT);
 	assert_int_equal(bed_give(bed_aggregator, &f, NULL, 0), FAN_PASS);
 	assert_int_equal(bed.gots, 2); /* what is here, up; and to rack and core */
@@ -428,16 +411,13 @@ static enum fan_verdict say(fan_peer from, unsigned type, uint16_t sender, int o
 {
 	static const int32_t value = 7;
 	bool data = type == FAN_TYPE_DATA;
-	struct fan_frag f = {.frag = frag,
-			     .job = job,
-			     .epoch = BED_EPOCH,
-			     .sender = sender,
-			     .to = sender == FAN_RANK_NONE ? FAN_TAG(other) : 0,
-			     .helper = sender == FAN_RANK_NONE ? 0 : FAN_TAG(other),
-			     .type = (uint8_t)type,
-			     .dtype = data ? FAN_INT32 : 0,
-			     .count = data,
-			     .flags = (uint16_t)(flags | (data ? FAN_F_FIRST | FAN_F_LAST : 0))};
+	struct fan_frag f = bed_frag(type, job, sender, 0);
+	f.frag = frag;
+	f.to = sender == FAN_RANK_NONE ? FAN_TAG(other) : 0;
+	f.helper = sender == FAN_RANK_NONE ? 0 : FAN_TAG(other);
+	f.dtype = data ? FAN_INT32 : 0;
+	f.count = data;
+	f.flags = (uint16_t)(flags | (data ? FAN_F_FIRST | FAN_F_LAST : 0));
 	return bed_give(from, &f, data ? &value : NULL, data ? sizeof value : 0);
 }
 
