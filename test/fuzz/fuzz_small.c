@@ -171,4 +171,226 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
+#elif defined FUZZ_topo
+/* Topologies as JSON.  What is accepted can be planned without aggregation. */
+
+#include "core/base/err.h"
+#include "plan/algorithm.h"
+#include "plan/eval.h"
+#include "plan/topo.h"
+
+#define NODES_PLANNED 64
+
+static void plan(const struct fan_topo *t)
+{
+	struct fan_planned how = {0};
+	struct fan_plan p;
+	struct fan_eval e;
+	struct fan_why why;
+
+	if (t->nodes > NODES_PLANNED || t->jobs > NODES_PLANNED)
+		return;
+	if (fan_atp(t, &fan_plan_defaults, &p, &how))
+		return;
+	FUZZ_CHECK(fan_eval(&e, t, &p, &why) == FAN_OK);
+	FUZZ_CHECK(e.gbps > 0);
+	fan_eval_free(&e);
+	fan_plan_free(&p);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fan_topo t;
+	struct fan_why why;
+	json_t *root = json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES, NULL);
+
+	memset(why.text, 'w', sizeof why.text);
+	int err = fan_topo_from_json(&t, root, &why);
+	json_decref(root);
+	if (err) {
+		FUZZ_CHECK(t.nodes == 0 && !t.node && memchr(why.text, '\0', sizeof why.text));
+		FUZZ_CHECK(why.text[0]);
+		return 0;
+	}
+	plan(&t);
+	fan_topo_free(&t);
+	return 0;
+}
+
+#elif defined FUZZ_ctlmsg
+/* Bodies of control messages: the first byte chooses the kind.  What is accepted encodes
+ * to the same bytes, as far as this revision knows them. */
+#include "core/wire/ctlmsg.h"
+
+#define BODY_MAX	 (FAN_CTL_BYTES_MAX - FAN_HEAD_BYTES)
+#define REPORT		 6u /* its kind */
+#define REPORT_AGE_BYTES 6u /* age and operations, which may be absent */
+
+#define TRY(type)                                                                                  \
+	do {                                                                                       \
+		struct fan_##type m;                                                               \
+		memset(&m, 0, sizeof m);                                                           \
+		if (fan_##type##_get(&m, &f) == FAN_OK)                                            \
+			bytes = fan_##type##_put(again, &m);                                       \
+	} while (0)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (size == 0)
+		return 0;
+	struct fan_frag f = {.payload = data + 1, .payload_bytes = size - 1};
+	uint8_t again[BODY_MAX];
+	size_t bytes = 0;
+	unsigned kind = data[0] < 240	? data[0] % 8
+			: data[0] < 252 ? 8 + data[0] % 3
+			: data[0] < 254 ? 11
+					: 12;
+	switch (kind) {
+	case 0: { /* 0 and 1 worker are the same: it reads as the same message again */
+		struct fan_join m, n;
+		memset(&m, 0, sizeof m);
+		memset(&n, 0, sizeof n);
+		if (fan_join_get(&m, &f) != FAN_OK)
+			return 0;
+		const struct fan_frag g = {.payload = again,
+					   .payload_bytes = fan_join_put(again, &m)};
+		FUZZ_CHECK(fan_join_get(&n, &g) == FAN_OK && memcmp(&m, &n, sizeof m) == 0);
+		return 0;
+	}
+	case 1: TRY(welcome); break;
+	case 2: TRY(refuse); break;
+	case 3: TRY(beat); break;
+	case 4: TRY(state); break;
+	case 5: TRY(leave); break;
+	case REPORT: TRY(report); break;
+	case 10: TRY(slot_stats); break;
+	case 11: TRY(rank_stats); break;
+	case 12: TRY(helper_stats); break;
+	case 9: { /* what fills it up is not looked at */
+		struct fan_echoed m;
+		if (fan_echoed_get(&m, &f) == FAN_OK)
+			FUZZ_CHECK(fan_echoed_put(again, &m) <= f.payload_bytes &&
+				   memcmp(again, f.payload, 8u + m.version_bytes) == 0);
+		return 0;
+	}
+	case 8: {
+		struct fan_echo m;
+		uint8_t whole[FAN_ECHO_MAX];
+		if (fan_echo_get(&m, &f) == FAN_OK)
+			FUZZ_CHECK(fan_echo_put(whole, &m) == f.payload_bytes &&
+				   m.answer_bytes <= m.body_bytes &&
+				   memcmp(whole, f.payload, 2) == 0);
+		return 0;
+	}
+	default: {
+		struct fan_query m;
+		if (fan_query_get(&m, &f) == FAN_OK)
+			FUZZ_CHECK(fan_query_put(again, &m) <= f.payload_bytes &&
+				   memcmp(again, f.payload, 4) == 0);
+		return 0;
+	}
+	}
+	if (kind == REPORT && bytes > f.payload_bytes) /* of an older aggregator */
+		bytes -= REPORT_AGE_BYTES;
+	FUZZ_CHECK(bytes <= f.payload_bytes);
+	if (kind == 3 || kind == 5) /* requests: what fills them up is not looked at */
+		while (bytes && again[bytes - 1] == 0)
+			bytes--;
+	FUZZ_CHECK(memcmp(again, f.payload, bytes) == 0);
+	return 0;
+}
+
+#elif defined FUZZ_wire_get
+/* Any datagram: what is accepted promises what it carries, and encodes to itself. */
+#include "core/sum/contribution.h"
+#include "core/wire/envelope.h"
+#include "core/wire/run.h"
+
+#define COMMON_BYTES 16u
+
+static void check_bitmap(const struct fan_frag *f)
+{
+	struct fan_contribution p;
+	uint64_t set[FAN_RANK_WORDS];
+	const unsigned ranks = 2 + (unsigned)(f->frag % (FAN_RANKS_MAX - 1));
+	FUZZ_CHECK(f->words >= 1 && f->words <= FAN_RANK_WORDS);
+	bool named = fan_partial_ranks(set, f, ranks);
+	FUZZ_CHECK(!named || (fan_ranks_first(set) < ranks && fan_ranks_count(set) >= 1));
+	if (f->type == FAN_TYPE_NEED || fan_contribution_get(&p, f, ranks) >= 0)
+		return;
+	FUZZ_CHECK(named && fan_ranks_equal(p.ranks, set) && p.first == fan_ranks_first(set));
+	FUZZ_CHECK(p.elements + p.bytes == f->payload + f->payload_bytes);
+	FUZZ_CHECK(p.bytes == (f->flags & FAN_F_EMPTY ? 0 : fan_partial_acc_bytes(f)));
+}
+
+static void check_relay(const struct fan_frag *f)
+{
+	struct fan_envelope v;
+	struct fan_frag inner;
+	if (fan_envelope_get(&v, f) == FAN_OK)
+		fan_wire_get(&inner, v.inner, v.inner_bytes);
+}
+
+/* What `f` says is in the header again.  Where its type has no field, zeros are written, and
+ * whatever came is not looked at. */
+static void check_again(const struct fan_frag *f, const uint8_t *p, size_t len)
+{
+	static uint8_t packet[FAN_PACKET_MAX];
+	uint8_t again[FAN_HEAD_BYTES];
+	struct fan_frag g;
+	if (len > sizeof packet)
+		return;
+	memcpy(packet, p, len);
+	fan_wire_put(packet, f);
+	FUZZ_CHECK(memcmp(packet, p, COMMON_BYTES) == 0);
+	for (size_t i = COMMON_BYTES; i < FAN_HEAD_BYTES - 4; i++)
+		FUZZ_CHECK(packet[i] == p[i] || packet[i] == 0);
+	FUZZ_CHECK(fan_wire_get(&g, packet, len) == -1);
+	fan_wire_put(again, &g);
+	FUZZ_CHECK(memcmp(again, packet, sizeof again) == 0);
+}
+
+static void check(const uint8_t *p, size_t len)
+{
+	struct fan_frag f;
+	int why = fan_wire_get(&f, p, len);
+	FUZZ_CHECK(why >= -1 && why < FAN_DROP_COUNT);
+	if (why >= 0)
+		return;
+	FUZZ_CHECK(f.payload == p + FAN_HEAD_BYTES && f.payload_bytes == len - FAN_HEAD_BYTES);
+	FUZZ_CHECK(f.type > FAN_TYPE_RESULT || fan_dtype_bytes(f.dtype) > 0);
+	FUZZ_CHECK(f.to <= FAN_RANKS_MAX && f.helper <= FAN_RANKS_MAX && f.root <= FAN_RANKS_MAX);
+	if (f.type == FAN_TYPE_PARTIAL || (f.type == FAN_TYPE_NEED && f.words))
+		check_bitmap(&f);
+	if (f.type == FAN_TYPE_RELAY)
+		check_relay(&f);
+	check_again(&f, p, len);
+}
+
+/* Whatever claims to be a run has a length within bounds, and what is taken out is no run. */
+static void check_run(const uint8_t *p, size_t len)
+{
+	uint8_t head[FAN_HEAD_BYTES];
+	unsigned frags = fan_run_frags(p, len);
+	FUZZ_CHECK(frags >= 1 && frags <= FAN_RUN_MAX);
+	for (unsigned n = 0; frags > 1 && n < frags; n++) {
+		fan_run_take(head, p, n);
+		FUZZ_CHECK(fan_run_frags(head, sizeof head) == 1);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint8_t packet[FAN_PACKET_MAX];
+	check(data, size);
+	if (size > sizeof packet)
+		return 0;
+	memcpy(packet, data, size);
+	fuzz_fix(packet, size);
+	check(packet, size);
+	fan_wire_is_whole(data, size);
+	check_run(packet, size);
+	return 0;
+}
+
 #endif

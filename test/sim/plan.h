@@ -4,7 +4,7 @@
 #define TEST_SIM_PLAN_H
 
 #include "host.h"
-#include "routes.h"
+#include "moves.h"
 
 #define PLAN_JOBS_MAX	3
 #define PLAN_SHARED_MAX 3 /* without routes */

@@ -35,17 +35,6 @@ void story_begin(struct run *r);
 /* All are over: fail unless each rank ended as the story must end. */
 void story_judge(const struct run *r);
 
-/* ---- tree.c: aggregators below another one, each with slots in front or not; and the workers'
- * places ---- */
-
-/* The workers are there, below nobody yet. */
-void tree_begin(struct run *r);
-
-/* All is over: no leaf has a job left. */
-void tree_check_empty(const struct run *r);
-
-void tree_free(struct run *r);
-
 /* ---- stranger.c: somebody who belongs to no job, and sends what may harm one ----
  *
  * Where jobs are open it sees no packet of theirs: it knows all addresses, names and routes, may

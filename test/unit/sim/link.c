@@ -19,17 +19,6 @@ static struct fan_sim_link make(uint64_t bps, uint32_t queue_bytes, uint32_t ecn
 	return l;
 }
 
-TEST(link__time_is_bytes_by_rate_and_delay)
-{
-	bool marked;
-	struct fan_sim_link l = make(1000000000, 10000, 0);
-	/* 950 + 50 bytes at 1 Gb/s: 8 us */
-	assert_int_equal(fan_link_take(&l, 500, 950, false, &marked), 500 + 8000 + 1000);
-	assert_int_equal(fan_link_take(&l, 500, 950, false, &marked), 500 + 16000 + 1000);
-	assert_int_equal(fan_link_take(&l, 50000, 950, false, &marked), 50000 + 8000 + 1000);
-	assert_int_equal(l.stats.bytes, 3000);
-}
-
 TEST(link__picoseconds_add_up)
 {
 	bool marked;
@@ -51,70 +40,6 @@ TEST(link__without_a_rate)
 		assert_int_equal(fan_link_take(&l, 0, 9000, false, &marked), 0);
 	fan_link_set_rate(&l, 0, 1000000000);
 	assert_int_equal(fan_link_take(&l, 0, 1000, true, &marked), 8000);
-}
-
-TEST(link__what_does_not_fit_is_dropped)
-{
-	bool marked;
-	struct fan_sim_link l = make(1000000000, 2000, 0);
-	assert_int_equal(fan_link_take(&l, 0, 950, false, &marked), 9000);
-	assert_int_equal(fan_link_take(&l, 0, 950, false, &marked), 17000);
-	assert_true(fan_link_take(&l, 0, 950, false, &marked) == FAN_LINK_NO_ROOM);
-	assert_int_equal(l.stats.overflows, 1);
-	assert_int_equal(fan_link_take(&l, 8000, 950, false, &marked), 25000); /* one has left */
-	assert_true(fan_link_take(&l, 8000, 950, false, &marked) == FAN_LINK_NO_ROOM);
-	assert_int_equal(fan_link_take(&l, 8000, 950, true, &marked), 33000); /* its own waits */
-	assert_int_equal(l.stats.packets, 4);
-}
-
-TEST(link__marks_above_the_threshold)
-{
-	bool marked;
-	struct fan_sim_link l = make(1000000000, 100000, 1500);
-	for (unsigned i = 0; i < 4; i++) {
-		fan_link_take(&l, 0, 950, false, &marked);
-		assert_int_equal(marked, i * 1000 > 1500);
-	}
-	assert_int_equal(l.stats.marked, 2);
-}
-
-TEST(link__ring_keeps_order_while_it_grows)
-{
-	struct fan_sim_link l = make(1000000000, 1000, 0);
-	uint64_t in = 0, out = 0;
-	for (unsigned round = 0; round < 50; round++) {
-		for (unsigned i = 0; i < 7; i++) {
-			struct fan_link_entry e = {.at_ns = in++};
-			assert_true(fan_link_push(&l, &e));
-		}
-		for (unsigned i = 0; i < 5; i++, l.head++, l.count--)
-			assert_int_equal(fan_link_first(&l)->at_ns, out++);
-	}
-	while (l.count) {
-		assert_int_equal(fan_link_first(&l)->at_ns, out++);
-		l.head++;
-		l.count--;
-	}
-	assert_int_equal(in, out);
-	fan_link_free(&l, NULL);
-}
-
-TEST(link__new_rate_holds_for_what_waits)
-{
-	bool marked;
-	struct fan_sim_link l = make(1000000000, 100000, 0);
-	for (unsigned i = 0; i < 3; i++) {
-		struct fan_link_entry e = {.at_ns = fan_link_take(&l, 0, 950, false, &marked)};
-		fan_link_push(&l, &e);
-	}
-	/* after 12 us one packet is through and one half: the rest takes twice as long */
-	fan_link_set_rate(&l, 12000, 500000000);
-	assert_int_equal(l.ring[0].at_ns, 8000 + 1000);
-	assert_int_equal(l.ring[1].at_ns, 12000 + 8000 + 1000);
-	assert_int_equal(l.ring[2].at_ns, 12000 + 24000 + 1000);
-	assert_int_equal(fan_link_take(&l, 12000, 950, false, &marked), 12000 + 40000 + 1000);
-	l.count = 0;
-	fan_link_free(&l, NULL);
 }
 
 /* ---- event ---- */
