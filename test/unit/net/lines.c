@@ -24,9 +24,8 @@ static int open_pair(void **state)
 	return 0;
 }
 
-static int close_pair(void **state)
+static int close_pair(void **state __attribute__((unused)))
 {
-	(void)state;
 	fan_lines_close(&l);
 	assert_int_equal(fan_lines_events(&l), 0);
 	close(other);

@@ -16,9 +16,8 @@ static void begin(uint32_t frags)
 	fan_helper_cache_init(&cache, memory, frags, 64);
 }
 
-static int open_cache(void **state)
+static int open_cache(void **state __attribute__((unused)))
 {
-	(void)state;
 	begin(4);
 	return 0;
 }
