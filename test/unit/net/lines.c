@@ -262,9 +262,8 @@ static void begin(struct fan_keys dials, struct fan_keys takes)
 	assert_int_equal(fan_lines_sign(&called, &takes, false), 0);
 }
 
-static int end(void **state)
+static int end(void **state __attribute__((unused)))
 {
-	(void)state;
 	fan_lines_close(&dialler);
 	fan_lines_close(&called);
 	close(from_dialler);
