@@ -42,7 +42,7 @@ import time
 from typing import Any, Dict, List, Optional
 
 import plans
-from lossy import Lossy
+from plans import Lossy
 
 DATA, RESULT, PROBE, NEED = 1, 3, 4, 5
 JOIN, WELCOME, REFUSE, BEAT, STATE, LEAVE = range(16, 22)

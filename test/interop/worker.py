@@ -20,9 +20,8 @@ import sys
 import time
 from typing import Dict, List, Optional, Tuple
 
-from lossy import Lossy
 from parts import BlockPart, FixedPart, Part
-from plans import JobError, Options, Request, main, options_from
+from plans import JobError, Lossy, Options, Request, main, options_from
 from window import Window
 from wire import (AGGREGATOR, AVG, BEAT, BLOCK8, FLOAT32, GROUP, HEARD, JOIN, LEAVE, MISS, NEED,
                   NUMBERED, NUMBERS, QUAD, QUADS, REFUSE, RESULT, STATE, SUM, SUMMED_JOB,

@@ -155,9 +155,8 @@ static inline void end_net(void)
 	net_cipher = NULL;
 }
 
-static inline int close_net(void **state)
+static inline int close_net(void **state __attribute__((unused)))
 {
-	(void)state;
 	end_net();
 	assert_int_equal(toy_repeats(), 0); /* drill 15 */
 	assert_int_equal(toy_open_keys(), 0);

@@ -25,7 +25,6 @@ struct scene {
 	const char *name;
 	enum fan_policy policy;
 	uint32_t slots;
-	uint8_t options;
 	unsigned jobs;
 	bool no_reminders, no_probes, squatter;
 	uint32_t loss, twice, late;	     /* millionths */
@@ -106,8 +105,7 @@ static void open_bed(struct bed *b, const struct scene *scene, uint64_t seed)
 						 .slots = scene->slots,
 						 .payload_bytes = PAYLOAD,
 						 .children_max = JOBS_MAX * RANKS,
-						 .spares = 1,
-						 .options = scene->options};
+						 .spares = 1};
 	const struct sim_link near = {.delay_ns = 5 * SIM_US};
 	const struct sim_link link = {.delay_ns = 5 * SIM_US,
 				      .jitter_ns = 5 * SIM_US,
@@ -203,52 +201,19 @@ static bool holds(const struct scene *scene, uint64_t seed)
 int main(int argc, char **argv)
 {
 	static const struct scene scenes[] = {
-		{.name = "atp, alone", .policy = FAN_POLICY_ATP, .slots = 1024, .jobs = 1},
-		{.name = "atp, three jobs, one slot",
-		 .policy = FAN_POLICY_ATP,
-		 .slots = 1,
-		 .jobs = 3},
-		{.name = "esa, three jobs, one slot",
-		 .policy = FAN_POLICY_ESA,
-		 .slots = 1,
-		 .jobs = 3},
-		{.name = "every packet collides",
-		 .policy = FAN_POLICY_ATP,
-		 .slots = 1,
-		 .jobs = 3,
-		 .squatter = true,
+		{"atp, alone", FAN_POLICY_ATP, 1024, 1, .hangs = false},
+		{"atp, three jobs, one slot", FAN_POLICY_ATP, 1, 3, .hangs = false},
+		{"esa, three jobs, one slot", FAN_POLICY_ESA, 1, 3, .hangs = false},
+		{"every packet collides", FAN_POLICY_ATP, 1, 3, .squatter = true,
 		 .no_reminders = true},
-		{.name = "every packet preempts",
-		 .policy = FAN_POLICY_ESA,
-		 .slots = 1,
-		 .jobs = 2,
-		 .other = &always_won},
-		{.name = "every packet preempts, with faults",
-		 .policy = FAN_POLICY_ESA,
-		 .slots = 1,
-		 .jobs = 2,
-		 .other = &always_won,
-		 .loss = 50000,
-		 .twice = 20000,
-		 .late = 50000},
+		{"every packet preempts", FAN_POLICY_ESA, 1, 2, .other = &always_won},
+		{"every packet preempts, with faults", FAN_POLICY_ESA, 1, 2, .other = &always_won,
+		 .loss = 50000, .twice = 20000, .late = 50000},
 		/* Parts of a fragment pass the slot by, and later ones wait in it for them. */
-		{.name = "no reminders, no probes",
-		 .policy = FAN_POLICY_ESA,
-		 .slots = 1,
-		 .jobs = 2,
-		 .no_probes = true,
-		 .no_reminders = true,
-		 .hangs = true},
-		{.name = "reminders, no probes",
-		 .policy = FAN_POLICY_ESA,
-		 .slots = 1,
-		 .jobs = 2,
-		 .no_probes = true},
-		{.name = "probes, no reminders",
-		 .policy = FAN_POLICY_ESA,
-		 .slots = 1,
-		 .jobs = 2,
-		 .no_reminders = true},
+		{"no reminders, no probes", FAN_POLICY_ESA, 1, 2, .no_probes = true,
+		 .no_reminders = true, .hangs = true},
+		{"reminders, no probes", FAN_POLICY_ESA, 1, 2, .no_probes = true},
+		{"probes, no reminders", FAN_POLICY_ESA, 1, 2, .no_reminders = true},
 	};
 	unsigned failed = 0;
 	uint64_t seeds = argc >= 2 ? strtoull(argv[1], NULL, 0) : 3;

@@ -40,9 +40,8 @@ static char path[] = "/tmp/fanin-args-XXXXXX";
 static char why[ARGS_WHY_BYTES];
 static struct values v;
 
-static int clean(void **state)
+static int clean(void **state __attribute__((unused)))
 {
-	(void)state;
 	static const char *const names[] = {"FANIN_CONFIG", "FANIN_SWITCH_SLOTS",
 					    "FANIN_SWITCH_BIG_BYTES", "FANIN_SWITCH_LOUD"};
 

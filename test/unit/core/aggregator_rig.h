@@ -45,9 +45,8 @@ static inline uint64_t rig_nonce(unsigned rank)
 	return 1000 * (rig.life + 1) + rank;
 }
 
-static inline int rig_open(void **state)
+static inline int rig_open(void **state __attribute__((unused)))
 {
-	(void)state;
 	free(rig.mem); /* of a test that gave up, or opened again */
 	memset(&rig, 0, sizeof rig);
 	rig.cfg = (struct fan_aggregator_config){
@@ -67,9 +66,8 @@ static inline int rig_open(void **state)
 	return 0;
 }
 
-static inline int rig_close(void **state)
+static inline int rig_close(void **state __attribute__((unused)))
 {
-	(void)state;
 	free(rig.mem);
 	rig.mem = NULL;
 	return 0;

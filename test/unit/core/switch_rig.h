@@ -200,9 +200,8 @@ static inline void bed_begin(void)
 	bed.sw = fan_switch_init(bed.memory, &bed.cfg);
 }
 
-static inline int bed_open(void **state)
+static inline int bed_open(void **state __attribute__((unused)))
 {
-	(void)state;
 	bed.cfg = (struct fan_switch_config){.policy = FAN_POLICY_ATP,
 					     .slots = 1,
 					     .payload_bytes = 64,

@@ -34,9 +34,8 @@ static inline void rig_again(void)
 	rig.w = fan_worker_init(rig.mem, &rig.cfg, rig.now_ns);
 }
 
-static inline int rig_open(void **state)
+static inline int rig_open(void **state __attribute__((unused)))
 {
-	(void)state;
 	free(rig.mem); /* of a test that gave up, or opened again */
 	memset(&rig, 0, sizeof rig);
 	rig.cfg = (struct fan_worker_config){
@@ -57,9 +56,8 @@ static inline int rig_open(void **state)
 	return 0;
 }
 
-static inline int rig_close(void **state)
+static inline int rig_close(void **state __attribute__((unused)))
 {
-	(void)state;
 	free(rig.mem);
 	rig.mem = NULL;
 	return 0;

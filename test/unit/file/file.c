@@ -16,9 +16,8 @@
 
 static char folder[] = "/tmp/fanin-file-XXXXXX", path[64], other[64], why[256];
 
-static int begin(void **state)
+static int begin(void **state __attribute__((unused)))
 {
-	(void)state;
 	if (!mkdtemp(folder))
 		return -1;
 	snprintf(path, sizeof path, "%s/a", folder);
@@ -26,9 +25,8 @@ static int begin(void **state)
 	return 0;
 }
 
-static int end(void **state)
+static int end(void **state __attribute__((unused)))
 {
-	(void)state;
 	unlink(path);
 	unlink(other);
 	rmdir(folder);

@@ -9,16 +9,14 @@
 
 static struct fan_learner *learner;
 
-static int setup(void **state)
+static int setup(void **state __attribute__((unused)))
 {
-	(void)state;
 	learner = calloc(1, sizeof *learner);
 	return learner ? 0 : -1;
 }
 
-static int teardown(void **state)
+static int teardown(void **state __attribute__((unused)))
 {
-	(void)state;
 	free(learner);
 	return 0;
 }

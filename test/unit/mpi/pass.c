@@ -18,9 +18,8 @@ void fan_mpi_report_count(enum fan_mpi_why why, uint64_t calls, uint64_t bytes)
 	reported_bytes += bytes;
 }
 
-static int setup(void **state)
+static int setup(void **state __attribute__((unused)))
 {
-	(void)state;
 	reported_calls = reported_bytes = 0;
 	fan_mpi_pass_init(&pass);
 	return 0;

@@ -206,9 +206,8 @@ static bool has(uint64_t n)
 	return addr != NULL;
 }
 
-static int clear(void **state)
+static int clear(void **state __attribute__((unused)))
 {
-	(void)state;
 	memset(&table, 0, sizeof table);
 	return 0;
 }

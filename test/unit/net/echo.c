@@ -33,9 +33,8 @@ static int open_both(void **state)
 	return 0;
 }
 
-static int close_both(void **state)
+static int close_both(void **state __attribute__((unused)))
 {
-	(void)state;
 	fan_udp_close(&udp);
 	fan_udp_close(&peer);
 	return 0;

@@ -24,9 +24,8 @@ static int open_pair(void **state)
 	return 0;
 }
 
-static int close_pair(void **state)
+static int close_pair(void **state __attribute__((unused)))
 {
-	(void)state;
 	fan_lines_close(&l);
 	assert_int_equal(fan_lines_events(&l), 0);
 	close(other);
@@ -263,9 +262,8 @@ static void begin(struct fan_keys dials, struct fan_keys takes)
 	assert_int_equal(fan_lines_sign(&called, &takes, false), 0);
 }
 
-static int end(void **state)
+static int end(void **state __attribute__((unused)))
 {
-	(void)state;
 	fan_lines_close(&dialler);
 	fan_lines_close(&called);
 	close(from_dialler);

@@ -6,9 +6,8 @@
 
 static struct fan_plan_options options;
 
-static int defaults(void **state)
+static int defaults(void **state __attribute__((unused)))
 {
-	(void)state;
 	options = fan_plan_defaults;
 	return 0;
 }

@@ -30,9 +30,8 @@
 
 static const fan_peer stranger = {.addr = {66, 6}, .port = 66};
 
-static int open_toy(void **state)
+static int open_toy(void **state __attribute__((unused)))
 {
-	(void)state;
 	open_net(0, 0x77);
 	net.alive_ms = 1000;
 	net.join_ms = net.stall_ms = 3000;

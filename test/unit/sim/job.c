@@ -141,16 +141,14 @@ TEST(job__pareto_has_its_tail)
 
 static struct fan_standings s;
 
-static int open_standings(void **state)
+static int open_standings(void **state __attribute__((unused)))
 {
-	(void)state;
 	assert_true(fan_standings_init(&s, RANKS, 10));
 	return 0;
 }
 
-static int close_standings(void **state)
+static int close_standings(void **state __attribute__((unused)))
 {
-	(void)state;
 	fan_standings_free(&s);
 	return 0;
 }

@@ -187,9 +187,8 @@ static void start_worker(int i, uint64_t life)
 	tree.w[i] = fan_worker_init(tree.mem[n], &cfg, tree.now_ns);
 }
 
-static int open_tree(void **state)
+static int open_tree(void **state __attribute__((unused)))
 {
-	(void)state;
 	memset(&tree, 0, sizeof tree);
 	tree.cut = -1;
 	for (int n = 0; n < SWITCHES; n++)
@@ -197,9 +196,8 @@ static int open_tree(void **state)
 	return 0;
 }
 
-static int close_tree(void **state)
+static int close_tree(void **state __attribute__((unused)))
 {
-	(void)state;
 	for (int n = 0; n < NODES; n++)
 		free(tree.mem[n]);
 	memset(tree.mem, 0, sizeof tree.mem);

@@ -8,9 +8,8 @@
 static _Alignas(8) uint8_t memory[1 << 18];
 static struct fan_window w;
 
-static int open_window(void **state)
+static int open_window(void **state __attribute__((unused)))
 {
-	(void)state;
 	assert_true(fan_window_bytes(W) < sizeof memory);
 	memset(memory, 0xee, sizeof memory);
 	fan_window_init(&w, memory, W);

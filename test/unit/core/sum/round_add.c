@@ -10,9 +10,8 @@ static _Alignas(64) uint8_t memory[1 << 16];
 static struct fan_pool pool;
 static struct fan_round_outcome r;
 
-static int open_pool(void **state)
+static int open_pool(void **state __attribute__((unused)))
 {
-	(void)state;
 	struct fan_slots s;
 	memset(memory, 0xee, sizeof memory);
 	fan_slots_init(&s, memory, 8, 64);

@@ -10,9 +10,8 @@ static struct fan_sslots slots;
 static struct fan_frag frag;
 static int32_t value;
 
-static int open_slots(void **state)
+static int open_slots(void **state __attribute__((unused)))
 {
-	(void)state;
 	memset(memory, 0xee, sizeof memory);
 	assert_true(fan_sslots_bytes(2, SPARES, 64) <= sizeof memory);
 	fan_sslots_init(&slots, memory, 2, SPARES, 64);

@@ -101,9 +101,8 @@ static void form(void)
 	}
 }
 
-static int open_routed(void **state)
+static int open_routed(void **state __attribute__((unused)))
 {
-	(void)state;
 	bed.cfg = (struct fan_switch_config){.policy = FAN_POLICY_ATP,
 					     .slots = 16,
 					     .payload_bytes = 64,

@@ -3,9 +3,8 @@
 
 static const fan_peer lower = {.addr = {0, 60}, .port = 9};
 
-static int open_sent(void **state)
+static int open_sent(void **state __attribute__((unused)))
 {
-	(void)state;
 	bed_open(state);
 	bed.cfg.slots = 64;
 	bed_begin();

@@ -6,9 +6,8 @@
 
 static struct fan_progress progress;
 
-static int clear(void **state)
+static int clear(void **state __attribute__((unused)))
 {
-	(void)state;
 	memset(&progress, 0, sizeof progress);
 	return 0;
 }

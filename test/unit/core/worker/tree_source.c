@@ -11,9 +11,8 @@ static struct fan_slots slots;
 static struct fan_pool pool;
 static struct fan_worker uplink;
 
-static int open_pool(void **state)
+static int open_pool(void **state __attribute__((unused)))
 {
-	(void)state;
 	fan_slots_init(&slots, memory, 4, 64);
 	fan_slots_lend(&slots, &pool, 0, WINDOW, 1);
 	memset(&uplink, 0, sizeof uplink);

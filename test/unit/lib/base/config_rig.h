@@ -18,9 +18,8 @@
 static char why[FAN_CONFIG_WHY_BYTES];
 static struct fan_config c;
 
-static int clean(void **state)
+static int clean(void **state __attribute__((unused)))
 {
-	(void)state;
 	return clearenv();
 }
 

@@ -39,9 +39,8 @@ static struct fan_rendezvous r;
 static char why[FAN_CONFIG_WHY_BYTES];
 static char job[FAN_NAME_MAX + 1];
 
-static int clean_environment(void **state)
+static int clean_environment(void **state __attribute__((unused)))
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
 		unsetenv(variables[i]);
 	memcpy(job, "default", sizeof "default");

@@ -15,9 +15,8 @@
 static char pattern[64], path[80];
 static struct fan_config c;
 
-static int begin(void **state)
+static int begin(void **state __attribute__((unused)))
 {
-	(void)state;
 	snprintf(pattern, sizeof pattern, "/tmp/fanin-trace-%d.json", (int)getpid());
 	snprintf(path, sizeof path, "/tmp/fanin-trace-%d-2.json", (int)getpid());
 	setenv("FANIN_TRACE", pattern, 1);

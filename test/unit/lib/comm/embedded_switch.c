@@ -20,9 +20,8 @@
 
 static char port_text[8];
 
-static int set_up(void **state)
+static int set_up(void **state __attribute__((unused)))
 {
-	(void)state;
 	snprintf(port_text, sizeof port_text, "%u", team_port());
 	unsetenv("FANIN_SWITCH");
 	unsetenv("FANIN_CONFIG");

@@ -85,8 +85,6 @@ TEST(switches__aggregator_inside)
 	aggregator_inside(FAN_POLICY_ATP, &o);
 	aggregator_inside(FAN_POLICY_ESA, &o);
 	aggregator_inside(FAN_POLICY_GRID, &o);
-	aggregator_inside(FAN_POLICY_ATP, &o);
-	aggregator_inside(FAN_POLICY_ESA, &o);
 }
 
 TEST(switches__modes_and_wires)

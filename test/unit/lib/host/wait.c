@@ -50,9 +50,8 @@ int clock_gettime(clockid_t clock, struct timespec *t)
 	return 0;
 }
 
-static int set_up(void **state)
+static int set_up(void **state __attribute__((unused)))
 {
-	(void)state;
 	size_t bytes = (fan_host_bytes(RANKS) + 63) / 64 * 64;
 	void *mem = aligned_alloc(64, bytes);
 	assert_non_null(mem);
@@ -64,9 +63,8 @@ static int set_up(void **state)
 	return 0;
 }
 
-static int tear_down(void **state)
+static int tear_down(void **state __attribute__((unused)))
 {
-	(void)state;
 	free(segment);
 	return 0;
 }

@@ -60,16 +60,14 @@ static void open_to(const fan_peer *at)
 	assert_int_equal(fan_connection_open(&cn, &cfg, at, NULL, FAN_MS, why), FAN_OK);
 }
 
-static int begin(void **state)
+static int begin(void **state __attribute__((unused)))
 {
-	(void)state;
 	cn = (struct fan_connection){.epoll_fd = epoll_create1(0)};
 	return cn.epoll_fd < 0;
 }
 
-static int end(void **state)
+static int end(void **state __attribute__((unused)))
 {
-	(void)state;
 	fan_connection_close(&cn);
 	close(cn.epoll_fd);
 	return 0;

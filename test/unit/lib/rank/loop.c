@@ -139,9 +139,8 @@ static void end(struct member *m)
 	EXPECT(is_prompt(r, has_failed));
 }
 
-static int set_up(void **state)
+static int set_up(void **state __attribute__((unused)))
 {
-	(void)state;
 	atomic_store(&begun, 0);
 	atomic_store(&added, 0);
 	return 0;
