@@ -15,13 +15,13 @@ import zlib
 from typing import Any, Callable, NamedTuple, Optional
 
 from .. import files
-from . import gml, graphml, nodelink
+from . import gml, graphml, host, infiniband, nodelink, simulators, slurm, sndlib, yaml
 from .graph import Graph, Rate
 from .network import FormatError, Network
 
 BYTES_MAX = 64 << 20  # of a network
 ARCHIVE_BYTES_MAX, MEMBERS_MAX = 16 << 20, 4096
-LINES_MAX, LINE_BYTES_MAX = 1 << 21, 1 << 18
+LINES_MAX, LINE_BYTES_MAX, YAML_BYTES_MAX = 1 << 21, 1 << 18, 1 << 20
 LISTS_MAX, OBJECTS_MAX = 1 << 22, 1 << 20  # commas and { of JSON
 HEAD_BYTES = 1 << 16
 
@@ -30,7 +30,7 @@ class Form(NamedTuple):
     """A row: `is_it` asks a text, the value of JSON or YAML, or the name of XML's first element."""
 
     name: str
-    of: str  # "json", "xml", "lines" or "text" (lines do not matter)
+    of: str  # "json", "xml", "lines", "text" (lines do not matter) or "yaml"
     is_it: Callable[[Any], bool]
     read: Callable[[Any], Graph]  # XML is read from bytes
 
@@ -42,7 +42,16 @@ def _root(*names: str) -> Callable[[str], bool]:
 FORMS = (
     Form("node-link JSON", "json", nodelink.is_node_link, nodelink.read),
     Form("GraphML", "xml", _root("graphml", "graph"), graphml.read),
+    Form("SNDlib XML", "xml", _root("network"), sndlib.read_xml),
+    Form("NCCL topology XML", "xml", _root("system"), host.read),
+    Form("SNDlib native", "lines", sndlib.is_native, sndlib.read_native),
+    Form("ibnetdiscover", "lines", infiniband.is_ibnetdiscover, infiniband.read),
+    Form("topology.conf of Slurm", "lines", slurm.is_conf, slurm.read_conf),
+    Form("topology of HPCC or SimAI", "lines", simulators.is_text, simulators.read_text),
     Form("GML", "text", gml.is_gml, gml.read),
+    Form("topology.yaml of Slurm", "yaml", slurm.is_yaml, slurm.read_yaml),
+    Form("network of ASTRA-sim", "yaml", simulators.is_astra, simulators.read_astra),
+    Form("containerlab", "yaml", simulators.is_containerlab, simulators.read_containerlab),
 )
 NAMES = ", ".join(["JSON", *(form.name for form in FORMS)])
 
@@ -202,6 +211,13 @@ def _parts(data: bytes) -> tuple[Optional[Form], Any]:
     if form:
         _check_lines(data, LINE_BYTES_MAX if form.of == "lines" else BYTES_MAX)
         return form, _text(data)
+    if b"\0" not in data[:HEAD_BYTES] and re.match(rb"(---|#|[\w-]+:(\s|$)|- )", data):
+        if len(data) > YAML_BYTES_MAX:
+            raise FormatError(f"YAML of more than {YAML_BYTES_MAX >> 20} MiB")
+        root = yaml.parse(_text(data))
+        for form in FORMS:
+            if form.of == "yaml" and form.is_it(root):
+                return form, root
     raise FormatError(f"{_near(data)}; networks are read as {NAMES}")
 
 
