@@ -4,7 +4,7 @@
 # python-igraph 1.0.0 writes GML in UTF-8, and networkx 3.6 reads GML in ASCII alone: "input is not ASCII-encoded", however good
 # the rest is. GML's own text wants &#252; for a letter beyond ASCII, which networkx writes and reads. igraph writes no such
 # reference for a letter, and hands one that it reads on as six characters, with a warning. So a map with Zürich passes neither way.
-# Until it changes: exchange GraphML, which both read and write alike.
+# Until it changes: exchange GraphML, which both write and read beyond ASCII.
 #
 #     igraph writes Zürich; networkx: input is not ASCII-encoded
 #     networkx writes Z&#252;rich; igraph: Z&#252;rich

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from test_formats_graphs import PAIR, graphml, links, names, network, why
 
+from fanin.research import fields, network as research_network
 from fanin.research.formats import Attach, door, gml, load_network, slurm, xmltree, yaml
 
 PYTHON = Path(__file__).resolve().parents[2] / "python"
@@ -500,3 +501,12 @@ def test_a_gibibyte_of_nothing_is_refused_in_little_memory(tmp_path):
 def test_servers_join_the_workers_that_a_file_has():
     found = load_network("f", CONF.encode(), Attach("servers=1,switch=10,link=40"))
     assert kinds(found).count("w") == 8 and names(found)[-1] == "PS1"
+
+
+def test_a_scenario_gives_the_rate_of_links_without_one(tmp_path):
+    (tmp_path / "topology.conf").write_text(CONF)
+    scenario = {"topology": {"from": "topology.conf", "rate": 25, "attach": "servers=1"}}
+    place = fields.Place(str(tmp_path / "scenario.json"))
+    found = research_network.given(place, scenario)["topology"]
+    assert {link["gbps"] for link in found["links"]} == {25} and len(found["links"]) == 11
+    assert research_network.summaries[-1].startswith("topology.conf: topology.conf of Slurm: ")
