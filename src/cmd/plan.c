@@ -20,7 +20,7 @@ struct plan_args {
 	int seed, paths, roundings, trees, sums_at, vertex, rounding;
 	int slots;
 	bool no_bound, no_link_limits, gradients_only, serve;
-	char network[PATH_BYTES], attach[ARGS_TEXT_BYTES];
+	char network[PATH_BYTES], attach[ARGS_TEXT_BYTES], rate[ARGS_TEXT_BYTES];
 	char algorithm[ARGS_TEXT_BYTES], json[ARGS_TEXT_BYTES], topology[ARGS_TEXT_BYTES],
 		from[ARGS_TEXT_BYTES];
 	char html[ARGS_TEXT_BYTES];
@@ -69,6 +69,8 @@ static const struct fan_option options[] = {
 	{"attach", 0, ARGS_TEXT, AT(attach), 0, 0, NULL, "NAME=NUMBER,...",
 	 "put hosts on a network that has none: workers servers link server seed, and switch "
 	 "switch_max programmable for what its switches sum"},
+	{"rate", 0, ARGS_TEXT, AT(rate), 0, 0, NULL, "GBPS|ATTRIBUTE=UNIT",
+	 "Gb/s of links without a rate, or which attribute of links is their rate, as capacity=Mb/s"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
 	 "write the plan, or all of them, to FILE as JSON; - for the standard output, without the table"},
 	{"install", 0, ARGS_TEXT, AT(install), 0, 0, NULL, "FILE",

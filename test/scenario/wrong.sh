@@ -35,7 +35,7 @@ text() { # SCENARIO MESSAGE
         refuse "$2"
 }
 
-text 'nonsense' 'bad.json:1:1: expected JSON, or GraphML of a network'
+text 'nonsense' 'bad.json: topology: bad.json: it looks like none of these; networks are read as JSON, '
 text '{"topology": {}, "topology": {}}' 'bad.json: duplicate object key "topology"'
 text '[]' 'bad.json: expected an object, got an array'
 text '{}' 'bad.json: lacks the key "topology"'
@@ -61,6 +61,8 @@ network '"nowhere.json"' 'nowhere.json: No such file'
 network '{"from": 7}' 'topology.from: expected fat-tree'
 network '{"from": "star", "swithces": {}}' 'topology.swithces: no such key; did you mean "switches"?'
 network '{"from": "star", "links": []}' 'topology.links: expected an object'
+network '{"from": "star", "rate": 3}' 'topology: star: rate: it is made with hosts already'
+network '{"from": "star", "rate": []}' 'topology.rate: expected Gb/s, or a text like capacity=Mb/s'
 network '{"from": "star", "attach": "workers=3"}' 'topology: star: attach: it is made with hosts already'
 network '{"from": "star", "switches": {"slost": 1}}' 'topology.nodes[0].slost: no such key; did you mean "slots"?'
 printf '{"nodes": [{"name": "w", "kind": "worker"}, {"name": "v", "kind": "worker"},

@@ -37,15 +37,15 @@ def _open(path: str, flags: int, pipes: bool = True) -> int:
     return fd
 
 
-def read(path: str) -> bytes:
-    """All of a file."""
+def read(path: str, bytes_max: int = BYTES_MAX) -> bytes:
+    """All of a file, which has at most so many bytes."""
     try:
         with os.fdopen(_open(path, os.O_RDONLY), "rb") as file:
-            data = file.read(BYTES_MAX + 1)
+            data = file.read(bytes_max + 1)
     except OSError as error:
         raise FileError(f"{path}: {error.strerror}") from None
-    if len(data) > BYTES_MAX:
-        raise FileError(f"{path}: more than {BYTES_MAX >> 20} MiB")
+    if len(data) > bytes_max:
+        raise FileError(f"{path}: more than {bytes_max >> 20} MiB")
     return data
 
 
@@ -124,7 +124,7 @@ def parse(data: bytes, name: str) -> Any:
     try:
         text = data.decode("utf-8")
         if text.lstrip(" \t\r\n")[:1] not in ("{", "["):
-            raise json.JSONDecodeError("expected JSON, or GraphML of a network", text, 0)
+            raise json.JSONDecodeError("expected JSON", text, 0)
         return decode(text)
     except json.JSONDecodeError as error:
         raise FileError(plain(f"{name}:{error.lineno}:{error.colno}: {error.msg}")) from None

@@ -2,7 +2,7 @@
 """A topology that is generated from numbers or read from a planner's file.
 
 "topology" is "fat-tree:k=4,workers=16", or the name of a file, or an object with one of these as
-"from".  The result has what topology.py reads: nodes and links.
+"from", and "attach" and "rate" as `fanin plan` has them.  The result has what topology.py reads: nodes and links.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ TEXT_MAX = 64 << 20
 
 _KINDS = {"worker": "workers", "switch": "switches", "server": "servers"}
 _FIELDS = {
-    key: Field(OTHER) for key in ("from", "attach", "workers", "switches", "servers", "links")
+    key: Field(OTHER)
+    for key in ("from", "attach", "rate", "workers", "switches", "servers", "links")
 }
 
 
-def data_of(place: Place, key: str, name: str) -> bytes:
-    """The text in a file that the scenario names, relative to its own folder."""
+def data_of(place: Place, key: str, name: str, is_text: bool = True) -> bytes:
+    """What is in a file that the scenario names, relative to its own folder."""
     path = os.path.join(os.path.dirname(place.file), name)
     try:
         data = files.read(path)
     except files.FileError as error:
         place.fail(key, str(error))
-    if len(data) >= TEXT_MAX or b"\0" in data:
+    if len(data) >= TEXT_MAX or is_text and b"\0" in data:
         place.fail(key, f"{path}: cannot be read as a text of less than 64 MiB")
     return data
 
@@ -84,26 +85,33 @@ def _check(place: Place, given: dict[str, Any]) -> None:
         place.fail("from", "expected fat-tree:k=4,workers=16 or the like, or the name of a file")
     if not isinstance(given.get("attach", ""), str):
         place.fail("attach", "expected a text like workers=8,servers=1")
+    if not isinstance(given.get("rate", ""), (str, int, float)):
+        place.fail("rate", "expected Gb/s, or a text like capacity=Mb/s")
     for key in ("workers", "switches", "servers", "links"):
         if not isinstance(given.get(key, {}), dict):
             place.fail(key, "expected an object: what each of them has")
 
 
-_networks: dict[tuple[str, bytes, str], Any] = {}  # a sweep asks for one again and again
+_networks: dict[tuple[str, bytes, str, str], Any] = {}  # a sweep asks for one again and again
+summaries: list[str] = []  # lines for people about the files that were read
 
 
 def _network(place: Place, given: dict[str, Any]) -> Any:
     """The network that is made or read, with numbers of 15 digits as the engine prints them."""
-    source, attach = given["from"], given.get("attach", "")
-    data = b"" if formats.is_made(source) else data_of(place, "from", source)
-    key = source, data, attach
+    source, attach, rate = given["from"], given.get("attach", ""), str(given.get("rate", ""))
+    data = b"" if formats.is_made(source) else data_of(place, "from", source, False)
+    key = source, data, attach, rate
     if key not in _networks:
         try:
             hosts = formats.Attach(attach) if "attach" in given else None
-            found = formats.load_network(source, data, hosts).to_json()
+            network = formats.load_network(
+                source, data, hosts, formats.Rate(rate) if rate else None
+            )
         except formats.FormatError as error:
             place.fail("", f"{source}: {error}")
-        _networks[key] = json.loads(files.dump(found))
+        if network.summary:
+            summaries.append(f"{source}: {network.summary}")
+        _networks[key] = json.loads(files.dump(network.to_json()))
     return _networks[key]
 
 

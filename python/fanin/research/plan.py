@@ -25,7 +25,7 @@ MENDS = ("best", "grid", "inart")
 
 _NUMBERS = ("seed", "paths", "roundings", "trees", "slots")
 _WORDS = ("sums-at", "vertex", "rounding")
-_FILES = ("network", "json", "install", "html", "topology", "from", "plan", "attach")
+_FILES = ("network", "json", "install", "html", "topology", "from", "plan", "attach", "rate")
 _SWITCHES = ("no-bound", "no-link-limits", "gradients-only")
 
 
@@ -67,14 +67,21 @@ class _Options:
 
 def _network(options: _Options) -> formats.Network:
     hosts: Optional[formats.Attach] = None
+    rate: Optional[formats.Rate] = None
     try:
         hosts = formats.Attach(options["attach"]) if options["attach"] else None
     except formats.FormatError as error:
         raise Stop(f"fanin plan: --attach: {error}") from None
     try:
-        network = formats.load(options["network"], hosts)
+        rate = formats.Rate(options["rate"]) if options["rate"] else None
+    except formats.FormatError as error:
+        raise Stop(f"fanin plan: --rate: {error}") from None
+    try:
+        network = formats.load(options["network"], hosts, rate)
     except formats.FormatError as error:
         raise Stop(f"{options['network']}: {error}") from None
+    if network.summary:
+        print(files.plain(f"{options['network']}: {network.summary}"), file=sys.stderr)
     if options["no-link-limits"]:
         network.lift_limits()
     return network

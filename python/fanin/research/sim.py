@@ -16,7 +16,7 @@ import threading
 import time
 from typing import Any, NoReturn, Sequence
 
-from . import engine, files, formats, models, outcome, page, settings
+from . import engine, files, formats, models, network, outcome, page, settings
 from .fields import ScenarioError
 from .scenario import Scenario
 
@@ -127,7 +127,7 @@ def _scenario(path: str) -> Any:
     source = path
     if not formats.is_made(path):
         data, source = files.read(path), os.path.basename(path)
-        if not formats.is_graphml(data):
+        if not formats.is_network(data):
             root = files.parse(data, path)
             if not isinstance(root, dict) or "nodes" not in root or "topology" in root:
                 return root
@@ -307,6 +307,8 @@ def _simulate(args: _Options) -> int:
     try:
         points = _points(args)
         requests = [request for _, request in points]
+        for line in network.summaries if not args.quiet else ():
+            print(files.plain(line), file=sys.stderr)
         progress = _Progress(len(requests), args.quiet)
         if args["beside"]:
             results = [_beside(args, requests[0])]

@@ -340,7 +340,9 @@ def make(source: str, needs_server: bool) -> Network:
 
 
 class Attach:
-    """Hosts such as "workers=8,servers=2,switch=100", put on the switches in turn, in random order."""
+    """Hosts such as "workers=8,servers=2,switch=100", put on the switches in turn, in random order.
+
+    A network with workers gets more of them only if "workers" is given."""
 
     def __init__(self, text: str) -> None:
         for word in filter(None, text.split(",")):
@@ -370,9 +372,11 @@ class Attach:
         for link in network.links:
             for end in (link.a, link.b):
                 fastest[end] = max(fastest.get(end, 0.0), link.gbps)
-        servers = self.numbers.whole("servers")
+        servers, workers = self.numbers.whole("servers"), self.numbers.whole("workers")
+        if "workers" not in self.numbers.given and network.members(WORKER):
+            workers = 0
         self._add(make, fastest, "PS", servers, 0)
-        self._add(make, fastest, "W", self.numbers.whole("workers"), servers)
+        self._add(make, fastest, "W", workers, servers)
 
     def _add(
         self, make: _Maker, fastest: dict[int, float], word: str, count: int, first: int

@@ -30,6 +30,13 @@ class FormatError(ValueError):
     """A network that makes no sense; the text has the path in it, or the line, and the cause."""
 
 
+def is_plain(name: str) -> bool:
+    """Has it no control characters, nor halves of any?"""
+    return not any(
+        c < " " or "\x7f" <= c < "\xa0" or "\ud800" <= c <= "\udfff" for c in name
+    )  # fmt: skip
+
+
 class Node:
     """A node; `parent` is the number of the server that adds up this server's sums."""
 
@@ -75,6 +82,7 @@ class Network:
         self.nodes: list[Node] = []
         self.links: list[Link] = []
         self.jobs: list[Job] = []
+        self.summary = ""  # a line on the file that was read, if it was no JSON of this form
 
     def add_node(self, node: Node) -> int:
         """Its number."""

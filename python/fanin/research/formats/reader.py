@@ -28,6 +28,7 @@ from .network import (
     Link,
     Network,
     Node,
+    is_plain,
     split,
 )
 
@@ -38,7 +39,7 @@ _NODE = ("name", "kind", "gbps", "background_gbps", "address", "parent")
 _LINK = ("a", "b", "gbps", "delay_us", "background_gbps", "directed")
 _JOB = ("name", "workers", "servers", "group", "spares", "weight", "demand_gbps")
 
-_NO_RATE = "; link=10, among hosts to attach, is what links have that say none"
+_NO_RATE = "; link=10 among hosts to attach, or --rate 10, is what links have that say none"
 
 
 class _Absent:
@@ -60,13 +61,6 @@ def _found(value: Any) -> str:
         if isinstance(value, kind):
             return text
     return "null"
-
-
-def _is_plain(name: str) -> bool:
-    """Has it no control characters, nor halves of any?"""
-    return not any(
-        c < " " or "\x7f" <= c < "\xa0" or "\ud800" <= c <= "\udfff" for c in name
-    )  # fmt: skip
 
 
 def _is_used_up(background_gbps: float, gbps: float) -> bool:
@@ -126,7 +120,7 @@ class _Object:
         value = self.get("name")
         if not isinstance(value, str) or not 0 < len(value.encode("utf-8", "replace")) <= NAME_MAX:
             self.fail("name", f"expected a name of 1 to {NAME_MAX} bytes, got {_found(value)}")
-        if not _is_plain(value):
+        if not is_plain(value):
             self.fail("name", f'"{value}": expected a name without control characters')
         return value
 
@@ -175,7 +169,7 @@ class _Reader:
             of.fail("kind", f'expected "worker", "switch" or "server", got {_found(kind)}')
         gbps = of.rate("gbps", GBPS_MIN, 0)
         background, address = of.background(gbps), of.value.get("address", "")
-        if not isinstance(address, str) or len(address) > NAME_MAX or not _is_plain(address):
+        if not isinstance(address, str) or len(address) > NAME_MAX or not is_plain(address):
             of.fail("address", "expected the address of a host, without a port")
         if name in self.by_name:
             of.fail("name", f'"{name}" is the name of nodes[{self.by_name[name]}] already')
@@ -299,7 +293,7 @@ def _read(root: Any, link_gbps: Optional[float], needs_hosts: bool) -> _Reader:
             "nodes: no worker among them; --attach workers=8,servers=1 puts hosts on switches"
         )
     if needs_hosts and SERVER not in kinds:
-        raise FormatError("nodes: no server among them")
+        raise FormatError("nodes: no server among them; --attach servers=1 puts one on a switch")
     reader.all_of(root, "links", _LINK, reader.link)
     return reader
 
@@ -311,9 +305,9 @@ def read_network(root: Any, link_gbps: Optional[float] = None) -> Network:
     return _read(root, link_gbps, False).network
 
 
-def read(root: Any) -> Network:
-    """Nodes, links and jobs.  FormatError: they make no sense."""
-    reader = _read(root, None, True)
+def read(root: Any, link_gbps: Optional[float] = None) -> Network:
+    """Nodes, links and jobs; `link_gbps` as above.  FormatError: they make no sense."""
+    reader = _read(root, link_gbps, True)
     if "jobs" in root:
         reader.all_of(root, "jobs", _JOB, reader.job)
     else:

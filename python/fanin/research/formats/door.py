@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The forms of networks that are read, each known by what is in the file (doc/files.md).
+
+A file is opened (gzip, zip and tar with one file in it), its form found, and read as a graph.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import tarfile
+import zipfile
+import zlib
+from typing import Any, Callable, NamedTuple, Optional
+
+from .. import files
+from . import gml, graphml, host, infiniband, nodelink, simulators, slurm, sndlib, yaml
+from .graph import Graph, Rate
+from .network import FormatError, Network
+
+BYTES_MAX = 64 << 20  # of a network
+ARCHIVE_BYTES_MAX, MEMBERS_MAX = 16 << 20, 4096
+LINES_MAX, LINE_BYTES_MAX, YAML_BYTES_MAX = 1 << 21, 1 << 18, 1 << 20
+LISTS_MAX, OBJECTS_MAX = 1 << 22, 1 << 20  # commas and { of JSON
+HEAD_BYTES = 1 << 16
+
+
+class Form(NamedTuple):
+    """A row: `is_it` asks a text, the value of JSON or YAML, or the name of XML's first element."""
+
+    name: str
+    of: str  # "json", "xml", "lines", "text" (lines do not matter) or "yaml"
+    is_it: Callable[[Any], bool]
+    read: Callable[[Any], Graph]  # XML is read from bytes
+
+
+def _root(*names: str) -> Callable[[str], bool]:
+    return lambda name: name in names
+
+
+FORMS = (
+    Form("node-link JSON", "json", nodelink.is_node_link, nodelink.read),
+    Form("GraphML", "xml", _root("graphml", "graph"), graphml.read),
+    Form("SNDlib XML", "xml", _root("network"), sndlib.read_xml),
+    Form("NCCL topology XML", "xml", _root("system"), host.read),
+    Form("SNDlib native", "lines", sndlib.is_native, sndlib.read_native),
+    Form("ibnetdiscover", "lines", infiniband.is_ibnetdiscover, infiniband.read),
+    Form("topology.conf of Slurm", "lines", slurm.is_conf, slurm.read_conf),
+    Form("topology of HPCC or SimAI", "lines", simulators.is_text, simulators.read_text),
+    Form("GML", "text", gml.is_gml, gml.read),
+    Form("topology.yaml of Slurm", "yaml", slurm.is_yaml, slurm.read_yaml),
+    Form("network of ASTRA-sim", "yaml", simulators.is_astra, simulators.read_astra),
+    Form("containerlab", "yaml", simulators.is_containerlab, simulators.read_containerlab),
+)
+NAMES = ", ".join(["JSON", *(form.name for form in FORMS)])
+
+# What is near: a pattern of the text, what it looks like, and what to do.
+_NEAR = (
+    (r"(?:strict\s+)?(?:di)?graph\b[^\[{]*\{", "graphviz's DOT; networkx writes it as GraphML"),
+    (r"<(?:\w+:)?gexf\b", "GEXF; Gephi writes GraphML as well"),
+    (r"<", "XML of another kind"),
+    (r"(?:---\s*$|[\w-]+:(?:\s|$)|- \w)", "YAML of another kind"),
+    (
+        r"%%MatrixMarket|(?:[\w.]+[ \t,;]+){1,3}[\d.]+\s*$",
+        "a list of edges; networkx writes it as GraphML",
+    ),
+    (r"[A-Za-z]\w* *=", "settings or Python"),
+)
+_BOM = b"\xef\xbb\xbf"
+_TAG = re.compile(rb"<(?:[\w.-]+:)?([\w.-]+)")
+
+
+# ---- archives ----
+
+
+def _one(names: list[str]) -> str:
+    if len(names) != 1:
+        raise FormatError(f"an archive of {len(names)} files: expected one; unpack it")
+    return names[0]
+
+
+def _gunzip(data: bytes) -> bytes:
+    stream = zlib.decompressobj(wbits=31)
+    found = stream.decompress(data, BYTES_MAX + 1)
+    if not stream.eof and len(found) <= BYTES_MAX:
+        raise FormatError("gzip that ends too early")
+    return found
+
+
+def _unzip(data: bytes) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        rows = [one for one in archive.infolist()[:MEMBERS_MAX] if not one.is_dir()]
+        name = _one([one.filename for one in rows])
+        if rows[0].compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise FormatError("zip: expected a file that is stored or deflated")
+        with archive.open(name) as file:
+            return file.read(BYTES_MAX + 1)
+
+
+def _untar(data: bytes) -> bytes:
+    found: list[tarfile.TarInfo] = []
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+        for _ in range(MEMBERS_MAX):
+            one = archive.next()
+            if one is None or len(found) > 1:
+                break
+            if one.isreg() and not one.issparse():
+                found.append(one)
+        _one([one.name for one in found])
+        file = archive.extractfile(found[0])
+        return file.read(BYTES_MAX + 1) if file else b""
+
+
+_ARCHIVES = ((0, b"\x1f\x8b", _gunzip), (0, b"PK\x03\x04", _unzip), (257, b"ustar", _untar))
+
+
+def opened(data: bytes) -> bytes:
+    """What is in an archive, or in one inside of that; other data as it is."""
+    for _ in range(2):
+        for at, magic, take in _ARCHIVES:
+            if data[at : at + len(magic)] == magic:
+                most = BYTES_MAX if take is _untar else ARCHIVE_BYTES_MAX
+                if len(data) > most:
+                    raise FormatError(f"an archive of more than {most >> 20} MiB")
+                try:
+                    data = take(data)
+                except (zlib.error, EOFError, OSError, zipfile.BadZipFile, tarfile.TarError,
+                        RuntimeError, NotImplementedError, ValueError) as error:  # fmt: skip
+                    cause = str(error) or "it ends too early"
+                    raise FormatError(f"an archive that is broken: {cause}") from None
+                break
+    if len(data) > BYTES_MAX:
+        raise FormatError(f"more than {BYTES_MAX >> 20} MiB")
+    return data
+
+
+# ---- forms ----
+
+
+def decode(data: bytes) -> Any:
+    """What a file has as JSON.  FormatError: line, column and cause."""
+    try:
+        text = data.decode("utf-8")
+        if text.lstrip(" \t\r\n")[:1] in ("{", "["):
+            return files.decode(text)
+    except json.JSONDecodeError as error:
+        raise FormatError(
+            f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"not JSON: {error}") from None
+    raise FormatError("line 1, column 1: not JSON: '[' or '{' expected")
+
+
+def _decode_some(data: bytes) -> Any:
+    """JSON of a network, which has no more values than one needs."""
+    if data.count(b",") > LISTS_MAX or data.count(b"{") > OBJECTS_MAX or (
+        data.count(b"[") > LISTS_MAX
+    ):  # fmt: skip
+        raise FormatError("more values than a network has")
+    return decode(data)
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def _near(data: bytes) -> str:
+    """The end of an error: what it looks like."""
+    text = _text(data[:HEAD_BYTES]).lstrip()
+    if not text:
+        return "it is empty"
+    if "\0" in text:
+        return "it looks like no text"
+    for pattern, what in _NEAR:
+        if re.compile(pattern, re.M).match(text[:256]):
+            return f"it looks like {what}"
+    return "it looks like none of these"
+
+
+def _find(data: bytes) -> Optional[Form]:
+    """The form of what is no JSON."""
+    if data.startswith(b"<"):
+        found = _TAG.search(data[:HEAD_BYTES])
+        name = found[1].decode("ascii", "replace") if found else ""
+        return next((form for form in FORMS if form.of == "xml" and form.is_it(name)), None)
+    text = _text(data[:HEAD_BYTES])
+    return next((form for form in FORMS if form.of in ("lines", "text") and form.is_it(text)), None)
+
+
+def _check_lines(data: bytes, bytes_max: int) -> None:
+    if data.count(b"\n") > LINES_MAX:
+        raise FormatError(f"more than {LINES_MAX} lines")
+    if any(len(line) > bytes_max for line in io.BytesIO(data)):
+        raise FormatError(f"a line of more than {bytes_max >> 10} KiB")
+
+
+def _parts(data: bytes) -> tuple[Optional[Form], Any]:
+    """The form, and what its reader reads; None: JSON in the form of network.py."""
+    data = data.removeprefix(_BOM).lstrip(b" \t\r\n")
+    if data[:1] in (b"{", b"["):
+        root = _decode_some(data)
+        return (FORMS[0] if nodelink.is_node_link(root) else None), root
+    form = _find(data)
+    if form and form.of == "xml":
+        return form, data
+    if form:
+        _check_lines(data, LINE_BYTES_MAX if form.of == "lines" else BYTES_MAX)
+        return form, _text(data)
+    if b"\0" not in data[:HEAD_BYTES] and re.match(rb"(---|#|[\w-]+:(\s|$)|- )", data):
+        if len(data) > YAML_BYTES_MAX:
+            raise FormatError(f"YAML of more than {YAML_BYTES_MAX >> 20} MiB")
+        root = yaml.parse(_text(data))
+        for form in FORMS:
+            if form.of == "yaml" and form.is_it(root):
+                return form, root
+    raise FormatError(f"{_near(data)}; networks are read as {NAMES}")
+
+
+def is_network(data: bytes) -> bool:
+    """Is it a network in another form than JSON, or an archive?"""
+    if any(data[at : at + len(magic)] == magic for at, magic, _ in _ARCHIVES):
+        return True
+    return data.removeprefix(_BOM).lstrip(b" \t\r\n")[:1] not in (b"{", b"[")
+
+
+def parse(data: bytes, rate: Rate) -> tuple[Any, str, list[str]]:
+    """JSON that reader.py checks, the name of the form that was read, and what was left out.
+
+    The name is "" for the JSON of network.py.  FormatError: it is no network."""
+    form, value = _parts(opened(data))
+    if form is None:
+        return value, "", []
+    graph = form.read(value)
+    if not graph.nodes:
+        raise FormatError(f"{form.name}: nodes: there is none: the file is blank")
+    root = graph.to_json(rate)
+    return root, form.name, graph.notes
+
+
+def summary(network: Network, form: str, notes: list[str]) -> str:
+    """A line for people about what was read: "GraphML: 5 switches; 6 links, 1 to 10 Gb/s"."""
+    kinds = [node.kind for node in network.nodes]
+    words = {"switch": "switches", "worker": "workers", "server": "servers"}
+    counts = [f"{kinds.count(kind)} {word}" for kind, word in words.items() if kind in kinds]
+    rates = [link.gbps for link in network.links] or [0.0]
+    least, most = f"{min(rates):g}", f"{max(rates):g}"
+    span = f"{least} to {most}" if least != most else most
+    links = f"{len(network.links)} links, {span} Gb/s"
+    return "; ".join([f"{form}: {', '.join(counts)}", links, *notes])
