@@ -8,7 +8,7 @@
 
 struct top_args {
 	char switches[ARGS_TEXT_BYTES], controller[ARGS_TEXT_BYTES], job[ARGS_TEXT_BYTES];
-	char json[ARGS_TEXT_BYTES], prometheus[ARGS_TEXT_BYTES];
+	char json[ARGS_TEXT_BYTES], prometheus[ARGS_TEXT_BYTES], page[ARGS_TEXT_BYTES];
 	int interval_s, pid;
 	bool here, once, all_hosts, line, merge;
 };
@@ -31,6 +31,7 @@ static const struct fan_option options[] = {
 	 "between two tables (1)"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
 	 "write what is shown to FILE as JSON; - for the standard output, without the table"},
+	{"page", 0, ARGS_TEXT, AT(page), 0, 0, NULL, "FILE", "write what is shown to FILE as HTML"},
 	{"prometheus", 0, ARGS_TEXT, AT(prometheus), 0, 0, NULL, "FILE",
 	 "write the jobs to FILE as metrics, for node_exporter's textfile collector"},
 	{"job", 'j', ARGS_TEXT, AT(job), 0, 0, NULL, "JOB", "only ranks of this job"},
@@ -62,7 +63,7 @@ static int run(const struct args_command *c, int argc, char **argv)
 	struct top_args a = {.interval_s = 1};
 
 	args_parse(c, &a, argc, argv);
-	if (!cmd_can_write(c->name, "json", a.json))
+	if (!cmd_can_write(c->name, "json", a.json) || !cmd_can_write(c->name, "page", a.page))
 		return 2;
 	return cmd_python("operate", c, &a);
 }

@@ -290,14 +290,14 @@ def fanin(*arguments, text=None, **more):
     )  # fmt: skip
 
 
-def test_top_shows_jobs_of_switches_and_ranks_here(switch, own_switch, job, tmp_path):
+def test_top_shows_jobs_of_switches_ranks_here_and_a_page(switch, own_switch, job, tmp_path):
     def work(comm):
         comm.allreduce(np.ones(100000, np.float32))
         if comm.rank:
             comm.barrier()
             return None
         both = f"{switch},{own_switch.address}"
-        files = [f"--json={tmp_path}/t.json"]
+        files = [f"--json={tmp_path}/t.json", f"--page={tmp_path}/t.html"]
         said = (
             fanin("top", "--once", "--switch", both, *files),
             fanin("top", "--once", "--here", "--switch", switch, "--json", "-"),
@@ -314,6 +314,8 @@ def test_top_shows_jobs_of_switches_and_ranks_here(switch, own_switch, job, tmp_
     (shares,) = [s["shares"] for s in read["shares"] if s["name"] == job]
     assert sum(one["share"] for one in shares) == pytest.approx(1)
     assert {one["switch"] for one in read["jobs"]} == {switch, own_switch.address}
+    page = (tmp_path / "t.html").read_text()
+    assert f"shares of {job}" in page and "<script" not in page and "refresh" not in page
     found = json.loads(merged.stdout)
     assert {r["rank"] for r in found["here"]["ranks"] if r["job"] == job} == {0, 1}
     assert "AGGREGATOR" in everywhere.stdout and own_switch.address in everywhere.stdout

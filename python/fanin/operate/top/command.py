@@ -19,7 +19,7 @@ SWITCHES_MAX = 32
 
 def _parse(name: str, arguments: list[str]) -> SimpleNamespace:
     """The flags; Wrong: there is none such."""
-    texts = dict.fromkeys("job switch controller prometheus json".split(), "")
+    texts = dict.fromkeys("job switch controller prometheus page json".split(), "")
     numbers = {"pid": 0, "interval": 1}
     truths = dict.fromkeys("all_hosts merge here once".split(), False)
     values: dict[str, Any] = {**texts, **numbers, **truths}

@@ -30,6 +30,13 @@ LIVE = "job state ranks results/s open slots coll/s again/s".split() + ["waits f
 SEQUENCE_S = 0.02  # in which the rest of an arrow key arrives
 KEYS = {"\x1b[A": "up", "\x1b[B": "down", "\x1b[C": "enter", "\x1b[D": "back", "\x1b": "back",
         "\r": "enter", "\n": "enter", "\x03": "q"}  # fmt: skip
+FORM = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+{again}<title>fanin top</title>
+<style>body {{ font-family: sans-serif; margin: 2em }} pre {{ overflow-x: auto }}</style>
+</head><body><h1>fanin top</h1><p>{when}</p><pre>{text}</pre></body></html>
+"""
 
 
 class Top:
@@ -221,6 +228,35 @@ def _write_json(path: str, root: Any) -> None:
         file.write(text)
 
 
+# ---- pages ----
+
+
+def _write_page(path: str, lines: list[str], interval_s: int) -> None:
+    """Replace the page at once; interval_s: how soon another follows, 0: none does.
+
+    OSError: it cannot be written."""
+    import html
+
+    again = f'<meta http-equiv="refresh" content="{interval_s}">\n' if interval_s else ""
+    when = time.strftime("%Y-%m-%d %H:%M:%S %z")
+    text = FORM.format(again=again, when=when, text=html.escape("\n".join(lines)))
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "w", encoding="utf-8") as file:  # a pipe, a device
+            file.write(text)
+        return
+    new = path + ".new"
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new)  # of a program that was killed
+        with open(new, "x", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(new, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(new)
+        raise
+
+
 # ---- a terminal ----
 
 
@@ -276,13 +312,20 @@ def _key(until: float) -> str:
 # ---- again and again ----
 
 
+def _write(top: Top, root: Any, text: list[str]) -> None:
+    """Write what was told wherever it is to be, apart from the terminal."""
+    if top.options.json:
+        _write_json(top.options.json, root)
+    if top.options.page:
+        _write_page(top.options.page, text, 0 if top.options.once else top.options.interval)
+
+
 def _run_plain(top: Top) -> None:
     """Print it once, or again and again."""
     next_at = time.monotonic()
     while True:
         root, text = top.read()
-        if top.options.json:
-            _write_json(top.options.json, root)
+        _write(top, root, text)
         if top.options.json != "-":
             print("\n".join(text), flush=True)
         next_at += top.options.interval
@@ -298,8 +341,7 @@ def _run_live(top: Top) -> None:
         next_at = time.monotonic()
         while True:
             root, text = top.read()
-            if top.options.json:
-                _write_json(top.options.json, root)
+            _write(top, root, text)
             next_at = max(next_at + top.options.interval, time.monotonic())
             _draw(*(top.live() if jobs else (text, None)))
             while time.monotonic() < next_at:
