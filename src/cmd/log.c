@@ -211,7 +211,7 @@ static struct {
 	char half[2][LOG_QUEUE_BYTES];
 	unsigned filled; /* half */
 	size_t used;	 /* of it */
-	/* lines without room, or that could not be written: in all, and not yet told */
+	/* lines without room, or that could not be written: in all, and not yet reported */
 	uint64_t lost, unread;
 	bool started, writes;
 	bool ends; /* log_end is called at the end */

@@ -52,7 +52,7 @@ size_t log_entry(char *entry, const char *line);
 bool log_is_journal(int fd, const char *stream);
 
 #define LOG_QUEUE_BYTES (1u << 20) /* of lines that wait: more than all bursts */
-#define LOG_END_MS	1000	   /* for those that wait when the program ends */
+#define LOG_END_MS	1000	   /* for lines that wait when the program ends */
 
 /* Write a line.  Threads may call it; it does not wait. */
 void cmd_log(const char *line);

@@ -201,7 +201,7 @@ static int take_key(void *user, const char *section, const char *name, const cha
 	return !l->refused;
 }
 
-/* fgets for inih that counts lines and refuses those that are too long for inih. */
+/* fgets for inih that counts lines and refuses lines that are too long for inih. */
 static char *next_line(char *line, int bytes, void *stream)
 {
 	struct lines *l = stream;

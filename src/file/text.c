@@ -70,7 +70,7 @@ void fan_text_plain(char *text)
 	}
 }
 
-/* How many letters have to change; SIZE_MAX: more than can be told. */
+/* How many letters have to change; SIZE_MAX: too many to count. */
 static size_t edits(const char *a, const char *b)
 {
 	size_t row[3][FAN_TEXT_WORD_MAX + 1], n = strlen(a), m = strlen(b);

@@ -45,8 +45,8 @@ static inline bool fan_mpi_turn_again(enum fan_learner_kind kind, MPI_Count coun
 	       fan_mpi_pass_next(&g->passes[kind], count, type, op);
 }
 
-/* True: the call goes to the MPI untimed; fan_mpi_turn_again then knows those that follow, if it
- * can.  False: call fan_mpi_turn_begin. */
+/* True: the call goes to the MPI untimed; fan_mpi_turn_again then knows the calls that follow, if
+ * it can.  False: call fan_mpi_turn_begin. */
 bool fan_mpi_turn_passes(enum fan_learner_kind kind, MPI_Count count, MPI_Datatype type, MPI_Op op,
 			 int root, MPI_Comm comm);
 

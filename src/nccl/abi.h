@@ -84,7 +84,7 @@ struct fan_nccl_props_v11 {
 struct fan_nccl_props_v12 {
 	FAN_NCCL_PROPS_V9(8)
 	int multi_request_max;
-	int16_t rail, plane; /* -1: not told */
+	int16_t rail, plane; /* -1: not given */
 };
 
 /* A piece of memory: v8's size has 32 bits. */

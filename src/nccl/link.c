@@ -44,7 +44,7 @@
 #define BATCH	      8		 /* messages of one system call */
 #define REQUESTS      FAN_NCCL_REQUESTS_MAX
 #define CLOSE_READS   1024
-#define TOLD_MIN      4 /* receives that the sender knows of, below which it is told of more at once */
+#define TOLD_MIN      4 /* receives that the sender knows of, below which more are announced at once */
 #define ALIVE_MS      10000
 #define ALIVE_MS_MAX  86400000
 
@@ -122,7 +122,7 @@ struct fan_nccl_link *fan_nccl_link_new(int fd, bool sends, const fan_peer *peer
 	return l;
 }
 
-/* ---- errors: the first one is told, and stays ---- */
+/* ---- errors: the first one is reported, and stays ---- */
 
 static void break_off(struct fan_nccl_link *l, int result, const char *why)
 {
@@ -302,7 +302,7 @@ static void send_told(struct fan_nccl_link *l)
 	l->out_at = l->out_end = l->unsent = 0;
 }
 
-/* Several receives are told at once, as long as the sender has enough. */
+/* Announce several receives at once, as long as the sender has enough. */
 static bool knows_few(const struct fan_nccl_link *l)
 {
 	return l->unsent && l->waiting - l->unsent < TOLD_MIN;

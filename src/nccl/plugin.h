@@ -23,7 +23,7 @@ struct fan_nccl_interface {
 	char pci_path[FAN_NCCL_PATH_BYTES]; /* in /sys; "": it is no card */
 	uint64_t guid;
 	fan_peer at;	      /* IPv4, or IPv6 if it has no other; port 0 */
-	unsigned prefix_bits; /* of `at`: those that all of its network share */
+	unsigned prefix_bits; /* of `at`: all of its network share them */
 	int speed_mbps;
 };
 

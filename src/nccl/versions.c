@@ -19,7 +19,7 @@
 
 #define LIST_BYTES 256
 #define NAME	   "Fanin"
-#define COMMS_MAX  65536 /* links of a device, as NCCL is told */
+#define COMMS_MAX  65536 /* links of a device, as NCCL gets it */
 
 /* ---- what is alike: beginning, devices, memory ---- */
 

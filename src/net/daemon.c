@@ -415,7 +415,7 @@ void fan_daemon_goodbye(struct fan_daemon *d)
 	fan_daemon_drain(d, &all, d->cfg.has_aggregator ? FAN_DAEMON_GOODBYE_MS : 0);
 	if (!d->cfg.has_aggregator)
 		wait_for_quiet(d);
-	(void)packets(d); /* threads that had no time have told it once by then */
+	(void)packets(d); /* by then threads that had no time have reported it once */
 }
 
 void fan_daemon_linger(const struct fan_daemon *d, int quiet_ms, uint64_t by_ns)

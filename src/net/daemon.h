@@ -17,8 +17,8 @@
 
 #define FAN_DAEMON_AGGREGATOR_SLOTS 16384 /* of an aggregator behind switches */
 #define FAN_DAEMON_SOCKETS_MAX	    256	  /* of all shards, but one for each */
-#define FAN_DAEMON_AHEAD_SHARE	    8 /* default run-ahead: this part of an aggregator's slots */
-#define FAN_DAEMON_GOODBYE_MS	    900 /* for which it waits for members that it has told of its end */
+#define FAN_DAEMON_AHEAD_SHARE	    8	/* default run-ahead: this part of an aggregator's slots */
+#define FAN_DAEMON_GOODBYE_MS	    900 /* for which it waits for members after announcing its end */
 #define FAN_DAEMON_MARK_PERCENT                                                                    \
 	50 /* default fill of the receive buffer above which datagrams are marked */
 
@@ -93,7 +93,7 @@ void fan_daemon_dump(struct fan_daemon *d);
 int fan_daemon_route(struct fan_daemon *d, const struct fan_route_config *c);
 void fan_daemon_unroute(struct fan_daemon *d, uint16_t number);
 
-/* Give a daemon with keys these for JOINs from now on.  Jobs go on with those that they have. */
+/* Give a daemon with keys these for JOINs from now on.  Jobs keep the keys that they have. */
 void fan_daemon_set_keys(struct fan_daemon *d, const struct fan_keys *keys);
 
 /* How many shards there are; fill in the counters of one.  From any thread. */

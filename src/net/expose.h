@@ -21,7 +21,7 @@ struct fan_expose {
 	bool full; /* something had no room, or there was no memory: the text is not whole */
 };
 
-/* Labels of a sample: `shard="0",reason="short"`.  Those that do not fit are left out whole. */
+/* Labels of a sample: `shard="0",reason="short"`.  A label that does not fit is left out whole. */
 struct fan_labels {
 	char text[FAN_EXPOSE_LABELS_MAX];
 	size_t used;

@@ -68,7 +68,7 @@ static void begin(struct fan_mtu_probe *t)
 	t->told_bytes = t->behind_bytes = 0;
 }
 
-/* The MTU that ICMP has told the kernel meanwhile, if it could be the cause. */
+/* The MTU that the kernel has by ICMP meanwhile, if it could be the cause. */
 static void follow_router(struct fan_mtu_probe *t, const struct fan_udp *udp, const fan_peer *to)
 {
 	const uint32_t lower = udp->family == AF_INET ? 28 : 48;

@@ -245,7 +245,7 @@ static bool ask_route(struct netlink *t, const fan_peer *to, unsigned flags)
 }
 
 /* The MTU of a route that was configured with one; 0: it was not, or this kernel does not tell it
- * from what it was told. */
+ * from what it received. */
 static int route_mtu(struct netlink *t, const fan_peer *to)
 {
 	char metrics[METRICS_BYTES];

@@ -49,7 +49,7 @@ void fan_cross_traffic_end(struct fan_cross_traffic *o, uint64_t now_ns,
 double fan_cross_traffic_gbps(const struct fan_cross_traffic *o, unsigned index);
 
 /* The path to an address, as this machine's own interfaces and routes have it, apart
- * from what ICMP messages have told its kernel, which anybody can send. */
+ * from ICMP messages, which anybody can send. */
 
 struct fan_next_hop {
 	/* index of the one that leads there; 0: not known, there may be no route */

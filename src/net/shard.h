@@ -89,7 +89,7 @@ struct fan_shard {
 	bool told_too_long;	    /* the log has a datagram beyond the path MTU */
 	struct fan_mtu_probe above; /* of the path to cfg.above, while there are jobs */
 	uint64_t above_look_ns;	    /* when to look for jobs again */
-	bool above_loses;	    /* the path loses large datagrams, as ranks are told */
+	bool above_loses;	    /* the path loses large datagrams, as ranks learn */
 	bool above_passed;	    /* it has taken one since */
 	/* All are on one address.  The first sends; rank r sends to number r modulo `sockets`, so
 	 * that each of them has a receive buffer for a few ranks only. */

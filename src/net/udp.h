@@ -189,7 +189,7 @@ bool fan_udp_is_told(int e);
 /* Is `e` what a filter of system calls or of packets answers? */
 bool fan_udp_is_refused(int e);
 
-/* The MTU of the path to `to` as the kernel believes it, which ICMP messages have told, bytes; 0:
+/* The MTU of the path to `to` as the kernel believes it, by ICMP messages, bytes; 0:
  * not known.  Sends nothing.  fan_next_hop_read (netlink.h) tells what is sure. */
 int fan_udp_mtu_to(const fan_peer *to);
 

@@ -161,7 +161,7 @@ bool fan_hops_above(struct fan_hops *t, const fan_peer *at, const uint8_t tenant
 	begin(t, h, at, life);
 	h->theirs = theirs;
 	h->ours = ours;
-	h->proved = true; /* what has told of it was an answer */
+	h->proved = true; /* what announced it was an answer */
 	h->sent = t->base;
 	return true;
 }

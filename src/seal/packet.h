@@ -23,7 +23,7 @@
 
 /* Which counters of a key have come, so that no packet is taken twice.
  *
- * The lower 32 bits of a counter travel; the upper ones are those that bring it nearest to the
+ * The lower 32 bits of a counter travel; the upper ones bring it nearest to the
  * highest counter that has come.  As RFC 6479, a ring of bits that is never shifted. */
 
 #define FAN_REPLAY_WORDS 64   /* a power of two, with room for more than each window */
@@ -31,7 +31,7 @@
 #define FAN_REPLAY_DOWN	 2048 /* and to a rank, by group and by unicast */
 
 struct fan_replay {
-	uint64_t highest; /* of those that have come; counters begin with 1 */
+	uint64_t highest; /* that has come; counters begin with 1 */
 	uint64_t bits[FAN_REPLAY_WORDS];
 };
 

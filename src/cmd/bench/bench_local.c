@@ -25,7 +25,7 @@
 #define JOB	      "bench"
 #define START_MS      10000 /* for the switch to listen */
 #define GRACE_MS      3000  /* after a failure, for the other ranks to tell theirs */
-#define END_MS	      5000  /* for a child to end when told to */
+#define END_MS	      5000  /* for a child to end at a signal */
 #define PORT_TRIES    32    /* for as many free ports in a row as the switch has shards */
 #define PORT_FIRST    20000
 #define PORT_SPAN     40000
@@ -102,7 +102,7 @@ static void share_slots(const struct bench_options *o, struct fan_daemon_options
 	so->core.slots = fan_daemon_aggregator_slots(so->core.ahead_max, so->threads) / so->threads;
 }
 
-/* Serve until told to end; the address goes to the parent. */
+/* Serve until a signal; send the address to the parent. */
 static int run_switch(const struct bench_options *o, int to_parent)
 {
 	struct fan_daemon_options so;

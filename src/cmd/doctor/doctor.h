@@ -12,7 +12,7 @@
  *     doctor_links.c     the rates of streams between hosts, and to switches
  *     doctor_job.c       the job of all ranks: who sums, and how long all-reduces take
  *     doctor_judge.c     percentiles, bisection, MTU of slots
- *     doctor_settings.c  what can be told without sending anything */
+ *     doctor_settings.c  what needs no packet */
 #ifndef FAN_CMD_DOCTOR_DOCTOR_H
 #define FAN_CMD_DOCTOR_DOCTOR_H
 

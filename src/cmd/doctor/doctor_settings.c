@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_settings.c - what is told without sending anything: `fanin doctor --settings`. */
+/* doctor_settings.c - what needs no packet: `fanin doctor --settings`. */
 
 #include <dlfcn.h>
 #include <limits.h>

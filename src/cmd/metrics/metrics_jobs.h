@@ -15,7 +15,7 @@
 
 #define METRICS_WAITS_MAX 8 /* ranks named that a job waits for; their number is exact */
 
-/* Jobs as shards have told of them.  Start with zeros; metrics_jobs_free frees what it holds. */
+/* Jobs as shards report them.  Start with zeros; metrics_jobs_free frees what it holds. */
 struct metrics_jobs {
 	struct metrics_job {
 		unsigned shard, copy; /* copy: others of its name in the shard before it */

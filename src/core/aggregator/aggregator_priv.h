@@ -24,8 +24,8 @@ struct fan_aggregator {
 	struct fan_strangers {
 		uint64_t ms;	/* of the last one */
 		uint32_t spent; /* answers, less FAN_STRANGERS_MAX for each millisecond since */
-		uint32_t again; /* in this millisecond, to those who have asked before */
-		/* parts of the keys of those who had none, by key */
+		uint32_t again; /* in this millisecond, to senders that have asked before */
+		/* parts of the keys of senders that had none, by key */
 		uint16_t seen[FAN_STRANGERS_SEEN];
 	} strangers;
 	/* A name that two launches have used. */

@@ -339,7 +339,7 @@ static void member_leaves(struct fan_aggregator *ag, struct fan_job *j, uint16_t
 	}
 	struct fan_job_fault fault = {
 		.err = (int8_t)(early ? FAN_E_RANK_LEFT : m->err),
-		.rank_a = FAN_RANK_NONE, /* what a MISMATCH elsewhere was about is not told here */
+		.rank_a = FAN_RANK_NONE, /* what a MISMATCH elsewhere was about is not known here */
 		.rank_b = FAN_RANK_NONE,
 	};
 	uint64_t real[FAN_RANK_WORDS];
@@ -465,7 +465,7 @@ static void stop_job(struct fan_aggregator *ag, struct fan_job *j, struct fan_ou
 	fan_control_fail(ag, j, &fault, out);
 }
 
-/* When to look at the job again, of which members are to be told something, or which is to end. */
+/* When to look at the job again, whose members await something, or which is to end. */
 static uint64_t failed_deadline(const struct fan_aggregator *ag, const struct fan_job *j)
 {
 	const bool told = j->state == FAN_JOB_READY || j->fault.err == FAN_E_STOPPED;

@@ -73,7 +73,7 @@ struct fan_job {
 	uint32_t alive_ms;  /* the most that a rank has asked for that is sure */
 	uint64_t since_ns;  /* its first JOIN */
 	fan_peer source;    /* of that */
-	/* READY, or FAILED by a stop: the next rank to be told so; `ranks`: all have been */
+	/* READY, or FAILED by a stop: the next rank that gets it; `ranks`: all have */
 	uint16_t telling;
 	/* READY: the rank whose BEAT made it so, which knows; FAN_RANK_NONE: none */
 	uint16_t answered;

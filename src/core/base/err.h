@@ -69,7 +69,7 @@ enum fan_err {
 	X(FAN_DROP_MISMATCH, "mismatch")   /* disagrees with the other ranks */                    \
 	X(FAN_DROP_FULL, "full")	   /* no room to keep it */                                \
 	X(FAN_DROP_ROUTE, "route")	   /* of no route that is known here, or off it */         \
-	X(FAN_DROP_COLLISION, "collision") /* its slot was taken, and its rank is told: grid */
+	X(FAN_DROP_COLLISION, "collision") /* its slot was taken, and its rank gets NEED: grid */
 
 enum fan_drop {
 #define X(name, text) name,

@@ -34,7 +34,7 @@ struct fan_sa_atp {
 		uint64_t number;		/* of the block, + 1; 0: none yet */
 		uint64_t ranks[FAN_RANK_WORDS]; /* helpers, in turns */
 		uint16_t count; /* of helpers; 0: all unaggregated contributions go up */
-		uint16_t share; /* of 256 fragments, those that go to helpers */
+		uint16_t share; /* of 256 fragments, how many go to helpers */
 	} block[FAN_HELPER_BLOCKS];
 	/* Waiting time at a destination: from a request for PROGRESS to its answer. */
 	struct fan_helper_wait {

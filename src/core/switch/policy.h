@@ -9,7 +9,7 @@
  *           fails to halves the slot's priority, so that stale sums are evicted in the end.  A slot
  *           whose sum has left, and that waits for the result, has priority 0.
  *   grid    GRID, ToN 2023: as atp, but a rank's contribution that finds no slot is dropped, and
- *           the rank told, which makes its window smaller and sends it again.
+ *           the rank gets NEED, makes its window smaller and sends it again.
  *   sa_atp  SA-ATP, ToN 2024: wraps another policy for jobs with run-ahead, core/helper.
  *
  * A policy knows slots, contributions and ranks.  Routes and parents are handled by routed.h.  A

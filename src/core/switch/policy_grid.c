@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* policy_grid.c - the data plane of GRID, ToN 2023: first come, first served, and a contribution
- * that finds no slot is dropped.  Its rank is told by NEED with COLLISION, makes its window
+ * that finds no slot is dropped.  Its rank gets NEED with COLLISION, makes its window
  * smaller, and sends it again, to the slots.
  *
  * GRID sums a gradient once, so it does not say what becomes of sums that meet a second switch.

@@ -270,8 +270,8 @@ static void reserve(const struct fan_switch *sw, struct fan_switch_job *j)
 		j->own = (struct fan_stretch){(uint32_t)first, want};
 }
 
-/* The aggregator has told of a job that child `v->token` has a rank in, and under what name it has
- * joined if it is told just now. */
+/* The aggregator has announced a job that child `v->token` has a rank in, and under what name it
+ * has joined if it learns that just now. */
 static void install(struct fan_switch *sw, const struct fan_frag *f, const struct fan_envelope *v,
 		    const char *name)
 {

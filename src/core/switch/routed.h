@@ -25,7 +25,7 @@ fan_peer fan_routed_down(const struct fan_switch *sw, const struct fan_switch_jo
 enum fan_verdict fan_routed_ask_who(struct fan_switch *sw, const fan_peer *from,
 				    const struct fan_frag *f, struct fan_out *out);
 
-/* Send on a message from above: to all ranks, and to those that it is for. */
+/* Send on a message from above: to all ranks, or to the ones that it is for. */
 enum fan_verdict fan_routed_to_all(struct fan_switch *sw, const struct fan_switch_job *j,
 				   const fan_peer *from, const struct fan_frag *f,
 				   struct fan_out *out);

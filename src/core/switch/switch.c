@@ -100,7 +100,7 @@ static bool is_over_quota(const struct fan_switch_job *j)
 	return j->quota && j->held >= j->quota;
 }
 
-/* The slot ceases to be one of those that its job holds. */
+/* The slot no longer counts among its job's. */
 static void release(struct fan_switch *sw, const struct fan_sslot *slot)
 {
 	if (!fan_sslot_holds(slot))

@@ -70,7 +70,7 @@ struct fan_switch_stats {
 };
 
 struct fan_switch_report {
-	uint32_t slots, slots_used; /* all, and those that hold a sum */
+	uint32_t slots, slots_used; /* all, and the ones that hold a sum */
 	uint32_t children;
 	uint32_t jobs;
 };

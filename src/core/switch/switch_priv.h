@@ -133,9 +133,8 @@ struct fan_switch {
 	struct fan_sent_log *sent;	 /* FAN_SENT_LOGS */
 	struct fan_helper_row *kept; /* by child; cleared when the child becomes a rank of a job */
 	uint64_t deadline_ns, now_ns;
-	uint64_t
-		tell_ns; /* being stopped: when children are told so again; UINT64_MAX: it is not */
-	uint16_t telling; /* the next child to be told */
+	uint64_t tell_ns; /* being stopped: when children get that again; UINT64_MAX: it is not */
+	uint16_t telling; /* the next child that gets it */
 	struct fan_switch_stats stats;
 	uint8_t echoed[FAN_ECHO_MAX]; /* body of every answer to an ECHO, cut to its length */
 	uint16_t behind_loses;	      /* as that answer has it */

@@ -3,7 +3,7 @@
  *
  * A control message is the header (type >= FAN_TYPE_CTL) and a body with the fields below in
  * this order, packed, little-endian.  A body may be longer: later minor revisions append
- * fields, and receivers ignore those that they do not know.  doc/protocol/base.md, section 4. */
+ * fields, and receivers ignore fields that they do not know.  doc/protocol/base.md, section 4. */
 #ifndef FAN_WIRE_CTLMSG_H
 #define FAN_WIRE_CTLMSG_H
 
@@ -203,7 +203,7 @@ struct fan_report {
 	/* `waiting` not 0: since the last result, or the beginning of the operation if that is
 	 * later; FAN_AGE_NOT_TOLD */
 	uint32_t age_ms;
-	uint16_t operations;	  /* under way; 0 also where that is not told */
+	uint16_t operations;	  /* under way; 0 also where that is not known */
 	struct fan_job_work work; /* not on the wire */
 };
 #define FAN_AGE_NOT_TOLD UINT32_MAX

@@ -12,7 +12,7 @@
 #include "core/base/limits.h"
 #include "ctlmsg.h"
 
-/* Counters that tell how far a job is are told to strangers in steps of so many fragments. */
+/* Strangers get counters of a job's progress in steps of so many fragments. */
 #define FAN_QUERY_STEP 1024
 
 /* Callbacks that fill in a REPORT by its `index` and `first`, one for each topic. */

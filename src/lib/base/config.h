@@ -81,7 +81,7 @@ int fan_config_load(struct fan_config *c, const struct fanin_options *o, char *w
 int fan_config_load_part(struct fan_config *c, const struct fanin_options *o, char *why,
 			 size_t bytes);
 
-/* Whether anybody has told rank or ranks. */
+/* Whether rank or ranks are set anywhere. */
 bool fan_config_is_rank(const struct fan_config *c);
 
 /* As fan_config_load without fields, on a machine where no rank is started, too, and call `row` for

@@ -142,7 +142,7 @@ static void add_mismatch(struct fan_text *t, const struct fan_fault *f)
 }
 
 /* A refusal that compares what the job has with what this rank asked for: its size, its
- * payload, or its options, told apart by which of ours it quotes. */
+ * payload, or its options, distinguished by which of ours it quotes. */
 static void add_job_mismatch(struct fan_text *t, const struct fan_fault *f,
 			     const struct fan_fault_about *a)
 {
@@ -289,7 +289,7 @@ static void add_ranks(struct fan_text *t, const struct fan_fault *f,
 		add(t, "%s left job \"%s\" while other ranks still needed %s", who, a->job,
 		    n > 1 ? "them" : "it");
 		break;
-	case FAN_E_MTU: /* the others told what they have found */
+	case FAN_E_MTU: /* the others reported what they found */
 		add(t,
 		    "packets of %s do not fit its path to the switch: give all ranks a smaller mtu",
 		    who);

@@ -50,7 +50,7 @@ uint64_t fan_rendezvous_launch(const char *run, int ranks);
  * replaces its end. */
 void fan_rendezvous_derive(char *name, const char *job, const char *suffix);
 
-/* ---- which ranks are on which hosts, as they have told each other (comm/meeting.h) ---- */
+/* ---- which ranks are on which hosts, as they exchange it (comm/meeting.h) ---- */
 
 #define FAN_MEETING_HOSTS_MAX FAN_PARTS_MAX /* hosts with an aggregator; others have none */
 #define FAN_MEETING_WHY_BYTES 80
@@ -98,7 +98,7 @@ struct fan_meeting {
 	char cannot_why[FAN_MEETING_WHY_BYTES]; /* of this rank; "": it could */
 };
 
-/* Fill in s->idle_hosts and what is told about the first of them. */
+/* Fill in s->idle_hosts and the fields about the first of them. */
 static inline void fan_meeting_count_idle(const struct fan_meeting *m, struct fanin_stats *s)
 {
 	assert(m->hosts <= FAN_MEETING_HOSTS_MAX);
@@ -119,7 +119,7 @@ int fan_switch_list_check(const struct fan_config *c, char *why, size_t bytes);
 
 /* The addresses of `text`, "HOST:PORT", at most `max`; of several, that at which all ranks should
  * join comes first, the lowest that answers.  A name that is not known, as a pod's before it
- * starts, is asked for again until the time to join is over; cfg->waiting is told.  FAN_OK; or
+ * starts, is asked for again until the time to join is over; cfg->waiting is called.  FAN_OK; or
  * FAN_E_CONFIG, and `why`, `bytes` bytes, says what is wrong. */
 int fan_resolve_all(fan_peer *to, unsigned max, unsigned *count, const char *text,
 		    const struct fan_config *cfg, char *why, size_t bytes);

@@ -29,8 +29,8 @@ struct fanin_comm {
 	char switch_text[FAN_COMM_SWITCH_BYTES]; /* of fanin_comm_switch */
 	struct fan_comm_places places;		 /* constant once created */
 	struct fan_embedded_switch *embedded;	 /* of this process; NULL: none */
-	/* A watcher, told before it ends: `forked`, in a child of fork(), which has no threads. end
-	 * NULL: nobody. */
+	/* A watcher, called before it ends: `forked`, in a child of fork(), which has no threads.
+	 * end NULL: nobody. */
 	struct {
 		void *of;
 		void (*end)(void *of, bool forked);

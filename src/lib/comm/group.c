@@ -383,7 +383,7 @@ static int assemble(struct shrink *s, uint64_t present[FAN_RANK_WORDS])
 	}
 }
 
-/* Make the group of those that are there, within `try_ms`. */
+/* Make the group of the ranks that are there, within `try_ms`. */
 static int join_group(struct shrink *s, const uint64_t present[FAN_RANK_WORDS], int try_ms,
 		      struct fanin_comm **comm)
 {

@@ -125,7 +125,7 @@ static int exchange_hosts(struct fan_meeting *m, struct fanin_comm *c, const fan
 	return e;
 }
 
-/* Return a rate that a first rank has told, in Mb/s; 0: it is none. */
+/* Return a rate that a first rank has sent, in Mb/s; 0: it is none. */
 static uint32_t take_rate(int32_t word)
 {
 	return word > 0 && word <= FAN_LINK_MBPS_MAX ? (uint32_t)word : 0;

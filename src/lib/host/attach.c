@@ -72,7 +72,7 @@ static struct flock byte_of(unsigned i)
 	return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = i, .l_len = 1};
 }
 
-/* Never 0.  Where namespaces cannot be told apart, ranks in several may look like one process. */
+/* Never 0.  Where namespaces look alike, ranks in several may look like one process. */
 static uint64_t this_process(void)
 {
 	struct stat ns;

@@ -44,7 +44,7 @@ bool fan_host_can_attach(unsigned ranks, char *why, size_t bytes);
 
 void fan_host_detach(struct fan_host_memory *m);
 
-/* Number `i` held its lock, and has ended.  If it left before, it has told so by its beat first.
+/* Number `i` held its lock, and has ended.  If it left before, its beat said so first.
  *
  * Each rank holds a lock (fcntl) on one byte of the memory that they share, the one of its number.
  * The kernel takes it away when the process ends, however it does; a stopped one keeps it.  It

@@ -173,7 +173,7 @@ static int open_net(struct fan_rank *r, const struct fan_meeting *m, unsigned co
 }
 
 /* Ranks of this host have not come, so this rank ends.  The others of its column, who would wait
- * for it, are told who is to blame. */
+ * for it, learn who is to blame. */
 static void set_column(struct fan_rank *r, const struct fan_meeting *m, unsigned columns)
 {
 	struct fan_host_comm *l = r->host;
@@ -478,7 +478,7 @@ static void end(struct fan_rank *r, int error, const char *why)
 	fan_host_ring(l->s, l->board.me, FAN_HOST_CALL);
 }
 
-/* There are operations, or an error that callers have not been told. */
+/* There are operations, or an error that no caller has had yet. */
 static bool has_work(struct fan_rank *r)
 {
 	return atomic_load(&r->ops_open) ||

@@ -56,13 +56,13 @@ int fan_host_comm_open(struct fan_rank *r, const struct fan_meeting *m, bool tog
 /* The communicator of this rank's column; NULL: it has none. */
 const struct fan_rank *fan_host_comm_net(const struct fan_host_comm *l);
 
-/* Fail this host, and tell its other columns the cause.  Returns the error that callers are told,
+/* Fail this host, and tell its other columns the cause.  Returns the error for callers,
  * and in `blamed`, where it is given, the ranks that have gone. */
 int fan_host_net_failed(struct fan_host_comm *l, int error, uint64_t *blamed);
 
 /* ---- watch.c: a rank watches those of its host that it waits for ---- */
 
-/* With operations in progress: ask those that this rank waits for whether they live. */
+/* With operations in progress: ask the ranks that this one waits for whether they live. */
 void fan_host_watch(struct fan_rank *r, uint64_t now_ns);
 
 /* Somebody asks while no operation waits: has a rank of this host ended without leaving, for as

@@ -86,7 +86,7 @@ struct fan_host_segment {
 	_Atomic uint32_t given;	  /* to all */
 	_Atomic int32_t error;	  /* 0; FAN_E_PENDING while `why` is written; or what ended all */
 	char why[FAN_HOST_WHY_BYTES];
-	int32_t cause;			 /* what other hosts are told; 0: nothing */
+	int32_t cause;			 /* what other hosts get; 0: nothing */
 	uint64_t blamed[FAN_RANK_WORDS]; /* with it: hosts */
 	uint64_t lost[FAN_RANK_WORDS];	 /* with the error: ranks of the job that are to blame */
 	struct fan_host_rank rank[FAN_HOST_RANKS_MAX];
@@ -176,7 +176,7 @@ void fan_host_finish(struct fan_host_board *l);
 /* Operations of this rank that have ended, in their order. */
 uint64_t fan_host_done(const struct fan_host_board *l);
 
-/* The blame for an end: ranks of the job; and for other hosts a cause, 0: they are told nothing,
+/* The blame for an end: ranks of the job; and for other hosts a cause, 0: they get none,
  * and hosts.  NULL: none. */
 struct fan_host_blame {
 	const uint64_t *lost;

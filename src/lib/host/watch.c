@@ -126,7 +126,7 @@ static bool one_joins(const struct fan_host_segment *s, const bool *missing)
 	return false;
 }
 
-/* Has the column failed with none of its operations in progress, which would have told? */
+/* Has the column failed with none of its operations in progress, which would have reported it? */
 static void watch_net(struct fan_host_comm *l)
 {
 	int e = l->net && l->sent_first == l->sent_next ? atomic_load(&l->net->error) : 0;

@@ -61,7 +61,7 @@ static void hole_text(const struct fan_connection *cn, char *why)
 			 "give all ranks a smaller mtu; `fanin doctor` finds which");
 }
 
-/* Nothing was heard of the switch: if the kernel was told to send packets to it elsewhere, add that
+/* The switch has not answered: if a redirect sends packets to it elsewhere, add that
  * to the sentence `text`, which has room for `bytes` bytes. */
 static void add_redirect(const struct fan_connection *cn, char *text, size_t bytes)
 {
@@ -126,7 +126,7 @@ void fan_rank_fault_text(const struct fan_rank *r, const struct fan_connection *
 			 const struct fan_fault *f, char *text, size_t bytes)
 {
 	char addr[80], server[80];
-	if (f->err == FAN_E_MTU && cn->mtu_probe.behind_bytes) { /* of all, not of who has told */
+	if (f->err == FAN_E_MTU && cn->mtu_probe.behind_bytes) { /* of all, not of the reporter */
 		char why[FAN_CONNECTION_WHY_BYTES];
 		hole_text(cn, why);
 		snprintf(text, bytes, "%s", why);
@@ -220,8 +220,8 @@ void fan_rank_fail_by_core(struct fan_rank *r, const struct fan_connection *cn)
 	fan_rank_fail(r, f->err, text);
 }
 
-/* A rank that cannot take part tells the others: all of them once they have joined, or those who
- * have after FAN_RANK_COMPANY_MS. */
+/* A rank that cannot take part tells the others: all of them once they have joined, or the ones
+ * that have after FAN_RANK_COMPANY_MS. */
 static bool may_give_up(const struct fan_rank *r, struct fan_connection *cn, uint64_t now_ns)
 {
 	uint64_t missing[FAN_RANKS_MAX / 64];

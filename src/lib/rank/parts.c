@@ -11,7 +11,7 @@
 
 /* ---- leaving ---- */
 
-/* Return the error that the aggregators of other parts are told when `error` ends the
+/* Return the error that the aggregators of other parts get when `error` ends the
  * communicator. */
 static int leave_error(const struct fan_rank *r, int error)
 {
@@ -58,7 +58,7 @@ static void note_done(struct fan_share_meter *s, const struct fanin_op *op)
 	s->open_bytes -= bytes < s->open_bytes ? bytes : s->open_bytes;
 }
 
-/* `words` say how many ranks have heard each part of those that are lost. */
+/* `words` say how many ranks have heard each lost part. */
 static void take_offers(struct fan_rank *r, const int32_t *words)
 {
 	struct fan_regroup *g = r->regroup;

@@ -101,7 +101,7 @@ static void send_hello(struct fan_rank *r)
 		send_line(r, text, n);
 }
 
-/* Do all connections of part `k` go by its route, as far as the aggregator has told? */
+/* Do all connections of part `k` go by its route, as far as the aggregator has reported? */
 static bool has_moved(const struct fan_rank *r, unsigned k)
 {
 	for (unsigned i = 0; i < r->connections; i++) {
@@ -138,7 +138,8 @@ static void move(struct fan_rank *r, unsigned k, uint16_t route, const fan_peer 
 		p->gbps = gbps;
 		fan_rank_set_rate_limit(r, k);
 	}
-	f->moving[k] = true; /* told even if it is there already: the answer may have been lost */
+	f->moving[k] =
+		true; /* reported even if it is there already: the answer may have been lost */
 	if (p->route == route && fan_peer_equal(&p->at, at))
 		return;
 	p->route = route;

@@ -13,7 +13,7 @@
  * the largest), this struct, and about 250 bytes for each operation started: in all less
  * than a window of packets + 1 MiB.  Where a job goes on without switches that die (regroup.c), a
  * connection keeps another window of packets; beside an embedded switch it has two rings of
- * FAN_RING_PAIR_PLACES packets, of which those that were full at a time are used.  With run-ahead,
+ * FAN_RING_PAIR_PLACES packets, of which as many are used as were full at a time.  With run-ahead,
  * a connection has 132 bytes for each fragment of it, and 1.15 payloads for each sum of its helper
  * cache. */
 #ifndef FAN_LIB_RANK_RANK_H
@@ -75,16 +75,16 @@ struct fan_part_shown {
 struct fan_share_meter {
 	struct fan_split_history shares;
 	struct fan_split_learner learner;
-	bool news;	     /* shares or addresses have changed since callers were told */
+	bool news;	     /* shares or addresses have changed since callers read them */
 	bool learns;	     /* several parts, and no plan fixes their shares */
 	bool blocked;	     /* operations wait for the measurement in progress */
 	bool measures;	     /* a measurement is in progress */
 	bool arrived;	     /* its sum is there, and has not been taken yet */
 	uint64_t ops;	     /* started, with measurements */
-	bool drains;	     /* operations wait for the end of those that have been started */
+	bool drains;	     /* operations wait for the end of started ones */
 	uint64_t bytes;	     /* of tensors that were started since the last measurement */
-	uint64_t open_bytes; /* of those that are in progress */
-	uint64_t done_bytes; /* of those that have ended in the period that is measured */
+	uint64_t open_bytes; /* of operations in progress */
+	uint64_t done_bytes; /* of operations that ended in the measured period */
 	uint64_t busy_ns;    /* with operations in progress, in that period */
 	uint64_t looked_ns;
 	bool busy;		       /* something was in progress then */
@@ -130,7 +130,7 @@ enum fan_regroup_phase {
 	FAN_REGROUP_JOINS,  /* joining at the aggregators that are left */
 	FAN_REGROUP_STANDS, /* agreeing on where all ranks stand */
 	FAN_REGROUP_OWNERS, /* agreeing on who has which result */
-	FAN_REGROUP_GIVES,  /* giving results to those who lack them */
+	FAN_REGROUP_GIVES,  /* giving results to ranks that lack them */
 };
 
 /* A part as it was before any was lost. */
@@ -154,7 +154,7 @@ struct fan_regroup {
 	int back;			/* JOINS: the part that is taken in again; -1: none */
 	uint64_t back_by_ns;		/* it has answered by then, or is lost again */
 	uint64_t look_ns;   /* time of the next look at the latest; later: this rank has slept */
-	uint64_t silent_ns; /* who has not answered a JOIN by then is lost */
+	uint64_t silent_ns; /* a part that has not answered a JOIN by then is lost */
 	uint64_t until_ns;  /* all ranks have joined by then, or the job ends */
 	bool arrived;	    /* the all-reduce of this phase is done */
 
@@ -351,7 +351,7 @@ struct fan_rank {
 		/* ranks to blame for a failed connection, for all connections; constant after an
 		 * error */
 		uint64_t blamed[FAN_RANK_WORDS];
-		int cause;    /* of a failure, as other ranks of a column are told it */
+		int cause;    /* of a failure, as other ranks of a column get it */
 		bool leaving; /* the connections are leaving */
 	} fate;
 	struct {
@@ -382,7 +382,7 @@ int fan_rank_start(struct fan_rank *r);
 int fan_rank_begin(struct fan_rank *r);
 void fan_rank_wait_ready(struct fan_rank *r);
 
-/* From any thread: leave the job in `ms`; until then it joins, fails and is told of what it was. */
+/* From any thread: leave the job in `ms`; until then it joins, fails and learns why. */
 void fan_rank_close_in(struct fan_rank *r, unsigned ms);
 
 /* The end: of the thread, which leaves the job; and of all of one with memory of its own, unless in
@@ -412,7 +412,7 @@ unsigned fan_rank_connections(const struct fan_rank *r);
 /* In a child of fork(), to which the communicator does not belong. */
 bool fan_rank_is_forked(const struct fan_rank *r);
 
-/* With the lock held, leave to the thread: to join `count` parts beyond those that there are, which
+/* With the lock held, leave to the thread: to join `count` further parts, which
  * have been set; and that there are no further ones. */
 void fan_rank_leave_parts(struct fan_rank *r, unsigned count);
 void fan_rank_leave_complete(struct fan_rank *r);

@@ -34,7 +34,7 @@ struct entry {
 	uint64_t ops, fragments; /* of the last turn */
 	uint64_t still_ns;	 /* since when these are so with operations under way */
 	uint64_t asked_ns;	 /* it was asked for whom it waits; 0: not yet */
-	bool told;		 /* it has said so */
+	bool told;		 /* it has reported that */
 };
 
 /* The thread, with its status file; `file` changes with the registry's `lock` held. */
@@ -60,7 +60,7 @@ static struct {
 	unsigned entries;
 	unsigned more;		 /* ranks for which there was no entry */
 	struct teller *teller;	 /* NULL: there is none */
-	fan_registry_tell *tell; /* NULL: the program does not want to be told */
+	fan_registry_tell *tell; /* NULL: the program wants no reports */
 	void *tell_arg;
 	atomic_int tell_ms; /* FAN_REGISTRY_TELL_MS, but for tests */
 } registry = {.tell_ms = FAN_REGISTRY_TELL_MS,
@@ -113,7 +113,7 @@ static void watch_forks(void)
 	pthread_atfork(before_fork, after_fork, in_child);
 }
 
-/* ---- what is told ---- */
+/* ---- reports ---- */
 
 static void nap(uint64_t ns)
 {
@@ -237,7 +237,7 @@ static bool has_waited(struct entry *e, const struct fanin_stats *s, uint64_t no
 	if (!e->asked_ns) {
 		e->asked_ns = now_ns;
 		e->rank->kind->look(e->rank);
-		return false; /* it is told at the next turn */
+		return false; /* it is reported at the next turn */
 	}
 	e->told = fan_rank_wait_sentence(e->rank, e->asked_ns, text, bytes);
 	if (!e->told) /* it has moved, by less than an operation, or its thread has no time */
@@ -245,7 +245,7 @@ static bool has_waited(struct entry *e, const struct fanin_stats *s, uint64_t no
 	return e->told;
 }
 
-/* Note how far each rank is.  True: one has waited for long, as `text` says; others are told of at
+/* Note how far each rank is.  True: one has waited for long, as `text` says; others are reported at
  * the next turns. */
 static bool take_turn(uint64_t now_ns, char *text, size_t bytes)
 {
@@ -318,7 +318,7 @@ static void open_file(struct teller *t)
 		close(file.watch);
 }
 
-/* Make another where somebody has removed the folder's files, as those who clean /tmp do. */
+/* Make another where somebody has removed the folder's files, as a cleaner of /tmp does. */
 static void renew_file(struct teller *t)
 {
 	if (!fan_status_is_gone(&t->file))
@@ -415,7 +415,7 @@ static void start(bool has_file)
 	fail_file(e, "its thread");
 }
 
-/* The program, when it is told, may wait for whom it likes: it is left there after a while. */
+/* The program's own function may wait for anything: leave it there after a while. */
 static void stop(struct teller *t)
 {
 	struct timespec by;

@@ -2,10 +2,10 @@
 /* registry.h - the ranks of this process, and a thread that tells their user what they do.
  *
  * The thread begins with the first rank and ends with the last, within FAN_REGISTRY_END_MS: beyond
- * that a call by which the program is told goes on alone.  It writes the process's status file
+ * that a call into the program goes on alone.  It writes the process's status file
  * (lib/base/rank_file.h) when it begins and whenever somebody looks, and it says when a rank
- * waits for long.  It waits for no operation: a rank that does not say within FAN_REGISTRY_ASK_MS
- * what it does is told of as it was last.  FANIN_PS=0, or a folder that cannot be had, which
+ * waits for long.  It waits for no operation: of a rank that does not answer within
+ * FAN_REGISTRY_ASK_MS the last state is shown.  FANIN_PS=0, or a folder that cannot be had, which
  * fan_rank_file_error then tells once: there is no file.  A child of fork() begins without ranks.
  */
 #ifndef FAN_LIB_RANK_REGISTRY_H
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FAN_REGISTRY_MAX      1024 /* ranks of a process that are told of */
+#define FAN_REGISTRY_MAX      1024 /* ranks of a process that are shown */
 #define FAN_REGISTRY_ASK_MS   100  /* for ranks to say what they do */
 #define FAN_REGISTRY_WRITE_MS 250  /* between two times that the file is written, at least */
 #define FAN_REGISTRY_END_MS   2000 /* for the thread to end; then nobody waits for it */

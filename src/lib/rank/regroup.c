@@ -174,7 +174,7 @@ static void stop_connections(struct fan_rank *r, int number, uint64_t now_ns)
 	}
 }
 
-/* Close the connections that joined before another part was lost; the others are told `cause`. */
+/* Close the connections that joined before another part was lost; report `cause` to the others. */
 static void drop_connections(struct fan_rank *r, int cause, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < r->connections; i++) {
@@ -338,7 +338,7 @@ static bool knows_more(const struct fan_rank *r, const struct fan_connection *cn
 }
 
 /* A rail seems to be lost.  True: a host or a rank may be, of which another rail will tell soon.
- * False: none has told in time; or one has, and `*of_rail` is false. */
+ * False: none has answered in time; or one has, and `*of_rail` is false. */
 static bool waits_for_other_rails(const struct fan_rank *r, struct fan_connection *cn,
 				  uint64_t now_ns, bool *of_rail)
 {

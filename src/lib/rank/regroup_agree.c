@@ -362,7 +362,7 @@ void fan_hello_back(struct fan_hello *h, unsigned number, uint64_t now_ns)
 	h->bytes = 0;
 }
 
-/* Has part `number` of those that are lost answered this rank of late? */
+/* Has lost part `number` answered this rank recently? */
 static bool vouches(const struct fan_regroup *g, unsigned number, uint64_t now_ns)
 {
 	const struct fan_hello_part *p = &g->hello.part[number];

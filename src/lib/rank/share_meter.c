@@ -240,7 +240,7 @@ static bool add_measurement(struct fan_rank *r)
 	return true;
 }
 
-/* The least cost of a rank, which has not waited for others; 0: none has told one. */
+/* The least cost of a rank, which has not waited for others; 0: none has reported one. */
 static uint64_t least_cost(const struct fan_rank *rank)
 {
 	const int32_t *cost = rank->meter.words + rank->parts.count;

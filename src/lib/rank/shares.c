@@ -132,7 +132,7 @@ void fan_split_from_shares(struct fan_split *s, const struct fan_split_learner *
 
 /* ---- learning ---- */
 
-/* Make shares of any sum be the whole, without those that are too small to count. */
+/* Make shares of any sum be the whole, without shares that are too small to count. */
 static void normalise(struct fan_split_learner *l)
 {
 	uint64_t sum = 0, kept = 0;

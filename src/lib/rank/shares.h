@@ -37,7 +37,7 @@ struct fan_split_history {
 /* Operations from `number` on are cut by `now`, to which the caller sets the new shares. */
 void fan_split_history_turn(struct fan_split_history *h, uint64_t number);
 
-/* The shares of operation `number`; NULL: they were before those that are kept. */
+/* The shares of operation `number`; NULL: they are older than the kept ones. */
 const struct fan_split *fan_split_history_at(const struct fan_split_history *h, uint64_t number);
 
 /* The elements of a part, in one tensor; none: the part has no operation for it. */
