@@ -3,8 +3,8 @@
  * there.
  *
  * The questions of one asker to one peer have successive nonces, from a random one on, so only
- * nobody who does not see them can answer.  Lost questions are not repeated: a later one is as
- * good, and late answers count. */
+ * who sees them can answer.  Lost questions are not repeated: a later one is as good, and late
+ * answers count. */
 #ifndef FAN_ECHO_H
 #define FAN_ECHO_H
 
