@@ -17,7 +17,7 @@ import subprocess
 import sys
 from typing import Any, Optional, Sequence
 
-from . import engine, files, formats, page, plan_table
+from . import engine, fields, files, formats, page, plan_table
 
 FAILED, WRONG = 1, 2  # exit status
 LINES_MAX = 10000  # assignments; JSON of larger plans is not indented
@@ -131,7 +131,10 @@ def _plans(options: _Options, network: formats.Network) -> dict[str, Any]:
     )
     if "error" in answer:
         if answer["error"].startswith("--algorithm: "):
-            raise Stop(f"fanin plan: {answer['error']}")
+            names = answer["error"].partition(", got ")[0].replace(",", "").split()[2:]
+            near = fields.nearest(algorithm, [*names, "all"])
+            meant = f'; did you mean "{near}"?' if near else ""
+            raise Stop(f"fanin plan: {answer['error']}; all is each of them{meant}")
         where = options["plan"] or options["from"] if answer.get("of_plan") else options["network"]
         raise Stop(f"{where}: {answer['error']}")
     return answer
