@@ -115,7 +115,7 @@ uint32_t fan_standings_kept(const struct fan_standings *s, uint32_t helper, uint
 /* Record each rank's lag and what it keeps. */
 static void note_lags(struct fan_experiment_job *j, uint64_t now_ns)
 {
-	struct fan_standing_at at[FAN_RANKS_MAX];
+	struct fan_standing_at at[FAN_RANKS_MAX] = {{0, 0}};
 	uint64_t front = 0;
 	for (uint32_t r = 0; r < j->cfg.ranks; r++) {
 		struct fan_trainer *t = &j->trainer[r];

@@ -147,19 +147,18 @@ static bool has_gaps(MPI_Datatype type)
 	       low || extent != bytes;
 }
 
-/* MPI 3 lacks it. */
-extern int PMPI_Type_get_envelope_c(MPI_Datatype type, MPI_Count *integers, MPI_Count *addresses,
-				    MPI_Count *counts, MPI_Count *types, int *combiner)
-	__attribute__((weak));
+/* MPI_Type_get_envelope_c, which MPI 3 and its headers lack. */
+extern int envelope_c(MPI_Datatype type, MPI_Count *integers, MPI_Count *addresses,
+		      MPI_Count *counts, MPI_Count *types,
+		      int *combiner) __asm__("PMPI_Type_get_envelope_c") __attribute__((weak));
 
 /* Was `type` made with large counts?  Then MPI_Type_get_envelope is an error. */
 static bool is_large(MPI_Datatype type)
 {
 	MPI_Count integers, addresses, counts = 0, types;
 	int combiner;
-	return PMPI_Type_get_envelope_c &&
-	       (PMPI_Type_get_envelope_c(type, &integers, &addresses, &counts, &types, &combiner) ||
-		counts > 0);
+	return envelope_c &&
+	       (envelope_c(type, &integers, &addresses, &counts, &types, &combiner) || counts > 0);
 }
 
 /* The type that `type` repeats without gaps, which the caller frees unless it is named;

@@ -200,10 +200,9 @@ static size_t first_set(const unsigned char *from, size_t at, size_t end)
 int fan_sized_take(void *to, const struct fan_sized *kind, const void *from, char *why,
 		   size_t bytes)
 {
-	size_t given;
+	const size_t given = *(const size_t *)from; /* their first member */
 	assert(kind->least >= sizeof given && kind->least <= kind->known);
 	assert(kind->known <= FAN_SIZED_MAX && kind->known % sizeof given == 0);
-	memcpy(&given, from, sizeof given);
 	if (given < kind->least || given > FAN_SIZED_MAX || given % sizeof given) {
 		snprintf(why, bytes, "options.size: %zu: expected %zu: set the options with %s",
 			 given, kind->known, kind->init);
