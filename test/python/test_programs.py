@@ -79,7 +79,7 @@ GLOO_FAILS = {  # in some version, and with which of these
     "split": [
         "does not support splitting",
         "has no attribute 'split_group'",
-        "No device associated with the default pg",  # 2.6
+        "No device associated with the default pg",  # 2.6 to 2.14
     ],
     "coalescing": ["does not implement startCoalescing"],
     "fsdp2": ["'Stream' object has no attribute 'record_event'"],
