@@ -16,19 +16,17 @@ import datetime
 import functools
 import hashlib
 import threading
-import time
 import zlib
 from typing import Any, Callable, Sequence
 
 import torch
 
 from ._carried import bytes_of
-from ._gathering import in_words as ranks_in_words
 from ._gloo import leave
 from ._marks import GATHER, STATEMENT, in_words
-from ._membership import RANK_LOST, Membership
+from ._membership import Membership
 from .communicator import Communicator, Operation
-from .errors import FaninError, MismatchError, RankLostError
+from .errors import FaninError, MismatchError
 
 MISMATCH = -10  # FANIN_E_MISMATCH
 HEAD_WORDS = 2  # before the elements of a rank: how many, and their type
@@ -36,7 +34,6 @@ FEW_BYTES = 16384  # of one rank, and...
 FEW_TOTAL_BYTES = 1 << 18  # ...of all: so much at most is gathered as one sum
 NOT_YET = "Operation timed out"  # what a wait of PyTorch's raises whose time is over
 LOOK_S = 0.2  # of a wait for Gloo, between looks at whether others may still come
-ENDED_S = 60  # of a wait for Gloo after a rank's process has ended: what it sent may be on its way
 WORDS = 16  # of a record: balance, number, text, its digest
 TEXT_BYTES = 8 * (WORDS - 3)
 
@@ -344,31 +341,13 @@ class Sequencer:
 
     def end(self, work: Any) -> None:
         """Wait for an operation of Gloo's.  A rank that has given up as the others heard its word does not
-        begin it, nor one whose own Gloo refused it, and Gloo alone waits for them until the group's
-        timeout."""
-        until: float | None = None
+        begin it, and Gloo alone waits for it until the group's timeout."""
         while not _has_ended(work):
             try:
                 self._membership.check()
-                until = self._give(until)
             except FaninError:
                 leave(self._gloo())
                 raise
-
-    def _give(self, until: float | None) -> float | None:
-        """Until when ranks that have ended may still be waited for.  RankLostError: that is over."""
-        ended = self._membership.gone(range(self._membership.size))
-        now = time.monotonic()
-        if not ended or until is None:
-            return now + ENDED_S if ended else None
-        if now < until:
-            return until
-        have = "have" if len(ended) > 1 else "has"
-        raise RankLostError(
-            f"{ranks_in_words(ended)} {have} ended, and the others still wait for what goes "
-            f"through Gloo",
-            RANK_LOST,
-        )
 
     def _by_fanin(self, statement: Statement) -> Callable[[], None]:
         op = self._membership.start(statement.start)

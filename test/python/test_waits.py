@@ -127,14 +127,6 @@ def test_who_waits_in_gloo_for_others_hears_of_a_rank_that_has_ended():
     assert answers_of[2]["message"] == [0.0] * 3
 
 
-def test_who_waits_in_gloo_for_a_rank_that_was_refused_there_and_ended_hears_of_it():
-    *others, last = answers(3, "refused", {"timeout": 1800})
-    assert last["failure"] == ["RuntimeError", "refused"]
-    for answer in others:
-        assert answer["failure"][0] in ("RankLostError", "RuntimeError", "FaninError")
-        assert answer["seconds"] < 900
-
-
 def test_who_waits_for_ranks_can_be_interrupted():
     first, other = answers(2, "interrupted")
     assert first["failure"][0] == "KeyboardInterrupt"

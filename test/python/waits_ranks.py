@@ -15,7 +15,6 @@ import time
 import torch
 import torch.distributed as dist
 
-import fanin._agreed
 import fanin.torch
 
 PATIENT = datetime.timedelta(minutes=30)
@@ -174,23 +173,6 @@ def ended():
         dist.recv(message, 0)
         answer["message"] = message.tolist()
     return answer
-
-
-def refuse():
-    raise RuntimeError("refused")
-
-
-def refused():
-    """The last rank's own Gloo refuses what all have stated, and its process ends.  Later PyTorches
-    connect two ranks when one first has something for the other, so nobody's connection ends."""
-    fanin._agreed.ENDED_S = 1.5
-    group = dist.new_group(timeout=PATIENT)
-    total(group)
-    if dist.get_rank() == dist.get_world_size() - 1:
-        group._here().sequencer._gloo = refuse
-    begun = time.monotonic()
-    answer = failure(lambda: dist.all_reduce(torch.ones(3, dtype=torch.int8), group=group))
-    return {"failure": answer, "seconds": time.monotonic() - begun}
 
 
 def interrupted():
