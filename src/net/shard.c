@@ -22,12 +22,22 @@
 #define RING_PAIRS	(UINT32_MAX - 1) /* number of those in epoll: each round looks at all */
 #define TICKS_PER_ROUND 4		 /* full outs that one round may send for ticks */
 
+/* Hand results to the ranks of this process as they are: only what leaves it is sealed. */
+static void put_inside(struct fan_shard *s)
+{
+	for (unsigned i = 0; i < s->out.count; i++)
+		if (s->out.item[i].head[1] == FAN_TYPE_RESULT)
+			fan_udp_put_inside(&s->udp[0], &s->out.item[i], false);
+}
+
 /* Send what the node has made. */
 static void flush(struct fan_shard *s)
 {
 	fan_run_pack(&s->out, false);
-	if (s->gate)
+	if (s->gate) {
+		put_inside(s);
 		fan_gate_send(s->gate, fan_clock_ns(), &s->out);
+	}
 	if (s->out.count)
 		fan_udp_send(&s->udp[0], &s->out, false);
 	fan_node_sent(s->node);
@@ -125,15 +135,16 @@ static void give_run(struct fan_shard *s, uint64_t now_ns, const fan_peer *from,
 	}
 }
 
-/* Give a datagram, which may be changed, to the node. */
+/* Give a datagram, which may be changed, to the node.  `inside`: it is of this process. */
 static void give(struct fan_shard *s, uint64_t now_ns, const fan_peer *from, uint8_t *pkt,
-		 size_t bytes, bool marked)
+		 size_t bytes, bool marked, bool inside)
 {
 	if (!fan_node_fits(s->node, &s->out))
 		flush(s);
 	if (above_heard(s, now_ns, from, pkt, bytes))
 		return;
-	if (s->gate && !(bytes = fan_gate_recv(s->gate, now_ns, from, pkt, bytes, &s->out)))
+	if (s->gate && !(inside && fan_gate_is_known(s->gate, pkt, bytes)) &&
+	    !(bytes = fan_gate_recv(s->gate, now_ns, from, pkt, bytes, &s->out)))
 		return;
 	/* slots keep their packets until these are sent, and receive no runs; nor do sealed jobs */
 	unsigned frags = s->slots || s->gate ? 1 : fan_run_frags(pkt, bytes);
@@ -159,7 +170,7 @@ static void take(struct fan_shard *s, const struct fan_udp *u, const struct fan_
 	atomic_store_explicit(&s->heard_ns, now, memory_order_relaxed);
 	do { /* an empty datagram is one, too: the core counts it */
 		size_t bytes = fan_udp_datagram_bytes(b, offset);
-		give(s, now, &b->from, in + offset, bytes, marked);
+		give(s, now, &b->from, in + offset, bytes, marked, false);
 		s->marked += marked;
 		offset += bytes;
 	} while (offset < b->bytes);
@@ -177,7 +188,7 @@ static void receive_ring(struct fan_shard *s, struct fan_ring_pair **pair)
 	unsigned i = 0;
 	for (; i < FAN_RING_PAIR_PLACES && (pkt = fan_ring_pair_next(h, FAN_RING_PAIR_UP, &bytes));
 	     i++) {
-		give(s, now, fan_ring_pair_rank(h), pkt, bytes, false);
+		give(s, now, fan_ring_pair_rank(h), pkt, bytes, false, true);
 		s->udp[0].bytes_in += bytes;
 	}
 	s->udp[0].datagrams_in += i;

@@ -231,4 +231,9 @@ int fan_udp_recv(struct fan_udp *u, uint8_t *buf, struct fan_udp_batch *b);
  * recovers. */
 void fan_udp_send(struct fan_udp *u, struct fan_out *out, bool to_connected);
 
+/* Put the item, before it is sealed, into the ring pairs of all its receivers in this process, and
+ * keep fan_udp_send from sending it to them.  It is shown with what fan_udp_send sends next. False:
+ * one of them has no room, or there is none. */
+bool fan_udp_put_inside(struct fan_udp *u, struct fan_out_item *it, bool to_connected);
+
 #endif

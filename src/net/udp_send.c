@@ -49,7 +49,7 @@ union control {
 
 static bool same_target(const struct fan_out_item *a, const struct fan_out_item *b)
 {
-	if (a->dest != b->dest)
+	if (a->dest != b->dest || a->inside != b->inside)
 		return false;
 	if (a->dest == FAN_TO_PEER || a->dest == FAN_TO_PARENT)
 		return fan_peer_equal(&a->peer, &b->peer);
@@ -397,6 +397,8 @@ static bool is_early(const struct fan_udp *u, const struct run *r, const struct 
 		if (fan_peer_is_none(&p[n]))
 			continue;
 		const enum where where = where_is(u, &p[n]);
+		if (it->inside && where == INSIDE)
+			continue;
 		at[where] = true;
 		no_room |= where == INSIDE &&
 			   !fan_ring_pair_fits(rings_to(u, &p[n]), FAN_RING_PAIR_DOWN, r->count);
@@ -412,15 +414,57 @@ static void run_leave(const struct run *r, struct fan_out_item *it)
 		it[r->at[i]].dest = later;
 }
 
+/* ---- before sealing ---- */
+
+static bool put_item(struct fan_udp *u, struct fan_ring_pair *h, enum fan_ring_pair_way way,
+		     struct fan_out_item *it)
+{
+	const struct iovec iov[] = {{it->head, sizeof it->head},
+				    {(void *)it->payload, it->payload_bytes}};
+	if (!fan_ring_pair_put(h, way, iov, it->payload_bytes ? 2 : 1))
+		return false;
+	u->datagrams_out++;
+	u->bytes_out += fan_out_item_bytes(it);
+	return true;
+}
+
+bool fan_udp_put_inside(struct fan_udp *u, struct fan_out_item *it, bool to_connected)
+{
+	struct fan_ring_pair *of[FAN_UDP_RING_PAIRS];
+	unsigned count = 0;
+	const bool one = it->dest == FAN_TO_PEER;
+	if (to_connected) {
+		it->inside = u->pair[0] && put_item(u, u->pair[0], FAN_RING_PAIR_UP, it);
+	} else if (one || (it->dest == FAN_TO_GROUP && !it->group->multicast)) {
+		const fan_peer *p = one ? &it->peer : it->group->peers;
+		for (unsigned n = 0; n < (one ? 1 : it->group->ranks); n++) {
+			struct fan_ring_pair *h =
+				fan_peer_is_none(&p[n]) ? NULL : rings_to(u, &p[n]);
+			if (h && !fan_ring_pair_fits(h, FAN_RING_PAIR_DOWN, 1))
+				return false;
+			if (h && count < FAN_UDP_RING_PAIRS)
+				of[count++] = h;
+		}
+		for (unsigned i = 0; i < count; i++) /* one that has closed needs none */
+			put_item(u, of[i], FAN_RING_PAIR_DOWN, it);
+		it->inside = count > 0;
+	}
+	if (it->inside && it->dest != FAN_TO_GROUP)
+		it->dest = FAN_TO_NOBODY;
+	return it->inside;
+}
+
 /* ---- all items ---- */
 
-/* `first` first: where each of several hosts sends to all others, no two begin with the same. */
-static void send_to_members(struct fan_udp *u, struct run *r, const struct fan_group *g,
-			    unsigned first, enum where where, unsigned *waits)
+/* `it->first` first: where each of several hosts sends to all others, no two begin with the same.
+ */
+static void send_to_members(struct fan_udp *u, struct run *r, const struct fan_out_item *it,
+			    enum where where, unsigned *waits)
 {
+	const struct fan_group *g = it->group;
 	for (unsigned n = 0; n < g->ranks; n++) {
-		const fan_peer *p = &g->peers[(first + n) % g->ranks];
-		if (!fan_peer_is_none(p) && is_at(u, p, where))
+		const fan_peer *p = &g->peers[(it->first + n) % g->ranks];
+		if (!fan_peer_is_none(p) && is_at(u, p, where) && !(it->inside && rings_to(u, p)))
 			send_to(u, r, p, waits);
 	}
 }
@@ -434,7 +478,7 @@ static void send_run(struct fan_udp *u, struct run *r, const struct fan_out_item
 	} else if (it->dest == FAN_TO_MCAST || it->group->multicast) {
 		send_multicast(u, r, it->group, waits);
 	} else {
-		send_to_members(u, r, it->group, it->first, where, waits);
+		send_to_members(u, r, it, where, waits);
 	}
 }
 

@@ -207,11 +207,29 @@ static size_t recv_clear(struct fan_gate *g, const struct fan_seal_head *h, cons
 	return 0;
 }
 
+/* The life of the job in which that rank has keys; NULL: none. */
+static struct fan_gate_epoch *epoch_of(struct fan_gate *g, const struct fan_seal_head *h)
+{
+	struct fan_gate_epoch *l = fan_gate_find_epoch(g, h->job, h->epoch);
+	return l && h->sender < FAN_RANKS_MAX && l->peer[h->sender] ? l : NULL;
+}
+
+bool fan_gate_is_known(struct fan_gate *g, const uint8_t *pkt, size_t len)
+{
+	struct fan_seal_head h;
+	if (!fan_seal_head(&h, pkt, len) || h.sealed || h.type != FAN_TYPE_DATA)
+		return false;
+	struct fan_gate_epoch *l = epoch_of(g, &h);
+	if (l)
+		fan_gate_note_packet(g, l);
+	return l;
+}
+
 static enum fan_seal_verdict open_by_rank(struct fan_gate *g, const struct fan_seal_head *h,
 					  uint8_t *pkt, size_t *len)
 {
-	struct fan_gate_epoch *l = fan_gate_find_epoch(g, h->job, h->epoch);
-	if (!l || h->sender >= FAN_RANKS_MAX || !l->peer[h->sender])
+	struct fan_gate_epoch *l = epoch_of(g, h);
+	if (!l)
 		return FAN_SEAL_TAG;
 	struct fan_gate_peer *p = l->peer[h->sender];
 	enum fan_seal_verdict v =
@@ -326,7 +344,8 @@ static bool close_item(struct fan_gate *g, struct fan_out_item *it, uint8_t *to,
 {
 	struct fan_seal_inner in = {.at = NULL};
 	struct fan_seal_head h;
-	if (!fan_seal_head(&h, it->head, FAN_HEAD_BYTES) || h.type == FAN_TYPE_REPORT)
+	if (!fan_seal_head(&h, it->head, FAN_HEAD_BYTES) || h.type == FAN_TYPE_REPORT ||
+	    it->dest == FAN_TO_NOBODY)
 		return true;
 	if (h.type == FAN_TYPE_RELAY &&
 	    !fan_seal_inner_get(&in, it->head, it->payload, it->payload_bytes))

@@ -53,6 +53,10 @@ void fan_gate_set_keys(struct fan_gate *g, const struct fan_keys *keys);
 size_t fan_gate_recv(struct fan_gate *g, uint64_t now_ns, const fan_peer *from, uint8_t *pkt,
 		     size_t len, struct fan_out *out);
 
+/* Is it a contribution in clear, of a rank that has keys?  One of a rank in this process needs no
+ * more. */
+bool fan_gate_is_known(struct fan_gate *g, const uint8_t *pkt, size_t len);
+
 /* Was the last datagram opened a JOIN?  If so, once the node has handled it, call fan_gate_answer:
  * what the node wrote to `out` is the answer. */
 bool fan_gate_is_join(const struct fan_gate *g);

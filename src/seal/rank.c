@@ -95,6 +95,13 @@ bool fan_seal_rank_is_in(const struct fan_seal_rank *s, uint32_t job, uint32_t e
 	return is_named(&s->at, job, epoch);
 }
 
+bool fan_seal_rank_is_known(const struct fan_seal_rank *s, const uint8_t *pkt, size_t len)
+{
+	struct fan_seal_head h;
+	return fan_seal_head(&h, pkt, len) && !h.sealed && h.type == FAN_TYPE_RESULT &&
+	       is_of(&s->at, &h);
+}
+
 /* Is a signed REFUSE from this rank's aggregator?  An attacker can repeat the JOIN at another one
  * with that key and obtain a REFUSE, but cannot prevent the WELCOME of the rank's own. */
 static enum fan_seal_verdict weigh_refuse(struct fan_seal_rank *s)
@@ -211,7 +218,7 @@ void fan_seal_rank_send(struct fan_seal_rank *s, uint64_t now_ns, struct fan_out
 	to += FAN_HEAD_BYTES;
 	for (unsigned i = 0; i < out->count; i++) {
 		struct fan_out_item *it = &out->item[i];
-		if (it->payload_bytes + FAN_SEAL_ROOM > stride ||
+		if (it->dest == FAN_TO_NOBODY || it->payload_bytes + FAN_SEAL_ROOM > stride ||
 		    !fan_seal_rank_item(s, now_ns, it, to))
 			continue;
 		to += fan_out_item_lay(it, to);

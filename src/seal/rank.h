@@ -47,6 +47,10 @@ void fan_seal_rank_free(struct fan_seal_rank *s);
 /* Are its keys those of this job and epoch? */
 bool fan_seal_rank_is_in(const struct fan_seal_rank *s, uint32_t job, uint32_t epoch);
 
+/* Is it a result in clear, of the job and epoch of these keys?  One of the aggregator in this
+ * process needs no more. */
+bool fan_seal_rank_is_known(const struct fan_seal_rank *s, const uint8_t *pkt, size_t len);
+
 /* Open the datagram `pkt` of `len` bytes in place.  Returns the length of the opened packet; 0:
  * drop it. */
 size_t fan_seal_rank_recv(struct fan_seal_rank *s, uint64_t now_ns, uint8_t *pkt, size_t len);
@@ -57,7 +61,7 @@ bool fan_seal_rank_item(struct fan_seal_rank *s, uint64_t now_ns, struct fan_out
 			uint8_t *to);
 
 /* Seal all items of `out`, one behind the other at `to`, which has `stride` bytes for each.  Those
- * that cannot be are removed. */
+ * that cannot be sealed, and those to nobody, are removed. */
 void fan_seal_rank_send(struct fan_seal_rank *s, uint64_t now_ns, struct fan_out *out, uint8_t *to,
 			size_t stride);
 

@@ -82,6 +82,7 @@ struct fan_out_item {
 	 * may be one as well: sealing asks */
 	bool down;
 	bool whole; /* the header lies before the payload as well: fan_out_item_lay */
+	bool inside; /* the receivers in the sender's process have it already */
 	uint8_t head[FAN_HEAD_BYTES];
 };
 
@@ -133,7 +134,7 @@ static inline struct fan_out_item *fan_out_add(struct fan_out *o, enum fan_dest 
 	struct fan_out_item *it = &o->item[o->count++];
 	it->dest = dest;
 	it->first = 0;
-	it->down = it->whole = false;
+	it->down = it->whole = it->inside = false;
 	it->group = NULL;
 	it->payload = NULL;
 	it->payload_bytes = 0;

@@ -306,7 +306,7 @@ static bool take_run(struct fan_connection *cn, uint64_t now_ns, const uint8_t *
 
 /* Look at a datagram, and give it to the worker.  True if a fragment has finished. */
 static bool take_datagram(struct fan_connection *cn, uint64_t now_ns, uint8_t *pkt, size_t len,
-			  bool by_group, bool marked)
+			  bool by_group, bool marked, bool inside)
 {
 	if (!by_group && fan_failover_heard(&cn->failover, pkt, len)) {
 		cn->refused = false;
@@ -314,7 +314,8 @@ static bool take_datagram(struct fan_connection *cn, uint64_t now_ns, uint8_t *p
 	}
 	if (!by_group && fan_mtu_probe_heard(&cn->mtu_probe, pkt, len, now_ns))
 		return false;
-	if (cn->seal && !(len = fan_seal_rank_recv(cn->seal, now_ns, pkt, len)))
+	if (cn->seal && !(inside && fan_seal_rank_is_known(cn->seal, pkt, len)) &&
+	    !(len = fan_seal_rank_recv(cn->seal, now_ns, pkt, len)))
 		return false;
 	cn->refused = false;
 	fan_failover_came(cn, now_ns);
@@ -331,7 +332,7 @@ static bool take(struct fan_connection *cn, struct fan_connection_io *io,
 	bool finished = false;
 	for (size_t at = 0; at < b->bytes; at += b->segment)
 		finished |= take_datagram(cn, now_ns, io->recv + at, fan_udp_datagram_bytes(b, at),
-					  by_group, b->marked);
+					  by_group, b->marked, false);
 	if (finished)
 		fan_mtu_probe_result(&cn->mtu_probe);
 	return finished;
@@ -393,7 +394,7 @@ bool fan_connection_recv_rings(struct fan_connection *cn)
 	for (;
 	     i < FAN_RING_PAIR_PLACES && (pkt = fan_ring_pair_next(h, FAN_RING_PAIR_DOWN, &bytes));
 	     i++) {
-		finished |= take_datagram(cn, now_ns, pkt, bytes, false, false);
+		finished |= take_datagram(cn, now_ns, pkt, bytes, false, false, true);
 		cn->udp.bytes_in += bytes;
 	}
 	cn->udp.datagrams_in += i;
@@ -468,6 +469,18 @@ static bool use_rate_limit(struct fan_connection *cn, const struct fan_out *out,
 	return cn->rate_limit.free_ns <= now_ns;
 }
 
+/* Hand contributions to the aggregator in this process as they are, and seal all others. */
+static void seal(struct fan_connection *cn, struct fan_connection_io *io, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < io->out.count && cn->udp.pair[0]; i++) {
+		struct fan_out_item *it = &io->out.item[i];
+		if (it->head[1] == FAN_TYPE_DATA && it->dest != FAN_TO_NOBODY &&
+		    fan_seal_rank_is_in(cn->seal, fan_get32(it->head + 4), fan_get32(it->head + 8)))
+			fan_udp_put_inside(&cn->udp, it, true);
+	}
+	fan_seal_rank_send(cn->seal, now_ns, &io->out, io->sealed, io->stride);
+}
+
 void fan_connection_send(struct fan_connection *cn, struct fan_connection_io *io, uint64_t now_ns)
 {
 	bool more = true, on = fan_connection_free_ns(cn) <= now_ns;
@@ -481,7 +494,7 @@ void fan_connection_send(struct fan_connection *cn, struct fan_connection_io *io
 		if (fan_worker_runs(cn->w))
 			fan_run_pack(&io->out, true);
 		if (cn->seal)
-			fan_seal_rank_send(cn->seal, now_ns, &io->out, io->sealed, io->stride);
+			seal(cn, io, now_ns);
 		note_sent(cn, &io->out, now_ns);
 		on = use_rate_limit(cn, &io->out, now_ns);
 		fan_udp_send(&cn->udp, &io->out, true);

@@ -172,6 +172,63 @@ TEST(group__unicast_reaches_each_member_once)
 	to_members("[::1]:0", false);
 }
 
+static unsigned shown(struct fan_ring_pair *h)
+{
+	unsigned n = 0;
+	size_t bytes;
+	while (fan_ring_pair_next(h, FAN_RING_PAIR_DOWN, &bytes)) {
+		assert_int_equal(bytes, FAN_HEAD_BYTES + PAYLOAD);
+		n++;
+	}
+	fan_ring_pair_release(h, FAN_RING_PAIR_DOWN);
+	return n;
+}
+
+/* What was put into a ring pair before it was sealed goes to all others, and not there again; what
+ * finds no room goes everywhere. */
+TEST(inside__members_of_this_process_have_it_once)
+{
+	UDP a, b;
+	struct fan_out out;
+	open_at(&a, "127.0.0.1:0", false);
+	open_at(&b, "127.0.0.1:0", false);
+	const fan_peer peers[] = {peer("127.0.0.1:9"), fan_udp_local(&b), peer("127.0.0.1:10")};
+	const struct fan_group g = {.peers = peers, .ranks = 3},
+			       others = {.peers = &peers[1], .ranks = 1};
+	struct fan_ring_pair *h[] = {fan_ring_pair_new(&peers[0], FAN_HEAD_BYTES + PAYLOAD),
+				     fan_ring_pair_new(&peers[2], FAN_HEAD_BYTES + PAYLOAD)};
+	a.pair[0] = h[0];
+	a.pair[3] = h[1];
+	start(&out);
+	for (unsigned i = 0; i < 30; i++) {
+		struct fan_out_item *it = add(&out, FAN_TO_GROUP, PAYLOAD);
+		it->group = &g;
+		assert_true(i >= 20 || fan_udp_put_inside(&a, it, false));
+	}
+	struct fan_out_item *alone = add(&out, FAN_TO_PEER, PAYLOAD);
+	alone->peer = peers[2];
+	assert_true(fan_udp_put_inside(&a, alone, false));
+	assert_int_equal(alone->dest, FAN_TO_NOBODY);
+	add(&out, FAN_TO_GROUP, PAYLOAD)->group = &others;
+	assert_false(fan_udp_put_inside(&a, &out.item[31], false));
+	assert_int_equal(shown(h[0]) + shown(h[1]), 0);
+	fan_udp_send(&a, &out, false);
+	drain(&b, 31);
+	assert_int_equal(got.count, 31);
+	assert_int_equal(shown(h[0]), 30);
+	assert_int_equal(shown(h[1]), 31);
+	assert_int_equal(a.datagrams_out, 31 + 30 + 31);
+	while (fan_ring_pair_put(h[1], FAN_RING_PAIR_DOWN, &(struct iovec){"x", 1}, 1))
+		;
+	start(&out);
+	add(&out, FAN_TO_GROUP, PAYLOAD)->group = &g;
+	assert_false(fan_udp_put_inside(&a, &out.item[0], false));
+	assert_false(out.item[0].inside);
+	assert_int_equal(shown(h[0]), 0);
+	fan_ring_pair_close(h[0]);
+	fan_ring_pair_close(h[1]);
+}
+
 /* False if this kernel has no route for the group on the loopback. */
 static bool by_multicast(const char *at, const char *via, const char *group, bool plain,
 			 enum fan_dest dest)

@@ -150,6 +150,37 @@ TEST_WITH(drill_2__data_in_clear, open_toy, close_net)
 	end_sum(2, 2);
 }
 
+/* In its own process a rank needs no seal, for data of a job that both have keys of. */
+TEST_WITH(inside__only_data_of_a_job_with_keys, open_toy, close_net)
+{
+	form("alice", 2, 0);
+	begin_sum(2, 2);
+	turn(0);
+	struct packet up = *last(true, FAN_TYPE_DATA, 0);
+	end_sum(2, 2);
+	struct packet down = *last(false, FAN_TYPE_RESULT, 0);
+	struct fan_gate *g = net.station[0].gate;
+	const struct fan_seal_rank *s = &net.rank[0].seal;
+	assert_false(fan_gate_is_known(g, up.bytes, up.len)); /* sealed */
+	assert_false(fan_seal_rank_is_known(s, down.bytes, down.len));
+	fan_put16(up.bytes + 2, fan_get16(up.bytes + 2) & (uint16_t)~FAN_F_SEALED);
+	fan_put16(down.bytes + 2, fan_get16(down.bytes + 2) & (uint16_t)~FAN_F_SEALED);
+	assert_true(fan_gate_is_known(g, up.bytes, up.len));
+	assert_true(fan_seal_rank_is_known(s, down.bytes, down.len));
+	for (unsigned at = 0; at < 14; at++) { /* version, type, job, epoch, sender */
+		if (at == 2 || at == 3 || at == 6 || at == 7)
+			continue; /* flags; the route */
+		up.bytes[at] ^= 0x40;
+		down.bytes[at] ^= 0x40;
+		assert_false(fan_gate_is_known(g, up.bytes, up.len));
+		assert_true(at >= 12 || !fan_seal_rank_is_known(s, down.bytes, down.len));
+		up.bytes[at] ^= 0x40;
+		down.bytes[at] ^= 0x40;
+	}
+	assert_false(fan_gate_is_known(g, up.bytes, FAN_HEAD_BYTES - 1));
+	assert_false(fan_seal_rank_is_known(s, down.bytes, FAN_HEAD_BYTES - 1));
+}
+
 /* Every bit of every kind of packet, in both directions: dropped, and no answer. */
 TEST_WITH(drill_3__flipped_bits, open_toy, close_net)
 {
