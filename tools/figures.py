@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Figures that pages name are those of the records: README.md, doc/policies.md, and the pages of experiments.
+"""Figures that pages name are those of the records: README.md, doc/policies.md, and the pages of bench and experiments.
 
     tools/figures.py        1: a page has another figure; it is named with what the record says
 
@@ -10,7 +10,7 @@ README.md's table and the pictures are drawn by tools/pictures.py, which checks 
 import re
 import sys
 
-from records import ROOT, figures
+from records import ROOT, figures, names
 
 SERVERS = (("one server", "one server"), ("one server, four times as fast", "one server, four times as fast"),
            ("a server for each job", "a server for each job"))  # fmt: skip
@@ -94,8 +94,26 @@ def artefact():
                 yield "%s: %s: %s, the record: %s" % (page, name, value, ", ".join("%.6g" % v for v in got[:4]) or "none")  # fmt: skip
 
 
+def bench():
+    """Of each row of bench/README.md's first table, the numbers that no record of its bench has at their places."""
+    page = "bench/README.md"
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for line in text[text.index("## Figures") : text.index("Measured without")].splitlines():
+        cells = re.findall(r" ([^|]+) \|", line)
+        command = re.match(r"`bench/([\w-]+)", cells[-1]) if len(cells) == 4 else None
+        if not command:
+            continue
+        records = [n for n in names() if re.fullmatch(r"bench/%s(-\w+)?" % command.group(1), n)]
+        got = [v for name in records for v in figures(name).values() if v is not None]
+        got += [100 * v for v in got] if "%" in cells[2] else []
+        for value in re.findall(r"\d[\d.]*", cells[2]):
+            places = len(value.partition(".")[2])
+            if value not in ["%.*f" % (places, abs(v)) for v in got]:
+                yield "%s: %s: %s: not in bench/%s's records" % (page, cells[0], value, command.group(1))  # fmt: skip
+
+
 def main():
-    bad, count = list(artefact()), 0
+    bad, count = list(artefact()) + list(bench()), 0
     for page, lines in PAGES.items():
         text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
         for line in lines():
