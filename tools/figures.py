@@ -94,26 +94,36 @@ def artefact():
                 yield "%s: %s: %s, the record: %s" % (page, name, value, ", ".join("%.6g" % v for v in got[:4]) or "none")  # fmt: skip
 
 
-def bench():
-    """Of each row of bench/README.md's first table, the numbers that no record of its bench has at their places."""
+def recorded(page, cell, what, kind, name):
+    """The numbers of a row's `cell` that no record of `name`, or of a variant of it, has at their places."""
+    pattern = r"%s/%s(-\w+)?" % (kind, name)
+    got = [v for record in names() if re.fullmatch(pattern, record) for v in figures(record).values() if v is not None]  # fmt: skip
+    got += [100 * v for v in got] if "%" in cell else []
+    for value in re.findall(r"\d[\d.]*", cell):
+        if value not in ["%.*f" % (len(value.partition(".")[2]), abs(v)) for v in got]:
+            yield "%s: %s: %s: not in the records of %s/%s" % (page, what, value, kind, name)
+
+
+def tables():
+    """Rows of bench/README.md behind their command, and of a section of experiments/README.md behind its name."""
     page = "bench/README.md"
     text = (ROOT / page).read_text(encoding="utf-8")
     for line in text[text.index("## Figures") : text.index("Measured without")].splitlines():
         cells = re.findall(r" ([^|]+) \|", line)
         command = re.match(r"`bench/([\w-]+)", cells[-1]) if len(cells) == 4 else None
-        if not command:
-            continue
-        records = [n for n in names() if re.fullmatch(r"bench/%s(-\w+)?" % command.group(1), n)]
-        got = [v for name in records for v in figures(name).values() if v is not None]
-        got += [100 * v for v in got] if "%" in cells[2] else []
-        for value in re.findall(r"\d[\d.]*", cells[2]):
-            places = len(value.partition(".")[2])
-            if value not in ["%.*f" % (places, abs(v)) for v in got]:
-                yield "%s: %s: %s: not in bench/%s's records" % (page, cells[0], value, command.group(1))  # fmt: skip
+        if command:
+            yield from recorded(page, cells[2], cells[0], "bench", command.group(1))
+    page, name, inside = "experiments/README.md", None, False
+    for line in (ROOT / page).read_text(encoding="utf-8").splitlines():
+        name = line[3:] if line.startswith("## ") else name
+        inside = line.startswith("| figure | asked |") or inside and line.startswith("|")
+        cells = re.findall(r" ([^|]+) \|", line)
+        if inside and len(cells) == 3 and cells[2] != "obtained":
+            yield from recorded(page, cells[2], "%s: %s" % (name, cells[0]), "experiments", name)
 
 
 def main():
-    bad, count = list(artefact()) + list(bench()), 0
+    bad, count = list(artefact()) + list(tables()), 0
     for page, lines in PAGES.items():
         text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
         for line in lines():
