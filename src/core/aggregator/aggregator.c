@@ -177,7 +177,7 @@ static struct fan_frag head_for(const struct fan_job *j, uint16_t rank, enum fan
 	};
 }
 
-/* So many operations more are under way: 1 or -1. */
+/* Count an operation that begins or ends: 1 or -1. */
 static void note_operation(const struct fan_aggregator *ag, struct fan_job *j, int more)
 {
 	j->work.busy_ns += (uint64_t)j->operations_open * (ag->now_ns - j->work_ns);
@@ -316,7 +316,7 @@ static enum fan_verdict took(struct fan_aggregator *ag, uint64_t now_ns, struct 
 	return v;
 }
 
-/* Note how far the ranks of a contribution are; tell the one that asks. */
+/* Note how far the ranks of a contribution are; answer one that asks. */
 static void note_progress(struct fan_aggregator *ag, struct fan_job *j,
 			  const struct fan_contribution *p, struct fan_out *out)
 {

@@ -175,7 +175,7 @@ void fan_control_send_failed(const struct fan_job *j, const fan_peer *to,
 static void all_here(struct fan_aggregator *ag, uint64_t now_ns, struct fan_job *j,
 		     struct fan_out *out)
 {
-	if (j->told) { /* who is no member must not know its epoch: their next BEATs are denied */
+	if (j->told) { /* a stranger must not know its epoch: its next BEATs are denied */
 		fan_jobs_rename(&ag->jobs, j);
 		return;
 	}

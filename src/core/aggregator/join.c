@@ -139,7 +139,7 @@ static bool challenge_is_met(struct fan_aggregator *ag, const fan_peer *from,
  * Ranks of both make up one job then, and its sums are of no use.  It shows when a second process
  * is the same rank.  It is refused with RANK_TAKEN and a proof, and claims the rank by a JOIN that
  * repeats the proof, so it lives.  If the member is heard after a claim and the claim is repeated
- * after that, both live.  Which of them belongs to the others nobody can tell, so the job fails for
+ * after that, both live.  Which of them belongs to the others is unknown, so the job fails for
  * all with FAN_E_LAUNCHES, and so do those of either launch that come within FAN_CLAIMS_HELD_NS.
  * Later than FAN_CLAIMS_NS after its beginning a job takes no notice of claims.
  *
@@ -378,8 +378,8 @@ static void end_job(struct fan_aggregator *ag, struct fan_job *j)
 	fan_control_remove(ag, j);
 }
 
-/* It does.  For who has proved its address all do in which nobody has, or what they hold would make
- * its window small. */
+/* Make room.  A rank with a proved address displaces all jobs without one, or their slots would
+ * make its window small. */
 static void yield(struct fan_aggregator *ag, struct fan_job *j, const struct fan_frag *f, int err,
 		  bool proved)
 {

@@ -9,7 +9,7 @@
 #include "aggregator_priv.h"
 
 #define PATIENCE_MS UINT32_MAX /* the workers' timers decide, not the uplink's */
-#define RESERVED    2u	       /* items kept for what a step has to tell the members */
+#define RESERVED    2u	       /* items kept for a step's messages to members */
 
 /* A call is due: run tick. */
 static void touch(struct fan_aggregator *ag, uint64_t at_ns)

@@ -175,7 +175,7 @@ static inline uint8_t *fan_out_scratch(struct fan_out *o, size_t bytes)
 	return p;
 }
 
-/* What an object did with a datagram. */
+/* The fate of a datagram. */
 
 enum fan_verdict {
 	FAN_WAIT,   /* added; other contributions are outstanding */

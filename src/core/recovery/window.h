@@ -85,8 +85,8 @@ struct fan_window {
 	uint64_t reached; /* highest first transmission known to have arrived */
 	uint64_t asked;	  /* last first transmission that requested PROGRESS */
 	uint64_t limit;	  /* fragments from this one on are not sent yet */
-	/* first transmissions before this one go in step: the congestion window bounds those that
-	 * wait for results, whatever has arrived; 0: none has */
+	/* first transmissions before this one go in step: the congestion window bounds the ones
+	 * that wait for results, whatever has arrived; 0: none */
 	uint64_t step_turn;
 };
 

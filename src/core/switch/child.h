@@ -36,8 +36,8 @@ void fan_child_begin_anywhere(struct fan_seq_gap *g);
 /* Assert the invariants of the table. */
 void fan_child_audit(const struct fan_switch *sw);
 
-/* ---- the sequence numbers of what comes from neighbours below (ADR 12): a gap between them is a
- * loss, and asked about by MISS.  sent.c has those of what goes up ---- */
+/* ---- the sequence numbers of datagrams from neighbours below (ADR 12): a gap between them is a
+ * loss, and draws a MISS.  sent.c numbers datagrams that go up ---- */
 
 /* A contribution or PROBE of `rank` has come from `from`, where that is reached: next to us, so all
  * that it sends comes. */

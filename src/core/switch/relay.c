@@ -93,7 +93,7 @@ static enum fan_verdict refuse_child(const struct fan_switch *sw, const fan_peer
 	return refuse(hop, token, join, &no, out);
 }
 
-/* The rank is not to send here what it wants to: its route has it elsewhere. */
+/* Refuse a rank whose route begins elsewhere. */
 static enum fan_verdict refuse_route(struct fan_switch *sw, const fan_peer *hop, uint16_t token,
 				     const struct fan_frag *f, struct fan_out *out)
 {

@@ -14,12 +14,12 @@
 
 /* ---- sent.c ---- */
 
-/* What a switch has sent up of a job, by number, so that what is lost above it shows at
- * once and comes again.
+/* A log of a job's datagrams sent up, by number, so that a loss above shows at once and is
+ * repaired.
  *
  * The next hop follows the numbers, and asks by MISS.  A sum is sent again while its slot has it.
- * What passed as it came is asked for below: a worker gets NEED, a switch MISS by its own number.
- * PROBEs have timers. */
+ * A forwarded datagram is requested from below: a worker gets NEED, a switch MISS by its own
+ * number. PROBEs have timers. */
 
 enum fan_sent_kind {
 	FAN_SENT_OTHER, /* is not sent again */

@@ -186,8 +186,8 @@ static void count_unanswered(struct fan_worker *w)
 	w->unanswered = 0;
 }
 
-/* JOINs go where it is not known yet.  Who leaves says so there without one, but for a sealed job:
- * nobody there could read it. */
+/* A worker JOINs where it is unknown.  A leaving worker sends LEAVE without a JOIN, unless the job
+ * is sealed: nobody there could read it. */
 static bool must_join(const struct fan_worker *w)
 {
 	if (!w->rejoins)
@@ -304,7 +304,7 @@ static uint64_t timer_ns(struct fan_worker *w)
 	uint32_t i = fan_window_oldest(&w->window);
 	if (i == FAN_WSLOT_NONE)
 		return UINT64_MAX;
-	/* each result starts the timer again: what is late among others the gap rule finds */
+	/* each result restarts the timer: the gap rule finds a late one among others */
 	uint64_t sent_ns = w->window.slot[i].sent_ns;
 	uint64_t from_ns = sent_ns > w->progress_ns ? sent_ns : w->progress_ns;
 	if (w->expired_ns > from_ns)
@@ -315,7 +315,7 @@ static uint64_t timer_ns(struct fan_worker *w)
 	return from_ns + after_ns;
 }
 
-/* Something is lost.  What this worker keeps of the lowest fragment may be what others miss. */
+/* Something is lost.  Flush this worker's sum of the lowest fragment: others may miss it. */
 static void expire(struct fan_worker *w, uint64_t now_ns)
 {
 	if (w->helper)

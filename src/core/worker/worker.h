@@ -55,8 +55,8 @@ struct fan_worker_config {
 	uint32_t rto_min_ms;	/* least time-out of a result; 0: FAN_RTO_MIN_NS */
 	uint32_t join_ms;	/* time-out of the join */
 	uint32_t stall_ms;	/* time-out of an operation without progress */
-	/* who does not know it is silent, for lack of a key: it joins again when BEATs are not
-	 * answered */
+	/* an aggregator that does not know the worker is silent, for lack of a key: the worker
+	 * joins again when BEATs get no answer */
 	bool authentic;
 	uint16_t route; /* to its aggregator; 0: none */
 	/* of the window that it uses, in 1 / 65536, at least 4 fragments; 0: all */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker_recv.c - what a worker hears: who it is and how its job stands.  Fragments go on to
+/* worker_recv.c - messages to a worker about its rank and the state of its job.  Fragments go on to
  * transfer.c and the helper. */
 #include "worker_priv.h"
 
@@ -280,7 +280,7 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 	const bool stops = m.state == FAN_JOB_FAILED && m.err == FAN_E_STOPPED;
 	if (((m.state == FAN_JOB_NONE || stops) && !asked) ||
 	    (m.state == FAN_JOB_FAILED && by_group))
-		return fan_worker_drop(w, FAN_DROP_SENDER); /* no aggregator says it so */
+		return fan_worker_drop(w, FAN_DROP_SENDER); /* no aggregator sends it like this */
 	if (by_group && m.state == FAN_JOB_FORMING)
 		confirm_group(w, now_ns);
 	if (w->phase == FAN_W_FORMING && !asked) /* strangers may know the epoch so far */
