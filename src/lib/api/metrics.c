@@ -65,7 +65,7 @@ static const struct fan_metric times[] = {
 	 STATS_AT(gap_ns)},
 };
 
-/* Of 32 bits, none of which is negative. */
+/* Metrics of 32 bits, never negative. */
 static const struct fan_metric numbers[] = {
 	{"fanin_rank_window_fragments", "Fragments in flight that the switch grants.",
 	 STATS_AT(window_frags)},

@@ -48,7 +48,7 @@ struct fan_config {
 	int priority;	  /* 0: by the bytes that the job has left to send */
 	int ahead, cache; /* fragments per shard; 0: none */
 	int congestion;	  /* enum fan_congestion_kind */
-	/* 0, 1; -1: neither is said.  What they stand for: fanin.h, libfanin(3) */
+	/* 0, 1; -1: not given.  libfanin(3) explains them */
 	int local, hosts, split, rails, ps;
 	int link_mbps;		/* checked here for net/rails.h, which reads the variable */
 	uint16_t payload_bytes; /* of a full fragment, follows from mtu */
@@ -111,7 +111,7 @@ int fan_config_export(const char *flag, const char *text, char *expected, size_t
  * reads: its name, and as value the one that was probably meant; "": none is like it. */
 void fan_config_unknown(fan_config_row *row, void *ctx);
 
-/* Once in a process, say which variables are misspelt.  `tell` may be NULL. */
+/* Once in a process, report misspelt variables.  `tell` may be NULL. */
 void fan_config_misspelt(void (*tell)(void *arg, const char *text), void *arg);
 
 /* ---- structs of the public interface that begin with their size, and may grow ----

@@ -19,7 +19,7 @@
 /* Where the ranks and the aggregators were found when the communicator was made: groups go there
  * without a meeting of their own. */
 struct fan_comm_places {
-	unsigned count; /* of aggregators; 0: a controller tells */
+	unsigned count; /* of aggregators; 0: a controller knows */
 	struct fan_rank_part part[FAN_PARTS_MAX];
 	struct fan_meeting ranks; /* hosts 0: not known */
 };
@@ -39,7 +39,7 @@ struct fanin_comm {
 	 * process */
 	struct fanin_comm *name, *next_name;
 	/* Further addresses of names with several, without the one at which this rank joins first:
-	 * once it has met the others, those that all ranks have, and reach. */
+	 * after the meeting, the ones that all ranks have and reach. */
 	fan_peer further[FAN_COMM_MIXED_MAX];
 	unsigned further_count;
 	bool has_names; /* among the switches: of one, ranks may find different addresses */

@@ -23,7 +23,7 @@
 #define RETRY_NS      (100 * FAN_MS)
 #define LOOK_NS	      (1 * FAN_MS)
 #define ADDRESS_BYTES 80
-#define LISTEN	      "127.0.0.1:0" /* where nobody says */
+#define LISTEN	      "127.0.0.1:0" /* the default */
 
 /* ---- a switch: src/net/daemon with the options of the library ---- */
 

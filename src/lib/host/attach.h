@@ -19,7 +19,7 @@ struct fan_host_seat {
 	uint64_t nonce; /* of the job's life on this host: the name of the socket */
 	unsigned me, ranks, columns;
 	int timeout_ms;
-	bool together; /* all ranks get it, or none: who has it would wait for the others */
+	bool together; /* all ranks get it, or none, since an owner would wait for the others */
 	const uint16_t *of_job; /* the ranks of the job, by number; NULL: as numbers */
 	unsigned host;		/* this one, among those of the job */
 };
@@ -32,7 +32,7 @@ struct fan_host_memory {
 };
 
 /* The segment, and this rank's lock in it.  FAN_OK; FAN_E_SYSTEM, FAN_E_TIMEOUT (not
- * all came in time: m->missing, which the first rank tells those who have the segment) or
+ * all came in time: m->missing, which the first rank sends to owners of the segment) or
  * FAN_E_FORMAT (another version's), with a sentence in `why`, `bytes` bytes. Blocks. */
 int fan_host_attach(struct fan_host_memory *m, const struct fan_host_seat *h, char *why,
 		    size_t bytes);

@@ -5,8 +5,8 @@
  * over a communicator of its own: column i, a job with a rank for each host.  So what leaves a
  * host is one tensor, not one for each rank.
  *
- * The work of a rank is done by whoever waits for it: the caller of a blocking operation, since it
- * is on a core already, otherwise a thread of the communicator.  One at a time: `drive`. */
+ * The caller of a blocking operation does a rank's work, since it is on a core already, otherwise a
+ * thread of the communicator does.  One at a time: `drive`. */
 #ifndef FAN_LIB_HOST_HOST_COMM_H
 #define FAN_LIB_HOST_HOST_COMM_H
 

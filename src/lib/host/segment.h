@@ -2,7 +2,7 @@
 /* segment.h - the ranks of one host reduce in memory that they share.
  *
  * Operations are cut into chunks, at most FAN_HOST_DEPTH in progress.  Each rank copies its
- * elements of a chunk into the segment, but for those that only it reads; when all have arrived,
+ * elements of a chunk into the segment, except the ones that only it reads; when all have arrived,
  * rank i sums share i of the chunk, and adds what the same share is on the other hosts; when all
  * shares are summed, each rank copies the sum out, and when all have left, the place is free for
  * the chunk FAN_HOST_DEPTH later.  A small chunk is summed by each rank for itself, in the same
@@ -149,7 +149,7 @@ static inline unsigned fan_host_ranks(const struct fan_host_segment *s)
 void fan_host_open(struct fan_host_board *l, struct fan_host_segment *s, unsigned me, uint16_t rank,
 		   unsigned job_ranks);
 
-/* Is a segment that another process has made what it should be? */
+/* Is a segment of another process valid? */
 bool fan_host_is_sane(const struct fan_host_segment *s, size_t bytes, unsigned ranks);
 
 /* Start an operation whose root is number op->root of host `root_host`.  False: FAN_HOST_OPS_MAX

@@ -160,7 +160,7 @@ void fan_rank_fault_text(const struct fan_rank *r, const struct fan_connection *
 		add_redirect(cn, text, bytes);
 }
 
-/* The aggregators of other parts tell the other ranks who is to blame. */
+/* The aggregators of other parts report the rank to blame to the others. */
 void fan_rank_blame_for_silence(struct fan_rank *r, unsigned k)
 {
 	assert(k < r->parts.count);
@@ -220,7 +220,7 @@ void fan_rank_fail_by_core(struct fan_rank *r, const struct fan_connection *cn)
 	fan_rank_fail(r, f->err, text);
 }
 
-/* A rank that cannot take part tells the others: all of them once they have joined, or the ones
+/* A rank that cannot take part informs the others: all of them once they have joined, or the ones
  * that have after FAN_RANK_COMPANY_MS. */
 static bool may_give_up(const struct fan_rank *r, struct fan_connection *cn, uint64_t now_ns)
 {

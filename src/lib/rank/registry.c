@@ -52,8 +52,8 @@ struct teller {
 enum { RUNS, LEFT, DONE }; /* LEFT: nobody waits for the thread, which frees its teller */
 
 /* `life` is held while a thread is begun or taken away; `lock` while `entry` is used; `telling`
- * while the program is told.  Nobody who has one of the first two waits for anybody but who has the
- * second: a program may hold its own lock, as Python's, while it forks. */
+ * while the program's function runs.  A holder of one of the first two waits only for the holder of
+ * the second: a program may hold its own lock, as Python's, while it forks. */
 static struct {
 	pthread_mutex_t life, lock, telling;
 	struct entry *entry[FAN_REGISTRY_MAX];
@@ -138,7 +138,7 @@ static bool all_told(uint64_t since_ns)
 	return all;
 }
 
-/* Have every rank say what it does, as far as they do in time. */
+/* Ask every rank for its state, and wait for a bounded time. */
 static void ask_all(const struct teller *t)
 {
 	const uint64_t begin_ns = fan_clock_ns(), by_ns = begin_ns + FAN_REGISTRY_ASK_MS * FAN_MS;
