@@ -21,7 +21,7 @@ int cmd_info(int argc, char **argv);
 int cmd_key(int argc, char **argv);
 int cmd_controller(int argc, char **argv);
 
-/* Of Python alone: no list has them. */
+/* Only Python calls these: no list has them. */
 int cmd_query(int argc, char **argv); /* of `fanin top` */
 int cmd_probe(int argc, char **argv); /* of `fanin doctor` */
 

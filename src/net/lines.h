@@ -32,7 +32,7 @@ struct fan_lines {
 };
 
 /* Send small segments of TCP at once, and notice a peer that has vanished: by `probes`, `each_s`
- * apart, after `idle_s` of silence, or by what it has not acknowledged for `unacked_ms`. */
+ * apart, after `idle_s` of silence, or by data unacknowledged for `unacked_ms`. */
 void fan_lines_notice_loss(int fd, int idle_s, int each_s, int probes, int unacked_ms);
 
 /* Take over the non-blocking socket `fd`. */

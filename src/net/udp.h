@@ -36,7 +36,7 @@
 fan_peer fan_peer_from_sockaddr(const struct sockaddr *sa, socklen_t len);
 socklen_t fan_peer_to_sockaddr(const fan_peer *p, int family, struct sockaddr_storage *ss);
 
-/* The address of an interface, as getifaddrs(3) tells it; none if it is of another family. */
+/* The address of an interface, by getifaddrs(3); none if it is of another family. */
 struct ifaddrs;
 fan_peer fan_peer_of_interface(const struct ifaddrs *i);
 
@@ -190,7 +190,7 @@ bool fan_udp_is_told(int e);
 bool fan_udp_is_refused(int e);
 
 /* The MTU of the path to `to` as the kernel believes it, by ICMP messages, bytes; 0:
- * not known.  Sends nothing.  fan_next_hop_read (netlink.h) tells what is sure. */
+ * not known.  Sends nothing.  fan_next_hop_read (netlink.h) returns what is sure. */
 int fan_udp_mtu_to(const fan_peer *to);
 
 /* The index of the interface towards `to`, 0: not known; and the local address on it in `local`,

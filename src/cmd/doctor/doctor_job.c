@@ -55,7 +55,7 @@ static json_t *sums_json(struct doctor *d)
 	return all;
 }
 
-/* Print what the job's counters and parts say. */
+/* Print the job's counters and parts. */
 static void print_summing(struct doctor *d)
 {
 	const struct fan_meeting *m = &d->group.meeting;
