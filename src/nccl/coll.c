@@ -31,7 +31,7 @@
 #define JOIN_MS	  20000
 #define WAIT_MS	  86400000 /* until an operation does, likewise FANIN_TIMEOUT_MS */
 #define PORTS	  10000	   /* the first of those at which rank 0's switch may listen */
-#define PORTS_END 30000	   /* the kernel gives none of them to who asks for any */
+#define PORTS_END 30000	   /* the kernel assigns none of them */
 
 #define MAGIC	   0x3143616eu /* "naC1" */
 #define PORT_TRIES 256
@@ -54,7 +54,7 @@ struct handle {
 
 _Static_assert(sizeof(struct handle) <= FAN_NCCL_HANDLE_BYTES, "a handle fits");
 
-/* NCCL closes it only after a connect that went well: what is left is a few bytes. */
+/* NCCL closes it only after a successful connect: a few bytes are left. */
 struct listener {
 	int fd; /* keeps the port for the switch; -1: it has gone */
 	struct handle handle;
@@ -352,7 +352,7 @@ static int started(struct request *r, int error)
 	return error;
 }
 
-/* End a call that has started what `r` has, or not: what it returns. */
+/* End a call that has started `r`, or failed to.  Returns its result. */
 static int begun(struct coll *c, struct request *r, int error, void **request)
 {
 	int result = FAN_NCCL_SUCCESS;

@@ -16,7 +16,7 @@
 
 #define FAN_NCCL_INTERFACES_MAX 16
 #define FAN_NCCL_PATH_BYTES	256
-#define FAN_NCCL_INTERFACE_MBPS 10000 /* of an interface that tells none, as NCCL has it */
+#define FAN_NCCL_INTERFACE_MBPS 10000 /* of an interface that reports none, as NCCL has it */
 
 struct fan_nccl_interface {
 	char name[IF_NAMESIZE];
@@ -103,7 +103,7 @@ int fan_nccl_coll_allreduce(void *comm, const void *in, void *out, size_t count,
 int fan_nccl_coll_allgather(void *comm, const void *in, const struct fan_nccl_piece *out,
 			    size_t rank_bytes, size_t offset, size_t bytes, void **request);
 
-/* The sum of all ranks' bytes offset .. offset + bytes, of which `out` gets what is this rank's. */
+/* The sum of all ranks' bytes offset .. offset + bytes, of which `out` gets this rank's. */
 int fan_nccl_coll_reducescatter(void *comm, const struct fan_nccl_piece *in, void *out,
 				size_t rank_bytes, size_t offset, size_t bytes, int type, int op,
 				void **request);
@@ -111,7 +111,7 @@ int fan_nccl_coll_reducescatter(void *comm, const struct fan_nccl_piece *in, voi
 /* Has it ended?  Then, or after an error, `request` is no longer valid. */
 int fan_nccl_coll_test(void *request, int *done, int *size);
 
-/* Leave; what is under way ends, and its memory is the caller's again. */
+/* Leave; operations in progress end, and their memory is the caller's again. */
 int fan_nccl_coll_close(void *comm);
 
 #endif

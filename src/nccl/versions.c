@@ -21,7 +21,7 @@
 #define NAME	   "Fanin"
 #define COMMS_MAX  65536 /* links of a device, as NCCL gets it */
 
-/* ---- what is alike: beginning, devices, memory ---- */
+/* ---- common to all versions: beginning, devices, memory ---- */
 
 static void log_wait(void *arg, const char *text)
 {
