@@ -139,7 +139,7 @@ struct fan_drain {
 void fan_aggregator_behind_loses(struct fan_aggregator *ag, uint16_t bytes);
 
 /* Admit only members again from now on: other JOINs get no answer, so that ranks retry, wherever
- * the next aggregator is; or, of->goodbye, as fan_aggregator_stop says. */
+ * the next aggregator is; or, of->goodbye, as fan_aggregator_stop. */
 void fan_aggregator_drain(struct fan_aggregator *ag, uint64_t now_ns, const struct fan_drain *of);
 
 /* Stop the aggregator for good: from now on it refuses strangers, opens no rounds, and fails its

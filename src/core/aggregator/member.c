@@ -164,7 +164,7 @@ void fan_job_move(struct fan_job *j, uint16_t rank, const fan_peer *from)
 	begin_numbers(j, rank, true);
 	take_route(j, m->route);
 	find_hops(j);
-	j->group.multicast = false; /* it is not known to hear the group still */
+	j->group.multicast = false; /* it may no longer receive from the group */
 }
 
 /* Members that are not sure do not count: a stranger may ask for ten minutes. */

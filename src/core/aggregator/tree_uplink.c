@@ -2,7 +2,7 @@
 /* tree_uplink.c - a job's membership at the parent of its switch.
  *
  * It begins when all members have joined, because only then the number of workers below is known,
- * and the job is ready when the parent says so.  Whatever ends the job here ends it there, and vice
+ * and the job is ready when the parent's is.  Whatever ends the job here ends it there, and vice
  * versa; which ranks are to blame is known only on the level where it happened. */
 #include <assert.h>
 

@@ -58,7 +58,7 @@ struct fan_group {
 	const fan_peer *peers; /* `ranks` entries, by rank; none: not a member now */
 	uint16_t ranks;
 	bool reads_runs; /* every member does, and no switch is between: core/wire/run.h */
-	bool multicast;	 /* every member hears `addr`: send once, to it */
+	bool multicast;	 /* every member receives from `addr`: send once, to it */
 	fan_peer addr;	 /* multicast group and port; scope: interface, 0 = by route */
 	fan_peer via;	 /* a member; multicast leaves by the interface towards it */
 };

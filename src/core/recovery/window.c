@@ -190,7 +190,7 @@ uint32_t fan_window_next(struct fan_window *w, uint32_t cwnd, unsigned *what)
 		if (s->state != FAN_WSLOT_SENT || !*what)
 			continue; /* its result came meanwhile */
 		if (*what & FAN_WSLOT_RESEND)
-			*what = FAN_WSLOT_RESEND; /* says all that a probe says */
+			*what = FAN_WSLOT_RESEND; /* does all that a probe does */
 		return i;
 	}
 	*what = 0;

@@ -9,7 +9,7 @@
  * for about once per round trip while results arrive, and by the timer otherwise.
  *
  * The congestion window bounds the fragments in flight; with run-ahead, those in flight: sent after
- * the last one that has arrived, as its result or PROGRESS says.  The lowest unfinished fragment
+ * the last one that has arrived, by its result or PROGRESS.  The lowest unfinished fragment
  * may always be sent: otherwise ranks that lost different packets could hold different fragments in
  * flight and wait for each other for ever.  So all ranks send the lowest fragment that is
  * unfinished anywhere. */

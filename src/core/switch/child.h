@@ -15,7 +15,7 @@ size_t fan_child_bytes(unsigned max);
 uint8_t *fan_child_init(struct fan_switch *sw, uint8_t *p);
 
 /* The token of the child at `peer` that `f`, a JOIN, BEAT or LEAVE, is from.  It is made if need
- * be, and what `f` says of it is noted.  0: there is no room. */
+ * be, and the fields of `f` are noted.  0: there is no room. */
 uint16_t fan_child_hear(struct fan_switch *sw, uint64_t now_ns, const fan_peer *peer,
 			const struct fan_frag *f);
 

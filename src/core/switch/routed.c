@@ -116,7 +116,7 @@ fan_peer fan_routed_down(const struct fan_switch *sw, const struct fan_switch_jo
 	return fan_peer_is_none(&e->from) ? fan_relay_hop(sw, j, rank) : e->from;
 }
 
-/* Send `f` to those of a group, and say how many hops it has come. */
+/* Send `f` to the members of a group, with the number of hops so far. */
 static void send_down(struct fan_out *out, const struct fan_group *group, const struct fan_frag *f,
 		      unsigned depth)
 {

@@ -77,7 +77,7 @@ enum fan_verdict fan_switch_drop(struct fan_switch *sw, enum fan_drop why)
 }
 
 /* Is there something in the slot that somebody waits for, as far as the contribution `f`, which
- * finds it taken, can tell?  A later fragment of the same place in the window says that
+ * finds it taken, can tell?  A later fragment of the same place in the window shows that
  * all have had the result of the earlier one. */
 static bool is_held(struct fan_switch *sw, const struct fan_sslot *slot, const struct fan_frag *f)
 {
@@ -117,7 +117,7 @@ static uint16_t number_for(struct fan_switch *sw, struct fan_switch_job *j,
 	return goal->rank == FAN_RANK_NONE ? fan_sent_note(sw, j, &goal->peer, frag, s) : 0;
 }
 
-/* Send what the slot holds where `goal` says, and has been so often on MISS. */
+/* Send the slot's sum to `goal`, after so many tries on MISS. */
 static void send_slot(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_sslot *slot,
 		      const struct fan_goal *goal, unsigned tries, struct fan_out *out)
 {

@@ -47,7 +47,8 @@ struct fan_sent_log {
 	struct fan_sent at[FAN_SENT_MAX]; /* by number */
 };
 
-/* Fragment `frag` leaves for the next hop `next` as `s` says.  Its number; 0, if there is no log.
+/* Fragment `frag` leaves for the next hop `next`, described by `s`.  Its number; 0, if there is no
+ * log.
  */
 uint16_t fan_sent_note(struct fan_switch *sw, struct fan_switch_job *j, const fan_peer *next,
 		       uint64_t frag, struct fan_sent s);

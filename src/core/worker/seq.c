@@ -60,7 +60,7 @@ static void look_back(struct fan_worker *w)
 }
 
 /* Results are numbered as the switch finishes them, and a replay leaves behind all that
- * were finished before it: how far along we have heard. */
+ * were finished before it: how far answers have come. */
 void fan_seq_jump(struct fan_worker *w, const struct fan_frag *f)
 {
 	int step = (int16_t)(uint16_t)(f->seq - w->gap.last);

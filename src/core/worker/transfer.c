@@ -171,7 +171,7 @@ static void note_arrival(struct fan_worker *w, uint64_t now_ns, struct fan_wslot
 			 const struct fan_frag *f)
 {
 	uint64_t trip_ns = 0;
-	/* Replays say that they are, so a probe does not make a sample ambiguous. */
+	/* Replays are marked, so a probe does not make a sample ambiguous. */
 	if (!(s->flags & FAN_WSLOT_AGAIN) && !(f->flags & FAN_F_REPLAY)) {
 		trip_ns = now_ns - s->data_ns;
 		fan_rtt_sample(&w->rtt, trip_ns);

@@ -74,7 +74,7 @@ uint64_t fan_worker_interval_ns(const struct fan_worker *w)
 	const bool again = w->rejoins || w->unproved;
 	if (!again && !(w->cfg.authentic && w->unanswered))
 		return beat_ns;
-	/* Silence is all that tells of a restart where only members have keys: all tries are to
+	/* Only silence shows a restart where only members have keys: all tries are to
 	 * fit in the time after which the rank itself is lost. */
 	const uint64_t try_ns = beat_ns / FAN_TRIES_PER_BEAT;
 	return w->cfg.authentic && try_ns < FAN_JOIN_RETRY_NS ? try_ns : FAN_JOIN_RETRY_NS;
@@ -156,8 +156,8 @@ static size_t beat_body(const struct fan_worker *w, uint8_t *body, uint64_t *fra
 	return fan_beat_put(body, &m);
 }
 
-/* The aggregator does not know this life of the rank, says so, or, where only members have keys,
- * does not even hear it. */
+/* The aggregator does not know this life of the rank, and reports that or, where only members have
+ * keys, drops its packets. */
 void fan_worker_join_again(struct fan_worker *w)
 {
 	assert(w->phase == FAN_W_FORMING);

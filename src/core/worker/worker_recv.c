@@ -164,7 +164,8 @@ static enum fan_verdict job_failed(struct fan_worker *w, const struct fan_state 
 		.rank_b = m->rank_b,
 		.desc_a = m->desc_a,
 		.desc_b = m->desc_b,
-		.frag = FAN_FRAG_NONE, /* STATE does not say which another rank waited for */
+		.frag = FAN_FRAG_NONE, /* STATE does not name the one that another rank waited for
+					*/
 	};
 	memcpy(fault.ranks, m->missing, sizeof fault.ranks);
 	memcpy(fault.hosts, m->hosts, sizeof fault.hosts);
@@ -207,7 +208,7 @@ static enum fan_verdict left(struct fan_worker *w, const struct fan_frag *f)
 	return FAN_CTL;
 }
 
-/* While the job forms, packets to the group test whether it is heard; a BEAT confirms it. */
+/* While the job forms, packets to the group test whether it arrives; a BEAT confirms it. */
 static void confirm_group(struct fan_worker *w, uint64_t now_ns)
 {
 	if (w->heard_group || w->phase != FAN_W_FORMING)
