@@ -3,7 +3,7 @@
  *
  * FANIN_METRICS=FILE starts a thread for each communicator that the program makes, which writes the
  * file once a second, so that neither callers nor the progress thread ever wait for a disk.  A rank
- * that was killed leaves a file that says it is up: it has its time, and the next to start removes
+ * that was killed leaves a file with 1 for up: it has its time, and the next to start removes
  * such files beside its own. */
 #include <dirent.h>
 #include <errno.h>

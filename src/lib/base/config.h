@@ -58,7 +58,7 @@ struct fan_config {
 	struct fan_keys controller_keys;		   /* in it */
 	int join_ms;					   /* of a join; 0: timeout_ms */
 	/* where the ranks meet if no switch is named, "HOST:PORT" at rank 0; "": as
-	 * fan_rendezvous_find says */
+	 * fan_rendezvous_find decides */
 	char meeting_addr[FAN_CONFIG_SWITCH_MAX + 1];
 	bool meeting_local;			      /* every rank is on rank 0's host */
 	bool one_card;				      /* no rails: the caller has them */
@@ -137,7 +137,7 @@ struct fan_sized {
  * `kind->known`.  Both are aligned for a size_t.
  *
  * FAN_E_INVALID  no version has such a size, or the caller sets a field that this library does
- *                not know.  `why`, `bytes` bytes, says which; `*to` is unspecified. */
+ *                not know.  `why`, `bytes` bytes, names it; `*to` is unspecified. */
 int fan_sized_take(void *to, const struct fan_sized *kind, const void *from, char *why,
 		   size_t bytes);
 

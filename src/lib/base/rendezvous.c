@@ -117,7 +117,7 @@ static bool is_loopback(const char *host)
 	return host && !strncmp(host, "127.", 4);
 }
 
-/* Loopback says so where nobody counts the ranks of this host; but Kubeflow's operator names
+/* Loopback shows that where nobody counts the ranks of this host; but Kubeflow's operator names
  * localhost to rank 0 while the others are in other pods. */
 static bool is_one_host(const char *host)
 {
@@ -317,7 +317,7 @@ struct launcher {
 };
 
 /* The first that has set both counts, since one may have been started by one further down.  Slurm
- * tells an allocation's tasks to its script as well, which is no rank: only steps have ranks. */
+ * passes an allocation's tasks to its script as well, which is no rank: only steps have ranks. */
 static const struct launcher launchers[] = {
 	{"RANK", "WORLD_SIZE", NULL},
 	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL},
@@ -352,7 +352,7 @@ bool fan_rendezvous_ranks(const char **rank, const char **ranks)
 
 /* ---- the launch ---- */
 
-/* Does the launcher say that it has started so many?  Then all of them are the job's ranks, in
+/* Has the launcher started so many, by its own count?  Then all of them are the job's ranks, in
  * whatever order. */
 static bool started(const char *name, int ranks)
 {

@@ -360,7 +360,7 @@ static unsigned mix(struct fanin_comm *c, struct fan_meeting *m, unsigned connec
 	return further + (room ? set_hosts(c, named, m) : 0);
 }
 
-/* Find out whom to ask: switches, which are then a part each; or a controller, which tells the
+/* Find out whom to ask: switches, which are then a part each; or a controller, which names the
  * parts. */
 static int find_switch(struct fanin_comm *c)
 {

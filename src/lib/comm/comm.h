@@ -14,7 +14,7 @@
 #define FAN_COMM_MIXED_MAX    32 /* named switches and hosts that sum beside them */
 #define FAN_COMM_SWITCH_BYTES (FAN_CONFIG_SWITCHES_MAX + 1)
 #define FAN_COMM_LINGER_MS    1000 /* beyond alive_ms, for other ranks at an embedded switch */
-#define FAN_COMM_GROUP_WINDOW 64   /* fragments in flight of a group, where nobody says how many */
+#define FAN_COMM_GROUP_WINDOW 64   /* fragments in flight of a group, by default */
 
 /* Where the ranks and the aggregators were found when the communicator was made: groups go there
  * without a meeting of their own. */

@@ -61,7 +61,7 @@ static int configure(struct fan_daemon_options *d, const struct fanin_switch_opt
 		snprintf(why, FAN_CONFIG_WHY_BYTES, "options.listen: %.400s", text);
 		return FAN_E_INVALID;
 	}
-	/* A switch is no rank: what variables say of one is not for it, and the smallest job has
+	/* A switch is no rank: variables of one are not for it, and the smallest job has
 	 * the largest fragments. */
 	shared.rank = 0;
 	shared.ranks = 2;

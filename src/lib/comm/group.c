@@ -208,8 +208,8 @@ int fan_comm_create_group(struct fanin_comm *of, const char *name, const int *ra
 /* A communicator of the ranks that are left of one that has failed.
  *
  * The survivors meet in a job of all ranks at an aggregator that lives.  It never becomes ready,
- * since the lost ranks do not come, but its aggregator tells each member who is missing.  Once all
- * are there except the known losses, or the time for it is over, the present ranks join a group
+ * since the lost ranks do not come, but its aggregator names the missing ranks to each member. Once
+ * all are there except the known losses, or the time for it is over, the present ranks join a group
  * whose name follows from them: only ranks that agree about it meet.  The others look again, since
  * the set only grows.  So no two groups come of one meeting.  A
  * first sum shows that no rank has joined in a life that it has given up. */

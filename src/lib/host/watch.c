@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* watch.c - a rank that shares memory watches those of its host that it waits for, and tells for
+/* watch.c - a rank that shares memory watches those of its host that it waits for, and reports for
  * whom it waits. */
 #include <assert.h>
 #include <stdio.h>
@@ -36,8 +36,8 @@ static void blame_ended(struct fan_host_comm *l, unsigned i)
 	blame(l, i, FAN_E_RANK_LOST, why);
 }
 
-/* Note a sign of life of number `i`.  This rank has just slept for `late_ns`, in which it heard
- * nobody. */
+/* Note a sign of life of number `i`.  This rank has just slept for `late_ns`, without
+ * looking at anybody. */
 static void receive(struct fan_host_last_word *h, const struct fan_host_segment *s, unsigned i,
 		    uint64_t late_ns, uint64_t now_ns)
 {

@@ -281,7 +281,7 @@ static void receive(struct fan_rank *r, uint64_t now_ns)
 	}
 }
 
-/* Once the communicator has ended, the end of the connection tells the controller. */
+/* Once the communicator has ended, the end of the connection informs the controller. */
 void fan_plan_client_work(struct fan_rank *r, uint64_t now_ns)
 {
 	struct fan_plan_client *f = &r->client;

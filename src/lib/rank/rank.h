@@ -215,7 +215,7 @@ struct fan_rank_column {
 	const uint16_t *global;	    /* the ranks of the job, by rank of this one */
 	const uint16_t *host_first; /* the first rank of each host */
 	const uint16_t (*rank_at)[FAN_HOST_RANKS_MAX]; /* by host and number there */
-	_Atomic uint64_t *gone; /* where it tells its host which parts are lost */
+	_Atomic uint64_t *gone;			       /* where it reports lost parts to its host */
 };
 
 /* A rank's state, for registry.h.  It is taken on request alone. */
@@ -364,7 +364,7 @@ struct fan_rank {
 	} when;
 };
 
-/* For those who make one.  Zero bytes become a rank of `kind`, whose hosts `hosts` will tell (NULL:
+/* For makers of ranks.  Zero bytes become a rank of `kind`, whose hosts `hosts` will name (NULL:
  * nobody will). */
 void fan_rank_init(struct fan_rank *r, const struct fan_rank_kind *kind,
 		   const struct fan_meeting *hosts);
@@ -390,7 +390,7 @@ void fan_rank_close_in(struct fan_rank *r, unsigned ms);
 void fan_rank_stop(struct fan_rank *r);
 void fan_rank_destroy(struct fan_rank *r);
 
-/* From any thread: end with `error` and the sentence `why` ("": its text), and tell the column's
+/* From any thread: end with `error` and the sentence `why` ("": its text), and inform the column's
  * other ranks that those in `blamed` (NULL: nobody) caused it. */
 void fan_rank_end(struct fan_rank *r, int error, const char *why, const uint64_t *blamed);
 
@@ -454,7 +454,7 @@ void fan_rank_snapshot_add(struct fan_rank_snapshot *s, const struct fanin_op *o
 extern const struct fan_rank_kind fan_rank_by_sockets;
 
 /* A rank that sums a share of what the ranks of its host do, with the other hosts: that of column
- * `number` of those of `of`, at the same aggregators.  Texts name ranks as `column` says, whose
+ * `number` of those of `of`, at the same aggregators.  Texts name ranks by `column`, whose
  * arrays outlive it. */
 int fan_rank_create_column(const struct fan_rank *of, const struct fan_config *cfg,
 			   const struct fan_rank_column *column, unsigned number,

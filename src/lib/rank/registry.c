@@ -206,7 +206,7 @@ static char *status_text(void)
 
 /* ---- ranks that wait ---- */
 
-/* After so long without progress a rank says for whom it waits; before the operation ends with that
+/* After so long without progress a rank reports its wait; before the operation ends with that
  * error.  UINT64_MAX: never, since that comes soon. */
 static uint64_t patience_ns(const struct fan_rank *r)
 {
@@ -217,7 +217,7 @@ static uint64_t patience_ns(const struct fan_rank *r)
 	return (uint64_t)(end_ms < tell_ms ? end_ms : tell_ms) * FAN_MS;
 }
 
-/* With the lock held: does the rank of `e` have to say, once in a wait, for whom it waits?  True:
+/* With the lock held: does the rank of `e` have to report its wait, once?  True:
  * it is in `text`. */
 static bool has_waited(struct entry *e, const struct fanin_stats *s, uint64_t now_ns, char *text,
 		       size_t bytes)
@@ -245,7 +245,7 @@ static bool has_waited(struct entry *e, const struct fanin_stats *s, uint64_t no
 	return e->told;
 }
 
-/* Note how far each rank is.  True: one has waited for long, as `text` says; others are reported at
+/* Note how far each rank is.  True: one has waited for long, with `text`; others are reported at
  * the next turns. */
 static bool take_turn(uint64_t now_ns, char *text, size_t bytes)
 {

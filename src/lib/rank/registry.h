@@ -3,10 +3,10 @@
  *
  * The thread begins with the first rank and ends with the last, within FAN_REGISTRY_END_MS: beyond
  * that a call into the program goes on alone.  It writes the process's status file
- * (lib/base/rank_file.h) when it begins and whenever somebody looks, and it says when a rank
+ * (lib/base/rank_file.h) when it begins and whenever somebody looks, and it reports when a rank
  * waits for long.  It waits for no operation: of a rank that does not answer within
  * FAN_REGISTRY_ASK_MS the last state is shown.  FANIN_PS=0, or a folder that cannot be had, which
- * fan_rank_file_error then tells once: there is no file.  A child of fork() begins without ranks.
+ * fan_rank_file_error then reports once: there is no file.  A child of fork() begins without ranks.
  */
 #ifndef FAN_LIB_RANK_REGISTRY_H
 #define FAN_LIB_RANK_REGISTRY_H
@@ -37,7 +37,7 @@ void fan_registry_add(struct fan_rank *r);
 bool fan_registry_has_rank_of(const struct fan_rank *r);
 void fan_registry_remove(struct fan_rank *r);
 
-/* Tell the program by `tell` when a rank has waited for long; NULL: no more, and it is not under
+/* Inform the program by `tell` when a rank has waited for long; NULL: no more, and it is not under
  * way when this returns. */
 typedef void fan_registry_tell(void *arg, const char *text);
 void fan_registry_tell_to(fan_registry_tell *tell, void *arg);

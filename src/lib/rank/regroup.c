@@ -21,7 +21,7 @@
  * some rank had not started (ADR 27).
  *
  * A part that is there again (regroup_agree.c) is taken in likewise: all leave, with the cause by
- * which they tell of its loss, for jobs whose names have the set without it, and how often it has
+ * which they report its loss, for jobs whose names have the set without it, and how often it has
  * changed.  If it does not answer then, it is lost again.
  *
  * A rank's own aggregator dies with the rank, on all rails, so that ends the job.  So does another
@@ -337,7 +337,7 @@ static bool knows_more(const struct fan_rank *r, const struct fan_connection *cn
 	       fan_worker_fault(other->w)->err > FAN_CAUSE_GONE(0);
 }
 
-/* A rail seems to be lost.  True: a host or a rank may be, of which another rail will tell soon.
+/* A rail seems to be lost.  True: a host or a rank may be, as another rail will show soon.
  * False: none has answered in time; or one has, and `*of_rail` is false. */
 static bool waits_for_other_rails(const struct fan_rank *r, struct fan_connection *cn,
 				  uint64_t now_ns, bool *of_rail)

@@ -8,7 +8,7 @@
  * of small ones goes on meanwhile; and not once they stay.
  *
  * Operations of sets that one part has whole are not measured and wait for no measurement: shares
- * say nothing about them, and they go fast only side by side. */
+ * do not concern them, and they go fast only side by side. */
 #include <assert.h>
 #include <string.h>
 

@@ -26,7 +26,7 @@
 /* Less than 12 % of an even share is none; twice that is given to parts without one.
  * C: split__a_link_that_becomes_slow_at_first. */
 #define SMALL 8u
-/* Tensors that take 12 % longer FAN_SPLIT_WORSE times in a row tell another network; each time that
+/* Tensors that take 12 % longer FAN_SPLIT_WORSE times in a row show another network; each time that
  * they did, twice as many are asked for, up to PATIENCE_MAX.  C: split__a_load_that_comes_and_goes.
  */
 #define WORSE	     8u
@@ -511,8 +511,8 @@ static void go_on_moving(struct fan_split_learner *l, bool good, const uint32_t 
 		end_moves(l);
 }
 
-/* A card may tell another rate than its link has.  So the shares of equal links are tried once, and
- * the better ones are what learning begins with. */
+/* A card may report another rate than its link has.  So the shares of equal links are tried once,
+ * and the better ones are what learning begins with. */
 static void check(struct fan_split_learner *l)
 {
 	if (l->rounds == 1) {
