@@ -22,7 +22,7 @@ enum fan_file_use {
 };
 
 /* Open `path`.  A descriptor that programs run from here do not get; or -1, and `why`, `bytes`
- * bytes, says what is wrong: "PATH: expected a regular file". */
+ * bytes, has the cause: "PATH: expected a regular file". */
 int fan_file_open(const char *path, enum fan_file_use use, char *why, size_t bytes);
 
 /* May a file have `bytes` bytes?  One beyond the limit of its size (RLIMIT_FSIZE) would end the

@@ -19,7 +19,7 @@
 struct fan_lines {
 	int fd; /* -1: closed */
 	bool connecting;
-	size_t in_max; /* bytes of a line: FAN_LINE_IN_MAX, unless the caller says less */
+	size_t in_max; /* bytes of a line: FAN_LINE_IN_MAX, unless the caller sets less */
 	char *in, *out;
 	size_t in_room, in_used; /* capacity and bytes of `in` */
 	size_t in_taken;	 /* bytes that fan_lines_next has returned */

@@ -5,8 +5,8 @@
  * for the effect of large datagrams sends ECHOs of that length, and short ones with them.  If short
  * ones are answered again and again, but no long one, and no result arrives, the path takes no such
  * datagrams.  The size that a router reported is only tried, by an ECHO of that length.  An answer
- * may say that the answerer's own path to its next hop loses large datagrams; it then counts as no
- * answer to a long ECHO. */
+ * may report that the answerer's own path to its next hop loses large datagrams; it then counts as
+ * no answer to a long ECHO. */
 #ifndef FAN_MTU_PROBE_H
 #define FAN_MTU_PROBE_H
 

@@ -5,7 +5,7 @@
  * a run of equal-sized datagrams to one receiver, gathered from headers and payloads by
  * iovec without a copy.  Where the kernel refuses (UDP_SEGMENT or UDP_GRO unknown, EIO,
  * EINVAL), the socket falls back to plain datagrams by sendmmsg, or where that is refused by
- * sendmsg, and its fields say so.
+ * sendmsg, as its fields show.
  *
  * Datagrams have ECT(0) in the IP header (RFC 3168), so that queues may mark them. */
 #ifndef FAN_UDP_H
@@ -183,7 +183,7 @@ int fan_udp_spread(const struct fan_udp *u, unsigned sockets);
 fan_peer fan_udp_local(const struct fan_udp *u);
 
 /* Is `e` an error that an ICMP message makes a connected socket return?  Anybody can send those, so
- * it says nothing for sure; the same errors can have a cause of this machine's own. */
+ * it proves nothing; the same errors can have a cause of this machine's own. */
 bool fan_udp_is_told(int e);
 
 /* Is `e` what a filter of system calls or of packets answers? */

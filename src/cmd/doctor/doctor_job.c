@@ -156,8 +156,8 @@ static uint64_t reduce_often(struct doctor *d, float *data, int32_t count, uint6
 	return least_ns;
 }
 
-/* Time all-reduces.  A part of the tensor tells whether there is time for PROOF_MIN, and these for
- * how many more.  All ranks do as many as rank 0 says. */
+/* Time all-reduces.  A part of the tensor shows whether there is time for PROOF_MIN, and these for
+ * how many more.  All ranks do as many as rank 0. */
 static void prove(struct doctor *d, float *data)
 {
 	const uint64_t sample = d->args.bytes < SAMPLE_BYTES ? d->args.bytes : SAMPLE_BYTES;
