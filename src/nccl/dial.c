@@ -227,7 +227,7 @@ static struct attempt *place(void)
 	return NULL;
 }
 
-/* Begin an attempt.  NULL: errno says why it cannot be. */
+/* Begin an attempt.  NULL: errno has the cause. */
 static struct attempt *begin(const struct fan_nccl_interface *interface, const fan_peer *to)
 {
 	struct sockaddr_storage there, here;
@@ -263,7 +263,7 @@ static struct attempt *find(uint64_t id)
 	return NULL;
 }
 
-/* Has the attempt come to its end?  0: not yet; 1: connected, and the nonce is sent; -1: errno says
+/* Has the attempt come to its end?  0: not yet; 1: connected, and the nonce is sent; -1: errno has
  * why it has failed. */
 static int outcome(const struct attempt *a, const struct handle *h)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plugin.h - what the files of the plug-in call of each other.  Functions return an enum
- * fan_nccl_result, unless they say otherwise. */
+ * fan_nccl_result, unless noted otherwise. */
 #ifndef FAN_NCCL_PLUGIN_H
 #define FAN_NCCL_PLUGIN_H
 
@@ -34,8 +34,8 @@ int fan_nccl_interfaces(void);
 const struct fan_nccl_interface *fan_nccl_interface(int dev);
 
 /* Is `to` in the network of another interface, and not in that of this one?  Then the kernel's
- * routes say how it is reached: what came from this interface's address would enter the peer where
- * it does not expect it, and strict reverse-path filters drop that. */
+ * routes decide how it is reached: what came from this interface's address would enter the peer
+ * where it does not expect it, and strict reverse-path filters drop that. */
 bool fan_nccl_interface_is_beside(const struct fan_nccl_interface *interface, const fan_peer *to);
 
 #define FAN_NCCL_LINE_BYTES 512 /* of a line; what is longer is cut */

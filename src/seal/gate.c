@@ -18,7 +18,7 @@ static struct fan_gate_uplink *uplink_of_nonce(struct fan_gate *g, uint64_t nonc
 }
 
 /* The uplink that a packet is from or for: by its nonce, if it has one.  By job and epoch only one
- * that has taken part in it: whose JOIN was repeated by somebody else may have been told them, too.
+ * that has taken part in it: whose JOIN was repeated by somebody else may have got them, too.
  */
 static struct fan_gate_uplink *find_uplink(struct fan_gate *g, const struct fan_seal_head *h,
 					   const uint8_t *pkt)
@@ -255,7 +255,7 @@ size_t fan_gate_recv(struct fan_gate *g, uint64_t now_ns, const fan_peer *from, 
 {
 	struct fan_seal_head h;
 	g->now_ns = now_ns;
-	if (!fan_seal_head(&h, pkt, len)) /* another version: the core says so */
+	if (!fan_seal_head(&h, pkt, len)) /* another version: the core reports it */
 		return len;
 	if (is_parent(g, from) && h.type != FAN_TYPE_QUERY)
 		return recv_from_parent(g, &h, pkt, len);

@@ -30,8 +30,8 @@ void fan_tenant_extract(const struct fan_cipher *c, uint8_t prk[FAN_MAC_BYTES],
 void fan_tenant_expand(const struct fan_cipher *c, uint8_t to[FAN_KEY_BYTES],
 		       const uint8_t prk[FAN_MAC_BYTES], const char *name, size_t bytes);
 
-/* The key of tenant `name`, of `bytes` bytes, from the fabric's.  A tenant's key does not tell the
- * fabric's, nor those of others. */
+/* The key of tenant `name`, of `bytes` bytes, from the fabric's.  A tenant's key does not reveal
+ * the fabric's, nor those of others. */
 void fan_tenant_key(const struct fan_cipher *c, uint8_t to[FAN_KEY_BYTES],
 		    const uint8_t fabric[FAN_KEY_BYTES], const char *name, size_t bytes);
 
