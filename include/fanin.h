@@ -203,9 +203,8 @@ struct fanin_options {
 	int join_ms;	  /* time without progress after which a join fails; FANIN_JOIN_MS; 0: as
 			   * timeout_ms */
 	int reserved_end; /* leave it 0 */
-	/* What tells this launch of the program from all others, the same on all its ranks: ranks
-	 * of different launches are never summed, whatever their names; FANIN_RUN; the launcher's
-	 * id of it, or without one, none */
+	/* The launch's name, the same on all its ranks and no other's: ranks of different launches
+	 * are never summed, whatever their names; FANIN_RUN; the launcher's id; none */
 	const char *run;
 };
 #define FANIN_OPTIONS_INIT                                                                         \

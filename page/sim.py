@@ -77,7 +77,8 @@ def cards(run):
     def card(name, key):
         return {"name": name, "value": run.get(key), "unit": "s"}
 
-    hops = "%.4g M" % (report.real(run, "fragment_hops") * 1e-6)
+    hops = report.real(run, "fragment_hops")
+    hops = "%.4g M" % (hops * 1e-6) if hops >= 1e6 else "{:,.0f}".format(hops)
     items = [card("mean job completion", "avg_jct_s"), card("median", "p50_jct_s"),
              card("99th percentile", "p99_jct_s"), card("virtual time", "end_s"),
              {"name": "fragment-hops", "value": hops}]  # fmt: skip

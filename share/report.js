@@ -27,7 +27,7 @@ const SCALES = {s: [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]],
 	bytes: [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]]};
 
 function digits(v) {
-	if (Number.isInteger(v) && Math.abs(v) < 1e7) return String(v);
+	if (Number.isInteger(v) && Math.abs(v) < 1e7) return Math.abs(v) < 1e4 ? String(v) : v.toLocaleString("en-US");
 	const text = v.toPrecision(4);
 	return text.includes("e") ? text : String(+text);
 }
@@ -41,6 +41,13 @@ function number(v, unit, alone) {
 	if (v === 0) return "0 " + scale[scale.length - 1][1];
 	const [by, name] = scale.find(([by]) => Math.abs(v) >= by) || scale[scale.length - 1];
 	return digits(+(v / by).toPrecision(4)) + " " + name;
+}
+
+/* Of an axis in seconds the prefix that suits its end, [divisor, name]; other axes stay as they are. */
+function axis(name, high) {
+	if (name !== "seconds") return [1, name];
+	const [by, unit] = SCALES.s.find(([by]) => high >= by) || SCALES.s[0];
+	return [by, by === 1 ? name : unit];
 }
 
 const unitName = unit => unit === "share" ? "%" : unit || "";
@@ -175,25 +182,27 @@ function endNames(svg, ends, x, top, bottom, most) {
 
 function curvePanel(parent, c, lines, own, range, size, title) {
 	const [width, height] = size, left = 66, top = c.y_name ? 24 : 12, bottom = 44, ends = [];
-	const right = own === undefined && lines.length > 1 ? 24 + Math.min(NARROW ? 110 : 230, Math.max(...lines.map(l => textWidth(l.name)))) : 14;
+	const right = own === undefined && c.lines.length > 1 ? 24 + Math.min(NARROW ? 110 : 230, Math.max(...lines.map(l => textWidth(l.name)))) : 14;
 	const svg = drawing(parent, title, width, height);
-	const [x0, x1, y1, y0] = range, at = c.log_x ? Math.log : v => v, up = y0 ? Math.log : v => v;
+	const [x0, x1, y1, y0] = range, [byX, nameX] = axis(c.x_name, x1), [byY, nameY] = axis(c.y_name, y1);
+	const at = c.log_x ? Math.log : v => v, up = y0 ? Math.log : v => v;
 	const x = v => left + (width - left - right) * (at(v) - at(x0)) / (at(x1) - at(x0) || 1);
 	const y = v => height - bottom - (height - top - bottom) * (up(Math.min(v, y1)) - (y0 ? up(y0) : 0)) / (up(y1) - (y0 ? up(y0) : 0));
 	for (const v of y0 ? logTicks(y0, y1) : ticks(0, y1, height > 250 ? 6 : 3)) {
 		make(svg, "line", {class: "grid", x1: left, x2: width - right, y1: y(v), y2: y(v)});
-		label(svg, left - 7, y(v) + 4, digits(v), "tick", "end");
+		label(svg, left - 7, y(v) + 4, digits(+(v / byY).toPrecision(6)), "tick", "end");
 	}
 	const seen = [...new Set(lines.flatMap(xs))].sort((p, q) => p - q), room = width > 500 ? 10 : 4;
 	let last = -Infinity;
 	for (const v of c.log_x || seen.length <= room ? seen : ticks(x0, x1, room)) {
-		if (x(v) - last < textWidth(digits(v)) + 6) continue;
+		const tick = digits(+(v / byX).toPrecision(6));
+		if (x(v) - last < textWidth(tick) + 6) continue;
 		last = x(v);
 		make(svg, "line", {class: "tickmark", x1: last, x2: last, y1: height - bottom, y2: height - bottom + 4});
-		label(svg, last, height - bottom + 18, digits(v), "tick", "middle");
+		label(svg, last, height - bottom + 18, tick, "tick", "middle");
 	}
-	label(svg, width - right, height - 6, c.x_name, "name", "end", width - left);
-	label(svg, left + 4, 12, c.y_name, "name");
+	label(svg, width - right, height - 6, nameX, "name", "end", width - left);
+	label(svg, left + 4, 12, nameY, "name");
 	const order = lines.map((_, i) => i).sort((p, q) => (p === own) - (q === own)); /* its own on top */
 	order.forEach(i => {
 		const line = lines[i];
@@ -235,17 +244,22 @@ function curvesAsBars(parent, c, points) {
 			failed: ((l.failed || []).find(f => f[0] === p) || [])[1]}))}))});
 }
 
+/* Is a line 0 wherever it has a figure? */
+const isZero = l => l.y.some(is) && l.y.every(v => !v) && !(l.failed || []).length;
+
 function curves(parent, c) {
-	const lines = trimmed(c.lines.slice(0, PANELS_MAX));
-	const points = [...new Set(lines.flatMap(xs))].sort((p, q) => p - q);
+	const given = trimmed(c.lines.slice(0, PANELS_MAX)), points = [...new Set(given.flatMap(xs))].sort((p, q) => p - q);
 	if (points.length <= 2 && c.marks) return curvesAsBars(parent, c, points);
+	const zero = given.length > 1 ? given.filter(isZero) : []; /* one such line would hide the others */
+	const lines = given.filter(l => !zero.includes(l)), note = zero.length ? `0 throughout: ${zero.map(l => l.name).join(", ")}.` : "";
+	if (!lines.length) return void make(figure(parent, c.title), "p", {class: "legend"}, note);
 	const high = c.y_max || Math.max(...lines.flatMap(l => l.y).filter(is), 0) * 1.05 || 1;
 	const all = [...lines.flatMap(l => l.y), ...(c.published || []).map(p => p.y)].filter(is), low = Math.min(...all);
 	const log_y = c.marks && !c.y_max && low > 0 && Math.max(...all) / low >= FACTOR;
 	const range = log_y ? [points[0], points[points.length - 1], Math.max(...all) * 1.1, low / 1.1] :
 		[points[0], points[points.length - 1], Math.max(high, ...(c.published || []).map(p => p.y * 1.08))];
 	const many = lines.length > (c.marks ? COLOURS : TANGLED), f = figure(parent, c.title);
-	if (c.note) make(f, "p", {class: "legend"}, c.note);
+	if (c.note || note) make(f, "p", {class: "legend"}, [c.note, note].filter(Boolean).join(" "));
 	if (lines.some(l => (l.failed || []).length))
 		make(f, "p", {class: "legend"}, "A cross: jobs failed there, and their times are not in the mean.");
 	if (!many) return curvePanel(f, c, lines, undefined, range, [WIDTH, 300], c.title);
@@ -262,11 +276,12 @@ function lanes(parent, l) {
 	const f = figure(parent, l.title), left = NARROW ? 80 : 150, wide = WIDTH - left - 20, rows = l.lanes.slice(0, 200);
 	const end = Math.max(...rows.map(r => r.done).filter(is), ...rows.flatMap(r => r.ends)) || 1;
 	const svg = drawing(f, l.title, WIDTH, rows.length * 22 + 44), x = v => left + wide * v / end;
+	const [by, unit] = axis("seconds", end);
 	for (const v of ticks(0, end, 8)) {
 		make(svg, "line", {class: "grid", x1: x(v), x2: x(v), y1: 0, y2: rows.length * 22});
-		label(svg, x(v), rows.length * 22 + 16, digits(v), "tick", "middle");
+		label(svg, x(v), rows.length * 22 + 16, digits(+(v / by).toPrecision(6)), "tick", "middle");
 	}
-	label(svg, WIDTH - 4, rows.length * 22 + 36, "seconds", "name", "end");
+	label(svg, WIDTH - 4, rows.length * 22 + 36, unit, "name", "end");
 	rows.forEach((row, i) => {
 		let from = row.arrival;
 		const part = (to, cls, title) => {

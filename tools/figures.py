@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Figures that pages name are those of the records: README.md, doc/policies.md, and the pages of experiments.
+"""Figures that pages name are those of the records: README.md, doc/policies.md, and the pages of bench and experiments.
 
     tools/figures.py        1: a page has another figure; it is named with what the record says
 
@@ -10,7 +10,7 @@ README.md's table and the pictures are drawn by tools/pictures.py, which checks 
 import re
 import sys
 
-from records import ROOT, figures
+from records import ROOT, figures, names
 
 SERVERS = (("one server", "one server"), ("one server, four times as fast", "one server, four times as fast"),
            ("a server for each job", "a server for each job"))  # fmt: skip
@@ -94,8 +94,36 @@ def artefact():
                 yield "%s: %s: %s, the record: %s" % (page, name, value, ", ".join("%.6g" % v for v in got[:4]) or "none")  # fmt: skip
 
 
+def recorded(page, cell, what, kind, name):
+    """The numbers of a row's `cell` that no record of `name`, or of a variant of it, has at their places."""
+    pattern = r"%s/%s(-\w+)?" % (kind, name)
+    got = [v for record in names() if re.fullmatch(pattern, record) for v in figures(record).values() if v is not None]  # fmt: skip
+    got += [100 * v for v in got] if "%" in cell else []
+    for value in re.findall(r"\d[\d.]*", cell):
+        if value not in ["%.*f" % (len(value.partition(".")[2]), abs(v)) for v in got]:
+            yield "%s: %s: %s: not in the records of %s/%s" % (page, what, value, kind, name)
+
+
+def tables():
+    """Rows of bench/README.md behind their command, and of a section of experiments/README.md behind its name."""
+    page = "bench/README.md"
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for line in text[text.index("## Figures") : text.index("Measured without")].splitlines():
+        cells = re.findall(r" ([^|]+) \|", line)
+        command = re.match(r"`bench/([\w-]+)", cells[-1]) if len(cells) == 4 else None
+        if command:
+            yield from recorded(page, cells[2], cells[0], "bench", command.group(1))
+    page, name, inside = "experiments/README.md", None, False
+    for line in (ROOT / page).read_text(encoding="utf-8").splitlines():
+        name = line[3:] if line.startswith("## ") else name
+        inside = line.startswith("| figure | asked |") or inside and line.startswith("|")
+        cells = re.findall(r" ([^|]+) \|", line)
+        if inside and len(cells) == 3 and cells[2] != "obtained":
+            yield from recorded(page, cells[2], "%s: %s" % (name, cells[0]), "experiments", name)
+
+
 def main():
-    bad, count = list(artefact()), 0
+    bad, count = list(artefact()) + list(tables()), 0
     for page, lines in PAGES.items():
         text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
         for line in lines():

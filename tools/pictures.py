@@ -298,8 +298,8 @@ def choice():
             "Name nothing",
             "as long as a ring",
             "with a rank a host;",
-            "faster where the",
-            "processor is the limit",
+            "mostly faster where",
+            "the processor limits",
         ],
     )
     p.add('<path d="M149 414V432H794V414" class="c4"/>')

@@ -377,7 +377,7 @@ int args_read(const struct args_command *c, void *values, int argc, char **argv,
  *
  * A line has five fields, separated by tabs: "--name", "-l" or "-", the name of the argument or
  * "-", the words that it may be, separated by commas, or "-", and the help.  Completion asks the
- * program itself, so what it offers is what the program takes. */
+ * program itself, so it offers what the program takes. */
 
 /* Print the table, to standard output. */
 static void list(const struct args_command *c)

@@ -63,7 +63,7 @@ int args_need_key(const char *command, const char *option, const char *given, co
  * prints the table and ends it with status 0. */
 void args_parse(const struct args_command *c, void *values, int argc, char **argv);
 
-/* End the program as args_parse does, for what `format` says is wrong about `command`. */
+/* End the program as args_parse does, with the error `format` about `command`. */
 void args_wrong(const char *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3), noreturn));
 

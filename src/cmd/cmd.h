@@ -21,13 +21,13 @@ int cmd_info(int argc, char **argv);
 int cmd_key(int argc, char **argv);
 int cmd_controller(int argc, char **argv);
 
-/* Of Python alone: no list has them. */
+/* Only Python calls these: no list has them. */
 int cmd_query(int argc, char **argv); /* of `fanin top` */
 int cmd_probe(int argc, char **argv); /* of `fanin doctor` */
 
 int cmd_plan(int argc, char **argv);
 
-/* Is there a fanin-planner?  If not, a line on stderr says what to do. */
+/* Is there a fanin-planner?  If not, a line on stderr has the remedy. */
 bool cmd_has_planner(void);
 
 /* `fanin plan --serve`: become fanin-planner.  Returns the exit status, and a line on stderr, when
@@ -46,7 +46,7 @@ int cmd_end(int status);
  * --help.  Call it first. */
 void cmd_begin(void);
 
-/* Can FILE be written?  "" and "-" can.  Otherwise say why not, as
+/* Can FILE be written?  "" and "-" can.  Otherwise report the cause, as
  * COMMAND's --OPTION, before work is done whose result would be lost. */
 bool cmd_can_write(const char *command, const char *option, const char *file);
 

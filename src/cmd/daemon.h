@@ -37,7 +37,7 @@ int daemon_drain(const fan_peer *at);
 void daemon_check(const char *name, const char *wrong);
 
 /* Fill in `o` from what both have in common; `slots` are those of the aggregator.  0; or the exit
- * status, when something is wrong and has been said. */
+ * status, when something is wrong and has been reported. */
 int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_args *a,
 		unsigned slots);
 
@@ -47,8 +47,7 @@ unsigned daemon_aggregator_slots(const struct daemon_args *a);
 /* After daemon_fill: let ranks run ahead of each other. */
 void daemon_run_ahead(const char *name, struct fan_daemon_options *o, const struct daemon_args *a);
 
-/* Return what is wrong with the options about a parent, or NULL; and after daemon_fill: heed
- * them. */
+/* Return the error in the options about a parent, or NULL; and after daemon_fill, apply them. */
 const char *daemon_check_parent(const struct daemon_args *a);
 void daemon_set_parent(struct fan_daemon_options *o, const struct daemon_args *a);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* query.c - `fanin query`: what switches and servers tell of their jobs, as JSON for `fanin top`.
+/* query.c - `fanin query`: the jobs of switches and servers, as JSON for `fanin top`.
  * They are asked by QUERY, by topic, which any switch answers. */
 #include <errno.h>
 #include <inttypes.h>

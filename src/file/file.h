@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* file.h - files that a variable, an option or another file names.
  *
- * Whoever names a file may be wrong, or not the one who runs the program.  So all of them are
- * opened here: nothing waits for the other end of a pipe, what is opened is of the kind that is
- * meant, nothing else is emptied or replaced, and an error names the file. */
+ * A name may be wrong, or come from somebody else than the program's user.  So this file opens all
+ * of them: it waits for no other end of a pipe, opens only the intended kind, empties or replaces
+ * nothing else, and names the file in errors. */
 #ifndef FAN_FILE_FILE_H
 #define FAN_FILE_FILE_H
 
@@ -22,7 +22,7 @@ enum fan_file_use {
 };
 
 /* Open `path`.  A descriptor that programs run from here do not get; or -1, and `why`, `bytes`
- * bytes, says what is wrong: "PATH: expected a regular file". */
+ * bytes, has the cause: "PATH: expected a regular file". */
 int fan_file_open(const char *path, enum fan_file_use use, char *why, size_t bytes);
 
 /* May a file have `bytes` bytes?  One beyond the limit of its size (RLIMIT_FSIZE) would end the
@@ -37,7 +37,7 @@ FILE *fan_file_stream(const char *path, enum fan_file_use use, char *why, size_t
 int fan_file_done(FILE *f, const char *path, char *why, size_t bytes);
 
 /* Write a file anew so that whoever reads it finds it whole: into PATH.new, which fan_file_renewed
- * makes the file unless `bad`.  What stands at `path` has to be a regular file, or nothing.  Links
+ * makes the file unless `bad`.  `path` must be a regular file, or not exist.  Links
  * are followed at neither name: PATH.new is made, and what is at `path` replaced.  Results as of
  * the functions above. */
 FILE *fan_file_renew(const char *path, char *why, size_t bytes);

@@ -31,7 +31,7 @@
 #define FAN_LEARNER_REST_MAX 1000000
 /* fanin is taken below this part of the MPI's time.  B: from 1 MiB on it takes 0.39 to 0.85. */
 #define FAN_LEARNER_MARGIN 0.97
-/* So many times the MPI's time end a trial after four calls of eight, and nothing is practised.
+/* End a trial after four calls of eight at this many times the MPI's time, and practise nothing.
  * C: gives_up_what_is_hopeless. */
 #define FAN_LEARNER_HOPELESS 2.0
 /* Calls to learn shares in before a trial is repeated, as a trial has too few for that, and such

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* next.h - the functions that calls are passed on to: those that the program would call without
- * fanin. */
+/* next.h - the functions that receive passed-on calls: the ones that the program would call
+ * without fanin. */
 #ifndef FAN_MPI_NEXT_H
 #define FAN_MPI_NEXT_H
 

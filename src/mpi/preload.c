@@ -126,8 +126,8 @@ static const char *find_mpi(void)
 	return init && dladdr(init, &at) ? at.dli_fname : NULL;
 }
 
-/* The name of the library for `mpi`; NULL: none fits.  An MPI that speaks the standard ABI says so,
- * and which version of it, where an MPI's own interface says -1. */
+/* The name of the library for `mpi`; NULL: none fits.  An MPI with the standard ABI reports
+ * its version, where an MPI's own interface has -1. */
 static const char *backend_for(void *mpi)
 {
 	char text[VERSION_BYTES] = "";

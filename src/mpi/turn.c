@@ -12,7 +12,7 @@ static size_t least_bytes(void)
 	return fan_mpi_world.use == FAN_USE_LEARN ? FAN_LEARNER_LEAST_BYTES : FAN_MPI_LEAST_BYTES;
 }
 
-/* Why a call cannot go to fanin, whatever the learner says; FAN_WHY_TAKEN: it can. */
+/* Why a call cannot go to fanin, whatever the learner decides; FAN_WHY_TAKEN: it can. */
 static enum fan_mpi_why refuse(const struct fan_mpi_group *g, const struct fan_mpi_what *what)
 {
 	if (!g)

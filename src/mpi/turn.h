@@ -12,7 +12,7 @@
 #include "learner.h"
 #include "types.h"
 
-/* A call, described by what is equal on all ranks. */
+/* A call, by its properties that are equal on all ranks. */
 struct fan_mpi_what {
 	enum fan_learner_kind kind;
 	size_t bytes; /* of its message */

@@ -216,7 +216,7 @@ struct fan_nccl_net_v12 {
 	int (*iallreduce)(void *comm, void *in, void *out, count_type count, int type, int op,     \
 			  void *in_memory, void *out_memory, void **request);
 
-/* `offset` and `bytes` say which window of what all ranks have, `rank_bytes` for each rank. */
+/* `offset` and `bytes` are the window of all ranks' bytes, `rank_bytes` for each rank. */
 #define FAN_NCCL_COLL_WINDOWS(piece_type)                                                          \
 	int (*iallgather)(void *comm, void *in, int pieces, piece_type *out, size_t rank_bytes,    \
 			  size_t offset, size_t bytes, void *in_memory, void **request);           \

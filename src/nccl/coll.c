@@ -2,9 +2,9 @@
 /* coll.c - ncclCollNet by libfanin: one sum a host in place of NCCL's rings.
  *
  * Each communicator of NCCL's is one of libfanin's, with as many ranks as NCCL hands over.  They
- * meet through the handles: rank 0's says where, and a nonce names the job.  FANIN_SWITCH names a
- * switch, otherwise hosts sum.  An operation may be one of libfanin, or one for each rank: NCCL
- * asks for windows of what all ranks have. */
+ * meet through the handles: rank 0's has the address, and a nonce names the job.  FANIN_SWITCH
+ * names a switch, otherwise hosts sum.  An operation may be one of libfanin, or one for each rank:
+ * NCCL asks for windows of what all ranks have. */
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
@@ -27,11 +27,11 @@
 
 #define COLLS_MAX 64   /* communicators of a process at a time: NCCL does without more */
 #define OPS_MAX	  4096 /* of libfanin, of one communicator, at a time */
-/* Until a join without progress fails, unless FANIN_JOIN_MS says. */
+/* Until a join without progress fails, unless FANIN_JOIN_MS is set. */
 #define JOIN_MS	  20000
 #define WAIT_MS	  86400000 /* until an operation does, likewise FANIN_TIMEOUT_MS */
 #define PORTS	  10000	   /* the first of those at which rank 0's switch may listen */
-#define PORTS_END 30000	   /* the kernel gives none of them to who asks for any */
+#define PORTS_END 30000	   /* the kernel assigns none of them */
 
 #define MAGIC	   0x3143616eu /* "naC1" */
 #define PORT_TRIES 256
@@ -54,7 +54,7 @@ struct handle {
 
 _Static_assert(sizeof(struct handle) <= FAN_NCCL_HANDLE_BYTES, "a handle fits");
 
-/* NCCL closes it only after a connect that went well: what is left is a few bytes. */
+/* NCCL closes it only after a successful connect: a few bytes are left. */
 struct listener {
 	int fd; /* keeps the port for the switch; -1: it has gone */
 	struct handle handle;
@@ -170,7 +170,7 @@ static void leave(fanin_comm *job)
 	atomic_fetch_sub(&joined, 1);
 }
 
-/* Join the job that the handles of all ranks say; `*job` is set on success alone.  The cause of an
+/* Join the job of all ranks' handles; `*job` is set on success alone.  The cause of an
  * error is in the log. */
 static int join(void *handles[], int ranks, int rank, void *listening, fanin_comm **job)
 {
@@ -352,7 +352,7 @@ static int started(struct request *r, int error)
 	return error;
 }
 
-/* End a call that has started what `r` has, or not: what it returns. */
+/* End a call that has started `r`, or failed to.  Returns its result. */
 static int begun(struct coll *c, struct request *r, int error, void **request)
 {
 	int result = FAN_NCCL_SUCCESS;

@@ -2,7 +2,7 @@
 /* dial.c - how the two ends of a link find each other: listen, connect and accept of ncclNet.
  *
  * The handle that listen writes has the listener's address and a nonce from the kernel; NCCL
- * carries it to the other side, which connects and says the nonce.  A connection that does not
+ * carries it to the other side, which connects and sends the nonce.  A connection that does not
  * within HELLO_MS is closed, so strangers only take places for a while.  connect and
  * accept return at once; connect keeps in the handle which attempt it goes on with. */
 
@@ -20,10 +20,10 @@
 #include "net/udp.h"
 #include "plugin.h"
 
-#define HELLO_MS     60000	 /* until a connection has said the nonce */
+#define HELLO_MS     60000	 /* until a connection has sent the nonce */
 #define CONNECT_MS   30000	 /* until an attempt fails */
 #define ATTEMPTS_MAX 256	 /* of one process, under way at a time */
-#define GUESTS_MAX   16		 /* connections to a listener that have not said the nonce */
+#define GUESTS_MAX   16		 /* connections to a listener that have not sent the nonce */
 #define MAGIC	     0x324e6166u /* "faN2" */
 #define NONCE_BYTES  16
 #define BACKLOG	     64
@@ -51,7 +51,7 @@ struct attempt {
 	int fd;
 };
 
-/* A connection that has not said the nonce yet. */
+/* A connection that has not sent the nonce yet. */
 struct pending {
 	int fd; /* -1: none */
 	uint64_t deadline_ns;
@@ -110,8 +110,7 @@ static void dismiss(struct pending *g)
 	g->fd = -1;
 }
 
-/* The guest who has waited longest of the host that has most: strangers take the places of their
- * own. */
+/* The client that has waited longest, of the host with most: strangers displace their own. */
 static struct pending *who_gives_way(struct listener *l)
 {
 	struct pending *found = NULL;
@@ -156,7 +155,7 @@ static void admit(struct listener *l)
 	}
 }
 
-/* Read what a guest says.  True: the nonce. */
+/* Read from a client.  True: it has sent the nonce. */
 static bool is_known(const struct listener *l, struct pending *g)
 {
 	char peer[FAN_NCCL_PEER_BYTES];
@@ -228,7 +227,7 @@ static struct attempt *place(void)
 	return NULL;
 }
 
-/* Begin an attempt.  NULL: errno says why it cannot be. */
+/* Begin an attempt.  NULL: errno has the cause. */
 static struct attempt *begin(const struct fan_nccl_interface *interface, const fan_peer *to)
 {
 	struct sockaddr_storage there, here;
@@ -264,7 +263,7 @@ static struct attempt *find(uint64_t id)
 	return NULL;
 }
 
-/* Has the attempt come to its end?  0: not yet; 1: connected, and the nonce is said; -1: errno says
+/* Has the attempt come to its end?  0: not yet; 1: connected, and the nonce is sent; -1: errno has
  * why it has failed. */
 static int outcome(const struct attempt *a, const struct handle *h)
 {

@@ -2,11 +2,11 @@
 /* interface.c - the network interfaces that NCCL is offered as its devices; and lines in NCCL's own
  * log, by the logger that it hands to init.
  *
- * Interfaces that are up and have an address, in the kernel's order: those that NCCL_SOCKET_IFNAME
- * names ("eth,ib": those that begin so; "=eth0": exactly; "^docker": all others); without it those
- * of InfiniBand ("ib"), else all but the loopback, Docker's and virtual bridges (virbr), else
- * these.  NCCL's own sockets choose so; net/rails.h has the rule of jobs whose hosts sum.  They are
- * looked at once in a process, because NCCL keeps a device by its number. */
+ * Interfaces that are up and have an address, in the kernel's order: the ones that
+ * NCCL_SOCKET_IFNAME names ("eth,ib": by prefix; "=eth0": exactly; "^docker": all others); without
+ * it those of InfiniBand ("ib"), else all but the loopback, Docker's and virtual bridges (virbr),
+ * else these.  NCCL's own sockets choose so; net/rails.h has the rule of jobs whose hosts sum. They
+ * are looked at once in a process, because NCCL keeps a device by its number. */
 
 #include <ifaddrs.h>
 #include <limits.h>

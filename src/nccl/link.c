@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* link.c - messages from one process to another over a TCP connection: ncclNet's point to point.
  *
- * The receiver tells each receive that is posted, and the sender sends what one waits for: so a
+ * The receiver announces each posted receive, and the sender sends what one waits for: so a
  * message never waits in front of one with another tag, and lands in its place without a copy.
  * There is no thread: calls move what can be moved and never block.  A process whose host is gone
  * is noticed by TCP after FANIN_ALIVE_MS (10000) of silence, one that has ended at once.
@@ -96,7 +96,7 @@ struct fan_nccl_link {
 	unsigned into_piece;
 	uint64_t into_bytes; /* that are here */
 	size_t out_at, out_end;
-	uint8_t out[REQUESTS * READY_MAX]; /* receives to tell */
+	uint8_t out[REQUESTS * READY_MAX]; /* receives to announce */
 };
 
 static int alive_ms(void)
@@ -151,7 +151,7 @@ static void stranger(struct fan_nccl_link *l)
 	break_off(l, FAN_NCCL_REMOTE_ERROR, "what has arrived is no message of this plug-in");
 }
 
-/* Make room behind what is staged and read there.  False: nothing came. */
+/* Make room behind the staged bytes and read there.  False: nothing came. */
 static bool fill_stage(struct fan_nccl_link *l)
 {
 	memmove(l->stage, l->stage + l->stage_at, l->stage_end - l->stage_at);
@@ -169,7 +169,7 @@ static bool fill_stage(struct fan_nccl_link *l)
 
 /* ---- the sender ---- */
 
-/* Take one posted receive from what is staged.  False: it is not there whole, or it is wrong. */
+/* Take one posted receive from the staged bytes.  False: it is incomplete, or wrong. */
 static bool take_offer(struct fan_nccl_link *l)
 {
 	const uint8_t *p = l->stage + l->stage_at;
@@ -341,7 +341,7 @@ static bool begin_message(struct fan_nccl_link *l)
 	return true;
 }
 
-/* More of the message that arrives; what comes behind it is staged.  Bytes, or 0: nothing came. */
+/* Read more of the arriving message; stage bytes behind it.  Bytes, or 0: nothing came. */
 static size_t more(struct fan_nccl_link *l)
 {
 	struct piece *p = &l->into->piece[l->into_piece];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plugin.h - what the files of the plug-in call of each other.  Functions return an enum
- * fan_nccl_result, unless they say otherwise. */
+ * fan_nccl_result, unless noted otherwise. */
 #ifndef FAN_NCCL_PLUGIN_H
 #define FAN_NCCL_PLUGIN_H
 
@@ -16,7 +16,7 @@
 
 #define FAN_NCCL_INTERFACES_MAX 16
 #define FAN_NCCL_PATH_BYTES	256
-#define FAN_NCCL_INTERFACE_MBPS 10000 /* of an interface that tells none, as NCCL has it */
+#define FAN_NCCL_INTERFACE_MBPS 10000 /* of an interface that reports none, as NCCL has it */
 
 struct fan_nccl_interface {
 	char name[IF_NAMESIZE];
@@ -34,8 +34,8 @@ int fan_nccl_interfaces(void);
 const struct fan_nccl_interface *fan_nccl_interface(int dev);
 
 /* Is `to` in the network of another interface, and not in that of this one?  Then the kernel's
- * routes say how it is reached: what came from this interface's address would enter the peer where
- * it does not expect it, and strict reverse-path filters drop that. */
+ * routes decide how it is reached: what came from this interface's address would enter the peer
+ * where it does not expect it, and strict reverse-path filters drop that. */
 bool fan_nccl_interface_is_beside(const struct fan_nccl_interface *interface, const fan_peer *to);
 
 #define FAN_NCCL_LINE_BYTES 512 /* of a line; what is longer is cut */
@@ -103,7 +103,7 @@ int fan_nccl_coll_allreduce(void *comm, const void *in, void *out, size_t count,
 int fan_nccl_coll_allgather(void *comm, const void *in, const struct fan_nccl_piece *out,
 			    size_t rank_bytes, size_t offset, size_t bytes, void **request);
 
-/* The sum of all ranks' bytes offset .. offset + bytes, of which `out` gets what is this rank's. */
+/* The sum of all ranks' bytes offset .. offset + bytes, of which `out` gets this rank's. */
 int fan_nccl_coll_reducescatter(void *comm, const struct fan_nccl_piece *in, void *out,
 				size_t rank_bytes, size_t offset, size_t bytes, int type, int op,
 				void **request);
@@ -111,7 +111,7 @@ int fan_nccl_coll_reducescatter(void *comm, const struct fan_nccl_piece *in, voi
 /* Has it ended?  Then, or after an error, `request` is no longer valid. */
 int fan_nccl_coll_test(void *request, int *done, int *size);
 
-/* Leave; what is under way ends, and its memory is the caller's again. */
+/* Leave; operations in progress end, and their memory is the caller's again. */
 int fan_nccl_coll_close(void *comm);
 
 #endif

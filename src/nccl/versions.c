@@ -21,7 +21,7 @@
 #define NAME	   "Fanin"
 #define COMMS_MAX  65536 /* links of a device, as NCCL gets it */
 
-/* ---- what is alike: beginning, devices, memory ---- */
+/* ---- common to all versions: beginning, devices, memory ---- */
 
 static void log_wait(void *arg, const char *text)
 {
@@ -29,7 +29,7 @@ static void log_wait(void *arg, const char *text)
 	fan_nccl_warn(FAN_NCCL_SUCCESS, "%s", text);
 }
 
-/* Log to `log` from here on, also for whom a rank has waited for 30 s, and say once that the
+/* Log to `log` from here on, also the ranks that one has waited for for 30 s, and log once that the
  * plug-in was chosen. */
 static int start(fan_nccl_logger log)
 {
@@ -49,7 +49,7 @@ static int start(fan_nccl_logger log)
 	return FAN_NCCL_SUCCESS;
 }
 
-/* How many devices there are; with none NCCL takes another plug-in, and the log says why. */
+/* How many devices there are; with none NCCL takes another plug-in, and the log has the cause. */
 static int devices(int *count)
 {
 	*count = fan_nccl_interfaces();

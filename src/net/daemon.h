@@ -105,7 +105,7 @@ void fan_daemon_health(struct fan_daemon *d, unsigned shard, struct fan_shard_he
  * FAILED, for at most `ms`.  True: that has happened. */
 bool fan_daemon_drain(struct fan_daemon *d, const struct fan_drain *of, int ms);
 
-/* Before it stops for good: tell the members of all jobs, refuse others, and wait until they have
+/* Before it stops for good: inform the members of all jobs, refuse others, and wait until they have
  * gone, for FAN_DAEMON_GOODBYE_MS at most. */
 void fan_daemon_goodbye(struct fan_daemon *d);
 
@@ -113,7 +113,7 @@ void fan_daemon_goodbye(struct fan_daemon *d);
  * the threads that run when the process ends cannot block it. */
 void fan_daemon_linger(const struct fan_daemon *d, int quiet_ms, uint64_t by_ns);
 
-/* A rank in this process has `h` for what it sends to shard `shard` at the address `local`. FAN_OK:
+/* A rank in this process sends by `h` to shard `shard` at the address `local`. FAN_OK:
  * the daemon has it as well, and closes it; FAN_E_BUSY, FAN_E_SYSTEM.  From any thread. */
 int fan_daemon_rings(struct fan_daemon *d, unsigned shard, struct fan_ring_pair *h,
 		     const fan_peer *local);

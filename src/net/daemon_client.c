@@ -385,7 +385,7 @@ static void see_neighbours(struct fan_daemon_client *a)
 
 /* ---- orders ---- */
 
-/* Do what the line says.  -errno: the connection is of no use any more. */
+/* Obey the line.  -errno: the connection is of no use any more. */
 static int handle_line(struct fan_daemon_client *a, const char *text, size_t bytes)
 {
 	char why[FAN_ORDER_WHY_BYTES];

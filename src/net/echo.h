@@ -37,7 +37,7 @@ void fan_echo_put_question(struct fan_echo_asker *a, struct fan_out *out, const 
 void fan_echo_ask(struct fan_echo_asker *a, struct fan_udp *udp, const fan_peer *to, size_t bytes,
 		  uint64_t now_ns);
 
-/* Which question, from 0 on, does datagram `pkt` answer?  -1: none.  `who`: what it says; may be
+/* Which question, from 0 on, does datagram `pkt` answer?  -1: none.  `who`: its fields; may be
  * NULL. */
 int64_t fan_echo_heard(const struct fan_echo_asker *a, const uint8_t *pkt, size_t len,
 		       struct fan_echoed *who);

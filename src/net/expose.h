@@ -51,7 +51,7 @@ void fan_labels_add(struct fan_labels *l, const char *name, const char *value, s
 void fan_labels_number(struct fan_labels *l, const char *name, unsigned value);
 
 /* A histogram's samples: `bound_s[i]` is the upper bound of count[i] in seconds, and count[bounds]
- * has what is above all of them.  The family has begun. */
+ * has the samples above all of them.  The family has begun. */
 void fan_expose_histogram(struct fan_expose *x, const char *name, const struct fan_labels *labels,
 			  const double *bound_s, const uint64_t *count, unsigned bounds,
 			  double sum_s);

@@ -19,7 +19,7 @@
 struct fan_lines {
 	int fd; /* -1: closed */
 	bool connecting;
-	size_t in_max; /* bytes of a line: FAN_LINE_IN_MAX, unless the caller says less */
+	size_t in_max; /* bytes of a line: FAN_LINE_IN_MAX, unless the caller sets less */
 	char *in, *out;
 	size_t in_room, in_used; /* capacity and bytes of `in` */
 	size_t in_taken;	 /* bytes that fan_lines_next has returned */
@@ -32,7 +32,7 @@ struct fan_lines {
 };
 
 /* Send small segments of TCP at once, and notice a peer that has vanished: by `probes`, `each_s`
- * apart, after `idle_s` of silence, or by what it has not acknowledged for `unacked_ms`. */
+ * apart, after `idle_s` of silence, or by data unacknowledged for `unacked_ms`. */
 void fan_lines_notice_loss(int fd, int idle_s, int each_s, int probes, int unacked_ms);
 
 /* Take over the non-blocking socket `fd`. */

@@ -5,8 +5,8 @@
  * for the effect of large datagrams sends ECHOs of that length, and short ones with them.  If short
  * ones are answered again and again, but no long one, and no result arrives, the path takes no such
  * datagrams.  The size that a router reported is only tried, by an ECHO of that length.  An answer
- * may say that the answerer's own path to its next hop loses large datagrams; it then counts as no
- * answer to a long ECHO. */
+ * may report that the answerer's own path to its next hop loses large datagrams; it then counts as
+ * no answer to a long ECHO. */
 #ifndef FAN_MTU_PROBE_H
 #define FAN_MTU_PROBE_H
 
@@ -42,9 +42,9 @@ struct fan_mtu_probe {
 	unsigned rounds;      /* rounds sent; 0: no test is in progress */
 	unsigned short_heard; /* answers to short ECHOs */
 	bool told_heard;      /* an ECHO of `told_bytes` has been answered */
-	uint32_t told_bytes;  /* that a router is said to take, as `bytes`; 0: nothing was said */
+	uint32_t told_bytes;  /* that a router reportedly takes, as `bytes`; 0: none */
 	int told_mtu;
-	/* of the datagrams that the path behind loses, as who answers says; 0: it says nothing of
+	/* of the datagrams that the path behind loses, by the answer; 0: it reports none of
 	 * the kind */
 	uint32_t behind_bytes;
 };
@@ -53,14 +53,14 @@ struct fan_mtu_probe {
 void fan_mtu_probe_sent(struct fan_mtu_probe *t, uint32_t bytes, uint64_t now_ns,
 			uint32_t stall_ms);
 
-/* A result has come: the path takes what it must. */
+/* A result has come: the path takes full packets. */
 void fan_mtu_probe_result(struct fan_mtu_probe *t);
 
 /* Is datagram `pkt` an answer to an ECHO of the test, and nothing else?  It is heeded then. */
 bool fan_mtu_probe_heard(struct fan_mtu_probe *t, const uint8_t *pkt, size_t len, uint64_t now_ns);
 
 /* Send the ECHOs that are due to `to` by `udp`, which is connected to it if `connected`.  True: the
- * path does not take what it must, or if `behind_bytes`, the one behind. */
+ * path does not take full packets, or if `behind_bytes`, the one behind. */
 bool fan_mtu_probe_turn(struct fan_mtu_probe *t, struct fan_udp *udp, const fan_peer *to,
 			bool connected, uint32_t stall_ms, uint64_t now_ns);
 

@@ -244,7 +244,7 @@ static bool ask_route(struct netlink *t, const fan_peer *to, unsigned flags)
 	return netlink_ask(t);
 }
 
-/* The MTU of a route that was configured with one; 0: it was not, or this kernel does not tell it
+/* The MTU of a route that was configured with one; 0: it was not, or this kernel does not report it
  * from what it received. */
 static int route_mtu(struct netlink *t, const fan_peer *to)
 {

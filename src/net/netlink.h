@@ -9,11 +9,11 @@
 
 #include "udp.h"
 
-/* What others than this daemon receive by interfaces of its host.
+/* The rate at which others than this daemon receive by interfaces of its host.
  *
- * The kernel counts what an interface receives, and the daemon's sockets what they do
- * (udp.h: fan_inlets); the rest is others'.  It is a mean over FAN_CROSS_TRAFFIC_SAMPLES samples,
- * so that what waits in sockets' queues between two of them makes no load. */
+ * The kernel counts an interface's bytes, and the daemon's sockets their own (udp.h: fan_inlets);
+ * the rest is others'.  It is a mean over FAN_CROSS_TRAFFIC_SAMPLES samples, so that datagrams in
+ * sockets' queues between two of them make no load. */
 
 #define FAN_CROSS_TRAFFIC_SAMPLES                                                                  \
 	8 /* of the mean, each FAN_CROSS_TRAFFIC_MS after the one before, or more */
@@ -35,13 +35,12 @@ struct fan_cross_traffic {
 	uint64_t overflows; /* of sockets' queues, as of the last turn */
 };
 
-/* Begin a turn, before the sockets' counters are read: what the kernel has counted.  Of interfaces
- * that are not in `index`, `count` of them, nothing is kept; 0 is none, and what has no room is not
- * measured. */
+/* Begin a turn by the kernel's counters, before the sockets' are read.  Forget interfaces that are
+ * not in `index`, `count` of them; 0 is none.  Interfaces without room are not measured. */
 void fan_cross_traffic_begin(struct fan_cross_traffic *o, const unsigned *index, unsigned count);
 
-/* End it: what the sockets have counted.  What has not been read by the sockets counts for nobody,
- * so after `overflows` more of their queues the mean begins anew. */
+/* End it by the sockets' counters.  Lost packets count for nobody, so the mean begins anew after
+ * `overflows` more of the sockets' queues. */
 void fan_cross_traffic_end(struct fan_cross_traffic *o, uint64_t now_ns,
 			   const struct fan_inlets *own, uint64_t overflows);
 
@@ -59,7 +58,7 @@ struct fan_next_hop {
 	bool redirected; /* an ICMP message has led it by another gateway */
 	bool by_gateway; /* it has one */
 	fan_peer gateway;
-	/* what the kernel believes instead, since an ICMP message said so; 0: nothing */
+	/* the kernel's value instead, from an ICMP message; 0: none */
 	int told_mtu;
 };
 

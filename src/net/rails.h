@@ -2,8 +2,8 @@
 /* rails.h - further networks of this host, by which other hosts may be reached as well: rails.
  *
  * A rail is a card that is up and has an address, or what stands for one in a container (veth).
- * Bridges, tunnels and VLANs are none: what goes there leaves by a card that counts already.
- * Whether others are reached by it, and answer, is theirs to find out who use it. */
+ * Bridges, tunnels and VLANs are none: their packets leave by a card that counts already.
+ * Callers find out whether others answer there. */
 #ifndef FAN_RAILS_H
 #define FAN_RAILS_H
 
@@ -17,7 +17,7 @@ struct ifaddrs;
 struct fan_rail {
 	fan_peer at;	      /* its address, without a port */
 	unsigned prefix_bits; /* of these 128: what all of its network share */
-	int32_t mbps;	      /* that its card tells; 0: none */
+	int32_t mbps;	      /* of its card; 0: none */
 };
 
 /* The rails beside that of the local address `first`, of its family, in the kernel's order; how
@@ -32,9 +32,9 @@ unsigned fan_rails_prefix(const struct ifaddrs *i);
 /* Are `a` and `b` in one network of `prefix_bits`? */
 bool fan_rails_are_near(const fan_peer *a, const fan_peer *b, unsigned prefix_bits);
 
-/* The rate of a host's link, as far as its card or its user tells.
+/* The rate of a host's link, by its card or its user.
  *
- * Only cards tell: interfaces that are no devices (veth, bridges, tunnels) name rates that no link
+ * Only cards count: interfaces that are no devices (veth, bridges, tunnels) name rates that no link
  * has.  A shaper, a provider's limit or a narrower link further on shows nowhere; FANIN_LINK_MBPS
  * declares those. */
 

@@ -134,7 +134,7 @@ bool fan_ring_pair_put(struct fan_ring_pair *h, enum fan_ring_pair_way way, cons
 	return true;
 }
 
-/* The reader says that it sleeps and then looks once more; the writer shows and then asks whether
+/* The reader sets its flag and then looks once more; the writer shows and then asks whether
  * it sleeps: one of them sees what the other has done. */
 void fan_ring_pair_show(struct fan_ring_pair *h, enum fan_ring_pair_way way)
 {

@@ -4,7 +4,7 @@
  * A ring pair has a ring up, from the rank's thread to the aggregator's, and one down.  Datagrams
  * are copied into a ring, and read where they lie: one copy in place of two and a system call.  The
  * reader sleeps in epoll on an eventfd of the ring, edge-triggered, which nobody has to read, and
- * is woken only if it has said that it sleeps.  What finds no room goes by the socket (ADR 40).
+ * is woken only if it has set its flag.  A datagram without room goes by the socket (ADR 40).
  *
  * A ring pair belongs to both threads; each closes it. */
 #ifndef FAN_RING_PAIR_H
@@ -30,7 +30,7 @@ struct fan_ring_pair *fan_ring_pair_new(const fan_peer *rank, size_t most_bytes)
 /* One of the two has done with it, and wakes the other; the second frees it. */
 void fan_ring_pair_close(struct fan_ring_pair *h);
 
-/* The other has: there is nothing but what is in the ring. */
+/* Has the other closed it?  Then only the ring's items are left. */
 bool fan_ring_pair_is_closed(const struct fan_ring_pair *h);
 
 const fan_peer *fan_ring_pair_rank(const struct fan_ring_pair *h);

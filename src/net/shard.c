@@ -234,7 +234,7 @@ static int take_rings(struct fan_shard *s, struct fan_ring_pair *h, const fan_pe
 		return FAN_E_BUSY;
 	if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fan_ring_pair_fd(h, FAN_RING_PAIR_UP), &ev))
 		return FAN_E_SYSTEM;
-	if (s->udp[0].locals) /* for what has no room in it */
+	if (s->udp[0].locals) /* for datagrams without room in it */
 		fan_locals_put(s->udp[0].locals, fan_ring_pair_rank(h), local->addr);
 	s->udp[0].pair[i] = h;
 	return FAN_OK;

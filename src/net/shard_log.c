@@ -133,7 +133,7 @@ void fan_shard_log_jobs(struct fan_shard *s)
 		tell_slots_jobs(s);
 }
 
-/* Packets that no interface takes are lost for good: say so, once.  (Sockets here are not
+/* Packets that no interface takes are lost for good: log that, once.  (Sockets here are not
  * connected, so no ICMP message makes them refuse anything.) */
 void fan_shard_log_too_long(struct fan_shard *s)
 {

@@ -39,7 +39,7 @@ static unsigned find(const struct fan_local *set, const fan_peer *peer)
 	return i;
 }
 
-/* Free places have been heard before all others. */
+/* Free places count as silent for longest. */
 static unsigned oldest(const struct fan_local *set)
 {
 	unsigned at = 0;
@@ -86,7 +86,7 @@ void fan_locals_forget(struct fan_locals *t, const fan_peer *peer)
 #define IPV6_MULTICAST_ALL 29
 #endif
 
-#define SENDER_AT 12 /* low byte of a header's sender, which tells ranks of one job apart */
+#define SENDER_AT 12 /* low byte of a header's sender, which differs among ranks of one job */
 
 static int set_int(int fd, int level, int name, int value)
 {
@@ -94,7 +94,7 @@ static int set_int(int fd, int level, int name, int value)
 }
 
 /* Ask for `bytes` of buffer; returns what the kernel granted.  It counts its own
- * overhead by doubling, so half of what it tells is what fits. */
+ * overhead by doubling, so half of the reported size fits. */
 static int set_buffer(int fd, int force, int name, int bytes)
 {
 	int got = 0;
@@ -105,8 +105,8 @@ static int set_buffer(int fd, int force, int name, int bytes)
 	return got / 2;
 }
 
-/* Never fragment: a datagram that is too long is an error to tell, not to hide.  Of how long it may
- * be the interface alone is believed: of routers anybody can say what they take (ICMP). */
+/* Never fragment: report a datagram that is too long.  Believe only the interface's MTU, since
+ * anybody can forge a router's (ICMP). */
 static void set_path(const struct fan_udp *u)
 {
 	if (u->family == AF_INET || u->dual)

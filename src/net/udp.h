@@ -5,7 +5,7 @@
  * a run of equal-sized datagrams to one receiver, gathered from headers and payloads by
  * iovec without a copy.  Where the kernel refuses (UDP_SEGMENT or UDP_GRO unknown, EIO,
  * EINVAL), the socket falls back to plain datagrams by sendmmsg, or where that is refused by
- * sendmsg, and its fields say so.
+ * sendmsg, as its fields show.
  *
  * Datagrams have ECT(0) in the IP header (RFC 3168), so that queues may mark them. */
 #ifndef FAN_UDP_H
@@ -36,7 +36,7 @@
 fan_peer fan_peer_from_sockaddr(const struct sockaddr *sa, socklen_t len);
 socklen_t fan_peer_to_sockaddr(const fan_peer *p, int family, struct sockaddr_storage *ss);
 
-/* The address of an interface, as getifaddrs(3) tells it; none if it is of another family. */
+/* The address of an interface, by getifaddrs(3); none if it is of another family. */
 struct ifaddrs;
 fan_peer fan_peer_of_interface(const struct ifaddrs *i);
 
@@ -183,14 +183,14 @@ int fan_udp_spread(const struct fan_udp *u, unsigned sockets);
 fan_peer fan_udp_local(const struct fan_udp *u);
 
 /* Is `e` an error that an ICMP message makes a connected socket return?  Anybody can send those, so
- * it says nothing for sure; the same errors can have a cause of this machine's own. */
+ * it proves nothing; the same errors can have a cause of this machine's own. */
 bool fan_udp_is_told(int e);
 
 /* Is `e` what a filter of system calls or of packets answers? */
 bool fan_udp_is_refused(int e);
 
 /* The MTU of the path to `to` as the kernel believes it, by ICMP messages, bytes; 0:
- * not known.  Sends nothing.  fan_next_hop_read (netlink.h) tells what is sure. */
+ * not known.  Sends nothing.  fan_next_hop_read (netlink.h) returns what is sure. */
 int fan_udp_mtu_to(const fan_peer *to);
 
 /* The index of the interface towards `to`, 0: not known; and the local address on it in `local`,

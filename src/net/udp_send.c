@@ -71,8 +71,8 @@ static void run_add(struct run *r, const struct fan_out_item *it)
 		r->iov[r->vectors++] = (struct iovec){(void *)it->payload, it->payload_bytes};
 }
 
-/* Gather the run that begins at `it`, of at most `left` items.  Those of one destination keep their
- * order. */
+/* Gather the run that begins at `it`, of at most `left` items.  Items of one destination keep
+ * their order. */
 static void run_gather(struct run *r, struct fan_out_item *it, unsigned left, bool connected)
 {
 	size_t bytes = fan_out_item_bytes(it);
@@ -150,8 +150,8 @@ static bool is_full(int e)
 	return e == EAGAIN || e == ENOBUFS || e == EINTR;
 }
 
-/* Wait for room in the queue.  poll tells only when half of it is empty, so the wait is
- * short and the send tried again; a device queue (ENOBUFS) does not tell at all. */
+/* Wait for room in the queue.  poll reports only a half-empty one, so wait for a short time and
+ * try again; a device queue (ENOBUFS) reports nothing. */
 static void wait_for_room(const struct fan_udp *u)
 {
 	struct pollfd p = {u->fd, POLLOUT, 0};
@@ -250,7 +250,8 @@ static unsigned send_plain(struct fan_udp *u, struct run *r, const struct target
 	return send_messages(u, m, r->count, waits);
 }
 
-/* A run to a rank, or an aggregator, of this process.  What finds no room is left in `r`. */
+/* A run to a rank, or an aggregator, of this process.  The rest stays in `r` if there is no room.
+ */
 static void hand_over(struct fan_udp *u, struct run *r, struct fan_ring_pair *h,
 		      enum fan_ring_pair_way way)
 {
@@ -275,8 +276,9 @@ static void run_send(struct fan_udp *u, struct run *r, const struct target *to, 
 		sent = send_segmented(u, r, to, waits);
 		int e = u->last_errno;
 		if (!sent && r->count > 1 && (e == EIO || e == EINVAL)) {
-			/* Also said of a segment beyond the interface's MTU or of a bad address.
-			 * Then plain datagrams fail as well, and segmenting is not to blame. */
+			/* Also reported for a segment beyond the interface's MTU or of a bad
+			 * address. Then plain datagrams fail as well, and segmenting is not to
+			 * blame. */
 			sent = send_plain(u, r, to, waits);
 			u->segment = !sent;
 		}
@@ -319,7 +321,7 @@ static void send_multicast(struct fan_udp *u, struct run *r, const struct fan_gr
 	set_source(u, &to, &g->via);
 	if (to.len && fan_peer_family(&g->via) == fan_peer_family(&g->addr))
 		run_send(u, r, &to, waits);
-	else /* members of the other family do not hear the group */
+	else /* members of the other family do not receive from the group */
 		u->send_drops += r->count;
 	if (u->send_drops != drops) /* the interface may have gone: look again */
 		memset(u->route, 0, sizeof u->route);
@@ -359,7 +361,7 @@ static void send_to(struct fan_udp *u, struct run *r, const fan_peer *p, unsigne
 
 /* ---- ranks of this host ---- */
 
-/* Where receivers are, and in which order they have what is sent to several. */
+/* Where receivers are, in the order in which they get a message to several. */
 enum where { ELSEWHERE, HOST, INSIDE, ANYWHERE };
 
 static bool has_ring_pair(const struct fan_udp *u)
@@ -384,8 +386,8 @@ static bool is_at(const struct fan_udp *u, const fan_peer *p, enum where where)
 	return where == ANYWHERE || where_is(u, p) == where;
 }
 
-/* Would somebody have the run too early, if all had it now?  A ring pair shows at the end what is
- * put there; what finds no room leaves by the socket. */
+/* Would somebody get the run too early, if all got it now?  A ring pair shows its items at the end;
+ * items without room leave by the socket. */
 static bool is_early(const struct fan_udp *u, const struct run *r, const struct fan_out_item *it)
 {
 	const bool one = it->dest == FAN_TO_PEER || it->dest == FAN_TO_PARENT;
@@ -482,8 +484,8 @@ static void send_run(struct fan_udp *u, struct run *r, const struct fan_out_item
 	}
 }
 
-/* Send the items to who is `where`; to all who may have them now, that is in the first turn.  True:
- * some items are left for the next turn, LATER. */
+/* Send the items to receivers that are `where`; in the first turn, to all that may get them now.
+ * True: some items are left for the next turn, LATER. */
 static bool send_turn(struct fan_udp *u, struct fan_out *out, enum where where, unsigned *waits)
 {
 	bool more = false;

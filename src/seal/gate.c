@@ -18,7 +18,7 @@ static struct fan_gate_uplink *uplink_of_nonce(struct fan_gate *g, uint64_t nonc
 }
 
 /* The uplink that a packet is from or for: by its nonce, if it has one.  By job and epoch only one
- * that has taken part in it: whose JOIN was repeated by somebody else may have been told them, too.
+ * that has taken part in it: whose JOIN was repeated by somebody else may have got them, too.
  */
 static struct fan_gate_uplink *find_uplink(struct fan_gate *g, const struct fan_seal_head *h,
 					   const uint8_t *pkt)
@@ -75,7 +75,7 @@ static size_t recv_from_parent(struct fan_gate *g, const struct fan_seal_head *h
 }
 
 #define STRIDE_STEP 64
-#define RANKS_AT    18 /* of a RELAY: 0, it tells of no job */
+#define RANKS_AT    18 /* of a RELAY: 0, it concerns no job */
 
 /* Allocate what the gate needs for its shard's parent and next hop. */
 static bool make_tables(struct fan_gate *g)
@@ -177,7 +177,7 @@ bool fan_seal_refuse(const uint8_t *pkt, size_t len, const fan_peer *to, bool ha
 	return true;
 }
 
-/* Does the next hop say that it has no key?  The rank that it is for decides whether that is so. */
+/* Does the next hop claim to have no key?  The receiving rank decides whether to believe it. */
 static bool is_open_above(const struct fan_gate *g, const uint8_t *pkt, size_t len)
 {
 	struct fan_seal_inner in;
@@ -273,7 +273,7 @@ size_t fan_gate_recv(struct fan_gate *g, uint64_t now_ns, const fan_peer *from, 
 {
 	struct fan_seal_head h;
 	g->now_ns = now_ns;
-	if (!fan_seal_head(&h, pkt, len)) /* another version: the core says so */
+	if (!fan_seal_head(&h, pkt, len)) /* another version: the core reports it */
 		return len;
 	if (is_parent(g, from) && h.type != FAN_TYPE_QUERY)
 		return recv_from_parent(g, &h, pkt, len);
@@ -305,8 +305,8 @@ static bool seal(struct fan_gate *g, const struct fan_seal_head *h, struct fan_o
 }
 
 /* Does the item, which is no RELAY, go up if it goes to a next hop?  On a route, a neighbour may be
- * below as well, and gets what it gets as such under the key of those below: it may have lost its
- * key as a next hop in a restart, and nothing that goes up would bring it another one. */
+ * below as well, and then gets items for below under that key: it may have lost its key as a next
+ * hop in a restart, and no item that goes up would bring it another one. */
 static bool goes_up(const struct fan_seal_head *h, const struct fan_out_item *it)
 {
 	switch (h->type) {
@@ -351,7 +351,7 @@ static bool close_item(struct fan_gate *g, struct fan_out_item *it, uint8_t *to,
 	    !fan_seal_inner_get(&in, it->head, it->payload, it->payload_bytes))
 		return false;
 	if ((in.at ? in.type : h.type) == FAN_TYPE_REFUSE && !answers)
-		return true; /* in clear, to who has no key, or of one who has none */
+		return true; /* in clear, to or from a peer without a key */
 	if (it->payload_bytes + FAN_SEAL_ROOM > g->stride)
 		return false;
 	if (it->dest == FAN_TO_PEER && is_parent(g, &it->peer))

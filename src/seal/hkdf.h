@@ -16,8 +16,8 @@ void fan_hkdf(const struct fan_cipher *c, uint8_t *to, size_t bytes, const uint8
 	      size_t salt_bytes, const uint8_t *key, size_t key_bytes, const uint8_t *info,
 	      size_t info_bytes);
 
-/* Characters that end a tenant's name in a job's name: '/', and those that libfanin appends to the
- * names of jobs that it adds. */
+/* Characters that end a tenant's name in a job's name: '/', and the ones that libfanin appends to
+ * the names of its own jobs. */
 #define FAN_TENANT_ENDS "/#!"
 
 /* The bytes of `job` that name its tenant: all up to the first of FAN_TENANT_ENDS. */
@@ -30,8 +30,8 @@ void fan_tenant_extract(const struct fan_cipher *c, uint8_t prk[FAN_MAC_BYTES],
 void fan_tenant_expand(const struct fan_cipher *c, uint8_t to[FAN_KEY_BYTES],
 		       const uint8_t prk[FAN_MAC_BYTES], const char *name, size_t bytes);
 
-/* The key of tenant `name`, of `bytes` bytes, from the fabric's.  A tenant's key does not tell the
- * fabric's, nor those of others. */
+/* The key of tenant `name`, of `bytes` bytes, from the fabric's.  A tenant's key does not reveal
+ * the fabric's, nor those of others. */
 void fan_tenant_key(const struct fan_cipher *c, uint8_t to[FAN_KEY_BYTES],
 		    const uint8_t fabric[FAN_KEY_BYTES], const char *name, size_t bytes);
 

@@ -76,7 +76,7 @@ static bool is_at(const struct fan_hop *h, const fan_peer *at, uint32_t job, uin
 }
 
 /* A place in the set for one more entry: a free one, that of an unproved one, or that of the one
- * heard longest ago. */
+ * silent for longest. */
 static struct fan_hop *make_place(struct fan_hops *t, struct fan_hop *set)
 {
 	struct fan_hop *place = &set[0];

@@ -2,9 +2,9 @@
 /* key_file.h - keys in files.
  *
  * A file has one key, or two while keys are changed: the first is used, the second is still valid.
- * A key is a line of 64 hexadecimal digits or 44 characters of base64.  Empty lines and those that
- * begin with '#' are ignored.  Only its owner, who is the user of this process or root, may have
- * access to the file. */
+ * A key is a line of 64 hexadecimal digits or 44 characters of base64.  Empty lines and comments,
+ * from '#' on, are ignored.  The file must belong to the user of this process or to root, who alone
+ * have access. */
 #ifndef FAN_SEAL_KEY_FILE_H
 #define FAN_SEAL_KEY_FILE_H
 

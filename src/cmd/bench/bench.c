@@ -70,7 +70,7 @@ static const struct fan_option options[] = {
 	{"progress", 0, ARGS_FLAG, AT(progress), 0, 0, NULL, NULL, "count all-reduces on stderr"},
 };
 
-/* Which flags, or keys of [bench], have said where to run. */
+/* Which flags, or keys of [bench], have chosen where to run. */
 static struct {
 	bool sw, controller, rank;
 } given;

@@ -120,7 +120,8 @@ void bench_print_end(const fanin_comm *comm);
 /* Print on stderr that `done` of `all` all-reduces are done, the last in `ns`. */
 void bench_print_progress(int done, int all, int64_t ns);
 
-/* Write the file o->json.  `all_bytes`: of a rank's tensors.  0, or 1: it has been said why. */
+/* Write the file o->json.  `all_bytes`: of a rank's tensors.  0, or 1: the cause has been reported.
+ */
 int bench_write_json(const struct bench_options *o, const fanin_comm *comm,
 		     const struct bench_result *r, int results, uint64_t all_bytes);
 

@@ -24,7 +24,7 @@
 
 #define JOB	      "bench"
 #define START_MS      10000 /* for the switch to listen */
-#define GRACE_MS      3000  /* after a failure, for the other ranks to tell theirs */
+#define GRACE_MS      3000  /* after a failure, for the other ranks to report theirs */
 #define END_MS	      5000  /* for a child to end at a signal */
 #define PORT_TRIES    32    /* for as many free ports in a row as the switch has shards */
 #define PORT_FIRST    20000

@@ -21,7 +21,7 @@ struct bench_rank {
 	const struct bench_gate *gate;
 	fanin_comm *comm;
 	int rank, ranks;
-	bool waited;	     /* it has waited for others, and has said so */
+	bool waited;	     /* it has waited for others, and has reported that */
 	size_t tensor_bytes; /* of each of the two */
 	void *in, *out;
 	int iters;	   /* timed ones of this size, so far */

@@ -136,7 +136,7 @@ void doctor_print_settings(void);
 
 /* ---- doctor_group.c ---- */
 
-/* Do the configuration and the options say that there are other ranks? */
+/* Are there other ranks, by the configuration and the options? */
 void doctor_group_init(struct doctor *d);
 
 /* Wait for the other ranks, and print whether they have met. */

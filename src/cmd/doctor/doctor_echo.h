@@ -12,7 +12,7 @@
 #define DOCTOR_STREAM_MAX (64 << 20) /* bytes of one stream, at most */
 
 struct doctor_train {
-	/* What to send. */
+	/* The packets to send. */
 	unsigned count; /* 1 .. DOCTOR_TRAIN_MAX */
 	unsigned burst; /* sent at once, 1 .. DOCTOR_BURST_MAX */
 	uint64_t gap_ns;

@@ -55,7 +55,7 @@ static json_t *sums_json(struct doctor *d)
 	return all;
 }
 
-/* Print what the job's counters and parts say. */
+/* Print the job's counters and parts. */
 static void print_summing(struct doctor *d)
 {
 	const struct fan_meeting *m = &d->group.meeting;
@@ -156,8 +156,8 @@ static uint64_t reduce_often(struct doctor *d, float *data, int32_t count, uint6
 	return least_ns;
 }
 
-/* Time all-reduces.  A part of the tensor tells whether there is time for PROOF_MIN, and these for
- * how many more.  All ranks do as many as rank 0 says. */
+/* Time all-reduces.  A part of the tensor shows whether there is time for PROOF_MIN, and these for
+ * how many more.  All ranks do as many as rank 0. */
 static void prove(struct doctor *d, float *data)
 {
 	const uint64_t sample = d->args.bytes < SAMPLE_BYTES ? d->args.bytes : SAMPLE_BYTES;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_path.c - does the switch answer, what does it say, how fast is the path, and how much does
- * it lose?  doctor_mtu.c finds the packet size. */
+/* doctor_path.c - does the switch answer, with which limits, how fast is the path, and how much
+ * does it lose?  doctor_mtu.c finds the packet size. */
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <net/if.h>
@@ -78,7 +78,7 @@ void doctor_check_switch(struct doctor *d)
 			      (int)d->who.shards, "group", (int)d->who.group_family));
 }
 
-/* Run the train of check `name`; false: there is no socket, which the line says. */
+/* Run the train of check `name`; false: there is no socket, as the line reports. */
 static bool run_train(struct doctor *d, const char *name, struct doctor_train *tr,
 		      struct fan_udp *udp)
 {

@@ -75,7 +75,7 @@ static void add_unknown(void *unknown, const char *name, const char *near, const
 			      json_pack("{s:o, s:s}", "name", doctor_text(name), "near", near));
 }
 
-/* What src/lib/comm/comm.c chooses by. */
+/* The facts by which src/lib/comm/comm.c chooses. */
 static json_t *sums_json(const struct fan_config *c)
 {
 	struct fan_rendezvous r = {.one_host = false};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics_jobs.c - what shards tell about their jobs, as families of metrics. */
+/* metrics_jobs.c - the jobs of shards, as families of metrics. */
 #include "metrics_jobs.h"
 
 #include <stdlib.h>

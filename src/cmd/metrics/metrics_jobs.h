@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics_jobs.h - metrics of a daemon's shards and of the jobs that they tell about.
+/* metrics_jobs.h - metrics of a daemon's shards and of their jobs.
  *
  * Labels are bounded: `shard` by FAN_SHARDS_MAX, `fanin_job` by FAN_JOBS_MAX a shard, `reason` by
  * FAN_DROP_COUNT, `rank` by METRICS_WAITS_MAX of a job, or its ranks where these run ahead.  The

@@ -241,7 +241,7 @@ static enum fan_err fits(const struct fan_job *j, const struct fan_frag *head,
 
 /* The life of a member may join again by another path: a higher path number shows that its JOIN is
  * not an old one.  The member has moved once a BEAT shows that the WELCOME has arrived; a member
- * that is not sure yet is wherever its JOIN says. */
+ * that is not proved yet is wherever its JOIN claims. */
 static void announce(struct fan_job *j, const fan_peer *from, const struct fan_frag *head)
 {
 	struct fan_member *m = &j->members[head->sender];

@@ -15,13 +15,13 @@ struct fan_admission {
 	struct fan_refuse no; /* why it is refused */
 };
 
-/* Let `from` join as `m` says, in a new job or in the one of that name.  A refused JOIN leaves no
+/* Let `from` join by `m`, in a new job or in the one of that name.  A refused JOIN leaves no
  * state.  FAN_E_RANK_TAKEN may be by a life that has proved nothing. */
 enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *from,
 			   const struct fan_frag *head, const struct fan_join *m,
 			   struct fan_admission *a);
 
-/* Has the sender of `head`, a JOIN that says `m`, joined a job of that name already? */
+/* Has the sender of `head`, a JOIN with the body `m`, joined a job of that name already? */
 bool fan_jobs_knows(struct fan_jobs *t, const struct fan_frag *head, const struct fan_join *m);
 
 /* Has this life of a rank joined any job that there is? */

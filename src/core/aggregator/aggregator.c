@@ -177,7 +177,7 @@ static struct fan_frag head_for(const struct fan_job *j, uint16_t rank, enum fan
 	};
 }
 
-/* So many operations more are under way: 1 or -1. */
+/* Count an operation that begins or ends: 1 or -1. */
 static void note_operation(const struct fan_aggregator *ag, struct fan_job *j, int more)
 {
 	j->work.busy_ns += (uint64_t)j->operations_open * (ag->now_ns - j->work_ns);
@@ -316,7 +316,7 @@ static enum fan_verdict took(struct fan_aggregator *ag, uint64_t now_ns, struct 
 	return v;
 }
 
-/* Note how far the ranks of a contribution are; tell the one that asks. */
+/* Note how far the ranks of a contribution are; answer one that asks. */
 static void note_progress(struct fan_aggregator *ag, struct fan_job *j,
 			  const struct fan_contribution *p, struct fan_out *out)
 {
@@ -380,8 +380,8 @@ static enum fan_verdict recv_data(struct fan_aggregator *ag, uint64_t now_ns, st
 	return took(ag, now_ns, j, &p, v, &r, out);
 }
 
-/* The result is younger than the last one that the prober had heard: it will come, but
- * for a loss that a later probe will tell of. */
+/* The result is younger than the prober's last one: it will come, but
+ * for a loss that a later probe will reveal. */
 static bool is_in_flight(const struct fan_round *round, const struct fan_frag *probe)
 {
 	return !(probe->flags & FAN_F_INSIST) &&
@@ -416,7 +416,7 @@ static enum fan_verdict recv_question(struct fan_aggregator *ag, const struct fa
 	return FAN_CTL;
 }
 
-/* A rank has not heard results with these numbers, though later ones: replay them. */
+/* A rank misses results with these numbers, but has later ones: replay them. */
 static enum fan_verdict recv_miss(struct fan_aggregator *ag, struct fan_job *j,
 				  const struct fan_frag *f, struct fan_out *out)
 {

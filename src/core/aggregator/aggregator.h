@@ -139,12 +139,12 @@ struct fan_drain {
 void fan_aggregator_behind_loses(struct fan_aggregator *ag, uint16_t bytes);
 
 /* Admit only members again from now on: other JOINs get no answer, so that ranks retry, wherever
- * the next aggregator is; or, of->goodbye, as fan_aggregator_stop says. */
+ * the next aggregator is; or, of->goodbye, as fan_aggregator_stop. */
 void fan_aggregator_drain(struct fan_aggregator *ag, uint64_t now_ns, const struct fan_drain *of);
 
-/* The aggregator is being stopped for good: from now on it refuses who is no member, opens no
- * rounds, and fails its jobs with FAN_E_STOPPED, as soon as the rounds that are open have ended,
- * FAN_STOP_FINISH_NS from now at the latest. */
+/* Stop the aggregator for good: from now on it refuses strangers, opens no rounds, and fails its
+ * jobs with FAN_E_STOPPED as soon as the open rounds have ended, FAN_STOP_FINISH_NS from now at the
+ * latest. */
 void fan_aggregator_stop(struct fan_aggregator *ag, uint64_t now_ns);
 
 /* Count the jobs that are waited for and are READY or have FAILED: their members may lack a result,

@@ -111,7 +111,8 @@ enum fan_verdict fan_report_query(struct fan_aggregator *ag, const fan_peer *fro
 /* Prepare the answer to ECHO, which depends on the configuration alone. */
 void fan_report_prepare_echo(struct fan_aggregator *ag);
 
-/* ---- group.c: the multicast group of a job: its address, and whether members hear it ---- */
+/* ---- group.c: the multicast group of a job: its address, and which members receive from it ----
+ */
 
 /* Write the group's address to `addr`, 16 bytes in network order, IPv4 in the first 4: job number i
  * has the configured one + i. */

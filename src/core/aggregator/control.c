@@ -144,7 +144,7 @@ void fan_control_become_ready(struct fan_aggregator *ag, struct fan_job *j)
 	j->ready_ns = ag->now_ns;
 	j->tell_ns = UINT64_MAX;
 	j->answered = FAN_RANK_NONE;
-	touch(ag); /* which tells them */
+	touch(ag); /* which informs them */
 	fan_aggregator_note(ag, FAN_EV_JOB_READY, j, FAN_RANK_NONE);
 }
 
@@ -175,7 +175,7 @@ void fan_control_send_failed(const struct fan_job *j, const fan_peer *to,
 static void all_here(struct fan_aggregator *ag, uint64_t now_ns, struct fan_job *j,
 		     struct fan_out *out)
 {
-	if (j->told) { /* who is no member must not know its epoch: their next BEATs are denied */
+	if (j->told) { /* a stranger must not know its epoch: its next BEATs are denied */
 		fan_jobs_rename(&ag->jobs, j);
 		return;
 	}
@@ -311,7 +311,7 @@ static void stop_forming(struct fan_aggregator *ag, struct fan_job *j)
 	fan_tree_uplink_end(ag, j, FAN_OK);
 }
 
-/* Does the rank's LEAVE say that it can never take part, whichever others join? */
+/* Does the rank's LEAVE mean that it can never take part, whichever others join? */
 static bool cannot_take_part(const struct fan_job *j, uint16_t rank, int err)
 {
 	return j->state == FAN_JOB_FORMING && j->members[rank].flags & FAN_MEMBER_SURE &&

@@ -133,13 +133,13 @@ static bool challenge_is_met(struct fan_aggregator *ag, const fan_peer *from,
 	return false;
 }
 
-/* ---- claims: two launches of a program that use one job name, and nothing else tells them apart
+/* ---- claims: two launches of a program that use one job name, and nothing else distinguishes them
  * ----
  *
  * Ranks of both make up one job then, and its sums are of no use.  It shows when a second process
  * is the same rank.  It is refused with RANK_TAKEN and a proof, and claims the rank by a JOIN that
- * repeats the proof, so it lives.  If the member is heard after a claim and the claim is repeated
- * after that, both live.  Which of them belongs to the others nobody can tell, so the job fails for
+ * repeats the proof, so it lives.  If the member answers after a claim and the claim is repeated
+ * after that, both live.  Which of them belongs to the others is unknown, so the job fails for
  * all with FAN_E_LAUNCHES, and so do those of either launch that come within FAN_CLAIMS_HELD_NS.
  * Later than FAN_CLAIMS_NS after its beginning a job takes no notice of claims.
  *
@@ -194,7 +194,7 @@ static uint32_t proof_of(const struct fan_aggregator *ag, const struct fan_job *
 	return (uint32_t)fan_prf(&ag->cfg.secret, m, sizeof m / sizeof m[0]) | 1; /* 0: none */
 }
 
-/* Has the member been heard since another life has claimed its rank? */
+/* Has the member sent anything since another life claimed its rank? */
 static bool is_contested_rank(const struct fan_member *m)
 {
 	return m->claim_ns && m->heard_ns > m->claim_ns;
@@ -216,7 +216,7 @@ static void ask_member(const struct fan_job *j, uint16_t rank, struct fan_out *o
 	fan_ctl_finish(it, &h, NULL, 0);
 }
 
-/* Another life has claimed the rank, whose member has not been heard since: ask it. */
+/* Another life has claimed the rank, whose member has been silent since: ask it. */
 static void note_claim(struct fan_job *j, uint16_t rank, uint64_t now_ns, struct fan_out *out)
 {
 	struct fan_member *m = &j->members[rank];
@@ -226,7 +226,7 @@ static void note_claim(struct fan_job *j, uint16_t rank, uint64_t now_ns, struct
 
 /* The JOIN was refused with JOB_MISMATCH for `a->job`.  That may be READY only because nobody has
  * missed yet the ranks of a life that was killed, which is followed by one with other options: the
- * answer becomes RANK_TAKEN until a member is heard after a claim. */
+ * answer becomes RANK_TAKEN until a member answers after a claim. */
 static void claim_differs(struct fan_aggregator *ag, const fan_peer *from, const struct fan_frag *f,
 			  const struct fan_join *m, struct fan_admission *a, struct fan_out *out)
 {
@@ -378,8 +378,8 @@ static void end_job(struct fan_aggregator *ag, struct fan_job *j)
 	fan_control_remove(ag, j);
 }
 
-/* It does.  For who has proved its address all do in which nobody has, or what they hold would make
- * its window small. */
+/* Make room.  A rank with a proved address displaces all jobs without one, or their slots would
+ * make its window small. */
 static void yield(struct fan_aggregator *ag, struct fan_job *j, const struct fan_frag *f, int err,
 		  bool proved)
 {

@@ -99,7 +99,7 @@ static void take_route(struct fan_job *j, uint16_t route)
 	j->id = fan_job_id_on(j->id, route);
 }
 
-/* Numbers tell neighbours of losses.  Those of a worker's life begin with 1, a switch's anywhere.
+/* Numbers reveal losses to neighbours.  A worker's begin with 1 in each life, a switch's anywhere.
  */
 static void begin_numbers(struct fan_job *j, uint16_t rank, bool moved)
 {
@@ -164,7 +164,7 @@ void fan_job_move(struct fan_job *j, uint16_t rank, const fan_peer *from)
 	begin_numbers(j, rank, true);
 	take_route(j, m->route);
 	find_hops(j);
-	j->group.multicast = false; /* it is not known to hear the group still */
+	j->group.multicast = false; /* it may no longer receive from the group */
 }
 
 /* Members that are not sure do not count: a stranger may ask for ten minutes. */
@@ -191,7 +191,7 @@ uint64_t fan_job_patience_ns(const struct fan_job *j, uint16_t rank)
 	const uint64_t alive_ns = j->alive_ms * FAN_MS;
 	if (!fan_job_has_proved(j, rank))
 		return FAN_UNSURE_NS;
-	/* a rank that is to blame still gets time to hear of it */
+	/* leave a rank that is to blame time to receive it */
 	return j->state == FAN_JOB_FAILED ? 2 * alive_ns : alive_ns;
 }
 

@@ -21,9 +21,9 @@
 
 enum fan_member_flag {
 	FAN_MEMBER_IN = 1 << 0,	   /* joined, and has not left */
-	FAN_MEMBER_HEARD = 1 << 1, /* hears the multicast group */
+	FAN_MEMBER_HEARD = 1 << 1, /* receives from the multicast group */
 	FAN_MEMBER_LEFT = 1 << 2,  /* has left in good order */
-	FAN_MEMBER_SURE = 1 << 3,  /* has sent a BEAT with its cookie, so it is where it says */
+	FAN_MEMBER_SURE = 1 << 3,  /* has sent a BEAT with its cookie, so its address is its own */
 	/* has been SURE, under an epoch that others know, or has met a challenge before it came */
 	FAN_MEMBER_FIRM = 1 << 4,
 };
@@ -78,7 +78,7 @@ struct fan_job {
 	/* READY: the rank whose BEAT made it so, which knows; FAN_RANK_NONE: none */
 	uint16_t answered;
 	uint64_t ready_ns;     /* since when it is READY */
-	uint64_t tell_ns;      /* when to tell all once more; UINT64_MAX: not */
+	uint64_t tell_ns;      /* when to inform all once more; UINT64_MAX: not */
 	uint64_t last_frag;    /* being stopped: of the rounds that were open; 0: there are none */
 	bool told;	       /* FORMING: some who know its epoch are no members now */
 	uint32_t workers;      /* READY: of the tree */
@@ -166,7 +166,7 @@ static inline struct fan_job *fan_jobs_get(struct fan_jobs *t, uint32_t id)
 	return j && j->state != FAN_JOB_NONE && fan_job_id_is(j->id, id) ? j : NULL;
 }
 
-/* Return the value that a BEAT of `rank` must repeat to prove that it hears what is sent to `at`,
+/* Return the value that a BEAT of `rank` must repeat to prove that it receives at `at`,
  * by path `path`. */
 uint64_t fan_jobs_cookie(const struct fan_jobs *t, const struct fan_job *j, uint16_t rank,
 			 uint8_t path, const fan_peer *at);

@@ -61,7 +61,7 @@ void fan_partials_ask(struct fan_aggregator *ag, const struct fan_job *j, const 
 }
 
 /* How long the round waits for its next reminder.  The least is half of a worker's least: at
- * the end of an operation, when no later results tell what is late, it is the first to act. */
+ * the end of an operation, when no later results reveal a late one, it is the first to act. */
 static uint64_t patience_us(const struct fan_job *j, const struct fan_round *round)
 {
 	uint64_t us = (uint64_t)j->age_us * 4;

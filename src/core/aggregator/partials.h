@@ -15,7 +15,7 @@ enum fan_verdict fan_partials_envelope(struct fan_aggregator *ag, uint64_t now_n
 				       const fan_peer *from, const struct fan_frag *f,
 				       struct fan_out *out);
 
-/* Put the answer `it` to `rank` behind a switch into an envelope, which tells the switch of the job
+/* Put the answer `it` to `rank` behind a switch into an envelope, which shows the switch the job
  * if there is one and the rank is in it. */
 void fan_partials_wrap(struct fan_aggregator *ag, struct fan_out_item *it, uint16_t rank,
 		       struct fan_out *out);

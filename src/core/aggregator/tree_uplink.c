@@ -2,14 +2,14 @@
 /* tree_uplink.c - a job's membership at the parent of its switch.
  *
  * It begins when all members have joined, because only then the number of workers below is known,
- * and the job is ready when the parent says so.  Whatever ends the job here ends it there, and vice
+ * and the job is ready when the parent's is.  Whatever ends the job here ends it there, and vice
  * versa; which ranks are to blame is known only on the level where it happened. */
 #include <assert.h>
 
 #include "aggregator_priv.h"
 
 #define PATIENCE_MS UINT32_MAX /* the workers' timers decide, not the uplink's */
-#define RESERVED    2u	       /* items kept for what a step has to tell the members */
+#define RESERVED    2u	       /* items kept for a step's messages to members */
 
 /* A call is due: run tick. */
 static void touch(struct fan_aggregator *ag, uint64_t at_ns)

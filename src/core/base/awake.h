@@ -3,7 +3,7 @@
  *
  * A machine that is suspended, or a process that is stopped, finds all of its timers in the past
  * when it continues, and would take every peer for silent.  Silence counts only while the listener
- * is awake: the lateness of a timer is added to the times at which peers were heard last. */
+ * is awake: the lateness of a timer is added to the times of peers' last packets. */
 #ifndef FAN_BASE_AWAKE_H
 #define FAN_BASE_AWAKE_H
 

@@ -87,7 +87,7 @@
 #define FAN_STATS_PAIRS	     14	   /* pairs of ranks in one REPORT about HELPERS */
 #define FAN_STATS_SCAN	     4096  /* pairs examined for one REPORT about HELPERS */
 
-/* Time, nanoseconds unless the name says otherwise */
+/* Time, in nanoseconds unless the name has another unit */
 #define FAN_MS	       UINT64_C(1000000)
 #define FAN_RTO_MIN_NS (1 * FAN_MS) /* RFC 6298 has 1 s; a rack answers sooner */
 #define FAN_RTO_FIRST_NS                                                                           \

@@ -58,7 +58,7 @@ struct fan_group {
 	const fan_peer *peers; /* `ranks` entries, by rank; none: not a member now */
 	uint16_t ranks;
 	bool reads_runs; /* every member does, and no switch is between: core/wire/run.h */
-	bool multicast;	 /* every member hears `addr`: send once, to it */
+	bool multicast;	 /* every member receives from `addr`: send once, to it */
 	fan_peer addr;	 /* multicast group and port; scope: interface, 0 = by route */
 	fan_peer via;	 /* a member; multicast leaves by the interface towards it */
 };
@@ -176,7 +176,7 @@ static inline uint8_t *fan_out_scratch(struct fan_out *o, size_t bytes)
 	return p;
 }
 
-/* What an object did with a datagram. */
+/* The fate of a datagram. */
 
 enum fan_verdict {
 	FAN_WAIT,   /* added; other contributions are outstanding */

@@ -263,7 +263,7 @@ static void cache_forget(struct cache *c, uint64_t frag)
 		give_back(c, i);
 }
 
-/* The sum of the entry leaves; what is left of it stays while there is room. */
+/* The sum of the entry leaves; its rest stays while there is room. */
 static void sent(struct cache *c, uint32_t i)
 {
 	struct fan_sslot *slot = &c->slots.slot[i];

@@ -344,13 +344,13 @@ static bool is_over(const struct fan_switch_job *j, const struct fan_sslot *slot
 	return distance_of_slot(j, slot) == UINT64_MAX;
 }
 
-/* Not if it is late, and the last that comes as far as is known. */
+/* Does a contribution want a slot?  Not if it is late, and the last one as far as is known. */
 static bool wants(const struct fan_switch_job *j, const struct fan_contribution *p)
 {
 	return !is_late(j, p->f->frag) || distance_of_part(j, p) != UINT64_MAX;
 }
 
-/* The helper `rank` had no room, if what it has sent says so. */
+/* Note that the helper of `f` reports a full cache. */
 static void note_full(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_frag *f)
 {
 	if (!(f->flags & FAN_F_FULL))
@@ -498,7 +498,7 @@ static enum fan_verdict progress(struct fan_switch *sw, struct fan_switch_job *j
 	return FAN_PASS;
 }
 
-/* An answer from above: if what is unaggregated waits there for long, it says so. */
+/* Note an answer from above: it reports a long wait of unaggregated contributions there. */
 static void heard(struct fan_switch *sw, struct fan_switch_job *j, struct fan_frag *f)
 {
 	const uint16_t busy = note_answered(sw, &j->sa->wait[FAN_RANKS_MAX], f->frag);

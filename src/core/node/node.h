@@ -69,7 +69,7 @@ void fan_node_behind_loses(struct fan_node *n, uint16_t bytes);
 
 const struct fan_node_stats *fan_node_stats(const struct fan_node *n);
 
-/* As fan_aggregator_drain; slots alone heed of->goodbye only, as fan_switch_goodbye says.  And how
+/* As fan_aggregator_drain; slots alone obey of->goodbye only, as fan_switch_goodbye.  And how
  * many jobs are waited for. */
 void fan_node_drain(struct fan_node *n, uint64_t now_ns, const struct fan_drain *of);
 unsigned fan_node_undrained(const struct fan_node *n);

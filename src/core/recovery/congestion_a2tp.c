@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* congestion_a2tp.c - A2TP, EuroSys'23: a window for links (cwnd), and within it one for shared
- * slots (aggr).  Of each window the first `aggr` fragments take slots; the others go past them.
+ * slots (aggr).  The first `aggr` fragments of each window take slots; the others bypass them.
  * Once per window, where a loss counts as a mark:
  *
  *     gamma <- 63/64 gamma + 1/64 (share of results within a base round trip of its start)

@@ -53,7 +53,7 @@ static inline void fan_seq_gap_resume(struct fan_seq_gap *g)
 }
 
 /* Packet `seq` of a neighbour that numbers each packet once has come.  Returns as
- * fan_seq_gap_note.  After too many losses to tell of, the stream begins anew; and with a number
+ * fan_seq_gap_note.  After too many losses to report, the stream begins anew; and with a number
  * that is FAN_GAP_BEGUN or more behind, since the neighbour has. */
 uint64_t fan_seq_gap_take(struct fan_seq_gap *g, uint16_t seq);
 static inline uint64_t fan_seq_gap_heard(struct fan_seq_gap *g, uint16_t seq)

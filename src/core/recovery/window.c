@@ -190,7 +190,7 @@ uint32_t fan_window_next(struct fan_window *w, uint32_t cwnd, unsigned *what)
 		if (s->state != FAN_WSLOT_SENT || !*what)
 			continue; /* its result came meanwhile */
 		if (*what & FAN_WSLOT_RESEND)
-			*what = FAN_WSLOT_RESEND; /* says all that a probe says */
+			*what = FAN_WSLOT_RESEND; /* does all that a probe does */
 		return i;
 	}
 	*what = 0;
@@ -253,7 +253,7 @@ uint32_t fan_window_numbered(const struct fan_window *w, uint16_t low)
 	return out && w->slot[i].seq == seq ? i : FAN_WSLOT_NONE;
 }
 
-/* Drop what is over from the front of the log; the first entry that is not, or NULL. */
+/* Drop finished entries from the front of the log.  Returns the first other one, or NULL. */
 static struct fan_wlog_entry *log_front(struct fan_window *w)
 {
 	while (w->log_count) {

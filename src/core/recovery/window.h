@@ -9,7 +9,7 @@
  * for about once per round trip while results arrive, and by the timer otherwise.
  *
  * The congestion window bounds the fragments in flight; with run-ahead, those in flight: sent after
- * the last one that has arrived, as its result or PROGRESS says.  The lowest unfinished fragment
+ * the last one that has arrived, by its result or PROGRESS.  The lowest unfinished fragment
  * may always be sent: otherwise ranks that lost different packets could hold different fragments in
  * flight and wait for each other for ever.  So all ranks send the lowest fragment that is
  * unfinished anywhere. */
@@ -85,8 +85,8 @@ struct fan_window {
 	uint64_t reached; /* highest first transmission known to have arrived */
 	uint64_t asked;	  /* last first transmission that requested PROGRESS */
 	uint64_t limit;	  /* fragments from this one on are not sent yet */
-	/* first transmissions before this one go in step: the congestion window bounds those that
-	 * wait for results, whatever has arrived; 0: none has */
+	/* first transmissions before this one go in step: the congestion window bounds the ones
+	 * that wait for results, whatever has arrived; 0: none */
 	uint64_t step_turn;
 };
 

@@ -202,7 +202,7 @@ bool fan_child_is_sure(const struct fan_switch *sw, uint16_t token)
 }
 
 /* The numbers of a worker's life begin with 1; one that arrives by another path now has begun
- * elsewhere.  Those of a switch below are not a rank's. */
+ * elsewhere.  Numbers of a switch below are not a rank's. */
 static void begin_numbers(struct fan_child *c, const struct fan_frag *join)
 {
 	if (fan_peer_token(&c->peer))
@@ -220,7 +220,7 @@ static void note_name(struct fan_child *c, const struct fan_frag *join)
 		memcpy(c->name, m.name, m.name_bytes);
 }
 
-/* A BEAT tells what its rank can do for others. */
+/* A BEAT has its rank's capacity as a helper. */
 static void note_beat(struct fan_switch *sw, struct fan_child *c, const struct fan_frag *beat)
 {
 	struct fan_beat m;

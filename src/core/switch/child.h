@@ -15,7 +15,7 @@ size_t fan_child_bytes(unsigned max);
 uint8_t *fan_child_init(struct fan_switch *sw, uint8_t *p);
 
 /* The token of the child at `peer` that `f`, a JOIN, BEAT or LEAVE, is from.  It is made if need
- * be, and what `f` says of it is noted.  0: there is no room. */
+ * be, and the fields of `f` are noted.  0: there is no room. */
 uint16_t fan_child_hear(struct fan_switch *sw, uint64_t now_ns, const fan_peer *peer,
 			const struct fan_frag *f);
 
@@ -36,8 +36,8 @@ void fan_child_begin_anywhere(struct fan_seq_gap *g);
 /* Assert the invariants of the table. */
 void fan_child_audit(const struct fan_switch *sw);
 
-/* ---- the sequence numbers of what comes from neighbours below (ADR 12): a gap between them is a
- * loss, and asked about by MISS.  sent.c has those of what goes up ---- */
+/* ---- the sequence numbers of datagrams from neighbours below (ADR 12): a gap between them is a
+ * loss, and draws a MISS.  sent.c numbers datagrams that go up ---- */
 
 /* A contribution or PROBE of `rank` has come from `from`, where that is reached: next to us, so all
  * that it sends comes. */

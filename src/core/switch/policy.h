@@ -64,7 +64,7 @@ struct fan_run_ahead_ops {
 	/* Shall the contribution take a slot, if its fragment has none? */
 	bool (*wants)(const struct fan_switch_job *j, const struct fan_contribution *p);
 
-	/* Does the slot yield to another job's contribution, whatever that job's policy says? */
+	/* Does the slot yield to another job's contribution, whatever that job's policy wants? */
 	bool (*yields)(const struct fan_switch_job *j, const struct fan_sslot *slot);
 
 	/* The slot is not full after an addition: is it final nevertheless? */

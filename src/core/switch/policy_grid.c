@@ -3,7 +3,7 @@
  * that finds no slot is dropped.  Its rank gets NEED with COLLISION, makes its window
  * smaller, and sends it again, to the slots.
  *
- * GRID sums a gradient once, so it does not say what becomes of sums that meet a second switch.
+ * GRID sums a gradient once, so it does not define the fate of sums at a second switch.
  * They go on as under atp: the sum stands for ranks that have long sent it, and whose windows are
  * not what fills the slots here.  Ranks that run ahead send in order and cannot go back: to their
  * jobs the policy is atp. */

@@ -60,7 +60,7 @@ void fan_relay_end_job(struct fan_switch *sw, struct fan_switch_job *j)
 	fan_run_ahead.end(sw, j);
 }
 
-/* Tell a child that joins as `join` says why not: as the aggregator would. */
+/* Refuse the JOIN `join` of a child as the aggregator would. */
 static enum fan_verdict refuse(const fan_peer *hop, uint16_t token, const struct fan_frag *join,
 			       const struct fan_refuse *no, struct fan_out *out)
 {
@@ -93,7 +93,7 @@ static enum fan_verdict refuse_child(const struct fan_switch *sw, const fan_peer
 	return refuse(hop, token, join, &no, out);
 }
 
-/* The rank is not to send here what it wants to: its route has it elsewhere. */
+/* Refuse a rank whose route begins elsewhere. */
 static enum fan_verdict refuse_route(struct fan_switch *sw, const fan_peer *hop, uint16_t token,
 				     const struct fan_frag *f, struct fan_out *out)
 {
@@ -153,7 +153,7 @@ void fan_switch_tell(struct fan_switch *sw, uint64_t now_ns, struct fan_out *out
 }
 
 /* Does another child speak for this rank?  The same path may have a new token.  An authentic BEAT
- * is the rank's own: the aggregator tells from where it takes it. */
+ * is the rank's own: the aggregator knows its origin. */
 static bool is_of_another(struct fan_switch *sw, const fan_peer *from, const struct fan_frag *f)
 {
 	if (sw->cfg.authentic)
@@ -224,7 +224,7 @@ enum fan_verdict fan_relay_up(struct fan_switch *sw, uint64_t now_ns, const fan_
 	return FAN_CTL;
 }
 
-/* Is what the aggregator says in the envelope `f` meant for the child as it is now?  Before a
+/* Is the aggregator's answer in the envelope `f` meant for the child as it is now?  Before a
  * restart of ours, or of a switch on the path, the token may have meant another one; and tokens can
  * be guessed, but not nonces. */
 static bool is_meant(const struct fan_child *c, const struct fan_frag *f,
@@ -324,7 +324,7 @@ static void install(struct fan_switch *sw, const struct fan_frag *f, const struc
 	fan_child_find_below(sw, j);
 }
 
-/* Shard i here talks to shard i there, so there must be as many.  Else `*no` says so. */
+/* Shard i here talks to shard i there, so there must be as many.  Else `*no` has the refusal. */
 static bool has_as_many_shards(const struct fan_switch *sw, const struct fan_frag *welcome,
 			       struct fan_refuse *no)
 {

@@ -36,7 +36,7 @@ void fan_switch_unroute(struct fan_switch *sw, uint16_t number)
 enum direction { UP, DOWN, EITHER };
 
 /* In which direction does a message travel?  Contributions and questions of ranks may be for a
- * helper below; who has an answer of a switch, or of the aggregator, is nobody. */
+ * helper below; an answer of a switch, or of the aggregator, is for no helper. */
 static enum direction direction_of(uint8_t type, uint16_t sender)
 {
 	switch (type) {
@@ -68,9 +68,9 @@ int fan_routed_direction(const struct fan_switch *sw, const fan_peer *from,
 		return FAN_DROP_ROUTE;
 	const struct fan_route *r = &sw->route[i];
 	enum direction goes = direction_of(type, f->sender);
-	/* A helper sends no DATA for others, so that is for one.  Of sums and questions that
-	 * somebody sends who is both below and above nobody can tell: up, where they are completed,
-	 * too. */
+	/* A helper sends no DATA for others, so DATA is for a helper.  Sums and questions of a
+	 * neighbour that is both below and above are ambiguous: they go up, where sums are
+	 * completed, too. */
 	bool for_helper = goes == EITHER && f->helper && fan_route_leads_to(r, from) &&
 			  (type == FAN_TYPE_DATA || !fan_route_has(r, from));
 	*above = goes == DOWN || for_helper;
@@ -116,7 +116,7 @@ fan_peer fan_routed_down(const struct fan_switch *sw, const struct fan_switch_jo
 	return fan_peer_is_none(&e->from) ? fan_relay_hop(sw, j, rank) : e->from;
 }
 
-/* Send `f` to those of a group, and say how many hops it has come. */
+/* Send `f` to the members of a group, with the number of hops so far. */
 static void send_down(struct fan_out *out, const struct fan_group *group, const struct fan_frag *f,
 		      unsigned depth)
 {

@@ -107,7 +107,7 @@ static bool send_sum(struct fan_switch *sw, struct fan_switch_job *j, const stru
 	return there && s->tries < FAN_MISS_RESENDS;
 }
 
-/* Ask for what has passed where it came from. */
+/* Request a forwarded datagram from its origin. */
 static bool ask_below(const struct fan_switch *sw, const struct fan_switch_job *j,
 		      const struct fan_sent_log *l, const struct fan_sent *s, struct fan_out *out)
 {
@@ -143,9 +143,9 @@ static bool answer(struct fan_switch *sw, struct fan_switch_job *j, const struct
 	}
 }
 
-/* More is lost above than numbers tell: let those below rely on results and timers, as a MISS with
+/* More is lost above than numbers show: let those below rely on results and timers, as a MISS with
  * its last bit has workers do.  On a route, workers here alone: two switches may each be below the
- * other, and would tell each other for ever.  Once in a while is enough: where packets overtake
+ * other, and would ask each other for ever.  Once in a while is enough: where packets overtake
  * each other by far each one may bring such a MISS, and there may be 256 workers. */
 static void warn_below(const struct fan_switch *sw, struct fan_switch_job *j, struct fan_out *out)
 {

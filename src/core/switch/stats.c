@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stats.c - what a switch tells about its slots and the jobs it has seen. */
+/* stats.c - a switch's reports about its slots and the jobs that it has seen. */
 #include "child.h"
 #include "core/wire/query.h"
 #include "routed.h"
@@ -101,7 +101,7 @@ static void report_helpers(const void *self, struct fan_helper_stats *m)
 	m->next = at < FAN_HELPER_PAIR(j->ranks, 0u) ? (uint16_t)at : 0;
 }
 
-/* As the aggregator would tell it, as far as it is known here. */
+/* The aggregator's report, as far as it is known here. */
 static void report_job(const void *self, struct fan_report *r)
 {
 	const struct fan_switch *sw = self;

@@ -77,7 +77,7 @@ enum fan_verdict fan_switch_drop(struct fan_switch *sw, enum fan_drop why)
 }
 
 /* Is there something in the slot that somebody waits for, as far as the contribution `f`, which
- * finds it taken, can tell?  A later fragment of the same place in the window says that
+ * finds it taken, can tell?  A later fragment of the same place in the window shows that
  * all have had the result of the earlier one. */
 static bool is_held(struct fan_switch *sw, const struct fan_sslot *slot, const struct fan_frag *f)
 {
@@ -117,7 +117,7 @@ static uint16_t number_for(struct fan_switch *sw, struct fan_switch_job *j,
 	return goal->rank == FAN_RANK_NONE ? fan_sent_note(sw, j, &goal->peer, frag, s) : 0;
 }
 
-/* Send what the slot holds where `goal` says, and has been so often on MISS. */
+/* Send the slot's sum to `goal`, after so many tries on MISS. */
 static void send_slot(struct fan_switch *sw, struct fan_switch_job *j, const struct fan_sslot *slot,
 		      const struct fan_goal *goal, unsigned tries, struct fan_out *out)
 {
@@ -160,7 +160,7 @@ static struct fan_goal send_off(struct fan_switch *sw, struct fan_switch_job *j,
 	return goal;
 }
 
-/* The slot's place is wanted: what it holds leaves to where it may wait, if it has not yet. */
+/* Free the slot's place: send its sum where it may wait, unless that has happened. */
 static void evict(struct fan_switch *sw, const struct fan_sslot *slot, struct fan_out *out)
 {
 	if (slot->state != FAN_SSLOT_OPEN)
@@ -172,7 +172,7 @@ static void evict(struct fan_switch *sw, const struct fan_sslot *slot, struct fa
 	send_slot(sw, j, slot, &goal, 0, out);
 }
 
-/* Send the contribution on as it came, with what it has met here. */
+/* Send the contribution on as it came, with the flags `met`. */
 static enum fan_verdict pass_on(struct fan_switch *sw, struct fan_switch_job *j,
 				const struct fan_frag *f, uint16_t met, const struct fan_goal *goal,
 				struct fan_out *out)
@@ -287,7 +287,8 @@ static enum fan_verdict join_slot(struct fan_switch *sw, struct fan_switch_job *
 	bool twice = fan_sslot_has(slot, p);
 	if (twice && !p->is_sum)
 		return fan_switch_drop(sw, FAN_DROP_DUPLICATE);
-	if (twice || !fan_sslot_agrees(slot, p)) { /* the aggregator tells who disagrees */
+	if (twice ||
+	    !fan_sslot_agrees(slot, p)) { /* the aggregator names the ranks that disagree */
 		return fan_switch_pass_up(sw, j, p, 0, out);
 	}
 	if (slot->state == FAN_SSLOT_PASSED) { /* it was released, and is held again */
@@ -411,8 +412,8 @@ enum fan_verdict fan_switch_add(struct fan_switch *sw, struct fan_switch_job *j,
 
 /* Is the sender's contribution in a sum that waits for others, and rightly so?  Then nothing is
  * lost, and it need not be asked about.  It does not wait for long: contributions and sums are in
- * flight.  Who insists has nothing else to wait for, and slots that fill late because he does must
- * not make him wait longer. */
+ * flight.  An insisting rank has nothing else to wait for, and slots that fill late because of it
+ * must not make it wait longer. */
 static bool waits_here(const struct fan_switch *sw, const struct fan_switch_job *j,
 		       const struct fan_sslot *slot, const struct fan_contribution *p)
 {
@@ -423,8 +424,8 @@ static bool waits_here(const struct fan_switch *sw, const struct fan_switch_job 
 			: is_young(sw->now_ns - slot->since_ns, usual_ns);
 }
 
-/* A rank misses a result.  What is here goes up before the question, so that the aggregator's
- * answer is true. */
+/* A rank misses a result.  Send sums up before the question, so that the aggregator's answer is
+ * true. */
 static enum fan_verdict recv_probe(struct fan_switch *sw, struct fan_switch_job *j,
 				   const struct fan_contribution *p, struct fan_out *out)
 {

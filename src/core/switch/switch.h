@@ -38,7 +38,7 @@ struct fan_switch_config {
 	uint16_t children_max;	/* 2 .. FAN_MEMBERS_MAX */
 	uint16_t spares;	/* 1 .. FAN_SPARES_MAX: most calls between two sends */
 	uint8_t options;	/* enum fan_switch_option */
-	/* BEATs of who has no key do not come here, but JOINs are repeated by anybody */
+	/* BEATs without a key do not come here, but anybody can repeat JOINs */
 	bool authentic;
 	uint16_t routes; /* most routes installed, at most FAN_ROUTES_MAX */
 	/* next hop of jobs without a route; none, with `routes` > 0: there are no such jobs */
@@ -116,9 +116,9 @@ void fan_switch_behind_loses(struct fan_switch *sw, uint16_t bytes);
 enum fan_verdict fan_switch_recv(struct fan_switch *sw, uint64_t now_ns, fan_peer from,
 				 const uint8_t *pkt, size_t len, bool marked, struct fan_out *out);
 
-/* The switch is being stopped for good: from now on it refuses who joins, and fan_switch_tell tells
- * children that are sure, every FAN_STOP_TELL_NS, as many as `out` has room for.  What comes is
- * handled as before. */
+/* Stop the switch for good: from now on it refuses JOINs, and fan_switch_tell informs proved
+ * children every FAN_STOP_TELL_NS, as many as `out` has room for.  Datagrams are handled as
+ * before. */
 void fan_switch_goodbye(struct fan_switch *sw, uint64_t now_ns);
 void fan_switch_tell(struct fan_switch *sw, uint64_t now_ns, struct fan_out *out);
 

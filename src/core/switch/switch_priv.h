@@ -14,12 +14,12 @@
 
 /* ---- sent.c ---- */
 
-/* What a switch has sent up of a job, by number, so that what is lost above it shows at
- * once and comes again.
+/* A log of a job's datagrams sent up, by number, so that a loss above shows at once and is
+ * repaired.
  *
  * The next hop follows the numbers, and asks by MISS.  A sum is sent again while its slot has it.
- * What passed as it came is asked for below: a worker gets NEED, a switch MISS by its own number.
- * PROBEs have timers. */
+ * A forwarded datagram is requested from below: a worker gets NEED, a switch MISS by its own
+ * number. PROBEs have timers. */
 
 enum fan_sent_kind {
 	FAN_SENT_OTHER, /* is not sent again */
@@ -47,7 +47,8 @@ struct fan_sent_log {
 	struct fan_sent at[FAN_SENT_MAX]; /* by number */
 };
 
-/* Fragment `frag` leaves for the next hop `next` as `s` says.  Its number; 0, if there is no log.
+/* Fragment `frag` leaves for the next hop `next`, described by `s`.  Its number; 0, if there is no
+ * log.
  */
 uint16_t fan_sent_note(struct fan_switch *sw, struct fan_switch_job *j, const fan_peer *next,
 		       uint64_t frag, struct fan_sent s);

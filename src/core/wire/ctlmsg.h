@@ -282,7 +282,7 @@ struct fan_echo {
 	uint16_t body_bytes;   /* of the query's body, padding included */
 };
 
-/* REPORT of topic ECHO, padded with zeros as the query says. */
+/* REPORT of topic ECHO, padded with zeros to the query's length. */
 struct fan_echoed {
 	uint16_t payload_bytes; /* of a slot: the most that a JOIN may request */
 	uint16_t shards;	/* UDP ports of the daemon */

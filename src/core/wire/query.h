@@ -29,9 +29,9 @@ struct fan_query_source {
  * this program's version, and zeros. */
 void fan_query_prepare(uint8_t *body, const struct fan_echoed *who);
 
-/* Answer the QUERY `f`; `echoed` is the body that fan_query_prepare wrote.  A stranger, who is
- * neither on this machine nor on the host of a rank of the job, does not learn which fragment is
- * open.  False: `f` is malformed. */
+/* Answer the QUERY `f`; `echoed` is the body that fan_query_prepare wrote.  A stranger,
+ * neither on this machine nor on the host of a rank of the job, does not learn the open fragment.
+ * False: `f` is malformed. */
 bool fan_query_recv(const struct fan_query_source *s, const void *self, const uint8_t *echoed,
 		    const fan_peer *from, const struct fan_frag *f, struct fan_out *out);
 

@@ -131,7 +131,7 @@ int fan_route_find(const struct fan_route *r, const fan_peer *from)
 	return -1;
 }
 
-/* Does the entry take what `from` sends, who is a switch of the route or not? */
+/* Does the entry take datagrams of `from`, a switch of the route or not? */
 static bool is_from(const struct fan_route_entry *e, const fan_peer *from, bool is_a_switch)
 {
 	return is_a_switch ? fan_peer_equal(&e->from, from) : fan_peer_is_none(&e->from);

@@ -2,9 +2,9 @@
 /* run.h - fragments without elements that follow each other, in one datagram.
  *
  * Contributions of all but the root of a broadcast, and results of a reduce for all but its root,
- * are headers alone, which differ in their numbers.  Whoever sends packs them just before they
- * leave, and whoever receives takes each out again: the core knows nothing of runs, but for the
- * bits of JOIN and WELCOME by which both sides agree.  doc/protocol/runs.md. */
+ * are headers alone, which differ in their numbers.  The sender packs them just before they leave,
+ * and the receiver takes each out again: the core knows nothing of runs, except the bits of JOIN
+ * and WELCOME by which both sides agree.  doc/protocol/runs.md. */
 #ifndef FAN_WIRE_RUN_H
 #define FAN_WIRE_RUN_H
 

@@ -262,7 +262,7 @@ INLINE void put_tail(uint8_t *p, const struct fan_frag *f, unsigned has)
 		put_relay(p, f);
 }
 
-/* The table's entry of each type: all known flags are below the bit that says it exists. */
+/* The table's entry of each type: all known flags are below the bit that marks it as existing. */
 #define EXISTS 0x10000u
 #define TYPES  32u
 

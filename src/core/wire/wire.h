@@ -165,7 +165,7 @@ struct fan_frag {
 	uint16_t before;  /* PROGRESS: fragments from this rank to the furthest */
 	int16_t exponent; /* FIXED32: the block's agreed exponent; otherwise its operation's mark */
 	fan_tag to;	  /* the only receiving rank; 0: all */
-	/* the helper that sends or receives it; 0: none.  Of a PARTIAL the sender on the wire */
+	/* the helper that sends or receives it; 0: none.  In a PARTIAL the sender on the wire */
 	fan_tag helper;
 	fan_tag root;  /* PARTIAL: the root, if it has contributed; otherwise 0 */
 	uint8_t type;  /* enum fan_type */
@@ -177,7 +177,7 @@ struct fan_frag {
 	uint8_t depth;	  /* hops from the aggregator down a route */
 	uint8_t path;	  /* number of the path in the life of its rank */
 	uint8_t topic;	  /* enum fan_topic */
-	/* of the bitmap over ranks at the start of the payload; 0: none.  Of a PARTIAL it follows
+	/* of the bitmap over ranks at the start of the payload; 0: none.  In a PARTIAL it follows
 	 * from the length */
 	uint8_t words;
 	struct {

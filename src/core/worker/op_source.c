@@ -345,7 +345,7 @@ bool fan_op_source_is_root(struct fan_worker *w, struct fan_wslot *s)
 
 #define STEPS	  8   /* of a doubling */
 #define MIDDLE	  224 /* one fragment left, of the first layer, as much to send as to compute */
-#define RATIO_MAX 64  /* eight doublings: more says that the one or the other is not known */
+#define RATIO_MAX 64  /* eight doublings: more shows that one of them is unknown */
 
 /* log2 in steps, linear between powers of two; 0 of 0. */
 static int steps_of(uint64_t v)

@@ -13,8 +13,8 @@
 #define FIRST_STEPS  4u
 #define SCARCE_STEPS 64u
 
-/* How far ahead of the slowest a worker may be in any case: a few times what it may have under
- * path, or as far as slots in a usual number allow; but as far as without running ahead, and no
+/* How far ahead of the slowest a worker may be in any case: a few times its
+ * window, or as far as slots in a usual number allow; but as far as without running ahead, and no
  * further where queues are marked, since all of it may have to cross them unsummed. */
 static uint32_t least_run_ahead(const struct fan_worker *w)
 {
@@ -39,7 +39,7 @@ static void note_slowest(struct fan_worker *w, uint64_t frag)
 	w->window.limit = w->slowest + w->run_ahead;
 }
 
-/* Run less far ahead: half of `now`, or of what it may be.  Once for what was sent in that time. */
+/* Run less far ahead: half of `now`, or of the limit.  Once for all that was sent in that time. */
 static void shrink(struct fan_worker *w, const struct fan_wslot *s, uint64_t now)
 {
 	uint32_t least = least_run_ahead(w);
@@ -51,8 +51,8 @@ static void shrink(struct fan_worker *w, const struct fan_wslot *s, uint64_t now
 	w->grow_turn = w->window.turns + UINT64_C(2) * w->run_ahead;
 }
 
-/* Where queues are marked, what is unaggregated costs more than waiting for slow ranks does: go in
- * step with them for so many windows. */
+/* If queues mark, unaggregated contributions cost more than waiting for slow ranks: go in step with
+ * them for `windows` windows. */
 static void go_in_step(struct fan_worker *w, uint32_t windows)
 {
 	assert(w->congestion.marks);

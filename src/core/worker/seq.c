@@ -9,14 +9,14 @@ static struct fan_lost_result *ask_at(struct fan_worker *w, unsigned n)
 	return &w->ask[(w->ask_first + n) % FAN_ASKS_MAX];
 }
 
-/* Have losses made the congestion window shrink?  Then queues are full, and what is sent again at
- * once is lost again: results and timers set the progress, as without numbers. */
+/* Have losses made the congestion window shrink?  Then queues are full, and an immediate repeat
+ * is lost again: results and timers set the progress, as without numbers. */
 static bool is_congested(const struct fan_worker *w)
 {
 	return w->congestion.crowded;
 }
 
-/* More is lost than numbers tell of: until what is sent now has been answered, later results do. */
+/* More is lost than numbers show: until what is sent now has been answered, later results do. */
 static void go_blind(struct fan_worker *w)
 {
 	w->blind_seq = w->window.seq;
@@ -46,8 +46,8 @@ static void forget(struct fan_worker *w, uint16_t number)
 			ask_at(w, n)->arrived = true;
 }
 
-/* The switch had the question before what was sent after it.  Has that been answered, and the
- * question not, one of the two was lost: ask again. */
+/* The switch got the question before later datagrams.  If one of these has been answered and the
+ * question has not, question or answer was lost: ask again. */
 static void look_back(struct fan_worker *w)
 {
 	while (w->asked && w->window.acked >= ask_at(w, 0)->seq + FAN_GAP_RESULTS) {
@@ -60,7 +60,7 @@ static void look_back(struct fan_worker *w)
 }
 
 /* Results are numbered as the switch finishes them, and a replay leaves behind all that
- * were finished before it: how far along we have heard. */
+ * were finished before it: how far answers have come. */
 void fan_seq_jump(struct fan_worker *w, const struct fan_frag *f)
 {
 	int step = (int16_t)(uint16_t)(f->seq - w->gap.last);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transfer.c - a worker's fragments in flight: what is sent, and what a result tells. */
+/* transfer.c - a worker's fragments in flight: sending, and learning from results. */
 #include <assert.h>
 
 #include "core/sum/contribution.h"
@@ -116,7 +116,7 @@ static void put_probe(struct fan_worker *w, uint32_t i, struct fan_out *out)
 
 /* All that is in flight comes after the fragment in slot `i`, since under congestion this rank
  * sends others than some ranks do: their contributions have passed the switches, no slot will fill,
- * and every rank waits for this one.  What a switch has refused it refuses all ranks. */
+ * and every rank waits for this one.  A switch refuses a fragment to all ranks or none. */
 static bool is_left_behind(const struct fan_worker *w, uint32_t i)
 {
 	const struct fan_window *v = &w->window;
@@ -171,7 +171,7 @@ static void note_arrival(struct fan_worker *w, uint64_t now_ns, struct fan_wslot
 			 const struct fan_frag *f)
 {
 	uint64_t trip_ns = 0;
-	/* Replays say that they are, so a probe does not make a sample ambiguous. */
+	/* Replays are marked, so a probe does not make a sample ambiguous. */
 	if (!(s->flags & FAN_WSLOT_AGAIN) && !(f->flags & FAN_F_REPLAY)) {
 		trip_ns = now_ns - s->data_ns;
 		fan_rtt_sample(&w->rtt, trip_ns);
@@ -238,9 +238,9 @@ static enum fan_verdict supply(struct fan_worker *w, uint64_t now_ns, struct fan
 	return take_result(w, now_ns, f);
 }
 
-/* Slot `i` has found no shared slot, and what it sent was dropped.  It goes again when the window,
- * now smaller, lets it: the results that come first have freed slots.  If that was so too often,
- * past all slots: the owner of its slot may wait for fragments behind it here. */
+/* Slot `i` has found no shared slot, and its contribution was dropped.  It goes again when the
+ * window, now smaller, lets it: earlier results have freed slots.  After too many refusals it
+ * bypasses all slots: the owner of its slot may wait for fragments behind it here. */
 static enum fan_verdict refused(struct fan_worker *w, uint64_t now_ns, uint32_t i)
 {
 	struct fan_wslot *s = &w->window.slot[i];
@@ -287,7 +287,7 @@ enum fan_verdict fan_transfer_need(struct fan_worker *w, uint64_t now_ns, const 
 	return FAN_ASK;
 }
 
-/* ---- a worker that will hear no more from its aggregator ---- */
+/* ---- a worker whose aggregator is lost ---- */
 
 uint64_t fan_worker_awaits(const struct fan_worker *w, uint32_t slot)
 {

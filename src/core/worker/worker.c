@@ -74,7 +74,7 @@ uint64_t fan_worker_interval_ns(const struct fan_worker *w)
 	const bool again = w->rejoins || w->unproved;
 	if (!again && !(w->cfg.authentic && w->unanswered))
 		return beat_ns;
-	/* Silence is all that tells of a restart where only members have keys: all tries are to
+	/* Only silence shows a restart where only members have keys: all tries are to
 	 * fit in the time after which the rank itself is lost. */
 	const uint64_t try_ns = beat_ns / FAN_TRIES_PER_BEAT;
 	return w->cfg.authentic && try_ns < FAN_JOIN_RETRY_NS ? try_ns : FAN_JOIN_RETRY_NS;
@@ -156,8 +156,8 @@ static size_t beat_body(const struct fan_worker *w, uint8_t *body, uint64_t *fra
 	return fan_beat_put(body, &m);
 }
 
-/* The aggregator does not know this life of the rank, says so, or, where only members have keys,
- * does not even hear it. */
+/* The aggregator does not know this life of the rank, and reports that or, where only members have
+ * keys, drops its packets. */
 void fan_worker_join_again(struct fan_worker *w)
 {
 	assert(w->phase == FAN_W_FORMING);
@@ -186,8 +186,8 @@ static void count_unanswered(struct fan_worker *w)
 	w->unanswered = 0;
 }
 
-/* JOINs go where it is not known yet.  Who leaves says so there without one, but for a sealed job:
- * nobody there could read it. */
+/* A worker JOINs where it is unknown.  A leaving worker sends LEAVE without a JOIN, unless the job
+ * is sealed: nobody there could read it. */
 static bool must_join(const struct fan_worker *w)
 {
 	if (!w->rejoins)
@@ -304,7 +304,7 @@ static uint64_t timer_ns(struct fan_worker *w)
 	uint32_t i = fan_window_oldest(&w->window);
 	if (i == FAN_WSLOT_NONE)
 		return UINT64_MAX;
-	/* each result starts the timer again: what is late among others the gap rule finds */
+	/* each result restarts the timer: the gap rule finds a late one among others */
 	uint64_t sent_ns = w->window.slot[i].sent_ns;
 	uint64_t from_ns = sent_ns > w->progress_ns ? sent_ns : w->progress_ns;
 	if (w->expired_ns > from_ns)
@@ -315,7 +315,7 @@ static uint64_t timer_ns(struct fan_worker *w)
 	return from_ns + after_ns;
 }
 
-/* Something is lost.  What this worker keeps of the lowest fragment may be what others miss. */
+/* Something is lost.  Flush this worker's sum of the lowest fragment: others may miss it. */
 static void expire(struct fan_worker *w, uint64_t now_ns)
 {
 	if (w->helper)

@@ -55,8 +55,8 @@ struct fan_worker_config {
 	uint32_t rto_min_ms;	/* least time-out of a result; 0: FAN_RTO_MIN_NS */
 	uint32_t join_ms;	/* time-out of the join */
 	uint32_t stall_ms;	/* time-out of an operation without progress */
-	/* who does not know it is silent, for lack of a key: it joins again when BEATs are not
-	 * answered */
+	/* an aggregator that does not know the worker is silent, for lack of a key: the worker
+	 * joins again when BEATs get no answer */
 	bool authentic;
 	uint16_t route; /* to its aggregator; 0: none */
 	/* of the window that it uses, in 1 / 65536, at least 4 fragments; 0: all */
@@ -136,7 +136,7 @@ struct fan_worker_stats {
 	uint64_t marks;	     /* results with a congestion mark */
 	uint64_t srtt_ns;    /* smoothed round trip, waits for others included */
 	uint32_t window;     /* granted, fragments */
-	bool multicast;	     /* results come by multicast, as the last STATE says */
+	bool multicast;	     /* results come by multicast, by the last STATE */
 	uint32_t cwnd;	     /* congestion window, fragments */
 	uint32_t waiting;    /* fragments sent without a result; may exceed cwnd with run-ahead */
 	uint64_t next;	     /* its next fragment */
@@ -184,7 +184,7 @@ enum fan_drop fan_worker_last_drop(const struct fan_worker *w);
 /* Is this packet for this worker, by job and epoch, or by its nonce? */
 bool fan_worker_hears(const struct fan_worker *w, const struct fan_frag *f);
 
-/* Has a switch on the path said that it is being stopped?  The worker goes on until it is rerouted,
+/* Has a switch on the path announced its stop?  The worker goes on until it is rerouted,
  * or loses its path: then it has failed with FAN_E_STOPPED. */
 bool fan_worker_path_ends(const struct fan_worker *w);
 void fan_worker_lose_path(struct fan_worker *w);
@@ -199,7 +199,7 @@ uint16_t fan_worker_route(const struct fan_worker *w);
 /* An uplink: the round of fragment `frag` is AWAITING now, and may be sent. */
 void fan_worker_offer(struct fan_worker *w, uint64_t now_ns, uint64_t frag);
 
-/* The ranks that had not joined when the aggregator last said so.  False: it has not. */
+/* The ranks that had not joined by the aggregator's last report.  False: there was none. */
 bool fan_worker_missing(const struct fan_worker *w, uint64_t missing[FAN_RANK_WORDS]);
 
 /* Workers of the job, over the tree; 0 before it is ready. */
@@ -215,7 +215,7 @@ void fan_worker_leave(struct fan_worker *w, uint64_t now_ns, int err, const uint
 /* Assert all invariants, slot by slot: for tests and simulations. */
 void fan_worker_audit(const struct fan_worker *w);
 
-/* A worker that will hear no more from its aggregator (rest.c).  Each of the granted window's slots
+/* A worker whose aggregator is lost (transfer.c).  Each of the granted window's slots
  * handles fragments slot, slot + window, ... in turn: the one whose result it has not had.  All
  * ranks have contributed to the one before, so no rank is more than one of them ahead. */
 uint64_t fan_worker_awaits(const struct fan_worker *w, uint32_t slot);

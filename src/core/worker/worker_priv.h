@@ -69,7 +69,7 @@ struct fan_worker {
 	bool heard_group;
 	bool path_ends; /* a switch on the path is being stopped */
 	bool unproved;	/* this address: until an answer to a BEAT from it */
-	bool forgotten; /* by a switch on the path, which has said WHO: until such an answer */
+	bool forgotten; /* by a switch on the path, which has sent WHO: until such an answer */
 	uint8_t leave_tries;
 	/* BEATs sent since one was answered or the WELCOME came; while it rejoins, JOINs */
 	uint8_t unanswered;
@@ -111,7 +111,7 @@ struct fan_worker {
 	struct fan_seq_gap gap; /* of results */
 	struct fan_rtt rtt;
 	struct fan_congestion congestion;
-	/* transmissions before it have had their say: a collision of one of them does not halve the
+	/* transmissions before it have been answered: a collision of one of them does not halve the
 	 * window again */
 	uint64_t collided_seq;
 	uint32_t allowed; /* bound of fan_worker_allow: fragments in flight, beside the lowest */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker_recv.c - what a worker hears: who it is and how its job stands.  Fragments go on to
+/* worker_recv.c - messages to a worker about its rank and the state of its job.  Fragments go on to
  * transfer.c and the helper. */
 #include "worker_priv.h"
 
@@ -164,7 +164,8 @@ static enum fan_verdict job_failed(struct fan_worker *w, const struct fan_state 
 		.rank_b = m->rank_b,
 		.desc_a = m->desc_a,
 		.desc_b = m->desc_b,
-		.frag = FAN_FRAG_NONE, /* STATE does not say which another rank waited for */
+		.frag = FAN_FRAG_NONE, /* STATE does not name the one that another rank waited for
+					*/
 	};
 	memcpy(fault.ranks, m->missing, sizeof fault.ranks);
 	memcpy(fault.hosts, m->hosts, sizeof fault.hosts);
@@ -207,7 +208,7 @@ static enum fan_verdict left(struct fan_worker *w, const struct fan_frag *f)
 	return FAN_CTL;
 }
 
-/* While the job forms, packets to the group test whether it is heard; a BEAT confirms it. */
+/* While the job forms, packets to the group test whether it arrives; a BEAT confirms it. */
 static void confirm_group(struct fan_worker *w, uint64_t now_ns)
 {
 	if (w->heard_group || w->phase != FAN_W_FORMING)
@@ -280,7 +281,7 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 	const bool stops = m.state == FAN_JOB_FAILED && m.err == FAN_E_STOPPED;
 	if (((m.state == FAN_JOB_NONE || stops) && !asked) ||
 	    (m.state == FAN_JOB_FAILED && by_group))
-		return fan_worker_drop(w, FAN_DROP_SENDER); /* no aggregator says it so */
+		return fan_worker_drop(w, FAN_DROP_SENDER); /* no aggregator sends it like this */
 	if (by_group && m.state == FAN_JOB_FORMING)
 		confirm_group(w, now_ns);
 	if (w->phase == FAN_W_FORMING && !asked) /* strangers may know the epoch so far */

@@ -3,7 +3,7 @@
  *
  * FANIN_METRICS=FILE starts a thread for each communicator that the program makes, which writes the
  * file once a second, so that neither callers nor the progress thread ever wait for a disk.  A rank
- * that was killed leaves a file that says it is up: it has its time, and the next to start removes
+ * that was killed leaves a file with 1 for up: it has its time, and the next to start removes
  * such files beside its own. */
 #include <dirent.h>
 #include <errno.h>
@@ -65,7 +65,7 @@ static const struct fan_metric times[] = {
 	 STATS_AT(gap_ns)},
 };
 
-/* Of 32 bits, none of which is negative. */
+/* Metrics of 32 bits, never negative. */
 static const struct fan_metric numbers[] = {
 	{"fanin_rank_window_fragments", "Fragments in flight that the switch grants.",
 	 STATS_AT(window_frags)},

@@ -48,7 +48,7 @@ struct fan_config {
 	int priority;	  /* 0: by the bytes that the job has left to send */
 	int ahead, cache; /* fragments per shard; 0: none */
 	int congestion;	  /* enum fan_congestion_kind */
-	/* 0, 1; -1: neither is said.  What they stand for: fanin.h, libfanin(3) */
+	/* 0, 1; -1: not given.  libfanin(3) explains them */
 	int local, hosts, split, rails, ps;
 	int link_mbps;		/* checked here for net/rails.h, which reads the variable */
 	uint16_t payload_bytes; /* of a full fragment, follows from mtu */
@@ -58,7 +58,7 @@ struct fan_config {
 	struct fan_keys controller_keys;		   /* in it */
 	int join_ms;					   /* of a join; 0: timeout_ms */
 	/* where the ranks meet if no switch is named, "HOST:PORT" at rank 0; "": as
-	 * fan_rendezvous_find says */
+	 * fan_rendezvous_find decides */
 	char meeting_addr[FAN_CONFIG_SWITCH_MAX + 1];
 	bool meeting_local;			      /* every rank is on rank 0's host */
 	bool one_card;				      /* no rails: the caller has them */
@@ -111,7 +111,7 @@ int fan_config_export(const char *flag, const char *text, char *expected, size_t
  * reads: its name, and as value the one that was probably meant; "": none is like it. */
 void fan_config_unknown(fan_config_row *row, void *ctx);
 
-/* Once in a process, say which variables are misspelt.  `tell` may be NULL. */
+/* Once in a process, report misspelt variables.  `tell` may be NULL. */
 void fan_config_misspelt(void (*tell)(void *arg, const char *text), void *arg);
 
 /* ---- structs of the public interface that begin with their size, and may grow ----
@@ -137,7 +137,7 @@ struct fan_sized {
  * `kind->known`.  Both are aligned for a size_t.
  *
  * FAN_E_INVALID  no version has such a size, or the caller sets a field that this library does
- *                not know.  `why`, `bytes` bytes, says which; `*to` is unspecified. */
+ *                not know.  `why`, `bytes` bytes, names it; `*to` is unspecified. */
 int fan_sized_take(void *to, const struct fan_sized *kind, const void *from, char *why,
 		   size_t bytes);
 

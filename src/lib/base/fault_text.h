@@ -6,7 +6,7 @@
 
 #include "core/worker/worker.h"
 
-/* Causes of an end beyond enum fan_err, by which the ranks of a job tell each other what they
+/* Causes of an end beyond enum fan_err, by which the ranks of a job exchange what they
  * have found out in LEAVE; aggregators hand them on in STATE (doc/protocol/base.md, 4.6). */
 #define FAN_CAUSE_PARTS_MAX 32 /* of a job that goes on without one of them */
 #define FAN_HOST_RANKS_MAX  64 /* that share memory */

@@ -48,8 +48,8 @@ static bool buffers_given(const struct fan_op_args *args, bool root)
 	return args->in && (args->out || (args->reduce && !root));
 }
 
-/* How the elements travel.  What fits a packet anyway gains nothing from eight bits: counts, losses
- * and the like stay as they are. */
+/* The type of elements on the wire.  Small tensors fit a packet anyway and gain nothing from eight
+ * bits: counts, losses and the like stay as they are. */
 static enum fan_dtype wire_of(const struct fan_op_args *args, const struct fan_config *cfg)
 {
 	const bool sums = args->op == FAN_SUM || args->op == FAN_AVG;

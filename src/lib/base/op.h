@@ -101,7 +101,7 @@ struct fan_cut {
 	unsigned shard, shards;
 };
 
-/* The part of `op` that `cut` gives.  Of m elements, shard i begins at floor(m i / shards). */
+/* The part of `op` that `cut` gives.  Shard i of m elements begins at floor(m i / shards). */
 struct fan_op fan_op_part(const struct fan_op *op, const struct fan_cut *cut);
 
 /* A pending operation; NULL: out of memory. */

@@ -13,7 +13,7 @@
 
 #define ADDRESS_BYTES 80
 
-/* The message that is being read, and where to say what is wrong with it. */
+/* The message that is being read, and the place for an error text. */
 struct reader {
 	struct fan_plan_msg *o;
 	char *why;

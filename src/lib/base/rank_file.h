@@ -24,12 +24,12 @@ void fan_rank_file_fail(const char *variable, const char *why);
 /* "FANIN_TRACE: t-0.json: No space left on device", which stays; "": nothing was wrong so far. */
 const char *fan_rank_file_error(void);
 
-/* The status file says what this process does, in a folder of its user's alone.  It is empty until
- * somebody looks.  The folder is `fanin` in $XDG_RUNTIME_DIR or /run/user/UID, whichever is first
- * there and the user's, or else /tmp/fanin-UID.  Beside the files of all the user's processes lies
- * a FIFO, `watch`: a reader empties it and writes a byte to have all of them written anew.  Nothing
- * is followed that is a link, and every file is replaced at once, so a reader finds it whole.
- * python/fanin/operate/top/status.py reads them. */
+/* The status file has the state of this process, in a folder of its user's alone.  It is empty
+ * until somebody looks.  The folder is `fanin` in $XDG_RUNTIME_DIR or /run/user/UID, whichever is
+ * first there and the user's, or else /tmp/fanin-UID.  Beside the files of all the user's processes
+ * lies a FIFO, `watch`: a reader empties it and writes a byte to have all of them written anew.
+ * Nothing is followed that is a link, and every file is replaced at once, so a reader finds it
+ * whole. python/fanin/operate/top/status.py reads them. */
 
 #define FAN_STATUS_BYTES      (4 << 20) /* the longest text */
 #define FAN_STATUS_NAME_BYTES 64	/* of a file's name with its zero */

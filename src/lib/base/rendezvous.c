@@ -117,7 +117,7 @@ static bool is_loopback(const char *host)
 	return host && !strncmp(host, "127.", 4);
 }
 
-/* Loopback says so where nobody counts the ranks of this host; but Kubeflow's operator names
+/* Loopback shows that where nobody counts the ranks of this host; but Kubeflow's operator names
  * localhost to rank 0 while the others are in other pods. */
 static bool is_one_host(const char *host)
 {
@@ -128,7 +128,7 @@ static bool is_one_host(const char *host)
 	return is_loopback(host) && !fan_option_variable("KUBERNETES_SERVICE_HOST");
 }
 
-/* torchrun, and everyone who sets what it sets. */
+/* torchrun, and launchers with its variables. */
 static int find_master(struct fan_rendezvous *r, const char *host, char *why, size_t bytes)
 {
 	const char *text = fan_option_variable("MASTER_PORT");
@@ -175,7 +175,7 @@ static int find_slurm(struct fan_rendezvous *r, char *why, size_t bytes)
 	return place(r, host, FAN_RENDEZVOUS_PORT + hash(id) % FAN_RENDEZVOUS_PORTS);
 }
 
-/* mpirun tells no rank where rank 0 is, unless all of them are here. */
+/* mpirun names rank 0's host to no rank, unless all of them are here. */
 static int find_mpi(struct fan_rendezvous *r, char *why, size_t bytes)
 {
 	const char *id = fan_option_variable("PMIX_NAMESPACE");
@@ -317,7 +317,7 @@ struct launcher {
 };
 
 /* The first that has set both counts, since one may have been started by one further down.  Slurm
- * tells an allocation's tasks to its script as well, which is no rank: only steps have ranks. */
+ * passes an allocation's tasks to its script as well, which is no rank: only steps have ranks. */
 static const struct launcher launchers[] = {
 	{"RANK", "WORLD_SIZE", NULL},
 	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL},
@@ -327,8 +327,8 @@ static const struct launcher launchers[] = {
 	{"PMI_RANK", "PMI_SIZE", NULL},
 };
 
-/* The shell of `srun --pty`, or of salloc, is a step of one task, and what is started there by hand
- * no rank of it. */
+/* The shell of `srun --pty`, or of salloc, is a step of one task; programs started there by hand
+ * are no ranks of it. */
 static bool is_in_a_shell(const struct launcher *from)
 {
 	return !strcmp(from->rank, "SLURM_PROCID") && same(fan_option_variable(from->ranks), "1") &&
@@ -352,7 +352,7 @@ bool fan_rendezvous_ranks(const char **rank, const char **ranks)
 
 /* ---- the launch ---- */
 
-/* Does the launcher say that it has started so many?  Then all of them are the job's ranks, in
+/* Has the launcher started so many, by its own count?  Then all of them are the job's ranks, in
  * whatever order. */
 static bool started(const char *name, int ranks)
 {
@@ -367,7 +367,7 @@ static bool is_at_loopback(int ranks)
 	       started("LOCAL_WORLD_SIZE", ranks);
 }
 
-/* "torch-RUN:PORT, of host 0123456789abcdef"; "": nothing tells launches apart. */
+/* "torch-RUN:PORT, of host 0123456789abcdef"; "": nothing distinguishes launches. */
 static void torch_launch(char *id, size_t bytes, int ranks)
 {
 	const char *run = fan_option_variable("TORCHELASTIC_RUN_ID");
@@ -496,7 +496,7 @@ static void report_address(const struct fan_config *cfg, const char *name, uint6
 	cfg->waiting(cfg->waiting_arg, text);
 }
 
-/* By address, whatever the order in which a name server tells them. */
+/* By address, whatever the name server's order. */
 static int by_address(const void *a, const void *b)
 {
 	return memcmp(((const fan_peer *)a)->addr, ((const fan_peer *)b)->addr,

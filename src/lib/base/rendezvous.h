@@ -31,7 +31,7 @@ struct fan_rendezvous {
  * what was expected. */
 int fan_rendezvous_find(struct fan_rendezvous *r, char *why, size_t bytes);
 
-/* Name the variables in which the first launcher that has set both tells this process its rank and
+/* Name the variables in which the first launcher that has set both passes this process its rank and
  * the number of ranks.  False: none has. */
 bool fan_rendezvous_ranks(const char **rank, const char **ranks);
 
@@ -42,8 +42,8 @@ void fan_rendezvous_job(char *job, bool inside);
 
 /* The id of this launch of the program for a job of `ranks` ranks (less than 0: not known): a
  * hash of `run`, unless that is "", or of the id that the launcher gives it, if it has started as
- * many. Ranks that meet at this host's loopback address have the host in it.  0: nothing tells
- * launches apart.  Odd: no other launch has it. */
+ * many. Ranks that meet at this host's loopback address have the host in it.  0: nothing
+ * distinguishes launches apart.  Odd: no other launch has it. */
 uint64_t fan_rendezvous_launch(const char *run, int ranks);
 
 /* Write `job` and `suffix` to `name`, FAN_NAME_MAX + 1 bytes.  If they do not fit, a hash of `job`
@@ -113,14 +113,14 @@ static inline void fan_meeting_count_idle(const struct fan_meeting *m, struct fa
 
 /* ---- addresses that a rank is given ---- */
 
-/* FAN_OK; or FAN_E_CONFIG, and `why`, `bytes` bytes, says which of the switches, the server and the
- * controller is no address, or too many or twice there. */
+/* FAN_OK; or FAN_E_CONFIG, and `why`, `bytes` bytes, names which of the switches, the server and
+ * the controller is no address, or too many or twice there. */
 int fan_switch_list_check(const struct fan_config *c, char *why, size_t bytes);
 
 /* The addresses of `text`, "HOST:PORT", at most `max`; of several, that at which all ranks should
  * join comes first, the lowest that answers.  A name that is not known, as a pod's before it
  * starts, is asked for again until the time to join is over; cfg->waiting is called.  FAN_OK; or
- * FAN_E_CONFIG, and `why`, `bytes` bytes, says what is wrong. */
+ * FAN_E_CONFIG, and `why`, `bytes` bytes, has the cause. */
 int fan_resolve_all(fan_peer *to, unsigned max, unsigned *count, const char *text,
 		    const struct fan_config *cfg, char *why, size_t bytes);
 

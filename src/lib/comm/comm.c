@@ -45,7 +45,8 @@ static void lock_names(void)
 	pthread_mutex_lock(&names.lock);
 }
 
-/* Nothing tells the launch from others for certain: another may have this id, or none as well. */
+/* Nothing distinguishes the launch from others for certain: another may have this id, or none as
+ * well. */
 static bool needs_name(const struct fan_config *cfg)
 {
 	return !(cfg->launch & 1);
@@ -131,7 +132,7 @@ static struct fanin_comm *take_name_of(const struct fan_config *cfg)
 	return take_name(at);
 }
 
-/* This process is about to join as `cfg` says: what it keeps of that name and rank itself ends. */
+/* This process is about to join by `cfg`: drop its own name of that job and rank. */
 static void drop_names_of(const struct fan_config *cfg)
 {
 	struct fanin_comm *name;
@@ -359,7 +360,7 @@ static unsigned mix(struct fanin_comm *c, struct fan_meeting *m, unsigned connec
 	return further + (room ? set_hosts(c, named, m) : 0);
 }
 
-/* Find out whom to ask: switches, which are then a part each; or a controller, which tells the
+/* Find out whom to ask: switches, which are then a part each; or a controller, which names the
  * parts. */
 static int find_switch(struct fanin_comm *c)
 {
@@ -421,9 +422,9 @@ static int share_memory(struct fanin_comm **comm)
 	return e ? fails_to_meet(c, e) : FAN_OK;
 }
 
-/* The ranks have joined at the named switches: they tell each other their hosts there.  Those of a
- * host share memory, and hosts join as well.  Whether they do so follows from the options alone,
- * since what one rank has looked up the others may not find. */
+/* The ranks have joined at the named switches, and exchange their hosts there.  Ranks of a host
+ * share memory, and hosts join as well.  The options alone decide that, since look-ups may differ
+ * between ranks. */
 static int join_hosts(struct fanin_comm **comm)
 {
 	struct fanin_comm *c = *comm;

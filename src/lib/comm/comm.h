@@ -14,12 +14,12 @@
 #define FAN_COMM_MIXED_MAX    32 /* named switches and hosts that sum beside them */
 #define FAN_COMM_SWITCH_BYTES (FAN_CONFIG_SWITCHES_MAX + 1)
 #define FAN_COMM_LINGER_MS    1000 /* beyond alive_ms, for other ranks at an embedded switch */
-#define FAN_COMM_GROUP_WINDOW 64   /* fragments in flight of a group, where nobody says how many */
+#define FAN_COMM_GROUP_WINDOW 64   /* fragments in flight of a group, by default */
 
 /* Where the ranks and the aggregators were found when the communicator was made: groups go there
  * without a meeting of their own. */
 struct fan_comm_places {
-	unsigned count; /* of aggregators; 0: a controller tells */
+	unsigned count; /* of aggregators; 0: a controller knows */
 	struct fan_rank_part part[FAN_PARTS_MAX];
 	struct fan_meeting ranks; /* hosts 0: not known */
 };
@@ -39,7 +39,7 @@ struct fanin_comm {
 	 * process */
 	struct fanin_comm *name, *next_name;
 	/* Further addresses of names with several, without the one at which this rank joins first:
-	 * once it has met the others, those that all ranks have, and reach. */
+	 * after the meeting, the ones that all ranks have and reach. */
 	fan_peer further[FAN_COMM_MIXED_MAX];
 	unsigned further_count;
 	bool has_names; /* among the switches: of one, ranks may find different addresses */

@@ -23,7 +23,7 @@
 #define RETRY_NS      (100 * FAN_MS)
 #define LOOK_NS	      (1 * FAN_MS)
 #define ADDRESS_BYTES 80
-#define LISTEN	      "127.0.0.1:0" /* where nobody says */
+#define LISTEN	      "127.0.0.1:0" /* the default */
 
 /* ---- a switch: src/net/daemon with the options of the library ---- */
 
@@ -61,7 +61,7 @@ static int configure(struct fan_daemon_options *d, const struct fanin_switch_opt
 		snprintf(why, FAN_CONFIG_WHY_BYTES, "options.listen: %.400s", text);
 		return FAN_E_INVALID;
 	}
-	/* A switch is no rank: what variables say of one is not for it, and the smallest job has
+	/* A switch is no rank: variables of one are not for it, and the smallest job has
 	 * the largest fragments. */
 	shared.rank = 0;
 	shared.ranks = 2;

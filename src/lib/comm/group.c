@@ -208,10 +208,10 @@ int fan_comm_create_group(struct fanin_comm *of, const char *name, const int *ra
 /* A communicator of the ranks that are left of one that has failed.
  *
  * The survivors meet in a job of all ranks at an aggregator that lives.  It never becomes ready,
- * since the lost ranks do not come, but its aggregator tells each member who is missing.  Once all
- * are there but those that this rank knows as lost, or the time for it is over, the ranks that are
- * there join a group whose name follows from them: only ranks that agree about it meet.  Those that
- * do not look again, since what they see only grows.  So no two groups come of one meeting.  A
+ * since the lost ranks do not come, but its aggregator names the missing ranks to each member. Once
+ * all are there except the known losses, or the time for it is over, the present ranks join a group
+ * whose name follows from them: only ranks that agree about it meet.  The others look again, since
+ * the set only grows.  So no two groups come of one meeting.  A
  * first sum shows that no rank has joined in a life that it has given up. */
 
 struct shrink {
@@ -332,8 +332,8 @@ static void leave_out_first_place(struct shrink *s)
 	memmove(p->part, p->part + 1, p->count * sizeof *p->part);
 }
 
-/* Sleep until the next look.  Of a silence that may last until `*by_ns` the time does not count in
- * which this rank does not run. */
+/* Sleep until the next look.  Extend a silence that may last until `*by_ns` by the time in which
+ * this rank does not run. */
 static void doze(uint64_t *by_ns)
 {
 	const uint64_t due_ns = fan_clock_ns() + 2 * LOOK_NS;

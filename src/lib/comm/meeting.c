@@ -192,7 +192,7 @@ static void pair_all(struct fan_meeting *m, const struct fan_rail *rails, const 
 	}
 }
 
-/* All hosts have further rails, `count` of them: exchange what they are. */
+/* All hosts have further rails, `count` of them: exchange their addresses. */
 static int exchange_rails(struct fan_meeting *m, struct fanin_comm *c, const struct fan_rail *mine,
 			  const unsigned *count)
 {

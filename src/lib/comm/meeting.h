@@ -48,7 +48,7 @@ int fan_meeting_add_up(struct fanin_comm *c, int32_t *words, unsigned count);
 /* Fill in the record of this process: its host, and its local address towards `at`; NULL: none. */
 void fan_meeting_record(int32_t record[FAN_MEETING_RECORD], const fan_peer *at);
 
-/* Do the variables or the file name a switch or a controller?  Joining a job tells what is wrong in
+/* Do the variables or the file name a switch or a controller?  Joining a job reports errors in
  * them. */
 bool fan_meeting_is_named(void);
 

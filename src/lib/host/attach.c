@@ -132,7 +132,7 @@ static void miss(struct fan_host_memory *m, const struct fan_host_seat *h, unsig
 	fan_ranks_set(m->missing, h->of_job ? h->of_job[i] : i);
 }
 
-/* Note who has not come, as far as the segment shows it.  Returns the lowest number; h->ranks:
+/* Note the missing ranks, as far as the segment shows them.  Returns the lowest number; h->ranks:
  * there is none. */
 static unsigned find_missing(struct fan_host_memory *m, const struct fan_host_seat *h)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attach.h - whether the ranks of a host share memory; hands the segment of segment.h to them, and
- * says which of them have ended.
+ * shows which of them have ended.
  *
  * The first rank makes it without a name (memfd) and passes the descriptor over a Unix socket,
  * whose name is abstract: neither is in the file system, and both are gone when their processes
- * are. The kernel tells both sides whose process the other is; only the same user's takes part. */
+ * are. The kernel identifies each side's process to the other; only the same user's takes part. */
 #ifndef FAN_LIB_HOST_ATTACH_H
 #define FAN_LIB_HOST_ATTACH_H
 
@@ -19,7 +19,7 @@ struct fan_host_seat {
 	uint64_t nonce; /* of the job's life on this host: the name of the socket */
 	unsigned me, ranks, columns;
 	int timeout_ms;
-	bool together; /* all ranks get it, or none: who has it would wait for the others */
+	bool together; /* all ranks get it, or none, since an owner would wait for the others */
 	const uint16_t *of_job; /* the ranks of the job, by number; NULL: as numbers */
 	unsigned host;		/* this one, among those of the job */
 };
@@ -32,7 +32,7 @@ struct fan_host_memory {
 };
 
 /* The segment, and this rank's lock in it.  FAN_OK; FAN_E_SYSTEM, FAN_E_TIMEOUT (not
- * all came in time: m->missing, which the first rank tells those who have the segment) or
+ * all came in time: m->missing, which the first rank sends to owners of the segment) or
  * FAN_E_FORMAT (another version's), with a sentence in `why`, `bytes` bytes. Blocks. */
 int fan_host_attach(struct fan_host_memory *m, const struct fan_host_seat *h, char *why,
 		    size_t bytes);
@@ -44,14 +44,14 @@ bool fan_host_can_attach(unsigned ranks, char *why, size_t bytes);
 
 void fan_host_detach(struct fan_host_memory *m);
 
-/* Number `i` held its lock, and has ended.  If it left before, its beat said so first.
+/* Number `i` held its lock, and has ended.  If it left before, its beat showed that first.
  *
  * Each rank holds a lock (fcntl) on one byte of the memory that they share, the one of its number.
  * The kernel takes it away when the process ends, however it does; a stopped one keeps it.  It
  * works between containers, whose process ids are not each other's, and a child of fork() does not
  * inherit it.  But the ranks of one process have all of its locks in common, and lose them with the
- * first that closes the memory: of those nothing is said, nor of ranks without a lock.  Then only
- * beats tell. */
+ * first that closes the memory: of those the lock shows nothing, nor of ranks without one.  Then
+ * only beats do. */
 bool fan_host_has_ended(const struct fan_host_segment *s, int fd, unsigned i);
 
 /* ---- whether the ranks of a host share memory, decided alike by all ranks ---- */

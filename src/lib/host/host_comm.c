@@ -109,7 +109,7 @@ static void end_net(struct fan_host_comm *l)
 		fan_rank_end(l->net, e.cause, "", e.blamed);
 }
 
-/* Number `me` lives; it says so to whoever has asked. */
+/* Number `me` lives: show that to any rank that has asked. */
 static void beat(struct fan_host_segment *s, unsigned me)
 {
 	struct fan_host_rank *r = &s->rank[me];

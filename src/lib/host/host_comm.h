@@ -5,8 +5,8 @@
  * over a communicator of its own: column i, a job with a rank for each host.  So what leaves a
  * host is one tensor, not one for each rank.
  *
- * The work of a rank is done by whoever waits for it: the caller of a blocking operation, since it
- * is on a core already, otherwise a thread of the communicator.  One at a time: `drive`. */
+ * The caller of a blocking operation does a rank's work, since it is on a core already, otherwise a
+ * thread of the communicator does.  One at a time: `drive`. */
 #ifndef FAN_LIB_HOST_HOST_COMM_H
 #define FAN_LIB_HOST_HOST_COMM_H
 
@@ -17,7 +17,7 @@
 #define FAN_HOST_LOOK_MS  50 /* between looks at ranks that are waited for */
 #define FAN_HOST_SENT_MAX (2 * FAN_HOST_DEPTH)
 
-/* The last word of a rank, as another one has heard it; all zero at first. */
+/* The last sign of life of a rank, as another one has seen it; all zero at first. */
 struct fan_host_last_word {
 	uint64_t beats; /* as in the segment */
 	/* When that was seen first, by the other one's clock, less the time that it slept since; 0:
@@ -56,7 +56,7 @@ int fan_host_comm_open(struct fan_rank *r, const struct fan_meeting *m, bool tog
 /* The communicator of this rank's column; NULL: it has none. */
 const struct fan_rank *fan_host_comm_net(const struct fan_host_comm *l);
 
-/* Fail this host, and tell its other columns the cause.  Returns the error for callers,
+/* Fail this host, and pass the cause to its other columns.  Returns the error for callers,
  * and in `blamed`, where it is given, the ranks that have gone. */
 int fan_host_net_failed(struct fan_host_comm *l, int error, uint64_t *blamed);
 

@@ -354,7 +354,7 @@ static void count_summed(struct fan_host_board *l, uint64_t chunk, bool silent)
 
 /* Have this rank's share of the chunk, which begins at `acc`, summed with those of the other hosts.
  * Half types travel as the float32 that they are summed in, so that they are rounded once; averages
- * travel as sums.  Marks say so. */
+ * travel as sums.  Marks show that. */
 static bool start_share(struct fan_host_board *l, const struct slice *p, void *acc, unsigned count)
 {
 	bool bcast = p->op->op == FAN_BCAST, here = root_is_here(l, p);

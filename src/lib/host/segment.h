@@ -2,7 +2,7 @@
 /* segment.h - the ranks of one host reduce in memory that they share.
  *
  * Operations are cut into chunks, at most FAN_HOST_DEPTH in progress.  Each rank copies its
- * elements of a chunk into the segment, but for those that only it reads; when all have arrived,
+ * elements of a chunk into the segment, except the ones that only it reads; when all have arrived,
  * rank i sums share i of the chunk, and adds what the same share is on the other hosts; when all
  * shares are summed, each rank copies the sum out, and when all have left, the place is free for
  * the chunk FAN_HOST_DEPTH later.  A small chunk is summed by each rank for itself, in the same
@@ -116,13 +116,12 @@ struct fan_host_op {
 
 struct fan_host_board {
 	struct fan_host_segment *s;
-	unsigned me, ranks,
-		columns;    /* what the segment says of them may change: it is not believed */
-	unsigned job_ranks; /* that an average divides by */
+	unsigned me, ranks, columns; /* the segment's values may change: do not trust them */
+	unsigned job_ranks;	     /* that an average divides by */
 	struct fan_host_op op[FAN_HOST_OPS_KEPT]; /* a ring: number i at op[i % KEPT] */
 	uint64_t first_op, next_op;
 	uint64_t chunks; /* of all operations started so far */
-	/* chunks: the next to copy in, to sum, to hear of from the other hosts, to copy out */
+	/* chunks: the next to copy in, to sum, to get from the other hosts, to copy out */
 	uint64_t in, sum, net, out;
 	/* the operations that these belong to, or those before them: first_op - 1 or more */
 	uint64_t in_op, sum_op, net_op, out_op;
@@ -138,7 +137,7 @@ size_t fan_host_bytes(unsigned ranks);
  * shares: as many as on the other hosts. */
 struct fan_host_segment *fan_host_init(void *mem, unsigned ranks, unsigned columns);
 
-/* How many ranks the segment says it has, as far as there is room for them. */
+/* The segment's number of ranks, as far as there is room for them. */
 static inline unsigned fan_host_ranks(const struct fan_host_segment *s)
 {
 	const unsigned ranks = atomic_load_explicit(&s->ranks, memory_order_relaxed);
@@ -149,7 +148,7 @@ static inline unsigned fan_host_ranks(const struct fan_host_segment *s)
 void fan_host_open(struct fan_host_board *l, struct fan_host_segment *s, unsigned me, uint16_t rank,
 		   unsigned job_ranks);
 
-/* Is a segment that another process has made what it should be? */
+/* Is a segment of another process valid? */
 bool fan_host_is_sane(const struct fan_host_segment *s, size_t bytes, unsigned ranks);
 
 /* Start an operation whose root is number op->root of host `root_host`.  False: FAN_HOST_OPS_MAX
@@ -215,7 +214,7 @@ unsigned fan_host_missing(const struct fan_host_board *l, bool missing[FAN_HOST_
 void fan_host_ring(struct fan_host_segment *s, unsigned i, enum fan_host_bell_name bell);
 void fan_host_ring_others(struct fan_host_segment *s, unsigned me, enum fan_host_bell_name bell);
 
-/* How often this rank's bell has rung; sleep until it has more often than `heard`, `ms` at most. */
+/* The number of rings of this rank's bell; sleep until it exceeds `heard`, `ms` at most. */
 uint32_t fan_host_received(const struct fan_host_board *l, enum fan_host_bell_name bell);
 void fan_host_sleep(struct fan_host_board *l, enum fan_host_bell_name bell, uint32_t heard, int ms);
 

@@ -68,8 +68,8 @@ static void give_up_yields(struct fan_host_wait *w, unsigned most)
 	w->sleeps = w->sleeps_next;
 }
 
-/* How often this thread's core went to another thread.  How long a yield took does not tell: to
- * nobody it takes 0.2 to 0.7 us, by processor and kernel. */
+/* How often this thread's core went to another thread.  How long a yield took does not show that:
+ * to nobody it takes 0.2 to 0.7 us, by processor and kernel. */
 static long switches(void)
 {
 	struct rusage u;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* watch.c - a rank that shares memory watches those of its host that it waits for, and tells for
+/* watch.c - a rank that shares memory watches those of its host that it waits for, and reports for
  * whom it waits. */
 #include <assert.h>
 #include <stdio.h>
@@ -36,7 +36,8 @@ static void blame_ended(struct fan_host_comm *l, unsigned i)
 	blame(l, i, FAN_E_RANK_LOST, why);
 }
 
-/* Hear number `i`.  This rank has just slept for `late_ns`, in which it heard nobody. */
+/* Note a sign of life of number `i`.  This rank has just slept for `late_ns`, without
+ * looking at anybody. */
 static void receive(struct fan_host_last_word *h, const struct fan_host_segment *s, unsigned i,
 		    uint64_t late_ns, uint64_t now_ns)
 {
@@ -81,7 +82,7 @@ static void suspect(struct fan_rank *rank, unsigned i, uint64_t now_ns)
 	}
 }
 
-/* Without leaving, which comes before the end.  Of this rank itself the kernel tells nothing. */
+/* Has number `i` ended without leaving?  The kernel reports nothing about this rank itself. */
 static bool has_ended(const struct fan_host_comm *l, unsigned i)
 {
 	return i != l->board.me && fan_host_has_ended(l->s, l->memory.fd, i) &&
@@ -117,7 +118,7 @@ static void stall(struct fan_rank *r, const bool *missing)
 		      &(struct fan_host_blame){.lost = lost, .cause = FAN_E_STALLED});
 }
 
-/* One of those in `missing` still joins its column.  If that fails it tells why. */
+/* One of those in `missing` still joins its column.  If that fails it reports the cause. */
 static bool one_joins(const struct fan_host_segment *s, const bool *missing)
 {
 	for (unsigned i = 0; i < fan_host_ranks(s); i++)

@@ -254,7 +254,8 @@ void fan_connection_listen(struct fan_connection *cn)
 		fan_udp_close(&cn->group);
 }
 
-/* A packet that came by the group is the switch's only if it says so: anybody may send there. */
+/* A packet that came by the group is the switch's only if its header proves that: anybody may send
+ * there. */
 static bool from_switch(const struct fan_connection *cn, const fan_peer *from)
 {
 	return from->addr[0] == cn->switch_addr.addr[0] &&
@@ -266,7 +267,7 @@ static bool is_refusal(int e)
 	return e == -ECONNREFUSED || e == -EHOSTUNREACH || e == -ENETUNREACH;
 }
 
-/* An error that the socket reported once and that says nothing about the next packet. */
+/* An error that the socket reported once and that does not concern the next packet. */
 static bool passes(int e)
 {
 	return fan_udp_is_told(-e) || e == -ENOBUFS || e == -ENOMEM || e == -ENETDOWN ||

@@ -114,7 +114,7 @@ void fan_connection_keep(struct fan_connection *cn);
 /* The last result of slot `slot`, `*bytes` long; NULL: none has been kept. */
 const uint8_t *fan_connection_kept(const struct fan_connection *cn, uint32_t slot, uint32_t *bytes);
 
-/* Report to epoll by another number, and hear no group any more. */
+/* Report to epoll by another number, and leave the group. */
 void fan_connection_renumber(struct fan_connection *cn, unsigned number);
 
 /* Send at most `gbps`; 0: no rate limit. */

@@ -5,7 +5,7 @@
  * a connection whose switch is silent moves to the server itself, under the same nonce, as it moves
  * to another route of a plan.  It returns when the switch answers an ECHO.
  *
- * ECHO also tells whether a switch that brings nothing for half of alive_ms is there: an aggregator
+ * ECHO also shows whether a switch that brings nothing for half of alive_ms is there: an aggregator
  * behind it may have died.  The sentence about the end blames it only if it does not answer.  The
  * same holds for one that does not answer a JOIN: it may have another key. */
 #include "connection.h"

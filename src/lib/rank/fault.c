@@ -160,7 +160,7 @@ void fan_rank_fault_text(const struct fan_rank *r, const struct fan_connection *
 		add_redirect(cn, text, bytes);
 }
 
-/* The aggregators of other parts tell the other ranks who is to blame. */
+/* The aggregators of other parts report the rank to blame to the others. */
 void fan_rank_blame_for_silence(struct fan_rank *r, unsigned k)
 {
 	assert(k < r->parts.count);
@@ -180,7 +180,7 @@ static bool too_long(struct fan_connection *cn, int *mtu)
 	struct fan_next_hop path;
 	if (cn->udp.last_errno != EMSGSIZE)
 		return false;
-	cn->udp.last_errno = 0; /* an ICMP message can say so too: the interface is asked */
+	cn->udp.last_errno = 0; /* an ICMP message can cause this, too: ask the interface */
 	fan_next_hop_read(&path, &cn->switch_addr);
 	*mtu = path.mtu;
 	return path.mtu && (uint32_t)path.mtu < fan_connection_ip_bytes(cn);
@@ -202,7 +202,7 @@ void fan_rank_fail_by_core(struct fan_rank *r, const struct fan_connection *cn)
 	}
 	struct fan_fault fault = *fan_worker_fault(cn->w), *f = &fault;
 	if (f->err <= FAN_CAUSE_GONE(0) && f->err > FAN_CAUSE_GONE(FAN_CAUSE_PARTS_MAX))
-		f->err = FAN_E_UNREACHABLE; /* for the ranks to blame, and they say so */
+		f->err = FAN_E_UNREACHABLE; /* for the ranks to blame, which report it themselves */
 	if (f->err != FAN_E_MTU || !cn->mtu_probe.behind_bytes)
 		memcpy(r->fate.blamed, f->ranks, sizeof r->fate.blamed);
 	r->fate.cause = f->err;
@@ -220,7 +220,7 @@ void fan_rank_fail_by_core(struct fan_rank *r, const struct fan_connection *cn)
 	fan_rank_fail(r, f->err, text);
 }
 
-/* A rank that cannot take part tells the others: all of them once they have joined, or the ones
+/* A rank that cannot take part informs the others: all of them once they have joined, or the ones
  * that have after FAN_RANK_COMPANY_MS. */
 static bool may_give_up(const struct fan_rank *r, struct fan_connection *cn, uint64_t now_ns)
 {

@@ -2,7 +2,7 @@
 /* loop.c - the thread of a communicator: the only one that runs the core.
  *
  * A round: sleep in epoll until a socket, a caller or the core's deadline; take in what
- * came; start what was queued; send what can be sent; tell who waits.  It never spins:
+ * came; start queued operations; send what can be sent; wake callers.  It never spins:
  * a round without sleep follows only on a round that left work. */
 #include <assert.h>
 #include <stdio.h>
@@ -343,7 +343,7 @@ static uint64_t connection_deadline(const struct fan_rank *r, const struct fan_c
 	if (!cn->w || gone(cn))
 		return UINT64_MAX;
 	if (!r->fate.leaving && fan_worker_phase(cn->w) == FAN_W_FAILED)
-		return cn->again_ns; /* 0: the next round tells the callers */
+		return cn->again_ns; /* 0: the next round wakes the callers */
 	if (cn->news)
 		return fan_connection_free_ns(cn);
 	uint64_t failover_ns = fan_failover_deadline(cn), core_ns = fan_worker_deadline(cn->w);
@@ -367,7 +367,7 @@ static void note_wait(struct fan_rank *r)
 }
 
 /* With the lock held: callers have left something that after_sleep takes.  It came while the thread
- * was awake, so no wake-up tells of it. */
+ * was awake, so no wake-up announces it. */
 static bool has_news(const struct fan_rank *r)
 {
 	return r->asked.queued.head || r->asked.parts_to_add || (r->asked.complete && r->ready) ||

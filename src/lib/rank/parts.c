@@ -58,7 +58,7 @@ static void note_done(struct fan_share_meter *s, const struct fanin_op *op)
 	s->open_bytes -= bytes < s->open_bytes ? bytes : s->open_bytes;
 }
 
-/* `words` say how many ranks have heard each lost part. */
+/* `words` has the number of ranks that each lost part has answered. */
 static void take_offers(struct fan_rank *r, const int32_t *words)
 {
 	struct fan_regroup *g = r->regroup;
@@ -206,9 +206,9 @@ static uint16_t window_share(const struct fan_rank *r, const struct fan_job_part
 	return (uint16_t)(share >= 65536 ? 0 : share < 1 ? 1 : share);
 }
 
-/* With several switches on spare hosts, each hears what the others multicast, unless the network
- * tracks who is in a group, and many do not.  Multicast would not relieve the links that are full:
- * an aggregator gets as many bytes as it sends by unicast. */
+/* With several switches on spare hosts, each receives the others' multicasts, unless the network
+ * tracks the members of groups, and many do not.  Multicast would not relieve the links that are
+ * full: an aggregator gets as many bytes as it sends by unicast. */
 static bool wants_group(const struct fan_rank *r)
 {
 	return r->cfg.multicast < 0 ? r->parts.count < 2 || r->client.on : r->cfg.multicast;

@@ -81,7 +81,7 @@ static void fail_by_nonsense(struct fan_rank *r, uint64_t now_ns, const char *wh
 	fan_rank_fail(r, FAN_E_FORMAT, text);
 }
 
-/* ---- what it says ---- */
+/* ---- sent lines ---- */
 
 static bool send_line(struct fan_rank *r, const char *text, size_t bytes)
 {
@@ -126,7 +126,7 @@ static void report_moved(struct fan_rank *r)
 	}
 }
 
-/* ---- what it hears ---- */
+/* ---- received lines ---- */
 
 static void move(struct fan_rank *r, unsigned k, uint16_t route, const fan_peer *at, double gbps,
 		 uint64_t now_ns)
@@ -281,7 +281,7 @@ static void receive(struct fan_rank *r, uint64_t now_ns)
 	}
 }
 
-/* Once the communicator has ended, the end of the connection tells the controller. */
+/* Once the communicator has ended, the end of the connection informs the controller. */
 void fan_plan_client_work(struct fan_rank *r, uint64_t now_ns)
 {
 	struct fan_plan_client *f = &r->client;

@@ -119,7 +119,7 @@ struct fan_hello {
 	struct fan_udp udp; /* to the one that was asked; fd -1: none was */
 	unsigned asked;	    /* its number */
 	struct fan_echo_asker echo;
-	uint64_t back; /* bit i: all ranks have heard part number i */
+	uint64_t back; /* bit i: part number i has answered all ranks */
 	unsigned ops;  /* started since the last all-reduce, and their bytes */
 	uint64_t bytes;
 	struct fan_hello_part part[FAN_CAUSE_PARTS_MAX];
@@ -129,7 +129,7 @@ enum fan_regroup_phase {
 	FAN_REGROUP_NONE,
 	FAN_REGROUP_JOINS,  /* joining at the aggregators that are left */
 	FAN_REGROUP_STANDS, /* agreeing on where all ranks stand */
-	FAN_REGROUP_OWNERS, /* agreeing on who has which result */
+	FAN_REGROUP_OWNERS, /* agreeing on the owners of results */
 	FAN_REGROUP_GIVES,  /* giving results to ranks that lack them */
 };
 
@@ -172,7 +172,7 @@ struct fan_regroup {
 	/* For the agreement, in memory of its own. */
 	unsigned slots;	  /* of all old connections */
 	int64_t *stands;  /* operations started, negative; then what each slot awaits */
-	int32_t *owners;  /* of each slot: who has its last result; whether a rank lacks it */
+	int32_t *owners;  /* of each slot: the owner of its last result; whether a rank lacks it */
 	uint8_t *results; /* RESULTS of them, result_bytes each */
 	size_t result_bytes;
 	/* the slots whose results are in progress: from next on, how many are behind them */
@@ -195,7 +195,7 @@ struct fan_rank_kind {
 	int (*open)(struct fan_rank *rank);	/* what the thread needs; NULL: nothing */
 	void *(*run)(void *rank);		/* entry of the thread: until `closing` is set */
 	void (*wake)(struct fan_rank *rank);	/* the lock is held */
-	void (*release)(struct fan_rank *rank); /* what it has, when there is no thread */
+	void (*release)(struct fan_rank *rank); /* its memory, when there is no thread */
 	void (*look)(struct fan_rank *rank);	/* from any thread: shown.snapshot is to be taken */
 	void (*ask)(struct fan_rank *rank);	/* from any thread: has it failed? NULL: it knows */
 	/* from any thread: it fails with the error and sentence */
@@ -215,7 +215,7 @@ struct fan_rank_column {
 	const uint16_t *global;	    /* the ranks of the job, by rank of this one */
 	const uint16_t *host_first; /* the first rank of each host */
 	const uint16_t (*rank_at)[FAN_HOST_RANKS_MAX]; /* by host and number there */
-	_Atomic uint64_t *gone; /* where it tells its host which parts are lost */
+	_Atomic uint64_t *gone;			       /* where it reports lost parts to its host */
 };
 
 /* A rank's state, for registry.h.  It is taken on request alone. */
@@ -364,7 +364,7 @@ struct fan_rank {
 	} when;
 };
 
-/* For those who make one.  Zero bytes become a rank of `kind`, whose hosts `hosts` will tell (NULL:
+/* For makers of ranks.  Zero bytes become a rank of `kind`, whose hosts `hosts` will name (NULL:
  * nobody will). */
 void fan_rank_init(struct fan_rank *r, const struct fan_rank_kind *kind,
 		   const struct fan_meeting *hosts);
@@ -374,7 +374,7 @@ void fan_rank_set_part(struct fan_rank *r, unsigned k, const struct fan_rank_par
 		       const char *column);
 void fan_rank_add_part(struct fan_rank *r, const struct fan_rank_part *part, const char *column);
 
-/* It cannot be made, and tells why until it is destroyed: `error`. */
+/* It cannot be made, and returns `error` until it is destroyed. */
 int fan_rank_refuse(struct fan_rank *r, int error, const char *why);
 
 /* Buffers and a thread; and all ranks have joined. */
@@ -390,11 +390,11 @@ void fan_rank_close_in(struct fan_rank *r, unsigned ms);
 void fan_rank_stop(struct fan_rank *r);
 void fan_rank_destroy(struct fan_rank *r);
 
-/* From any thread: end with `error` and the sentence `why` ("": its text), and tell the column's
+/* From any thread: end with `error` and the sentence `why` ("": its text), and inform the column's
  * other ranks that those in `blamed` (NULL: nobody) caused it. */
 void fan_rank_end(struct fan_rank *r, int error, const char *why, const uint64_t *blamed);
 
-/* Any thread: what has ended it, as far as it has seen that; as fanin_comm_error,
+/* Any thread: the cause of its end, as far as it has seen that; as fanin_comm_error,
  * which looks; and as fanin_comm_stats with stats->size set. */
 const char *fan_rank_error(const struct fan_rank *r);
 const char *fan_rank_ask(const struct fan_rank *r);
@@ -442,8 +442,8 @@ struct json_t *fan_rank_tell(const struct fan_rank *r, uint64_t now_ns, double r
 /* A text as JSON; one that is no UTF-8 has "?" for all that is not printable ASCII. */
 struct json_t *fan_rank_text_json(const char *text);
 
-/* Any thread, of a rank that is no column: what it waits for, as a sentence to `text`, `bytes`
- * bytes. False: it does not, or has not said so since `asked_ns`. */
+/* Any thread, of a rank that is no column: write its wait as a sentence to `text`, `bytes` bytes.
+ * False: it does not wait, or has not reported since `asked_ns`. */
 bool fan_rank_wait_sentence(const struct fan_rank *r, uint64_t asked_ns, char *text, size_t bytes);
 
 /* Add an operation that is under way. */
@@ -454,7 +454,7 @@ void fan_rank_snapshot_add(struct fan_rank_snapshot *s, const struct fanin_op *o
 extern const struct fan_rank_kind fan_rank_by_sockets;
 
 /* A rank that sums a share of what the ranks of its host do, with the other hosts: that of column
- * `number` of those of `of`, at the same aggregators.  Texts name ranks as `column` says, whose
+ * `number` of those of `of`, at the same aggregators.  Texts name ranks by `column`, whose
  * arrays outlive it. */
 int fan_rank_create_column(const struct fan_rank *of, const struct fan_config *cfg,
 			   const struct fan_rank_column *column, unsigned number,

@@ -52,8 +52,8 @@ struct teller {
 enum { RUNS, LEFT, DONE }; /* LEFT: nobody waits for the thread, which frees its teller */
 
 /* `life` is held while a thread is begun or taken away; `lock` while `entry` is used; `telling`
- * while the program is told.  Nobody who has one of the first two waits for anybody but who has the
- * second: a program may hold its own lock, as Python's, while it forks. */
+ * while the program's function runs.  A holder of one of the first two waits only for the holder of
+ * the second: a program may hold its own lock, as Python's, while it forks. */
 static struct {
 	pthread_mutex_t life, lock, telling;
 	struct entry *entry[FAN_REGISTRY_MAX];
@@ -138,7 +138,7 @@ static bool all_told(uint64_t since_ns)
 	return all;
 }
 
-/* Have every rank say what it does, as far as they do in time. */
+/* Ask every rank for its state, and wait for a bounded time. */
 static void ask_all(const struct teller *t)
 {
 	const uint64_t begin_ns = fan_clock_ns(), by_ns = begin_ns + FAN_REGISTRY_ASK_MS * FAN_MS;
@@ -206,7 +206,7 @@ static char *status_text(void)
 
 /* ---- ranks that wait ---- */
 
-/* After so long without progress a rank says for whom it waits; before the operation ends with that
+/* After so long without progress a rank reports its wait; before the operation ends with that
  * error.  UINT64_MAX: never, since that comes soon. */
 static uint64_t patience_ns(const struct fan_rank *r)
 {
@@ -217,7 +217,7 @@ static uint64_t patience_ns(const struct fan_rank *r)
 	return (uint64_t)(end_ms < tell_ms ? end_ms : tell_ms) * FAN_MS;
 }
 
-/* With the lock held: does the rank of `e` have to say, once in a wait, for whom it waits?  True:
+/* With the lock held: does the rank of `e` have to report its wait, once?  True:
  * it is in `text`. */
 static bool has_waited(struct entry *e, const struct fanin_stats *s, uint64_t now_ns, char *text,
 		       size_t bytes)
@@ -245,7 +245,7 @@ static bool has_waited(struct entry *e, const struct fanin_stats *s, uint64_t no
 	return e->told;
 }
 
-/* Note how far each rank is.  True: one has waited for long, as `text` says; others are reported at
+/* Note how far each rank is.  True: one has waited for long, with `text`; others are reported at
  * the next turns. */
 static bool take_turn(uint64_t now_ns, char *text, size_t bytes)
 {

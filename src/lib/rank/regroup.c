@@ -12,16 +12,16 @@
  *
  *  1. For each slot of each old connection, the furthest fragment that a rank awaits; and the first
  *     operation that some rank has not started.
- *  2. Who has a result that another rank lacks.  Results are kept until all ranks have them: the
+ *  2. The owners of results that other ranks lack.  Results are kept until all ranks have them: the
  *     last one of each slot, since the slot's next result shows that all had it.
  *  3. These results.
  *
- * Then all have the same results.  What else was in progress has no result anywhere, so its input
- * is whole everywhere, also in place: it is summed anew.  Operations that some rank had not started
- * are started anew by all (ADR 27).
+ * Then all have the same results.  Other fragments in progress have no result anywhere, so their
+ * input is whole everywhere, also in place: they are summed anew.  All start operations anew that
+ * some rank had not started (ADR 27).
  *
  * A part that is there again (regroup_agree.c) is taken in likewise: all leave, with the cause by
- * which they tell of its loss, for jobs whose names have the set without it, and how often it has
+ * which they report its loss, for jobs whose names have the set without it, and how often it has
  * changed.  If it does not answer then, it is lost again.
  *
  * A rank's own aggregator dies with the rank, on all rails, so that ends the job.  So does another
@@ -153,7 +153,7 @@ static unsigned next_connection(const struct fan_rank *r, const struct fan_conne
 	return next; /* there is one: no two have the same part and shard */
 }
 
-/* The connections tell why they leave, and hear nothing else from now on. */
+/* Make the connections leave with the cause, and receive nothing else from now on. */
 static void stop_connections(struct fan_rank *r, int number, uint64_t now_ns)
 {
 	struct fan_regroup *g = r->regroup;
@@ -195,7 +195,7 @@ static void forget_connections(struct fan_rank *r)
 	r->connections = 0;
 }
 
-/* The parts that are left, in jobs that tell which are not. */
+/* The remaining parts, in jobs whose names have the lost ones. */
 static void take_parts(struct fan_rank *r, struct fan_regroup *g)
 {
 	char suffix[32] = "";
@@ -318,7 +318,7 @@ static bool has_other_rails(const struct fan_regroup *g, unsigned number)
 	return others;
 }
 
-/* Does the fault say that the part is lost, by itself or with its rail? */
+/* Is the part lost by this fault, by itself or with its rail? */
 static bool reports_lost(const struct fan_regroup *g, const struct fan_connection *cn,
 			 const struct fan_fault *f)
 {
@@ -337,7 +337,7 @@ static bool knows_more(const struct fan_rank *r, const struct fan_connection *cn
 	       fan_worker_fault(other->w)->err > FAN_CAUSE_GONE(0);
 }
 
-/* A rail seems to be lost.  True: a host or a rank may be, of which another rail will tell soon.
+/* A rail seems to be lost.  True: a host or a rank may be, as another rail will show soon.
  * False: none has answered in time; or one has, and `*of_rail` is false. */
 static bool waits_for_other_rails(const struct fan_rank *r, struct fan_connection *cn,
 				  uint64_t now_ns, bool *of_rail)
@@ -352,7 +352,7 @@ static bool waits_for_other_rails(const struct fan_rank *r, struct fan_connectio
 	return now_ns < cn->again_ns;
 }
 
-/* The number of the part that a fault says is lost, or there again; -1: it says something else. */
+/* The number of the part that is lost, or back, by a fault; -1: another fault. */
 static int number_of(const struct fan_regroup *g, const struct fan_connection *cn,
 		     const struct fan_fault *f)
 {
@@ -361,7 +361,7 @@ static int number_of(const struct fan_regroup *g, const struct fan_connection *c
 	if (reports_lost(g, cn, f))
 		number = g->number[cn->part];
 	if (g->back >= 0 && (is_back(g, cn) || f->err == FAN_E_TIMEOUT))
-		number = g->back; /* whatever it says, or whoever does not join there */
+		number = g->back; /* whatever the fault, or the missing rank */
 	if (number < 0 || number >= (int)g->all || !has_other_rails(g, (unsigned)number))
 		return -1;
 	const bool comes_back = told && g->phase == FAN_REGROUP_NONE;
@@ -476,7 +476,7 @@ static bool has_left(const struct fan_connection *cn)
 	return !cn->w || fan_worker_phase(cn->w) == FAN_W_LEFT;
 }
 
-/* The old connections leave; what they hold is needed until all have agreed. */
+/* Make the old connections leave; keep their results until all have agreed. */
 static void serve_old(struct fan_rank *r, uint64_t now_ns)
 {
 	struct fan_regroup *g = r->regroup;
@@ -490,7 +490,7 @@ static void serve_old(struct fan_rank *r, uint64_t now_ns)
 		close_old(g);
 }
 
-/* A lost part that all ranks hear again is taken in. */
+/* Take in a lost part that answers all ranks again. */
 static void look_for_lost(struct fan_rank *r, uint64_t now_ns)
 {
 	struct fan_regroup *g = r->regroup;

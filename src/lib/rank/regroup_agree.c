@@ -108,7 +108,7 @@ static int lacks(struct fan_regroup *g, unsigned number)
 	return furthest == own + p.window ? 1 : -1;
 }
 
-/* ---- who has which result ---- */
+/* ---- the owners of results ---- */
 
 /* This rank, if it has a slot's last result. */
 static int32_t key_of(const struct fan_rank *r, unsigned number)
@@ -219,7 +219,7 @@ static bool sum_anew(struct fan_op_queue *q, struct fanin_op *whole, const struc
 	return true;
 }
 
-/* Collect what has no result on old connection number `i`.  False: no memory. */
+/* Collect the fragments without a result on old connection number `i`.  False: no memory. */
 static bool rest_of(const struct fan_regroup *g, struct fan_op_queue *q, struct fanin_op *op,
 		    const struct fan_split *shares, unsigned i)
 {
@@ -238,7 +238,7 @@ static bool rest_of(const struct fan_regroup *g, struct fan_op_queue *q, struct 
 	return true;
 }
 
-/* Shares are learnt anew, and so is who is there again. */
+/* Shares are learnt anew, and so are returned switches. */
 static bool is_asked_anew(const struct fanin_op *op)
 {
 	return op->kind == FAN_OP_MEASUREMENT || op->kind == FAN_OP_OFFER;
@@ -321,8 +321,8 @@ bool fan_regroup_go_on(struct fan_rank *r)
 /* ---- a switch that was lost is there again ---- */
 
 /* Each rank asks the lost ones by ECHO, in turns.  After every so many operations, which are the
- * same on all ranks, an all-reduce of their own adds up who has had an answer of late.  Where all
- * have, all begin a regroup that takes the part in again.  A part is vouched for no sooner than
+ * same on all ranks, an all-reduce of their own counts the ranks with a recent answer.  If all
+ * have one, all begin a regroup that takes the part in again.  A part is vouched for no sooner than
  * FAN_HELLO_WAIT_NS after it was lost, and twice as long each time that it is lost soon again, so
  * that one that comes and goes costs little. */
 

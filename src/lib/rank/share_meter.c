@@ -8,7 +8,7 @@
  * of small ones goes on meanwhile; and not once they stay.
  *
  * Operations of sets that one part has whole are not measured and wait for no measurement: shares
- * say nothing about them, and they go fast only side by side. */
+ * do not concern them, and they go fast only side by side. */
 #include <assert.h>
 #include <string.h>
 
@@ -176,14 +176,14 @@ static bool is_settled(const struct fan_share_meter *s)
 	return s->learner.phase == FAN_SPLIT_SETTLED;
 }
 
-/* Is the aggregator of part `k` on this rank's host?  Then its round trips tell nothing. */
+/* Is the aggregator of part `k` on this rank's host?  Then its round trips show nothing. */
 static bool is_here(const struct fan_rank *r, unsigned k)
 {
 	int first = r->column.host_first ? r->column.host_first[r->cfg.rank] : r->cfg.rank;
 	return r->parts.inside[k] == first;
 }
 
-/* A period with new shares begins: what was before tells nothing about them. */
+/* A period with new shares begins: forget the former measurements. */
 static void begin_period(struct fan_share_meter *s)
 {
 	memset(s->rtt_ns, 0, sizeof s->rtt_ns);
@@ -277,8 +277,8 @@ static bool is_much_open(const struct fan_rank *r)
 	return r->meter.open_bytes > period_of(r) / DRAINED;
 }
 
-/* Before a measurement of shares that are learnt, and before others are tried, what has been
- * started comes to its end, so that the measurement is of all of it and of nothing else. */
+/* Before a measurement of learnt shares, and before a try of others, let started operations end,
+ * so that the measurement covers exactly them. */
 static bool drains(const struct fan_rank *r, bool due, bool needed)
 {
 	const struct fan_share_meter *s = &r->meter;
@@ -411,7 +411,7 @@ static void note_spent(struct fan_rank *r, uint64_t spent_ns)
 
 /* Time since the last look counts if something was in progress then: not that in which the program
  * computes before it starts the next operation.  Round trips count not while only sets are in
- * progress, which tell nothing of shares. */
+ * progress, which show nothing of shares. */
 static void note_round_trips(struct fan_rank *r, uint64_t now_ns, unsigned whole)
 {
 	struct fan_share_meter *s = &r->meter;
@@ -460,8 +460,8 @@ static double by_rate(double gbps)
 
 /* Fragments of the whole tensor by which a part may be ahead of the last one, if `count`
  * connections count: FAN_IN_STEP_FRAGS each, or of sets FAN_SHARE_METER_SET_STEP.  Beyond
- * FAN_SHARE_METER_FAST_GBPS it grows by the square of the rate: what comes and goes in long batches
- * takes processors less time. */
+ * FAN_SHARE_METER_FAST_GBPS it grows by the square of the rate: long batches take processors
+ * less time. */
 static double step_of(double count, double gbps, bool sets)
 {
 	return (sets ? FAN_SHARE_METER_SET_STEP : FAN_IN_STEP_FRAGS) * count * by_rate(gbps);

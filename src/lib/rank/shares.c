@@ -26,7 +26,7 @@
 /* Less than 12 % of an even share is none; twice that is given to parts without one.
  * C: split__a_link_that_becomes_slow_at_first. */
 #define SMALL 8u
-/* Tensors that take 12 % longer FAN_SPLIT_WORSE times in a row tell another network; each time that
+/* Tensors that take 12 % longer FAN_SPLIT_WORSE times in a row show another network; each time that
  * they did, twice as many are asked for, up to PATIENCE_MAX.  C: split__a_load_that_comes_and_goes.
  */
 #define WORSE	     8u
@@ -216,9 +216,8 @@ static bool read_rates(struct rates *r, const struct fan_split_learner *l, const
 	return r->hosts > 2 && r->least > 0 && r->least < r->most;
 }
 
-/* Return how much part `k` sums of a tensor in `time`, in 1 / FAN_SPLIT_WHOLE of what the widest
- * link needs for one tensor: a host beside what it sends and gets for itself, and that once for
- * each other host. */
+/* Return how much part `k` sums of a tensor in `time`, in 1 / FAN_SPLIT_WHOLE of the widest
+ * link's time for one tensor: a host beside its own traffic, and that once for each other host. */
 static uint64_t sums_in(const struct fan_split_learner *l, const struct rates *r,
 			const uint32_t *mbps, unsigned k, uint64_t time)
 {
@@ -343,9 +342,9 @@ static bool take_back(struct fan_split_learner *l)
 	return any;
 }
 
-/* All queues may be alike although hosts should sum less: what they sum crosses their links more
- * often than what others sum.  Let them have half as much, to see whether that is better; if so,
- * nothing; if that is too little, half again.  False: there are no hosts with shares, or no
+/* All queues may be alike although hosts should sum less: their sums cross their links more often
+ * than others'.  Try half as much on hosts; if that is better, nothing; if that is too little, half
+ * again.  False: there are no hosts with shares, or no
  * others. */
 static bool try_less_on_hosts(struct fan_split_learner *l)
 {
@@ -362,7 +361,7 @@ static bool try_less_on_hosts(struct fan_split_learner *l)
 	return true;
 }
 
-/* A little to each part without a share, which no round trip tells about.  False: there is none. */
+/* Give a little to each part without a share, which has no round trip.  False: there is none. */
 static bool give(struct fan_split_learner *l)
 {
 	bool any = false;
@@ -512,8 +511,8 @@ static void go_on_moving(struct fan_split_learner *l, bool good, const uint32_t 
 		end_moves(l);
 }
 
-/* A card may tell another rate than its link has.  So the shares of equal links are tried once, and
- * the better ones are what learning begins with. */
+/* A card may report another rate than its link has.  So the shares of equal links are tried once,
+ * and the better ones are what learning begins with. */
 static void check(struct fan_split_learner *l)
 {
 	if (l->rounds == 1) {

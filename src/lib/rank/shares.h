@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shares.h - the share of each tensor that each part of a job sums, and how shares are learnt.
  *
- * Few links tell how wide they are.  An aggregator whose link is the narrowest for its share has
+ * Few links report their rate.  An aggregator whose link is the narrowest for its share has
  * the longest queue, and so the longest round trips; shares move away from it, in steps that get
  * smaller each time the direction changes.  When no share moves any more they stay, until tensors
  * take longer than they did.
@@ -92,7 +92,7 @@ struct fan_split_learner {
 /* Begin with the shares that are best where all links are equal: `is_host` of the parts are summed
  * by hosts with ranks, the others on links of their own.  Where `mbps` (NULL: nobody knows) has a
  * rate of each host's link, and not the same one, begin with the shares that are best with these;
- * the others' links, whose rates nobody tells, count as a host's narrowest. */
+ * the others' links, whose rates are unknown, count as a host's narrowest. */
 void fan_split_learner_init(struct fan_split_learner *l, unsigned parts, const bool *is_host,
 			    const uint32_t *mbps);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stats.c - what a rank shows: its counters, from those of its connections; and, for who asks
- * (registry.h), what it has said that it does and waits for. */
+/* stats.c - a rank's counters, from those of its connections; and its last reported state and wait
+ * (registry.h). */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>

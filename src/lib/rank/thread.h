@@ -7,7 +7,7 @@
 
 /* ---- stats.c, fault.c, loop.c ---- */
 
-/* With the lock held: what it does, as `shown.snapshot`. */
+/* With the lock held: note the rank's state in `shown.snapshot`. */
 void fan_rank_take_snapshot(struct fan_rank *r, uint64_t now_ns);
 
 /* Fail if the process has nearly no descriptors left, while there are some to join with and to tell
@@ -27,7 +27,7 @@ void fan_rank_add_stats(struct fanin_stats *s, const struct fan_rank *r);
 void fan_rank_fault_text(const struct fan_rank *r, const struct fan_connection *cn,
 			 const struct fan_fault *f, char *text, size_t bytes);
 
-/* Connection `cn` has failed: say why. */
+/* Connection `cn` has failed: report the cause. */
 void fan_rank_fail_by_core(struct fan_rank *r, const struct fan_connection *cn);
 
 /* Fail if connection `cn` cannot send what it has to. */
@@ -47,20 +47,20 @@ void fan_wait_text(const struct fan_rank *r, uint64_t now_ns, char *text, size_t
 
 /* ---- parts.c: how operations end, and a rank with connections ---- */
 
-/* `op` is over: make room, then tell.  It may be gone afterwards. */
+/* `op` is over: make room, then wake its caller.  It may be freed afterwards. */
 void fan_rank_end_op(struct fan_rank *r, struct fanin_op *op, int result);
 
 /* The first operation that waits has been started on every connection. */
 void fan_rank_run_first(struct fan_rank *r, uint64_t now_ns);
 
-/* Take those running operations into `ops` that are done, of which there is room for FAN_OPS_MAX:
- * how many.  Those behind a measurement that is in progress stay. */
+/* Move finished operations into `ops`, which has room for FAN_OPS_MAX, and return their number.
+ * Operations behind a measurement in progress stay. */
 unsigned fan_rank_take_done(struct fan_rank *r,
 			    bool (*is_done)(struct fan_rank *r, struct fanin_op *op),
 			    struct fanin_op **ops);
 
-/* `count` operations have their results: count them all, then end them, so that who has waited for
- * one finds it counted. */
+/* `count` operations have their results: count them all, then end them, so that a waiting caller
+ * finds its own counted. */
 void fan_rank_end_done(struct fan_rank *r, struct fanin_op *const *ops, unsigned count);
 
 /* The rests of operation `whole` have ended, and it has not been counted yet. */
@@ -120,13 +120,13 @@ void fan_regroup_free(struct fan_regroup *g);
 /* Connection `cn` has failed.  True: that does not end the communicator, or this has done so. */
 bool fan_regroup_forgives(struct fan_rank *r, struct fan_connection *cn, uint64_t now_ns);
 
-/* Must operation `op` wait until all ranks have agreed, or it is known what is lost? */
+/* Must operation `op` wait until all ranks have agreed, or know the losses? */
 bool fan_regroup_holds(const struct fan_rank *r, const struct fanin_op *op);
 
 /* All ranks have joined. */
 void fan_regroup_joined(struct fan_rank *r);
 
-/* Do what is due, and when that is next. */
+/* Do the due work; return when it is due next. */
 void fan_regroup_work(struct fan_rank *r, uint64_t now_ns);
 uint64_t fan_regroup_deadline(const struct fan_rank *r);
 
@@ -167,7 +167,7 @@ void fan_share_meter_init(struct fan_rank *r);
 /* The elements of part `part` in an operation that has been started; `s` are the shares, and
  * `per_frag` elements fill a fragment.
  *
- * Of a set, the operation of each root goes to the aggregator on that root's host alone, if it has
+ * In a set, the operation of each root goes to the aggregator on that root's host alone, if it has
  * one: each element then leaves a host once and enters one once, as in a ring.  Cut into parts,
  * sums would take another path, from the aggregators to the root. */
 struct fan_split_range fan_share_meter_range(const struct fan_split *s, const struct fanin_op *op,
@@ -184,7 +184,7 @@ int fan_share_meter_permits(struct fan_rank *r);
 /* An operation is being started: count it. */
 void fan_share_meter_started(struct fan_rank *r, struct fanin_op *op);
 
-/* Does the first operation that waits do so for a measurement?  Has what it waits for come? */
+/* Does the first waiting operation wait for a measurement?  Has that come? */
 bool fan_share_meter_holds(const struct fan_rank *r);
 bool fan_share_meter_waited(const struct fan_rank *r);
 
