@@ -177,38 +177,38 @@ void daemon_set_parent(struct fan_daemon_options *o, const struct daemon_args *a
 	o->core.index = (uint16_t)(a->index < 0 ? 0 : a->index);
 }
 
-static void add_peer(struct fan_line *l, const char *key, const fan_peer *p)
+static void add_peer(struct fan_text *l, const char *key, const fan_peer *p)
 {
 	char text[ADDRESS_BYTES];
 
 	if (!fan_peer_is_none(p))
-		fan_line_add(l, " %s=%s", key, fan_peer_text(p, text, sizeof text));
+		fan_text_add(l, " %s=%s", key, fan_peer_text(p, text, sizeof text));
 }
 
 static void log_start(const struct fan_daemon *d, const struct fan_daemon_options *o,
 		      struct daemon_args *a, const char *policy)
 {
 	struct fan_daemon_facts f;
-	struct fan_line l = {.used = 0};
+	struct fan_text l = FAN_LINE();
 	unsigned slots = o->has_slots ? o->slots.slots : o->core.slots;
 
 	fan_daemon_facts(d, &f);
-	fan_line_add(&l, "event=start version=%s", FAN_BUILD_VERSION);
+	fan_text_add(&l, "event=start version=%s", FAN_BUILD_VERSION);
 	add_peer(&l, "listen", &f.address);
-	fan_line_add(&l, " policy=%s threads=%u slots=%u payload=%u memory_MiB=%.1f", policy,
+	fan_text_add(&l, " policy=%s threads=%u slots=%u payload=%u memory_MiB=%.1f", policy,
 		     o->threads, slots * o->threads, o->core.payload_bytes,
 		     (double)f.memory / (1 << 20));
-	fan_line_add(&l, " segment=%s gro=%s sndbuf=%d rcvbuf=%d sockets=%u",
+	fan_text_add(&l, " segment=%s gro=%s sndbuf=%d rcvbuf=%d sockets=%u",
 		     f.segment ? "yes" : "no", f.gro ? "yes" : "no", f.sndbuf, f.rcvbuf, f.sockets);
-	fan_line_add(&l, " sealed=%s", o->keys.count ? "yes" : "no");
+	fan_text_add(&l, " sealed=%s", o->keys.count ? "yes" : "no");
 	if (o->core.ahead_max)
-		fan_line_add(&l, " ahead=%u", o->core.ahead_max);
+		fan_text_add(&l, " ahead=%u", o->core.ahead_max);
 	if (fan_peer_is_none(&f.group))
-		fan_line_add(&l, " group=none");
+		fan_text_add(&l, " group=none");
 	add_peer(&l, "group", &f.group);
 	add_peer(&l, "server", &o->server);
 	add_peer(&l, "parent", &o->parent);
-	print_line(a, l.text);
+	print_line(a, l.at);
 	if (!f.segment || !f.gro)
 		print_line(a, "event=warning text=\"this kernel lacks UDP_SEGMENT or UDP_GRO: "
 			      "plain datagrams are several times slower; Linux 5.0 has both\"");
@@ -218,13 +218,13 @@ static void log_start(const struct fan_daemon *d, const struct fan_daemon_option
 			      "--key FILE seals them (fanin key)\"");
 	if (f.rcvbuf >= o->buffer_bytes && f.sndbuf >= o->buffer_bytes)
 		return;
-	l.used = 0;
-	fan_line_add(
+	l = FAN_LINE();
+	fan_text_add(
 		&l,
 		"event=warning text=\"socket buffers are smaller than requested, so bursts may be "
 		"lost; as root: sysctl -w net.core.rmem_max=%d net.core.wmem_max=%d\"",
 		o->buffer_bytes, o->buffer_bytes);
-	print_line(a, l.text);
+	print_line(a, l.at);
 }
 
 /* Start the controller client, if a controller is given.  `has_slots`: this is a switch. */
@@ -281,16 +281,16 @@ static void read_keys_again(struct fan_daemon *d, struct daemon_args *a)
 {
 	struct fan_keys keys;
 	char why[ARGS_WHY_BYTES];
-	struct fan_line l = {.used = 0};
+	struct fan_text l = FAN_LINE();
 
 	if (fan_key_file_read(&keys, a->key, why, sizeof why)) {
-		fan_line_add(&l, "event=warning text=\"keys are as before: %s\"", why);
+		fan_text_add(&l, "event=warning text=\"keys are as before: %s\"", why);
 	} else {
 		fan_daemon_set_keys(d, &keys);
-		fan_line_add(&l, "event=keys count=%u", keys.count);
+		fan_text_add(&l, "event=keys count=%u", keys.count);
 	}
 	explicit_bzero(&keys, sizeof keys);
-	print_line(a, l.text);
+	print_line(a, l.at);
 }
 
 /* Run until a signal ends the daemon. */

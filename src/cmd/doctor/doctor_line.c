@@ -44,11 +44,11 @@ void doctor_line(const char *kind, json_t *value)
 
 json_t *doctor_text(const char *text)
 {
-	struct fan_line escaped = {.used = 0};
+	struct fan_text escaped = FAN_LINE();
 	json_t *whole = json_string(text);
 
 	if (whole)
 		return whole;
-	fan_line_escaped(&escaped, text, strlen(text));
-	return json_string(escaped.text);
+	fan_text_escaped(&escaped, text, strlen(text));
+	return json_string(escaped.at);
 }
