@@ -31,8 +31,8 @@
 #include "lib/base/rank_file.h"
 #include "lib/base/rendezvous.h"
 #include "lib/link/connection.h"
-#include "net/dial.h"
 #include "net/echo.h"
+#include "net/lines.h"
 #include "shares.h"
 
 #define FAN_RANK_OPS_MAX	 4096		  /* started and not ended */
@@ -50,6 +50,21 @@
 #define FAN_SHARE_METER_COLUMN_LEAST                                                               \
 	16 /* fragments in flight of a column, at least (share_meter.c) */
 #define FAN_SHARE_METER_WORDS (FAN_PARTS_MAX + FAN_RANKS_MAX)
+
+/* A stream of lines to a controller that redials (lines.h): one that fails, ends or takes too long
+ * to connect is tried again after a pause, for ever. */
+struct fan_dial {
+	fan_peer to;
+	int epoll_fd;
+	uint32_t number; /* in epoll */
+	struct fan_lines lines;
+	struct fan_keys keys; /* count 0: lines are not signed */
+	bool up;	      /* connected; otherwise connecting if there is a socket */
+	int ended;	      /* -errno: the stream has ended, some lines are not taken yet */
+	uint32_t tries;	      /* failures in a row */
+	uint64_t at_ns;	      /* not up: time of the next try, or time-out of this one */
+	char why[FAN_PLAN_MSG_WHY_BYTES]; /* of the last failure; "" */
+};
 
 /* State of plan_client.c. */
 struct fan_plan_client {
