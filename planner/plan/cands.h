@@ -84,13 +84,6 @@ static inline struct fan_span fan_cands_sum_to_server(const struct fan_cands *c,
 	return c->span[(size_t)(c->groups + v) * c->targets + c->target_of[server]];
 }
 
-/* The routes from candidate sum `v` to candidate sum `w`; none without `levels`. */
-static inline struct fan_span fan_cands_sum_to_sum(const struct fan_cands *c, uint32_t v,
-						   uint32_t w)
-{
-	return c->span[(size_t)(c->groups + v) * c->targets + w];
-}
-
 /* Set the flow of f->from, a member of group `g`, to its own link, then candidate route `r`. */
 void fan_cands_flow(const struct fan_cands *c, const struct fan_group *g, uint32_t r,
 		    struct fan_flow *f);

@@ -54,19 +54,6 @@ uint32_t fan_fit_trees(const struct fan_topo *t, uint32_t job, uint32_t server, 
 	return least ? least : 1;
 }
 
-bool fan_fit_counts(const struct fan_topo *t, const struct fan_plan *p, uint32_t most)
-{
-	for (uint32_t i = 0; i < p->trees; i++) {
-		uint32_t n = 0;
-		for (uint32_t k = 0; k < p->trees; k++)
-			n += p->tree[k].job == p->tree[i].job &&
-			     p->tree[k].server == p->tree[i].server && p->tree[k].share > 0;
-		if (n > fan_fit_trees(t, p->tree[i].job, p->tree[i].server, most))
-			return false;
-	}
-	return true;
-}
-
 /* ---- what follows what ---- */
 
 int fan_fit_open(struct fan_fit *f, const struct fan_topo *t)

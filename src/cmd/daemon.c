@@ -52,12 +52,6 @@ static void print_line(void *ctx, const char *line)
 		cmd_log(line);
 }
 
-void daemon_check(const char *name, const char *wrong)
-{
-	if (wrong)
-		args_wrong(name, "%s", wrong);
-}
-
 /* Read one "JOB=W" of `bytes` bytes. */
 static bool read_share(struct fan_share *s, const char *text, size_t bytes)
 {
@@ -138,43 +132,6 @@ int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_ar
 	o->log = print_line;
 	o->ctx = a;
 	return 0;
-}
-
-unsigned daemon_aggregator_slots(const struct daemon_args *a)
-{
-	return fan_daemon_aggregator_slots(a->ahead > 0 ? (unsigned)a->ahead : 0,
-					   (unsigned)a->threads);
-}
-
-void daemon_run_ahead(const char *name, struct fan_daemon_options *o, const struct daemon_args *a)
-{
-	uint32_t ahead = a->ahead < 0 ? o->core.slots / FAN_DAEMON_AHEAD_SHARE : (uint32_t)a->ahead;
-
-	if (ahead > o->core.slots)
-		args_wrong(name,
-			   "--ahead: expected at most %u, the slots of a thread where jobs are "
-			   "completed, got %u; ask for more slots",
-			   o->core.slots, ahead);
-	o->core.ahead_max = (uint16_t)ahead;
-}
-
-const char *daemon_check_parent(const struct daemon_args *a)
-{
-	if (fan_peer_is_none(&a->parent))
-		return a->siblings || a->index >= 0 ? "--siblings, --index: expected with --parent"
-						    : NULL;
-	if (!a->siblings || a->index < 0)
-		return "--parent: expected with --siblings N and --index I";
-	if (a->index >= a->siblings)
-		return "--index: expected less than --siblings";
-	return NULL;
-}
-
-void daemon_set_parent(struct fan_daemon_options *o, const struct daemon_args *a)
-{
-	o->parent = a->parent;
-	o->core.siblings = (uint16_t)a->siblings;
-	o->core.index = (uint16_t)(a->index < 0 ? 0 : a->index);
 }
 
 static void add_peer(struct fan_text *l, const char *key, const fan_peer *p)

@@ -169,6 +169,53 @@ static void fill_slots(struct fan_daemon_options *o, const struct daemon_args *a
 	o->slots.options = a->free_early ? FAN_SWITCH_FREE_EARLY : 0;
 }
 
+/* End the program, as args_wrong, if something is wrong; NULL: nothing is. */
+static void check(const char *name, const char *wrong)
+{
+	if (wrong)
+		args_wrong(name, "%s", wrong);
+}
+
+/* Default slots of an aggregator: more slots let ranks run further ahead. */
+static unsigned aggregator_slots(const struct daemon_args *a)
+{
+	return fan_daemon_aggregator_slots(a->ahead > 0 ? (unsigned)a->ahead : 0,
+					   (unsigned)a->threads);
+}
+
+/* After daemon_fill: let ranks run ahead of each other. */
+static void run_ahead(const char *name, struct fan_daemon_options *o, const struct daemon_args *a)
+{
+	uint32_t ahead = a->ahead < 0 ? o->core.slots / FAN_DAEMON_AHEAD_SHARE : (uint32_t)a->ahead;
+
+	if (ahead > o->core.slots)
+		args_wrong(name,
+			   "--ahead: expected at most %u, the slots of a thread where jobs are "
+			   "completed, got %u; ask for more slots",
+			   o->core.slots, ahead);
+	o->core.ahead_max = (uint16_t)ahead;
+}
+
+/* Return what is wrong with the options about a parent, or NULL. */
+static const char *check_parent(const struct daemon_args *a)
+{
+	if (fan_peer_is_none(&a->parent))
+		return a->siblings || a->index >= 0 ? "--siblings, --index: expected with --parent"
+						    : NULL;
+	if (!a->siblings || a->index < 0)
+		return "--parent: expected with --siblings N and --index I";
+	if (a->index >= a->siblings)
+		return "--index: expected less than --siblings";
+	return NULL;
+}
+
+static void set_parent(struct fan_daemon_options *o, const struct daemon_args *a)
+{
+	o->parent = a->parent;
+	o->core.siblings = (uint16_t)a->siblings;
+	o->core.index = (uint16_t)(a->index < 0 ? 0 : a->index);
+}
+
 int cmd_switch(int argc, char **argv)
 {
 	struct daemon_args a = defaults;
@@ -181,24 +228,24 @@ int cmd_switch(int argc, char **argv)
 		return daemon_drain(&a.listen);
 	if (a.policy < 0)
 		a.policy = a.name[0] ? (int)FAN_POLICY_ATP : (int)FAN_POLICY_SWITCHML;
-	daemon_check("switch", check_policy(&a));
-	daemon_check("switch", check_routes(&a));
-	daemon_check("switch", daemon_check_parent(&a));
+	check("switch", check_policy(&a));
+	check("switch", check_routes(&a));
+	check("switch", check_parent(&a));
 	bool has_slots = fan_policy_shares(a.policy);
 	bool here = fan_peer_is_none(&a.server) && !a.name[0]; /* jobs are completed */
 	bool alone = a.policy == POLICY_NONE || (a.policy == FAN_POLICY_SWITCHML && a.ahead > 0);
 	if (!a.slots)
-		a.slots = alone ? (int)daemon_aggregator_slots(&a) : has_slots ? 4096 : 8192;
+		a.slots = alone ? (int)aggregator_slots(&a) : has_slots ? 4096 : 8192;
 	if (!a.aggregator_slots)
-		a.aggregator_slots = (int)daemon_aggregator_slots(&a);
+		a.aggregator_slots = (int)aggregator_slots(&a);
 	int e = daemon_fill("switch", &o, &a, (unsigned)(has_slots ? a.aggregator_slots : a.slots));
 	if (e)
 		return e;
 	if (here && (a.policy != FAN_POLICY_SWITCHML || a.ahead > 0))
-		daemon_run_ahead("switch", &o, &a);
+		run_ahead("switch", &o, &a);
 	if (has_slots)
 		fill_slots(&o, &a);
-	daemon_set_parent(&o, &a);
+	set_parent(&o, &a);
 	o.mark_percent = a.mark >= 0 ? (unsigned)a.mark : has_slots ? FAN_DAEMON_MARK_PERCENT : 0;
 	return daemon_run("switch", &o, &a, policies[a.policy]);
 }
@@ -210,13 +257,13 @@ int cmd_server(int argc, char **argv)
 
 	assert(!strcmp(options[OPTIONS - SWITCH_OPTIONS].name, "policy"));
 	args_parse(&server_command, &a, argc, argv);
-	daemon_check("server", daemon_check_parent(&a));
-	unsigned slots = a.slots ? (unsigned)a.slots : daemon_aggregator_slots(&a);
+	check("server", check_parent(&a));
+	unsigned slots = a.slots ? (unsigned)a.slots : aggregator_slots(&a);
 	int e = daemon_fill("server", &o, &a, slots);
 	if (e)
 		return e;
-	daemon_run_ahead("server", &o, &a);
-	daemon_set_parent(&o, &a);
+	run_ahead("server", &o, &a);
+	set_parent(&o, &a);
 	o.mark_percent = FAN_DAEMON_MARK_PERCENT;
 	return daemon_run("server", &o, &a, "none");
 }

@@ -211,6 +211,16 @@ static void add_neighbours(const struct fan_daemon_client *a, json_t *health)
 	json_object_set_new(health, "others", others_json(a));
 }
 
+/* Packets dropped, for all reasons, and packets, of the object that packets reach first. */
+static uint64_t drops_of(const struct fan_shard_health *h)
+{
+	const uint64_t *drops = h->has_slots ? h->slots.drops : h->aggregator.drops;
+	uint64_t all = 0;
+	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
+		all += drops[i];
+	return all;
+}
+
 static int send_health(struct fan_daemon_client *a)
 {
 	uint64_t packets = 0, hits = 0, passed = 0, collisions = 0, results = 0, drops = 0;
@@ -223,7 +233,7 @@ static int send_health(struct fan_daemon_client *a)
 		passed += h->slots.passed;
 		collisions += h->slots.collisions;
 		results += h->aggregator.results;
-		drops += fan_shard_health_drops(h);
+		drops += drops_of(h);
 	}
 	end_others(a);
 	a->health_ns = fan_clock_ns() + FAN_DAEMON_CLIENT_HEALTH_MS * FAN_MS;

@@ -258,15 +258,6 @@ void fan_shard_fill_health(const struct fan_shard *s, struct fan_shard_health *h
 	}
 }
 
-uint64_t fan_shard_health_drops(const struct fan_shard_health *h)
-{
-	const uint64_t *drops = h->has_slots ? h->slots.drops : h->aggregator.drops;
-	uint64_t all = 0;
-	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
-		all += drops[i];
-	return all;
-}
-
 uint64_t fan_shard_health_packets(const struct fan_shard_health *h)
 {
 	return h->has_slots ? h->slots.packets : h->aggregator.packets;

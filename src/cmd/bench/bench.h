@@ -109,16 +109,9 @@ void bench_fill(const struct bench_tile *t, void *tensor, size_t count);
 uint64_t bench_count_wrong(const struct bench_tile *t, const void *tensor, size_t count,
 			   size_t *first);
 
-/* One element as text, for messages. */
-void bench_element_text(char *text, size_t bytes, const void *element, int dtype);
-
 /* Rank 0: the table's head, its lines, and what follows them. */
 void bench_print_head(const struct bench_options *o, const fanin_comm *comm);
 void bench_print_row(const struct bench_options *o, const struct bench_result *r, int ranks);
-void bench_print_end(const fanin_comm *comm);
-
-/* Print on stderr that `done` of `all` all-reduces are done, the last in `ns`. */
-void bench_print_progress(int done, int all, int64_t ns);
 
 /* Write the file o->json.  `all_bytes`: of a rank's tensors.  0, or 1: it has been said why. */
 int bench_write_json(const struct bench_options *o, const fanin_comm *comm,

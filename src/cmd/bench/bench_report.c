@@ -75,54 +75,6 @@ void bench_print_row(const struct bench_options *o, const struct bench_result *r
 	fflush(stdout);
 }
 
-void bench_print_progress(int done, int all, int64_t ns)
-{
-	const bool last = done == all && !isatty(STDERR_FILENO);
-	fprintf(stderr, "\r%d/%d  %.2f ms %s", done, all, (double)ns * 1e-6, last ? "\n" : "");
-	fflush(stderr);
-}
-
-/* The share of each part, where there are several. */
-static void print_parts(const fanin_comm *comm)
-{
-	struct fanin_part p = {.size = sizeof p};
-	if (fanin_comm_part(comm, 1, &p))
-		return;
-	printf("# shares of the tensors, with round trips:");
-	for (uint32_t k = 0; !fanin_comm_part(comm, k, &p); k++) {
-		printf("%s ", k ? "," : "");
-		if (p.lost) {
-			printf("%s lost", p.aggregator);
-			continue;
-		}
-		printf("%.1f %% ", p.share_ppm / 1e4);
-		if (p.rank >= 0)
-			printf("inside rank %d at ", p.rank);
-		printf("%s", p.aggregator);
-		if (p.rtt_ns)
-			printf(" (%.1f ms)", (double)p.rtt_ns * 1e-6);
-	}
-	printf("; %s\n", p.settled ? "settled" : "not settled yet");
-}
-
-void bench_print_end(const fanin_comm *comm)
-{
-	struct fanin_stats s = {.size = sizeof s};
-	fanin_comm_stats(comm, &s);
-	print_parts(comm);
-	if (!s.idle_hosts)
-		return;
-	printf("# the host of rank %u sums nothing: ", s.idle_rank);
-	if (s.idle_misses)
-		printf("%llu of the ranks do not reach the switch inside it; is a firewall there?",
-		       (unsigned long long)s.idle_misses);
-	else
-		printf("it could start no switch");
-	if (s.idle_hosts > 1)
-		printf("  (%u hosts sum nothing)", s.idle_hosts);
-	printf("\n");
-}
-
 /* One line of the table, the first iterations one by one, and what holds for every line. */
 static json_t *result_json(const struct bench_options *o, const struct fanin_stats *s,
 			   const struct bench_result *r, int ranks, uint64_t all_bytes)

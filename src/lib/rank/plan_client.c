@@ -147,21 +147,6 @@ static bool dial_send(struct fan_dial *d, const char *text, size_t bytes)
 
 /* ---- the client ---- */
 
-void fan_plan_client_init(struct fan_rank *r)
-{
-	struct fan_plan_client *f = &r->client;
-	assert(!f->on && r->thread.epoll_fd >= 0);
-	f->on = true;
-	f->behind_ns = UINT64_MAX;
-	f->dial = (struct fan_dial){
-		.to = r->controller_addr,
-		.epoll_fd = r->thread.epoll_fd,
-		.number = FAN_RANK_CONTROLLER,
-		.lines.fd = -1,
-		.keys = r->cfg.controller_keys,
-	};
-}
-
 void fan_plan_client_free(struct fan_rank *r)
 {
 	if (r->client.on)

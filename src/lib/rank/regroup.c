@@ -108,16 +108,6 @@ void fan_regroup_free(struct fan_regroup *g)
 	free(g);
 }
 
-static bool is_on(const struct fan_rank *r)
-{
-	return r->regroup && r->regroup->phase != FAN_REGROUP_NONE;
-}
-
-bool fan_regroup_holds(const struct fan_rank *r, const struct fanin_op *op)
-{
-	return r->regroup && (r->regroup->waits || (is_on(r) && op->kind != FAN_OP_AGREEMENT));
-}
-
 /* ---- stopping ---- */
 
 /* Take the operations that have been started, the last one perhaps on some connections only. */

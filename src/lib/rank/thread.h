@@ -96,7 +96,6 @@ void fan_rank_set_rate_limit(struct fan_rank *r, unsigned k);
 
 /* ---- plan_client.c: the controller client ---- */
 
-void fan_plan_client_init(struct fan_rank *r);
 void fan_plan_client_free(struct fan_rank *r);
 
 /* Handle the controller's messages and answer them.  May end the communicator. */
@@ -119,9 +118,6 @@ void fan_regroup_free(struct fan_regroup *g);
 
 /* Connection `cn` has failed.  True: that does not end the communicator, or this has done so. */
 bool fan_regroup_forgives(struct fan_rank *r, struct fan_connection *cn, uint64_t now_ns);
-
-/* Must operation `op` wait until all ranks have agreed, or it is known what is lost? */
-bool fan_regroup_holds(const struct fan_rank *r, const struct fanin_op *op);
 
 /* All ranks have joined. */
 void fan_regroup_joined(struct fan_rank *r);
@@ -172,10 +168,6 @@ void fan_share_meter_init(struct fan_rank *r);
  * sums would take another path, from the aggregators to the root. */
 struct fan_split_range fan_share_meter_range(const struct fan_split *s, const struct fanin_op *op,
 					     uint32_t per_frag, unsigned part);
-
-/* The elements of connection `i` in operation `op`.  False: it takes no part in it. */
-bool fan_share_meter_cut(const struct fan_rank *r, const struct fanin_op *op, unsigned i,
-			 struct fan_cut *cut);
 
 /* May the first operation that waits be started?  May put a measurement before it.  1: it may; 0:
  * it waits; or FAN_E_NOMEM. */
