@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cmd/log.h"
@@ -24,11 +19,6 @@
 #include "net/udp.h"
 
 #define ADDRESS_BYTES 80
-#define DRAIN_MS      10000 /* many times what a goodbye takes */
-#define DRAIN_LOOK_MS 10
-#define PATH_ROOM     512
-#define SOCKETS_MAX   4096 /* lines that are read of a table of the kernel's */
-#define PROCESS_NAME  "fanin"
 
 static struct fan_share shares[FAN_SHARES_MAX];
 
@@ -308,119 +298,4 @@ int daemon_run(const char *name, const struct fan_daemon_options *o, struct daem
 		return 1;
 	print_line(a, "event=stop");
 	return 0;
-}
-
-/* ---- --drain ---- */
-
-/* An address as tables of the kernel's have it: words as they lie in memory, in hexadecimal. */
-static void table_text(const fan_peer *at, char *text, size_t bytes)
-{
-	struct sockaddr_storage ss;
-	uint32_t word[4];
-	struct fan_text t = fan_text_in(text, bytes);
-
-	fan_peer_to_sockaddr(at, fan_peer_family(at), &ss);
-	const bool v4 = ss.ss_family == AF_INET;
-	if (v4)
-		memcpy(word, &((struct sockaddr_in *)&ss)->sin_addr, sizeof *word);
-	else
-		memcpy(word, &((struct sockaddr_in6 *)&ss)->sin6_addr, sizeof word);
-	for (unsigned i = 0; i < (v4 ? 1 : 4); i++)
-		fan_text_add(&t, "%08" PRIX32, word[i]);
-	fan_text_add(&t, ":%04X", at->port);
-}
-
-/* The number of the socket at `at`; 0: there is none. */
-static unsigned long socket_at(const fan_peer *at)
-{
-	const bool v4 = fan_peer_family(at) == AF_INET;
-	char want[64], local[64], line[512];
-	unsigned long inode = 0, found = 0;
-	FILE *f = fopen(v4 ? "/proc/net/udp" : "/proc/net/udp6", "re");
-
-	table_text(at, want, sizeof want);
-	for (unsigned i = 0; f && !found && i < SOCKETS_MAX && fgets(line, sizeof line, f); i++)
-		if (sscanf(line, "%*s %63s %*s %*s %*s %*s %*s %*s %*s %lu", local, &inode) == 2 &&
-		    strcmp(local, want) == 0)
-			found = inode;
-	if (f)
-		fclose(f);
-	return found;
-}
-
-static bool is_fanin(const char *pid)
-{
-	char path[PATH_ROOM], name[32] = "";
-
-	snprintf(path, sizeof path, "/proc/%s/comm", pid);
-	FILE *f = fopen(path, "re");
-	bool is = f && fgets(name, sizeof name, f) && strcmp(name, PROCESS_NAME "\n") == 0;
-	if (f)
-		fclose(f);
-	return is;
-}
-
-/* Does the process have that socket? */
-static bool has_socket(const char *pid, unsigned long inode)
-{
-	char path[PATH_ROOM], want[64], is[64];
-	bool found = false;
-
-	snprintf(want, sizeof want, "socket:[%lu]", inode);
-	snprintf(path, sizeof path, "/proc/%s/fd", pid);
-	DIR *d = opendir(path);
-	for (struct dirent *e; d && !found && (e = readdir(d));) {
-		snprintf(path, sizeof path, "/proc/%s/fd/%s", pid, e->d_name);
-		ssize_t n = readlink(path, is, sizeof is - 1);
-		is[n > 0 ? n : 0] = '\0';
-		found = strcmp(is, want) == 0;
-	}
-	if (d)
-		closedir(d);
-	return found;
-}
-
-/* The process of this program's that has the socket; 0: none that may be looked at. */
-static pid_t process_of(unsigned long inode)
-{
-	DIR *d = opendir("/proc");
-	pid_t pid = 0;
-
-	for (struct dirent *e; d && !pid && (e = readdir(d));)
-		if (isdigit((unsigned char)*e->d_name) && is_fanin(e->d_name) &&
-		    has_socket(e->d_name, inode))
-			pid = (pid_t)strtol(e->d_name, NULL, 10);
-	if (d)
-		closedir(d);
-	return pid;
-}
-
-static int drain_wrong(const fan_peer *at, const char *what)
-{
-	char text[ADDRESS_BYTES];
-
-	fprintf(stderr, "fanin switch: --drain: %s: %s\n", fan_peer_text(at, text, sizeof text),
-		what);
-	return 1;
-}
-
-int daemon_drain(const fan_peer *at)
-{
-	const struct timespec look = {.tv_nsec = DRAIN_LOOK_MS * 1000000L};
-	const unsigned long inode = socket_at(at);
-
-	if (!inode)
-		return drain_wrong(at, "nothing listens there on this host");
-	const pid_t pid = process_of(inode);
-	if (!pid)
-		return drain_wrong(at,
-				   "expected a switch or server of your own there, or to be root");
-	if (kill(pid, SIGTERM))
-		return drain_wrong(at, strerror(errno));
-	for (unsigned ms = 0; ms < DRAIN_MS; ms += DRAIN_LOOK_MS) {
-		if (socket_at(at) != inode) /* another one may have taken its place */
-			return 0;
-		nanosleep(&look, NULL);
-	}
-	return drain_wrong(at, "it was told to stop, and has not ended");
 }

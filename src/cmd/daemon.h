@@ -29,10 +29,6 @@ struct daemon_args {
 	bool drain; /* stop another one, and start nothing */
 };
 
-/* Send SIGTERM to the daemon of this host that listens at `at`, and wait for its end.  The exit
- * status, with a line to stderr if that is not 0. */
-int daemon_drain(const fan_peer *at);
-
 /* Fill in `o` from what both have in common; `slots` are those of the aggregator.  0; or the exit
  * status, when something is wrong and has been said. */
 int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_args *a,

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench.h - `fanin bench`: time all-reduces through a switch and check every element.
  *
- * bench.c          flags
+ * bench.c          flags; what rank 0 prints, and the JSON that it writes
  * bench_local.c    --local N: a switch and N ranks as child processes
  * bench_run.c      what one rank does, also after a server of the plan was lost
- * bench_verify.c   inputs whose results are known exactly
- * bench_report.c   what rank 0 prints, and the JSON that it writes */
+ * bench_verify.c   inputs whose results are known exactly */
 #ifndef FAN_CMD_BENCH_BENCH_H
 #define FAN_CMD_BENCH_BENCH_H
 
@@ -41,9 +40,6 @@ struct bench_options {
 	bool progress;
 };
 
-/* The names as options and JSON have them. */
-const char *bench_dtype_name(int dtype);
-const char *bench_op_name(int op);
 size_t bench_dtype_bytes(int dtype);
 
 /* Wait until all ranks are here.  0 or an error of the library. */
