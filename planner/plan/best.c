@@ -218,6 +218,16 @@ static int start_from_others(struct best *b)
 	return err;
 }
 
+/* Permute the `n` numbers at `at` at random. */
+static void shuffle(struct fan_rng *r, uint32_t *at, uint32_t n)
+{
+	for (uint32_t i = n; i > 1; i--) {
+		uint32_t k = (uint32_t)fan_rng_below(r, i), x = at[k];
+		at[k] = at[i - 1];
+		at[i - 1] = x;
+	}
+}
+
 /* Order the candidates in b->open by capacity, for draw 0; draw 1 shuffles the first 2 * `n`,
  * further draws shuffle all. */
 static void draw(struct best *b, uint32_t n, uint32_t number)
@@ -225,8 +235,7 @@ static void draw(struct best *b, uint32_t n, uint32_t number)
 	for (uint32_t v = 0; v < b->c.sums; v++)
 		b->open[v] = v;
 	if (number > 0)
-		fan_rng_shuffle(&b->rng, b->open,
-				number == 1 && 2 * n < b->c.sums ? 2 * n : b->c.sums);
+		shuffle(&b->rng, b->open, number == 1 && 2 * n < b->c.sums ? 2 * n : b->c.sums);
 }
 
 /* Start from all workers on `n` switches: for each server the next ones of the draw. */

@@ -32,7 +32,7 @@ struct fan_fit {
 	struct fan_fit_entry *known; /* entries of switches */
 	uint32_t steps, entries;
 	uint32_t step_room, entry_room;
-	struct fan_route route[FAN_PATHS_DEFAULT];
+	struct fan_arcs route[FAN_PATHS_DEFAULT];
 	uint32_t mended, given_up; /* trees that were changed; of these, trees without sums now */
 };
 
