@@ -398,8 +398,7 @@ static void check_all(struct doctor *d)
 		if (!d->group.met || (d->group.first && d->resolved))
 			path[i](d);
 	doctor_measure_links(d);
-	doctor_measure_summing(d);
-	doctor_measure_allreduce(d);
+	doctor_measure_job(d);
 }
 
 /* Print lines of JSON for `fanin doctor`, which runs this. */

@@ -96,8 +96,7 @@ void doctor_check_sum(struct doctor *d);
 /* Print what all ranks measure together: without other ranks nothing but, of links, the rates to
  * named switches. */
 void doctor_measure_links(struct doctor *d);
-void doctor_measure_summing(struct doctor *d);
-void doctor_measure_allreduce(struct doctor *d);
+void doctor_measure_job(struct doctor *d);
 
 /* Why the switch cannot be asked: "path" or "time"; NULL: it can. */
 const char *doctor_no_path(const struct doctor *d);

@@ -90,7 +90,7 @@ static void start_ops(struct fan_rank *r, uint64_t now_ns)
 			return;
 		if (!r->ops.running_count)
 			r->when.quiet_ns = now_ns;
-		if (!fan_hello_offer(r))
+		if (!fan_revival_offer(r))
 			fan_rank_fail(r, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
 		if (!r->ops.waiting.head)
 			return;

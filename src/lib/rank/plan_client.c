@@ -212,7 +212,7 @@ static bool send_line(struct fan_rank *r, const char *text, size_t bytes)
 	return bytes && dial_send(&r->client.dial, text, bytes);
 }
 
-static void send_hello(struct fan_rank *r)
+static void send_join(struct fan_rank *r)
 {
 	char text[FAN_PLAN_MSG_BYTES];
 	size_t n = fan_plan_msg_put_join(text, r->cfg.job, (unsigned)r->cfg.rank,
@@ -420,7 +420,7 @@ void fan_plan_client_work(struct fan_rank *r, uint64_t now_ns)
 	if (f->news || (!late && now_ns >= dial_deadline(&f->dial))) {
 		f->news = false;
 		if (dial_work(&f->dial, now_ns))
-			send_hello(r);
+			send_join(r);
 		receive(r, now_ns);
 	}
 	if (late && !f->has_parts)

@@ -114,30 +114,30 @@ struct fan_share_meter {
 /* ---- going on without an aggregator, and with one that is there again (regroup.c) ---- */
 
 /* For which an answer counts, times those lost. */
-#define FAN_HELLO_FRESH_NS (3000 * FAN_MS)
-#define FAN_HELLO_WAIT_NS  (10000 * FAN_MS)
-#define FAN_HELLO_WAITS	   7 /* it is doubled so often at most */
-#define FAN_HELLO_CALM_NS                                                                          \
-	(600000 * FAN_MS)	  /* who was there for so long may come back as at first */
-#define FAN_HELLO_OPS	16	  /* operations between two of these all-reduces... */
-#define FAN_HELLO_BYTES (4 << 20) /* ...or bytes, whichever comes first */
+#define FAN_REVIVAL_FRESH_NS (3000 * FAN_MS)
+#define FAN_REVIVAL_WAIT_NS  (10000 * FAN_MS)
+#define FAN_REVIVAL_WAITS    7 /* it is doubled so often at most */
+#define FAN_REVIVAL_CALM_NS                                                                        \
+	(600000 * FAN_MS)	    /* who was there for so long may come back as at first */
+#define FAN_REVIVAL_OPS	  16	    /* operations between two of these all-reduces... */
+#define FAN_REVIVAL_BYTES (4 << 20) /* ...or bytes, whichever comes first */
 
 /* One part's data, by its number. */
-struct fan_hello_part {
+struct fan_revival_part {
 	uint64_t heard_ns; /* of its last answer; 0: none, or it was lost since */
 	uint64_t from_ns;  /* it is not vouched for before */
 	uint64_t back_ns;  /* when it came back last; 0: never */
-	unsigned waits;	   /* doublings of FAN_HELLO_WAIT_NS */
+	unsigned waits;	   /* doublings of FAN_REVIVAL_WAIT_NS */
 };
 
-struct fan_hello {
+struct fan_revival {
 	struct fan_udp udp; /* to the one that was asked; fd -1: none was */
 	unsigned asked;	    /* its number */
 	struct fan_echo_asker echo;
 	uint64_t back; /* bit i: all ranks have heard part number i */
 	unsigned ops;  /* started since the last all-reduce, and their bytes */
 	uint64_t bytes;
-	struct fan_hello_part part[FAN_CAUSE_PARTS_MAX];
+	struct fan_revival_part part[FAN_CAUSE_PARTS_MAX];
 };
 
 enum fan_regroup_phase {
@@ -192,7 +192,7 @@ struct fan_regroup {
 	size_t result_bytes;
 	/* the slots whose results are in progress: from next on, how many are behind them */
 	unsigned next, given;
-	struct fan_hello hello;
+	struct fan_revival revival;
 	/* Counters of connections that were closed. */
 	struct fanin_stats before;
 	struct fan_rtt_histogram trips_before;

@@ -145,8 +145,8 @@ void fan_share_meter_started(struct fan_rank *r, struct fanin_op *op)
 		return;
 	uint64_t bytes = op->op.count * fan_dtype_bytes(op->op.dtype);
 	if (r->regroup) {
-		r->regroup->hello.ops++;
-		r->regroup->hello.bytes += bytes;
+		r->regroup->revival.ops++;
+		r->regroup->revival.bytes += bytes;
 	}
 	if (op->is_whole)
 		return;

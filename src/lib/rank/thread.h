@@ -141,19 +141,19 @@ void fan_regroup_forget(struct fan_regroup *g);
 
 /* The parts that are lost, and come back, with part `number`, a bit each: itself, or all of its
  * rail. */
-uint64_t fan_hello_lost_with(const struct fan_regroup *g, unsigned number);
+uint64_t fan_revival_lost_with(const struct fan_regroup *g, unsigned number);
 
 /* Part `number` is lost, or is there again. */
-void fan_hello_lost(struct fan_hello *h, unsigned number, uint64_t now_ns);
-void fan_hello_back(struct fan_hello *h, unsigned number, uint64_t now_ns);
+void fan_revival_lost(struct fan_revival *h, unsigned number, uint64_t now_ns);
+void fan_revival_back(struct fan_revival *h, unsigned number, uint64_t now_ns);
 
 /* Before an operation is started: put the all-reduce in front of it, if it is due.  False: no
  * memory. */
-bool fan_hello_offer(struct fan_rank *r);
+bool fan_revival_offer(struct fan_rank *r);
 
 /* Ask, if it is time.  The number of a part that is back, with all that were lost with it; -1: none
  * is. */
-int fan_hello_work(struct fan_rank *r, uint64_t now_ns);
+int fan_revival_work(struct fan_rank *r, uint64_t now_ns);
 
 /* ---- share_meter.c: measurements, by which shares are learnt ---- */
 
