@@ -42,7 +42,7 @@ struct plan_request {
 	const json_t *root;
 	const struct fan_algorithm *algorithm; /* of "options" */
 	struct fan_plan_options options;
-	struct fan_install_options install;
+	uint32_t slots; /* of each switch; 0: no quotas */
 	struct fan_topo t;
 	struct fan_plan p; /* of the request, or being made */
 	struct fan_why why;
@@ -77,9 +77,8 @@ static double seconds(void)
 /* Can the plan be installed?  If not, u->refused says why. */
 static void try_install(const struct fan_topo *t, struct result *u)
 {
-	const struct fan_install_options o = {.slots = 0};
 	struct fan_install in;
-	if (fan_install_make(&in, t, &u->plan, &o, &u->refused) == FAN_OK)
+	if (fan_install_make(&in, t, &u->plan, 0, &u->refused) == FAN_OK)
 		u->refused.text[0] = '\0';
 	fan_install_free(&in);
 }
@@ -163,7 +162,7 @@ static void add_install(const struct plan_request *r, const struct result *u, js
 	struct fan_why why = {""};
 	if (u->err || !json_is_true(json_object_get(r->root, "wants_install")))
 		return;
-	int err = fan_install_make(&in, &r->t, &u->plan, &r->install, &why);
+	int err = fan_install_make(&in, &r->t, &u->plan, r->slots, &why);
 	if (err)
 		json_object_set_new(answer, "refused",
 				    json_string(why.text[0] ? why.text : fan_err_text(err)));
@@ -275,7 +274,7 @@ static int read_options(struct plan_request *r)
 		{"sums_at", &reading, 0, 2, readings},
 		{"vertex", &vertex, 0, 1, vertices},
 		{"rounding", &rounding, 0, 2, roundings},
-		{"slots", &r->install.slots, 0, INT32_MAX, NULL},
+		{"slots", &r->slots, 0, INT32_MAX, NULL},
 	};
 	int err = FAN_OK;
 	*o = fan_plan_defaults;
@@ -363,7 +362,7 @@ static json_t *tell(struct plan_request *r, int *err)
 	*err = fan_eval(&e, &r->t, &r->p, &r->why);
 	if (*err)
 		return NULL;
-	*err = fan_install_make(&in, &r->t, &r->p, &r->install, &r->why);
+	*err = fan_install_make(&in, &r->t, &r->p, r->slots, &r->why);
 	if (!*err)
 		answer = json_pack("{so so}", "plan", fan_report_json(&r->t, &r->p, &e, &about),
 				   "install", fan_install_json(&in));

@@ -137,6 +137,20 @@ static uint32_t passes_for(const struct best *b, uint32_t places)
 	return passes < 1 ? 1 : passes > FAN_SEARCH_PASSES ? FAN_SEARCH_PASSES : (uint32_t)passes;
 }
 
+/* Is the plan's number of trees with a share within these bounds, for every job and server? */
+static bool has_tree_counts(const struct fan_topo *t, const struct fan_plan *p, uint32_t most)
+{
+	for (uint32_t i = 0; i < p->trees; i++) {
+		uint32_t n = 0;
+		for (uint32_t k = 0; k < p->trees; k++)
+			n += p->tree[k].job == p->tree[i].job &&
+			     p->tree[k].server == p->tree[i].server && p->tree[k].share > 0;
+		if (n > fan_fit_trees(t, p->tree[i].job, p->tree[i].server, most))
+			return false;
+	}
+	return true;
+}
+
 /* Start from a copy of o->start, if there is one. */
 static int start_from_given(struct best *b)
 {
@@ -144,7 +158,7 @@ static int start_from_given(struct best *b)
 	if (!b->o->start)
 		return FAN_OK;
 	int err = fan_plan_copy(&p, b->o->start);
-	if (!err && !fan_fit_counts(b->t, &p, b->o->trees))
+	if (!err && !has_tree_counts(b->t, &p, b->o->trees))
 		err = fan_pack_few(b->t, &p, (struct fan_few){b->o->trees, 10});
 	if (err)
 		fan_plan_free(&p);
@@ -204,6 +218,16 @@ static int start_from_others(struct best *b)
 	return err;
 }
 
+/* Permute the `n` numbers at `at` at random. */
+static void shuffle(struct fan_rng *r, uint32_t *at, uint32_t n)
+{
+	for (uint32_t i = n; i > 1; i--) {
+		uint32_t k = (uint32_t)fan_rng_below(r, i), x = at[k];
+		at[k] = at[i - 1];
+		at[i - 1] = x;
+	}
+}
+
 /* Order the candidates in b->open by capacity, for draw 0; draw 1 shuffles the first 2 * `n`,
  * further draws shuffle all. */
 static void draw(struct best *b, uint32_t n, uint32_t number)
@@ -211,8 +235,7 @@ static void draw(struct best *b, uint32_t n, uint32_t number)
 	for (uint32_t v = 0; v < b->c.sums; v++)
 		b->open[v] = v;
 	if (number > 0)
-		fan_rng_shuffle(&b->rng, b->open,
-				number == 1 && 2 * n < b->c.sums ? 2 * n : b->c.sums);
+		shuffle(&b->rng, b->open, number == 1 && 2 * n < b->c.sums ? 2 * n : b->c.sums);
 }
 
 /* Start from all workers on `n` switches: for each server the next ones of the draw. */

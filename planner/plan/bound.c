@@ -91,7 +91,7 @@ static void supply(struct flows *f, uint32_t target, uint32_t to, uint32_t node,
 static void add_parts(struct flows *f, uint32_t g, uint32_t server, int all)
 {
 	const struct fan_cands *c = f->c;
-	const struct fan_group *group = &c->group[g];
+	const struct fan_worker_group *group = &c->group[g];
 	for (uint32_t v = 0; v < c->sums; v++) {
 		fan_lp_col(&f->lp, 0, INFINITY, 0);
 		fan_lp_put(&f->lp, all, 1);

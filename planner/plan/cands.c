@@ -73,7 +73,8 @@ static int find_groups(struct fan_cands *c, bool apart)
 			uint32_t at = place_of(t, job->worker[w]);
 			if (apart || group_at[at] == UINT32_MAX) {
 				group_at[at] = c->groups;
-				c->group[c->groups++] = (struct fan_group){.job = j, .at = at};
+				c->group[c->groups++] =
+					(struct fan_worker_group){.job = j, .at = at};
 			}
 			c->group[group_at[at]].count++;
 		}
@@ -83,7 +84,8 @@ static int find_groups(struct fan_cands *c, bool apart)
 			c->group[g].count = 0;
 		}
 		for (uint32_t w = 0, next = before; w < job->workers; w++) {
-			struct fan_group *g = &c->group[group_at[place_of(t, job->worker[w])]];
+			struct fan_worker_group *g =
+				&c->group[group_at[place_of(t, job->worker[w])]];
 			if (apart)
 				g = &c->group[next++];
 			c->member[g->first + g->count++] = w;
@@ -139,7 +141,7 @@ static int add_routes(struct fan_cands *c, struct fan_paths *p, uint32_t place, 
 	uint32_t from = place < c->groups ? c->group[place].at : c->sum[place - c->groups];
 	if (c->route_room - c->routes < max) {
 		uint32_t room = c->route_room * 2 + 16 * max;
-		struct fan_route *moved = realloc(c->route, room * sizeof *moved);
+		struct fan_arcs *moved = realloc(c->route, room * sizeof *moved);
 		if (!moved)
 			return FAN_E_NOMEM;
 		c->route = moved;
@@ -180,7 +182,7 @@ static int check_routes(const struct fan_cands *c)
 	return FAN_OK;
 }
 
-/* List the arcs of all routes without gaps; struct fan_route has room for the longest route. */
+/* List the arcs of all routes without gaps; struct fan_arcs has room for the longest route. */
 static int list_arcs(struct fan_cands *c)
 {
 	size_t all = 1;
@@ -191,7 +193,7 @@ static int list_arcs(struct fan_cands *c)
 	if (!c->arc || !c->arc_at)
 		return FAN_E_NOMEM;
 	for (uint32_t i = 0; i < c->routes; i++) {
-		const struct fan_route *r = &c->route[i];
+		const struct fan_arcs *r = &c->route[i];
 		memcpy(c->arc + c->arc_at[i], r->arc, r->hops * sizeof r->arc[0]);
 		c->arc_at[i + 1] = c->arc_at[i] + r->hops;
 	}
@@ -244,10 +246,10 @@ void fan_cands_close(struct fan_cands *c)
 	memset(c, 0, sizeof *c);
 }
 
-void fan_cands_flow(const struct fan_cands *c, const struct fan_group *g, uint32_t r,
+void fan_cands_flow(const struct fan_cands *c, const struct fan_worker_group *g, uint32_t r,
 		    struct fan_flow *f)
 {
-	const struct fan_route *route = &c->route[r];
+	const struct fan_arcs *route = &c->route[r];
 	uint32_t own = g->at == f->from ? 0 : 1;
 	if (own)
 		f->route.arc[0] = only_arc(c->t, f->from);

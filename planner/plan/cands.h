@@ -13,14 +13,14 @@
 
 struct fan_flow;
 
-struct fan_group {
+struct fan_worker_group {
 	uint32_t job, at;      /* its place, a node: a switch, or the worker itself */
 	uint32_t first, count; /* its members, in `member` of struct fan_cands */
 };
 
 struct fan_cands {
 	const struct fan_topo *t;
-	struct fan_group *group;
+	struct fan_worker_group *group;
 	uint32_t groups;
 	uint32_t *member;   /* the index of a worker in its job */
 	uint32_t *first;    /* by job: its first worker in `group_of` */
@@ -36,7 +36,7 @@ struct fan_cands {
 	struct fan_span {
 		uint32_t first, count;
 	} * span; /* by place and target: routes */
-	struct fan_route *route;
+	struct fan_arcs *route;
 	uint32_t routes, route_room;
 	uint32_t *arc;	  /* of all routes, one after the other, for a fast scan */
 	uint32_t *arc_at; /* by route, and one more: index in `arc` of its first arc */
@@ -84,15 +84,8 @@ static inline struct fan_span fan_cands_sum_to_server(const struct fan_cands *c,
 	return c->span[(size_t)(c->groups + v) * c->targets + c->target_of[server]];
 }
 
-/* The routes from candidate sum `v` to candidate sum `w`; none without `levels`. */
-static inline struct fan_span fan_cands_sum_to_sum(const struct fan_cands *c, uint32_t v,
-						   uint32_t w)
-{
-	return c->span[(size_t)(c->groups + v) * c->targets + w];
-}
-
 /* Set the flow of f->from, a member of group `g`, to its own link, then candidate route `r`. */
-void fan_cands_flow(const struct fan_cands *c, const struct fan_group *g, uint32_t r,
+void fan_cands_flow(const struct fan_cands *c, const struct fan_worker_group *g, uint32_t r,
 		    struct fan_flow *f);
 
 #endif

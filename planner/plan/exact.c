@@ -32,7 +32,7 @@ struct exact {
 	int total;	     /* row of the first job's rate; with a free split only */
 };
 
-static void put_load(struct exact *x, const struct fan_route *route, uint32_t node, double load)
+static void put_load(struct exact *x, const struct fan_arcs *route, uint32_t node, double load)
 {
 	for (uint32_t i = 0; i < route->hops; i++)
 		fan_lp_put(&x->lp, x->row[route->arc[i]], load);
@@ -71,7 +71,7 @@ struct rows {
 
 /* Add the column of a choice: a count, or a binary variable.  With a free split the column of the
  * volume that it allows follows. */
-static void add_choice(struct exact *x, double most, const struct fan_route *route, uint32_t node,
+static void add_choice(struct exact *x, double most, const struct fan_arcs *route, uint32_t node,
 		       double load)
 {
 	fan_lp_whole(&x->lp, 0, most, 0);
@@ -80,7 +80,7 @@ static void add_choice(struct exact *x, double most, const struct fan_route *rou
 }
 
 /* Add the volume of a choice; `allow`: the row in which the choice allows it. */
-static void add_volume(struct exact *x, int allow, const struct fan_route *route, uint32_t node)
+static void add_volume(struct exact *x, int allow, const struct fan_arcs *route, uint32_t node)
 {
 	fan_lp_col(&x->lp, 0, INFINITY, 0);
 	fan_lp_put(&x->lp, allow, 1);
@@ -97,7 +97,7 @@ static int add_allow(struct exact *x)
 static void add_group(struct exact *x, uint32_t g, uint32_t s, const struct rows *rows)
 {
 	const struct fan_cands *c = x->c;
-	const struct fan_group *group = &c->group[g];
+	const struct fan_worker_group *group = &c->group[g];
 	const struct fan_job *job = &x->t->job[group->job];
 	for (uint32_t v = 0; v <= c->sums; v++) {
 		struct fan_span span = fan_relax_q_routes(&x->at, g, s, v);
@@ -106,7 +106,7 @@ static void add_group(struct exact *x, uint32_t g, uint32_t s, const struct rows
 		x->at.q0[((size_t)g * x->at.servers + s) * (c->sums + 1) + v] =
 			span.count ? x->lp.cols : FAN_COL_NONE;
 		for (uint32_t i = 0; i < span.count; i++) {
-			const struct fan_route *route = &c->route[span.first + i];
+			const struct fan_arcs *route = &c->route[span.first + i];
 			add_choice(x, group->count, route, node, job->weight);
 			fan_lp_put(&x->lp, rows->one[g], 1);
 			if (v < c->sums)
@@ -131,7 +131,7 @@ static void add_sum(struct exact *x, uint32_t j, uint32_t s, uint32_t v, const s
 	x->at.z0[((size_t)j * x->at.servers + s) * c->sums + v] =
 		span.count ? x->lp.cols : FAN_COL_NONE;
 	for (uint32_t i = 0; i < span.count; i++) {
-		const struct fan_route *route = &c->route[span.first + i];
+		const struct fan_arcs *route = &c->route[span.first + i];
 		add_choice(x, 1, route, job->server[s], job->weight);
 		fan_lp_put(&x->lp, once, 1);
 		for (uint32_t g = 0; g < c->groups; g++)
@@ -203,7 +203,7 @@ static int build(struct exact *x)
 static void read_group(const struct exact *x, uint32_t g, uint32_t s, struct fan_tree *tree)
 {
 	const struct fan_cands *c = x->c;
-	const struct fan_group *group = &c->group[g];
+	const struct fan_worker_group *group = &c->group[g];
 	int stride = x->split ? 2 : 1;
 	uint32_t next = 0;
 	for (uint32_t v = 0; v <= c->sums; v++) {

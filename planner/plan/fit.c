@@ -54,19 +54,6 @@ uint32_t fan_fit_trees(const struct fan_topo *t, uint32_t job, uint32_t server, 
 	return least ? least : 1;
 }
 
-bool fan_fit_counts(const struct fan_topo *t, const struct fan_plan *p, uint32_t most)
-{
-	for (uint32_t i = 0; i < p->trees; i++) {
-		uint32_t n = 0;
-		for (uint32_t k = 0; k < p->trees; k++)
-			n += p->tree[k].job == p->tree[i].job &&
-			     p->tree[k].server == p->tree[i].server && p->tree[k].share > 0;
-		if (n > fan_fit_trees(t, p->tree[i].job, p->tree[i].server, most))
-			return false;
-	}
-	return true;
-}
-
 /* ---- what follows what ---- */
 
 int fan_fit_open(struct fan_fit *f, const struct fan_topo *t)
@@ -253,7 +240,7 @@ static bool has_circle(struct fan_fit *f, uint32_t arc, uint32_t deep)
 
 /* ---- paths ---- */
 
-static bool append(struct path *p, const struct fan_route *r, bool sums)
+static bool append(struct path *p, const struct fan_arcs *r, bool sums)
 {
 	if (p->arcs + r->hops > ARCS_MAX)
 		return false;
@@ -310,7 +297,7 @@ static bool is_fit(struct fan_fit *f, const struct fan_tree *tree, bool *memory)
 
 /* Send the flow to `to` by `route` if it fits then. */
 static bool goes(struct fan_fit *f, const struct fan_tree *tree, struct fan_flow *flow, uint32_t to,
-		 const struct fan_route *route)
+		 const struct fan_arcs *route)
 {
 	struct fan_flow other = {.from = flow->from, .to = to, .route = *route};
 	struct path p;
@@ -379,7 +366,7 @@ static bool mend_sums(struct fan_fit *f, struct fan_tree *tree)
 	struct fan_flow *sum = tree->flow + tree->workers;
 	uint32_t kept = 0;
 	for (uint32_t i = 0; i < tree->sums; i++) {
-		const struct fan_route route = sum[i].route;
+		const struct fan_arcs route = sum[i].route;
 		if (!make_room(f))
 			return false;
 		if (goes(f, tree, &sum[i], tree->server, &route) ||
@@ -403,7 +390,7 @@ static bool mend(struct fan_fit *f, struct fan_tree *tree)
 	for (uint32_t pass = 0; pass < 2; pass++) /* first flows that can stay, then the others */
 		for (uint32_t w = 0; w < tree->workers; w++) {
 			struct fan_flow *flow = &tree->flow[w];
-			const struct fan_route route = flow->route;
+			const struct fan_arcs route = flow->route;
 			if (!make_room(f))
 				return false;
 			if (pass == 0 && !goes(f, tree, flow, flow->to, &route))

@@ -17,9 +17,6 @@
  * these are fewer; at least one. */
 uint32_t fan_fit_trees(const struct fan_topo *t, uint32_t job, uint32_t server, uint32_t most);
 
-/* Is the plan's number of trees with a share within these bounds, for every job and server? */
-bool fan_fit_counts(const struct fan_topo *t, const struct fan_plan *p, uint32_t most);
-
 /* Memory for fitting trees of one topology. */
 struct fan_fit {
 	const struct fan_topo *t;
@@ -35,7 +32,7 @@ struct fan_fit {
 	struct fan_fit_entry *known; /* entries of switches */
 	uint32_t steps, entries;
 	uint32_t step_room, entry_room;
-	struct fan_route route[FAN_PATHS_DEFAULT];
+	struct fan_arcs route[FAN_PATHS_DEFAULT];
 	uint32_t mended, given_up; /* trees that were changed; of these, trees without sums now */
 };
 

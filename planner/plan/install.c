@@ -375,7 +375,7 @@ static int check_routes(const struct maker *m)
 	return FAN_OK;
 }
 
-static int make_all(struct maker *m, const struct fan_install_options *o)
+static int make_all(struct maker *m, uint32_t slots)
 {
 	struct fan_eval e;
 	int err = fan_eval(&e, m->t, m->p, m->why);
@@ -389,13 +389,13 @@ static int make_all(struct maker *m, const struct fan_install_options *o)
 		err = check_routes(m);
 	if (!err)
 		err = sort_entries(m);
-	if (!err && o->slots)
-		err = set_quotas(m, o->slots);
+	if (!err && slots)
+		err = set_quotas(m, slots);
 	return err;
 }
 
 int fan_install_make(struct fan_install *in, const struct fan_topo *t, const struct fan_plan *p,
-		     const struct fan_install_options *o, struct fan_why *why)
+		     uint32_t slots, struct fan_why *why)
 {
 	struct maker m = {.in = in, .t = t, .p = p, .why = why};
 	memset(in, 0, sizeof *in);
@@ -409,7 +409,7 @@ int fan_install_make(struct fan_install *in, const struct fan_topo *t, const str
 	for (uint32_t i = 0; i < t->nodes && !err; i++)
 		m.stop_of[i] = NONE;
 	if (!err)
-		err = make_all(&m, o);
+		err = make_all(&m, slots);
 	free(m.stop_of);
 	free(m.last_of);
 	free(m.before);

@@ -53,11 +53,8 @@ struct fan_install {
 	uint32_t stop_room, entry_room;
 };
 
-struct fan_install_options {
-	uint32_t slots; /* of each switch, divided among its parts by share; 0: no quotas */
-};
-
-/* Check plan `p` and make its installation.  `t` must outlive it.
+/* Check plan `p` and make its installation.  `t` must outlive it.  `slots`: of each switch, divided
+ * among its parts by share; 0: no quotas.
  *
  * FAN_E_CONFIG  the plan does not fit the topology, or cannot be installed: a path
  *               passes a link twice or leads in a circle, too many parts, ranks, hops or
@@ -65,7 +62,7 @@ struct fan_install_options {
  * FAN_E_NOMEM
  * On error `*in` is empty. */
 int fan_install_make(struct fan_install *in, const struct fan_topo *t, const struct fan_plan *p,
-		     const struct fan_install_options *o, struct fan_why *why);
+		     uint32_t slots, struct fan_why *why);
 void fan_install_free(struct fan_install *in);
 
 /* The installation as JSON: a new reference, or NULL if memory is exhausted.

@@ -119,7 +119,7 @@ void fan_tree_add_results(const struct fan_topo *t, const struct fan_tree *tree,
 {
 	memset(seen, 0, 2 * t->links * sizeof *seen);
 	for (uint32_t i = 0; i < tree->workers + tree->sums; i++) {
-		const struct fan_route *r = &tree->flow[i].route;
+		const struct fan_arcs *r = &tree->flow[i].route;
 		for (uint32_t k = 0; k < r->hops; k++) {
 			uint32_t back = r->arc[k] ^ 1u;
 			if (!seen[back])

@@ -13,7 +13,7 @@
 
 struct fan_flow {
 	uint32_t from, to; /* nodes; `to` is a switch that sums, or the tree's server */
-	struct fan_route route;
+	struct fan_arcs route;
 };
 
 struct fan_tree {

@@ -63,7 +63,7 @@ static uint32_t arc_between(const struct fan_topo *t, uint32_t from, uint32_t to
 	return UINT32_MAX;
 }
 
-static int route_of(const struct reader *r, const json_t *from, struct fan_route *route)
+static int route_of(const struct reader *r, const json_t *from, struct fan_arcs *route)
 {
 	const json_t *list = json_object_get(from, "route");
 	size_t count = json_array_size(list);
@@ -88,7 +88,7 @@ static int route_of(const struct reader *r, const json_t *from, struct fan_route
 
 static int read_sum(struct reader *r, const json_t *from, struct fan_tree *tree)
 {
-	struct fan_route route = {0};
+	struct fan_arcs route = {0};
 	uint32_t node = 0;
 	int err = node_named(r, "switch", json_object_get(from, "switch"), &node);
 	if (!err)
@@ -153,7 +153,7 @@ static int read_assignment(struct reader *r, const json_t *from, size_t number)
 {
 	const json_t *n = json_object_get(from, "tree");
 	json_int_t index = json_integer_value(n);
-	struct fan_route route;
+	struct fan_arcs route;
 	uint32_t worker = 0, at = 0;
 	snprintf(r->place, sizeof r->place, "assignments[%zu]", number);
 	if (!json_is_integer(n) || index < 0 || (size_t)index >= r->trees)

@@ -49,7 +49,7 @@ static void put_load(struct fan_relax *r, uint32_t resource, double load)
 
 static void put_route(struct fan_relax *r, uint32_t route, double load)
 {
-	const struct fan_route *at = &r->c->route[route];
+	const struct fan_arcs *at = &r->c->route[route];
 	for (uint32_t i = 0; i < at->hops; i++)
 		put_load(r, at->arc[i], load);
 }
@@ -60,7 +60,7 @@ static void put_route(struct fan_relax *r, uint32_t route, double load)
 static void add_q(struct fan_relax *r, uint32_t g, uint32_t s, uint32_t v, int all, int enter)
 {
 	const struct fan_cands *c = r->c;
-	const struct fan_group *group = &c->group[g];
+	const struct fan_worker_group *group = &c->group[g];
 	struct fan_span span = fan_relax_q_routes(r, g, s, v);
 	uint32_t node = v < c->sums ? c->sum[v] : c->t->job[group->job].server[s];
 	r->q0[((size_t)g * r->servers + s) * (c->sums + 1) + v] =

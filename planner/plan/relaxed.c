@@ -15,10 +15,16 @@
 
 /* ---- rounding of volumes to whole flows ---- */
 
+/* 0 <= x < 1 */
+static double unit_of(struct fan_rng *r)
+{
+	return (double)(fan_rng_next(r) >> 11) * 0x1p-53;
+}
+
 /* Pick one of `count` columns from `first` on, at random by volume; the first if all are zero. */
 static uint32_t pick(const struct fan_relax *r, int first, uint32_t count, struct fan_rng *rng)
 {
-	double at = fan_rng_unit(rng) * fan_relax_volume(r, first, count);
+	double at = unit_of(rng) * fan_relax_volume(r, first, count);
 	for (uint32_t i = 0; i < count; i++) {
 		at -= fan_relax_volume(r, first + (int)i, 1);
 		if (at < 0)
@@ -35,7 +41,7 @@ static uint32_t pick_place(const struct fan_relax *r, uint32_t g, uint32_t s, st
 	for (uint32_t v = 0; v <= sums; v++)
 		all += fan_relax_volume(r, fan_relax_q(r, g, s, v),
 					fan_relax_q_routes(r, g, s, v).count);
-	double at = fan_rng_unit(rng) * all;
+	double at = unit_of(rng) * all;
 	for (uint32_t v = 0; v <= sums; v++) {
 		at -= fan_relax_volume(r, fan_relax_q(r, g, s, v),
 				       fan_relax_q_routes(r, g, s, v).count);
@@ -63,8 +69,8 @@ static void round_group(const struct fan_relax *r, uint32_t g, uint32_t s, struc
 	}
 }
 
-int fan_round(struct fan_plan *p, const struct fan_relax *r, const double *split,
-	      struct fan_rng *rng)
+int fan_round_volumes(struct fan_plan *p, const struct fan_relax *r, const double *split,
+		      struct fan_rng *rng)
 {
 	const struct fan_topo *t = r->c->t;
 	fan_plan_init(p);
@@ -120,7 +126,7 @@ static int improve(struct fan_plan *p, const struct fan_relax *r)
 static int draw(struct fan_plan *p, const struct fan_relax *r, const double *split,
 		struct fan_rng *rng, enum fan_rounding rounding, struct fan_planned *how)
 {
-	int err = fan_round(p, r, split, rng);
+	int err = fan_round_volumes(p, r, split, rng);
 	if (err)
 		return err;
 	note_rate(how, fan_eval_gbps(r->c->t, p));

@@ -121,10 +121,16 @@ void fan_rules_send(const struct fan_rules *r, struct fan_tree *tree, uint32_t w
 		       &tree->flow[w]);
 }
 
+/* The routes from candidate sum `v` to candidate sum `w`; none without `levels`. */
+static struct fan_span sum_to_sum(const struct fan_cands *c, uint32_t v, uint32_t w)
+{
+	return c->span[(size_t)(c->groups + v) * c->targets + w];
+}
+
 void fan_rules_stack(const struct fan_rules *r, struct fan_tree *tree, uint32_t from, uint32_t to)
 {
 	uint32_t v = r->c.target_of[from], w = r->c.target_of[to];
-	struct fan_span on = fan_cands_sum_to_sum(&r->c, v, w);
+	struct fan_span on = sum_to_sum(&r->c, v, w);
 	struct fan_span end = fan_cands_sum_to_server(&r->c, w, tree->server);
 	bool first = !fan_tree_sum(tree, to);
 	if (from == to || !on.count || !end.count || (first && tree->sums == tree->workers))

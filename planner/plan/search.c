@@ -41,7 +41,7 @@ static void add(struct search *s, uint32_t resource, double load)
 }
 
 /* Add a flow of the present tree; remove it if `load` is negative (-0 if the tree has no share). */
-static void add_route(struct search *s, const struct fan_route *r, uint32_t to, double load)
+static void add_route(struct search *s, const struct fan_arcs *r, uint32_t to, double load)
 {
 	bool goes = signbit(load);
 	for (uint32_t i = 0; i < r->hops; i++) {
@@ -197,7 +197,7 @@ static bool is_alone(const struct fan_tree *tree, uint32_t w)
 static double cost_now(const struct search *s, const struct fan_tree *tree, uint32_t w,
 		       const struct fan_flow *was)
 {
-	const struct fan_group *g = &s->c->group[group_of(s, tree, w)];
+	const struct fan_worker_group *g = &s->c->group[group_of(s, tree, w)];
 	const uint32_t *arc = was->route.arc + (g->at != was->from && was->route.hops);
 	return cost_of(s, arc, was->route.arc + was->route.hops, was->to, INFINITY);
 }
@@ -240,7 +240,7 @@ static bool move_workers(struct search *s, struct fan_tree *tree, enum fan_moves
 {
 	bool moved = false;
 	for (uint32_t g = 0; g < s->c->groups; g++) {
-		const struct fan_group *group = &s->c->group[g];
+		const struct fan_worker_group *group = &s->c->group[g];
 		const struct fan_flow *stays = NULL;
 		for (uint32_t i = 0; i < group->count && group->job == tree->job; i++) {
 			uint32_t w = s->c->member[group->first + i];

@@ -38,8 +38,8 @@ double fan_bound(const struct fan_cands *c, bool levels);
  * proportional to its volume there, and a route to that place likewise; sums pick their routes.
  * Shares are those of `split` (by job and server, r->servers for each job).  Trees are fitted.  On
  * FAN_E_NOMEM `*p` is empty. */
-int fan_round(struct fan_plan *p, const struct fan_relax *r, const double *split,
-	      struct fan_rng *rng);
+int fan_round_volumes(struct fan_plan *p, const struct fan_relax *r, const double *split,
+		      struct fan_rng *rng);
 
 /* ---- search.c ---- */
 

@@ -316,7 +316,7 @@ static uint32_t routes_of(struct fan_paths *p, uint32_t from, uint32_t to, uint3
 {
 	const struct fan_topo *t = p->t;
 	uint32_t next[FAN_HOPS_MAX + 1], at[FAN_HOPS_MAX + 1], depth = 0, count = 0;
-	struct fan_route now = {.hops = hops};
+	struct fan_arcs now = {.hops = hops};
 	at[0] = from;
 	next[0] = 0;
 	p->on[from] = 1;
@@ -346,7 +346,7 @@ static uint32_t routes_of(struct fan_paths *p, uint32_t from, uint32_t to, uint3
 	}
 }
 
-static uint32_t overlap(const struct fan_paths *p, const struct fan_route *r)
+static uint32_t overlap(const struct fan_paths *p, const struct fan_arcs *r)
 {
 	uint32_t sum = 0;
 	for (uint32_t i = 0; i < r->hops; i++)
@@ -355,7 +355,7 @@ static uint32_t overlap(const struct fan_paths *p, const struct fan_route *r)
 }
 
 /* Move up to `max` of the routes found to `route`, each time the one that shares fewest links. */
-static uint32_t choose(struct fan_paths *p, uint32_t found, uint32_t max, struct fan_route *route)
+static uint32_t choose(struct fan_paths *p, uint32_t found, uint32_t max, struct fan_arcs *route)
 {
 	uint32_t count = 0;
 	while (count < max && found) {
@@ -372,7 +372,7 @@ static uint32_t choose(struct fan_paths *p, uint32_t found, uint32_t max, struct
 }
 
 uint32_t fan_paths_find(struct fan_paths *p, uint32_t from, uint32_t to, uint32_t max,
-			struct fan_route *route)
+			struct fan_arcs *route)
 {
 	uint32_t count = 0;
 	if (from == to) {

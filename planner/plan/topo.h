@@ -173,7 +173,7 @@ void fan_resource_text(const struct fan_topo *t, uint32_t resource, char *text, 
 /* ---- candidate routes between two nodes: the shortest first, with few links in common ---- */
 
 /* A route: the arcs from one node to another; none if both are the same. */
-struct fan_route {
+struct fan_arcs {
 	uint32_t hops;
 	uint32_t arc[FAN_HOPS_MAX];
 };
@@ -184,7 +184,7 @@ struct fan_paths {
 	uint32_t *distance; /* by node: links to the target */
 	uint32_t *queue;
 	uint8_t *on; /* by node: it is on the path being tried */
-	struct fan_route *found;
+	struct fan_arcs *found;
 	uint32_t *used; /* by arc: how many chosen routes use it */
 	uint32_t steps, found_max;
 	uint32_t step;	 /* step between lengths of routes: 2 if no cycle is odd, else 1 */
@@ -197,7 +197,7 @@ void fan_paths_close(struct fan_paths *p);
 /* Find up to `max` <= FAN_PATHS_MAX simple routes over switches and links with free capacity, the
  * shortest first; of one length, those that share the fewest links.  Returns their number. */
 uint32_t fan_paths_find(struct fan_paths *p, uint32_t from, uint32_t to, uint32_t max,
-			struct fan_route *route);
+			struct fan_arcs *route);
 
 /* ---- topo_json.c: the one JSON form of a network and jobs.
  *

@@ -306,7 +306,7 @@ static int add_tree(struct grow *k, uint32_t job, uint32_t server)
 	if (!tree)
 		return FAN_E_NOMEM;
 	for (uint32_t g = 0; g < c->groups; g++) {
-		const struct fan_group *group = &c->group[g];
+		const struct fan_worker_group *group = &c->group[g];
 		uint32_t v = k->choice[g];
 		if (group->job != job)
 			continue;

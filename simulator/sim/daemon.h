@@ -87,10 +87,6 @@ bool fan_sim_daemon_route(struct fan_sim_daemon *d, struct fan_route_config *rou
 /* End the process and begin again after `down_ns`, with nothing but its routes. */
 void fan_sim_daemon_restart(struct fan_sim_daemon *d, uint64_t down_ns);
 
-/* What a packet requires from the daemon `self` (a fan_sim_chooser): capacity if one of its routes
- * has the packet summed here, order if the packet has the number of such a route. */
-enum fan_sim_need fan_sim_daemon_needs(const void *self, const struct fan_sim_packet *p);
-
 /* Counters over all lives. */
 struct fan_sim_counters fan_sim_daemon_counters(const struct fan_sim_daemon *d);
 

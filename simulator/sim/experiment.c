@@ -191,15 +191,33 @@ static bool place_daemon(struct fan_experiment *e, uint32_t node, bool aggregato
 	return true;
 }
 
+/* Is `node` in the tree of switches below `root`, or `root` itself? */
+static bool is_below(const struct fan_scenario *s, uint32_t node, uint32_t root)
+{
+	assert(node < s->nodes && root < s->nodes);
+	while (node != root && s->node[node].parent != FAN_SIM_NONE)
+		node = s->node[node].parent; /* ends: parents form no cycle */
+	return node == root;
+}
+
 /* Place all daemons that sum in the tree of `root`, which may be alone. */
 static bool place_tree(struct fan_experiment *e, uint32_t root)
 {
 	const struct fan_scenario *s = e->scenario;
 	for (uint32_t n = 0; n < s->nodes; n++)
-		if (fan_scenario_is_below(s, n, root) &&
+		if (is_below(s, n, root) &&
 		    !place_daemon(e, n, true, fan_scenario_shares(&s->node[n])))
 			return false;
 	return true;
+}
+
+/* The node that completes a switch's sums: a server, or a switch. */
+static uint32_t aggregator_of(const struct fan_scenario *s, uint32_t node)
+{
+	assert(node < s->nodes);
+	while (s->node[node].server != FAN_SIM_NONE)
+		node = s->node[node].server; /* ends: servers form no cycle */
+	return node;
 }
 
 /* Place what completes the sums at `aggregator`, and all switches that lead there. */
@@ -209,8 +227,8 @@ static bool place_shared(struct fan_experiment *e, uint32_t aggregator)
 	if (!place_daemon(e, aggregator, true, false))
 		return false;
 	for (uint32_t n = 0; n < s->nodes; n++)
-		if (fan_scenario_shares(&s->node[n]) &&
-		    fan_scenario_aggregator(s, n) == aggregator && !place_daemon(e, n, false, true))
+		if (fan_scenario_shares(&s->node[n]) && aggregator_of(s, n) == aggregator &&
+		    !place_daemon(e, n, false, true))
 			return false;
 	return true;
 }
@@ -336,6 +354,53 @@ static enum fan_sim_need takes_nothing(const void *arg, const struct fan_sim_pac
 	return FAN_NEED_NOTHING;
 }
 
+static bool sums_here(const struct fan_route_config *r)
+{
+	for (unsigned i = 0; i < r->entries; i++)
+		if (r->entry[i].sums)
+			return true;
+	return false;
+}
+
+/* The entry for rank `rank`'s packets from `from`: that of this neighbour, else that of workers. */
+static const struct fan_route_entry *entry_of(const struct fan_route_config *r,
+					      const fan_peer *from, unsigned rank)
+{
+	const struct fan_route_entry *of_worker = NULL;
+	for (unsigned i = 0; i < r->entries; i++) {
+		const struct fan_route_entry *e = &r->entry[i];
+		bool has = rank < FAN_RANKS_MAX && fan_ranks_has(e->ranks, rank);
+		if (has && fan_peer_equal(&e->from, from))
+			return e;
+		if (has && fan_peer_is_none(&e->from))
+			of_worker = e;
+	}
+	return of_worker;
+}
+
+/* What a packet requires from the daemon `self` (a fan_sim_chooser): capacity if one of its routes
+ * has the packet summed here, order if the packet has the number of such a route. */
+static enum fan_sim_need daemon_needs(const void *self, const struct fan_sim_packet *p)
+{
+	const struct fan_sim_daemon *d = self;
+	struct fan_frag f;
+	if (p->to != d->actor || !p->body || fan_wire_get(&f, p->body->bytes, p->len) >= 0)
+		return FAN_NEED_NOTHING;
+	if (f.type != FAN_TYPE_DATA && f.type != FAN_TYPE_PROBE && f.type != FAN_TYPE_PARTIAL)
+		return FAN_NEED_NOTHING; /* it has no route number */
+	fan_peer from = fan_sim_peer(p->from);
+	for (uint32_t i = 0; i < d->routes; i++) {
+		if (d->route[i].number != fan_route_number(f.job))
+			continue;
+		const struct fan_route_entry *e =
+			f.type == FAN_TYPE_PARTIAL ? NULL : entry_of(&d->route[i], &from, f.sender);
+		if (e && e->sums)
+			return FAN_NEED_CAPACITY;
+		return sums_here(&d->route[i]) ? FAN_NEED_ORDER : FAN_NEED_NOTHING;
+	}
+	return FAN_NEED_NOTHING;
+}
+
 /* Begin all daemons, once all actors have their nodes. */
 static bool begin_daemons(struct fan_experiment *e)
 {
@@ -345,8 +410,7 @@ static bool begin_daemons(struct fan_experiment *e)
 		if (d && !begin_daemon(e, n))
 			return false;
 		if (s->node[n].sums_bps)
-			fan_sim_choose(&e->sim, n,
-				       d && d->slots ? fan_sim_daemon_needs : takes_nothing, d);
+			fan_sim_choose(&e->sim, n, d && d->slots ? daemon_needs : takes_nothing, d);
 	}
 	return true;
 }

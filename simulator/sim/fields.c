@@ -204,24 +204,6 @@ int fan_reader_fail(struct fan_reader *r, const char *key, const char *format, .
 	return -1;
 }
 
-size_t fan_reader_enter(struct fan_reader *r, const char *format, ...)
-{
-	size_t before = strlen(r->path);
-	struct fan_text t = {r->path, sizeof r->path, before};
-	va_list args;
-	if (before)
-		fan_text_add(&t, ".");
-	va_start(args, format);
-	fan_text_vadd(&t, format, args);
-	va_end(args);
-	return before;
-}
-
-void fan_reader_leave(struct fan_reader *r, size_t length)
-{
-	r->path[length] = '\0';
-}
-
 static int read_text(struct fan_reader *r, const json_t *v, const struct field *f, char *to)
 {
 	const char *s = json_string_value(v);
@@ -302,26 +284,4 @@ int fan_fields_read(struct fan_reader *r, const json_t *object, const char *kind
 			return -1;
 	}
 	return 0;
-}
-
-uint64_t *fan_fields_numbers(struct fan_reader *r, const json_t *object, const char *key,
-			     unsigned each, uint64_t most, size_t *count)
-{
-	const json_t *list = json_object_get(object, key);
-	const size_t size = json_array_size(list);
-	uint64_t *to = calloc(size + 1, sizeof *to);
-	*count = size / each;
-	bool good = to && json_is_array(list) && size % each == 0;
-	for (size_t i = 0; good && i < size; i++) {
-		const json_t *v = json_array_get(list, i);
-		json_int_t n = json_integer_value(v);
-		good = json_is_integer(v) && n >= 0 && (uint64_t)n <= most;
-		to[i] = (uint64_t)n;
-	}
-	if (good)
-		return to;
-	fan_reader_fail(r, key, "expected an array of whole numbers from 0 to %llu, %u an entry",
-			(unsigned long long)most, each);
-	free(to);
-	return NULL;
 }

@@ -25,19 +25,9 @@ struct fan_reader {
  * alone.  0, or -1 with r->why. */
 int fan_fields_read(struct fan_reader *r, const json_t *object, const char *kind, void *to);
 
-/* Read a list of whole numbers from 0 to `most`, with `each` for an entry, for the caller to free;
- * `*count` entries.  NULL with r->why. */
-uint64_t *fan_fields_numbers(struct fan_reader *r, const json_t *object, const char *key,
-			     unsigned each, uint64_t most, size_t *count);
-
 /* Complain in r->why about `key` of the current object or, if it is NULL, the object.  Returns
  * -1. */
 int fan_reader_fail(struct fan_reader *r, const char *key, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-
-/* Enter a part of the current object, "jobs" or "[3]".  Returns the length to leave with. */
-size_t fan_reader_enter(struct fan_reader *r, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-void fan_reader_leave(struct fan_reader *r, size_t length);
 
 #endif

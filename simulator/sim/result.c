@@ -169,13 +169,19 @@ static json_t *slots_series_json(const struct fan_series *s, uint32_t slots)
 	return o;
 }
 
+static const char *policy_name(int policy)
+{
+	static const char *const name[] = {FAN_POLICY_NAMES};
+	return policy >= 0 && policy < FAN_POLICY_COUNT ? name[policy] : "unknown";
+}
+
 static json_t *slots_json(const struct fan_experiment *e, uint32_t node)
 {
 	const struct fan_sim_daemon *d = e->daemon[node];
 	const struct fan_switch_stats st = fan_sim_daemon_counters(d).slots;
 	json_t *o = json_object();
 	put_text(o, "name", e->scenario->node[node].name);
-	put_text(o, "policy", fan_policy_name((int)d->cfg.slots.policy));
+	put_text(o, "policy", policy_name((int)d->cfg.slots.policy));
 	put_count(o, "slots", d->cfg.slots.slots);
 	put_real(o, "occupancy", mean_occupancy(d->shares, d->cfg.slots.slots));
 	put_real(o, "hit_rate", share(fan_sim_slots_added(&st), fan_sim_slots_offered(&st)));

@@ -2,8 +2,11 @@
 #include "scenario.h"
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "file/text.h"
 
 #define SECOND	   UINT64_C(1000000000)
 #define SEAT_EACH  5 /* numbers: node, rank, ranks, place, route */
@@ -82,29 +85,37 @@ static int check_trees(struct fan_scenario *s, struct fan_reader *r)
 	return 0;
 }
 
-bool fan_scenario_is_below(const struct fan_scenario *s, uint32_t node, uint32_t root)
-{
-	assert(node < s->nodes && root < s->nodes);
-	while (node != root && s->node[node].parent != FAN_SIM_NONE)
-		node = s->node[node].parent; /* ends: parents form no cycle */
-	return node == root;
-}
-
 /* Only switches, and routers of a plan, have a policy other than the first. */
 bool fan_scenario_shares(const struct fan_scenario_node *n)
 {
 	return fan_policy_shares((int)n->policy);
 }
 
-uint32_t fan_scenario_aggregator(const struct fan_scenario *s, uint32_t node)
-{
-	assert(node < s->nodes);
-	while (s->node[node].server != FAN_SIM_NONE)
-		node = s->node[node].server; /* ends: servers form no cycle */
-	return node;
-}
-
 /* ---- jobs ---- */
+
+/* Read a list of whole numbers from 0 to `most`, with `each` for an entry, for the caller to free;
+ * `*count` entries.  NULL with r->why. */
+static uint64_t *read_numbers(struct fan_reader *r, const json_t *object, const char *key,
+			      unsigned each, uint64_t most, size_t *count)
+{
+	const json_t *list = json_object_get(object, key);
+	const size_t size = json_array_size(list);
+	uint64_t *to = calloc(size + 1, sizeof *to);
+	*count = size / each;
+	bool good = to && json_is_array(list) && size % each == 0;
+	for (size_t i = 0; good && i < size; i++) {
+		const json_t *v = json_array_get(list, i);
+		json_int_t n = json_integer_value(v);
+		good = json_is_integer(v) && n >= 0 && (uint64_t)n <= most;
+		to[i] = (uint64_t)n;
+	}
+	if (good)
+		return to;
+	fan_reader_fail(r, key, "expected an array of whole numbers from 0 to %llu, %u an entry",
+			(unsigned long long)most, each);
+	free(to);
+	return NULL;
+}
 
 /* Read the layers of model `c->model` of `root`. */
 static int read_model(struct fan_job_config *c, const json_t *root, uint32_t model,
@@ -117,7 +128,7 @@ static int read_model(struct fan_job_config *c, const json_t *root, uint32_t mod
 	if (!name)
 		return fan_reader_fail(r, "model", "%u: no such model", model);
 	snprintf(m->name, sizeof m->name, "%s", name);
-	uint64_t *n = fan_fields_numbers(r, o, "layers", LAYER_EACH, FAN_MODEL_NUMEL_MAX, &layers);
+	uint64_t *n = read_numbers(r, o, "layers", LAYER_EACH, FAN_MODEL_NUMEL_MAX, &layers);
 	if (n && (layers < 1 || layers > FAN_MODEL_LAYERS_MAX))
 		fan_reader_fail(r, "model", "expected 1 to %d layers", FAN_MODEL_LAYERS_MAX);
 	else if (n)
@@ -135,7 +146,7 @@ static int read_hosts(struct fan_scenario *s, struct fan_job_config *c, const js
 		      struct fan_reader *r)
 {
 	size_t count;
-	uint64_t *n = fan_fields_numbers(r, o, "hosts", 1, s->nodes - 1u, &count);
+	uint64_t *n = read_numbers(r, o, "hosts", 1, s->nodes - 1u, &count);
 	const bool fits = n && count >= 2 && count <= FAN_WORKERS_MAX;
 	if (fits)
 		c->host = calloc(count, sizeof *c->host);
@@ -153,7 +164,7 @@ static int read_seats(struct fan_scenario *s, struct fan_job_config *c, const js
 		      struct fan_reader *r)
 {
 	size_t count;
-	uint64_t *n = fan_fields_numbers(r, o, "seats", SEAT_EACH, FAN_WORKERS_MAX, &count);
+	uint64_t *n = read_numbers(r, o, "seats", SEAT_EACH, FAN_WORKERS_MAX, &count);
 	bool good = n && count && count == c->ranks && (c->seat = calloc(count, sizeof *c->seat));
 	for (uint32_t i = 0; good && i < c->ranks; i++) {
 		const uint64_t *at = &n[(size_t)SEAT_EACH * i];
@@ -171,19 +182,38 @@ static int read_seats(struct fan_scenario *s, struct fan_job_config *c, const js
 	return good ? 0 : -1;
 }
 
+/* Enter a part of the current object, "jobs" or "[3]".  Returns the length to leave with. */
+static size_t enter(struct fan_reader *r, const char *format, ...)
+{
+	size_t before = strlen(r->path);
+	struct fan_text t = {r->path, sizeof r->path, before};
+	va_list args;
+	if (before)
+		fan_text_add(&t, ".");
+	va_start(args, format);
+	fan_text_vadd(&t, format, args);
+	va_end(args);
+	return before;
+}
+
+static void leave(struct fan_reader *r, size_t length)
+{
+	r->path[length] = '\0';
+}
+
 static int read_slow(struct fan_job_config *c, const json_t *list, struct fan_reader *r)
 {
 	if (json_array_size(list) > FAN_JOB_SLOWS_MAX)
 		return fan_reader_fail(r, "slow", "more than %d entries", FAN_JOB_SLOWS_MAX);
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		struct fan_slow *w = &c->slow[c->slows];
-		size_t back = fan_reader_enter(r, "slow[%zu]", i);
+		size_t back = enter(r, "slow[%zu]", i);
 		*w = (struct fan_slow){.speed = 1000000, .chance = 1000000, .to_ns = UINT64_MAX};
 		if (fan_fields_read(r, json_array_get(list, i), "slow", w))
 			return -1;
 		if (w->rank >= c->ranks || w->ranks > c->ranks - w->rank || w->to_ns <= w->from_ns)
 			return fan_reader_fail(r, NULL, "expected ranks and times that exist");
-		fan_reader_leave(r, back);
+		leave(r, back);
 		c->slows++;
 	}
 	return 0;
@@ -299,7 +329,7 @@ static int read_entry(struct fan_scenario *s, struct fan_scenario_entry *e, cons
 		return -1;
 	if ((e->from != FAN_SIM_NONE && e->from >= s->nodes) || e->next >= s->nodes || !e->depth)
 		return fan_reader_fail(r, NULL, "expected nodes, and a depth");
-	uint64_t *n = fan_fields_numbers(r, o, "ranks", 1, FAN_RANKS_MAX - 1, &count);
+	uint64_t *n = read_numbers(r, o, "ranks", 1, FAN_RANKS_MAX - 1, &count);
 	for (size_t i = 0; n && i < count; i++)
 		fan_ranks_set(e->ranks, (unsigned)n[i]);
 	free(n);
@@ -323,8 +353,8 @@ static int check_route(const struct fan_scenario_route *route, const json_t *o,
 	free(scratch);
 	if (!err)
 		return 0;
-	fan_reader_leave(r, 0); /* people know it by the plan's path */
-	fan_reader_enter(r, "%s", path ? path : "routes");
+	leave(r, 0); /* people know it by the plan's path */
+	enter(r, "%s", path ? path : "routes");
 	return fan_reader_fail(r, "entries", "contradict each other");
 }
 
@@ -350,11 +380,11 @@ static int read_route(struct fan_scenario *s, const json_t *o, struct fan_reader
 		return fan_reader_fail(r, NULL, "out of memory");
 	s->routes++;
 	for (; route->entries < size; route->entries++) {
-		size_t back = fan_reader_enter(r, "entries[%u]", route->entries);
+		size_t back = enter(r, "entries[%u]", route->entries);
 		struct fan_scenario_entry *e = &route->entry[route->entries];
 		if (read_entry(s, e, json_array_get(list, route->entries), r))
 			return -1;
-		fan_reader_leave(r, back);
+		leave(r, back);
 	}
 	return check_route(route, o, r);
 }
@@ -399,10 +429,10 @@ static int read_list(struct fan_scenario *s, const json_t *root, const struct li
 		return fan_reader_fail(r, NULL, "out of memory");
 	memcpy((uint8_t *)s + l->at, &entries, sizeof entries);
 	for (size_t i = 0; i < size; i++) {
-		size_t back = fan_reader_enter(r, "%s[%zu]", l->key, i);
+		size_t back = enter(r, "%s[%zu]", l->key, i);
 		if (l->read(s, json_array_get(list, i), r))
 			return -1;
-		fan_reader_leave(r, back);
+		leave(r, back);
 	}
 	return 0;
 }

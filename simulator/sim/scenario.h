@@ -148,14 +148,8 @@ bool fan_scenario_network(struct fan_sim *sim, const struct fan_scenario *s);
 /* That world's number of scenario link `link`, from a to b; from b to a it is one more. */
 uint32_t fan_scenario_link(const struct fan_scenario *s, uint32_t link);
 
-/* Is `node` in the tree of switches below `root`, or `root` itself? */
-bool fan_scenario_is_below(const struct fan_scenario *s, uint32_t node, uint32_t root);
-
 /* Is the node a switch with shared slots, or a router on a route of a plan? */
 bool fan_scenario_shares(const struct fan_scenario_node *n);
-
-/* The node that completes a switch's sums: a server, or a switch. */
-uint32_t fan_scenario_aggregator(const struct fan_scenario *s, uint32_t node);
 
 void fan_scenario_entry_put(struct fan_route_entry *to, const struct fan_scenario_entry *e,
 			    fan_peer from, fan_peer next);

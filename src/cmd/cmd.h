@@ -27,13 +27,6 @@ int cmd_probe(int argc, char **argv); /* of `fanin doctor` */
 
 int cmd_plan(int argc, char **argv);
 
-/* Is there a fanin-planner?  If not, a line on stderr has the remedy. */
-bool cmd_has_planner(void);
-
-/* `fanin plan --serve`: become fanin-planner.  Returns the exit status, and a line on stderr, when
- * that fails. */
-int cmd_planner(void);
-
 /* ---- output.c ---- */
 
 /* The end of a program: output that could not be written is a failure. */
@@ -58,7 +51,7 @@ FILE *cmd_output(const char *command, const char *option, const char *file);
  * some of it is lost. */
 int cmd_output_done(FILE *f, const char *command, const char *option, const char *file);
 
-/* ---- find_installed.c ---- */
+/* ---- python.c ---- */
 
 /* Finds files that belong to this program by the program's own path. */
 

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cmd/log.h"
@@ -24,11 +19,6 @@
 #include "net/udp.h"
 
 #define ADDRESS_BYTES 80
-#define DRAIN_MS      10000 /* many times what a goodbye takes */
-#define DRAIN_LOOK_MS 10
-#define PATH_ROOM     512
-#define SOCKETS_MAX   4096 /* lines that are read of a table of the kernel's */
-#define PROCESS_NAME  "fanin"
 
 static struct fan_share shares[FAN_SHARES_MAX];
 
@@ -50,12 +40,6 @@ static void print_line(void *ctx, const char *line)
 
 	if (!a->quiet || is_loud(line))
 		cmd_log(line);
-}
-
-void daemon_check(const char *name, const char *wrong)
-{
-	if (wrong)
-		args_wrong(name, "%s", wrong);
 }
 
 /* Read one "JOB=W" of `bytes` bytes. */
@@ -140,75 +124,38 @@ int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_ar
 	return 0;
 }
 
-unsigned daemon_aggregator_slots(const struct daemon_args *a)
-{
-	return fan_daemon_aggregator_slots(a->ahead > 0 ? (unsigned)a->ahead : 0,
-					   (unsigned)a->threads);
-}
-
-void daemon_run_ahead(const char *name, struct fan_daemon_options *o, const struct daemon_args *a)
-{
-	uint32_t ahead = a->ahead < 0 ? o->core.slots / FAN_DAEMON_AHEAD_SHARE : (uint32_t)a->ahead;
-
-	if (ahead > o->core.slots)
-		args_wrong(name,
-			   "--ahead: expected at most %u, the slots of a thread where jobs are "
-			   "completed, got %u; ask for more slots",
-			   o->core.slots, ahead);
-	o->core.ahead_max = (uint16_t)ahead;
-}
-
-const char *daemon_check_parent(const struct daemon_args *a)
-{
-	if (fan_peer_is_none(&a->parent))
-		return a->siblings || a->index >= 0 ? "--siblings, --index: expected with --parent"
-						    : NULL;
-	if (!a->siblings || a->index < 0)
-		return "--parent: expected with --siblings N and --index I";
-	if (a->index >= a->siblings)
-		return "--index: expected less than --siblings";
-	return NULL;
-}
-
-void daemon_set_parent(struct fan_daemon_options *o, const struct daemon_args *a)
-{
-	o->parent = a->parent;
-	o->core.siblings = (uint16_t)a->siblings;
-	o->core.index = (uint16_t)(a->index < 0 ? 0 : a->index);
-}
-
-static void add_peer(struct fan_line *l, const char *key, const fan_peer *p)
+static void add_peer(struct fan_text *l, const char *key, const fan_peer *p)
 {
 	char text[ADDRESS_BYTES];
 
 	if (!fan_peer_is_none(p))
-		fan_line_add(l, " %s=%s", key, fan_peer_text(p, text, sizeof text));
+		fan_text_add(l, " %s=%s", key, fan_peer_text(p, text, sizeof text));
 }
 
 static void log_start(const struct fan_daemon *d, const struct fan_daemon_options *o,
 		      struct daemon_args *a, const char *policy)
 {
 	struct fan_daemon_facts f;
-	struct fan_line l = {.used = 0};
+	struct fan_text l = FAN_LINE();
 	unsigned slots = o->has_slots ? o->slots.slots : o->core.slots;
 
 	fan_daemon_facts(d, &f);
-	fan_line_add(&l, "event=start version=%s", FAN_BUILD_VERSION);
+	fan_text_add(&l, "event=start version=%s", FAN_BUILD_VERSION);
 	add_peer(&l, "listen", &f.address);
-	fan_line_add(&l, " policy=%s threads=%u slots=%u payload=%u memory_MiB=%.1f", policy,
+	fan_text_add(&l, " policy=%s threads=%u slots=%u payload=%u memory_MiB=%.1f", policy,
 		     o->threads, slots * o->threads, o->core.payload_bytes,
 		     (double)f.memory / (1 << 20));
-	fan_line_add(&l, " segment=%s gro=%s sndbuf=%d rcvbuf=%d sockets=%u",
+	fan_text_add(&l, " segment=%s gro=%s sndbuf=%d rcvbuf=%d sockets=%u",
 		     f.segment ? "yes" : "no", f.gro ? "yes" : "no", f.sndbuf, f.rcvbuf, f.sockets);
-	fan_line_add(&l, " sealed=%s", o->keys.count ? "yes" : "no");
+	fan_text_add(&l, " sealed=%s", o->keys.count ? "yes" : "no");
 	if (o->core.ahead_max)
-		fan_line_add(&l, " ahead=%u", o->core.ahead_max);
+		fan_text_add(&l, " ahead=%u", o->core.ahead_max);
 	if (fan_peer_is_none(&f.group))
-		fan_line_add(&l, " group=none");
+		fan_text_add(&l, " group=none");
 	add_peer(&l, "group", &f.group);
 	add_peer(&l, "server", &o->server);
 	add_peer(&l, "parent", &o->parent);
-	print_line(a, l.text);
+	print_line(a, l.at);
 	if (!f.segment || !f.gro)
 		print_line(a, "event=warning text=\"this kernel lacks UDP_SEGMENT or UDP_GRO: "
 			      "plain datagrams are several times slower; Linux 5.0 has both\"");
@@ -218,13 +165,13 @@ static void log_start(const struct fan_daemon *d, const struct fan_daemon_option
 			      "--key FILE seals them (fanin key)\"");
 	if (f.rcvbuf >= o->buffer_bytes && f.sndbuf >= o->buffer_bytes)
 		return;
-	l.used = 0;
-	fan_line_add(
+	l = FAN_LINE();
+	fan_text_add(
 		&l,
 		"event=warning text=\"socket buffers are smaller than requested, so bursts may be "
 		"lost; as root: sysctl -w net.core.rmem_max=%d net.core.wmem_max=%d\"",
 		o->buffer_bytes, o->buffer_bytes);
-	print_line(a, l.text);
+	print_line(a, l.at);
 }
 
 /* Start the controller client, if a controller is given.  `has_slots`: this is a switch. */
@@ -281,16 +228,16 @@ static void read_keys_again(struct fan_daemon *d, struct daemon_args *a)
 {
 	struct fan_keys keys;
 	char why[ARGS_WHY_BYTES];
-	struct fan_line l = {.used = 0};
+	struct fan_text l = FAN_LINE();
 
 	if (fan_key_file_read(&keys, a->key, why, sizeof why)) {
-		fan_line_add(&l, "event=warning text=\"keys are as before: %s\"", why);
+		fan_text_add(&l, "event=warning text=\"keys are as before: %s\"", why);
 	} else {
 		fan_daemon_set_keys(d, &keys);
-		fan_line_add(&l, "event=keys count=%u", keys.count);
+		fan_text_add(&l, "event=keys count=%u", keys.count);
 	}
 	explicit_bzero(&keys, sizeof keys);
-	print_line(a, l.text);
+	print_line(a, l.at);
 }
 
 /* Run until a signal ends the daemon. */
@@ -351,119 +298,4 @@ int daemon_run(const char *name, const struct fan_daemon_options *o, struct daem
 		return 1;
 	print_line(a, "event=stop");
 	return 0;
-}
-
-/* ---- --drain ---- */
-
-/* An address as tables of the kernel's have it: words as they lie in memory, in hexadecimal. */
-static void table_text(const fan_peer *at, char *text, size_t bytes)
-{
-	struct sockaddr_storage ss;
-	uint32_t word[4];
-	struct fan_text t = fan_text_in(text, bytes);
-
-	fan_peer_to_sockaddr(at, fan_peer_family(at), &ss);
-	const bool v4 = ss.ss_family == AF_INET;
-	if (v4)
-		memcpy(word, &((struct sockaddr_in *)&ss)->sin_addr, sizeof *word);
-	else
-		memcpy(word, &((struct sockaddr_in6 *)&ss)->sin6_addr, sizeof word);
-	for (unsigned i = 0; i < (v4 ? 1 : 4); i++)
-		fan_text_add(&t, "%08" PRIX32, word[i]);
-	fan_text_add(&t, ":%04X", at->port);
-}
-
-/* The number of the socket at `at`; 0: there is none. */
-static unsigned long socket_at(const fan_peer *at)
-{
-	const bool v4 = fan_peer_family(at) == AF_INET;
-	char want[64], local[64], line[512];
-	unsigned long inode = 0, found = 0;
-	FILE *f = fopen(v4 ? "/proc/net/udp" : "/proc/net/udp6", "re");
-
-	table_text(at, want, sizeof want);
-	for (unsigned i = 0; f && !found && i < SOCKETS_MAX && fgets(line, sizeof line, f); i++)
-		if (sscanf(line, "%*s %63s %*s %*s %*s %*s %*s %*s %*s %lu", local, &inode) == 2 &&
-		    strcmp(local, want) == 0)
-			found = inode;
-	if (f)
-		fclose(f);
-	return found;
-}
-
-static bool is_fanin(const char *pid)
-{
-	char path[PATH_ROOM], name[32] = "";
-
-	snprintf(path, sizeof path, "/proc/%s/comm", pid);
-	FILE *f = fopen(path, "re");
-	bool is = f && fgets(name, sizeof name, f) && strcmp(name, PROCESS_NAME "\n") == 0;
-	if (f)
-		fclose(f);
-	return is;
-}
-
-/* Does the process have that socket? */
-static bool has_socket(const char *pid, unsigned long inode)
-{
-	char path[PATH_ROOM], want[64], is[64];
-	bool found = false;
-
-	snprintf(want, sizeof want, "socket:[%lu]", inode);
-	snprintf(path, sizeof path, "/proc/%s/fd", pid);
-	DIR *d = opendir(path);
-	for (struct dirent *e; d && !found && (e = readdir(d));) {
-		snprintf(path, sizeof path, "/proc/%s/fd/%s", pid, e->d_name);
-		ssize_t n = readlink(path, is, sizeof is - 1);
-		is[n > 0 ? n : 0] = '\0';
-		found = strcmp(is, want) == 0;
-	}
-	if (d)
-		closedir(d);
-	return found;
-}
-
-/* The process of this program's that has the socket; 0: none that may be looked at. */
-static pid_t process_of(unsigned long inode)
-{
-	DIR *d = opendir("/proc");
-	pid_t pid = 0;
-
-	for (struct dirent *e; d && !pid && (e = readdir(d));)
-		if (isdigit((unsigned char)*e->d_name) && is_fanin(e->d_name) &&
-		    has_socket(e->d_name, inode))
-			pid = (pid_t)strtol(e->d_name, NULL, 10);
-	if (d)
-		closedir(d);
-	return pid;
-}
-
-static int drain_wrong(const fan_peer *at, const char *what)
-{
-	char text[ADDRESS_BYTES];
-
-	fprintf(stderr, "fanin switch: --drain: %s: %s\n", fan_peer_text(at, text, sizeof text),
-		what);
-	return 1;
-}
-
-int daemon_drain(const fan_peer *at)
-{
-	const struct timespec look = {.tv_nsec = DRAIN_LOOK_MS * 1000000L};
-	const unsigned long inode = socket_at(at);
-
-	if (!inode)
-		return drain_wrong(at, "nothing listens there on this host");
-	const pid_t pid = process_of(inode);
-	if (!pid)
-		return drain_wrong(at,
-				   "expected a switch or server of your own there, or to be root");
-	if (kill(pid, SIGTERM))
-		return drain_wrong(at, strerror(errno));
-	for (unsigned ms = 0; ms < DRAIN_MS; ms += DRAIN_LOOK_MS) {
-		if (socket_at(at) != inode) /* another one may have taken its place */
-			return 0;
-		nanosleep(&look, NULL);
-	}
-	return drain_wrong(at, "it was told to stop, and has not ended");
 }

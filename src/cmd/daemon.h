@@ -29,27 +29,10 @@ struct daemon_args {
 	bool drain; /* stop another one, and start nothing */
 };
 
-/* Send SIGTERM to the daemon of this host that listens at `at`, and wait for its end.  The exit
- * status, with a line to stderr if that is not 0. */
-int daemon_drain(const fan_peer *at);
-
-/* End the program, as args_wrong, if something is wrong; NULL: nothing is. */
-void daemon_check(const char *name, const char *wrong);
-
 /* Fill in `o` from what both have in common; `slots` are those of the aggregator.  0; or the exit
  * status, when something is wrong and has been reported. */
 int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_args *a,
 		unsigned slots);
-
-/* Default slots of an aggregator: more slots let ranks run further ahead. */
-unsigned daemon_aggregator_slots(const struct daemon_args *a);
-
-/* After daemon_fill: let ranks run ahead of each other. */
-void daemon_run_ahead(const char *name, struct fan_daemon_options *o, const struct daemon_args *a);
-
-/* Return the error in the options about a parent, or NULL; and after daemon_fill, apply them. */
-const char *daemon_check_parent(const struct daemon_args *a);
-void daemon_set_parent(struct fan_daemon_options *o, const struct daemon_args *a);
 
 /* Run until SIGINT or SIGTERM.  `policy` and `above` are for the log.  The exit status. */
 int daemon_run(const char *name, const struct fan_daemon_options *o, struct daemon_args *a,

@@ -165,7 +165,7 @@ static int ask_until(struct ask_talk *t, const struct ask_question *w, uint64_t 
 
 /* The ranks of a job, as one shard reports them. */
 struct team {
-	struct fan_line name;
+	char name[FAN_LINE_BYTES]; /* escaped */
 	unsigned shard, ranks;
 	unsigned copy; /* teams of its name in the shard that were asked before */
 	struct fan_standing rank[FAN_RANKS_MAX];
@@ -191,7 +191,7 @@ static json_t *kept_json(const struct team *t, unsigned rank)
 static void add_rank(json_t *ranks, const struct team *t, unsigned rank)
 {
 	const struct fan_standing *s = &t->rank[rank];
-	json_t *j = json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:I}", "job", t->name.text, "shard",
+	json_t *j = json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:I}", "job", t->name, "shard",
 			      (int)t->shard, "rank", (int)rank, "behind", (int)s->behind,
 			      "behind_most", (int)s->most, "deferred", (json_int_t)s->deferred,
 			      "lent", (json_int_t)s->lent);
@@ -211,10 +211,10 @@ static void add_rank(json_t *ranks, const struct team *t, unsigned rank)
 
 static bool is_named(const struct team *t, const char *name, size_t bytes)
 {
-	struct fan_line l = {.used = 0};
+	struct fan_text l = FAN_LINE();
 
-	fan_line_escaped(&l, name, bytes);
-	return l.used == t->name.used && memcmp(l.text, t->name.text, l.used) == 0;
+	fan_text_escaped(&l, name, bytes);
+	return !strcmp(l.at, t->name);
 }
 
 /* Ask who keeps for whom.  A switch whose jobs have changed in between does not answer about this
@@ -261,8 +261,9 @@ static unsigned ask_team(struct ask_talk *t, unsigned index, struct team *team)
 					       .ranks = &m};
 		if (!ask_times(t, &w, RANK_TRIES))
 			return 0;
+		struct fan_text name = fan_text_in(team->name, sizeof team->name);
 		if (!first)
-			fan_line_escaped(&team->name, m.name, m.name_bytes);
+			fan_text_escaped(&name, m.name, m.name_bytes);
 		if (!is_named(team, m.name, m.name_bytes))
 			break;
 		memcpy(&team->rank[first], m.rank, m.count * sizeof *m.rank);
@@ -281,7 +282,7 @@ static unsigned count_copies(const json_t *ranks, const struct team *t)
 		const json_t *r = json_array_get(ranks, i);
 		copies += !json_integer_value(json_object_get(r, "rank")) &&
 			  json_integer_value(json_object_get(r, "shard")) == t->shard &&
-			  !strcmp(json_string_value(json_object_get(r, "job")), t->name.text);
+			  !strcmp(json_string_value(json_object_get(r, "job")), t->name);
 	}
 	return copies;
 }
@@ -351,13 +352,13 @@ static bool is_late(const struct told *t)
 /* As it is, or with escapes where it is no UTF-8. */
 static json_t *name_json(const char *name, size_t bytes)
 {
-	struct fan_line escaped = {.used = 0};
+	struct fan_text escaped = FAN_LINE();
 	json_t *whole = json_stringn(name, bytes);
 
 	if (whole)
 		return whole;
-	fan_line_escaped(&escaped, name, bytes);
-	return json_string(escaped.text);
+	fan_text_escaped(&escaped, name, bytes);
+	return json_string(escaped.at);
 }
 
 static json_t *missing_json(const uint64_t *set)

@@ -2,15 +2,32 @@
 /* switch.c - `fanin switch` and `fanin server`, which completes the partial sums of switches: the
  * daemon around src/net/daemon. */
 #include <assert.h>
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "cmd.h"
 #include "daemon.h"
+#include "file/text.h"
+#include "net/udp.h"
 
 static const char *const policies[] = {FAN_POLICY_NAMES, "none", NULL};
 enum { POLICY_NONE = FAN_POLICY_COUNT };
 #define ROUTES_DEFAULT 64
+#define ADDRESS_BYTES  80
+#define DRAIN_MS       10000 /* many times what a goodbye takes */
+#define DRAIN_LOOK_MS  10
+#define PATH_ROOM      528  /* of two names in /proc */
+#define SOCKETS_MAX    4096 /* lines that are read of a table of the kernel's */
+#define PROCESS_NAME   "fanin"
 
 #define AT(field) offsetof(struct daemon_args, field)
 static const struct fan_option options[] = {
@@ -169,6 +186,170 @@ static void fill_slots(struct fan_daemon_options *o, const struct daemon_args *a
 	o->slots.options = a->free_early ? FAN_SWITCH_FREE_EARLY : 0;
 }
 
+/* End the program, as args_wrong, if something is wrong; NULL: nothing is. */
+static void check(const char *name, const char *wrong)
+{
+	if (wrong)
+		args_wrong(name, "%s", wrong);
+}
+
+/* Default slots of an aggregator: more slots let ranks run further ahead. */
+static unsigned aggregator_slots(const struct daemon_args *a)
+{
+	return fan_daemon_aggregator_slots(a->ahead > 0 ? (unsigned)a->ahead : 0,
+					   (unsigned)a->threads);
+}
+
+/* After daemon_fill: let ranks run ahead of each other. */
+static void run_ahead(const char *name, struct fan_daemon_options *o, const struct daemon_args *a)
+{
+	uint32_t ahead = a->ahead < 0 ? o->core.slots / FAN_DAEMON_AHEAD_SHARE : (uint32_t)a->ahead;
+
+	if (ahead > o->core.slots)
+		args_wrong(name,
+			   "--ahead: expected at most %u, the slots of a thread where jobs are "
+			   "completed, got %u; ask for more slots",
+			   o->core.slots, ahead);
+	o->core.ahead_max = (uint16_t)ahead;
+}
+
+/* Return what is wrong with the options about a parent, or NULL. */
+static const char *check_parent(const struct daemon_args *a)
+{
+	if (fan_peer_is_none(&a->parent))
+		return a->siblings || a->index >= 0 ? "--siblings, --index: expected with --parent"
+						    : NULL;
+	if (!a->siblings || a->index < 0)
+		return "--parent: expected with --siblings N and --index I";
+	if (a->index >= a->siblings)
+		return "--index: expected less than --siblings";
+	return NULL;
+}
+
+static void set_parent(struct fan_daemon_options *o, const struct daemon_args *a)
+{
+	o->parent = a->parent;
+	o->core.siblings = (uint16_t)a->siblings;
+	o->core.index = (uint16_t)(a->index < 0 ? 0 : a->index);
+}
+
+/* Does the process have that socket? */
+static bool has_socket(const char *pid, unsigned long inode)
+{
+	char path[PATH_ROOM], want[64], is[64];
+	bool found = false;
+
+	snprintf(want, sizeof want, "socket:[%lu]", inode);
+	snprintf(path, sizeof path, "/proc/%s/fd", pid);
+	DIR *d = opendir(path);
+	for (struct dirent *e; d && !found && (e = readdir(d));) {
+		snprintf(path, sizeof path, "/proc/%s/fd/%s", pid, e->d_name);
+		ssize_t n = readlink(path, is, sizeof is - 1);
+		is[n > 0 ? n : 0] = '\0';
+		found = strcmp(is, want) == 0;
+	}
+	if (d)
+		closedir(d);
+	return found;
+}
+
+static bool is_fanin(const char *pid)
+{
+	char path[PATH_ROOM], name[32] = "";
+
+	snprintf(path, sizeof path, "/proc/%s/comm", pid);
+	FILE *f = fopen(path, "re");
+	bool is = f && fgets(name, sizeof name, f) && strcmp(name, PROCESS_NAME "\n") == 0;
+	if (f)
+		fclose(f);
+	return is;
+}
+
+/* ---- --drain ---- */
+
+/* An address as tables of the kernel's have it: words as they lie in memory, in hexadecimal. */
+static void table_text(const fan_peer *at, char *text, size_t bytes)
+{
+	struct sockaddr_storage ss;
+	uint32_t word[4];
+	struct fan_text t = fan_text_in(text, bytes);
+
+	fan_peer_to_sockaddr(at, fan_peer_family(at), &ss);
+	const bool v4 = ss.ss_family == AF_INET;
+	if (v4)
+		memcpy(word, &((struct sockaddr_in *)&ss)->sin_addr, sizeof *word);
+	else
+		memcpy(word, &((struct sockaddr_in6 *)&ss)->sin6_addr, sizeof word);
+	for (unsigned i = 0; i < (v4 ? 1 : 4); i++)
+		fan_text_add(&t, "%08" PRIX32, word[i]);
+	fan_text_add(&t, ":%04X", at->port);
+}
+
+static int drain_wrong(const fan_peer *at, const char *what)
+{
+	char text[ADDRESS_BYTES];
+
+	fprintf(stderr, "fanin switch: --drain: %s: %s\n", fan_peer_text(at, text, sizeof text),
+		what);
+	return 1;
+}
+
+/* The process of this program's that has the socket; 0: none that may be looked at. */
+static pid_t process_of(unsigned long inode)
+{
+	DIR *d = opendir("/proc");
+	pid_t pid = 0;
+
+	for (struct dirent *e; d && !pid && (e = readdir(d));)
+		if (isdigit((unsigned char)*e->d_name) && is_fanin(e->d_name) &&
+		    has_socket(e->d_name, inode))
+			pid = (pid_t)strtol(e->d_name, NULL, 10);
+	if (d)
+		closedir(d);
+	return pid;
+}
+
+/* The number of the socket at `at`; 0: there is none. */
+static unsigned long socket_at(const fan_peer *at)
+{
+	const bool v4 = fan_peer_family(at) == AF_INET;
+	char want[64], local[64], line[512];
+	unsigned long inode = 0, found = 0;
+	FILE *f = fopen(v4 ? "/proc/net/udp" : "/proc/net/udp6", "re");
+
+	table_text(at, want, sizeof want);
+	for (unsigned i = 0; f && !found && i < SOCKETS_MAX && fgets(line, sizeof line, f); i++)
+		if (sscanf(line, "%*s %63s %*s %*s %*s %*s %*s %*s %*s %lu", local, &inode) == 2 &&
+		    strcmp(local, want) == 0)
+			found = inode;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/* Send SIGTERM to the daemon of this host that listens at `at`, and wait for its end.  The exit
+ * status, with a line to stderr if that is not 0. */
+static int drain(const fan_peer *at)
+{
+	const struct timespec look = {.tv_nsec = DRAIN_LOOK_MS * 1000000L};
+	const unsigned long inode = socket_at(at);
+
+	if (!inode)
+		return drain_wrong(at, "nothing listens there on this host");
+	const pid_t pid = process_of(inode);
+	if (!pid)
+		return drain_wrong(at,
+				   "expected a switch or server of your own there, or to be root");
+	if (kill(pid, SIGTERM))
+		return drain_wrong(at, strerror(errno));
+	for (unsigned ms = 0; ms < DRAIN_MS; ms += DRAIN_LOOK_MS) {
+		if (socket_at(at) != inode) /* another one may have taken its place */
+			return 0;
+		nanosleep(&look, NULL);
+	}
+	return drain_wrong(at, "it was told to stop, and has not ended");
+}
+
 int cmd_switch(int argc, char **argv)
 {
 	struct daemon_args a = defaults;
@@ -178,27 +359,27 @@ int cmd_switch(int argc, char **argv)
 	if (a.drain && fan_peer_is_none(&a.listen))
 		args_wrong("switch", "--drain: expected with --listen ADDR:PORT");
 	if (a.drain)
-		return daemon_drain(&a.listen);
+		return drain(&a.listen);
 	if (a.policy < 0)
 		a.policy = a.name[0] ? (int)FAN_POLICY_ATP : (int)FAN_POLICY_SWITCHML;
-	daemon_check("switch", check_policy(&a));
-	daemon_check("switch", check_routes(&a));
-	daemon_check("switch", daemon_check_parent(&a));
+	check("switch", check_policy(&a));
+	check("switch", check_routes(&a));
+	check("switch", check_parent(&a));
 	bool has_slots = fan_policy_shares(a.policy);
 	bool here = fan_peer_is_none(&a.server) && !a.name[0]; /* jobs are completed */
 	bool alone = a.policy == POLICY_NONE || (a.policy == FAN_POLICY_SWITCHML && a.ahead > 0);
 	if (!a.slots)
-		a.slots = alone ? (int)daemon_aggregator_slots(&a) : has_slots ? 4096 : 8192;
+		a.slots = alone ? (int)aggregator_slots(&a) : has_slots ? 4096 : 8192;
 	if (!a.aggregator_slots)
-		a.aggregator_slots = (int)daemon_aggregator_slots(&a);
+		a.aggregator_slots = (int)aggregator_slots(&a);
 	int e = daemon_fill("switch", &o, &a, (unsigned)(has_slots ? a.aggregator_slots : a.slots));
 	if (e)
 		return e;
 	if (here && (a.policy != FAN_POLICY_SWITCHML || a.ahead > 0))
-		daemon_run_ahead("switch", &o, &a);
+		run_ahead("switch", &o, &a);
 	if (has_slots)
 		fill_slots(&o, &a);
-	daemon_set_parent(&o, &a);
+	set_parent(&o, &a);
 	o.mark_percent = a.mark >= 0 ? (unsigned)a.mark : has_slots ? FAN_DAEMON_MARK_PERCENT : 0;
 	return daemon_run("switch", &o, &a, policies[a.policy]);
 }
@@ -210,13 +391,13 @@ int cmd_server(int argc, char **argv)
 
 	assert(!strcmp(options[OPTIONS - SWITCH_OPTIONS].name, "policy"));
 	args_parse(&server_command, &a, argc, argv);
-	daemon_check("server", daemon_check_parent(&a));
-	unsigned slots = a.slots ? (unsigned)a.slots : daemon_aggregator_slots(&a);
+	check("server", check_parent(&a));
+	unsigned slots = a.slots ? (unsigned)a.slots : aggregator_slots(&a);
 	int e = daemon_fill("server", &o, &a, slots);
 	if (e)
 		return e;
-	daemon_run_ahead("server", &o, &a);
-	daemon_set_parent(&o, &a);
+	run_ahead("server", &o, &a);
+	set_parent(&o, &a);
 	o.mark_percent = FAN_DAEMON_MARK_PERCENT;
 	return daemon_run("server", &o, &a, "none");
 }

@@ -12,7 +12,8 @@
 
 #define SIZE_BYTES 24 /* text of a size */
 
-int fan_option_size(uint64_t *bytes, const char *text)
+/* Parse "16M".  0, or -1. */
+static int parse_size(uint64_t *bytes, const char *text)
 {
 	static const char units[] = "KMG";
 	unsigned shift = 0;
@@ -66,7 +67,7 @@ static bool set_size(const struct fan_option *o, void *to, const char *text)
 {
 	uint64_t v;
 
-	if (fan_option_size(&v, text) || v < (uint64_t)o->min || v > (uint64_t)o->max)
+	if (parse_size(&v, text) || v < (uint64_t)o->min || v > (uint64_t)o->max)
 		return false;
 	memcpy(to, &v, sizeof v);
 	return true;

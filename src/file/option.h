@@ -44,9 +44,6 @@ bool fan_option_set(const struct fan_option *o, void *values, const char *text);
 /* Write what it expects: "a number from 0 to 4096", "red, green or blue". */
 void fan_option_expected(const struct fan_option *o, char *text, size_t bytes);
 
-/* Parse "16M".  0, or -1. */
-int fan_option_size(uint64_t *bytes, const char *text);
-
 /* A variable that is set and not empty, for a library: NULL in a privileged program. */
 const char *fan_option_variable(const char *name);
 

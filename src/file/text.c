@@ -45,6 +45,13 @@ void fan_text_escaped(struct fan_text *t, const char *value, size_t bytes)
 	}
 }
 
+void fan_text_quoted(struct fan_text *t, const char *key, const char *value, size_t bytes)
+{
+	fan_text_add(t, " %s=\"", key);
+	fan_text_escaped(t, value, bytes);
+	fan_text_add(t, "\"");
+}
+
 /* How many bytes follow `lead` in UTF-8; 4: it begins no sequence. */
 static unsigned bytes_behind(unsigned char lead)
 {

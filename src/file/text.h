@@ -18,12 +18,14 @@ struct fan_text {
 struct fan_text fan_text_in(char *at, size_t bytes);
 
 /* Append.  escaped: `bytes` bytes at `value`, with `"`, `\` and all but printable ASCII escaped, so
- * that different values stay different, and a terminal obeys none. */
+ * that different values stay different, and a terminal obeys none; quoted: ` key="value"`, the
+ * value escaped. */
 void fan_text_add(struct fan_text *t, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void fan_text_vadd(struct fan_text *t, const char *format, va_list args)
 	__attribute__((format(printf, 2, 0)));
 void fan_text_escaped(struct fan_text *t, const char *value, size_t bytes);
+void fan_text_quoted(struct fan_text *t, const char *key, const char *value, size_t bytes);
 
 /* Make a message one line of valid UTF-8 without control characters, each wrong byte a "?": it may
  * quote a file or the network, and have been cut. */

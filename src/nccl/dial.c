@@ -3,7 +3,7 @@
  *
  * The handle that listen writes has the listener's address and a nonce from the kernel; NCCL
  * carries it to the other side, which connects and sends the nonce.  A connection that does not
- * within HELLO_MS is closed, so strangers only take places for a while.  connect and
+ * within NONCE_MS is closed, so strangers only take places for a while.  connect and
  * accept return at once; connect keeps in the handle which attempt it goes on with. */
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include "net/udp.h"
 #include "plugin.h"
 
-#define HELLO_MS     60000	 /* until a connection has sent the nonce */
+#define NONCE_MS     60000	 /* until a connection has sent the nonce */
 #define CONNECT_MS   30000	 /* until an attempt fails */
 #define ATTEMPTS_MAX 256	 /* of one process, under way at a time */
 #define GUESTS_MAX   16		 /* connections to a listener that have not sent the nonce */
@@ -150,7 +150,7 @@ static void admit(struct listener *l)
 		struct pending *place = place_in(l);
 		memset(place, 0, sizeof *place);
 		place->fd = fd;
-		place->deadline_ns = fan_clock_ns() + HELLO_MS * MS;
+		place->deadline_ns = fan_clock_ns() + NONCE_MS * MS;
 		place->peer = fan_peer_from_sockaddr((const struct sockaddr *)&from, bytes);
 	}
 }

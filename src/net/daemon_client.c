@@ -56,10 +56,10 @@ struct fan_daemon_client {
 
 /* ---- saying ---- */
 
-static void log_line(const struct fan_daemon_client *a, const struct fan_line *l)
+static void log_line(const struct fan_daemon_client *a, const struct fan_text *l)
 {
 	if (a->o.log)
-		a->o.log(a->o.ctx, l->text);
+		a->o.log(a->o.ctx, l->at);
 }
 
 /* Send `value`, which is given up.  -errno: the line is of no use. */
@@ -211,6 +211,16 @@ static void add_neighbours(const struct fan_daemon_client *a, json_t *health)
 	json_object_set_new(health, "others", others_json(a));
 }
 
+/* Packets dropped, for all reasons, and packets, of the object that packets reach first. */
+static uint64_t drops_of(const struct fan_shard_health *h)
+{
+	const uint64_t *drops = h->has_slots ? h->slots.drops : h->aggregator.drops;
+	uint64_t all = 0;
+	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
+		all += drops[i];
+	return all;
+}
+
 static int send_health(struct fan_daemon_client *a)
 {
 	uint64_t packets = 0, hits = 0, passed = 0, collisions = 0, results = 0, drops = 0;
@@ -223,7 +233,7 @@ static int send_health(struct fan_daemon_client *a)
 		passed += h->slots.passed;
 		collisions += h->slots.collisions;
 		results += h->aggregator.results;
-		drops += fan_shard_health_drops(h);
+		drops += drops_of(h);
 	}
 	end_others(a);
 	a->health_ns = fan_clock_ns() + FAN_DAEMON_CLIENT_HEALTH_MS * FAN_MS;
@@ -285,9 +295,9 @@ static void take_away(struct fan_daemon_client *a)
 
 static void log_refused(struct fan_daemon_client *a)
 {
-	struct fan_line l = {.used = 0};
-	fan_line_add(&l, "event=warning");
-	fan_line_quoted(&l, "text", a->order.refused, strlen(a->order.refused));
+	struct fan_text l = FAN_LINE();
+	fan_text_add(&l, "event=warning");
+	fan_text_quoted(&l, "text", a->order.refused, strlen(a->order.refused));
 	log_line(a, &l);
 }
 
@@ -298,7 +308,7 @@ static void open_udp(struct fan_daemon_client *a)
 {
 	struct fan_udp_options o = {
 		.bind = a->o.listen, .buffer_bytes = ECHO_BUFFER, .plain = true};
-	struct fan_line l = {.used = 0};
+	struct fan_text l = FAN_LINE();
 	if (a->udp.fd >= 0)
 		return;
 	o.bind.port = 0;
@@ -306,7 +316,7 @@ static void open_udp(struct fan_daemon_client *a)
 	if (!e)
 		return;
 	a->udp.fd = -1;
-	fan_line_add(&l, "event=warning text=\"neighbours cannot be asked: %s\"", strerror(-e));
+	fan_text_add(&l, "event=warning text=\"neighbours cannot be asked: %s\"", strerror(-e));
 	log_line(a, &l);
 }
 
@@ -336,13 +346,13 @@ static void report_silence(struct fan_daemon_client *a)
 {
 	for (unsigned i = 0; i < a->neighbours.count; i++) {
 		const struct fan_arrival *h = &a->neighbours.of[i];
-		struct fan_line l = {.used = 0};
+		struct fan_text l = FAN_LINE();
 		char text[ADDRESS_BYTES];
 		if (!h->changed)
 			continue;
-		fan_line_add(&l, "event=neighbour_%s", h->silent ? "silent" : "heard");
-		fan_line_quoted(&l, "name", h->who.name, strlen(h->who.name));
-		fan_line_add(&l, " address=%s", fan_peer_text(&h->who.at, text, sizeof text));
+		fan_text_add(&l, "event=neighbour_%s", h->silent ? "silent" : "heard");
+		fan_text_quoted(&l, "name", h->who.name, strlen(h->who.name));
+		fan_text_add(&l, " address=%s", fan_peer_text(&h->who.at, text, sizeof text));
 		log_line(a, &l);
 	}
 }
@@ -420,7 +430,7 @@ static void hang_up(struct fan_daemon_client *a, int e)
 	bool first =
 		a->said_hello && e != -ECONNREFUSED; /* soon, since aggregators wait only briefly */
 	char text[ADDRESS_BYTES];
-	struct fan_line l = {.used = 0};
+	struct fan_text l = FAN_LINE();
 	fan_lines_close(&a->lines);
 	fan_neighbours_unlist(&a->neighbours);
 	a->said_hello = false;
@@ -430,7 +440,7 @@ static void hang_up(struct fan_daemon_client *a, int e)
 	if (a->told_lost)
 		return;
 	a->told_lost = true;
-	fan_line_add(&l, "event=controller_lost controller=%s cause=\"%s\"",
+	fan_text_add(&l, "event=controller_lost controller=%s cause=\"%s\"",
 		     fan_peer_text(&a->o.controller, text, sizeof text), strerror(-e));
 	log_line(a, &l);
 }
@@ -449,9 +459,9 @@ static void dial(struct fan_daemon_client *a)
 static void report_found(struct fan_daemon_client *a)
 {
 	char text[ADDRESS_BYTES];
-	struct fan_line l = {.used = 0};
+	struct fan_text l = FAN_LINE();
 	a->told_lost = false;
-	fan_line_add(&l, "event=controller controller=%s name=%s routes=%u",
+	fan_text_add(&l, "event=controller controller=%s name=%s routes=%u",
 		     fan_peer_text(&a->o.controller, text, sizeof text), a->o.name, a->routes);
 	log_line(a, &l);
 }

@@ -519,17 +519,6 @@ void fan_shard_drain(struct fan_shard *s, const struct fan_drain *of)
 	wake(s);
 }
 
-bool fan_shard_drained(struct fan_shard *s, uint64_t by_ns)
-{
-	const struct timespec look = {.tv_nsec = (long)FAN_MS};
-	while (sem_trywait(&s->empty)) { /* sem_clockwait is of glibc 2.30 */
-		if (fan_clock_ns() >= by_ns)
-			return false;
-		nanosleep(&look, NULL);
-	}
-	return true;
-}
-
 void fan_shard_ask(struct fan_shard *s, struct fan_shard_request *r)
 {
 	pthread_mutex_lock(&s->asking);

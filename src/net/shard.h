@@ -63,7 +63,6 @@ struct fan_shard_health {
 };
 
 /* Packets dropped, for all reasons, and packets, of the object that packets reach first. */
-uint64_t fan_shard_health_drops(const struct fan_shard_health *h);
 uint64_t fan_shard_health_packets(const struct fan_shard_health *h);
 
 struct fan_shard_request {
@@ -140,7 +139,6 @@ void fan_shard_dump(struct fan_shard *s);
 /* Make the thread watch for a moment without jobs; then wait for that moment, at most until
  * `by_ns`.  True: it came. */
 void fan_shard_drain(struct fan_shard *s, const struct fan_drain *of);
-bool fan_shard_drained(struct fan_shard *s, uint64_t by_ns);
 
 /* Send a request to the running thread and wait for its answer.  From any thread. */
 void fan_shard_ask(struct fan_shard *s, struct fan_shard_request *r);

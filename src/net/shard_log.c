@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <inttypes.h>
 #include <time.h>
 
 #include "clock.h"
@@ -7,23 +8,23 @@
 
 #define EVENTS_PER_ROUND FAN_EVENTS_MAX
 
-static void log_line(struct fan_shard *s, const struct fan_line *l)
+static void log_line(struct fan_shard *s, const struct fan_text *l)
 {
 	pthread_mutex_lock(&s->log->lock);
-	s->log->line(s->log->ctx, l->text);
+	s->log->line(s->log->ctx, l->at);
 	pthread_mutex_unlock(&s->log->lock);
 }
 
 void fan_shard_log_events(struct fan_shard *s)
 {
 	struct fan_event ev;
-	struct fan_line l;
 	if (!s->aggregator)
 		return;
 	for (unsigned i = 0; i < EVENTS_PER_ROUND && fan_aggregator_event(s->aggregator, &ev);
 	     i++) {
 		if (!s->log->line)
 			continue;
+		struct fan_text l = FAN_LINE();
 		fan_line_event(&l, &ev, s->index, &s->cfg.aggregator);
 		log_line(s, &l);
 	}
@@ -57,39 +58,99 @@ static void fill_traffic(const struct fan_shard *s, struct fan_shard_traffic *t)
 }
 
 /* Add the counters of socket and thread. */
-static void add_traffic(struct fan_line *l, const struct fan_shard *s)
+static void add_traffic(struct fan_text *l, const struct fan_shard *s)
 {
 	struct fan_shard_traffic t = {0};
 	fill_traffic(s, &t);
-	fan_line_add(l, " datagrams_in=%llu receives=%llu datagrams_out=%llu sends=%llu",
+	fan_text_add(l, " datagrams_in=%llu receives=%llu datagrams_out=%llu sends=%llu",
 		     (unsigned long long)t.datagrams_in, (unsigned long long)t.receives,
 		     (unsigned long long)t.datagrams_out, (unsigned long long)t.sends);
 	if (t.sealed)
-		fan_line_add(l, " forged=%llu replayed=%llu clear=%llu",
+		fan_text_add(l, " forged=%llu replayed=%llu clear=%llu",
 			     (unsigned long long)t.forged, (unsigned long long)t.replayed,
 			     (unsigned long long)t.clear);
 	if (t.marked)
-		fan_line_add(l, " marked=%llu", (unsigned long long)t.marked);
+		fan_text_add(l, " marked=%llu", (unsigned long long)t.marked);
 	if (t.lost)
-		fan_line_add(l, " lost=%llu", (unsigned long long)t.lost);
+		fan_text_add(l, " lost=%llu", (unsigned long long)t.lost);
 	if (t.send_drops)
-		fan_line_add(l, " send_drops=%llu last_errno=%d", (unsigned long long)t.send_drops,
+		fan_text_add(l, " send_drops=%llu last_errno=%d", (unsigned long long)t.send_drops,
 			     s->udp[0].last_errno);
+}
+
+static void add_drops(struct fan_text *l, const uint64_t *drops)
+{
+	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
+		if (drops[i])
+			fan_text_add(l, " drop_%s=%" PRIu64, fan_drop_text(i), drops[i]);
+}
+
+static void add_stats(struct fan_text *l, const struct fan_aggregator_stats *s, unsigned shard)
+{
+	fan_text_add(l, "event=counters shard=%u packets=%" PRIu64 " contributions=%" PRIu64, shard,
+		     s->packets, s->contributions);
+	fan_text_add(l, " results=%" PRIu64 " replays=%" PRIu64 " needs=%" PRIu64, s->results,
+		     s->replays, s->needs);
+	if (s->events_lost)
+		fan_text_add(l, " events_lost=%" PRIu64, s->events_lost);
+	if (s->partials)
+		fan_text_add(l, " partials=%" PRIu64, s->partials);
+	if (s->flushes)
+		fan_text_add(l, " reminders=%" PRIu64, s->flushes);
+	if (s->challenges)
+		fan_text_add(l, " challenges=%" PRIu64, s->challenges);
+	add_drops(l, s->drops);
+}
+
+static void add_slots(struct fan_text *l, const struct fan_switch_stats *s, unsigned shard)
+{
+	fan_text_add(l,
+		     "event=slots shard=%u packets=%" PRIu64 " hits=%" PRIu64 " taken=%" PRIu64
+		     " completions=%" PRIu64,
+		     shard, s->packets, s->hits, s->taken, s->completions);
+	fan_text_add(l, " collisions=%" PRIu64 " over_quota=%" PRIu64 " passed=%" PRIu64,
+		     s->collisions, s->over_quota, s->passed);
+	fan_text_add(l, " preemptions=%" PRIu64 " evictions=%" PRIu64 " flushes=%" PRIu64,
+		     s->preemptions, s->evictions, s->flushes);
+	fan_text_add(l, " partials=%" PRIu64 " results=%" PRIu64 " unknown=%" PRIu64, s->partials,
+		     s->results, s->unknown);
+	if (s->progress_sent) /* with run-ahead */
+		fan_text_add(l,
+			     " progress=%" PRIu64 " yields=%" PRIu64 " lent=%" PRIu64
+			     " late=%" PRIu64,
+			     s->progress_sent, s->yields, s->lent, s->late);
+	add_drops(l, s->drops);
+}
+
+static void add_slot_stats(struct fan_text *l, const struct fan_slot_stats *t, unsigned shard)
+{
+	fan_text_add(l, "event=job_slots");
+	fan_text_quoted(l, "job", t->name, t->name_bytes);
+	fan_text_add(l, " held=%u quota=%u hits=%" PRIu64 " taken=%" PRIu64, t->held, t->quota,
+		     t->hits, t->taken);
+	fan_text_add(l, " completions=%" PRIu64 " collisions=%" PRIu64 " over_quota=%" PRIu64,
+		     t->completions, t->collisions, t->over_quota);
+	fan_text_add(l,
+		     " passed=%" PRIu64 " preemptions=%" PRIu64 " evictions=%" PRIu64
+		     " flushes=%" PRIu64,
+		     t->passed, t->preemptions, t->evictions, t->flushes);
+	fan_text_add(l, " shard=%u", shard);
 }
 
 void fan_shard_log_counters(struct fan_shard *s)
 {
-	struct fan_line l;
 	if (!s->log->line)
 		return;
 	if (s->slots) {
-		fan_line_slots(&l, fan_switch_stats(s->slots), s->index);
+		struct fan_text l = FAN_LINE();
+		add_slots(&l, fan_switch_stats(s->slots), s->index);
 		if (!s->aggregator)
 			add_traffic(&l, s);
 		log_line(s, &l);
 	}
 	if (s->aggregator) {
-		fan_line_stats(&l, fan_aggregator_stats(s->aggregator), s->index);
+		struct fan_text l = FAN_LINE();
+		add_stats(&l, fan_aggregator_stats(s->aggregator), s->index);
 		add_traffic(&l, s);
 		log_line(s, &l);
 	}
@@ -98,12 +159,12 @@ void fan_shard_log_counters(struct fan_shard *s)
 static void tell_aggregator_jobs(struct fan_shard *s)
 {
 	struct fan_report r = {.index = 0};
-	struct fan_line l;
 	for (unsigned i = 0; i < FAN_JOBS_MAX; i++) {
 		r.index = (uint16_t)i;
 		fan_aggregator_report(s->aggregator, &r);
 		if (i >= r.jobs)
 			break;
+		struct fan_text l = FAN_LINE();
 		fan_line_report(&l, &r, s->index);
 		log_line(s, &l);
 	}
@@ -112,13 +173,13 @@ static void tell_aggregator_jobs(struct fan_shard *s)
 static void tell_slots_jobs(struct fan_shard *s)
 {
 	struct fan_slot_stats t = {0};
-	struct fan_line l;
 	for (unsigned i = 0; i < FAN_JOBS_MAX; i++) {
 		t.index = (uint16_t)i;
 		fan_switch_slot_stats(s->slots, &t);
 		if (i >= t.jobs)
 			break;
-		fan_line_slot_stats(&l, &t, s->index);
+		struct fan_text l = FAN_LINE();
+		add_slot_stats(&l, &t, s->index);
 		log_line(s, &l);
 	}
 }
@@ -137,13 +198,13 @@ void fan_shard_log_jobs(struct fan_shard *s)
  * connected, so no ICMP message makes them refuse anything.) */
 void fan_shard_log_too_long(struct fan_shard *s)
 {
-	struct fan_line l = {.used = 0};
+	struct fan_text l = FAN_LINE();
 	if (s->told_too_long || !s->udp[0].send_drops || s->udp[0].last_errno != EMSGSIZE)
 		return;
 	s->told_too_long = true;
 	if (!s->log->line)
 		return;
-	fan_line_add(&l,
+	fan_text_add(&l,
 		     "event=warning shard=%u text=\"packets are longer than the interface to some "
 		     "peer takes; give workers and switches a smaller mtu\"",
 		     s->index);
@@ -152,11 +213,11 @@ void fan_shard_log_too_long(struct fan_shard *s)
 
 void fan_shard_log_above(struct fan_shard *s)
 {
-	struct fan_line l = {.used = 0};
+	struct fan_text l = FAN_LINE();
 	char addr[80];
 	if (!s->log->line)
 		return;
-	fan_line_add(&l,
+	fan_text_add(&l,
 		     "event=warning shard=%u text=\"the path to %s loses packets of %u bytes, of "
 		     "short ones it does not; give ranks and switches a smaller mtu\"",
 		     s->index, fan_peer_text(&s->cfg.above, addr, sizeof addr), s->above.bytes);
@@ -195,15 +256,6 @@ void fan_shard_fill_health(const struct fan_shard *s, struct fan_shard_health *h
 		h->report[i].index = (uint16_t)i;
 		fan_aggregator_report(s->aggregator, &h->report[i]);
 	}
-}
-
-uint64_t fan_shard_health_drops(const struct fan_shard_health *h)
-{
-	const uint64_t *drops = h->has_slots ? h->slots.drops : h->aggregator.drops;
-	uint64_t all = 0;
-	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
-		all += drops[i];
-	return all;
 }
 
 uint64_t fan_shard_health_packets(const struct fan_shard_health *h)

@@ -139,8 +139,14 @@ good_path() { # ADDRESS
         fresh_switch "$1" && doctor "$fanin" doctor --switch "$1" &&
         is switch ok "$1" && is version ok && is rtt "ok|warn" && is fragments "ok|warn" " 0 of" &&
         is mtu ok "packets of 1500 bytes pass in both directions" && is sum ok " 0 elements wrong" &&
-        is burst ok " 0 lost" && is multicast warn "behind a router" &&
+        trips_rise && is burst ok " 0 lost" && is multicast warn "behind a router" &&
         ends_with 0 "aggregation can work: " && json_has '"fails": false'
+}
+
+# The least round trip, the median and the longest of a hundred.
+trips_rise() {
+        sed -n 's/.* rtt min \([0-9.]*\) p50 \([0-9.]*\) p99 \([0-9.]*\) ms.*/\1 \2 \3/p' "$dir/out" |
+                awk '{ ok = $1 <= $2 && $2 <= $3 && $1 < $3 } END { exit !ok }' || { echo "# times do not rise"; return 1; }
 }
 
 json_has() { # TEXT
@@ -238,7 +244,9 @@ small_slots() {
         middle 9000
         fresh_switch 10.78.1.1:$port && doctor "$fanin" doctor --switch 10.78.1.1:$port --mtu 9000 &&
         is mtu FAIL "slots are for 1500" && is mtu FAIL "fanin switch --listen 10.78.1.1:$port --mtu 9000" &&
-        ends_with 1 "aggregation cannot work: the path takes MTU 9000"
+        ends_with 1 "aggregation cannot work: the path takes MTU 9000" &&
+        fresh_switch 10.78.1.1:$port --mtu 1600 && doctor "$fanin" doctor --switch 10.78.1.1:$port --mtu 9000 &&
+        is mtu FAIL "slots are for 1564" # of whole blocks, the largest in 1600
 }
 
 # Somebody answers, in version 2 of the protocol, as section 5.6 wants it.

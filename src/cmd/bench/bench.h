@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench.h - `fanin bench`: time all-reduces through a switch and check every element.
  *
- * bench.c          flags
+ * bench.c          flags; what rank 0 prints, and the JSON that it writes
  * bench_local.c    --local N: a switch and N ranks as child processes
  * bench_run.c      what one rank does, also after a server of the plan was lost
- * bench_verify.c   inputs whose results are known exactly
- * bench_report.c   what rank 0 prints, and the JSON that it writes */
+ * bench_verify.c   inputs whose results are known exactly */
 #ifndef FAN_CMD_BENCH_BENCH_H
 #define FAN_CMD_BENCH_BENCH_H
 
@@ -41,9 +40,6 @@ struct bench_options {
 	bool progress;
 };
 
-/* The names as options and JSON have them. */
-const char *bench_dtype_name(int dtype);
-const char *bench_op_name(int op);
 size_t bench_dtype_bytes(int dtype);
 
 /* Wait until all ranks are here.  0 or an error of the library. */
@@ -109,16 +105,9 @@ void bench_fill(const struct bench_tile *t, void *tensor, size_t count);
 uint64_t bench_count_wrong(const struct bench_tile *t, const void *tensor, size_t count,
 			   size_t *first);
 
-/* One element as text, for messages. */
-void bench_element_text(char *text, size_t bytes, const void *element, int dtype);
-
 /* Rank 0: the table's head, its lines, and what follows them. */
 void bench_print_head(const struct bench_options *o, const fanin_comm *comm);
 void bench_print_row(const struct bench_options *o, const struct bench_result *r, int ranks);
-void bench_print_end(const fanin_comm *comm);
-
-/* Print on stderr that `done` of `all` all-reduces are done, the last in `ns`. */
-void bench_print_progress(int done, int all, int64_t ns);
 
 /* Write the file o->json.  `all_bytes`: of a rank's tensors.  0, or 1: the cause has been reported.
  */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "bench.h"
 
@@ -176,6 +177,28 @@ static int again(struct bench_rank *k, int e, int64_t *step)
 
 /* ---- an iteration ---- */
 
+/* One element as text, for messages. */
+static void element_text(char *text, size_t bytes, const void *element, int dtype)
+{
+	uint16_t half;
+	int32_t i32;
+	int64_t i64;
+	float f;
+	memcpy(&half, element, sizeof half);
+	if (dtype == FANIN_FLOAT32) {
+		memcpy(&f, element, sizeof f);
+		snprintf(text, bytes, "%.9g", (double)f);
+	} else if (dtype == FANIN_INT32) {
+		memcpy(&i32, element, sizeof i32);
+		snprintf(text, bytes, "%" PRId32, i32);
+	} else if (dtype == FANIN_INT64) {
+		memcpy(&i64, element, sizeof i64);
+		snprintf(text, bytes, "%" PRId64, i64);
+	} else {
+		snprintf(text, bytes, "0x%04x", half);
+	}
+}
+
 /* The first wrong element of this rank, once. */
 static void report_wrong(struct bench_rank *k, size_t at)
 {
@@ -184,9 +207,8 @@ static void report_wrong(struct bench_rank *k, size_t at)
 	if (k->told)
 		return;
 	k->told = true;
-	bench_element_text(got, sizeof got, (char *)k->out + at * e, k->tile.dtype);
-	bench_element_text(want, sizeof want, k->tile.expected + at % BENCH_PERIOD * e,
-			   k->tile.dtype);
+	element_text(got, sizeof got, (char *)k->out + at * e, k->tile.dtype);
+	element_text(want, sizeof want, k->tile.expected + at % BENCH_PERIOD * e, k->tile.dtype);
 	fprintf(stderr, "fanin bench: rank %d: element %zu is %s, expected %s\n", k->rank, at, got,
 		want);
 }
@@ -314,6 +336,14 @@ static int ask_time(struct bench_rank *k, int timed, bool *over)
 	return e;
 }
 
+/* Print on stderr that `done` of `all` all-reduces are done, the last in `ns`. */
+static void print_progress(int done, int all, int64_t ns)
+{
+	const bool last = done == all && !isatty(STDERR_FILENO);
+	fprintf(stderr, "\r%d/%d  %.2f ms %s", done, all, (double)ns * 1e-6, last ? "\n" : "");
+	fflush(stderr);
+}
+
 /* Step `i` is an iteration, or the end of them: `*over`. */
 static int step_iteration(struct bench_rank *k, size_t count, int i, bool *over)
 {
@@ -335,7 +365,7 @@ static int step_iteration(struct bench_rank *k, size_t count, int i, bool *over)
 	if (timed && iter - o->warmup < BENCH_SERIES_MAX)
 		k->start_ns[iter - o->warmup] = start;
 	if (!e && o->progress && k->rank == 0)
-		bench_print_progress(iter + 1, o->warmup + (o->seconds ? iter + 1 : o->iters), *ns);
+		print_progress(iter + 1, o->warmup + (o->seconds ? iter + 1 : o->iters), *ns);
 	return e;
 }
 
@@ -403,12 +433,53 @@ static int allocate(struct bench_rank *k)
 	return k->in && k->out && k->ns && k->all ? FANIN_OK : FANIN_E_NOMEM;
 }
 
+/* The share of each part, where there are several. */
+static void print_parts(const fanin_comm *comm)
+{
+	struct fanin_part p = {.size = sizeof p};
+	if (fanin_comm_part(comm, 1, &p))
+		return;
+	printf("# shares of the tensors, with round trips:");
+	for (uint32_t k = 0; !fanin_comm_part(comm, k, &p); k++) {
+		printf("%s ", k ? "," : "");
+		if (p.lost) {
+			printf("%s lost", p.aggregator);
+			continue;
+		}
+		printf("%.1f %% ", p.share_ppm / 1e4);
+		if (p.rank >= 0)
+			printf("inside rank %d at ", p.rank);
+		printf("%s", p.aggregator);
+		if (p.rtt_ns)
+			printf(" (%.1f ms)", (double)p.rtt_ns * 1e-6);
+	}
+	printf("; %s\n", p.settled ? "settled" : "not settled yet");
+}
+
+static void print_end(const fanin_comm *comm)
+{
+	struct fanin_stats s = {.size = sizeof s};
+	fanin_comm_stats(comm, &s);
+	print_parts(comm);
+	if (!s.idle_hosts)
+		return;
+	printf("# the host of rank %u sums nothing: ", s.idle_rank);
+	if (s.idle_misses)
+		printf("%llu of the ranks do not reach the switch inside it; is a firewall there?",
+		       (unsigned long long)s.idle_misses);
+	else
+		printf("it could start no switch");
+	if (s.idle_hosts > 1)
+		printf("  (%u hosts sum nothing)", s.idle_hosts);
+	printf("\n");
+}
+
 /* Print the results; rank 0 alone does. */
 static int report(const struct bench_rank *k)
 {
 	if (k->rank != 0)
 		return 0;
-	bench_print_end(k->comm);
+	print_end(k->comm);
 	return *k->o->json &&
 	       bench_write_json(k->o, k->comm, k->result, k->results, 2 * k->tensor_bytes);
 }

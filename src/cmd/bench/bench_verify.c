@@ -133,24 +133,3 @@ uint64_t bench_count_wrong(const struct bench_tile *t, const void *tensor, size_
 	}
 	return wrong;
 }
-
-void bench_element_text(char *text, size_t bytes, const void *element, int dtype)
-{
-	uint16_t half;
-	int32_t i32;
-	int64_t i64;
-	float f;
-	memcpy(&half, element, sizeof half);
-	if (dtype == FANIN_FLOAT32) {
-		memcpy(&f, element, sizeof f);
-		snprintf(text, bytes, "%.9g", (double)f);
-	} else if (dtype == FANIN_INT32) {
-		memcpy(&i32, element, sizeof i32);
-		snprintf(text, bytes, "%" PRId32, i32);
-	} else if (dtype == FANIN_INT64) {
-		memcpy(&i64, element, sizeof i64);
-		snprintf(text, bytes, "%" PRId64, i64);
-	} else {
-		snprintf(text, bytes, "0x%04x", half);
-	}
-}

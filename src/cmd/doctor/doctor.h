@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor.h - what the files of `fanin doctor` share: measurements.
  *
- *     doctor.c           flags, the order of the checks; python/fanin/operate/forecast prints
- *     doctor_line.c      what is found and measured, as lines of JSON
- *     doctor_local.c     this machine: cores, clock, buffers, offloads, memory
+ *     doctor.c           flags, the order of the checks, lines of JSON for
+ *                        python/fanin/operate/forecast, which prints; how all ranks meet
+ *     doctor_local.c     this machine: cores, clock, buffers, offloads, memory; settings
  *     doctor_path.c      the path to the switch: answer, version, loss, bursts, shards
  *     doctor_mtu.c       the packet sizes that pass to the switch and back
  *     doctor_sum.c       a job of two ranks that tries sums and multicast
  *     doctor_echo.c      trains and streams of ECHOs
- *     doctor_group.c     the doctors of all ranks of a job meet
  *     doctor_links.c     the rates of streams between hosts, and to switches
- *     doctor_job.c       the job of all ranks: who sums, and how long all-reduces take
- *     doctor_judge.c     percentiles, bisection, MTU of slots
- *     doctor_settings.c  what needs no packet */
+ *     doctor_job.c       the job of all ranks: who sums, and how long all-reduces take */
 #ifndef FAN_CMD_DOCTOR_DOCTOR_H
 #define FAN_CMD_DOCTOR_DOCTOR_H
 
@@ -21,7 +18,6 @@
 
 #include "cmd/args.h"
 #include "core/wire/ctlmsg.h"
-#include "doctor_judge.h"
 #include "lib/base/config.h"
 #include "lib/comm/meeting.h"
 #include "net/udp.h"
@@ -100,8 +96,7 @@ void doctor_check_sum(struct doctor *d);
 /* Print what all ranks measure together: without other ranks nothing but, of links, the rates to
  * named switches. */
 void doctor_measure_links(struct doctor *d);
-void doctor_measure_summing(struct doctor *d);
-void doctor_measure_allreduce(struct doctor *d);
+void doctor_measure_job(struct doctor *d);
 
 /* Why the switch cannot be asked: "path" or "time"; NULL: it can. */
 const char *doctor_no_path(const struct doctor *d);
@@ -121,31 +116,11 @@ static inline unsigned doctor_ip_bytes(const struct doctor *d)
 	return fan_peer_family(&d->sw) == AF_INET ? 28 : 48;
 }
 
-/* ---- doctor_settings.c ---- */
-
-/* Load the library that other programs load, look and let it go: the one of FANIN_LIBRARY, else
- * that of the wheel which this program lies in, else what the loader finds. */
-json_t *doctor_library_json(void);
-
-/* Open a socket as a rank does, and close it: what the kernel gives it. */
-json_t *doctor_socket_json(void);
-
 /* Print the line "settings": this build, the options of a rank as they are read here, and what
  * decides who sums its tensors. */
 void doctor_print_settings(void);
 
-/* ---- doctor_group.c ---- */
-
-/* Are there other ranks, by the configuration and the options? */
-void doctor_group_init(struct doctor *d);
-
-/* Wait for the other ranks, and print whether they have met. */
-void doctor_group_meet(struct doctor *d);
-
 /* All-reduce the words in place, by sum.  False: a rank is lost, which is printed. */
 bool doctor_group_add(struct doctor *d, int32_t *words, unsigned count);
-
-/* Wait for all ranks, then leave. */
-void doctor_group_leave(struct doctor *d);
 
 #endif

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "doctor_judge.h"
 #include "lib/link/connection.h"
 #include "net/clock.h"
 
@@ -146,6 +145,16 @@ static uint64_t next_ns(const struct doctor_train *tr, uint64_t last_ns)
 	       SILENT_NS;
 }
 
+/* For qsort: uint64_t rise. */
+static int rising(const void *a, const void *b)
+{
+	uint64_t x, y;
+
+	memcpy(&x, a, sizeof x);
+	memcpy(&y, b, sizeof y);
+	return x < y ? -1 : x > y;
+}
+
 void doctor_train_run(struct fan_udp *udp, struct doctor_train *tr)
 {
 	uint64_t now_ns = fan_clock_ns(), last_ns = now_ns;
@@ -168,7 +177,7 @@ void doctor_train_run(struct fan_udp *udp, struct doctor_train *tr)
 		}
 		now_ns = fan_clock_ns();
 	}
-	qsort(rtt_ns, tr->answered, sizeof *rtt_ns, doctor_rising);
+	qsort(rtt_ns, tr->answered, sizeof *rtt_ns, rising);
 	tr->rtt_ns = rtt_ns;
 }
 

@@ -80,7 +80,7 @@ static void print_failure(const char *check, const char *cause, const char *why)
 					 doctor_text(why)));
 }
 
-void doctor_measure_summing(struct doctor *d)
+static void measure_summing(struct doctor *d)
 {
 	char why[FAN_FAULT_TEXT_BYTES] = "";
 	if (!d->group.met)
@@ -184,7 +184,7 @@ static void prove(struct doctor *d, float *data)
 		print_proof(d, took_ns, (unsigned)(PROOF_MIN + more), word);
 }
 
-void doctor_measure_allreduce(struct doctor *d)
+static void measure_allreduce(struct doctor *d)
 {
 	float *data = NULL;
 	int32_t ready; /* ranks with a job and enough memory */
@@ -201,4 +201,10 @@ void doctor_measure_allreduce(struct doctor *d)
 				    json_pack("{s:i}", "ranks", (int)(d->cfg.ranks - ready)));
 	}
 	free(data);
+}
+
+void doctor_measure_job(struct doctor *d)
+{
+	measure_summing(d);
+	measure_allreduce(d);
 }

@@ -11,7 +11,6 @@
 #define MTU_MAX	    9000
 #define TRIES	    3
 #define TRIES_LOSSY 8
-#define STEPS_MAX   16 /* of the bisection */
 
 enum why {
 	PASSES,
@@ -27,6 +26,11 @@ struct search {
 	unsigned ip_bytes;	  /* IP and UDP headers */
 	struct fan_next_hop path; /* as this machine's routes have it */
 	int hint;		  /* MTU of a router, by ICMP; 0: none reported */
+};
+
+/* The largest size that passes, and the smallest that does not. */
+struct bisect {
+	int passes, fails; /* passes < fails */
 };
 
 static unsigned echoes(struct search *s, int body_bytes, uint16_t answer_bytes,
@@ -67,7 +71,7 @@ static enum why try_size(struct search *s, int packet_bytes)
 /* The largest packet that passes, up to MTU_MAX; 0: not even MTU_MIN. */
 static int largest(struct search *s)
 {
-	struct doctor_bisect b = {0, MTU_MAX + 1};
+	struct bisect b = {0, MTU_MAX + 1};
 	int device = s->path.mtu;
 	int first[] = {device < MTU_MAX ? device : MTU_MAX, 1500, MTU_MIN};
 
@@ -85,13 +89,25 @@ static int largest(struct search *s)
 	}
 	if (!b.passes || b.passes == first[0])
 		return b.passes;
-	for (unsigned i = 0; i < STEPS_MAX; i++) {
-		int size = doctor_bisect_next(&b);
-		if (!size)
-			break;
+	while (b.fails - b.passes > 1) {
+		const int size = b.passes + (b.fails - b.passes) / 2;
 		*(try_size(s, size) == PASSES ? &b.passes : &b.fails) = size;
 	}
 	return b.passes;
+}
+
+/* The usual MTU for slots of `payload_bytes`. */
+static int mtu_of_slots(unsigned payload_bytes)
+{
+	static const int usual[] = {1500, 9000};
+
+	for (unsigned i = 0; i < sizeof usual / sizeof usual[0]; i++)
+		if (fan_config_payload_bytes(usual[i], 2) == payload_bytes)
+			return usual[i];
+	int mtu = 576;
+	while (mtu < 9000 && fan_config_payload_bytes(mtu, 2) < payload_bytes)
+		mtu++;
+	return mtu;
 }
 
 /* Note the largest MTU that works for workers. */
@@ -124,7 +140,7 @@ void doctor_check_mtu(struct doctor *d)
 	if (doctor_skips(d, "mtu")) /* time was up: sizes that did not pass may still do */
 		return;
 	fan_next_hop_read(&s.path, &d->sw);
-	const int slots = doctor_mtu_of_slots(d->who.payload_bytes);
+	const int slots = mtu_of_slots(d->who.payload_bytes);
 	const bool fits = fan_config_payload_bytes(asked, 2) <= d->who.payload_bytes;
 	const bool lies = s.path.told_mtu && s.path.told_mtu < bytes;
 	take_mtu(d, why, asked, fits, slots);

@@ -96,6 +96,16 @@ static bool run_train(struct doctor *d, const char *name, struct doctor_train *t
 	return true;
 }
 
+/* The smallest of `count` rising values that `permille` of them do not exceed; 0 if `count` is 0.
+ */
+static uint64_t percentile(const uint64_t *rising, unsigned count, unsigned permille)
+{
+	if (count == 0)
+		return 0;
+	uint64_t rank = ((uint64_t)count * permille + 999) / 1000; /* 1 is the first */
+	return rising[rank ? rank - 1 : 0];
+}
+
 /* Time packets with bodies of `body_bytes`, and note what is lost.  Returns the longest round
  * trip; 0: there is none. */
 static uint64_t time_packets(struct doctor *d, const char *name, uint16_t body_bytes)
@@ -108,7 +118,7 @@ static uint64_t time_packets(struct doctor *d, const char *name, uint16_t body_b
 
 	if (!run_train(d, name, &tr, &udp))
 		return 0;
-	const uint64_t p50_ns = doctor_percentile(tr.rtt_ns, tr.answered, 500);
+	const uint64_t p50_ns = percentile(tr.rtt_ns, tr.answered, 500);
 	d->rtt_ns = d->rtt_ns ? d->rtt_ns : p50_ns; /* of the small ones, which come first */
 	d->lossy |= tr.answered < tr.sent;
 	doctor_line("train",
@@ -117,10 +127,10 @@ static uint64_t time_packets(struct doctor *d, const char *name, uint16_t body_b
 			      "payload", fan_config_payload_bytes(d->cfg.mtu, 2), "sent",
 			      (int)tr.sent, "answered", (int)tr.answered, "send_error",
 			      tr.send_error, "min_ns",
-			      (json_int_t)doctor_percentile(tr.rtt_ns, tr.answered, 0), "p50_ns",
+			      (json_int_t)percentile(tr.rtt_ns, tr.answered, 0), "p50_ns",
 			      (json_int_t)p50_ns, "p99_ns",
-			      (json_int_t)doctor_percentile(tr.rtt_ns, tr.answered, 990)));
-	return doctor_percentile(tr.rtt_ns, tr.answered, 1000);
+			      (json_int_t)percentile(tr.rtt_ns, tr.answered, 990)));
+	return percentile(tr.rtt_ns, tr.answered, 1000);
 }
 
 void doctor_check_rtt(struct doctor *d)

@@ -30,9 +30,4 @@ bool fan_jobs_have(const struct fan_jobs *t, uint16_t rank, uint64_t nonce);
 /* Give the job another id and epoch: each of its members must join again. */
 void fan_jobs_rename(struct fan_jobs *t, struct fan_job *j);
 
-/* The job that yields to one that `from` would begin, where there is no room: it forms, and nobody
- * in it has proved an address; or its source has begun more than `from` by two that form.  The
- * oldest; NULL: none. */
-struct fan_job *fan_jobs_victim(struct fan_jobs *t, const fan_peer *from);
-
 #endif

@@ -83,10 +83,22 @@ static void push_state(struct fan_job *j, struct fan_out *out)
 	fan_aggregator_also(j, &h, out);
 }
 
+/* Set the job to FAILED. */
+static void mark_failed(struct fan_job *j, const struct fan_job_fault *fault)
+{
+	assert(j->state == FAN_JOB_FORMING || j->state == FAN_JOB_READY);
+	assert(fault->err != FAN_OK);
+	j->state = FAN_JOB_FAILED;
+	j->fault = *fault;
+	j->test_ns = j->remind_ns = UINT64_MAX;
+	fan_job_free_slots(j);
+	j->group.multicast = false;
+}
+
 void fan_control_fail(struct fan_aggregator *ag, struct fan_job *j,
 		      const struct fan_job_fault *fault, struct fan_out *out)
 {
-	fan_job_fail(j, fault);
+	mark_failed(j, fault);
 	fan_tree_uplink_end(ag, j, fault->err);
 	touch(ag);
 	fan_aggregator_note(ag, FAN_EV_JOB_FAILED, j, FAN_RANK_NONE);
@@ -319,6 +331,17 @@ static bool cannot_take_part(const struct fan_job *j, uint16_t rank, int err)
 		err == FAN_E_FILES);
 }
 
+/* Is a fragment open to which `rank` has not contributed? */
+static bool waits_for(const struct fan_job *j, uint16_t rank)
+{
+	for (unsigned i = 0; i < 2u * j->pool.window; i++) {
+		const struct fan_round *round = &j->pool.rounds[i];
+		if (round->state == FAN_ROUND_OPEN && !fan_ranks_has(round->seen, rank))
+			return true;
+	}
+	return false;
+}
+
 /* A member goes.  Early, or with an error, it takes the job with it. */
 static void member_leaves(struct fan_aggregator *ag, struct fan_job *j, uint16_t rank,
 			  const struct fan_leave *m, struct fan_out *out)
@@ -326,7 +349,7 @@ static void member_leaves(struct fan_aggregator *ag, struct fan_job *j, uint16_t
 	struct fan_event *ev = fan_aggregator_note(ag, FAN_EV_RANK_LEFT, j, rank);
 	ev->err = m->err;
 	bool ready = j->state == FAN_JOB_READY;
-	bool early = ready && m->err == FAN_OK && fan_job_waits_for(j, rank);
+	bool early = ready && m->err == FAN_OK && waits_for(j, rank);
 	bool fatal = cannot_take_part(j, rank, m->err) || (ready && (m->err || early));
 	fan_job_drop_member(j, rank, ready);
 	if (j->in == 0) {
@@ -382,6 +405,16 @@ enum fan_verdict fan_control_recv(struct fan_aggregator *ag, uint64_t now_ns, co
 	}
 }
 
+/* Silence after which this member is lost. */
+static uint64_t patience_of(const struct fan_job *j, uint16_t rank)
+{
+	const uint64_t alive_ns = j->alive_ms * FAN_MS;
+	if (!fan_job_has_proved(j, rank))
+		return FAN_UNSURE_NS;
+	/* a rank that is to blame still gets time to hear of it */
+	return j->state == FAN_JOB_FAILED ? 2 * alive_ns : alive_ns;
+}
+
 /* Find members that have fallen silent. */
 static void check_silence(struct fan_aggregator *ag, struct fan_job *j, uint64_t now_ns,
 			  struct fan_out *out)
@@ -397,7 +430,7 @@ static void check_silence(struct fan_aggregator *ag, struct fan_job *j, uint64_t
 		m->heard_ns = fan_awake_shift(m->heard_ns, late_ns, now_ns);
 		if (m->claim_ns)
 			m->claim_ns = fan_awake_shift(m->claim_ns, late_ns, now_ns);
-		const uint64_t patience_ns = fan_job_patience_ns(j, r);
+		const uint64_t patience_ns = patience_of(j, r);
 		least_ns = patience_ns < least_ns ? patience_ns : least_ns;
 		if (now_ns - m->heard_ns <= patience_ns)
 			continue;
@@ -438,6 +471,20 @@ static bool is_young(const struct fan_job *j, uint64_t now_ns)
 	return j->state == FAN_JOB_READY && now_ns < j->ready_ns + FAN_STOP_YOUNG_NS;
 }
 
+/* The highest open fragment; 0: none is open. */
+static uint64_t last_open(const struct fan_job *j)
+{
+	uint64_t last = 0;
+	for (unsigned i = 0; i < 2u * j->pool.window; i++) {
+		const struct fan_round *round = &j->pool.rounds[i];
+		const bool open =
+			round->state == FAN_ROUND_OPEN || round->state == FAN_ROUND_AWAITING;
+		if (open && round->frag > last)
+			last = round->frag;
+	}
+	return last;
+}
+
 void fan_aggregator_stop(struct fan_aggregator *ag, uint64_t now_ns)
 {
 	if (ag->stop_ns)
@@ -447,7 +494,7 @@ void fan_aggregator_stop(struct fan_aggregator *ag, uint64_t now_ns)
 	for (unsigned i = 0; i < ag->jobs.max; i++) {
 		struct fan_job *j = &ag->jobs.job[i];
 		if (j->state == FAN_JOB_READY)
-			j->last_frag = is_young(j, now_ns) ? UINT64_MAX : fan_job_last_open(j);
+			j->last_frag = is_young(j, now_ns) ? UINT64_MAX : last_open(j);
 	}
 	touch(ag);
 }

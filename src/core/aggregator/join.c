@@ -356,6 +356,50 @@ static enum fan_verdict refuse(struct fan_aggregator *ag, const fan_peer *to,
 	return FAN_CTL;
 }
 
+/* How many forming jobs were begun from the host of `from`.  Ranks behind a switch have its
+ * address, and a machine trusts itself: 0. */
+static unsigned begun_from(const struct fan_jobs *t, const fan_peer *from)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < t->max; i++) {
+		const struct fan_job *j = &t->job[i];
+		n += j->state == FAN_JOB_FORMING && !fan_peer_token(&j->source) &&
+		     fan_peer_same_host(&j->source, from);
+	}
+	return n;
+}
+
+static struct fan_job *heaviest_of(struct fan_jobs *t, const fan_peer *from)
+{
+	struct fan_job *heaviest = NULL;
+	unsigned most = begun_from(t, from) + 1;
+	for (unsigned i = 0; i < t->max; i++) {
+		struct fan_job *j = &t->job[i];
+		if (j->state != FAN_JOB_FORMING || j->up || fan_peer_token(&j->source))
+			continue;
+		unsigned n = begun_from(t, &j->source);
+		if (n > most || (heaviest && n == most && j->since_ns < heaviest->since_ns)) {
+			heaviest = j;
+			most = n;
+		}
+	}
+	return heaviest;
+}
+
+/* The job that yields to one that `from` would begin, where there is no room: it forms, and nobody
+ * in it has proved an address; or its source has begun more than `from` by two that form.  The
+ * oldest; NULL: none. */
+static struct fan_job *victim_of(struct fan_jobs *t, const fan_peer *from)
+{
+	struct fan_job *oldest = NULL;
+	for (unsigned i = 0; i < t->max; i++) {
+		struct fan_job *j = &t->job[i];
+		if (fan_job_is_unsure(j) && (!oldest || j->since_ns < oldest->since_ns))
+			oldest = j;
+	}
+	return oldest ? oldest : heaviest_of(t, from);
+}
+
 /* The job that yields to a JOIN that was refused with `err`, in whole or as far as the rank; NULL:
  * none.  `same`: the one of its name. */
 static struct fan_job *find_yielding(struct fan_aggregator *ag, const fan_peer *from,
@@ -366,7 +410,7 @@ static struct fan_job *find_yielding(struct fan_aggregator *ag, const fan_peer *
 	if (err == FAN_E_JOB_MISMATCH && fan_job_is_unsure(same))
 		return same;
 	bool full = err == FAN_E_JOBS_FULL || err == FAN_E_SLOTS_FULL || err == FAN_E_MEMBERS_FULL;
-	return full && !same ? fan_jobs_victim(&ag->jobs, from) : NULL;
+	return full && !same ? victim_of(&ag->jobs, from) : NULL;
 }
 
 /* The job has no members any more. */

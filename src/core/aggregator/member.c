@@ -186,15 +186,6 @@ void fan_job_make_sure(struct fan_job *j, uint16_t rank, enum fan_member_flag ho
 	find_alive(j);
 }
 
-uint64_t fan_job_patience_ns(const struct fan_job *j, uint16_t rank)
-{
-	const uint64_t alive_ns = j->alive_ms * FAN_MS;
-	if (!fan_job_has_proved(j, rank))
-		return FAN_UNSURE_NS;
-	/* leave a rank that is to blame time to receive it */
-	return j->state == FAN_JOB_FAILED ? 2 * alive_ns : alive_ns;
-}
-
 uint32_t fan_job_workers(const struct fan_job *j)
 {
 	uint32_t sum = 0; /* within FAN_WORKERS_MAX */
@@ -231,17 +222,6 @@ void fan_job_free_slots(struct fan_job *j)
 {
 	j->pool.units = 0;
 	j->pool.window = 0;
-}
-
-void fan_job_fail(struct fan_job *j, const struct fan_job_fault *fault)
-{
-	assert(j->state == FAN_JOB_FORMING || j->state == FAN_JOB_READY);
-	assert(fault->err != FAN_OK);
-	j->state = FAN_JOB_FAILED;
-	j->fault = *fault;
-	j->test_ns = j->remind_ns = UINT64_MAX;
-	fan_job_free_slots(j);
-	j->group.multicast = false;
 }
 
 void fan_job_free(struct fan_job *j)
@@ -290,29 +270,6 @@ uint32_t fan_job_open(const struct fan_job *j, uint64_t *oldest)
 			*oldest = round->frag;
 	}
 	return open;
-}
-
-uint64_t fan_job_last_open(const struct fan_job *j)
-{
-	uint64_t last = 0;
-	for (unsigned i = 0; i < 2u * j->pool.window; i++) {
-		const struct fan_round *round = &j->pool.rounds[i];
-		const bool open =
-			round->state == FAN_ROUND_OPEN || round->state == FAN_ROUND_AWAITING;
-		if (open && round->frag > last)
-			last = round->frag;
-	}
-	return last;
-}
-
-bool fan_job_waits_for(const struct fan_job *j, uint16_t rank)
-{
-	for (unsigned i = 0; i < 2u * j->pool.window; i++) {
-		const struct fan_round *round = &j->pool.rounds[i];
-		if (round->state == FAN_ROUND_OPEN && !fan_ranks_has(round->seen, rank))
-			return true;
-	}
-	return false;
 }
 
 void fan_job_check(const struct fan_job *j)

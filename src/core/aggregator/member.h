@@ -171,9 +171,6 @@ static inline struct fan_job *fan_jobs_get(struct fan_jobs *t, uint32_t id)
 uint64_t fan_jobs_cookie(const struct fan_jobs *t, const struct fan_job *j, uint16_t rank,
 			 uint8_t path, const fan_peer *at);
 
-/* Silence after which this member is lost. */
-uint64_t fan_job_patience_ns(const struct fan_job *j, uint16_t rank);
-
 /* Take a life of a rank in: fan_jobs_join. */
 void fan_job_admit(struct fan_job *j, uint64_t now_ns, const fan_peer *from,
 		   const struct fan_frag *head, const struct fan_join *m);
@@ -235,9 +232,6 @@ static inline fan_peer fan_job_hop(const struct fan_job *j, uint16_t rank)
 /* Remove the member: it has left in good order (`left`) or is lost. */
 void fan_job_drop_member(struct fan_job *j, uint16_t rank, bool left);
 
-/* Set the job to FAILED. */
-void fan_job_fail(struct fan_job *j, const struct fan_job_fault *fault);
-
 /* Return the job's slots. */
 void fan_job_free_slots(struct fan_job *j);
 
@@ -249,11 +243,5 @@ void fan_job_missing(const struct fan_job *j, uint64_t frag, bool waiting, uint6
 
 /* Number of fragments that are OPEN or AWAITING, and the oldest of them, UINT64_MAX if none. */
 uint32_t fan_job_open(const struct fan_job *j, uint64_t *oldest);
-
-/* The highest of them; 0 if there are none. */
-uint64_t fan_job_last_open(const struct fan_job *j);
-
-/* Is a fragment open to which `rank` has not contributed? */
-bool fan_job_waits_for(const struct fan_job *j, uint16_t rank);
 
 #endif

@@ -26,12 +26,6 @@ enum fan_policy {
 #define FAN_POLICY_NAME_(NUMBER, name) , #name
 #define FAN_POLICY_NAMES	       "switchml" FAN_SHARED_POLICIES(FAN_POLICY_NAME_)
 
-static inline const char *fan_policy_name(int policy)
-{
-	static const char *const name[] = {FAN_POLICY_NAMES};
-	return policy >= 0 && policy < FAN_POLICY_COUNT ? name[policy] : "unknown";
-}
-
 /* Do all jobs share the slots of such a switch?  `policy`: enum fan_policy, or another number. */
 static inline bool fan_policy_shares(int policy)
 {

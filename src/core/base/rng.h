@@ -42,20 +42,4 @@ static inline bool fan_rng_chance(struct fan_rng *r, uint32_t millionths)
 	return millionths && fan_rng_below(r, 1000000) < millionths;
 }
 
-/* 0 <= x < 1 */
-static inline double fan_rng_unit(struct fan_rng *r)
-{
-	return (double)(fan_rng_next(r) >> 11) * 0x1p-53;
-}
-
-/* Permute the `n` numbers at `at` at random. */
-static inline void fan_rng_shuffle(struct fan_rng *r, uint32_t *at, uint32_t n)
-{
-	for (uint32_t i = n; i > 1; i--) {
-		uint32_t k = (uint32_t)fan_rng_below(r, i), x = at[k];
-		at[k] = at[i - 1];
-		at[i - 1] = x;
-	}
-}
-
 #endif

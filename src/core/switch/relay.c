@@ -44,6 +44,16 @@ enum fan_verdict fan_relay_ask_who(struct fan_switch *sw, const fan_peer *to,
 	return fan_switch_drop(sw, why);
 }
 
+/* The job is over: its logs are free. */
+static void sent_end(struct fan_switch *sw, struct fan_switch_job *j)
+{
+	for (unsigned n = 0; n < FAN_SENT_NEXTS && j->sent[n]; n++) {
+		assert(sw->sent[j->sent[n] - 1].job == j);
+		sw->sent[j->sent[n] - 1].job = NULL;
+		j->sent[n] = 0;
+	}
+}
+
 void fan_relay_end_job(struct fan_switch *sw, struct fan_switch_job *j)
 {
 	assert(j->used);
@@ -56,7 +66,7 @@ void fan_relay_end_job(struct fan_switch *sw, struct fan_switch_job *j)
 	}
 	assert(!j->held);
 	j->used = false;
-	fan_sent_end(sw, j);
+	sent_end(sw, j);
 	fan_run_ahead.end(sw, j);
 }
 
@@ -423,12 +433,49 @@ uint16_t fan_relay_addressee(const struct fan_frag *f)
 	return fan_tag_rank(f->to ? f->to : f->helper);
 }
 
+static enum fan_verdict to_one(struct fan_switch *sw, const struct fan_switch_job *j,
+			       const fan_peer *from, const struct fan_frag *f, struct fan_out *out)
+{
+	uint16_t rank = fan_relay_addressee(f);
+	if (!fan_route_down_one(j->route, from, rank))
+		return fan_switch_drop(sw, FAN_DROP_ROUTE);
+	const fan_peer hop = fan_routed_down(sw, j, from, rank);
+	if (fan_peer_is_none(&hop))
+		return fan_switch_drop(sw, FAN_DROP_SENDER);
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
+	it->peer = hop;
+	it->down = true;
+	fan_relay_copy(it, f);
+	if (f->flags & FAN_F_ECN) /* it may have been met just now */
+		fan_wire_put(it->head, f);
+	return FAN_PASS;
+}
+
+static enum fan_verdict routed_fragment(struct fan_switch *sw, const struct fan_switch_job *j,
+					const fan_peer *from, const struct fan_frag *f,
+					struct fan_out *out)
+{
+	if (fan_relay_addressee(f) != FAN_RANK_NONE)
+		return to_one(sw, j, from, f, out);
+	if (f->type != FAN_TYPE_RESULT)
+		return fan_routed_to_all(sw, j, from, f, out);
+	const struct fan_group *group[] = {&j->group, &j->route->below};
+	for (unsigned i = 0; i < 2; i++) {
+		struct fan_out_item *it = fan_out_add(out, FAN_TO_GROUP);
+		it->group = group[i];
+		fan_relay_copy(it, f);
+		if (f->flags & FAN_F_ECN) /* it may have met congestion just now */
+			fan_wire_put(it->head, f);
+	}
+	return FAN_PASS;
+}
+
 enum fan_verdict fan_relay_fragment(struct fan_switch *sw, struct fan_switch_job *j,
 				    const fan_peer *from, const struct fan_frag *f,
 				    struct fan_out *out)
 {
 	if (j->route)
-		return fan_routed_fragment(sw, j, from, f, out);
+		return routed_fragment(sw, j, from, f, out);
 	uint16_t rank = fan_relay_addressee(f);
 	if (f->type == FAN_TYPE_FLUSH && !j->switches && rank == FAN_RANK_NONE)
 		return FAN_CTL;

@@ -165,43 +165,6 @@ enum fan_verdict fan_routed_to_all(struct fan_switch *sw, const struct fan_switc
 	return f->type >= FAN_TYPE_CTL ? FAN_CTL : FAN_PASS;
 }
 
-static enum fan_verdict to_one(struct fan_switch *sw, const struct fan_switch_job *j,
-			       const fan_peer *from, const struct fan_frag *f, struct fan_out *out)
-{
-	uint16_t rank = fan_relay_addressee(f);
-	if (!fan_route_down_one(j->route, from, rank))
-		return fan_switch_drop(sw, FAN_DROP_ROUTE);
-	const fan_peer hop = fan_routed_down(sw, j, from, rank);
-	if (fan_peer_is_none(&hop))
-		return fan_switch_drop(sw, FAN_DROP_SENDER);
-	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
-	it->peer = hop;
-	it->down = true;
-	fan_relay_copy(it, f);
-	if (f->flags & FAN_F_ECN) /* it may have been met just now */
-		fan_wire_put(it->head, f);
-	return FAN_PASS;
-}
-
-enum fan_verdict fan_routed_fragment(struct fan_switch *sw, const struct fan_switch_job *j,
-				     const fan_peer *from, const struct fan_frag *f,
-				     struct fan_out *out)
-{
-	if (fan_relay_addressee(f) != FAN_RANK_NONE)
-		return to_one(sw, j, from, f, out);
-	if (f->type != FAN_TYPE_RESULT)
-		return fan_routed_to_all(sw, j, from, f, out);
-	const struct fan_group *group[] = {&j->group, &j->route->below};
-	for (unsigned i = 0; i < 2; i++) {
-		struct fan_out_item *it = fan_out_add(out, FAN_TO_GROUP);
-		it->group = group[i];
-		fan_relay_copy(it, f);
-		if (f->flags & FAN_F_ECN) /* it may have met congestion just now */
-			fan_wire_put(it->head, f);
-	}
-	return FAN_PASS;
-}
-
 /* ---- with a route or without ---- */
 
 int fan_path_rank(const struct fan_switch *sw, const struct fan_switch_job *j, const fan_peer *from,

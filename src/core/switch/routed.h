@@ -30,10 +30,6 @@ enum fan_verdict fan_routed_to_all(struct fan_switch *sw, const struct fan_switc
 				   const fan_peer *from, const struct fan_frag *f,
 				   struct fan_out *out);
 
-enum fan_verdict fan_routed_fragment(struct fan_switch *sw, const struct fan_switch_job *j,
-				     const fan_peer *from, const struct fan_frag *f,
-				     struct fan_out *out);
-
 /* ---- previous and next hops of a job's contributions ----
  *
  * A job without a route has one next hop, the aggregator or a switch in front of it, and each

@@ -39,15 +39,6 @@ static struct fan_sent_log *begin_log(struct fan_switch *sw, struct fan_switch_j
 	return l;
 }
 
-void fan_sent_end(struct fan_switch *sw, struct fan_switch_job *j)
-{
-	for (unsigned n = 0; n < FAN_SENT_NEXTS && j->sent[n]; n++) {
-		assert(sw->sent[j->sent[n] - 1].job == j);
-		sw->sent[j->sent[n] - 1].job = NULL;
-		j->sent[n] = 0;
-	}
-}
-
 uint16_t fan_sent_note(struct fan_switch *sw, struct fan_switch_job *j, const fan_peer *next,
 		       uint64_t frag, struct fan_sent s)
 {

@@ -57,9 +57,6 @@ uint16_t fan_sent_note(struct fan_switch *sw, struct fan_switch_job *j, const fa
 struct fan_sent fan_sent_passing(const struct fan_switch *sw, const struct fan_switch_job *j,
 				 const struct fan_frag *f);
 
-/* The job is over: its logs are free. */
-void fan_sent_end(struct fan_switch *sw, struct fan_switch_job *j);
-
 /* The MISS `f` has come from `from`, above. */
 enum fan_verdict fan_sent_missed(struct fan_switch *sw, struct fan_switch_job *j,
 				 const fan_peer *from, const struct fan_frag *f,

@@ -35,6 +35,21 @@ static int open_events(struct fan_rank *r)
 	return fan_rank_refuse(r, FAN_E_SYSTEM, why);
 }
 
+static void init_plan_client(struct fan_rank *r)
+{
+	struct fan_plan_client *f = &r->client;
+	assert(!f->on && r->thread.epoll_fd >= 0);
+	f->on = true;
+	f->behind_ns = UINT64_MAX;
+	f->dial = (struct fan_dial){
+		.to = r->controller_addr,
+		.epoll_fd = r->thread.epoll_fd,
+		.number = FAN_RANK_CONTROLLER,
+		.lines.fd = -1,
+		.keys = r->cfg.controller_keys,
+	};
+}
+
 /* Buffers and events, and the controller's client, once it is known whom to ask. */
 static int open_all(struct fan_rank *r)
 {
@@ -43,7 +58,7 @@ static int open_all(struct fan_rank *r)
 		return fan_rank_refuse(r, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
 	int e = open_events(r);
 	if (!e && *r->cfg.controller_addr)
-		fan_plan_client_init(r);
+		init_plan_client(r);
 	if (!e)
 		fan_regroup_prepare(r);
 	return e;

@@ -31,6 +31,18 @@ static bool all_gone(const struct fan_rank *r)
 
 /* ---- operations ---- */
 
+/* The elements of connection `i` in operation `op`.  False: it takes no part in it. */
+static bool cut_of(const struct fan_rank *rank, const struct fanin_op *op, unsigned i,
+		   struct fan_cut *cut)
+{
+	assert(i < rank->connections);
+	const struct fan_connection *cn = &rank->connection[i];
+	struct fan_split_range r = fan_share_meter_range(
+		&rank->meter.shares.now, op, fan_worker_frag_elems(cn->w, &op->op), cn->part);
+	*cut = (struct fan_cut){r.first, r.end, cn->shard, rank->parts.shards[cn->part]};
+	return r.takes_part;
+}
+
 /* Start `op` on the connections where it has not been.  False: one has no room yet. */
 static bool start_op(struct fan_rank *r, struct fanin_op *op, uint64_t now_ns)
 {
@@ -42,7 +54,7 @@ static bool start_op(struct fan_rank *r, struct fanin_op *op, uint64_t now_ns)
 		uint64_t *id = &op->id[op->connections];
 		struct fan_cut cut;
 		*id = FAN_OP_NOWHERE;
-		if (!fan_share_meter_cut(r, op, op->connections, &cut))
+		if (!cut_of(r, op, op->connections, &cut))
 			continue;
 		struct fan_op part = fan_op_part(&op->op, &cut);
 		int e = fan_worker_start(cn->w, now_ns, &part, id);
@@ -60,14 +72,25 @@ static bool start_op(struct fan_rank *r, struct fanin_op *op, uint64_t now_ns)
 	return true;
 }
 
+static bool is_on(const struct fan_rank *r)
+{
+	return r->regroup && r->regroup->phase != FAN_REGROUP_NONE;
+}
+
+/* Must operation `op` wait until all ranks have agreed, or it is known what is lost? */
+static bool regroup_holds(const struct fan_rank *r, const struct fanin_op *op)
+{
+	return r->regroup && (r->regroup->waits || (is_on(r) && op->kind != FAN_OP_AGREEMENT));
+}
+
 static void start_ops(struct fan_rank *r, uint64_t now_ns)
 {
 	while (r->ops.waiting.head && r->ops.running_count < FAN_OPS_MAX) {
-		if (fan_regroup_holds(r, r->ops.waiting.head))
+		if (regroup_holds(r, r->ops.waiting.head))
 			return;
 		if (!r->ops.running_count)
 			r->when.quiet_ns = now_ns;
-		if (!fan_hello_offer(r))
+		if (!fan_revival_offer(r))
 			fan_rank_fail(r, FAN_E_NOMEM, fan_err_text(FAN_E_NOMEM));
 		if (!r->ops.waiting.head)
 			return;
@@ -401,9 +424,9 @@ static int before_sleep(struct fan_rank *r)
 		fan_rank_take_snapshot(r, fan_clock_ns());
 	if (r->asked.room_waiters)
 		pthread_cond_broadcast(&r->changed);
-	bool more = has_news(r) || (r->ops.waiting.head && !fan_share_meter_holds(r) &&
-				    r->ops.running_count < FAN_OPS_MAX &&
-				    !fan_regroup_holds(r, r->ops.waiting.head));
+	bool more = has_news(r) ||
+		    (r->ops.waiting.head && !fan_share_meter_holds(r) &&
+		     r->ops.running_count < FAN_OPS_MAX && !regroup_holds(r, r->ops.waiting.head));
 	r->asked.awake = more;
 	r->shown.missing_known = !r->ready && r->connections && r->connection[0].w &&
 				 fan_worker_missing(r->connection[0].w, r->shown.missing);

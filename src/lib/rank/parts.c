@@ -65,7 +65,7 @@ static void take_offers(struct fan_rank *r, const int32_t *words)
 	assert(g);
 	for (unsigned n = 0; n < g->all; n++)
 		if (g->gone >> n & 1 && words[n] == r->cfg.ranks)
-			g->hello.back |= UINT64_C(1) << n;
+			g->revival.back |= UINT64_C(1) << n;
 }
 
 /* `op` has its result: what follows from that, by its kind. */

@@ -5,28 +5,152 @@
  * them.  Later the controller moves parts to other routes, or ends the communicator because a
  * server is lost.  Without a controller the communicator continues as it is, and redials. */
 #include <assert.h>
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 
 #include "net/clock.h"
 #include "thread.h"
 
-#define AGAIN_MS 250 /* between tries to open the socket of a moved part */
+#define AGAIN_MS     250  /* between tries to open the socket of a moved part */
+#define PAUSE_MS     250  /* before the first new dial; then doubled */
+#define PAUSE_MAX_MS 1000 /* bound of the pause, without a random quarter */
+#define OPEN_MS	     3000 /* time-out of connect */
+#define SILENT_S     5	  /* TCP time-out of a silent peer */
 
-void fan_plan_client_init(struct fan_rank *r)
+/* ---- the stream ---- */
+
+static void dial_free(struct fan_dial *d)
 {
-	struct fan_plan_client *f = &r->client;
-	assert(!f->on && r->thread.epoll_fd >= 0);
-	f->on = true;
-	f->behind_ns = UINT64_MAX;
-	fan_dial_init(&f->dial, &r->controller_addr, r->thread.epoll_fd, FAN_RANK_CONTROLLER);
-	f->dial.keys = r->cfg.controller_keys;
+	fan_lines_close(&d->lines); /* epoll forgets it */
+	d->up = false;
 }
+
+/* Close the stream, for instance because of a wrong line, and try again after a pause. */
+static void dial_drop(struct fan_dial *d, uint64_t now_ns, const char *why)
+{
+	uint64_t pause_ms = PAUSE_MS;
+	for (uint32_t i = 0; i < d->tries && pause_ms < PAUSE_MAX_MS; i++)
+		pause_ms *= 2;
+	pause_ms += fan_clock_nonce() % (pause_ms / 4 + 1);
+	dial_free(d);
+	d->ended = 0;
+	if (d->tries < UINT32_MAX)
+		d->tries++;
+	d->at_ns = now_ns + pause_ms * FAN_MS;
+	snprintf(d->why, sizeof d->why, "%s", why);
+}
+
+static bool watch(const struct fan_dial *d, int operation)
+{
+	assert(d->lines.fd >= 0);
+	bool out = fan_lines_events(&d->lines) & POLLOUT;
+	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = d->number};
+	if (out)
+		ev.events |= EPOLLOUT;
+	return epoll_ctl(d->epoll_fd, operation, d->lines.fd, &ev) == 0;
+}
+
+static void dial_begin(struct fan_dial *d, uint64_t now_ns)
+{
+	assert(!d->up);
+	int e = fan_lines_dial(&d->lines, &d->to);
+	if (!e)
+		e = fan_lines_sign(&d->lines, &d->keys, true);
+	if (e) {
+		dial_drop(d, now_ns, strerror(-e));
+		return;
+	}
+	fan_lines_notice_loss(d->lines.fd, SILENT_S - 2, 1, 2, SILENT_S * 1000);
+	d->at_ns = now_ns + OPEN_MS * FAN_MS;
+	if (!watch(d, EPOLL_CTL_ADD))
+		dial_drop(d, now_ns, strerror(errno));
+}
+
+/* An unused local port may have been given to this very socket, which then connects to itself. */
+static bool is_self(int fd)
+{
+	struct sockaddr_storage here, there;
+	socklen_t here_len = sizeof here, there_len = sizeof there;
+	if (getsockname(fd, (struct sockaddr *)&here, &here_len) ||
+	    getpeername(fd, (struct sockaddr *)&there, &there_len))
+		return false;
+	fan_peer a = fan_peer_from_sockaddr((struct sockaddr *)&here, here_len);
+	fan_peer b = fan_peer_from_sockaddr((struct sockaddr *)&there, there_len);
+	return fan_peer_equal(&a, &b);
+}
+
+/* Connect, read and write without blocking, when the socket has reported or the deadline has
+ * passed; then take all lines.  True: it has just connected. */
+static bool dial_work(struct fan_dial *d, uint64_t now_ns)
+{
+	if (d->lines.fd < 0 && now_ns >= d->at_ns)
+		dial_begin(d, now_ns);
+	struct pollfd p = {.fd = d->lines.fd, .events = fan_lines_events(&d->lines)};
+	if (p.fd < 0)
+		return false;
+	bool was_up = d->up;
+	int e = poll(&p, 1, 0) > 0 ? fan_lines_turn(&d->lines, p.revents) : 0;
+	d->up = !d->lines.connecting;
+	if (!was_up && d->up && is_self(p.fd)) {
+		e = -ECONNREFUSED;
+		d->up = false;
+	}
+	if (e && d->up)
+		d->ended = e; /* lines received before the end are still read */
+	else if (e)
+		dial_drop(d, now_ns, strerror(-e));
+	else if (!d->up && now_ns >= d->at_ns)
+		dial_drop(d, now_ns, "no answer");
+	else
+		watch(d, EPOLL_CTL_MOD);
+	return d->up && !was_up;
+}
+
+static uint64_t dial_deadline(const struct fan_dial *d)
+{
+	return d->up ? UINT64_MAX : d->at_ns;
+}
+
+static const char *end_text(int e)
+{
+	return e == -ECONNRESET	    ? "the connection was closed"
+	       : e == -EMSGSIZE	    ? "a line is too long"
+	       : e == -EKEYREJECTED ? "its lines are not signed with our key"
+				    : strerror(-e);
+}
+
+/* The next received line, see fan_lines_next.  After the last line of a stream that has ended, the
+ * stream is closed. */
+static char *dial_line(struct fan_dial *d, size_t *bytes)
+{
+	char *line = d->up ? fan_lines_next(&d->lines, bytes) : NULL;
+	if (!line && d->up && fan_lines_trouble(&d->lines))
+		d->ended = fan_lines_trouble(&d->lines);
+	if (!line && d->up && d->ended)
+		dial_drop(d, fan_clock_ns(), end_text(d->ended));
+	return line;
+}
+
+/* Send `bytes` at `text` and an LF.  False: not connected, or not any more. */
+static bool dial_send(struct fan_dial *d, const char *text, size_t bytes)
+{
+	int e = d->up && !d->ended ? fan_lines_put(&d->lines, text, bytes) : -EPIPE;
+	if (!e)
+		watch(d, EPOLL_CTL_MOD);
+	else if (d->up && !d->ended)
+		dial_drop(d, fan_clock_ns(), end_text(e));
+	return !e;
+}
+
+/* ---- the client ---- */
 
 void fan_plan_client_free(struct fan_rank *r)
 {
 	if (r->client.on)
-		fan_dial_free(&r->client.dial);
+		dial_free(&r->client.dial);
 	r->client.on = false;
 }
 
@@ -71,7 +195,7 @@ static void fail_by_nonsense(struct fan_rank *r, uint64_t now_ns, const char *wh
 	char text[FAN_FAULT_TEXT_BYTES], at[80];
 	struct fan_dial *d = &r->client.dial;
 	if (r->client.has_parts) {
-		fan_dial_drop(d, now_ns, why);
+		dial_drop(d, now_ns, why);
 		return;
 	}
 	snprintf(text, sizeof text,
@@ -85,10 +209,10 @@ static void fail_by_nonsense(struct fan_rank *r, uint64_t now_ns, const char *wh
 
 static bool send_line(struct fan_rank *r, const char *text, size_t bytes)
 {
-	return bytes && fan_dial_send(&r->client.dial, text, bytes);
+	return bytes && dial_send(&r->client.dial, text, bytes);
 }
 
-static void send_hello(struct fan_rank *r)
+static void send_join(struct fan_rank *r)
 {
 	char text[FAN_PLAN_MSG_BYTES];
 	size_t n = fan_plan_msg_put_join(text, r->cfg.job, (unsigned)r->cfg.rank,
@@ -214,7 +338,7 @@ static void take_refusal(struct fan_rank *r, uint64_t now_ns)
 	snprintf(text, sizeof text, "the controller %s refuses rank %d of job \"%s\": %.300s",
 		 address(r, at, sizeof at), r->cfg.rank, r->cfg.job, r->client.msg.why);
 	if (r->client.has_parts)
-		fan_dial_drop(&r->client.dial, now_ns, r->client.msg.why);
+		dial_drop(&r->client.dial, now_ns, r->client.msg.why);
 	else
 		fan_rank_fail(r, FAN_E_CONFIG, text);
 }
@@ -232,7 +356,7 @@ static void begin_anew(struct fan_rank *r, uint64_t now_ns)
 	r->connections = r->parts.count = 0;
 	f->has_parts = false;
 	f->behind_ns = UINT64_MAX;
-	fan_dial_drop(&f->dial, now_ns, f->msg.why);
+	dial_drop(&f->dial, now_ns, f->msg.why);
 }
 
 static void take_again(struct fan_rank *r, uint64_t now_ns)
@@ -271,12 +395,12 @@ static void receive(struct fan_rank *r, uint64_t now_ns)
 	char why[FAN_PLAN_MSG_WHY_BYTES];
 	size_t bytes;
 	const char *line;
-	while (!atomic_load(&r->error) && (line = fan_dial_line(&f->dial, &bytes))) {
+	while (!atomic_load(&r->error) && (line = dial_line(&f->dial, &bytes))) {
 		if (fan_plan_msg_get(&f->msg, line, bytes, r->cfg.job, why)) {
 			fail_by_nonsense(r, now_ns, why);
 			return;
 		}
-		fan_dial_content(&f->dial);
+		f->dial.tries = 0; /* the next pause is short again */
 		obey(r, now_ns);
 	}
 }
@@ -293,10 +417,10 @@ void fan_plan_client_work(struct fan_rank *r, uint64_t now_ns)
 	}
 	/* A line that is begun when the time is over would be up, and hide those before. */
 	const bool late = !f->has_parts && now_ns >= r->when.join_by_ns;
-	if (f->news || (!late && now_ns >= fan_dial_deadline(&f->dial))) {
+	if (f->news || (!late && now_ns >= dial_deadline(&f->dial))) {
 		f->news = false;
-		if (fan_dial_work(&f->dial, now_ns))
-			send_hello(r);
+		if (dial_work(&f->dial, now_ns))
+			send_join(r);
 		receive(r, now_ns);
 	}
 	if (late && !f->has_parts)
@@ -311,7 +435,7 @@ uint64_t fan_plan_client_deadline(const struct fan_rank *r)
 	const struct fan_plan_client *f = &r->client;
 	if (!f->on)
 		return UINT64_MAX;
-	uint64_t at_ns = fan_dial_deadline(&f->dial);
+	uint64_t at_ns = dial_deadline(&f->dial);
 	if (f->behind_ns < at_ns)
 		at_ns = f->behind_ns;
 	return f->has_parts || at_ns < r->when.join_by_ns ? at_ns : r->when.join_by_ns;

@@ -31,8 +31,8 @@
 #include "lib/base/rank_file.h"
 #include "lib/base/rendezvous.h"
 #include "lib/link/connection.h"
-#include "net/dial.h"
 #include "net/echo.h"
+#include "net/lines.h"
 #include "shares.h"
 
 #define FAN_RANK_OPS_MAX	 4096		  /* started and not ended */
@@ -50,6 +50,21 @@
 #define FAN_SHARE_METER_COLUMN_LEAST                                                               \
 	16 /* fragments in flight of a column, at least (share_meter.c) */
 #define FAN_SHARE_METER_WORDS (FAN_PARTS_MAX + FAN_RANKS_MAX)
+
+/* A stream of lines to a controller that redials (lines.h): one that fails, ends or takes too long
+ * to connect is tried again after a pause, for ever. */
+struct fan_dial {
+	fan_peer to;
+	int epoll_fd;
+	uint32_t number; /* in epoll */
+	struct fan_lines lines;
+	struct fan_keys keys; /* count 0: lines are not signed */
+	bool up;	      /* connected; otherwise connecting if there is a socket */
+	int ended;	      /* -errno: the stream has ended, some lines are not taken yet */
+	uint32_t tries;	      /* failures in a row */
+	uint64_t at_ns;	      /* not up: time of the next try, or time-out of this one */
+	char why[FAN_PLAN_MSG_WHY_BYTES]; /* of the last failure; "" */
+};
 
 /* State of plan_client.c. */
 struct fan_plan_client {
@@ -99,30 +114,30 @@ struct fan_share_meter {
 /* ---- going on without an aggregator, and with one that is there again (regroup.c) ---- */
 
 /* For which an answer counts, times those lost. */
-#define FAN_HELLO_FRESH_NS (3000 * FAN_MS)
-#define FAN_HELLO_WAIT_NS  (10000 * FAN_MS)
-#define FAN_HELLO_WAITS	   7 /* it is doubled so often at most */
-#define FAN_HELLO_CALM_NS                                                                          \
-	(600000 * FAN_MS)	  /* who was there for so long may come back as at first */
-#define FAN_HELLO_OPS	16	  /* operations between two of these all-reduces... */
-#define FAN_HELLO_BYTES (4 << 20) /* ...or bytes, whichever comes first */
+#define FAN_REVIVAL_FRESH_NS (3000 * FAN_MS)
+#define FAN_REVIVAL_WAIT_NS  (10000 * FAN_MS)
+#define FAN_REVIVAL_WAITS    7 /* it is doubled so often at most */
+#define FAN_REVIVAL_CALM_NS                                                                        \
+	(600000 * FAN_MS)	    /* who was there for so long may come back as at first */
+#define FAN_REVIVAL_OPS	  16	    /* operations between two of these all-reduces... */
+#define FAN_REVIVAL_BYTES (4 << 20) /* ...or bytes, whichever comes first */
 
 /* One part's data, by its number. */
-struct fan_hello_part {
+struct fan_revival_part {
 	uint64_t heard_ns; /* of its last answer; 0: none, or it was lost since */
 	uint64_t from_ns;  /* it is not vouched for before */
 	uint64_t back_ns;  /* when it came back last; 0: never */
-	unsigned waits;	   /* doublings of FAN_HELLO_WAIT_NS */
+	unsigned waits;	   /* doublings of FAN_REVIVAL_WAIT_NS */
 };
 
-struct fan_hello {
+struct fan_revival {
 	struct fan_udp udp; /* to the one that was asked; fd -1: none was */
 	unsigned asked;	    /* its number */
 	struct fan_echo_asker echo;
 	uint64_t back; /* bit i: part number i has answered all ranks */
 	unsigned ops;  /* started since the last all-reduce, and their bytes */
 	uint64_t bytes;
-	struct fan_hello_part part[FAN_CAUSE_PARTS_MAX];
+	struct fan_revival_part part[FAN_CAUSE_PARTS_MAX];
 };
 
 enum fan_regroup_phase {
@@ -177,7 +192,7 @@ struct fan_regroup {
 	size_t result_bytes;
 	/* the slots whose results are in progress: from next on, how many are behind them */
 	unsigned next, given;
-	struct fan_hello hello;
+	struct fan_revival revival;
 	/* Counters of connections that were closed. */
 	struct fanin_stats before;
 	struct fan_rtt_histogram trips_before;

@@ -67,7 +67,7 @@ static struct fan_regroup *begin_with(const struct fan_rank *r)
 		return NULL;
 	g->all = r->parts.count;
 	g->back = -1;
-	g->hello.udp.fd = -1;
+	g->revival.udp.fd = -1;
 	for (unsigned k = 0; k < r->parts.count; k++) {
 		g->first[k] = (struct fan_regroup_part){r->parts.job[k], r->parts.inside[k],
 							r->parts.mbps[k], r->parts.rail[k]};
@@ -104,18 +104,8 @@ void fan_regroup_free(struct fan_regroup *g)
 		return;
 	close_old(g);
 	fan_regroup_forget(g);
-	fan_udp_close(&g->hello.udp);
+	fan_udp_close(&g->revival.udp);
 	free(g);
-}
-
-static bool is_on(const struct fan_rank *r)
-{
-	return r->regroup && r->regroup->phase != FAN_REGROUP_NONE;
-}
-
-bool fan_regroup_holds(const struct fan_rank *r, const struct fanin_op *op)
-{
-	return r->regroup && (r->regroup->waits || (is_on(r) && op->kind != FAN_OP_AGREEMENT));
 }
 
 /* ---- stopping ---- */
@@ -225,7 +215,7 @@ static void begin(struct fan_rank *r, int number, int err, const char *why, uint
 {
 	struct fan_regroup *g = r->regroup;
 	const uint64_t alive_ns = (uint64_t)r->cfg.alive_ms * FAN_MS;
-	const uint64_t with = fan_hello_lost_with(g, (unsigned)number);
+	const uint64_t with = fan_revival_lost_with(g, (unsigned)number);
 	assert(number >= 0 && (unsigned)number < g->all && g->phase <= FAN_REGROUP_JOINS);
 	g->gone ^= with;
 	g->waits = false;
@@ -234,9 +224,9 @@ static void begin(struct fan_rank *r, int number, int err, const char *why, uint
 	g->back_by_ns = now_ns + BACK_NS;
 	for (unsigned n = 0; n < g->all; n++)
 		if (with >> n & 1 && g->back < 0)
-			fan_hello_lost(&g->hello, n, now_ns);
+			fan_revival_lost(&g->revival, n, now_ns);
 		else if (with >> n & 1)
-			fan_hello_back(&g->hello, n, now_ns);
+			fan_revival_back(&g->revival, n, now_ns);
 	snprintf(g->why, sizeof g->why, "%s", why);
 	if (g->phase == FAN_REGROUP_NONE) {
 		stop_ops(r);
@@ -305,7 +295,8 @@ static void follow(struct fan_rank *r, uint64_t now_ns)
 /* Is it a part that is taken in again? */
 static bool is_back(const struct fan_regroup *g, const struct fan_connection *cn)
 {
-	return g->back >= 0 && fan_hello_lost_with(g, (unsigned)g->back) >> g->number[cn->part] & 1;
+	return g->back >= 0 &&
+	       fan_revival_lost_with(g, (unsigned)g->back) >> g->number[cn->part] & 1;
 }
 
 /* A named switch has none to be without.  A rank that has left or was restarted did so on all. */
@@ -497,7 +488,7 @@ static void look_for_lost(struct fan_rank *r, uint64_t now_ns)
 	char why[FAN_FAULT_TEXT_BYTES], addr[80];
 	if (!g->gone || g->phase != FAN_REGROUP_NONE || r->fate.leaving || !r->ready)
 		return;
-	const int number = fan_hello_work(r, now_ns);
+	const int number = fan_revival_work(r, now_ns);
 	if (number < 0)
 		return;
 	snprintf(why, sizeof why, "the switch %s is there again",
@@ -540,8 +531,8 @@ uint64_t fan_regroup_deadline(const struct fan_rank *r)
 		at_ns = one_ns < at_ns ? one_ns : at_ns;
 	}
 	if (g && g->gone && g->phase == FAN_REGROUP_NONE && !r->fate.leaving && r->ready &&
-	    fan_echo_due(&g->hello.echo) < at_ns)
-		at_ns = fan_echo_due(&g->hello.echo);
+	    fan_echo_due(&g->revival.echo) < at_ns)
+		at_ns = fan_echo_due(&g->revival.echo);
 	if (!g || r->fate.leaving || g->phase != FAN_REGROUP_JOINS)
 		return at_ns;
 	if (g->back >= 0 && g->back_by_ns < at_ns)

@@ -323,10 +323,10 @@ bool fan_regroup_go_on(struct fan_rank *r)
 /* Each rank asks the lost ones by ECHO, in turns.  After every so many operations, which are the
  * same on all ranks, an all-reduce of their own counts the ranks with a recent answer.  If all
  * have one, all begin a regroup that takes the part in again.  A part is vouched for no sooner than
- * FAN_HELLO_WAIT_NS after it was lost, and twice as long each time that it is lost soon again, so
+ * FAN_REVIVAL_WAIT_NS after it was lost, and twice as long each time that it is lost soon again, so
  * that one that comes and goes costs little. */
 
-uint64_t fan_hello_lost_with(const struct fan_regroup *g, unsigned number)
+uint64_t fan_revival_lost_with(const struct fan_regroup *g, unsigned number)
 {
 	const struct fan_regroup_part *p = &g->first[number];
 	uint64_t with = UINT64_C(1) << number;
@@ -337,23 +337,23 @@ uint64_t fan_hello_lost_with(const struct fan_regroup *g, unsigned number)
 	return with;
 }
 
-void fan_hello_lost(struct fan_hello *h, unsigned number, uint64_t now_ns)
+void fan_revival_lost(struct fan_revival *h, unsigned number, uint64_t now_ns)
 {
 	assert(number < FAN_CAUSE_PARTS_MAX);
-	struct fan_hello_part *p = &h->part[number];
-	if (!p->back_ns || now_ns - p->back_ns > FAN_HELLO_CALM_NS)
+	struct fan_revival_part *p = &h->part[number];
+	if (!p->back_ns || now_ns - p->back_ns > FAN_REVIVAL_CALM_NS)
 		p->waits = 0;
-	else if (p->waits < FAN_HELLO_WAITS)
+	else if (p->waits < FAN_REVIVAL_WAITS)
 		p->waits++;
 	p->heard_ns = 0;
-	p->from_ns = now_ns + (FAN_HELLO_WAIT_NS << p->waits);
+	p->from_ns = now_ns + (FAN_REVIVAL_WAIT_NS << p->waits);
 	h->back &= ~(UINT64_C(1) << number);
 	h->echo.due_ns = now_ns;
 	h->ops = 0;
 	h->bytes = 0;
 }
 
-void fan_hello_back(struct fan_hello *h, unsigned number, uint64_t now_ns)
+void fan_revival_back(struct fan_revival *h, unsigned number, uint64_t now_ns)
 {
 	assert(number < FAN_CAUSE_PARTS_MAX);
 	h->part[number].back_ns = now_ns;
@@ -365,18 +365,18 @@ void fan_hello_back(struct fan_hello *h, unsigned number, uint64_t now_ns)
 /* Has lost part `number` answered this rank recently? */
 static bool vouches(const struct fan_regroup *g, unsigned number, uint64_t now_ns)
 {
-	const struct fan_hello_part *p = &g->hello.part[number];
-	const uint64_t fresh_ns = FAN_HELLO_FRESH_NS * (uint64_t)__builtin_popcountll(g->gone);
+	const struct fan_revival_part *p = &g->revival.part[number];
+	const uint64_t fresh_ns = FAN_REVIVAL_FRESH_NS * (uint64_t)__builtin_popcountll(g->gone);
 	return g->gone >> number & 1 && p->heard_ns && now_ns >= p->from_ns &&
 	       now_ns - p->heard_ns <= fresh_ns;
 }
 
-bool fan_hello_offer(struct fan_rank *r)
+bool fan_revival_offer(struct fan_rank *r)
 {
 	struct fan_regroup *g = r->regroup;
 	const struct fanin_op *next = r->ops.waiting.head;
 	if (!g || !g->gone || !fan_op_is_callers(next->kind) || next->is_counted ||
-	    (g->hello.ops < FAN_HELLO_OPS && g->hello.bytes < FAN_HELLO_BYTES))
+	    (g->revival.ops < FAN_REVIVAL_OPS && g->revival.bytes < FAN_REVIVAL_BYTES))
 		return true;
 	int32_t *words = calloc(g->all, sizeof *words);
 	struct fanin_op *op =
@@ -390,13 +390,13 @@ bool fan_hello_offer(struct fan_rank *r)
 		words[n] = vouches(g, n, now_ns);
 	op->set = words;
 	op->free_set = free;
-	g->hello.ops = 0;
-	g->hello.bytes = 0;
+	g->revival.ops = 0;
+	g->revival.bytes = 0;
 	fan_op_queue_put_first(&r->ops.waiting, op);
 	return true;
 }
 
-static void receive_echo(struct fan_hello *h, uint64_t now_ns)
+static void receive_echo(struct fan_revival *h, uint64_t now_ns)
 {
 	if (h->udp.fd >= 0)
 		h->part[h->asked].heard_ns = fan_echo_receive(&h->echo, &h->udp) ? now_ns : 0;
@@ -406,7 +406,7 @@ static void receive_echo(struct fan_hello *h, uint64_t now_ns)
 /* The one behind the one that was asked last. */
 static void ask(struct fan_regroup *g, uint64_t now_ns)
 {
-	struct fan_hello *h = &g->hello;
+	struct fan_revival *h = &g->revival;
 	assert(g->gone && g->all <= FAN_CAUSE_PARTS_MAX);
 	do
 		h->asked = (h->asked + 1) % g->all;
@@ -420,17 +420,17 @@ static void ask(struct fan_regroup *g, uint64_t now_ns)
 		fan_echo_ask(&h->echo, &h->udp, NULL, FAN_ECHO_BYTES, now_ns);
 }
 
-int fan_hello_work(struct fan_rank *r, uint64_t now_ns)
+int fan_revival_work(struct fan_rank *r, uint64_t now_ns)
 {
 	struct fan_regroup *g = r->regroup;
-	struct fan_hello *h = &g->hello;
+	struct fan_revival *h = &g->revival;
 	assert(g->gone && g->phase == FAN_REGROUP_NONE);
 	if (now_ns >= h->echo.due_ns) {
 		receive_echo(h, now_ns);
 		ask(g, now_ns);
 	}
 	for (unsigned n = 0; n < g->all; n++) {
-		const uint64_t with = fan_hello_lost_with(g, n);
+		const uint64_t with = fan_revival_lost_with(g, n);
 		if (h->back >> n & 1 && (h->back & with) == with)
 			return (int)n;
 	}

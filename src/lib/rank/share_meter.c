@@ -137,17 +137,6 @@ struct fan_split_range fan_share_meter_range(const struct fan_split *s, const st
 	return (struct fan_split_range){0, op->op.count, part == op->home};
 }
 
-bool fan_share_meter_cut(const struct fan_rank *rank, const struct fanin_op *op, unsigned i,
-			 struct fan_cut *cut)
-{
-	assert(i < rank->connections);
-	const struct fan_connection *cn = &rank->connection[i];
-	struct fan_split_range r = fan_share_meter_range(
-		&rank->meter.shares.now, op, fan_worker_frag_elems(cn->w, &op->op), cn->part);
-	*cut = (struct fan_cut){r.first, r.end, cn->shard, rank->parts.shards[cn->part]};
-	return r.takes_part;
-}
-
 void fan_share_meter_started(struct fan_rank *r, struct fanin_op *op)
 {
 	int home = home_of(r, op);
@@ -160,8 +149,8 @@ void fan_share_meter_started(struct fan_rank *r, struct fanin_op *op)
 		return;
 	uint64_t bytes = op->op.count * fan_dtype_bytes(op->op.dtype);
 	if (r->regroup) {
-		r->regroup->hello.ops++;
-		r->regroup->hello.bytes += bytes;
+		r->regroup->revival.ops++;
+		r->regroup->revival.bytes += bytes;
 	}
 	if (op->is_whole)
 		return;

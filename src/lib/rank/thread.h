@@ -96,7 +96,6 @@ void fan_rank_set_rate_limit(struct fan_rank *r, unsigned k);
 
 /* ---- plan_client.c: the controller client ---- */
 
-void fan_plan_client_init(struct fan_rank *r);
 void fan_plan_client_free(struct fan_rank *r);
 
 /* Handle the controller's messages and answer them.  May end the communicator. */
@@ -120,9 +119,6 @@ void fan_regroup_free(struct fan_regroup *g);
 /* Connection `cn` has failed.  True: that does not end the communicator, or this has done so. */
 bool fan_regroup_forgives(struct fan_rank *r, struct fan_connection *cn, uint64_t now_ns);
 
-/* Must operation `op` wait until all ranks have agreed, or know the losses? */
-bool fan_regroup_holds(const struct fan_rank *r, const struct fanin_op *op);
-
 /* All ranks have joined. */
 void fan_regroup_joined(struct fan_rank *r);
 
@@ -145,19 +141,19 @@ void fan_regroup_forget(struct fan_regroup *g);
 
 /* The parts that are lost, and come back, with part `number`, a bit each: itself, or all of its
  * rail. */
-uint64_t fan_hello_lost_with(const struct fan_regroup *g, unsigned number);
+uint64_t fan_revival_lost_with(const struct fan_regroup *g, unsigned number);
 
 /* Part `number` is lost, or is there again. */
-void fan_hello_lost(struct fan_hello *h, unsigned number, uint64_t now_ns);
-void fan_hello_back(struct fan_hello *h, unsigned number, uint64_t now_ns);
+void fan_revival_lost(struct fan_revival *h, unsigned number, uint64_t now_ns);
+void fan_revival_back(struct fan_revival *h, unsigned number, uint64_t now_ns);
 
 /* Before an operation is started: put the all-reduce in front of it, if it is due.  False: no
  * memory. */
-bool fan_hello_offer(struct fan_rank *r);
+bool fan_revival_offer(struct fan_rank *r);
 
 /* Ask, if it is time.  The number of a part that is back, with all that were lost with it; -1: none
  * is. */
-int fan_hello_work(struct fan_rank *r, uint64_t now_ns);
+int fan_revival_work(struct fan_rank *r, uint64_t now_ns);
 
 /* ---- share_meter.c: measurements, by which shares are learnt ---- */
 
@@ -172,10 +168,6 @@ void fan_share_meter_init(struct fan_rank *r);
  * sums would take another path, from the aggregators to the root. */
 struct fan_split_range fan_share_meter_range(const struct fan_split *s, const struct fanin_op *op,
 					     uint32_t per_frag, unsigned part);
-
-/* The elements of connection `i` in operation `op`.  False: it takes no part in it. */
-bool fan_share_meter_cut(const struct fan_rank *r, const struct fanin_op *op, unsigned i,
-			 struct fan_cut *cut);
 
 /* May the first operation that waits be started?  May put a measurement before it.  1: it may; 0:
  * it waits; or FAN_E_NOMEM. */

@@ -250,17 +250,23 @@ TEST_WITH(args__what_is_repeated_is_bounded_over_all_sources, clean, NULL)
 	clean(NULL);
 }
 
+static bool take_size(uint64_t *bytes, const char *text)
+{
+	static const struct fan_option any = {.kind = FAN_OPTION_SIZE, .max = -1}; /* UINT64_MAX */
+	return fan_option_set(&any, bytes, text);
+}
+
 TEST(size__units)
 {
 	uint64_t b;
 
-	assert_int_equal(fan_option_size(&b, "0"), 0);
+	assert_true(take_size(&b, "0"));
 	assert_int_equal(b, 0);
-	assert_int_equal(fan_option_size(&b, "4k"), 0);
+	assert_true(take_size(&b, "4k"));
 	assert_int_equal(b, 4096);
-	assert_int_equal(fan_option_size(&b, "16M"), 0);
+	assert_true(take_size(&b, "16M"));
 	assert_int_equal(b, 16 << 20);
-	assert_int_equal(fan_option_size(&b, "17179869183G"), 0);
+	assert_true(take_size(&b, "17179869183G"));
 	assert_true(b == UINT64_C(17179869183) << 30);
 }
 
@@ -280,7 +286,7 @@ TEST(size__wrong)
 	uint64_t b;
 
 	for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-		if (fan_option_size(&b, wrong[i]) != -1)
+		if (take_size(&b, wrong[i]))
 			fail_msg("\"%s\" was taken", wrong[i]);
 }
 

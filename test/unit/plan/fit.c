@@ -10,10 +10,9 @@
 
 static void assert_installs(const struct fan_topo *t, const struct fan_plan *p)
 {
-	const struct fan_install_options o = {.slots = 0};
 	INSTALL in;
 	struct fan_why why;
-	if (fan_install_make(&in, t, p, &o, &why))
+	if (fan_install_make(&in, t, p, 0, &why))
 		fail_msg("%s", why.text);
 }
 
@@ -42,7 +41,7 @@ TEST(fit__a_circle_is_opened_and_the_rest_stays)
 	assert_installs(&t, &p);
 	for (uint32_t w = 0; w < 8; w++)
 		moved += memcmp(&was.tree[0].flow[w].route, &p.tree[0].flow[w].route,
-				sizeof(struct fan_route)) != 0;
+				sizeof(struct fan_arcs)) != 0;
 	assert_int_equal(moved, 1); /* one of three is enough */
 	assert_int_equal(p.tree[0].sums, 3);
 	fan_plan_free(&p);
@@ -54,7 +53,7 @@ TEST(fit__what_fits_stays_as_it_is)
 	PLAN p = circle(&t);
 	struct fan_fit f;
 	rig_flow(&t, &p.tree[0].flow[4], "W5 S2");
-	struct fan_route route = p.tree[0].flow[0].route;
+	struct fan_arcs route = p.tree[0].flow[0].route;
 	assert_int_equal(fan_fit_open(&f, &t), FAN_OK);
 	assert_int_equal(fan_fit_tree(&f, &p.tree[0]), FAN_OK);
 	assert_int_equal(f.mended, 0);

@@ -8,8 +8,6 @@
 
 #define WALK_MAX (FAN_ROUTE_HOPS_MAX + 1)
 
-static const struct fan_install_options none = {.slots = 0};
-
 static struct fan_plan make_plan(const struct fan_topo *t, const char *algorithm)
 {
 	struct fan_plan p;
@@ -78,7 +76,7 @@ static void check(const struct fan_topo *t, const struct fan_plan *p)
 	struct fan_why why;
 	uint64_t cut = 0;
 
-	if (fan_install_make(&in, t, p, &none, &why))
+	if (fan_install_make(&in, t, p, 0, &why))
 		fail_msg("%s", why.text);
 	for (uint32_t i = 0; i < in.parts; i++) {
 		const struct fan_install_part *part = &in.part[i];
@@ -135,10 +133,9 @@ TEST(install__the_plan_of_the_grid_paper)
 	PLAN p = grid_plan(&t, "W4 S1 S2");
 	INSTALL in;
 	struct fan_why why;
-	const struct fan_install_options o = {.slots = 100};
 	const uint32_t s1 = rig_node(&t, "S1"), s2 = rig_node(&t, "S2"), s3 = rig_node(&t, "S3");
 
-	assert_int_equal(fan_install_make(&in, &t, &p, &o, &why), FAN_OK);
+	assert_int_equal(fan_install_make(&in, &t, &p, 100, &why), FAN_OK);
 	assert_int_equal(in.parts, 1);
 	assert_int_equal(in.part[0].route, 1);
 	assert_near(in.part[0].gbps, 3, 1e-9);
@@ -162,7 +159,7 @@ static void refused(const struct fan_topo *t, const struct fan_plan *p, const ch
 	struct fan_install in;
 	struct fan_why why;
 
-	assert_int_equal(fan_install_make(&in, t, p, &none, &why), FAN_E_CONFIG);
+	assert_int_equal(fan_install_make(&in, t, p, 0, &why), FAN_E_CONFIG);
 	if (!strstr(why.text, text))
 		fail_msg("\"%s\" does not say \"%s\"", why.text, text);
 	assert_int_equal(in.parts, 0);
@@ -247,7 +244,7 @@ TEST(install__groups)
 	assert_int_equal(t.jobs, 4);
 	assert_int_equal(fan_fit_trees(&t, 0, t.job[0].server[0], 64), 1);
 	check(&t, &p);
-	assert_int_equal(fan_install_make(&in, &t, &p, &none, &why), FAN_OK);
+	assert_int_equal(fan_install_make(&in, &t, &p, 0, &why), FAN_OK);
 	assert_int_equal(in.parts, 4);
 	json_t *o = fan_install_json(&in);
 	for (unsigned i = 0; i < 4; i++) {

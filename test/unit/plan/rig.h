@@ -89,9 +89,9 @@ static inline uint32_t rig_node(const struct fan_topo *t, const char *name)
 }
 
 /* The route over the nodes that are named, with blanks between them. */
-static inline struct fan_route rig_route(const struct fan_topo *t, const char *names)
+static inline struct fan_arcs rig_route(const struct fan_topo *t, const char *names)
 {
-	struct fan_route r = {0};
+	struct fan_arcs r = {0};
 	char text[256], *rest = text;
 
 	snprintf(text, sizeof text, "%s", names);

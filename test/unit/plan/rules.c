@@ -74,7 +74,7 @@ TEST(rules__never_a_longer_route)
 	assert_int_equal(fan_rules_open(&r, &t, &o), FAN_OK);
 	fan_plan_init(&p);
 	struct fan_tree *tree = fan_plan_add(&p, &t, 0, rig_node(&t, "PS"), 1);
-	struct fan_route want = rig_route(&t, "W4 S1 S3 PS");
+	struct fan_arcs want = rig_route(&t, "W4 S1 S3 PS");
 	fan_rules_send(&r, tree, 3, tree->server);
 	assert_int_equal(tree->flow[3].route.hops, want.hops);
 	assert_memory_equal(tree->flow[3].route.arc, want.arc, want.hops * sizeof want.arc[0]);
@@ -165,14 +165,13 @@ TEST(rules__every_reading_by_hand)
 /* W1's part is summed at S and again at L2, and what is installed says so. */
 TEST(rules__two_levels_can_be_installed)
 {
-	const struct fan_install_options first = {.slots = 0};
 	TOPO t;
 	struct fan_install in;
 	struct fan_why why;
 	uint32_t summed = 0;
 	t = rig_parse(reading_topology);
 	PLAN p = plan_of(&t, "switchml", FAN_SUMS_TWO_LEVELS);
-	assert_int_equal(fan_install_make(&in, &t, &p, &first, &why), FAN_OK);
+	assert_int_equal(fan_install_make(&in, &t, &p, 0, &why), FAN_OK);
 	assert_int_equal(in.parts, 1);
 	for (uint32_t i = 0; i < in.entries; i++)
 		if (in.entry[i].sums && in.entry[i].ranks[0] & 1)
@@ -211,7 +210,7 @@ TEST(round__probabilities_are_volumes)
 	assert_int_equal(c.sums, 3);
 	for (unsigned i = 0; i < DRAWS; i++) {
 		PLAN p;
-		assert_int_equal(fan_round(&p, &r, split, &rng), FAN_OK);
+		assert_int_equal(fan_round_volumes(&p, &r, split, &rng), FAN_OK);
 		for (uint32_t g = 0; g < c.groups; g++)
 			for (uint32_t k = 0; k < c.group[g].count; k++) {
 				uint32_t to = p.tree[0].flow[c.member[c.group[g].first + k]].to;
@@ -261,7 +260,7 @@ TEST(round__nothing_for_a_share_of_nothing)
 	assert_int_equal(fan_cands_open(&c, &t, &o), FAN_OK);
 	assert_int_equal(fan_relax_open(&r, &c, split), FAN_OK);
 	assert_int_equal(fan_relax_solve(&r, false), FAN_OK);
-	assert_int_equal(fan_round(&p, &r, split, &rng), FAN_OK);
+	assert_int_equal(fan_round_volumes(&p, &r, split, &rng), FAN_OK);
 	assert_int_equal(p.trees, 1);
 	assert_int_equal(p.tree[0].server, rig_node(&t, "S2"));
 	assert_true(fan_eval_gbps(&t, &p) > 0);

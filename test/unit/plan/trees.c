@@ -67,7 +67,7 @@ TEST(trees__enough_is_enough)
 
 /* ---- path ---- */
 
-static struct fan_route route[FAN_PATHS_MAX];
+static struct fan_arcs route[FAN_PATHS_MAX];
 
 static uint32_t find(const struct fan_topo *t, const char *from, const char *to, uint32_t max)
 {
