@@ -69,7 +69,7 @@ struct fan_sim_body *fan_body_make(struct fan_body_shelf *p)
 void fan_body_copy(const struct fan_sim_body *b, uint16_t len, uint8_t *to)
 {
 	const uint8_t *apart = fan_body_payload_apart(b);
-	memcpy(to, b->bytes, apart ? FAN_HEAD_BYTES : len);
+	memcpy(to, b->bytes, b->small ? FAN_HEAD_BYTES : len);
 	if (apart)
 		memcpy(to + FAN_HEAD_BYTES, apart, len - FAN_HEAD_BYTES);
 }
@@ -142,12 +142,12 @@ uint64_t fan_link_take(struct fan_sim_link *l, uint64_t now_ns, uint16_t len, bo
 	return (l->busy_ps + PS_PER_NS - 1) / PS_PER_NS + l->delay_ns;
 }
 
-static bool grow(struct fan_sim_link *l)
+bool fan_link_grow(struct fan_sim_link *l)
 {
 	uint32_t room = l->room ? 2 * l->room : ROOM_FIRST;
 	if (room > FAN_LINK_RING_MAX)
 		return false;
-	struct fan_link_entry *ring = malloc(room * sizeof *ring);
+	struct fan_link_entry *ring = fan_pages_alloc(room * sizeof *ring);
 	if (!ring)
 		return false;
 	for (uint32_t i = 0; i < l->count; i++)
@@ -156,14 +156,6 @@ static bool grow(struct fan_sim_link *l)
 	l->ring = ring;
 	l->room = room;
 	l->head = 0;
-	return true;
-}
-
-bool fan_link_push(struct fan_sim_link *l, const struct fan_link_entry *e)
-{
-	if (l->count == l->room && !grow(l))
-		return false;
-	l->ring[(l->head + l->count++) & (l->room - 1)] = *e;
 	return true;
 }
 

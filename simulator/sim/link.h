@@ -29,7 +29,7 @@
 struct fan_sim_body {
 	union {
 		struct fan_sim_body *next; /* while it is free */
-		const uint8_t *payload;	   /* of a small one in use; NULL: it has none */
+		const uint8_t *payload;	   /* of a small one in use; NULL: none, or not kept */
 	};
 	uint32_t refs;
 	uint32_t small; /* `bytes` holds only a header */
@@ -118,7 +118,7 @@ static inline const uint8_t *fan_body_payload_apart(const struct fan_sim_body *b
 	return b->small ? b->payload : NULL;
 }
 
-/* Copy the datagram of `len` bytes in `b` to `to`. */
+/* Copy the datagram of `len` bytes in `b` to `to`; without elements, the header alone. */
 void fan_body_copy(const struct fan_sim_body *b, uint16_t len, uint8_t *to);
 
 static inline void fan_body_put(struct fan_body_pool *p, struct fan_sim_body *b)
@@ -158,9 +158,9 @@ struct fan_link_config {
 /* A packet in flight. */
 struct fan_link_entry {
 	uint64_t at_ns; /* when it arrives */
-	uint32_t node;	/* where a packet that has left its link arrives */
 	struct fan_sim_packet packet;
 };
+_Static_assert(sizeof(struct fan_link_entry) == 32, "two to a cache line");
 
 struct fan_sim_link {
 	uint64_t busy_ps;  /* when it will have sent all that it has */
@@ -197,8 +197,16 @@ void fan_link_free(struct fan_sim_link *l, struct fan_body_pool *pool);
 uint64_t fan_link_take(struct fan_sim_link *l, uint64_t now_ns, uint16_t len, bool own,
 		       bool *marked);
 
-/* Add the packet behind those in flight; false: out of memory. */
-bool fan_link_push(struct fan_sim_link *l, const struct fan_link_entry *e);
+/* Double the ring; false: out of memory. */
+bool fan_link_grow(struct fan_sim_link *l);
+
+/* The place of one more packet, behind those in flight; NULL: out of memory. */
+static inline struct fan_link_entry *fan_link_add(struct fan_sim_link *l)
+{
+	if (l->count == l->room && !fan_link_grow(l))
+		return NULL;
+	return &l->ring[(l->head + l->count++) & (l->room - 1)];
+}
 
 static inline struct fan_link_entry *fan_link_first(struct fan_sim_link *l)
 {

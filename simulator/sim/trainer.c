@@ -307,8 +307,7 @@ static struct fan_sim_body *body_of(const struct fan_trainer *t, const struct fa
 {
 	const struct fan_trainer_shared *sh = t->shared;
 	uintptr_t at = (uintptr_t)it->payload - (uintptr_t)sh->input;
-	bool lent = at < sh->input_bytes || !it->payload_bytes;
-	return lent ? fan_sim_body_lent(sh->sim, it) : fan_sim_body(sh->sim, it);
+	return fan_sim_body(sh->sim, it, at < sh->input_bytes || !it->payload_bytes);
 }
 
 static void tick_core(struct fan_trainer *t)
@@ -420,8 +419,13 @@ static void recv_packet(void *self, const struct fan_sim_packet *p)
 	struct fan_trainer *t = self;
 	if (!t->core || !p->body)
 		return;
-	fan_worker_recv(t->core, t->shared->sim->now_ns, p->body->bytes, p->len,
-			p->flags & FAN_PACKET_BY_GROUP, p->flags & FAN_PACKET_ECN);
+	struct fan_sim *s = t->shared->sim;
+	const bool by_group = p->flags & FAN_PACKET_BY_GROUP, marked = p->flags & FAN_PACKET_ECN;
+	struct fan_frag f;
+	if (fan_sim_read(p, 1u << FAN_TYPE_RESULT, &f))
+		fan_worker_take(t->core, s->now_ns, &f, by_group, marked);
+	else
+		fan_worker_recv(t->core, s->now_ns, fan_sim_bytes(s, p), p->len, by_group, marked);
 	run(t);
 }
 

@@ -117,32 +117,42 @@ uint32_t fan_sim_add_actor(struct fan_sim *s, uint32_t node, void *self,
 	return s->actors++;
 }
 
-struct fan_sim_body *fan_sim_body(struct fan_sim *s, const struct fan_out_item *it)
+struct fan_sim_body *fan_sim_body(struct fan_sim *s, const struct fan_out_item *it, bool lent)
 {
 	struct fan_sim_body *b = NULL;
-	if (fan_out_item_bytes(it) <= s->pool.bytes)
+	/* nodes read a bitmap, and, for its checksum, what that covers */
+	bool small = (lent || !s->elements) && !fan_fault_is_covered(it->head) &&
+		     it->head[1] != FAN_TYPE_PARTIAL;
+	if (small)
+		b = fan_body_get_small(&s->pool, s->elements ? it->payload : NULL);
+	else if (fan_out_item_bytes(it) <= s->pool.bytes)
 		b = fan_body_get(&s->pool);
-	if (!b) {
+	if (!b)
 		s->broke = true;
-		return NULL;
-	}
-	fan_out_item_copy(it, b->bytes);
+	else if (small)
+		memcpy(b->bytes, it->head, FAN_HEAD_BYTES);
+	else
+		fan_out_item_copy(it, b->bytes);
 	return b;
 }
 
-struct fan_sim_body *fan_sim_body_lent(struct fan_sim *s, const struct fan_out_item *it)
+const uint8_t *fan_sim_bytes(struct fan_sim *s, const struct fan_sim_packet *p)
 {
-	/* if the checksum covers the payload, nodes on the path may read both */
-	if (fan_fault_is_covered(it->head) || fan_out_item_bytes(it) > s->pool.bytes)
-		return fan_sim_body(s, it);
-	const uint8_t *payload = it->payload_bytes ? it->payload : NULL;
-	struct fan_sim_body *b = fan_body_get_small(&s->pool, payload);
-	if (!b) {
-		s->broke = true;
-		return NULL;
-	}
-	memcpy(b->bytes, it->head, FAN_HEAD_BYTES);
-	return b;
+	if (!p->body->small || p->len <= FAN_HEAD_BYTES)
+		return p->body->bytes;
+	fan_body_copy(p->body, p->len, s->desk->bytes);
+	return s->desk->bytes;
+}
+
+bool fan_sim_read(const struct fan_sim_packet *p, uint32_t types, struct fan_frag *f)
+{
+	const struct fan_sim_body *b = p->body;
+	if (p->flags & FAN_PACKET_DAMAGED || b->bytes[1] >= 32 || !(types >> b->bytes[1] & 1))
+		return false;
+	fan_wire_head(f, b->bytes);
+	f->payload = b->small ? b->payload : b->bytes + FAN_HEAD_BYTES;
+	f->payload_bytes = p->len - FAN_HEAD_BYTES;
+	return true;
 }
 
 static void saw(struct fan_sim *s, enum fan_sight what, uint32_t link,
@@ -173,25 +183,29 @@ static void push_stray(struct fan_sim *s, const struct fan_link_entry *e, uint32
 		}
 		s->strays++;
 	}
-	s->stray[i] = *e;
-	s->stray[i].node = node;
+	s->stray[i] = (struct fan_sim_stray){*e, node};
 	s->in_flight++;
 	s->broke |= !fan_event_push(&s->heap, e->at_ns, source(KIND_STRAY, i));
 }
 
-static void push_in_order(struct fan_sim *s, uint32_t link, const struct fan_link_entry *e)
+static void push_in_order(struct fan_sim *s, uint32_t link, uint64_t at_ns,
+			  const struct fan_sim_packet *p, uint8_t flags)
 {
 	assert(link < s->links);
 	struct fan_sim_link *l = &s->link[link];
-	if (!fan_link_push(l, e)) {
-		fan_body_put(&s->pool, e->packet.body);
+	struct fan_link_entry *e = fan_link_add(l);
+	if (!e) {
+		fan_body_put(&s->pool, p->body);
 		s->broke = true;
 		return;
 	}
+	e->at_ns = at_ns;
+	e->packet = *p;
+	e->packet.flags |= flags;
 	s->in_flight++;
 	if (l->count > 1)
 		return;
-	l->key = fan_event_push(&s->heap, e->at_ns, source(KIND_LINK, link));
+	l->key = fan_event_push(&s->heap, at_ns, source(KIND_LINK, link));
 	s->broke |= !l->key;
 }
 
@@ -266,7 +280,7 @@ static void push_faulty(struct fan_sim *s, uint32_t link, struct fan_link_entry 
 	if (e.at_ns < l->last_ns)
 		e.at_ns = l->last_ns;
 	l->last_ns = e.at_ns;
-	push_in_order(s, link, &e);
+	push_in_order(s, link, e.at_ns, &e.packet, 0);
 }
 
 /* Put a packet on a link, as `len` bytes; the link takes over the caller's reference. */
@@ -274,21 +288,22 @@ static void push_as(struct fan_sim *s, uint32_t link, const struct fan_sim_packe
 		    bool own)
 {
 	struct fan_sim_link *l = &s->link[link];
-	struct fan_link_entry e = {.packet = *p};
 	bool marked;
 	bool safe = p->flags & FAN_PACKET_SAFE;
-	e.at_ns = fan_link_take(l, s->now_ns, len, own || safe, &marked);
-	if (e.at_ns == FAN_LINK_NO_ROOM) {
+	uint64_t at_ns = fan_link_take(l, s->now_ns, len, own || safe, &marked);
+	if (at_ns == FAN_LINK_NO_ROOM) {
 		saw(s, FAN_SIGHT_OVERFLOW, link, p);
 		fan_body_put(&s->pool, p->body);
 		return;
 	}
-	if (marked)
-		e.packet.flags |= FAN_PACKET_ECN;
-	if ((l->faulty || s->filter) && !safe)
-		push_faulty(s, link, e);
-	else
-		push_in_order(s, link, &e);
+	uint8_t flags = marked ? FAN_PACKET_ECN : 0;
+	if (__builtin_expect((!l->faulty && !s->filter) || safe, 1)) {
+		push_in_order(s, link, at_ns, p, flags);
+		return;
+	}
+	struct fan_link_entry e = {at_ns, *p};
+	e.packet.flags |= flags;
+	push_faulty(s, link, e);
 }
 
 static void push(struct fan_sim *s, uint32_t link, const struct fan_sim_packet *p, bool own)
@@ -367,23 +382,6 @@ void fan_sim_wake(struct fan_sim *s, uint32_t actor)
 	s->broke |= !fan_event_push(&s->heap, at_ns, source(KIND_ACTOR, actor));
 }
 
-/* Hand the packet to its actor, in contiguous memory. */
-static void hear(struct fan_sim *s, struct fan_sim_actor *a, const struct fan_sim_packet *p)
-{
-	if (!p->body || !fan_body_payload_apart(p->body)) {
-		a->ops->recv(a->self, p);
-		return;
-	}
-	struct fan_sim_packet whole = *p;
-	if (!s->desk && !(s->desk = fan_body_make(&s->pool.whole))) {
-		s->broke = true;
-		return;
-	}
-	whole.body = s->desk;
-	fan_body_copy(p->body, p->len, whole.body->bytes);
-	a->ops->recv(a->self, &whole);
-}
-
 /* The packet has reached `node`, which owns its reference. */
 static void arrive(struct fan_sim *s, uint32_t node, struct fan_sim_packet *p)
 {
@@ -409,7 +407,7 @@ static void arrive(struct fan_sim *s, uint32_t node, struct fan_sim_packet *p)
 	struct fan_sim_actor *a = &s->actor[p->to];
 	if (a->node == node) {
 		saw(s, FAN_SIGHT_ARRIVED, FAN_SIM_NONE, p);
-		hear(s, a, p);
+		a->ops->recv(a->self, p);
 		fan_body_put(&s->pool, p->body);
 		fan_sim_wake(s, p->to);
 		return;
@@ -446,10 +444,8 @@ static void foresee_actor(const struct fan_sim_actor *a)
 
 static void foresee_packet(const struct fan_sim *s, const struct fan_sim_packet *p)
 {
-	if (p->body) {
+	if (p->body)
 		__builtin_prefetch(p->body);
-		__builtin_prefetch(&p->body->bytes[LINE / 2]);
-	}
 	if (!(p->flags & FAN_PACKET_TREE))
 		foresee_actor(&s->actor[p->to]);
 }
@@ -483,7 +479,10 @@ static void step_link(struct fan_sim *s, const struct fan_sim_event *e, uint32_t
 	l->count--;
 	s->in_flight--;
 	if (l->count) {
-		l->key = fan_event_replace(&s->heap, fan_link_first(l)->at_ns);
+		const struct fan_link_entry *next = fan_link_first(l);
+		__builtin_prefetch(next->packet.body);
+		__builtin_prefetch(next + 2);
+		l->key = fan_event_replace(&s->heap, next->at_ns);
 	} else {
 		fan_event_pop(&s->heap);
 		l->key = 0;
@@ -509,12 +508,12 @@ static void step_actor(struct fan_sim *s, const struct fan_sim_event *e, uint32_
 static void step_stray(struct fan_sim *s, uint32_t i)
 {
 	assert(i < s->strays);
-	struct fan_link_entry e = s->stray[i];
+	struct fan_sim_stray e = s->stray[i];
 	fan_event_pop(&s->heap);
 	s->stray_free[s->stray_frees++] = i;
 	s->in_flight--;
 	foresee(s);
-	arrive(s, e.node, &e.packet);
+	arrive(s, e.node, &e.e.packet);
 }
 
 bool fan_sim_step(struct fan_sim *s, uint64_t until_ns)

@@ -265,7 +265,7 @@ static void take_elements(struct fan_worker *w, const struct fan_stream_op *op,
 {
 	unsigned bytes = fan_dtype_bytes(op->op.dtype);
 	bool own = op->op.op == FAN_BCAST && w->cfg.rank == op->op.root;
-	if (f->payload_bytes == 0 || own)
+	if (f->payload_bytes == 0 || !f->payload || own)
 		return;
 	uint8_t *to = (uint8_t *)op->op.out + p->at * bytes;
 	bool large = is_large(op);
