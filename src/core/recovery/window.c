@@ -29,6 +29,7 @@ void fan_window_open(struct fan_window *w, uint32_t size)
 	w->ready.head = w->ready.count = w->urgent.head = w->urgent.count = 0;
 	w->log_head = w->log_count = w->in_flight = 0;
 	w->acked = w->low = w->search = 0;
+	w->low_at = 0;
 	w->turns = w->reached = w->asked = w->next = w->step_turn = 0;
 	w->ahead = false;
 	w->gap = FAN_GAP_RESULTS;
@@ -135,7 +136,7 @@ bool fan_window_refused(struct fan_window *w, uint32_t i)
 
 static bool lowest_is_ready(const struct fan_window *w)
 {
-	return w->size && w->slot[w->low % w->size].state == FAN_WSLOT_READY;
+	return w->size && w->slot[w->low_at].state == FAN_WSLOT_READY;
 }
 
 /* Where ranks run ahead of each other: the slot of the fragment that comes next, in order,
@@ -160,7 +161,7 @@ static uint32_t first_ready(struct fan_window *w, uint32_t cwnd)
 		if (w->slot[i].state == FAN_WSLOT_READY)
 			return i;
 	}
-	return lowest_is_ready(w) ? (uint32_t)(w->low % w->size) : FAN_WSLOT_NONE;
+	return lowest_is_ready(w) ? w->low_at : FAN_WSLOT_NONE;
 }
 
 /* Under congestion, the lowest: ranks whose windows have shrunk must have the same
@@ -169,7 +170,7 @@ static uint32_t first_ready(struct fan_window *w, uint32_t cwnd)
 static uint32_t lowest_ready(struct fan_window *w, uint32_t cwnd)
 {
 	if (w->in_flight >= cwnd || w->ready.count == 0)
-		return lowest_is_ready(w) ? (uint32_t)(w->low % w->size) : FAN_WSLOT_NONE;
+		return lowest_is_ready(w) ? w->low_at : FAN_WSLOT_NONE;
 	if (w->search < w->low)
 		w->search = w->low;
 	for (; w->search < w->low + w->size; w->search++) {
@@ -318,8 +319,8 @@ void fan_window_done(struct fan_window *w, uint32_t i)
 	s->refusals = 0;
 	s->frag += w->size;
 	w->in_flight--;
-	while (w->slot[w->low % w->size].frag > w->low)
-		w->low++;
+	for (; w->slot[w->low_at].frag > w->low; w->low++)
+		w->low_at = w->low_at + 1 == w->size ? 0 : w->low_at + 1;
 	unsigned most = w->ahead ? GAPS_AHEAD : UINT_MAX;
 	for (struct fan_wlog_entry *e = log_front(w); e && e->seq + w->gap <= w->acked && most--;
 	     e = log_front(w)) {
@@ -345,7 +346,7 @@ static void insist(struct fan_window *w, uint32_t i)
 
 void fan_window_expire(struct fan_window *w, unsigned most)
 {
-	uint32_t low = (uint32_t)(w->low % w->size), newest = FAN_WSLOT_NONE;
+	uint32_t newest = FAN_WSLOT_NONE;
 	if (w->log_count)
 		newest = log_at(w, w->log_count - 1)->slot;
 	for (unsigned n = 0; n < (w->ahead ? TAIL_AHEAD : most); n++) {
@@ -355,7 +356,7 @@ void fan_window_expire(struct fan_window *w, unsigned most)
 		make_urgent(w, i, FAN_WSLOT_PROBE);
 		log_pop(w);
 	}
-	insist(w, low);
+	insist(w, w->low_at);
 	if (newest != FAN_WSLOT_NONE)
 		insist(w, newest);
 }
@@ -364,6 +365,7 @@ void fan_window_audit(const struct fan_window *w)
 {
 	uint32_t sent = 0, ready = 0, urgent = 0;
 	fan_window_check(w);
+	assert(!w->size || w->low_at == w->low % w->size);
 	for (uint32_t i = 0; i < w->size; i++) {
 		const struct fan_wslot *s = &w->slot[i];
 		assert(s->frag % w->size == i && s->frag >= w->low);

@@ -48,8 +48,8 @@ void fan_transfer_opened(struct fan_worker *w)
 	if (size == 0)
 		return; /* not welcomed yet: fan_transfer_begin will come */
 	uint64_t end = op->first + (op->frags < size ? op->frags : size);
-	for (uint64_t n = op->first; n < end; n++) {
-		uint32_t i = (uint32_t)(n % size);
+	uint32_t i = (uint32_t)(op->first % size);
+	for (uint64_t n = op->first; n < end; n++, i = i + 1 == size ? 0 : i + 1) {
 		struct fan_wslot *s = &w->window.slot[i];
 		if (s->state == FAN_WSLOT_IDLE && s->frag < w->next_frag)
 			schedule(w, i);
@@ -194,7 +194,7 @@ static void note_arrival(struct fan_worker *w, uint64_t now_ns, struct fan_wslot
 
 static enum fan_verdict take_result(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
-	uint32_t i = (uint32_t)(f->frag % w->window.size);
+	uint32_t i = fan_window_slot(&w->window, f->frag);
 	struct fan_wslot *s = &w->window.slot[i];
 	bool freed = false;
 	if (f->frag != s->frag || s->state != FAN_WSLOT_SENT)
