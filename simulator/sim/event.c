@@ -11,50 +11,45 @@
 #define ROOM_FIRST 64u
 #define BEFORE	   (CHILDREN - 1) /* unused entries, so that siblings fill a cache line */
 
-void fan_event_heap_free(struct fan_event_heap *h)
+void fan_events_free(struct fan_events *q)
 {
-	if (h->at)
-		free(h->at - BEFORE);
-	*h = (struct fan_event_heap){0};
+	if (q->at)
+		free(q->at - BEFORE);
+	free(q->near);
+	*q = (struct fan_events){0};
 }
 
-/* Compares as numbers of 128 bits: a branch on which event is first could not be predicted. */
-static bool before(const struct fan_sim_event *a, const struct fan_sim_event *b)
-{
-	__extension__ typedef unsigned __int128 when;
-	return ((when)a->at_ns << 64 | a->key) < ((when)b->at_ns << 64 | b->key);
-}
+/* ---- the heap ---- */
 
-static bool grow(struct fan_event_heap *h)
+static bool grow(struct fan_events *q)
 {
-	uint32_t room = h->room ? 2 * h->room : ROOM_FIRST;
+	uint32_t room = q->room ? 2 * q->room : ROOM_FIRST;
 	struct fan_sim_event *at = fan_pages_alloc((BEFORE + (size_t)room) * sizeof *at);
 	if (!at)
 		return false;
 	at += BEFORE;
-	if (h->at) {
-		memcpy(at, h->at, h->count * sizeof *at);
-		free(h->at - BEFORE);
+	if (q->at) {
+		memcpy(at, q->at, q->count * sizeof *at);
+		free(q->at - BEFORE);
 	}
-	h->at = at;
-	h->room = room;
+	q->at = at;
+	q->room = room;
 	return true;
 }
 
-uint64_t fan_event_push(struct fan_event_heap *h, uint64_t at_ns, uint32_t source)
+uint64_t fan_event_rise(struct fan_events *q, struct fan_sim_event e)
 {
-	if ((h->count == h->room && !grow(h)) || h->order + 1 >= FAN_EVENT_ORDERS_MAX)
+	if (q->count == q->room && !grow(q))
 		return 0;
-	struct fan_sim_event e = {at_ns, ++h->order << FAN_EVENT_SOURCE_BITS | source};
-	uint32_t i = h->count++;
+	uint32_t i = q->count++;
 	while (i) {
 		uint32_t parent = (i - 1) / CHILDREN;
-		if (!before(&e, &h->at[parent]))
+		if (!fan_event_before(&e, &q->at[parent]))
 			break;
-		h->at[i] = h->at[parent];
+		q->at[i] = q->at[parent];
 		i = parent;
 	}
-	h->at[i] = e;
+	q->at[i] = e;
 	return e.key;
 }
 
@@ -62,48 +57,66 @@ uint64_t fan_event_push(struct fan_event_heap *h, uint64_t at_ns, uint32_t sourc
 static uint32_t least_of(const struct fan_sim_event *at, uint32_t count)
 {
 	if (count >= CHILDREN) {
-		uint32_t low = before(&at[1], &at[0]), high = 2u + before(&at[3], &at[2]);
-		return before(&at[high], &at[low]) ? high : low;
+		uint32_t low = fan_event_before(&at[1], &at[0]),
+			 high = 2u + fan_event_before(&at[3], &at[2]);
+		return fan_event_before(&at[high], &at[low]) ? high : low;
 	}
 	uint32_t least = 0;
 	for (uint32_t c = 1; c < count; c++)
-		if (before(&at[c], &at[least]))
+		if (fan_event_before(&at[c], &at[least]))
 			least = c;
 	return least;
 }
 
 /* Sift `e` down from the top to its place. */
-static void sink(struct fan_event_heap *h, struct fan_sim_event e)
+static void sink(struct fan_events *q, struct fan_sim_event e)
 {
 	uint32_t i = 0;
 	for (;;) {
 		uint32_t first = CHILDREN * i + 1;
-		if (first >= h->count)
+		if (first >= q->count)
 			break;
-		uint32_t least = first + least_of(&h->at[first], h->count - first);
-		if (!before(&h->at[least], &e))
+		uint32_t least = first + least_of(&q->at[first], q->count - first);
+		if (!fan_event_before(&q->at[least], &e))
 			break;
-		h->at[i] = h->at[least];
+		q->at[i] = q->at[least];
 		i = least;
 	}
-	h->at[i] = e;
+	q->at[i] = e;
 }
 
-void fan_event_pop(struct fan_event_heap *h)
+/* ---- the wheel ---- */
+
+bool fan_event_room(struct fan_events *q)
 {
-	assert(h->count > 0);
-	struct fan_sim_event last = h->at[--h->count];
-	if (h->count)
-		sink(h, last);
+	uint32_t room = q->near_room ? 2 * q->near_room : ROOM_FIRST;
+	struct fan_event_near *near = realloc(q->near, room * sizeof *near);
+	if (!near)
+		return false;
+	for (uint32_t i = q->near_room; i < room; i++)
+		near[i].next = i + 1;
+	q->near = near;
+	q->near_room = room;
+	return true;
 }
 
-uint64_t fan_event_replace(struct fan_event_heap *h, uint64_t at_ns)
+void fan_event_pop_far(struct fan_events *q)
 {
-	assert(h->count > 0);
-	uint32_t source = fan_event_source(h->at[0].key);
-	if (h->order + 1 >= FAN_EVENT_ORDERS_MAX)
+	assert(q->count > 0);
+	struct fan_sim_event last = q->at[--q->count];
+	if (q->count)
+		sink(q, last);
+}
+
+uint64_t fan_event_replace_far(struct fan_events *q, uint64_t at_ns)
+{
+	assert(q->count > 0);
+	uint32_t source = fan_event_source(q->at[0].key);
+	if (q->at[0].at_ns > q->now_ns)
+		q->now_ns = q->at[0].at_ns;
+	if (q->order + 1 >= FAN_EVENT_ORDERS_MAX)
 		return 0;
-	struct fan_sim_event e = {at_ns, ++h->order << FAN_EVENT_SOURCE_BITS | source};
-	sink(h, e);
+	struct fan_sim_event e = {at_ns, ++q->order << FAN_EVENT_SOURCE_BITS | source};
+	sink(q, e);
 	return e.key;
 }

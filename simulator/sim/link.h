@@ -131,6 +131,8 @@ static inline void fan_body_put(struct fan_body_pool *p, struct fan_sim_body *b)
 	p->used--;
 }
 
+#define FAN_PS_PER_NS	   UINT64_C(1000)
+#define FAN_Q16_SHIFT	   16
 #define FAN_LINK_QUEUE_MAX UINT32_C(0x7fffffff) /* bytes */
 #define FAN_LINK_NO_ROOM   UINT64_MAX
 #define FAN_LINK_RING_MAX  UINT32_C(0x08000000) /* packets on one link */
@@ -194,8 +196,27 @@ void fan_link_free(struct fan_sim_link *l, struct fan_body_pool *pool);
 /* When a packet of `len` bytes, handed over at `now_ns`, will have arrived, or FAN_LINK_NO_ROOM
  * (counted).  With `own` it is the sender's own: it waits in the sender's sockets rather than be
  * dropped, so there is always room.  `*marked`: it found a long queue. */
-uint64_t fan_link_take(struct fan_sim_link *l, uint64_t now_ns, uint16_t len, bool own,
-		       bool *marked);
+static inline uint64_t fan_link_take(struct fan_sim_link *l, uint64_t now_ns, uint16_t len,
+				     bool own, bool *marked)
+{
+	uint64_t now_ps = now_ns * FAN_PS_PER_NS;
+	uint64_t start_ps = l->busy_ps > now_ps ? l->busy_ps : now_ps;
+	uint64_t wait_ps = start_ps - now_ps;
+	uint32_t bytes = len + l->overhead_bytes;
+	uint64_t took_ps = bytes * l->byte_q16 >> FAN_Q16_SHIFT;
+	if (wait_ps + took_ps > l->queue_ps && !own) {
+		l->stats.overflows++;
+		return FAN_LINK_NO_ROOM;
+	}
+	*marked = wait_ps > l->ecn_ps && !own; /* own packets wait in sockets, which do not mark */
+	l->stats.marked += *marked;
+	l->busy_ps = start_ps + took_ps;
+	l->stats.packets++;
+	l->stats.bytes += bytes;
+	if (wait_ps > l->stats.queue_max_ps)
+		l->stats.queue_max_ps = wait_ps;
+	return (l->busy_ps + FAN_PS_PER_NS - 1) / FAN_PS_PER_NS + l->delay_ns;
+}
 
 /* Double the ring; false: out of memory. */
 bool fan_link_grow(struct fan_sim_link *l);

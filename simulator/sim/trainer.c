@@ -335,7 +335,7 @@ static void tick_core(struct fan_trainer *t)
 				return;
 			fan_sim_send(s, &p, true);
 			fan_body_put(&s->pool, p.body);
-			bytes += p.len + frame_bytes(s, t->actor);
+			bytes += paced ? p.len + frame_bytes(s, t->actor) : 0;
 		}
 		fan_out_reset(&out);
 	}
@@ -385,14 +385,17 @@ static bool change(struct fan_trainer *t)
 	return false;
 }
 
-/* Do what the program around the core does after any event. */
-static void run(struct fan_trainer *t)
+/* Do what the program around the core does after any event; `due`: the core likely has something to
+ * send. */
+static void run(struct fan_trainer *t, bool due)
 {
 	const struct fan_sim *s = t->shared->sim;
-	fan_tensor_keep_in_step(t);
-	for (bool again = true; again && !s->broke;) {
-		t->deadline_ns = fan_worker_deadline(t->core);
-		if (t->deadline_ns <= s->now_ns && t->paced_ns <= s->now_ns) {
+	if (t->shared->tensor)
+		fan_tensor_keep_in_step(t);
+	for (bool again = true; again && !s->broke; due = false) {
+		if (!due)
+			t->deadline_ns = fan_worker_deadline(t->core);
+		if (due || (t->deadline_ns <= s->now_ns && t->paced_ns <= s->now_ns)) {
 			tick_core(t);
 			t->deadline_ns = fan_worker_deadline(t->core);
 		}
@@ -411,7 +414,8 @@ static void run(struct fan_trainer *t)
 	}
 	if (fan_worker_phase(t->core) == FAN_W_LEFT)
 		go(t);
-	fan_timeline_look(s->timeline, t);
+	if (s->timeline)
+		fan_timeline_look(s->timeline, t);
 }
 
 static void recv_packet(void *self, const struct fan_sim_packet *p)
@@ -426,7 +430,7 @@ static void recv_packet(void *self, const struct fan_sim_packet *p)
 		fan_worker_take(t->core, s->now_ns, &f, by_group, marked);
 	else
 		fan_worker_recv(t->core, s->now_ns, fan_sim_bytes(s, p), p->len, by_group, marked);
-	run(t);
+	run(t, !t->shared->cfg->pace_bps);
 }
 
 static void tick(void *self)
@@ -436,7 +440,7 @@ static void tick(void *self)
 		t->shared->sim->broke = true;
 		return;
 	}
-	run(t);
+	run(t, false);
 }
 
 static uint64_t deadline(void *self)

@@ -42,7 +42,7 @@ void fan_sim_free(struct fan_sim *s)
 	free(s->out);
 	free(s->stray);
 	free(s->stray_free);
-	fan_event_heap_free(&s->heap);
+	fan_events_free(&s->events);
 	fan_body_pool_free(&s->pool);
 }
 
@@ -185,7 +185,7 @@ static void push_stray(struct fan_sim *s, const struct fan_link_entry *e, uint32
 	}
 	s->stray[i] = (struct fan_sim_stray){*e, node};
 	s->in_flight++;
-	s->broke |= !fan_event_push(&s->heap, e->at_ns, source(KIND_STRAY, i));
+	s->broke |= !fan_event_push(&s->events, e->at_ns, source(KIND_STRAY, i));
 }
 
 static void push_in_order(struct fan_sim *s, uint32_t link, uint64_t at_ns,
@@ -205,7 +205,7 @@ static void push_in_order(struct fan_sim *s, uint32_t link, uint64_t at_ns,
 	s->in_flight++;
 	if (l->count > 1)
 		return;
-	l->key = fan_event_push(&s->heap, at_ns, source(KIND_LINK, link));
+	l->key = fan_event_push(&s->events, at_ns, source(KIND_LINK, link));
 	s->broke |= !l->key;
 }
 
@@ -379,7 +379,7 @@ void fan_sim_wake(struct fan_sim *s, uint32_t actor)
 	if (at_ns >= a->wake_ns)
 		return;
 	a->wake_ns = at_ns;
-	s->broke |= !fan_event_push(&s->heap, at_ns, source(KIND_ACTOR, actor));
+	s->broke |= !fan_event_push(&s->events, at_ns, source(KIND_ACTOR, actor));
 }
 
 /* The packet has reached `node`, which owns its reference. */
@@ -425,7 +425,6 @@ static void arrive(struct fan_sim *s, uint32_t node, struct fan_sim_packet *p)
  * it waits for the one before.  So, while an event is handled, all that the next one will touch is
  * prefetched at once, and of those that may follow, their first packets. */
 #define MANY 256 /* actors; fewer stay in the caches */
-#define NEAR 4	 /* events after the next: its children in the heap */
 
 static struct fan_sim_link *link_of(const struct fan_sim *s, const struct fan_sim_event *e)
 {
@@ -452,18 +451,15 @@ static void foresee_packet(const struct fan_sim *s, const struct fan_sim_packet 
 
 static void foresee(const struct fan_sim *s)
 {
-	const struct fan_event_heap *h = &s->heap;
-	if (!h->count || s->actors < MANY)
+	struct fan_sim_event e;
+	if (s->actors < MANY || !fan_event_first(&s->events, &e))
 		return;
-	struct fan_sim_link *l = link_of(s, &h->at[0]);
-	uint32_t from = fan_event_source(h->at[0].key), index = from & ((1u << KIND_SHIFT) - 1);
+	struct fan_sim_link *l = link_of(s, &e);
+	uint32_t from = fan_event_source(e.key), index = from & ((1u << KIND_SHIFT) - 1);
 	if (l)
 		foresee_packet(s, &fan_link_first(l)->packet);
 	else if (from >> KIND_SHIFT == KIND_ACTOR)
 		foresee_actor(&s->actor[index]);
-	for (uint32_t i = 1; i <= NEAR && i < h->count; i++)
-		if ((l = link_of(s, &h->at[i])))
-			__builtin_prefetch(fan_link_first(l));
 }
 
 static void step_link(struct fan_sim *s, const struct fan_sim_event *e, uint32_t link)
@@ -471,7 +467,7 @@ static void step_link(struct fan_sim *s, const struct fan_sim_event *e, uint32_t
 	assert(link < s->links);
 	struct fan_sim_link *l = &s->link[link];
 	if (l->key != e->key) { /* the link's rate has changed since */
-		fan_event_pop(&s->heap);
+		fan_event_pop(&s->events, e);
 		return;
 	}
 	struct fan_sim_packet p = fan_link_first(l)->packet;
@@ -482,9 +478,9 @@ static void step_link(struct fan_sim *s, const struct fan_sim_event *e, uint32_t
 		const struct fan_link_entry *next = fan_link_first(l);
 		__builtin_prefetch(next->packet.body);
 		__builtin_prefetch(next + 2);
-		l->key = fan_event_replace(&s->heap, next->at_ns);
+		l->key = fan_event_replace(&s->events, e, next->at_ns);
 	} else {
-		fan_event_pop(&s->heap);
+		fan_event_pop(&s->events, e);
 		l->key = 0;
 	}
 	foresee(s);
@@ -495,7 +491,7 @@ static void step_actor(struct fan_sim *s, const struct fan_sim_event *e, uint32_
 {
 	assert(actor < s->actors);
 	struct fan_sim_actor *a = &s->actor[actor];
-	fan_event_pop(&s->heap);
+	fan_event_pop(&s->events, e);
 	if (a->wake_ns != e->at_ns) /* an earlier wake-up has replaced this one */
 		return;
 	a->wake_ns = FAN_SIM_NEVER;
@@ -505,11 +501,11 @@ static void step_actor(struct fan_sim *s, const struct fan_sim_event *e, uint32_
 	fan_sim_wake(s, actor);
 }
 
-static void step_stray(struct fan_sim *s, uint32_t i)
+static void step_stray(struct fan_sim *s, const struct fan_sim_event *event, uint32_t i)
 {
 	assert(i < s->strays);
 	struct fan_sim_stray e = s->stray[i];
-	fan_event_pop(&s->heap);
+	fan_event_pop(&s->events, event);
 	s->stray_free[s->stray_frees++] = i;
 	s->in_flight--;
 	foresee(s);
@@ -518,15 +514,15 @@ static void step_stray(struct fan_sim *s, uint32_t i)
 
 bool fan_sim_step(struct fan_sim *s, uint64_t until_ns)
 {
-	if (s->heap.count == 0 || s->heap.at[0].at_ns > until_ns || s->broke)
+	struct fan_sim_event e;
+	if (!fan_event_first(&s->events, &e) || e.at_ns > until_ns || s->broke)
 		return false;
-	struct fan_sim_event e = s->heap.at[0];
 	uint32_t from = fan_event_source(e.key), index = from & ((1u << KIND_SHIFT) - 1);
 	s->now_ns = e.at_ns;
 	switch ((enum kind)(from >> KIND_SHIFT)) {
 	case KIND_LINK: step_link(s, &e, index); break;
 	case KIND_ACTOR: step_actor(s, &e, index); break;
-	case KIND_STRAY: step_stray(s, index); break;
+	case KIND_STRAY: step_stray(s, &e, index); break;
 	}
 	return true;
 }
@@ -538,6 +534,6 @@ void fan_sim_set_rate(struct fan_sim *s, uint32_t link, uint64_t bps)
 	fan_link_set_rate(l, s->now_ns, bps);
 	if (!l->count)
 		return;
-	l->key = fan_event_push(&s->heap, fan_link_first(l)->at_ns, source(KIND_LINK, link));
+	l->key = fan_event_push(&s->events, fan_link_first(l)->at_ns, source(KIND_LINK, link));
 	s->broke |= !l->key;
 }

@@ -80,7 +80,7 @@ enum fan_sight {
 
 struct fan_sim {
 	uint64_t seed, now_ns;
-	struct fan_event_heap heap;
+	struct fan_events events;
 	struct fan_body_pool pool;
 	struct fan_sim_body *desk; /* where a small body is joined with its payload */
 	struct fan_sim_node *node;
