@@ -366,7 +366,7 @@ static enum fan_verdict recv_data(struct fan_aggregator *ag, uint64_t now_ns, st
 		why = FAN_DROP_STATE;
 	if (why >= 0)
 		return fan_aggregator_drop(ag, (unsigned)why);
-	fan_pool_prefetch(&j->pool, f->frag + 1);
+	fan_pool_prefetch(&j->pool, f->frag + 1, p.elements);
 	if (p.is_sum)
 		note_number(ag, j, f->helper ? fan_tag_rank(f->helper) : p.first, f, out);
 	if (j->burst)

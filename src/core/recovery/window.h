@@ -57,11 +57,6 @@ struct fan_wslot {
 	uint8_t refusals;  /* of its fragment: contributions that were dropped for want of a slot */
 };
 
-struct fan_wlog_entry {
-	uint64_t seq;
-	uint32_t slot;
-};
-
 struct fan_window {
 	struct fan_wslot *slot;
 	uint32_t size;	 /* W */
@@ -71,7 +66,9 @@ struct fan_window {
 		uint16_t *at;
 		uint32_t size, head, count;
 	} ready, urgent;
-	struct fan_wlog_entry *log; /* transmissions by seq, oldest first; some are over */
+	/* slots of transmissions, oldest first, in the order of their numbers and without a gap, up
+	 * to seq - 1; some are over */
+	uint16_t *log;
 	uint32_t log_size, log_head, log_count;
 	uint64_t seq;	    /* of the next transmission */
 	uint64_t acked;	    /* highest seq whose result is there */
