@@ -7,8 +7,8 @@
  * pushed.
  *
  * Those of the next FAN_EVENT_NEAR nanoseconds lie on a wheel, a list for each nanosecond, to which
- * pushes append; bits say which lists have any.  The others lie in a heap with four children a
- * node, and stay there when their time comes near. */
+ * pushes append; bits say which lists have any.  The others lie in a heap, and stay there when
+ * their time comes near. */
 #ifndef FAN_SIM_EVENT_H
 #define FAN_SIM_EVENT_H
 
@@ -55,7 +55,6 @@ void fan_events_free(struct fan_events *q);
 
 uint64_t fan_event_rise(struct fan_events *q, struct fan_sim_event e);
 void fan_event_pop_far(struct fan_events *q);
-uint64_t fan_event_replace_far(struct fan_events *q, uint64_t at_ns);
 bool fan_event_room(struct fan_events *q);
 
 /* Compares as numbers of 128 bits: a branch on which event is first could not be predicted. */
@@ -123,6 +122,21 @@ static inline bool fan_event_first(const struct fan_events *q, struct fan_sim_ev
 	return true;
 }
 
+/* Set `from` to the sources of the next events on the wheel, `most` at most.  Returns how many. */
+static inline unsigned fan_event_ahead(const struct fan_events *q, uint32_t *from, unsigned most)
+{
+	unsigned n = 0;
+	if (!q->any)
+		return 0;
+	const uint32_t slot = fan_event_first_near(q) % FAN_EVENT_NEAR;
+	for (uint32_t i = q->list[slot].first; n < most; i = q->near[i].next) {
+		from[n++] = fan_event_source(q->near[i].key);
+		if (i == q->list[slot].last)
+			break;
+	}
+	return n;
+}
+
 /* Remove the first event, which is `e`. */
 static inline void fan_event_pop(struct fan_events *q, const struct fan_sim_event *e)
 {
@@ -142,17 +156,6 @@ static inline void fan_event_pop(struct fan_events *q, const struct fan_sim_even
 	q->list[slot].first = q->near[n].next;
 	q->near[n].next = q->near_free;
 	q->near_free = n;
-}
-
-/* Replace the first event, which is `e`, by the next one of its source: a pop and a push. */
-static inline uint64_t fan_event_replace(struct fan_events *q, const struct fan_sim_event *e,
-					 uint64_t at_ns)
-{
-	const bool far = fan_event_is_far(q, e) && at_ns - e->at_ns >= FAN_EVENT_NEAR;
-	if (far)
-		return fan_event_replace_far(q, at_ns);
-	fan_event_pop(q, e);
-	return fan_event_push(q, at_ns, fan_event_source(e->key));
 }
 
 #endif

@@ -68,10 +68,9 @@ struct fan_sim_body *fan_body_make(struct fan_body_shelf *p)
 
 void fan_body_copy(const struct fan_sim_body *b, uint16_t len, uint8_t *to)
 {
-	const uint8_t *apart = fan_body_payload_apart(b);
 	memcpy(to, b->bytes, b->small ? FAN_HEAD_BYTES : len);
-	if (apart)
-		memcpy(to + FAN_HEAD_BYTES, apart, len - FAN_HEAD_BYTES);
+	if (b->small && b->payload)
+		memcpy(to + FAN_HEAD_BYTES, b->payload, len - FAN_HEAD_BYTES);
 }
 
 /* ---- links ---- */

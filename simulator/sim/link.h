@@ -112,12 +112,6 @@ static inline struct fan_sim_body *fan_body_get_small(struct fan_body_pool *p,
 	return b;
 }
 
-/* Where a payload apart from its header is; NULL: it follows the header, or there is none. */
-static inline const uint8_t *fan_body_payload_apart(const struct fan_sim_body *b)
-{
-	return b->small ? b->payload : NULL;
-}
-
 /* Copy the datagram of `len` bytes in `b` to `to`; without elements, the header alone. */
 void fan_body_copy(const struct fan_sim_body *b, uint16_t len, uint8_t *to);
 

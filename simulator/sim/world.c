@@ -41,7 +41,6 @@ void fan_sim_free(struct fan_sim *s)
 	free(s->actor);
 	free(s->out);
 	free(s->stray);
-	free(s->stray_free);
 	fan_events_free(&s->events);
 	fan_body_pool_free(&s->pool);
 }
@@ -165,23 +164,18 @@ static void saw(struct fan_sim *s, enum fan_sight what, uint32_t link,
 /* Push a packet that arrives out of order: it has an event of its own. */
 static void push_stray(struct fan_sim *s, const struct fan_link_entry *e, uint32_t node)
 {
-	uint32_t i = s->strays;
-	if (s->stray_frees) {
-		i = s->stray_free[--s->stray_frees];
-	} else {
-		uint32_t room = s->strays_room;
-		void *list = s->stray, *frees = s->stray_free;
-		bool ok = grow(&list, s->strays, &room, FAN_SIM_STRAYS_MAX, sizeof *s->stray);
-		s->stray = list;
-		ok = ok && grow(&frees, s->strays, &s->strays_room, FAN_SIM_STRAYS_MAX,
-				sizeof *s->stray_free);
-		s->stray_free = frees;
-		if (!ok) {
+	uint32_t i = s->stray_free;
+	if (i == s->strays) {
+		void *list = s->stray;
+		if (!grow(&list, i, &s->strays_room, FAN_SIM_STRAYS_MAX, sizeof *s->stray)) {
 			fan_body_put(&s->pool, e->packet.body);
 			s->broke = true;
 			return;
 		}
-		s->strays++;
+		s->stray = list;
+		s->stray_free = ++s->strays;
+	} else {
+		s->stray_free = s->stray[i].node;
 	}
 	s->stray[i] = (struct fan_sim_stray){*e, node};
 	s->in_flight++;
@@ -199,9 +193,16 @@ static void push_in_order(struct fan_sim *s, uint32_t link, uint64_t at_ns,
 		s->broke = true;
 		return;
 	}
+	__builtin_prefetch(e + 2, 1);
+	/* one by one, as they were written just now: the processor waits for a load of several */
 	e->at_ns = at_ns;
-	e->packet = *p;
-	e->packet.flags |= flags;
+	e->packet.body = p->body;
+	e->packet.from = p->from;
+	e->packet.to = p->to;
+	e->packet.number = p->number;
+	e->packet.len = p->len;
+	e->packet.flags = p->flags | flags;
+	e->packet.hops = p->hops;
 	s->in_flight++;
 	if (l->count > 1)
 		return;
@@ -285,7 +286,7 @@ static void push_faulty(struct fan_sim *s, uint32_t link, struct fan_link_entry 
 
 /* Put a packet on a link, as `len` bytes; the link takes over the caller's reference. */
 static void push_as(struct fan_sim *s, uint32_t link, const struct fan_sim_packet *p, uint16_t len,
-		    bool own)
+		    uint8_t flags, bool own)
 {
 	struct fan_sim_link *l = &s->link[link];
 	bool marked;
@@ -296,7 +297,7 @@ static void push_as(struct fan_sim *s, uint32_t link, const struct fan_sim_packe
 		fan_body_put(&s->pool, p->body);
 		return;
 	}
-	uint8_t flags = marked ? FAN_PACKET_ECN : 0;
+	flags |= marked ? FAN_PACKET_ECN : 0;
 	if (__builtin_expect((!l->faulty && !s->filter) || safe, 1)) {
 		push_in_order(s, link, at_ns, p, flags);
 		return;
@@ -306,31 +307,25 @@ static void push_as(struct fan_sim *s, uint32_t link, const struct fan_sim_packe
 	push_faulty(s, link, e);
 }
 
-static void push(struct fan_sim *s, uint32_t link, const struct fan_sim_packet *p, bool own)
-{
-	push_as(s, link, p, p->len, own);
-}
-
 void fan_sim_send(struct fan_sim *s, const struct fan_sim_packet *p, bool own)
 {
 	const struct fan_sim_actor *from = &s->actor[p->from];
-	struct fan_sim_packet mine = *p;
 	uint32_t link = from->uplink;
-	if (mine.body) {
-		mine.body->refs++;
-		uint8_t type = mine.body->bytes[1];
-		mine.flags |= type <= FAN_TYPE_RESULT ? FAN_PACKET_FRAGMENT : 0;
+	uint8_t flags = 0;
+	if (p->body) {
+		p->body->refs++;
+		flags = p->body->bytes[1] <= FAN_TYPE_RESULT ? FAN_PACKET_FRAGMENT : 0;
 	}
 	if (link == FAN_SIM_NONE || s->actor[p->to].node == from->node)
 		link = fan_sim_hop(s, from->node, p->from, p->to);
 	if (link == FAN_SIM_NONE) { /* to an actor of the same node: at once, on no link */
-		struct fan_link_entry e = {.at_ns = s->now_ns, .packet = mine};
-		e.packet.flags |= FAN_PACKET_LOCAL;
+		struct fan_link_entry e = {.at_ns = s->now_ns, .packet = *p};
+		e.packet.flags |= flags | FAN_PACKET_LOCAL;
 		push_stray(s, &e, from->node);
 		return;
 	}
-	saw(s, FAN_SIGHT_SENT, link, &mine);
-	push(s, link, &mine, own);
+	saw(s, FAN_SIGHT_SENT, link, p);
+	push_as(s, link, p, p->len, flags, own);
 }
 
 /* Pass a packet on from `node` to members here and along its links.  Takes its own references. */
@@ -340,7 +335,7 @@ static void branch(struct fan_sim *s, uint32_t node, const struct fan_sim_packet
 	struct fan_sim_packet copy = *p;
 	for (uint32_t i = t->link_first[node]; i < t->link_first[node + 1]; i++) {
 		p->body->refs++;
-		push(s, t->link[i], &copy, own);
+		push_as(s, t->link[i], &copy, p->len, 0, own);
 	}
 	copy.flags &= (uint8_t)~FAN_PACKET_TREE;
 	copy.flags |= FAN_PACKET_LOCAL;
@@ -390,7 +385,7 @@ static void arrive(struct fan_sim *s, uint32_t node, struct fan_sim_packet *p)
 		enum fan_sim_need need = n->uses ? n->uses(n->uses_arg, p) : FAN_NEED_CAPACITY;
 		if (need != FAN_NEED_NOTHING) {
 			p->flags |= FAN_PACKET_INSIDE;
-			push_as(s, n->inside, p, need == FAN_NEED_ORDER ? 0 : p->len, false);
+			push_as(s, n->inside, p, need == FAN_NEED_ORDER ? 0 : p->len, 0, false);
 			return;
 		}
 	}
@@ -418,18 +413,20 @@ static void arrive(struct fan_sim *s, uint32_t node, struct fan_sim_packet *p)
 		fan_body_put(&s->pool, p->body);
 		return;
 	}
-	push(s, link, p, false);
+	push_as(s, link, p, p->len, 0, false);
 }
 
 /* With thousands of workers and links, none is in a cache when its turn comes, and each access to
- * it waits for the one before.  So, while an event is handled, all that the next one will touch is
- * prefetched at once, and of those that may follow, their first packets. */
-#define MANY 256 /* actors; fewer stay in the caches */
+ * it waits for the one before.  So, while an event is handled, what the next ones will touch is
+ * prefetched, one access further for each event that is nearer. */
+#define MANY  256 /* actors; fewer stay in the caches */
+#define AHEAD 4
 
-static struct fan_sim_link *link_of(const struct fan_sim *s, const struct fan_sim_event *e)
+/* The first packet of the link that the event is of; NULL: it is of something else. */
+static const struct fan_link_entry *first_of(const struct fan_sim *s, uint32_t from)
 {
-	uint32_t from = fan_event_source(e->key), index = from & ((1u << KIND_SHIFT) - 1);
-	return from >> KIND_SHIFT == KIND_LINK && s->link[index].count ? &s->link[index] : NULL;
+	bool busy = from >> KIND_SHIFT == KIND_LINK && s->link[from].count;
+	return busy ? fan_link_first(&s->link[from]) : NULL;
 }
 
 static void foresee_actor(const struct fan_sim_actor *a)
@@ -441,25 +438,26 @@ static void foresee_actor(const struct fan_sim_actor *a)
 	fan_worker_prefetch(a->worker);
 }
 
-static void foresee_packet(const struct fan_sim *s, const struct fan_sim_packet *p)
-{
-	if (p->body)
-		__builtin_prefetch(p->body);
-	if (!(p->flags & FAN_PACKET_TREE))
-		foresee_actor(&s->actor[p->to]);
-}
-
 static void foresee(const struct fan_sim *s)
 {
-	struct fan_sim_event e;
-	if (s->actors < MANY || !fan_event_first(&s->events, &e))
+	uint32_t from[AHEAD];
+	if (s->actors < MANY)
 		return;
-	struct fan_sim_link *l = link_of(s, &e);
-	uint32_t from = fan_event_source(e.key), index = from & ((1u << KIND_SHIFT) - 1);
-	if (l)
-		foresee_packet(s, &fan_link_first(l)->packet);
-	else if (from >> KIND_SHIFT == KIND_ACTOR)
-		foresee_actor(&s->actor[index]);
+	const unsigned n = fan_event_ahead(&s->events, from, AHEAD);
+	const struct fan_link_entry *first = n > 0 ? first_of(s, from[0]) : NULL;
+	if (first && !(first->packet.flags & FAN_PACKET_TREE))
+		foresee_actor(&s->actor[first->packet.to]);
+	first = n > 1 ? first_of(s, from[1]) : NULL;
+	if (first) {
+		__builtin_prefetch(first->packet.body);
+		if (!(first->packet.flags & FAN_PACKET_TREE))
+			__builtin_prefetch(&s->actor[first->packet.to]);
+	}
+	first = n > 2 ? first_of(s, from[2]) : NULL;
+	if (first)
+		__builtin_prefetch(first);
+	if (n > 3 && from[3] >> KIND_SHIFT == KIND_LINK)
+		__builtin_prefetch(&s->link[from[3]].head);
 }
 
 static void step_link(struct fan_sim *s, const struct fan_sim_event *e, uint32_t link)
@@ -474,14 +472,14 @@ static void step_link(struct fan_sim *s, const struct fan_sim_event *e, uint32_t
 	l->head++;
 	l->count--;
 	s->in_flight--;
+	fan_event_pop(&s->events, e);
+	l->key = 0;
 	if (l->count) {
 		const struct fan_link_entry *next = fan_link_first(l);
 		__builtin_prefetch(next->packet.body);
 		__builtin_prefetch(next + 2);
-		l->key = fan_event_replace(&s->events, e, next->at_ns);
-	} else {
-		fan_event_pop(&s->events, e);
-		l->key = 0;
+		l->key = fan_event_push(&s->events, next->at_ns, source(KIND_LINK, link));
+		s->broke |= !l->key;
 	}
 	foresee(s);
 	arrive(s, l->to, &p);
@@ -506,7 +504,8 @@ static void step_stray(struct fan_sim *s, const struct fan_sim_event *event, uin
 	assert(i < s->strays);
 	struct fan_sim_stray e = s->stray[i];
 	fan_event_pop(&s->events, event);
-	s->stray_free[s->stray_frees++] = i;
+	s->stray[i].node = s->stray_free;
+	s->stray_free = i;
 	s->in_flight--;
 	foresee(s);
 	arrive(s, e.node, &e.e.packet);

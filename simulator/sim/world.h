@@ -89,12 +89,12 @@ struct fan_sim {
 	uint32_t nodes, links, actors;
 	uint32_t nodes_room, links_room, actors_room;
 	uint32_t *out; /* links by the node that they leave; made by fan_sim_index */
+	/* packets that arrive out of their link's order, and where; of a free one, the next */
 	struct fan_sim_stray {
 		struct fan_link_entry e;
 		uint32_t node;
-	} * stray; /* packets that arrive out of their link's order, and where */
-	uint32_t *stray_free;
-	uint32_t strays, strays_room, stray_frees;
+	} * stray;
+	uint32_t strays, strays_room, stray_free; /* stray_free == strays: none is free */
 	struct fan_sim_tree *tree;
 	uint32_t trees;
 	struct fan_watch {
