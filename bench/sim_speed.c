@@ -2,9 +2,9 @@
 /* sim_speed - how fast the simulator is, on one core.
  *
  * A star of N workers on one switch, which may share its slots and then has a server beside
- * it, reduces a tensor in virtual time, every payload there and summed by the core.  Counted is
- * what crossed a link and was handled, divided by the processor time it took.  The sums are checked
- * in a run of their own, outside the timed ones. */
+ * it, reduces a tensor in virtual time, each packet's header there and handled by the core.
+ * Counted is what crossed a link and was handled, divided by the processor time it took.  Elements
+ * are there, and their sums checked, in a run of their own, outside the timed ones. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -124,7 +124,7 @@ static void send_all(struct fan_sim_daemon *d)
 {
 	for (unsigned i = 0; i < d->out.count; i++) {
 		const struct fan_out_item *it = &d->out.item[i];
-		struct fan_sim_body *body = fan_sim_body(d->sim, it);
+		struct fan_sim_body *body = fan_sim_body(d->sim, it, false);
 		if (!body)
 			break;
 		if (it->dest == FAN_TO_PEER)
@@ -259,10 +259,16 @@ static void recv_packet(void *self, const struct fan_sim_packet *p)
 	struct fan_sim_daemon *d = self;
 	if (!p->body || d->sim->now_ns < d->down_until_ns)
 		return;
+	const fan_peer from = fan_sim_peer(p->from);
+	const bool marked = p->flags & FAN_PACKET_ECN;
+	struct fan_frag f;
 	d->rx_packets++;
 	d->rx_bytes += p->len;
-	fan_node_recv(d->node, d->sim->now_ns, fan_sim_peer(p->from), p->body->bytes, p->len,
-		      p->flags & FAN_PACKET_ECN, &d->out);
+	if (!d->slots && fan_sim_read(p, 1u << FAN_TYPE_DATA | 1u << FAN_TYPE_RESULT, &f))
+		fan_node_take(d->node, d->sim->now_ns, &from, &f, marked, &d->out);
+	else
+		fan_node_recv(d->node, d->sim->now_ns, from, fan_sim_bytes(d->sim, p), p->len,
+			      marked, &d->out);
 	if (d->out.count)
 		send_all(d);
 	fan_node_sent(d->node);

@@ -3,107 +3,71 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include "pages.h"
 
 #define CHILDREN   4u
 #define ROOM_FIRST 64u
-#define BEFORE	   (CHILDREN - 1) /* unused entries, so that siblings fill a cache line */
 
-void fan_event_heap_free(struct fan_event_heap *h)
+void fan_events_free(struct fan_events *q)
 {
-	if (h->at)
-		free(h->at - BEFORE);
-	*h = (struct fan_event_heap){0};
+	free(q->at);
+	free(q->near);
+	*q = (struct fan_events){0};
 }
 
-/* Compares as numbers of 128 bits: a branch on which event is first could not be predicted. */
-static bool before(const struct fan_sim_event *a, const struct fan_sim_event *b)
+/* `at`, moved to twice the room; NULL: out of memory, and it stays. */
+static void *larger(void *at, uint32_t *room, size_t bytes)
 {
-	__extension__ typedef unsigned __int128 when;
-	return ((when)a->at_ns << 64 | a->key) < ((when)b->at_ns << 64 | b->key);
+	uint32_t more = *room ? 2 * *room : ROOM_FIRST;
+	at = realloc(at, more * bytes);
+	*room = at ? more : *room;
+	return at;
 }
 
-static bool grow(struct fan_event_heap *h)
+uint64_t fan_event_rise(struct fan_events *q, struct fan_sim_event e)
 {
-	uint32_t room = h->room ? 2 * h->room : ROOM_FIRST;
-	struct fan_sim_event *at = fan_pages_alloc((BEFORE + (size_t)room) * sizeof *at);
-	if (!at)
-		return false;
-	at += BEFORE;
-	if (h->at) {
-		memcpy(at, h->at, h->count * sizeof *at);
-		free(h->at - BEFORE);
+	if (q->count == q->room) {
+		void *at = larger(q->at, &q->room, sizeof *q->at);
+		if (!at)
+			return 0;
+		q->at = at;
 	}
-	h->at = at;
-	h->room = room;
-	return true;
-}
-
-uint64_t fan_event_push(struct fan_event_heap *h, uint64_t at_ns, uint32_t source)
-{
-	if ((h->count == h->room && !grow(h)) || h->order + 1 >= FAN_EVENT_ORDERS_MAX)
-		return 0;
-	struct fan_sim_event e = {at_ns, ++h->order << FAN_EVENT_SOURCE_BITS | source};
-	uint32_t i = h->count++;
+	uint32_t i = q->count++;
 	while (i) {
 		uint32_t parent = (i - 1) / CHILDREN;
-		if (!before(&e, &h->at[parent]))
+		if (!fan_event_before(&e, &q->at[parent]))
 			break;
-		h->at[i] = h->at[parent];
+		q->at[i] = q->at[parent];
 		i = parent;
 	}
-	h->at[i] = e;
+	q->at[i] = e;
 	return e.key;
 }
 
-/* The index of the earliest of `count` adjacent events. */
-static uint32_t least_of(const struct fan_sim_event *at, uint32_t count)
+void fan_event_pop_far(struct fan_events *q)
 {
-	if (count >= CHILDREN) {
-		uint32_t low = before(&at[1], &at[0]), high = 2u + before(&at[3], &at[2]);
-		return before(&at[high], &at[low]) ? high : low;
-	}
-	uint32_t least = 0;
-	for (uint32_t c = 1; c < count; c++)
-		if (before(&at[c], &at[least]))
-			least = c;
-	return least;
-}
-
-/* Sift `e` down from the top to its place. */
-static void sink(struct fan_event_heap *h, struct fan_sim_event e)
-{
+	assert(q->count > 0);
+	struct fan_sim_event e = q->at[--q->count];
 	uint32_t i = 0;
-	for (;;) {
-		uint32_t first = CHILDREN * i + 1;
-		if (first >= h->count)
+	for (uint32_t first; (first = CHILDREN * i + 1) < q->count;) {
+		uint32_t least = first;
+		for (uint32_t c = first + 1; c < first + CHILDREN && c < q->count; c++)
+			least = fan_event_before(&q->at[c], &q->at[least]) ? c : least;
+		if (!fan_event_before(&q->at[least], &e))
 			break;
-		uint32_t least = first + least_of(&h->at[first], h->count - first);
-		if (!before(&h->at[least], &e))
-			break;
-		h->at[i] = h->at[least];
+		q->at[i] = q->at[least];
 		i = least;
 	}
-	h->at[i] = e;
+	q->at[i] = e;
 }
 
-void fan_event_pop(struct fan_event_heap *h)
+bool fan_event_room(struct fan_events *q)
 {
-	assert(h->count > 0);
-	struct fan_sim_event last = h->at[--h->count];
-	if (h->count)
-		sink(h, last);
-}
-
-uint64_t fan_event_replace(struct fan_event_heap *h, uint64_t at_ns)
-{
-	assert(h->count > 0);
-	uint32_t source = fan_event_source(h->at[0].key);
-	if (h->order + 1 >= FAN_EVENT_ORDERS_MAX)
-		return 0;
-	struct fan_sim_event e = {at_ns, ++h->order << FAN_EVENT_SOURCE_BITS | source};
-	sink(h, e);
-	return e.key;
+	uint32_t before = q->near_room;
+	void *near = larger(q->near, &q->near_room, sizeof *q->near);
+	if (!near)
+		return false;
+	q->near = near;
+	for (uint32_t i = before; i < q->near_room; i++)
+		q->near[i].next = i + 1;
+	return true;
 }

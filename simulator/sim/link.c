@@ -68,27 +68,24 @@ struct fan_sim_body *fan_body_make(struct fan_body_shelf *p)
 
 void fan_body_copy(const struct fan_sim_body *b, uint16_t len, uint8_t *to)
 {
-	const uint8_t *apart = fan_body_payload_apart(b);
-	memcpy(to, b->bytes, apart ? FAN_HEAD_BYTES : len);
-	if (apart)
-		memcpy(to + FAN_HEAD_BYTES, apart, len - FAN_HEAD_BYTES);
+	memcpy(to, b->bytes, b->small ? FAN_HEAD_BYTES : len);
+	if (b->small && b->payload)
+		memcpy(to + FAN_HEAD_BYTES, b->payload, len - FAN_HEAD_BYTES);
 }
 
 /* ---- links ---- */
 
-#define PS_PER_NS  UINT64_C(1000)
-#define Q16_SHIFT  16
 #define ROOM_FIRST 16u
 
 static uint64_t time_ps(const struct fan_sim_link *l, uint64_t bytes)
 {
-	return (uint64_t)((unsigned __int128)bytes * l->byte_q16 >> Q16_SHIFT);
+	return (uint64_t)((unsigned __int128)bytes * l->byte_q16 >> FAN_Q16_SHIFT);
 }
 
 static void set_rate(struct fan_sim_link *l, uint64_t bps)
 {
 	l->cfg.bps = bps;
-	l->byte_q16 = bps ? (UINT64_C(8000000000000) << Q16_SHIFT) / bps : 0;
+	l->byte_q16 = bps ? (UINT64_C(8000000000000) << FAN_Q16_SHIFT) / bps : 0;
 	l->queue_ps = time_ps(l, l->cfg.queue_bytes);
 	l->ecn_ps = l->cfg.ecn_bytes ? time_ps(l, l->cfg.ecn_bytes) : UINT64_MAX;
 }
@@ -120,34 +117,12 @@ void fan_link_free(struct fan_sim_link *l, struct fan_body_pool *pool)
 	l->ring = NULL;
 }
 
-uint64_t fan_link_take(struct fan_sim_link *l, uint64_t now_ns, uint16_t len, bool own,
-		       bool *marked)
-{
-	uint64_t now_ps = now_ns * PS_PER_NS;
-	uint64_t start_ps = l->busy_ps > now_ps ? l->busy_ps : now_ps;
-	uint64_t wait_ps = start_ps - now_ps;
-	uint32_t bytes = len + l->overhead_bytes;
-	uint64_t took_ps = bytes * l->byte_q16 >> Q16_SHIFT;
-	if (wait_ps + took_ps > l->queue_ps && !own) {
-		l->stats.overflows++;
-		return FAN_LINK_NO_ROOM;
-	}
-	*marked = wait_ps > l->ecn_ps && !own; /* own packets wait in sockets, which do not mark */
-	l->stats.marked += *marked;
-	l->busy_ps = start_ps + took_ps;
-	l->stats.packets++;
-	l->stats.bytes += bytes;
-	if (wait_ps > l->stats.queue_max_ps)
-		l->stats.queue_max_ps = wait_ps;
-	return (l->busy_ps + PS_PER_NS - 1) / PS_PER_NS + l->delay_ns;
-}
-
-static bool grow(struct fan_sim_link *l)
+bool fan_link_grow(struct fan_sim_link *l)
 {
 	uint32_t room = l->room ? 2 * l->room : ROOM_FIRST;
 	if (room > FAN_LINK_RING_MAX)
 		return false;
-	struct fan_link_entry *ring = malloc(room * sizeof *ring);
+	struct fan_link_entry *ring = fan_pages_alloc(room * sizeof *ring);
 	if (!ring)
 		return false;
 	for (uint32_t i = 0; i < l->count; i++)
@@ -159,17 +134,9 @@ static bool grow(struct fan_sim_link *l)
 	return true;
 }
 
-bool fan_link_push(struct fan_sim_link *l, const struct fan_link_entry *e)
-{
-	if (l->count == l->room && !grow(l))
-		return false;
-	l->ring[(l->head + l->count++) & (l->room - 1)] = *e;
-	return true;
-}
-
 void fan_link_set_rate(struct fan_sim_link *l, uint64_t now_ns, uint64_t bps)
 {
-	uint64_t now_ps = now_ns * PS_PER_NS, old_q16 = l->byte_q16;
+	uint64_t now_ps = now_ns * FAN_PS_PER_NS, old_q16 = l->byte_q16;
 	set_rate(l, bps);
 	if (l->busy_ps <= now_ps || old_q16 == 0)
 		return;

@@ -29,7 +29,7 @@
 struct fan_sim_body {
 	union {
 		struct fan_sim_body *next; /* while it is free */
-		const uint8_t *payload;	   /* of a small one in use; NULL: it has none */
+		const uint8_t *payload;	   /* of a small one in use; NULL: none, or not kept */
 	};
 	uint32_t refs;
 	uint32_t small; /* `bytes` holds only a header */
@@ -112,13 +112,7 @@ static inline struct fan_sim_body *fan_body_get_small(struct fan_body_pool *p,
 	return b;
 }
 
-/* Where a payload apart from its header is; NULL: it follows the header, or there is none. */
-static inline const uint8_t *fan_body_payload_apart(const struct fan_sim_body *b)
-{
-	return b->small ? b->payload : NULL;
-}
-
-/* Copy the datagram of `len` bytes in `b` to `to`. */
+/* Copy the datagram of `len` bytes in `b` to `to`; without elements, the header alone. */
 void fan_body_copy(const struct fan_sim_body *b, uint16_t len, uint8_t *to);
 
 static inline void fan_body_put(struct fan_body_pool *p, struct fan_sim_body *b)
@@ -131,6 +125,8 @@ static inline void fan_body_put(struct fan_body_pool *p, struct fan_sim_body *b)
 	p->used--;
 }
 
+#define FAN_PS_PER_NS	   UINT64_C(1000)
+#define FAN_Q16_SHIFT	   16
 #define FAN_LINK_QUEUE_MAX UINT32_C(0x7fffffff) /* bytes */
 #define FAN_LINK_NO_ROOM   UINT64_MAX
 #define FAN_LINK_RING_MAX  UINT32_C(0x08000000) /* packets on one link */
@@ -158,9 +154,9 @@ struct fan_link_config {
 /* A packet in flight. */
 struct fan_link_entry {
 	uint64_t at_ns; /* when it arrives */
-	uint32_t node;	/* where a packet that has left its link arrives */
 	struct fan_sim_packet packet;
 };
+_Static_assert(sizeof(struct fan_link_entry) == 32, "two to a cache line");
 
 struct fan_sim_link {
 	uint64_t busy_ps;  /* when it will have sent all that it has */
@@ -194,11 +190,38 @@ void fan_link_free(struct fan_sim_link *l, struct fan_body_pool *pool);
 /* When a packet of `len` bytes, handed over at `now_ns`, will have arrived, or FAN_LINK_NO_ROOM
  * (counted).  With `own` it is the sender's own: it waits in the sender's sockets rather than be
  * dropped, so there is always room.  `*marked`: it found a long queue. */
-uint64_t fan_link_take(struct fan_sim_link *l, uint64_t now_ns, uint16_t len, bool own,
-		       bool *marked);
+static inline uint64_t fan_link_take(struct fan_sim_link *l, uint64_t now_ns, uint16_t len,
+				     bool own, bool *marked)
+{
+	uint64_t now_ps = now_ns * FAN_PS_PER_NS;
+	uint64_t start_ps = l->busy_ps > now_ps ? l->busy_ps : now_ps;
+	uint64_t wait_ps = start_ps - now_ps;
+	uint32_t bytes = len + l->overhead_bytes;
+	uint64_t took_ps = bytes * l->byte_q16 >> FAN_Q16_SHIFT;
+	if (wait_ps + took_ps > l->queue_ps && !own) {
+		l->stats.overflows++;
+		return FAN_LINK_NO_ROOM;
+	}
+	*marked = wait_ps > l->ecn_ps && !own; /* own packets wait in sockets, which do not mark */
+	l->stats.marked += *marked;
+	l->busy_ps = start_ps + took_ps;
+	l->stats.packets++;
+	l->stats.bytes += bytes;
+	if (wait_ps > l->stats.queue_max_ps)
+		l->stats.queue_max_ps = wait_ps;
+	return (l->busy_ps + FAN_PS_PER_NS - 1) / FAN_PS_PER_NS + l->delay_ns;
+}
 
-/* Add the packet behind those in flight; false: out of memory. */
-bool fan_link_push(struct fan_sim_link *l, const struct fan_link_entry *e);
+/* Double the ring; false: out of memory. */
+bool fan_link_grow(struct fan_sim_link *l);
+
+/* The place of one more packet, behind those in flight; NULL: out of memory. */
+static inline struct fan_link_entry *fan_link_add(struct fan_sim_link *l)
+{
+	if (l->count == l->room && !fan_link_grow(l))
+		return NULL;
+	return &l->ring[(l->head + l->count++) & (l->room - 1)];
+}
 
 static inline struct fan_link_entry *fan_link_first(struct fan_sim_link *l)
 {

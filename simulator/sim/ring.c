@@ -38,7 +38,7 @@ static void send_to(struct fan_ring *r, uint32_t to, uint32_t step, uint16_t len
 		.to = to,
 		.len = len,
 		.flags = FAN_PACKET_SAFE,
-		.body = fan_sim_body(r->sim, &it),
+		.body = fan_sim_body(r->sim, &it, false),
 	};
 	if (!p.body)
 		return;

@@ -15,7 +15,9 @@ bool fan_sim_index(struct fan_sim *s)
 {
 	free(s->out);
 	s->out = calloc(s->links + 1, sizeof *s->out);
-	if (!s->out)
+	if (!s->desk && (s->desk = fan_body_make(&s->pool.whole)))
+		memset(s->desk->bytes, 0, s->pool.bytes);
+	if (!s->out || !s->desk)
 		return false;
 	for (uint32_t n = 0; n < s->nodes; n++) {
 		free(s->node[n].next);

@@ -138,10 +138,7 @@ static void write_packet(struct fan_trace *t, const struct fan_sim_packet *p)
 	put_be16(udp + 2, UDP_PORT);
 	put_be16(udp + 4, p->len + UDP_BYTES);
 	fwrite(h, sizeof h, 1, t->pcap);
-	const uint8_t *apart = fan_body_payload_apart(p->body);
-	fwrite(p->body->bytes, apart ? FAN_HEAD_BYTES : kept, 1, t->pcap);
-	if (apart && kept > FAN_HEAD_BYTES)
-		fwrite(apart, kept - FAN_HEAD_BYTES, 1, t->pcap);
+	fwrite(p->body->bytes, kept, 1, t->pcap);
 	t->bytes += sizeof h + kept;
 	t->captured++;
 	t->until_ns = now_ns;

@@ -307,8 +307,7 @@ static struct fan_sim_body *body_of(const struct fan_trainer *t, const struct fa
 {
 	const struct fan_trainer_shared *sh = t->shared;
 	uintptr_t at = (uintptr_t)it->payload - (uintptr_t)sh->input;
-	bool lent = at < sh->input_bytes || !it->payload_bytes;
-	return lent ? fan_sim_body_lent(sh->sim, it) : fan_sim_body(sh->sim, it);
+	return fan_sim_body(sh->sim, it, at < sh->input_bytes || !it->payload_bytes);
 }
 
 static void tick_core(struct fan_trainer *t)
@@ -336,7 +335,7 @@ static void tick_core(struct fan_trainer *t)
 				return;
 			fan_sim_send(s, &p, true);
 			fan_body_put(&s->pool, p.body);
-			bytes += p.len + frame_bytes(s, t->actor);
+			bytes += paced ? p.len + frame_bytes(s, t->actor) : 0;
 		}
 		fan_out_reset(&out);
 	}
@@ -386,14 +385,17 @@ static bool change(struct fan_trainer *t)
 	return false;
 }
 
-/* Do what the program around the core does after any event. */
-static void run(struct fan_trainer *t)
+/* Do what the program around the core does after any event; `due`: the core likely has something to
+ * send. */
+static void run(struct fan_trainer *t, bool due)
 {
 	const struct fan_sim *s = t->shared->sim;
-	fan_tensor_keep_in_step(t);
-	for (bool again = true; again && !s->broke;) {
-		t->deadline_ns = fan_worker_deadline(t->core);
-		if (t->deadline_ns <= s->now_ns && t->paced_ns <= s->now_ns) {
+	if (t->shared->tensor)
+		fan_tensor_keep_in_step(t);
+	for (bool again = true; again && !s->broke; due = false) {
+		if (!due)
+			t->deadline_ns = fan_worker_deadline(t->core);
+		if (due || (t->deadline_ns <= s->now_ns && t->paced_ns <= s->now_ns)) {
 			tick_core(t);
 			t->deadline_ns = fan_worker_deadline(t->core);
 		}
@@ -412,7 +414,8 @@ static void run(struct fan_trainer *t)
 	}
 	if (fan_worker_phase(t->core) == FAN_W_LEFT)
 		go(t);
-	fan_timeline_look(s->timeline, t);
+	if (s->timeline)
+		fan_timeline_look(s->timeline, t);
 }
 
 static void recv_packet(void *self, const struct fan_sim_packet *p)
@@ -420,9 +423,14 @@ static void recv_packet(void *self, const struct fan_sim_packet *p)
 	struct fan_trainer *t = self;
 	if (!t->core || !p->body)
 		return;
-	fan_worker_recv(t->core, t->shared->sim->now_ns, p->body->bytes, p->len,
-			p->flags & FAN_PACKET_BY_GROUP, p->flags & FAN_PACKET_ECN);
-	run(t);
+	struct fan_sim *s = t->shared->sim;
+	const bool by_group = p->flags & FAN_PACKET_BY_GROUP, marked = p->flags & FAN_PACKET_ECN;
+	struct fan_frag f;
+	if (fan_sim_read(p, 1u << FAN_TYPE_RESULT, &f))
+		fan_worker_take(t->core, s->now_ns, &f, by_group, marked);
+	else
+		fan_worker_recv(t->core, s->now_ns, fan_sim_bytes(s, p), p->len, by_group, marked);
+	run(t, !t->shared->cfg->pace_bps);
 }
 
 static void tick(void *self)
@@ -432,7 +440,7 @@ static void tick(void *self)
 		t->shared->sim->broke = true;
 		return;
 	}
-	run(t);
+	run(t, false);
 }
 
 static uint64_t deadline(void *self)

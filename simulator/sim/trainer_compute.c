@@ -130,6 +130,7 @@ bool fan_trainer_share(struct fan_trainer_shared *sh, struct fan_job_config *cfg
 	sh->sim = sim;
 	sh->by_ring = by_ring;
 	sh->begin_ns = cfg->arrival_ns;
+	sim->elements |= cfg->verify || cfg->mode == FAN_FIXED; /* exponents are agreed */
 	if (by_ring)
 		return true;
 	uint32_t window = cfg->ahead ? cfg->ahead : cfg->window;

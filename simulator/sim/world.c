@@ -41,8 +41,7 @@ void fan_sim_free(struct fan_sim *s)
 	free(s->actor);
 	free(s->out);
 	free(s->stray);
-	free(s->stray_free);
-	fan_event_heap_free(&s->heap);
+	fan_events_free(&s->events);
 	fan_body_pool_free(&s->pool);
 }
 
@@ -117,32 +116,42 @@ uint32_t fan_sim_add_actor(struct fan_sim *s, uint32_t node, void *self,
 	return s->actors++;
 }
 
-struct fan_sim_body *fan_sim_body(struct fan_sim *s, const struct fan_out_item *it)
+struct fan_sim_body *fan_sim_body(struct fan_sim *s, const struct fan_out_item *it, bool lent)
 {
 	struct fan_sim_body *b = NULL;
-	if (fan_out_item_bytes(it) <= s->pool.bytes)
+	/* nodes read a bitmap, and, for its checksum, what that covers */
+	bool small = (lent || !s->elements) && !fan_fault_is_covered(it->head) &&
+		     it->head[1] != FAN_TYPE_PARTIAL;
+	if (small)
+		b = fan_body_get_small(&s->pool, s->elements ? it->payload : NULL);
+	else if (fan_out_item_bytes(it) <= s->pool.bytes)
 		b = fan_body_get(&s->pool);
-	if (!b) {
+	if (!b)
 		s->broke = true;
-		return NULL;
-	}
-	fan_out_item_copy(it, b->bytes);
+	else if (small)
+		memcpy(b->bytes, it->head, FAN_HEAD_BYTES);
+	else
+		fan_out_item_copy(it, b->bytes);
 	return b;
 }
 
-struct fan_sim_body *fan_sim_body_lent(struct fan_sim *s, const struct fan_out_item *it)
+const uint8_t *fan_sim_bytes(struct fan_sim *s, const struct fan_sim_packet *p)
 {
-	/* if the checksum covers the payload, nodes on the path may read both */
-	if (fan_fault_is_covered(it->head) || fan_out_item_bytes(it) > s->pool.bytes)
-		return fan_sim_body(s, it);
-	const uint8_t *payload = it->payload_bytes ? it->payload : NULL;
-	struct fan_sim_body *b = fan_body_get_small(&s->pool, payload);
-	if (!b) {
-		s->broke = true;
-		return NULL;
-	}
-	memcpy(b->bytes, it->head, FAN_HEAD_BYTES);
-	return b;
+	if (!p->body->small || p->len <= FAN_HEAD_BYTES)
+		return p->body->bytes;
+	fan_body_copy(p->body, p->len, s->desk->bytes);
+	return s->desk->bytes;
+}
+
+bool fan_sim_read(const struct fan_sim_packet *p, uint32_t types, struct fan_frag *f)
+{
+	const struct fan_sim_body *b = p->body;
+	if (p->flags & FAN_PACKET_DAMAGED || b->bytes[1] >= 32 || !(types >> b->bytes[1] & 1))
+		return false;
+	fan_wire_head(f, b->bytes);
+	f->payload = b->small ? b->payload : b->bytes + FAN_HEAD_BYTES;
+	f->payload_bytes = p->len - FAN_HEAD_BYTES;
+	return true;
 }
 
 static void saw(struct fan_sim *s, enum fan_sight what, uint32_t link,
@@ -155,43 +164,49 @@ static void saw(struct fan_sim *s, enum fan_sight what, uint32_t link,
 /* Push a packet that arrives out of order: it has an event of its own. */
 static void push_stray(struct fan_sim *s, const struct fan_link_entry *e, uint32_t node)
 {
-	uint32_t i = s->strays;
-	if (s->stray_frees) {
-		i = s->stray_free[--s->stray_frees];
-	} else {
-		uint32_t room = s->strays_room;
-		void *list = s->stray, *frees = s->stray_free;
-		bool ok = grow(&list, s->strays, &room, FAN_SIM_STRAYS_MAX, sizeof *s->stray);
-		s->stray = list;
-		ok = ok && grow(&frees, s->strays, &s->strays_room, FAN_SIM_STRAYS_MAX,
-				sizeof *s->stray_free);
-		s->stray_free = frees;
-		if (!ok) {
+	uint32_t i = s->stray_free;
+	if (i == s->strays) {
+		void *list = s->stray;
+		if (!grow(&list, i, &s->strays_room, FAN_SIM_STRAYS_MAX, sizeof *s->stray)) {
 			fan_body_put(&s->pool, e->packet.body);
 			s->broke = true;
 			return;
 		}
-		s->strays++;
+		s->stray = list;
+		s->stray_free = ++s->strays;
+	} else {
+		s->stray_free = s->stray[i].node;
 	}
-	s->stray[i] = *e;
-	s->stray[i].node = node;
+	s->stray[i] = (struct fan_sim_stray){*e, node};
 	s->in_flight++;
-	s->broke |= !fan_event_push(&s->heap, e->at_ns, source(KIND_STRAY, i));
+	s->broke |= !fan_event_push(&s->events, e->at_ns, source(KIND_STRAY, i));
 }
 
-static void push_in_order(struct fan_sim *s, uint32_t link, const struct fan_link_entry *e)
+static void push_in_order(struct fan_sim *s, uint32_t link, uint64_t at_ns,
+			  const struct fan_sim_packet *p, uint8_t flags)
 {
 	assert(link < s->links);
 	struct fan_sim_link *l = &s->link[link];
-	if (!fan_link_push(l, e)) {
-		fan_body_put(&s->pool, e->packet.body);
+	struct fan_link_entry *e = fan_link_add(l);
+	if (!e) {
+		fan_body_put(&s->pool, p->body);
 		s->broke = true;
 		return;
 	}
+	__builtin_prefetch(e + 2, 1);
+	/* one by one, as they were written just now: the processor waits for a load of several */
+	e->at_ns = at_ns;
+	e->packet.body = p->body;
+	e->packet.from = p->from;
+	e->packet.to = p->to;
+	e->packet.number = p->number;
+	e->packet.len = p->len;
+	e->packet.flags = p->flags | flags;
+	e->packet.hops = p->hops;
 	s->in_flight++;
 	if (l->count > 1)
 		return;
-	l->key = fan_event_push(&s->heap, e->at_ns, source(KIND_LINK, link));
+	l->key = fan_event_push(&s->events, at_ns, source(KIND_LINK, link));
 	s->broke |= !l->key;
 }
 
@@ -266,56 +281,51 @@ static void push_faulty(struct fan_sim *s, uint32_t link, struct fan_link_entry 
 	if (e.at_ns < l->last_ns)
 		e.at_ns = l->last_ns;
 	l->last_ns = e.at_ns;
-	push_in_order(s, link, &e);
+	push_in_order(s, link, e.at_ns, &e.packet, 0);
 }
 
 /* Put a packet on a link, as `len` bytes; the link takes over the caller's reference. */
 static void push_as(struct fan_sim *s, uint32_t link, const struct fan_sim_packet *p, uint16_t len,
-		    bool own)
+		    uint8_t flags, bool own)
 {
 	struct fan_sim_link *l = &s->link[link];
-	struct fan_link_entry e = {.packet = *p};
 	bool marked;
 	bool safe = p->flags & FAN_PACKET_SAFE;
-	e.at_ns = fan_link_take(l, s->now_ns, len, own || safe, &marked);
-	if (e.at_ns == FAN_LINK_NO_ROOM) {
+	uint64_t at_ns = fan_link_take(l, s->now_ns, len, own || safe, &marked);
+	if (at_ns == FAN_LINK_NO_ROOM) {
 		saw(s, FAN_SIGHT_OVERFLOW, link, p);
 		fan_body_put(&s->pool, p->body);
 		return;
 	}
-	if (marked)
-		e.packet.flags |= FAN_PACKET_ECN;
-	if ((l->faulty || s->filter) && !safe)
-		push_faulty(s, link, e);
-	else
-		push_in_order(s, link, &e);
-}
-
-static void push(struct fan_sim *s, uint32_t link, const struct fan_sim_packet *p, bool own)
-{
-	push_as(s, link, p, p->len, own);
+	flags |= marked ? FAN_PACKET_ECN : 0;
+	if (__builtin_expect((!l->faulty && !s->filter) || safe, 1)) {
+		push_in_order(s, link, at_ns, p, flags);
+		return;
+	}
+	struct fan_link_entry e = {at_ns, *p};
+	e.packet.flags |= flags;
+	push_faulty(s, link, e);
 }
 
 void fan_sim_send(struct fan_sim *s, const struct fan_sim_packet *p, bool own)
 {
 	const struct fan_sim_actor *from = &s->actor[p->from];
-	struct fan_sim_packet mine = *p;
 	uint32_t link = from->uplink;
-	if (mine.body) {
-		mine.body->refs++;
-		uint8_t type = mine.body->bytes[1];
-		mine.flags |= type <= FAN_TYPE_RESULT ? FAN_PACKET_FRAGMENT : 0;
+	uint8_t flags = 0;
+	if (p->body) {
+		p->body->refs++;
+		flags = p->body->bytes[1] <= FAN_TYPE_RESULT ? FAN_PACKET_FRAGMENT : 0;
 	}
 	if (link == FAN_SIM_NONE || s->actor[p->to].node == from->node)
 		link = fan_sim_hop(s, from->node, p->from, p->to);
 	if (link == FAN_SIM_NONE) { /* to an actor of the same node: at once, on no link */
-		struct fan_link_entry e = {.at_ns = s->now_ns, .packet = mine};
-		e.packet.flags |= FAN_PACKET_LOCAL;
+		struct fan_link_entry e = {.at_ns = s->now_ns, .packet = *p};
+		e.packet.flags |= flags | FAN_PACKET_LOCAL;
 		push_stray(s, &e, from->node);
 		return;
 	}
-	saw(s, FAN_SIGHT_SENT, link, &mine);
-	push(s, link, &mine, own);
+	saw(s, FAN_SIGHT_SENT, link, p);
+	push_as(s, link, p, p->len, flags, own);
 }
 
 /* Pass a packet on from `node` to members here and along its links.  Takes its own references. */
@@ -325,7 +335,7 @@ static void branch(struct fan_sim *s, uint32_t node, const struct fan_sim_packet
 	struct fan_sim_packet copy = *p;
 	for (uint32_t i = t->link_first[node]; i < t->link_first[node + 1]; i++) {
 		p->body->refs++;
-		push(s, t->link[i], &copy, own);
+		push_as(s, t->link[i], &copy, p->len, 0, own);
 	}
 	copy.flags &= (uint8_t)~FAN_PACKET_TREE;
 	copy.flags |= FAN_PACKET_LOCAL;
@@ -364,24 +374,7 @@ void fan_sim_wake(struct fan_sim *s, uint32_t actor)
 	if (at_ns >= a->wake_ns)
 		return;
 	a->wake_ns = at_ns;
-	s->broke |= !fan_event_push(&s->heap, at_ns, source(KIND_ACTOR, actor));
-}
-
-/* Hand the packet to its actor, in contiguous memory. */
-static void hear(struct fan_sim *s, struct fan_sim_actor *a, const struct fan_sim_packet *p)
-{
-	if (!p->body || !fan_body_payload_apart(p->body)) {
-		a->ops->recv(a->self, p);
-		return;
-	}
-	struct fan_sim_packet whole = *p;
-	if (!s->desk && !(s->desk = fan_body_make(&s->pool.whole))) {
-		s->broke = true;
-		return;
-	}
-	whole.body = s->desk;
-	fan_body_copy(p->body, p->len, whole.body->bytes);
-	a->ops->recv(a->self, &whole);
+	s->broke |= !fan_event_push(&s->events, at_ns, source(KIND_ACTOR, actor));
 }
 
 /* The packet has reached `node`, which owns its reference. */
@@ -392,7 +385,7 @@ static void arrive(struct fan_sim *s, uint32_t node, struct fan_sim_packet *p)
 		enum fan_sim_need need = n->uses ? n->uses(n->uses_arg, p) : FAN_NEED_CAPACITY;
 		if (need != FAN_NEED_NOTHING) {
 			p->flags |= FAN_PACKET_INSIDE;
-			push_as(s, n->inside, p, need == FAN_NEED_ORDER ? 0 : p->len, false);
+			push_as(s, n->inside, p, need == FAN_NEED_ORDER ? 0 : p->len, 0, false);
 			return;
 		}
 	}
@@ -409,7 +402,7 @@ static void arrive(struct fan_sim *s, uint32_t node, struct fan_sim_packet *p)
 	struct fan_sim_actor *a = &s->actor[p->to];
 	if (a->node == node) {
 		saw(s, FAN_SIGHT_ARRIVED, FAN_SIM_NONE, p);
-		hear(s, a, p);
+		a->ops->recv(a->self, p);
 		fan_body_put(&s->pool, p->body);
 		fan_sim_wake(s, p->to);
 		return;
@@ -420,19 +413,20 @@ static void arrive(struct fan_sim *s, uint32_t node, struct fan_sim_packet *p)
 		fan_body_put(&s->pool, p->body);
 		return;
 	}
-	push(s, link, p, false);
+	push_as(s, link, p, p->len, 0, false);
 }
 
 /* With thousands of workers and links, none is in a cache when its turn comes, and each access to
- * it waits for the one before.  So, while an event is handled, all that the next one will touch is
- * prefetched at once, and of those that may follow, their first packets. */
-#define MANY 256 /* actors; fewer stay in the caches */
-#define NEAR 4	 /* events after the next: its children in the heap */
+ * it waits for the one before.  So, while an event is handled, what the next ones will touch is
+ * prefetched, one access further for each event that is nearer. */
+#define MANY  256 /* actors; fewer stay in the caches */
+#define AHEAD 4
 
-static struct fan_sim_link *link_of(const struct fan_sim *s, const struct fan_sim_event *e)
+/* The first packet of the link that the event is of; NULL: it is of something else. */
+static const struct fan_link_entry *first_of(const struct fan_sim *s, uint32_t from)
 {
-	uint32_t from = fan_event_source(e->key), index = from & ((1u << KIND_SHIFT) - 1);
-	return from >> KIND_SHIFT == KIND_LINK && s->link[index].count ? &s->link[index] : NULL;
+	bool busy = from >> KIND_SHIFT == KIND_LINK && s->link[from].count;
+	return busy ? fan_link_first(&s->link[from]) : NULL;
 }
 
 static void foresee_actor(const struct fan_sim_actor *a)
@@ -444,30 +438,26 @@ static void foresee_actor(const struct fan_sim_actor *a)
 	fan_worker_prefetch(a->worker);
 }
 
-static void foresee_packet(const struct fan_sim *s, const struct fan_sim_packet *p)
-{
-	if (p->body) {
-		__builtin_prefetch(p->body);
-		__builtin_prefetch(&p->body->bytes[LINE / 2]);
-	}
-	if (!(p->flags & FAN_PACKET_TREE))
-		foresee_actor(&s->actor[p->to]);
-}
-
 static void foresee(const struct fan_sim *s)
 {
-	const struct fan_event_heap *h = &s->heap;
-	if (!h->count || s->actors < MANY)
+	uint32_t from[AHEAD];
+	if (s->actors < MANY)
 		return;
-	struct fan_sim_link *l = link_of(s, &h->at[0]);
-	uint32_t from = fan_event_source(h->at[0].key), index = from & ((1u << KIND_SHIFT) - 1);
-	if (l)
-		foresee_packet(s, &fan_link_first(l)->packet);
-	else if (from >> KIND_SHIFT == KIND_ACTOR)
-		foresee_actor(&s->actor[index]);
-	for (uint32_t i = 1; i <= NEAR && i < h->count; i++)
-		if ((l = link_of(s, &h->at[i])))
-			__builtin_prefetch(fan_link_first(l));
+	const unsigned n = fan_event_ahead(&s->events, from, AHEAD);
+	const struct fan_link_entry *first = n > 0 ? first_of(s, from[0]) : NULL;
+	if (first && !(first->packet.flags & FAN_PACKET_TREE))
+		foresee_actor(&s->actor[first->packet.to]);
+	first = n > 1 ? first_of(s, from[1]) : NULL;
+	if (first) {
+		__builtin_prefetch(first->packet.body);
+		if (!(first->packet.flags & FAN_PACKET_TREE))
+			__builtin_prefetch(&s->actor[first->packet.to]);
+	}
+	first = n > 2 ? first_of(s, from[2]) : NULL;
+	if (first)
+		__builtin_prefetch(first);
+	if (n > 3 && from[3] >> KIND_SHIFT == KIND_LINK)
+		__builtin_prefetch(&s->link[from[3]].head);
 }
 
 static void step_link(struct fan_sim *s, const struct fan_sim_event *e, uint32_t link)
@@ -475,18 +465,21 @@ static void step_link(struct fan_sim *s, const struct fan_sim_event *e, uint32_t
 	assert(link < s->links);
 	struct fan_sim_link *l = &s->link[link];
 	if (l->key != e->key) { /* the link's rate has changed since */
-		fan_event_pop(&s->heap);
+		fan_event_pop(&s->events, e);
 		return;
 	}
 	struct fan_sim_packet p = fan_link_first(l)->packet;
 	l->head++;
 	l->count--;
 	s->in_flight--;
+	fan_event_pop(&s->events, e);
+	l->key = 0;
 	if (l->count) {
-		l->key = fan_event_replace(&s->heap, fan_link_first(l)->at_ns);
-	} else {
-		fan_event_pop(&s->heap);
-		l->key = 0;
+		const struct fan_link_entry *next = fan_link_first(l);
+		__builtin_prefetch(next->packet.body);
+		__builtin_prefetch(next + 2);
+		l->key = fan_event_push(&s->events, next->at_ns, source(KIND_LINK, link));
+		s->broke |= !l->key;
 	}
 	foresee(s);
 	arrive(s, l->to, &p);
@@ -496,7 +489,7 @@ static void step_actor(struct fan_sim *s, const struct fan_sim_event *e, uint32_
 {
 	assert(actor < s->actors);
 	struct fan_sim_actor *a = &s->actor[actor];
-	fan_event_pop(&s->heap);
+	fan_event_pop(&s->events, e);
 	if (a->wake_ns != e->at_ns) /* an earlier wake-up has replaced this one */
 		return;
 	a->wake_ns = FAN_SIM_NEVER;
@@ -506,28 +499,29 @@ static void step_actor(struct fan_sim *s, const struct fan_sim_event *e, uint32_
 	fan_sim_wake(s, actor);
 }
 
-static void step_stray(struct fan_sim *s, uint32_t i)
+static void step_stray(struct fan_sim *s, const struct fan_sim_event *event, uint32_t i)
 {
 	assert(i < s->strays);
-	struct fan_link_entry e = s->stray[i];
-	fan_event_pop(&s->heap);
-	s->stray_free[s->stray_frees++] = i;
+	struct fan_sim_stray e = s->stray[i];
+	fan_event_pop(&s->events, event);
+	s->stray[i].node = s->stray_free;
+	s->stray_free = i;
 	s->in_flight--;
 	foresee(s);
-	arrive(s, e.node, &e.packet);
+	arrive(s, e.node, &e.e.packet);
 }
 
 bool fan_sim_step(struct fan_sim *s, uint64_t until_ns)
 {
-	if (s->heap.count == 0 || s->heap.at[0].at_ns > until_ns || s->broke)
+	struct fan_sim_event e;
+	if (!fan_event_first(&s->events, &e) || e.at_ns > until_ns || s->broke)
 		return false;
-	struct fan_sim_event e = s->heap.at[0];
 	uint32_t from = fan_event_source(e.key), index = from & ((1u << KIND_SHIFT) - 1);
 	s->now_ns = e.at_ns;
 	switch ((enum kind)(from >> KIND_SHIFT)) {
 	case KIND_LINK: step_link(s, &e, index); break;
 	case KIND_ACTOR: step_actor(s, &e, index); break;
-	case KIND_STRAY: step_stray(s, index); break;
+	case KIND_STRAY: step_stray(s, &e, index); break;
 	}
 	return true;
 }
@@ -539,6 +533,6 @@ void fan_sim_set_rate(struct fan_sim *s, uint32_t link, uint64_t bps)
 	fan_link_set_rate(l, s->now_ns, bps);
 	if (!l->count)
 		return;
-	l->key = fan_event_push(&s->heap, fan_link_first(l)->at_ns, source(KIND_LINK, link));
+	l->key = fan_event_push(&s->events, fan_link_first(l)->at_ns, source(KIND_LINK, link));
 	s->broke |= !l->key;
 }

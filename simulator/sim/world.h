@@ -12,6 +12,7 @@
 #ifndef FAN_SIM_WORLD_H
 #define FAN_SIM_WORLD_H
 
+#include "core/wire/wire.h"
 #include "event.h"
 #include "link.h"
 
@@ -79,7 +80,7 @@ enum fan_sight {
 
 struct fan_sim {
 	uint64_t seed, now_ns;
-	struct fan_event_heap heap;
+	struct fan_events events;
 	struct fan_body_pool pool;
 	struct fan_sim_body *desk; /* where a small body is joined with its payload */
 	struct fan_sim_node *node;
@@ -87,10 +88,13 @@ struct fan_sim {
 	struct fan_sim_actor *actor;
 	uint32_t nodes, links, actors;
 	uint32_t nodes_room, links_room, actors_room;
-	uint32_t *out;		      /* links by the node that they leave; made by fan_sim_index */
-	struct fan_link_entry *stray; /* packets that arrive out of their link's order */
-	uint32_t *stray_free;
-	uint32_t strays, strays_room, stray_frees;
+	uint32_t *out; /* links by the node that they leave; made by fan_sim_index */
+	/* packets that arrive out of their link's order, and where; of a free one, the next */
+	struct fan_sim_stray {
+		struct fan_link_entry e;
+		uint32_t node;
+	} * stray;
+	uint32_t strays, strays_room, stray_free; /* stray_free == strays: none is free */
 	struct fan_sim_tree *tree;
 	uint32_t trees;
 	struct fan_watch {
@@ -107,6 +111,7 @@ struct fan_sim {
 	uint64_t hops;	    /* packets that crossed a link and were handled */
 	uint64_t frag_hops; /* those of them that carry elements */
 	bool broke;	    /* out of memory: the run's results are invalid */
+	bool elements;	    /* some job looks at its sums; else packets are but their headers */
 	bool ecmp; /* flows are spread over all shortest paths, by hash; else one is taken */
 };
 
@@ -139,12 +144,16 @@ bool fan_sim_index(struct fan_sim *s);
  * `ecmp` a hash of both actors and the node selects one, so that a flow keeps to one path. */
 uint32_t fan_sim_hop(struct fan_sim *s, uint32_t at, uint32_t from, uint32_t to);
 
-/* A body that holds the item's datagram; NULL: out of memory. */
-struct fan_sim_body *fan_sim_body(struct fan_sim *s, const struct fan_out_item *it);
+/* A body that holds the item's datagram; NULL: out of memory.  `lent`: the payload stays unchanged
+ * until the simulation ends, so it is not copied. */
+struct fan_sim_body *fan_sim_body(struct fan_sim *s, const struct fan_out_item *it, bool lent);
 
-/* As fan_sim_body, without copying the payload, which must stay unchanged until the simulation
- * ends. */
-struct fan_sim_body *fan_sim_body_lent(struct fan_sim *s, const struct fan_out_item *it);
+/* The datagram of a packet that an actor receives, in contiguous memory, until the next call. */
+const uint8_t *fan_sim_bytes(struct fan_sim *s, const struct fan_sim_packet *p);
+
+/* Read a fragment's datagram to `f`, without the checks of fan_wire_get, which all that the core
+ * has sent passes.  False: it is of none of the `types` (bits by enum fan_type), or damaged. */
+bool fan_sim_read(const struct fan_sim_packet *p, uint32_t types, struct fan_frag *f);
 
 /* Send the datagram in p->body from the node of actor p->from.  Takes a reference of its own.
  * `own`: it waits for room in the first link's queue, as a host's own packets do. */

@@ -26,6 +26,10 @@ same() { # FILE FILE WHAT
 for s in ahead faults shared; do
         "$fanin" sim $s.json -q --json "$work/$s.json"
         same $s.expect.json "$work/$s.json" "$s.json, as recorded"
+        "$fanin" sim $s.json -q --set 'jobs.*.verify=false' --json "$work/$s.json"
+        grep -v checked_elements $s.expect.json >"$work/with.json"
+        grep -v checked_elements "$work/$s.json" >"$work/without.json"
+        same "$work/with.json" "$work/without.json" "$s.json, with elements and without"
 done
 [ "$few" != recorded ] || exit 0
 

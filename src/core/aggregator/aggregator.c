@@ -366,7 +366,7 @@ static enum fan_verdict recv_data(struct fan_aggregator *ag, uint64_t now_ns, st
 		why = FAN_DROP_STATE;
 	if (why >= 0)
 		return fan_aggregator_drop(ag, (unsigned)why);
-	fan_pool_prefetch(&j->pool, f->frag + 1);
+	fan_pool_prefetch(&j->pool, f->frag + 1, p.elements);
 	if (p.is_sum)
 		note_number(ag, j, f->helper ? fan_tag_rank(f->helper) : p.first, f, out);
 	if (j->burst)
@@ -466,49 +466,57 @@ static void prefetch_next(const uint8_t *pkt, size_t len)
 	}
 }
 
-enum fan_verdict fan_aggregator_recv(struct fan_aggregator *ag, uint64_t now_ns, fan_peer from,
-				     const uint8_t *pkt, size_t len, bool marked,
+enum fan_verdict fan_aggregator_take(struct fan_aggregator *ag, uint64_t now_ns,
+				     const fan_peer *from, struct fan_frag *f, bool marked,
 				     struct fan_out *out)
 {
-	struct fan_frag f;
 	assert(fan_out_has(out, FAN_AGGREGATOR_OUT_MAX));
 	ag->now_ns = now_ns;
 	ag->stats.packets++;
-	prefetch_next(pkt, len);
-	int why = fan_wire_get(&f, pkt, len);
-	if (why >= 0) {
-		if (why == FAN_DROP_VERSION)
-			fan_query_foreign(&from, pkt, len, out);
-		return fan_aggregator_drop(ag, (unsigned)why);
-	}
-	if (!(1u << f.type & OF_MEMBERS))
-		return f.type >= FAN_TYPE_CTL ? fan_control_recv(ag, now_ns, &from, &f, out)
-					      : fan_aggregator_drop(ag, FAN_DROP_TYPE);
-	if (marked && f.type <= FAN_TYPE_PARTIAL)
-		f.flags |= FAN_F_ECN;
-	struct fan_job *j = fan_jobs_get(&ag->jobs, f.job);
+	if (!(1u << f->type & OF_MEMBERS))
+		return f->type >= FAN_TYPE_CTL ? fan_control_recv(ag, now_ns, from, f, out)
+					       : fan_aggregator_drop(ag, FAN_DROP_TYPE);
+	if (marked && f->type <= FAN_TYPE_PARTIAL)
+		f->flags |= FAN_F_ECN;
+	struct fan_job *j = fan_jobs_get(&ag->jobs, f->job);
 	if (!j)
 		return fan_aggregator_drop(ag, FAN_DROP_JOB);
-	if (f.epoch != j->epoch)
+	if (f->epoch != j->epoch)
 		return fan_aggregator_drop(ag, FAN_DROP_EPOCH);
 	struct fan_member *m = NULL;
-	if (f.type != FAN_TYPE_PARTIAL) { /* the sender of a sum is checked when the sum is read */
-		m = speaker_of(j, &from, &f);
+	if (f->type != FAN_TYPE_PARTIAL) { /* the sender of a sum is checked when the sum is read */
+		m = speaker_of(j, from, f);
 		if (!m)
 			return fan_aggregator_drop(ag, FAN_DROP_SENDER);
 		m->heard_ns = now_ns;
 	}
 	if (j->state != FAN_JOB_READY)
 		return fan_aggregator_drop(ag, FAN_DROP_STATE);
-	if (m && f.type <= FAN_TYPE_PROBE && !is_next(m, &f))
-		note_number(ag, j, (uint16_t)(m - j->members), &f, out);
-	if (f.type <= FAN_TYPE_PARTIAL) /* nearly always */
-		return recv_data(ag, now_ns, j, &from, &f, out);
-	switch (f.type) {
-	case FAN_TYPE_MISS: return recv_miss(ag, j, &f, out);
-	case FAN_TYPE_PROBE: return recv_probe(ag, j, &f, out);
-	default: return recv_question(ag, j, &f, out);
+	if (m && f->type <= FAN_TYPE_PROBE && !is_next(m, f))
+		note_number(ag, j, (uint16_t)(m - j->members), f, out);
+	if (f->type <= FAN_TYPE_PARTIAL) /* nearly always */
+		return recv_data(ag, now_ns, j, from, f, out);
+	switch (f->type) {
+	case FAN_TYPE_MISS: return recv_miss(ag, j, f, out);
+	case FAN_TYPE_PROBE: return recv_probe(ag, j, f, out);
+	default: return recv_question(ag, j, f, out);
 	}
+}
+
+enum fan_verdict fan_aggregator_recv(struct fan_aggregator *ag, uint64_t now_ns, fan_peer from,
+				     const uint8_t *pkt, size_t len, bool marked,
+				     struct fan_out *out)
+{
+	struct fan_frag f;
+	prefetch_next(pkt, len);
+	int why = fan_wire_get(&f, pkt, len);
+	if (why < 0)
+		return fan_aggregator_take(ag, now_ns, &from, &f, marked, out);
+	ag->now_ns = now_ns;
+	ag->stats.packets++;
+	if (why == FAN_DROP_VERSION)
+		fan_query_foreign(&from, pkt, len, out);
+	return fan_aggregator_drop(ag, (unsigned)why);
 }
 
 /* The job that a datagram of the parent's is for: by its nonce while that is all it has. */
@@ -522,29 +530,49 @@ static struct fan_job *find_below(struct fan_aggregator *ag, const struct fan_fr
 	return NULL;
 }
 
+/* The uplink of `j` has returned `v` for fragment `frag`: do what follows. */
+static enum fan_verdict took_up(struct fan_aggregator *ag, struct fan_job *j, enum fan_verdict v,
+				uint64_t frag, struct fan_out *out)
+{
+	if (v == FAN_DONE)
+		send_result(ag, j, fan_pool_round(&j->pool, frag), out);
+	if (v == FAN_DROP)
+		fan_aggregator_drop(ag, fan_worker_last_drop(j->up));
+	fan_tree_uplink_step(ag, j, out);
+	return v;
+}
+
+enum fan_verdict fan_aggregator_take_up(struct fan_aggregator *ag, uint64_t now_ns,
+					struct fan_frag *f, bool marked, struct fan_out *out)
+{
+	assert(fan_out_has(out, FAN_AGGREGATOR_OUT_MAX));
+	ag->now_ns = now_ns;
+	ag->stats.packets++;
+	struct fan_job *j = find_below(ag, f);
+	if (!j)
+		return fan_aggregator_drop(ag, FAN_DROP_JOB);
+	return took_up(ag, j, fan_worker_take(j->up, now_ns, f, false, marked), f->frag, out);
+}
+
 enum fan_verdict fan_aggregator_recv_up(struct fan_aggregator *ag, uint64_t now_ns,
 					const uint8_t *pkt, size_t len, bool marked,
 					struct fan_out *out)
 {
 	struct fan_frag f;
-	assert(fan_out_has(out, FAN_AGGREGATOR_OUT_MAX));
+	int why = fan_wire_get(&f, pkt, len);
+	if (why < 0)
+		return fan_aggregator_take_up(ag, now_ns, &f, marked, out);
 	ag->now_ns = now_ns;
 	ag->stats.packets++;
-	int why = fan_wire_get(&f, pkt, len);
-	if (why >= 0 && why != FAN_DROP_VERSION)
-		return fan_aggregator_drop(ag, (unsigned)why);
-	if (why == FAN_DROP_VERSION && len >= FAN_HEAD_BYTES)
+	struct fan_job *j = NULL;
+	if (why == FAN_DROP_VERSION && len >= FAN_HEAD_BYTES) {
 		f = (struct fan_frag){.type = FAN_TYPE_REFUSE, .nonce = fan_wire_nonce(pkt)};
-	struct fan_job *j = find_below(ag, &f);
+		j = find_below(ag, &f);
+	}
 	if (!j)
-		return fan_aggregator_drop(ag, why >= 0 ? (unsigned)why : FAN_DROP_JOB);
+		return fan_aggregator_drop(ag, (unsigned)why);
 	enum fan_verdict v = fan_worker_recv(j->up, now_ns, pkt, len, false, marked);
-	if (v == FAN_DONE)
-		send_result(ag, j, fan_pool_round(&j->pool, f.frag), out);
-	if (v == FAN_DROP)
-		fan_aggregator_drop(ag, fan_worker_last_drop(j->up));
-	fan_tree_uplink_step(ag, j, out);
-	return v;
+	return took_up(ag, j, v, f.frag, out);
 }
 
 uint64_t fan_aggregator_deadline(const struct fan_aggregator *ag)

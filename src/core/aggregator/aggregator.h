@@ -108,10 +108,17 @@ enum fan_verdict fan_aggregator_recv(struct fan_aggregator *ag, uint64_t now_ns,
 				     const uint8_t *pkt, size_t len, bool marked,
 				     struct fan_out *out);
 
+/* As fan_aggregator_recv, of a datagram that fan_wire_get has read to `f`, which may change. */
+enum fan_verdict fan_aggregator_take(struct fan_aggregator *ag, uint64_t now_ns,
+				     const fan_peer *from, struct fan_frag *f, bool marked,
+				     struct fan_out *out);
+
 /* Handle one datagram that the parent sent; `out` as for fan_aggregator_recv. */
 enum fan_verdict fan_aggregator_recv_up(struct fan_aggregator *ag, uint64_t now_ns,
 					const uint8_t *pkt, size_t len, bool marked,
 					struct fan_out *out);
+enum fan_verdict fan_aggregator_take_up(struct fan_aggregator *ag, uint64_t now_ns,
+					struct fan_frag *f, bool marked, struct fan_out *out);
 
 /* Run timers: overdue heartbeats, group tests, reminders.  If `out`, with room for
  * FAN_AGGREGATOR_OUT_MAX items, runs full, the deadline stays in the past: send, reset

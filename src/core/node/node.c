@@ -267,6 +267,20 @@ enum fan_verdict fan_node_recv(struct fan_node *n, uint64_t now_ns, fan_peer fro
 	return v;
 }
 
+enum fan_verdict fan_node_take(struct fan_node *n, uint64_t now_ns, const fan_peer *from,
+			       struct fan_frag *f, bool marked, struct fan_out *out)
+{
+	assert(!n->slots);
+	unsigned first = out->count;
+	bool down = n->has_parent && fan_peer_equal(from, &n->above);
+	enum fan_verdict v =
+		down ? fan_aggregator_take_up(n->aggregator, now_ns, f, marked, out)
+		     : fan_aggregator_take(n->aggregator, now_ns, from, f, marked, out);
+	if (n->sorts)
+		sort_out(n, first, true, out);
+	return v;
+}
+
 static void tick_aggregator(struct fan_node *n, uint64_t now_ns, struct fan_out *out)
 {
 	unsigned room = out->room;

@@ -53,6 +53,11 @@ void fan_node_sent(struct fan_node *n);
 enum fan_verdict fan_node_recv(struct fan_node *n, uint64_t now_ns, fan_peer from,
 			       const uint8_t *pkt, size_t len, bool marked, struct fan_out *out);
 
+/* As fan_node_recv, at a node without slots, of a datagram that fan_wire_get has read to `f`, which
+ * may change. */
+enum fan_verdict fan_node_take(struct fan_node *n, uint64_t now_ns, const fan_peer *from,
+			       struct fan_frag *f, bool marked, struct fan_out *out);
+
 /* Run timers; `out` is empty.  If it runs full, the deadline stays in the past. */
 void fan_node_tick(struct fan_node *n, uint64_t now_ns, struct fan_out *out);
 

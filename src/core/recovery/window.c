@@ -11,16 +11,15 @@
 
 size_t fan_window_bytes(uint32_t max)
 {
-	return max * (sizeof(struct fan_wslot) + LOG_FACTOR * sizeof(struct fan_wlog_entry) +
-		      2 * sizeof(uint16_t));
+	return max * (sizeof(struct fan_wslot) + (LOG_FACTOR + 2) * sizeof(uint16_t));
 }
 
 void fan_window_init(struct fan_window *w, void *mem, uint32_t max)
 {
 	memset(w, 0, sizeof *w);
 	w->slot = mem;
-	w->log = (struct fan_wlog_entry *)(w->slot + max);
-	w->ready.at = (uint16_t *)(w->log + (size_t)max * LOG_FACTOR);
+	w->log = (uint16_t *)(w->slot + max);
+	w->ready.at = w->log + (size_t)max * LOG_FACTOR;
 	w->urgent.at = w->ready.at + max;
 }
 
@@ -29,6 +28,7 @@ void fan_window_open(struct fan_window *w, uint32_t size)
 	w->ready.head = w->ready.count = w->urgent.head = w->urgent.count = 0;
 	w->log_head = w->log_count = w->in_flight = 0;
 	w->acked = w->low = w->search = 0;
+	w->low_at = 0;
 	w->turns = w->reached = w->asked = w->next = w->step_turn = 0;
 	w->ahead = false;
 	w->gap = FAN_GAP_RESULTS;
@@ -135,7 +135,7 @@ bool fan_window_refused(struct fan_window *w, uint32_t i)
 
 static bool lowest_is_ready(const struct fan_window *w)
 {
-	return w->size && w->slot[w->low % w->size].state == FAN_WSLOT_READY;
+	return w->size && w->slot[w->low_at].state == FAN_WSLOT_READY;
 }
 
 /* Where ranks run ahead of each other: the slot of the fragment that comes next, in order,
@@ -160,7 +160,7 @@ static uint32_t first_ready(struct fan_window *w, uint32_t cwnd)
 		if (w->slot[i].state == FAN_WSLOT_READY)
 			return i;
 	}
-	return lowest_is_ready(w) ? (uint32_t)(w->low % w->size) : FAN_WSLOT_NONE;
+	return lowest_is_ready(w) ? w->low_at : FAN_WSLOT_NONE;
 }
 
 /* Under congestion, the lowest: ranks whose windows have shrunk must have the same
@@ -169,7 +169,7 @@ static uint32_t first_ready(struct fan_window *w, uint32_t cwnd)
 static uint32_t lowest_ready(struct fan_window *w, uint32_t cwnd)
 {
 	if (w->in_flight >= cwnd || w->ready.count == 0)
-		return lowest_is_ready(w) ? (uint32_t)(w->low % w->size) : FAN_WSLOT_NONE;
+		return lowest_is_ready(w) ? w->low_at : FAN_WSLOT_NONE;
 	if (w->search < w->low)
 		w->search = w->low;
 	for (; w->search < w->low + w->size; w->search++) {
@@ -229,10 +229,16 @@ void fan_window_by_number(struct fan_window *w, bool shows)
 	w->gap = shows ? w->size + w->size / 2 + FAN_GAP_RESULTS : FAN_GAP_RESULTS;
 }
 
-static struct fan_wlog_entry *log_at(const struct fan_window *w, uint32_t n)
+static uint16_t *log_at(const struct fan_window *w, uint32_t n)
 {
 	uint32_t at = w->log_head + n;
 	return &w->log[at >= w->log_size ? at - w->log_size : at];
+}
+
+/* The number of its first transmission. */
+static uint64_t log_seq(const struct fan_window *w)
+{
+	return w->seq - w->log_count;
 }
 
 static void log_pop(struct fan_window *w)
@@ -245,36 +251,33 @@ static void log_pop(struct fan_window *w)
 uint32_t fan_window_numbered(const struct fan_window *w, uint16_t low)
 {
 	uint64_t seq = w->seq - 1 - (uint16_t)(w->seq - 1 - low);
-	if (w->log_count == 0 || seq < log_at(w, 0)->seq)
-		return FAN_WSLOT_NONE;
-	uint64_t n = seq - log_at(w, 0)->seq; /* they are in the log without a gap */
-	uint32_t i = n < w->log_count ? log_at(w, (uint32_t)n)->slot : FAN_WSLOT_NONE;
+	uint64_t n = seq - log_seq(w);
+	uint32_t i = n < w->log_count ? *log_at(w, (uint32_t)n) : FAN_WSLOT_NONE;
 	bool out = i != FAN_WSLOT_NONE && w->slot[i].state == FAN_WSLOT_SENT;
 	return out && w->slot[i].seq == seq ? i : FAN_WSLOT_NONE;
 }
 
-/* Drop finished entries from the front of the log.  Returns the first other one, or NULL. */
-static struct fan_wlog_entry *log_front(struct fan_window *w)
+/* Drop finished entries from the front of the log.  Returns the slot of the first other one, or
+ * FAN_WSLOT_NONE. */
+static uint32_t log_front(struct fan_window *w)
 {
-	while (w->log_count) {
-		struct fan_wlog_entry *e = log_at(w, 0);
-		const struct fan_wslot *s = &w->slot[e->slot];
-		if (s->state == FAN_WSLOT_SENT && s->seq == e->seq)
-			return e;
-		log_pop(w);
+	for (; w->log_count; log_pop(w)) {
+		const struct fan_wslot *s = &w->slot[*log_at(w, 0)];
+		if (s->state == FAN_WSLOT_SENT && s->seq == log_seq(w))
+			return *log_at(w, 0);
 	}
-	return NULL;
+	return FAN_WSLOT_NONE;
 }
 
 /* The log is full: forget what is over, or else probe for the oldest, which gives it a
  * place at the end. */
 static void make_room(struct fan_window *w)
 {
-	struct fan_wlog_entry *e = log_front(w);
+	uint32_t i = log_front(w);
 	if (w->log_count < w->log_size)
 		return;
-	assert(e); /* the log has room for something */
-	make_urgent(w, e->slot, FAN_WSLOT_PROBE);
+	assert(i != FAN_WSLOT_NONE); /* the log has room for something */
+	make_urgent(w, i, FAN_WSLOT_PROBE);
 	log_pop(w);
 }
 
@@ -291,7 +294,7 @@ void fan_window_sent(struct fan_window *w, uint32_t i, uint64_t now_ns, unsigned
 		s->turn = ++w->turns;
 		w->next = s->frag + 1;
 	}
-	s->seq = w->seq++;
+	s->seq = w->seq;
 	if (what != FAN_WSLOT_PROBE) {
 		s->data_seq = s->seq;
 		s->data_ns = now_ns;
@@ -303,7 +306,8 @@ void fan_window_sent(struct fan_window *w, uint32_t i, uint64_t now_ns, unsigned
 	if (w->log_count == w->log_size)
 		make_room(w);
 	assert(w->log_count < w->log_size);
-	*log_at(w, w->log_count++) = (struct fan_wlog_entry){s->seq, i};
+	*log_at(w, w->log_count++) = (uint16_t)i;
+	w->seq++;
 }
 
 void fan_window_done(struct fan_window *w, uint32_t i)
@@ -318,20 +322,19 @@ void fan_window_done(struct fan_window *w, uint32_t i)
 	s->refusals = 0;
 	s->frag += w->size;
 	w->in_flight--;
-	while (w->slot[w->low % w->size].frag > w->low)
-		w->low++;
+	for (; w->slot[w->low_at].frag > w->low; w->low++)
+		w->low_at = w->low_at + 1 == w->size ? 0 : w->low_at + 1;
 	unsigned most = w->ahead ? GAPS_AHEAD : UINT_MAX;
-	for (struct fan_wlog_entry *e = log_front(w); e && e->seq + w->gap <= w->acked && most--;
-	     e = log_front(w)) {
-		make_urgent(w, e->slot, FAN_WSLOT_PROBE);
-		log_pop(w);
+	for (uint32_t old; (old = log_front(w)) != FAN_WSLOT_NONE; log_pop(w)) {
+		if (log_seq(w) + w->gap > w->acked || !most--)
+			break;
+		make_urgent(w, old, FAN_WSLOT_PROBE);
 	}
 }
 
 uint32_t fan_window_oldest(struct fan_window *w)
 {
-	struct fan_wlog_entry *e = log_front(w);
-	return e ? e->slot : FAN_WSLOT_NONE;
+	return log_front(w);
 }
 
 /* Probe for the slot's fragment, if it is out, and insist on an answer. */
@@ -345,9 +348,9 @@ static void insist(struct fan_window *w, uint32_t i)
 
 void fan_window_expire(struct fan_window *w, unsigned most)
 {
-	uint32_t low = (uint32_t)(w->low % w->size), newest = FAN_WSLOT_NONE;
+	uint32_t newest = FAN_WSLOT_NONE;
 	if (w->log_count)
-		newest = log_at(w, w->log_count - 1)->slot;
+		newest = *log_at(w, w->log_count - 1);
 	for (unsigned n = 0; n < (w->ahead ? TAIL_AHEAD : most); n++) {
 		uint32_t i = fan_window_oldest(w);
 		if (i == FAN_WSLOT_NONE)
@@ -355,7 +358,7 @@ void fan_window_expire(struct fan_window *w, unsigned most)
 		make_urgent(w, i, FAN_WSLOT_PROBE);
 		log_pop(w);
 	}
-	insist(w, low);
+	insist(w, w->low_at);
 	if (newest != FAN_WSLOT_NONE)
 		insist(w, newest);
 }
@@ -364,6 +367,7 @@ void fan_window_audit(const struct fan_window *w)
 {
 	uint32_t sent = 0, ready = 0, urgent = 0;
 	fan_window_check(w);
+	assert(!w->size || w->low_at == w->low % w->size);
 	for (uint32_t i = 0; i < w->size; i++) {
 		const struct fan_wslot *s = &w->slot[i];
 		assert(s->frag % w->size == i && s->frag >= w->low);
@@ -377,9 +381,6 @@ void fan_window_audit(const struct fan_window *w)
 	assert(sent == w->in_flight);
 	assert(ready == w->ready.count);
 	assert(urgent == w->urgent.count);
-	for (uint32_t n = 0; n < w->log_count; n++) {
-		const struct fan_wlog_entry *e = log_at(w, n);
-		assert(e->slot < w->size);
-		assert(e->seq + w->log_count - n == w->seq); /* without a gap */
-	}
+	for (uint32_t n = 0; n < w->log_count; n++)
+		assert(*log_at(w, n) < w->size && w->slot[*log_at(w, n)].seq >= log_seq(w) + n);
 }

@@ -57,20 +57,18 @@ struct fan_wslot {
 	uint8_t refusals;  /* of its fragment: contributions that were dropped for want of a slot */
 };
 
-struct fan_wlog_entry {
-	uint64_t seq;
-	uint32_t slot;
-};
-
 struct fan_window {
 	struct fan_wslot *slot;
-	uint32_t size; /* W */
+	uint32_t size;	 /* W */
+	uint32_t low_at; /* the slot of fragment `low` */
 	/* A bounded queue of slot indices. */
 	struct fan_wqueue {
 		uint16_t *at;
 		uint32_t size, head, count;
 	} ready, urgent;
-	struct fan_wlog_entry *log; /* transmissions by seq, oldest first; some are over */
+	/* slots of transmissions, oldest first, in the order of their numbers and without a gap, up
+	 * to seq - 1; some are over */
+	uint16_t *log;
 	uint32_t log_size, log_head, log_count;
 	uint64_t seq;	    /* of the next transmission */
 	uint64_t acked;	    /* highest seq whose result is there */
@@ -118,6 +116,15 @@ void fan_window_arrived(struct fan_window *w, uint32_t i);
 /* Shall the next first transmission request PROGRESS?  Once a window, and more often while
  * results wait for slow ranks. */
 bool fan_window_asks(struct fan_window *w, uint32_t cwnd);
+
+/* The slot of fragment `frag`. */
+static inline uint32_t fan_window_slot(const struct fan_window *w, uint64_t frag)
+{
+	const uint64_t at = w->low_at + (frag - w->low);
+	if (frag - w->low >= w->size) /* seldom: it takes a division */
+		return (uint32_t)(frag % w->size);
+	return (uint32_t)(at < w->size ? at : at - w->size);
+}
 
 /* Queue slot `i` for its first transmission. */
 void fan_window_ready(struct fan_window *w, uint32_t i);

@@ -139,7 +139,7 @@ static inline void fan_contribution_add(const struct fan_contribution *p, uint8_
 {
 	const struct fan_frag *f = p->f;
 	uint8_t dtype = p->is_sum ? fan_partial_dtype(f) : f->dtype;
-	if (p->bytes == 0)
+	if (p->bytes == 0 || !p->elements)
 		return;
 	if (f->op == FAN_BCAST)
 		memcpy(acc, p->elements, p->bytes);

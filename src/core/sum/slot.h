@@ -87,12 +87,14 @@ static inline struct fan_round *fan_pool_shadow(const struct fan_pool *p, uint64
 	return &p->rounds[frag % p->window * 2 + (~(frag / p->window) & 1)];
 }
 
-/* Prefetch the round of fragment `frag`. */
-static inline void fan_pool_prefetch(const struct fan_pool *p, uint64_t frag)
+/* Prefetch the round of fragment `frag`, and, if there are `elements`, its sum. */
+static inline void fan_pool_prefetch(const struct fan_pool *p, uint64_t frag, bool elements)
 {
 	const struct fan_round *r = fan_pool_round(p, frag);
 	const uint8_t *acc = p->acc + (size_t)(r - p->rounds) * p->stride;
 	__builtin_prefetch(r);
+	if (!elements)
+		return;
 	__builtin_prefetch(acc);
 	__builtin_prefetch(acc + 64);
 	__builtin_prefetch(acc + 128);

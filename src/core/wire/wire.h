@@ -185,8 +185,8 @@ struct fan_frag {
 		uint8_t hops;	/* switches passed; 0 downwards */
 		uint8_t rank;
 		uint16_t ranks, window, payload_bytes;
-	} relay; /* RELAY: envelope.h */
-	const uint8_t *payload;
+	} relay;		/* RELAY: envelope.h */
+	const uint8_t *payload; /* NULL, of a simulation's fragment: its elements do not matter */
 	size_t payload_bytes;
 };
 

@@ -21,8 +21,12 @@ static struct fan_stream_op *op_of(struct fan_worker *w, struct fan_wslot *s)
 		return NULL;
 	if (s->op < w->first_op)
 		s->op = w->first_op;
+	if (s->op < w->near_op && w->near_op >= w->first_op &&
+	    s->frag >= op_at(w, w->near_op)->first)
+		s->op = w->near_op;
 	while (s->frag >= op_at(w, s->op)->first + op_at(w, s->op)->frags)
 		s->op++; /* ends: the fragment is below next_frag */
+	w->near_op = s->op > w->near_op ? s->op : w->near_op;
 	assert(s->op < w->next_op && s->frag >= op_at(w, s->op)->first);
 	return op_at(w, s->op);
 }
@@ -265,7 +269,7 @@ static void take_elements(struct fan_worker *w, const struct fan_stream_op *op,
 {
 	unsigned bytes = fan_dtype_bytes(op->op.dtype);
 	bool own = op->op.op == FAN_BCAST && w->cfg.rank == op->op.root;
-	if (f->payload_bytes == 0 || own)
+	if (f->payload_bytes == 0 || !f->payload || own)
 		return;
 	uint8_t *to = (uint8_t *)op->op.out + p->at * bytes;
 	bool large = is_large(op);

@@ -45,11 +45,11 @@ void fan_transfer_opened(struct fan_worker *w)
 {
 	const struct fan_stream_op *op = fan_op_source_last(w);
 	uint32_t size = w->window.size;
-	if (size == 0)
-		return; /* not welcomed yet: fan_transfer_begin will come */
+	if (size == w->window.in_flight)
+		return; /* no slot is idle; or not welcomed yet: fan_transfer_begin will come */
 	uint64_t end = op->first + (op->frags < size ? op->frags : size);
-	for (uint64_t n = op->first; n < end; n++) {
-		uint32_t i = (uint32_t)(n % size);
+	uint32_t i = (uint32_t)(op->first % size);
+	for (uint64_t n = op->first; n < end; n++, i = i + 1 == size ? 0 : i + 1) {
 		struct fan_wslot *s = &w->window.slot[i];
 		if (s->state == FAN_WSLOT_IDLE && s->frag < w->next_frag)
 			schedule(w, i);
@@ -194,9 +194,10 @@ static void note_arrival(struct fan_worker *w, uint64_t now_ns, struct fan_wslot
 
 static enum fan_verdict take_result(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
-	uint32_t i = (uint32_t)(f->frag % w->window.size);
+	uint32_t i = fan_window_slot(&w->window, f->frag);
 	struct fan_wslot *s = &w->window.slot[i];
 	bool freed = false;
+	__builtin_prefetch(s + 2); /* results come in order, mostly */
 	if (f->frag != s->frag || s->state != FAN_WSLOT_SENT)
 		return fan_worker_drop(w, f->frag < s->frag ? FAN_DROP_STALE : FAN_DROP_AHEAD);
 	if (w->cfg.options & FAN_JOIN_SUMMED && !(f->flags & FAN_F_SUMMED))

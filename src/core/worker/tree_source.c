@@ -66,7 +66,7 @@ static int take(struct fan_worker *w, uint64_t now_ns, struct fan_wslot *s,
 	if (why >= 0)
 		return why;
 	assert(f->payload_bytes <= w->cfg.relayed->stride);
-	if (f->payload_bytes)
+	if (f->payload_bytes && f->payload)
 		memcpy(fan_pool_acc(w->cfg.relayed, round), f->payload, f->payload_bytes);
 	round->state = FAN_ROUND_DONE;
 	return FAN_SOURCE_TAKEN;

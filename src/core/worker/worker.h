@@ -161,6 +161,10 @@ struct fan_worker *fan_worker_init(void *mem, const struct fan_worker_config *cf
 enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const uint8_t *pkt,
 				 size_t len, bool by_group, bool marked);
 
+/* As fan_worker_recv, of a datagram that fan_wire_get has read to `f`, which may change. */
+enum fan_verdict fan_worker_take(struct fan_worker *w, uint64_t now_ns, struct fan_frag *f,
+				 bool by_group, bool marked);
+
 /* Write all that can be sent now, as far as `out` has room.  Call it after a batch of
  * recv, after start and when the deadline has passed.  Each contribution may take
  * payload_bytes of scratch, rounded up to 64.  True if `out` ran full: send, reset and

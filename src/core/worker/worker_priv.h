@@ -120,6 +120,7 @@ struct fan_worker {
 	/* Operations first_op .. next_op - 1 are in flight, number i at op[i % MAX]. */
 	struct fan_stream_op op[FAN_OPS_MAX];
 	uint64_t first_op, next_op;
+	uint64_t near_op;    /* the highest that has a slot's fragment: the next one's is near */
 	uint64_t next_frag;  /* of the next operation */
 	uint64_t turn_ns;    /* last change between busy, with operations in flight, and idle */
 	uint64_t busy_ns;    /* recent busy time */

@@ -319,37 +319,30 @@ static enum fan_verdict kept(struct fan_worker *w, uint64_t now_ns, const struct
 	return w->helper ? fan_worker_helper.recv(w, now_ns, f) : fan_worker_drop(w, FAN_DROP_TYPE);
 }
 
-enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const uint8_t *pkt,
-				 size_t len, bool by_group, bool marked)
+enum fan_verdict fan_worker_take(struct fan_worker *w, uint64_t now_ns, struct fan_frag *f,
+				 bool by_group, bool marked)
 {
-	struct fan_frag f;
 	fan_worker_check(w);
-	int why = fan_wire_get(&f, pkt, len);
-	if (why == FAN_DROP_VERSION)
-		return recv_other_version(w, pkt, len);
-	if (why >= 0)
-		return fan_worker_drop(w, (unsigned)why);
-	if (f.type == FAN_TYPE_WELCOME || f.type == FAN_TYPE_REFUSE) {
+	if (f->type == FAN_TYPE_WELCOME || f->type == FAN_TYPE_REFUSE) {
 		w->heard_ns = now_ns;
-		if (w->rejoins && w->phase < FAN_W_FAILED && f.nonce == w->cfg.nonce)
-			return recv_answer(w, now_ns, &f);
-		if (w->rejoins && w->phase == FAN_W_LEAVING && f.nonce == w->cfg.nonce &&
+		if (w->rejoins && w->phase < FAN_W_FAILED && f->nonce == w->cfg.nonce)
+			return recv_answer(w, now_ns, f);
+		if (w->rejoins && w->phase == FAN_W_LEAVING && f->nonce == w->cfg.nonce &&
 		    w->cfg.authentic)
-			return leave_there(w, now_ns, &f);
-		return f.type == FAN_TYPE_WELCOME ? recv_welcome(w, now_ns, &f)
-						  : recv_refuse(w, &f);
+			return leave_there(w, now_ns, f);
+		return f->type == FAN_TYPE_WELCOME ? recv_welcome(w, now_ns, f) : recv_refuse(w, f);
 	}
-	if (!w->welcomed || !fan_worker_is_job(w, f.job))
+	if (!w->welcomed || !fan_worker_is_job(w, f->job))
 		return fan_worker_drop(w, FAN_DROP_JOB);
-	if (f.epoch != w->epoch)
+	if (f->epoch != w->epoch)
 		return fan_worker_drop(w, FAN_DROP_EPOCH);
-	bool others = f.type == FAN_TYPE_DATA || f.type == FAN_TYPE_PROBE ||
-		      (f.type == FAN_TYPE_PROGRESS && f.flags & FAN_F_ASK);
-	if (f.sender != FAN_RANK_NONE && !others)
+	bool others = f->type == FAN_TYPE_DATA || f->type == FAN_TYPE_PROBE ||
+		      (f->type == FAN_TYPE_PROGRESS && f->flags & FAN_F_ASK);
+	if (f->sender != FAN_RANK_NONE && !others)
 		return fan_worker_drop(w, FAN_DROP_SENDER);
 	w->heard_ns = now_ns;
-	switch (f.type) {
-	case FAN_TYPE_STATE: return recv_state(w, now_ns, &f, by_group);
+	switch (f->type) {
+	case FAN_TYPE_STATE: return recv_state(w, now_ns, f, by_group);
 	case FAN_TYPE_WHO: return recv_who(w, now_ns);
 	case FAN_TYPE_RESULT:
 	case FAN_TYPE_PROGRESS:
@@ -364,15 +357,27 @@ enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const ui
 	if (w->phase != FAN_W_READY)
 		return fan_worker_drop(w, FAN_DROP_STATE);
 	if (marked)
-		f.flags |= FAN_F_ECN;
-	switch (f.type) {
-	case FAN_TYPE_RESULT: return fan_transfer_result(w, now_ns, &f);
-	case FAN_TYPE_NEED: return fan_transfer_need(w, now_ns, &f);
-	case FAN_TYPE_MISS: return fan_seq_missed(w, now_ns, &f);
+		f->flags |= FAN_F_ECN;
+	switch (f->type) {
+	case FAN_TYPE_RESULT: return fan_transfer_result(w, now_ns, f);
+	case FAN_TYPE_NEED: return fan_transfer_need(w, now_ns, f);
+	case FAN_TYPE_MISS: return fan_seq_missed(w, now_ns, f);
 	case FAN_TYPE_PROGRESS:
-		if (!(f.flags & FAN_F_ASK))
-			return fan_run_ahead_progress(w, now_ns, &f);
-		return kept(w, now_ns, &f);
-	default: return kept(w, now_ns, &f);
+		if (!(f->flags & FAN_F_ASK))
+			return fan_run_ahead_progress(w, now_ns, f);
+		return kept(w, now_ns, f);
+	default: return kept(w, now_ns, f);
 	}
+}
+
+enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const uint8_t *pkt,
+				 size_t len, bool by_group, bool marked)
+{
+	struct fan_frag f;
+	int why = fan_wire_get(&f, pkt, len);
+	if (why < 0)
+		return fan_worker_take(w, now_ns, &f, by_group, marked);
+	if (why == FAN_DROP_VERSION)
+		return recv_other_version(w, pkt, len);
+	return fan_worker_drop(w, (unsigned)why);
 }

@@ -46,47 +46,64 @@ TEST(link__without_a_rate)
 
 #define EVENTS 3000
 
+/* Near ones and far ones, and more while they happen. */
 TEST(event__in_order_of_time)
 {
-	struct fan_event_heap h = {0};
+	struct fan_events q = {.order = 0};
+	struct fan_sim_event e, last = {.at_ns = 0};
 	struct fan_rng rng = test_rng();
-	for (uint32_t i = 0; i < EVENTS; i++)
-		assert_true(fan_event_push(&h, fan_rng_below(&rng, 500), i));
-	uint64_t last_ns = 0, last_key = 0;
-	while (h.count) {
-		struct fan_sim_event e = h.at[0];
-		assert_true(e.at_ns > last_ns || (e.at_ns == last_ns && e.key > last_key));
-		last_ns = e.at_ns;
-		last_key = e.key;
-		fan_event_pop(&h);
+	uint32_t pushed = 0, popped = 0;
+	for (; pushed < EVENTS; pushed++)
+		assert_true(fan_event_push(&q, fan_rng_below(&rng, 3 * FAN_EVENT_NEAR), pushed));
+	for (; fan_event_first(&q, &e); popped++) {
+		uint64_t later_ns = e.at_ns + fan_rng_below(&rng, 2 * FAN_EVENT_NEAR);
+		assert_true(e.at_ns > last.at_ns || (e.at_ns == last.at_ns && e.key > last.key));
+		last = e;
+		if (pushed == 3 * EVENTS || fan_rng_below(&rng, 2)) {
+			fan_event_pop(&q, &e);
+			continue;
+		}
+		pushed++;
+		fan_event_pop(&q, &e);
+		assert_true(fan_event_push(&q, later_ns, pushed));
 	}
-	fan_event_heap_free(&h);
+	assert_int_equal(popped, pushed);
+	fan_events_free(&q);
 }
 
 TEST(event__same_time_in_order_of_push)
 {
-	struct fan_event_heap h = {0};
-	for (uint32_t i = 0; i < 100; i++)
-		assert_true(fan_event_push(&h, 7, 99 - i));
-	for (uint32_t i = 0; i < 100; i++) {
-		assert_int_equal(fan_event_source(h.at[0].key), 99 - i);
-		fan_event_pop(&h);
+	struct fan_events q = {.order = 0};
+	struct fan_sim_event e;
+	for (uint64_t at_ns = 7; at_ns < 3 * FAN_EVENT_NEAR; at_ns += 2 * FAN_EVENT_NEAR) {
+		for (uint32_t i = 0; i < 100; i++)
+			assert_true(fan_event_push(&q, at_ns, 99 - i));
+		for (uint32_t i = 0; i < 100; i++) {
+			assert_true(fan_event_first(&q, &e));
+			assert_int_equal(fan_event_source(e.key), 99 - i);
+			fan_event_pop(&q, &e);
+		}
 	}
-	assert_int_equal(h.count, 0);
-	fan_event_heap_free(&h);
+	assert_false(fan_event_first(&q, &e));
+	fan_events_free(&q);
 }
 
-TEST(event__replace_keeps_the_source)
+/* An event that was far stays before one of its time that is pushed when it is near. */
+TEST(event__far_before_near)
 {
-	struct fan_event_heap h = {0};
-	fan_event_push(&h, 10, 1);
-	fan_event_push(&h, 20, 2);
-	uint64_t key = fan_event_replace(&h, 20);
-	assert_int_equal(fan_event_source(key), 1);
-	assert_int_equal(fan_event_source(h.at[0].key), 2); /* was there before */
-	fan_event_pop(&h);
-	assert_int_equal(h.at[0].key, key);
-	fan_event_heap_free(&h);
+	struct fan_events q = {.order = 0};
+	struct fan_sim_event e;
+	fan_event_push(&q, 10, 1);
+	fan_event_push(&q, FAN_EVENT_NEAR + 5, 2);
+	assert_true(fan_event_first(&q, &e));
+	fan_event_pop(&q, &e);
+	fan_event_push(&q, FAN_EVENT_NEAR + 5, 3);
+	for (uint32_t i = 2; i <= 3; i++) {
+		assert_true(fan_event_first(&q, &e));
+		assert_int_equal(fan_event_source(e.key), i);
+		fan_event_pop(&q, &e);
+	}
+	fan_events_free(&q);
 }
 
 /* ---- series ---- */

@@ -110,7 +110,7 @@ static unsigned heard_with(const struct fan_sim_fault *f, unsigned sent)
 	make(&s, heard, &c);
 	for (unsigned i = 0; i < sent; i++) {
 		struct fan_sim_packet p = {.from = 0, .to = 1, .len = 100};
-		p.body = fan_sim_body(&s, &it);
+		p.body = fan_sim_body(&s, &it, false);
 		fan_sim_send(&s, &p, true);
 		fan_body_put(&s.pool, p.body);
 	}
