@@ -235,6 +235,8 @@ class _Queued:
         self, sequencer: "Sequencer", stated: Stated | None, call: Callable[[], Any]
     ) -> None:
         self._sequencer = sequencer
+        self._number = sequencer.number  # the same on all ranks
+        self._refused = False  # Gloo has raised, and the others were told
         self._stated = stated
         self._call: Callable[[], Any] | None = call
         self._works: list[Any] = []
@@ -257,10 +259,18 @@ class _Queued:
     def wait(self) -> None:
         """Until it has ended."""
         self._sequencer.reach(self)
-        if self._error is not None:
-            raise self._error
-        for work in self._works:
-            self._sequencer.end(work)
+        try:
+            if self._error is not None:
+                raise self._error
+            for work in self._works:
+                self._sequencer.end(work)
+        except FaninError:
+            raise
+        except Exception as error:
+            if not self._refused:
+                self._refused = True
+                self._sequencer.refused(self._number, error)
+            raise
 
 
 def _has_ended(work: Any) -> bool:
@@ -348,6 +358,12 @@ class Sequencer:
             except FaninError:
                 leave(self._gloo())
                 raise
+
+    def refused(self, number: int, error: Exception) -> None:
+        """Tell the others that this rank's own Gloo refuses an operation that all have stated: they wait for
+        it.  Where it refuses that on all ranks, nobody waits, and the group goes on."""
+        if self._membership.size > 1 and self._membership.is_wanted():
+            self._membership.refused(f"refused/{number}", error)
 
     def _by_fanin(self, statement: Statement) -> Callable[[], None]:
         op = self._membership.start(statement.start)

@@ -28,6 +28,7 @@ Start = Callable[[Communicator], Operation[Any]]
 
 AGREE_S = 60.0  # beyond a join: the longest wait for what other ranks say about theirs
 GRACE_S = 1.0  # for what goes through Gloo to end, once the communicator has
+REFUSED_S = 15.0  # for Gloo to refuse it to all ranks, or for a lost rank to be found
 ROOM_S = 0.001  # between looks for room for one more operation
 JOINED = "joined"
 RANK_LOST, STALLED = -7, -9  # FANIN_E_RANK_LOST, FANIN_E_STALLED
@@ -183,6 +184,24 @@ class Membership:
             self._ended_s = self._ended_s or now
             if now - self._ended_s >= GRACE_S:
                 self.start(lambda comm: comm.barrier_start())  # ends as all do now
+
+    def refused(self, key: str, error: Exception) -> None:
+        """Gloo refuses this rank what all have stated under `key`: unless it does so to all ranks, or a rank
+        is lost, leave the job, which ends it for the others."""
+        until, pauses = time.monotonic() + REFUSED_S, _gathering.Pauses()
+        with contextlib.suppress(RuntimeError):  # the store has gone
+            count = self.store.add(key, 1)
+            while count < self.size and not self._what_ended() and time.monotonic() < until:
+                pauses.sleep(until)
+                count = self.store.add(key, 0)
+            if count == self.size:
+                return
+        if self._what_ended():
+            return
+        with contextlib.suppress(FaninError):
+            self.start(lambda comm: comm.barrier_start())  # which the others never begin
+        self.fail(FaninError(f"rank {self.rank}: Gloo refuses what all ranks have stated: {error}"))
+        self.close()
 
     def own_address(self) -> str:
         """This host's address as the other ranks' hosts see it; "": not known.  All have joined."""

@@ -6,6 +6,7 @@
 #include "next.h"
 #include "turn.h"
 #include "types.h"
+#include "world.h"
 
 /* MPI_name, and MPI_name_c with counts beyond int, differ in the counts' type alone.
  *
@@ -19,6 +20,14 @@ size_t fan_mpi_message_bytes(MPI_Count count, size_t each)
 			       bytes <= PTRDIFF_MAX
 		       ? bytes
 		       : 0;
+}
+
+bool fan_mpi_buffers_fit(const void *in, size_t in_bytes, const void *out, size_t out_bytes)
+{
+	const uintptr_t a = (uintptr_t)in, b = (uintptr_t)out;
+	if (!in || !out || out == MPI_IN_PLACE)
+		return false;
+	return in == MPI_IN_PLACE || (a < b ? b - a >= in_bytes : a - b >= out_bytes);
 }
 
 bool fan_mpi_what_sum(struct fan_mpi_what *what, struct fan_mpi_sum *sum,
@@ -36,11 +45,13 @@ bool fan_mpi_what_sum(struct fan_mpi_what *what, struct fan_mpi_sum *sum,
 
 /* ---- all-reduce ---- */
 
-static bool begin_allreduce(struct fan_mpi_turn *t, struct fan_mpi_sum *sum, MPI_Count count,
-			    MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+static bool begin_allreduce(struct fan_mpi_turn *t, struct fan_mpi_sum *sum, const void *in,
+			    const void *out, MPI_Count count, MPI_Datatype type, MPI_Op op,
+			    MPI_Comm comm)
 {
 	struct fan_mpi_what what;
 	fan_mpi_what_sum(&what, sum, FAN_LEARNER_ALLREDUCE, count, type, op);
+	what.known &= fan_mpi_buffers_fit(in, what.bytes, out, what.bytes);
 	return fan_mpi_turn_begin(t, comm, &what);
 }
 
@@ -61,7 +72,7 @@ static int take_allreduce(const struct fan_mpi_turn *t, const struct fan_mpi_sum
 		struct fan_mpi_sum sum;                                                            \
 		if (fan_mpi_turn_passes(FAN_LEARNER_ALLREDUCE, count, type, op, 0, comm))          \
 			return FAN_NEXT(mpi_name, name)(in, out, count, type, op, comm);           \
-		if (begin_allreduce(&t, &sum, count, type, op, comm))                              \
+		if (begin_allreduce(&t, &sum, in, out, count, type, op, comm))                     \
 			return fan_mpi_turn_end(&t, take_allreduce(&t, &sum, in, out, count));     \
 		return fan_mpi_turn_end(&t,                                                        \
 					FAN_NEXT(mpi_name, name)(in, out, count, type, op, comm)); \
@@ -78,11 +89,23 @@ DEFINE_ALLREDUCE(allreduce_c, Allreduce_c, MPI_Count)
 
 /* ---- reduce ---- */
 
-static bool begin_reduce(struct fan_mpi_turn *t, struct fan_mpi_sum *sum, MPI_Count count,
-			 MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm)
+/* At ranks other than the root there is no `out`, but for MPI_IN_PLACE, with which MPICH ends the
+ * process there. */
+static bool reduce_fits(const void *in, const void *out, size_t bytes, int root, MPI_Comm comm)
+{
+	const struct fan_mpi_group *g = fan_mpi_world.on ? fan_mpi_group_of(comm) : NULL;
+	if (g && g->rank == root)
+		return fan_mpi_buffers_fit(in, bytes, out, bytes);
+	return in == MPI_IN_PLACE ? out && out != MPI_IN_PLACE : in != NULL;
+}
+
+static bool begin_reduce(struct fan_mpi_turn *t, struct fan_mpi_sum *sum, const void *in,
+			 const void *out, MPI_Count count, MPI_Datatype type, MPI_Op op, int root,
+			 MPI_Comm comm)
 {
 	struct fan_mpi_what what;
 	fan_mpi_what_sum(&what, sum, FAN_LEARNER_REDUCE, count, type, op);
+	what.known &= reduce_fits(in, out, what.bytes, root, comm);
 	what.root = root;
 	return fan_mpi_turn_begin(t, comm, &what);
 }
@@ -104,7 +127,7 @@ static int take_reduce(const struct fan_mpi_turn *t, const struct fan_mpi_sum *s
 		struct fan_mpi_sum sum;                                                            \
 		if (fan_mpi_turn_passes(FAN_LEARNER_REDUCE, count, type, op, root, comm))          \
 			return FAN_NEXT(mpi_name, name)(in, out, count, type, op, root, comm);     \
-		if (begin_reduce(&t, &sum, count, type, op, root, comm))                           \
+		if (begin_reduce(&t, &sum, in, out, count, type, op, root, comm))                  \
 			return fan_mpi_turn_end(&t, take_reduce(&t, &sum, in, out, count));        \
 		return fan_mpi_turn_end(                                                           \
 			&t, FAN_NEXT(mpi_name, name)(in, out, count, type, op, root, comm));       \
@@ -122,13 +145,13 @@ DEFINE_REDUCE(reduce_c, Reduce_c, MPI_Count)
 /* Broadcast.  Ranks may describe one message by different types, so its bytes alone decide who
  * carries it, and a rank whose type has gaps packs. */
 
-static bool begin_bcast(struct fan_mpi_turn *t, MPI_Count count, MPI_Datatype type, int root,
-			MPI_Comm comm)
+static bool begin_bcast(struct fan_mpi_turn *t, const void *buffer, MPI_Count count,
+			MPI_Datatype type, int root, MPI_Comm comm)
 {
 	const struct fan_mpi_what what = {
 		.kind = FAN_LEARNER_BCAST,
 		.bytes = fan_mpi_message_bytes(count, fan_mpi_type_bytes(type)),
-		.known = true,
+		.known = buffer != MPI_IN_PLACE && (buffer || !fan_mpi_type_is_plain(type)),
 		.root = root,
 	};
 	return fan_mpi_turn_begin(t, comm, &what);
@@ -167,7 +190,7 @@ static int take_bcast(const struct fan_mpi_turn *t, void *buffer, MPI_Count coun
 		struct fan_mpi_turn t;                                                             \
 		if (fan_mpi_turn_passes(FAN_LEARNER_BCAST, count, type, MPI_OP_NULL, root, comm))  \
 			return FAN_NEXT(mpi_name, name)(buffer, count, type, root, comm);          \
-		if (begin_bcast(&t, count, type, root, comm))                                      \
+		if (begin_bcast(&t, buffer, count, type, root, comm))                              \
 			return fan_mpi_turn_end(&t, take_bcast(&t, buffer, count, type));          \
 		return fan_mpi_turn_end(                                                           \
 			&t, FAN_NEXT(mpi_name, name)(buffer, count, type, root, comm));            \

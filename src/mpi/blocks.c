@@ -8,9 +8,10 @@
 #include "next.h"
 #include "turn.h"
 #include "types.h"
+#include "world.h"
 
 /* `what` counts one rank's block; the message has a block for each rank. */
-static bool begin(struct fan_mpi_turn *t, MPI_Comm comm, struct fan_mpi_what *what)
+static void count_blocks(struct fan_mpi_what *what, MPI_Comm comm)
 {
 	int ranks = 0;
 	if (comm != MPI_COMM_NULL && !PMPI_Comm_size(comm, &ranks) &&
@@ -18,17 +19,19 @@ static bool begin(struct fan_mpi_turn *t, MPI_Comm comm, struct fan_mpi_what *wh
 		what->bytes *= (size_t)ranks;
 	else
 		what->known = false;
-	return fan_mpi_turn_begin(t, comm, what);
 }
 
 /* ---- reduce-scatter ---- */
 
-static bool begin_sum(struct fan_mpi_turn *t, struct fan_mpi_sum *sum, MPI_Count count,
-		      MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+static bool begin_sum(struct fan_mpi_turn *t, struct fan_mpi_sum *sum, const void *in,
+		      const void *out, MPI_Count count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
 	struct fan_mpi_what what;
 	fan_mpi_what_sum(&what, sum, FAN_LEARNER_REDUCE_SCATTER, count, type, op);
-	return begin(t, comm, &what);
+	const size_t block = what.bytes;
+	count_blocks(&what, comm);
+	what.known &= fan_mpi_buffers_fit(in, what.bytes, out, block);
+	return fan_mpi_turn_begin(t, comm, &what);
 }
 
 /* In place, this rank's block moves to the front.  The other blocks stay unchanged: programs rely
@@ -58,7 +61,7 @@ static int take_sum(const struct fan_mpi_turn *t, const struct fan_mpi_sum *sum,
 	{                                                                                          \
 		struct fan_mpi_turn t;                                                             \
 		struct fan_mpi_sum sum;                                                            \
-		if (begin_sum(&t, &sum, count, type, op, comm))                                    \
+		if (begin_sum(&t, &sum, in, out, count, type, op, comm))                           \
 			return fan_mpi_turn_end(&t, take_sum(&t, &sum, in, out, count));           \
 		return fan_mpi_turn_end(&t,                                                        \
 					FAN_NEXT(mpi_name, name)(in, out, count, type, op, comm)); \
@@ -77,6 +80,28 @@ struct gather {
 	MPI_Datatype type;
 };
 
+/* Is this rank's block where the result has it?  Open MPI takes that for MPI_IN_PLACE, MPICH
+ * refuses it. */
+static bool is_at_place(const struct gather *a, size_t block, MPI_Comm comm)
+{
+#ifdef OPEN_MPI
+	const struct fan_mpi_group *g = fan_mpi_world.on ? fan_mpi_group_of(comm) : NULL;
+	return g && a->in == (const char *)a->out + (size_t)g->rank * block;
+#else
+	(void)a, (void)block, (void)comm;
+	return false;
+#endif
+}
+
+/* Of types with gaps, blocks may lie in each other's gaps. */
+static bool gather_fits(const struct gather *a, size_t block, size_t all, MPI_Comm comm)
+{
+	const bool plain = a->in == MPI_IN_PLACE || a->out == MPI_IN_PLACE ||
+			   (fan_mpi_type_is_plain(a->in_type) && fan_mpi_type_is_plain(a->type));
+	return !plain || fan_mpi_buffers_fit(a->in, block, a->out, all) ||
+	       is_at_place(a, block, comm);
+}
+
 static bool begin_gather(struct fan_mpi_turn *t, const struct gather *a, MPI_Comm comm)
 {
 	struct fan_mpi_what what = {
@@ -84,7 +109,10 @@ static bool begin_gather(struct fan_mpi_turn *t, const struct gather *a, MPI_Com
 		.bytes = fan_mpi_message_bytes(a->count, fan_mpi_type_bytes(a->type)),
 		.known = true,
 	};
-	return begin(t, comm, &what);
+	const size_t block = what.bytes;
+	count_blocks(&what, comm);
+	what.known = what.known && gather_fits(a, block, what.bytes, comm);
+	return fan_mpi_turn_begin(t, comm, &what);
 }
 
 /* This rank's block without gaps.  The caller frees `*made`.  NULL: no memory. */

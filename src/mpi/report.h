@@ -13,7 +13,7 @@ enum fan_mpi_why {
 	FAN_WHY_FASTER, /* the MPI is faster at this size */
 	FAN_WHY_TRIAL,	/* to compare */
 	FAN_WHY_SMALL,
-	FAN_WHY_KIND,  /* fanin has no such type or operation */
+	FAN_WHY_KIND,  /* fanin has no such type or operation, or buffers overlap */
 	FAN_WHY_COMM,  /* of the communicator: one rank, two groups, too many ranks, other jobs' */
 	FAN_WHY_EARLY, /* the communicator has not sent enough yet */
 	FAN_WHY_OFF,   /* fanin is switched off, or could not start */

@@ -161,6 +161,7 @@ static bool begin(struct fan_mpi_turn *t, struct reduction *r, MPI_Datatype type
 {
 	struct fan_mpi_what what;
 	fan_mpi_what_sum(&what, &r->sum, FAN_LEARNER_ALLREDUCE, r->count, type, op);
+	what.known &= fan_mpi_buffers_fit(r->in, what.bytes, r->out, what.bytes);
 	return fan_mpi_turn_at_once(t, comm, &what);
 }
 

@@ -31,6 +31,10 @@ struct fan_mpi_turn {
 /* Bytes of a message; 0 where the arguments make no sense, which the MPI then reports. */
 size_t fan_mpi_message_bytes(MPI_Count count, size_t each);
 
+/* May fanin read `in` and write `out`?  False for what MPI refuses or leaves undefined: buffers
+ * that overlap, none, and MPI_IN_PLACE as `out`.  Then this rank calls its MPI. */
+bool fan_mpi_buffers_fit(const void *in, size_t in_bytes, const void *out, size_t out_bytes);
+
 /* Describe a reduction; true: fanin supports it, as `*sum`. */
 bool fan_mpi_what_sum(struct fan_mpi_what *what, struct fan_mpi_sum *sum,
 		      enum fan_learner_kind kind, MPI_Count count, MPI_Datatype type, MPI_Op op);

@@ -367,6 +367,47 @@ static void check_errors(void)
 }
 #endif
 
+#define BLOCK 64
+
+/* Is an error of MPI_NAME that of PMPI_NAME, and is there one in an MPI that `refuses`? */
+#define EXPECT_SAME(refuses, name, ...)                                                            \
+	do {                                                                                       \
+		int a, b;                                                                          \
+		MPI_Error_class(PMPI_##name(__VA_ARGS__), &b);                                     \
+		MPI_Error_class(MPI_##name(__VA_ARGS__), &a);                                      \
+		EXPECT(a == b && (a || !(refuses)), #name " class %d, not %d", a, b);              \
+	} while (0)
+
+/* Buffers that are one, and MPI_IN_PLACE where there is none, are the MPI's to refuse. */
+static void check_buffers(void)
+{
+#ifdef OPEN_MPI
+	const int mpich = 0;
+#else
+	const int mpich = 1;
+#endif
+	MPI_Comm comm;
+	MPI_Request request;
+	int *x = memory((size_t)ranks * BLOCK * sizeof *x), *own = x + (size_t)rank * BLOCK;
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); /* Open MPI asks it, too */
+	taken++;
+	MPI_Barrier(comm);
+	EXPECT_SAME(1, Allreduce, x, x, BLOCK, MPI_INT, MPI_SUM, comm);
+	EXPECT_SAME(1, Allreduce, x, MPI_IN_PLACE, BLOCK, MPI_INT, MPI_SUM, comm);
+	EXPECT_SAME(1, Iallreduce, x, x, BLOCK, MPI_INT, MPI_SUM, comm, &request);
+	EXPECT_SAME(1, Reduce_scatter_block, x, MPI_IN_PLACE, BLOCK, MPI_INT, MPI_SUM, comm);
+	EXPECT_SAME(1, Allgather, x, BLOCK, MPI_INT, MPI_IN_PLACE, BLOCK, MPI_INT, comm);
+	EXPECT_SAME(mpich, Allgather, own, BLOCK, MPI_INT, x, BLOCK, MPI_INT, comm);
+	taken += !mpich;
+	if (!rank)
+		EXPECT_SAME(1, Reduce, x, x, BLOCK, MPI_INT, MPI_SUM, 0, comm);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+	MPI_Comm_free(&comm);
+	free(x);
+}
+
 int main(int argc, char **argv)
 {
 	MPI_Init(&argc, &argv);
@@ -383,6 +424,8 @@ int main(int argc, char **argv)
 	if (always)
 		check_half();
 #endif
+	if (always)
+		check_buffers();
 #ifdef OPEN_MPI
 	check_errors();
 #endif

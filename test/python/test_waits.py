@@ -91,6 +91,20 @@ def test_who_waits_in_gloo_for_a_rank_that_gives_up_hears_of_it(local):
             assert error == "MismatchError" and "barrier" in text, (name, answer)
 
 
+@pytest.mark.parametrize("made, local", [(True, "1"), (True, "0"), (False, "1")])
+def test_who_waits_in_gloo_for_a_rank_whose_gloo_refuses_hears_of_it(made, local):
+    environment = {"FANIN_LOCAL": local}
+    *others, last = answers(3, "refused", {"made": made, "timeout": 1800}, environment)
+    for answer in others:
+        error, text = answer["failure"]
+        assert error == "RankLeftError" and text.startswith("rank 2 left job"), answer
+    assert last["failure"] == ["RuntimeError", "refused"]
+    assert last["after"][1] == "rank 2: Gloo refuses what all ranks have stated: refused"
+    for answer in (*others, last):
+        assert answer["all"] == ["RuntimeError", "refused"]
+        assert answer["sum"] == [3.0] * 3
+
+
 def test_ranks_come_late_to_a_group():
     *others, last = answers(3, "late")
     text = "rank 2 of 3 has not come to the group within its timeout of 1 s"

@@ -15,9 +15,11 @@ import time
 import torch
 import torch.distributed as dist
 
+import fanin._membership
 import fanin.torch
 
 PATIENT = datetime.timedelta(minutes=30)
+HEARD_S = 60  # many times what ranks need to hear of another's refusal
 
 
 def store():
@@ -123,6 +125,39 @@ def goes(op, group, key):
     op.wait()
     wait_for(key, range(dist.get_world_size() - 1))
     group.membership.communicator.barrier()
+
+
+def refuse():
+    raise RuntimeError("refused")
+
+
+def refused(made):
+    """The last rank's own Gloo refuses what all have stated, and the rank stays until the others have ended;
+    after HEARD_S it ends, which they would hear of, too.  Then all ranks are refused something."""
+    fanin._membership.REFUSED_S = 2.0
+    group, all_refused = (dist.new_group(timeout=PATIENT) for _ in range(2))
+    last = dist.get_world_size() - 1
+    if made:
+        dist.all_reduce(torch.ones(3, dtype=torch.int8), group=group)
+    total(group)
+    total(all_refused)
+    if dist.get_rank() == last:
+        group._here().sequencer._gloo = refuse
+    answer = {
+        "failure": failure(lambda: dist.all_reduce(torch.ones(3, dtype=torch.int8), group=group))
+    }
+    if dist.get_rank() == last:
+        store().wait(
+            [f"test refused {rank}" for rank in range(last)], datetime.timedelta(seconds=HEARD_S)
+        )
+    tell("refused")
+    answer["after"] = failure(lambda: total(group))
+    all_refused._here().sequencer._gloo = refuse
+    answer["all"] = failure(
+        lambda: dist.all_reduce(torch.ones(3, dtype=torch.int8), group=all_refused)
+    )
+    answer["sum"] = total(all_refused)
+    return answer
 
 
 def beside_gloo():

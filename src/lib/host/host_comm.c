@@ -516,6 +516,7 @@ static void *run(void *rank)
 	}
 	pthread_mutex_lock(&l->drive);
 	take_queue(r);
+	fan_host_abandon(r);
 	end_all(r, FAN_E_CLOSED);
 	pthread_mutex_unlock(&l->drive);
 	fan_host_leave(&l->board);

@@ -69,6 +69,10 @@ void fan_host_watch(struct fan_rank *r, uint64_t now_ns);
  * long as one may be silent? */
 void fan_host_search(struct fan_rank *r, uint64_t now_ns);
 
+/* This rank leaves.  With operations in progress, end the segment with RANK_LEFT, as LEAVE with
+ * that error ends a job: the others may wait elsewhere, and not for this rank's memory. */
+void fan_host_abandon(const struct fan_rank *r);
+
 /* With r->host->drive held: what the rank does, as `shown.snapshot`. */
 void fan_host_take_snapshot(struct fan_rank *r, uint64_t now_ns);
 

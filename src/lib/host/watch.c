@@ -19,7 +19,7 @@ static uint16_t rank_of(const struct fan_host_comm *l, unsigned number)
 }
 
 /* End the segment, with number `i` to blame. */
-static void blame(struct fan_host_comm *l, unsigned i, int error, const char *why)
+static void blame(const struct fan_host_comm *l, unsigned i, int error, const char *why)
 {
 	uint64_t here[FAN_RANK_WORDS] = {0}, lost[FAN_RANK_WORDS] = {0};
 	fan_ranks_set(here, l->board.with.host);
@@ -34,6 +34,21 @@ static void blame_ended(struct fan_host_comm *l, unsigned i)
 	snprintf(why, sizeof why, "rank %u has ended: it was killed, or ended by itself",
 		 rank_of(l, i));
 	blame(l, i, FAN_E_RANK_LOST, why);
+}
+
+static void blame_left(const struct fan_rank *rank, unsigned i)
+{
+	char why[FAN_HOST_WHY_BYTES];
+	snprintf(why, sizeof why, "rank %u left job \"%s\" while other ranks still needed it",
+		 rank_of(rank->host, i), rank->cfg.job);
+	blame(rank->host, i, FAN_E_RANK_LEFT, why);
+}
+
+void fan_host_abandon(const struct fan_rank *r)
+{
+	const struct fan_host_comm *l = r->host;
+	if (l->ended < l->board.next_op || r->ops.waiting.head)
+		blame_left(r, l->board.me);
 }
 
 /* Note a sign of life of number `i`.  This rank has just slept for `late_ns`, without
@@ -65,10 +80,7 @@ static void suspect(struct fan_rank *rank, unsigned i, uint64_t now_ns)
 		      patient_ms = come_ms + rank->cfg.alive_ms;
 	char why[FAN_HOST_WHY_BYTES];
 	if (h->beats == UINT64_MAX) {
-		snprintf(why, sizeof why,
-			 "rank %u left job \"%s\" while other ranks still needed it", rank_of(l, i),
-			 rank->cfg.job);
-		blame(l, i, FAN_E_RANK_LEFT, why);
+		blame_left(rank, i);
 	} else if (ended) {
 		blame_ended(l, i);
 	} else if (now_ns > since_ns + (uint64_t)patient_ms * FAN_MS) {

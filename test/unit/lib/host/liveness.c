@@ -421,13 +421,18 @@ static struct fanin_comm *run_last(uint64_t nonce, int rank)
 	return c;
 }
 
-static struct fanin_comm *other_ends(bool leaves)
+enum how { DIES, LEAVES, LEAVES_BUSY };
+
+static struct fanin_comm *other_ends(enum how how)
 {
 	const uint64_t nonce = fan_clock_nonce();
 	const pid_t child = fork();
 	if (!child) {
 		struct fanin_comm *c = run_last(nonce, 1);
-		if (leaves)
+		fanin_op *op;
+		if (how == LEAVES_BUSY)
+			assert_false(fanin_barrier_start(c, &op));
+		if (how != DIES)
 			fan_comm_destroy(c);
 		_exit(0);
 	}
@@ -436,21 +441,35 @@ static struct fanin_comm *other_ends(bool leaves)
 	return c;
 }
 
-TEST(host_liveness__who_asks_is_told_who_has_ended)
+/* Rank 0 asks until it has heard. */
+static void expect_end(struct fanin_comm *c, int error, const char *text)
 {
 	const uint64_t until_ns = fan_clock_ns() + TEAM_PATIENT_MS * FAN_MS;
-	struct fanin_comm *c = other_ends(false);
 	while (!*fanin_comm_error(c) && fan_clock_ns() < until_ns)
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-	assert_string_equal(fanin_comm_error(c),
-			    "rank 1 has ended: it was killed, or ended by itself");
-	assert_int_equal(fanin_barrier(c), FAN_E_RANK_LOST);
+	assert_string_equal(fanin_comm_error(c), text);
+	assert_int_equal(fanin_barrier(c), error);
 	fan_comm_destroy(c);
+}
+
+TEST(host_liveness__who_asks_is_told_who_has_ended)
+{
+	expect_end(other_ends(DIES), FAN_E_RANK_LOST,
+		   "rank 1 has ended: it was killed, or ended by itself");
+}
+
+TEST(host_liveness__who_asks_is_told_who_left_in_an_operation)
+{
+	struct fanin_comm *c = other_ends(LEAVES_BUSY);
+	char text[256];
+	snprintf(text, sizeof text, "rank 1 left job \"%s\" while other ranks still needed it",
+		 c->rank.cfg.job);
+	expect_end(c, FAN_E_RANK_LEFT, text);
 }
 
 TEST(host_liveness__one_that_has_left_is_no_error)
 {
-	struct fanin_comm *c = other_ends(true);
+	struct fanin_comm *c = other_ends(LEAVES);
 	const uint64_t until_ns = fan_clock_ns() + 4 * ALIVE_MS * FAN_MS;
 	while (fan_clock_ns() < until_ns) {
 		assert_string_equal(fanin_comm_error(c), "");
