@@ -391,7 +391,7 @@ def test_the_inside_of_a_host():
         (b"\x80\x04\x95\0\0", "it looks like no text"),
         (b"digraph G { a -> b }", "it looks like graphviz's DOT"),
         (b'<?xml version="1.0"?><gexf version="1.3"/>', "it looks like XML of another kind"),
-        (b"<html/>", "it looks like XML of another kind"),
+        (b"<html/>", "it looks like a page of the web"),
         (b"hosts: 4\n", "it looks like YAML of another kind"),
         (b"a b 10\nb c 20\n", "it looks like a list of edges"),
         (b"import networkx\nx = 1\n", "it looks like none of these"),

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Optional
 
-from . import models
+from . import files, models, recorded
 from .fields import (
     BOOL,
     GBPS,
@@ -24,7 +25,11 @@ from .fields import (
     Place,
     read,
 )
-from .network import text_of
+from .formats.arrivals import Arrival, Arrivals
+from .formats.collectives import RANKS_MAX as GROUP_MAX
+from .formats.network import FormatError
+from .formats.traces import parse
+from .network import summaries, text_of
 from .topology import (
     AHEAD_MAX,
     PAYLOAD_1500,
@@ -52,7 +57,6 @@ ALIVE_NS, STALL_NS = 10_000 * MS_NS, 3_600_000 * MS_NS
 VERIFY_NUMEL = (
     4 << 20
 )  # sums of models up to this size are checked, unless the scenario says otherwise
-TRACE_HEAD = ["num_gpu", "duration", "submit_time", "iterations", "model"]
 CONGESTIONS = ("fanin", "a2tp")
 
 _JOB = {
@@ -91,6 +95,8 @@ _JOB = {
     "stall_s": Field(S, 0.1, 1e5),
 }
 
+_FIRST = {"first": Field(U32, 1, JOBS_MAX)}
+
 _SLOW = {
     "rank": Field(U32, 0, WORKERS_MAX - 1),
     "ranks": Field(U32, 0, WORKERS_MAX),
@@ -107,6 +113,15 @@ _SYNTHETIC = {
     "layers": Field(U32, 1, PARTS_MAX),
     "forward_ms": Field(MS, 0, 3.6e6),
     "backward_ms": Field(MS, 0, 3.6e6),
+}
+
+_TRACED = {
+    "trace": Field(OTHER),
+    "steps": Field(U32, 1, ITERATIONS_MAX),
+    "compute_ms": Field(MS, 0, 3.6e6),
+    "ranks": Field(U32, 1, GROUP_MAX),
+    "group": Field(OTHER),
+    "partial": Field(BOOL),
 }
 
 _SCALED = {"of": Field(OTHER), "scale": Field(SHARE, 1e-6, 1), "compute": Field(SHARE, 0, 1)}
@@ -200,12 +215,53 @@ def _scaled(place: Place, given: Any) -> Model:
     return model
 
 
+def _data(place: Place, key: str, name: Any) -> bytes:
+    """What is in a file that the scenario names, relative to its own folder."""
+    if not isinstance(name, str):
+        place.fail(key, "expected the name of a file")
+    try:
+        return files.read(os.path.join(os.path.dirname(place.file), name))
+    except files.FileError as error:
+        place.fail(key, str(error))
+
+
+_traces: dict[tuple[str, recorded.Choice], list[tuple[int, int]]] = {}  # a sweep asks again
+
+
+def _traced(place: Place, given: Any) -> Model:
+    """The collectives of a recorded iteration, the first one as the last layer."""
+    values = read(place, given, _TRACED)
+    name, group = given["trace"], given.get("group", "")
+    if not isinstance(group, str):
+        place.fail("group", "expected the name of a group of ranks")
+    choice = recorded.Choice(
+        values.get("steps", 1),
+        values.get("compute_ms", 0) / MS_NS,
+        values.get("ranks"),
+        group,
+        values.get("partial", False),
+    )
+    known = f"{place.file}:{name}", choice
+    if known not in _traces:
+        data = _data(place, "trace", name)
+        try:
+            trace, form = recorded.read(data)
+            _traces[known] = recorded.model(trace, choice)
+            summaries.append(f"{name}: {recorded.said(trace, form, choice)}")
+        except FormatError as error:
+            place.fail("trace", f"{name}: {error}")
+    layers = [(numel, 0, backward_ns) for numel, backward_ns in reversed(_traces[known])]
+    return Model(os.path.basename(name)[: models.NAME_MAX], layers)
+
+
 def _model(place: Place, given: Any) -> Model:
     if isinstance(given, str):
         return _named(place, "model", given)
     if not isinstance(given, dict):
         place.fail("model", "expected the name of a model, a CSV file or an object")
     place = place.inside("model")
+    if "trace" in given:
+        return _traced(place, given)
     return _scaled(place, given) if "of" in given else _synthetic(place, given)
 
 
@@ -355,43 +411,40 @@ class Jobs:
         for copy in range(values.get("copies", 1)):
             self._add(place, values, given, copy)
 
-    def _read_line(self, place: Place, line: int, row: list[str], common: dict[str, Any]) -> None:
+    def _read_arrival(self, place: Place, one: Arrival, common: dict[str, Any]) -> None:
         values = _usual(read(place, common, words(place, _JOB, "congestion", common)))
-        if len(row) != len(TRACE_HEAD):
-            place.fail("file", f"line {line}: expected 5 fields")
-        workers, iterations = models.whole(row[0], WORKERS_MAX), models.whole(
-            row[3], ITERATIONS_MAX
-        )
-        times = _seconds(row[1]), _seconds(row[2])
-        if workers is None or iterations is None or None in times:
-            place.fail("file", f"line {line}: expected numbers in {','.join(TRACE_HEAD)}")
-        if workers < 2:
-            return  # it reduces nothing
-        given = {**common, "model": row[4]}
-        values.update(
-            workers=workers, iterations=iterations or 1, arrival_s=times[1], name=f"line{line}"
-        )
+        given = dict(common)
+        if "model" not in given and one.model is not None:
+            given["model"] = one.model
+        if "iterations" not in given:
+            if one.iterations is None:
+                place.fail("", 'lacks the key "iterations": the file has none')
+            if one.iterations > ITERATIONS_MAX:
+                place.fail("file", f"{one.place}: more than {ITERATIONS_MAX} iterations")
+            values["iterations"] = one.iterations or 1
+        values.update(workers=one.workers, arrival_s=one.arrival_ns, name=one.place)
         values.pop("copies", None)
         self._check(place, values, given)
         self._add(place, values, given, 0)
 
     def read_trace(self, place: Place, given: Any) -> None:
-        """Read a file with a job a line; other keys hold for all of them."""
+        """Read a file with a list of jobs; other keys hold for all of them, the file's aside."""
         name = given.get("file") if isinstance(given, dict) else None
-        if not isinstance(name, str):
-            place.fail("file", "expected the name of a CSV file")
-        common = {key: value for key, value in given.items() if key != "file"}
+        data = _data(place, "file", name)
+        common = {key: value for key, value in given.items() if key not in ("file", "first")}
+        first = read(place, {"first": given.get("first", JOBS_MAX)}, _FIRST)["first"]
         try:
-            for line, row in models.rows(text_of(place, "file", name), TRACE_HEAD):
-                self._read_line(place, line, row, common)
-        except models.ModelError:
-            place.fail("file", f"{name}: expected the columns {','.join(TRACE_HEAD)}")
-
-
-def _seconds(text: str) -> Optional[int]:
-    """Nanoseconds of a field, with or without a fraction."""
-    whole, _, fraction = text.partition(".")
-    digits = whole + fraction
-    if not whole or len(whole) > 9 or not (digits.isascii() and digits.isdigit()):
-        return None
-    return int(whole) * 10**9 + int((fraction + "0" * 9)[:9])
+            found, form = parse(data)
+        except FormatError as error:
+            place.fail("file", f"{name}: {error}")
+        if not isinstance(found, Arrivals):
+            place.fail("file", f"{name}: {form}: expected a list of jobs")
+        taken = found.jobs[:first] if "first" in given else found.jobs
+        if len(taken) > JOBS_MAX:
+            place.fail("", f"{len(taken)} jobs: at most {JOBS_MAX}: first=N takes the first ones")
+        for one in taken:
+            self._read_arrival(place, one, common)
+        rest = len(found.jobs) - len(taken)
+        left = [f"{found.alone} of one worker, which reduce nothing, left out"] * (found.alone > 0)
+        left += [f"{rest} later ones left out"] * (rest > 0) + found.notes
+        summaries.append("; ".join([f"{name}: {form}: {len(taken)} jobs", *left]))

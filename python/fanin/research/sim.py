@@ -122,17 +122,35 @@ def _options(argv: Sequence[str]) -> _Options:
 # ---- what is to be run ----
 
 
-def _scenario(path: str) -> Any:
-    """The scenario in a file; of a network, one job of all its workers."""
+def _scenario(path: str) -> tuple[Any, bool]:
+    """The scenario in a file, and is it of a trace, without a network?
+
+    Of a network it has one job of all workers."""
     source = path
     if not formats.is_made(path):
         data, source = files.read(path), os.path.basename(path)
+        root = _of_trace(data, path)
+        if root:
+            return root, True
         if not formats.is_network(data):
             root = files.parse(data, path)
             if not isinstance(root, dict) or "nodes" not in root or "topology" in root:
-                return root
+                return root, False
     common: dict[str, Any] = {"workers": {}, "switches": {}, "servers": {}, "links": {}}
-    return {"topology": {"from": source, **common}, "jobs": [{"model": "resnet50"}]}
+    return {"topology": {"from": source, **common}, "jobs": [{"model": "resnet50"}]}, False
+
+
+def _of_trace(data: bytes, path: str) -> Any:
+    """The scenario of a trace or a list of jobs, but for its network; None: it is neither."""
+    try:
+        form, name = formats.trace_form(data), os.path.basename(path)
+    except formats.FormatError as error:
+        raise files.FileError(f"{path}: {error}") from None
+    if not form:
+        return None
+    if form.startswith("jobs"):
+        return {"job_trace": {"file": name}}
+    return {"jobs": [{"name": "trace", "model": {"trace": name}}]}
 
 
 def _put(root: Any, key: str, text: str, path: str) -> None:
@@ -181,7 +199,7 @@ def _request(args: _Options, root: Any) -> dict[str, Any]:
 
 def _points(args: _Options) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """What each run is by, and its request."""
-    root = _scenario(args["scenario"])
+    root, is_trace = _scenario(args["scenario"])
     if args["plan"]:
         plan = files.load(args["plan"])
         if isinstance(root, dict):
@@ -192,6 +210,10 @@ def _points(args: _Options) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     found = []
     for name, values in settings.points(variants, args.sweeps):
         scenario = _point(args, root, variants.get(name, {}), name, values)
+        if is_trace and "topology" not in scenario:
+            raise files.FileError(
+                f"{args['scenario']}: a trace has no network: --set topology=star:workers=8,link=100"
+            )
         by: dict[str, Any] = {"variant": name} if variants else {}
         by.update((key, files.value_of(text)) for key, text in values.items())
         found.append((by, _request(args, scenario)))

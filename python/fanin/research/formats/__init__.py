@@ -12,7 +12,7 @@ import sys
 from typing import Optional, Sequence
 
 from .. import files
-from . import door
+from . import door, traces
 from .door import decode, is_network
 from .generate import Attach, is_made, make
 from .graph import Rate
@@ -30,7 +30,21 @@ __all__ = [
     "load",
     "load_network",
     "read",
+    "trace_form",
 ]
+
+
+def trace_form(data: bytes) -> str:
+    """The form of the trace, workload or list of jobs that a file is; "": it is a network or JSON.
+
+    FormatError: it is none of these, or a broken archive."""
+    data = door.opened(data, traces.BYTES_MAX)
+    form = traces.find(data)
+    if form is None and door.is_unknown(data):
+        raise FormatError(
+            f"{door.near(data)}; networks are read as {door.NAMES}; traces as {traces.NAMES}"
+        )
+    return form.name if form else ""
 
 
 def _read(data: bytes, hosts: Optional[Attach], rate: Rate, has_jobs: bool) -> Network:

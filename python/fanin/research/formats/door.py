@@ -20,7 +20,8 @@ from .graph import Graph, Rate
 from .network import FormatError, Network
 
 BYTES_MAX = 64 << 20  # of a network
-ARCHIVE_BYTES_MAX, MEMBERS_MAX = 16 << 20, 4096
+ARCHIVE_BYTES_MAX, MEMBERS_MAX = 64 << 20, 4096
+UNPACKED_BYTES_MAX = 128 << 20
 LINES_MAX, LINE_BYTES_MAX, YAML_BYTES_MAX = 1 << 21, 1 << 18, 1 << 20
 LISTS_MAX, OBJECTS_MAX = 1 << 22, 1 << 20  # commas and { of JSON
 HEAD_BYTES = 1 << 16
@@ -57,6 +58,9 @@ NAMES = ", ".join(["JSON", *(form.name for form in FORMS)])
 
 # What is near: a pattern of the text, what it looks like, and what to do.
 _NEAR = (
+    (r"version https://git-lfs", "a pointer of Git LFS: fetch the file itself"),
+    (r"SQLite format 3", "a database, as Nsight Systems writes it; torch.profiler writes JSON"),
+    (r"<!doctype html|<html", "a page of the web"),
     (r"(?:strict\s+)?(?:di)?graph\b[^\[{]*\{", "graphviz's DOT; networkx writes it as GraphML"),
     (r"<(?:\w+:)?gexf\b", "GEXF; Gephi writes GraphML as well"),
     (r"<", "XML of another kind"),
@@ -66,8 +70,10 @@ _NEAR = (
         "a list of edges; networkx writes it as GraphML",
     ),
     (r"[A-Za-z]\w* *=", "settings or Python"),
+    (r"[\[{]", "JSON of another kind"),
 )
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
+_YAML = re.compile(rb"(---|#|[\w-]+:(\s|$)|- )")
 _TAG = re.compile(rb"<(?:[\w.-]+:)?([\w.-]+)")
 
 
@@ -80,25 +86,25 @@ def _one(names: list[str]) -> str:
     return names[0]
 
 
-def _gunzip(data: bytes) -> bytes:
+def _gunzip(data: bytes, most: int) -> bytes:
     stream = zlib.decompressobj(wbits=31)
-    found = stream.decompress(data, BYTES_MAX + 1)
-    if not stream.eof and len(found) <= BYTES_MAX:
+    found = stream.decompress(data, most + 1)
+    if not stream.eof and len(found) <= most:
         raise FormatError("gzip that ends too early")
     return found
 
 
-def _unzip(data: bytes) -> bytes:
+def _unzip(data: bytes, most: int) -> bytes:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         rows = [one for one in archive.infolist()[:MEMBERS_MAX] if not one.is_dir()]
         name = _one([one.filename for one in rows])
         if rows[0].compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise FormatError("zip: expected a file that is stored or deflated")
         with archive.open(name) as file:
-            return file.read(BYTES_MAX + 1)
+            return file.read(most + 1)
 
 
-def _untar(data: bytes) -> bytes:
+def _untar(data: bytes, most: int) -> bytes:
     found: list[tarfile.TarInfo] = []
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
         for _ in range(MEMBERS_MAX):
@@ -109,29 +115,33 @@ def _untar(data: bytes) -> bytes:
                 found.append(one)
         _one([one.name for one in found])
         file = archive.extractfile(found[0])
-        return file.read(BYTES_MAX + 1) if file else b""
+        return file.read(most + 1) if file else b""
 
 
 _ARCHIVES = ((0, b"\x1f\x8b", _gunzip), (0, b"PK\x03\x04", _unzip), (257, b"ustar", _untar))
 
 
-def opened(data: bytes) -> bytes:
-    """What is in an archive, or in one inside of that; other data as it is."""
+def opened(data: bytes, bytes_max: int = 0) -> bytes:
+    """What is in an archive, or in one inside of that; other data as it is.
+
+    At most so many bytes, BYTES_MAX unless another number is given."""
+    most = bytes_max or BYTES_MAX
     for _ in range(2):
         for at, magic, take in _ARCHIVES:
             if data[at : at + len(magic)] == magic:
-                most = BYTES_MAX if take is _untar else ARCHIVE_BYTES_MAX
-                if len(data) > most:
-                    raise FormatError(f"an archive of more than {most >> 20} MiB")
+                packed_max = most if take is _untar else ARCHIVE_BYTES_MAX
+                most = most if take is _untar else min(most, UNPACKED_BYTES_MAX)
+                if len(data) > packed_max:
+                    raise FormatError(f"an archive of more than {packed_max >> 20} MiB")
                 try:
-                    data = take(data)
+                    data = take(data, most)
                 except (zlib.error, EOFError, OSError, zipfile.BadZipFile, tarfile.TarError,
                         RuntimeError, NotImplementedError, ValueError) as error:  # fmt: skip
                     cause = str(error) or "it ends too early"
                     raise FormatError(f"an archive that is broken: {cause}") from None
                 break
-    if len(data) > BYTES_MAX:
-        raise FormatError(f"more than {BYTES_MAX >> 20} MiB")
+    if len(data) > most:
+        raise FormatError(f"more than {most >> 20} MiB")
     return data
 
 
@@ -169,17 +179,15 @@ def _text(data: bytes) -> str:
         return data.decode("latin-1")
 
 
-def _near(data: bytes) -> str:
+def near(data: bytes) -> str:
     """The end of an error: what it looks like."""
     text = _text(data[:HEAD_BYTES]).lstrip()
     if not text:
         return "it is empty"
-    if "\0" in text:
-        return "it looks like no text"
     for pattern, what in _NEAR:
-        if re.compile(pattern, re.M).match(text[:256]):
+        if re.compile(pattern, re.M | re.I).match(text[:256]):
             return f"it looks like {what}"
-    return "it looks like none of these"
+    return "it looks like no text" if "\0" in text else "it looks like none of these"
 
 
 def _find(data: bytes) -> Optional[Form]:
@@ -201,7 +209,7 @@ def _check_lines(data: bytes, bytes_max: int) -> None:
 
 def _parts(data: bytes) -> tuple[Optional[Form], Any]:
     """The form, and what its reader reads; None: JSON in the form of network.py."""
-    data = data.removeprefix(_BOM).lstrip(b" \t\r\n")
+    data = data.removeprefix(BOM).lstrip(b" \t\r\n")
     if data[:1] in (b"{", b"["):
         root = _decode_some(data)
         return (FORMS[0] if nodelink.is_node_link(root) else None), root
@@ -211,21 +219,28 @@ def _parts(data: bytes) -> tuple[Optional[Form], Any]:
     if form:
         _check_lines(data, LINE_BYTES_MAX if form.of == "lines" else BYTES_MAX)
         return form, _text(data)
-    if b"\0" not in data[:HEAD_BYTES] and re.match(rb"(---|#|[\w-]+:(\s|$)|- )", data):
+    if b"\0" not in data[:HEAD_BYTES] and _YAML.match(data):
         if len(data) > YAML_BYTES_MAX:
             raise FormatError(f"YAML of more than {YAML_BYTES_MAX >> 20} MiB")
         root = yaml.parse(_text(data))
         for form in FORMS:
             if form.of == "yaml" and form.is_it(root):
                 return form, root
-    raise FormatError(f"{_near(data)}; networks are read as {NAMES}")
+    raise FormatError(f"{near(data)}; networks are read as {NAMES}")
+
+
+def is_unknown(data: bytes) -> bool:
+    """Is it surely no network, before it is read?"""
+    data = data.removeprefix(BOM).lstrip(b" \t\r\n")
+    is_yaml = b"\0" not in data[:HEAD_BYTES] and _YAML.match(data)
+    return data[:1] not in (b"{", b"[") and not is_yaml and _find(data) is None
 
 
 def is_network(data: bytes) -> bool:
     """Is it a network in another form than JSON, or an archive?"""
     if any(data[at : at + len(magic)] == magic for at, magic, _ in _ARCHIVES):
         return True
-    return data.removeprefix(_BOM).lstrip(b" \t\r\n")[:1] not in (b"{", b"[")
+    return data.removeprefix(BOM).lstrip(b" \t\r\n")[:1] not in (b"{", b"[")
 
 
 def parse(data: bytes, rate: Rate) -> tuple[Any, str, list[str]]:
