@@ -8,8 +8,11 @@
 #include "udp.h"
 
 #define ADDRESS_BYTES 80
+#define RANKS_BYTES   (FAN_RANKS_MAX / 2 * 4 + 8) /* text of any set of ranks */
 
-const char *fan_ranks_text(const uint64_t *set, char *text, size_t bytes)
+/* A set of ranks as "0,3,5-7"; "none" if it is empty.  Returns `text`, which is at
+ * least RANKS_BYTES. */
+static const char *ranks_text(const uint64_t *set, char *text, size_t bytes)
 {
 	struct fan_text t = fan_text_in(text, bytes);
 	for (unsigned r = 0; r < FAN_RANKS_MAX; r++) {
@@ -101,7 +104,7 @@ static void add_peer(struct fan_text *l, const fan_peer *p)
 static void add_details(struct fan_text *l, const struct fan_event *ev,
 			const struct fan_aggregator_config *cfg)
 {
-	char ranks[FAN_RANKS_BYTES];
+	char ranks[RANKS_BYTES];
 	switch (ev->kind) {
 	case FAN_EV_RANK_JOINED:
 	case FAN_EV_RANK_MOVED: add_peer(l, &ev->peer); break;
@@ -114,7 +117,7 @@ static void add_details(struct fan_text *l, const struct fan_event *ev,
 	case FAN_EV_RANK_LEFT: add_cause(l, ev->err); break;
 	case FAN_EV_JOB_FAILED:
 		add_cause(l, ev->err);
-		fan_text_add(l, " blamed=%s", fan_ranks_text(ev->blamed, ranks, sizeof ranks));
+		fan_text_add(l, " blamed=%s", ranks_text(ev->blamed, ranks, sizeof ranks));
 		break;
 	case FAN_EV_JOB_REMOVED:
 		fan_text_add(l, " results=%" PRIu64 " replays=%" PRIu64, ev->results, ev->replays);
@@ -141,7 +144,7 @@ void fan_line_event(struct fan_text *l, const struct fan_event *ev, unsigned sha
 
 void fan_line_report(struct fan_text *l, const struct fan_report *r, unsigned shard)
 {
-	char ranks[FAN_RANKS_BYTES];
+	char ranks[RANKS_BYTES];
 	fan_text_add(l, "event=job");
 	fan_text_quoted(l, "job", r->name, r->name_bytes);
 	fan_text_add(l, " state=%s ranks=%u window=%u results=%" PRIu64 " replays=%" PRIu64,
@@ -155,6 +158,6 @@ void fan_line_report(struct fan_text *l, const struct fan_report *r, unsigned sh
 		fan_text_add(l, " oldest=%" PRIu64, r->oldest);
 	if (r->state != FAN_JOB_READY || r->waiting)
 		fan_text_add(l, " %s=%s", r->state == FAN_JOB_FAILED ? "blamed" : "waits_for",
-			     fan_ranks_text(r->missing, ranks, sizeof ranks));
+			     ranks_text(r->missing, ranks, sizeof ranks));
 	fan_text_add(l, " shard=%u", shard);
 }

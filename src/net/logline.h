@@ -12,15 +12,10 @@
 #include "core/aggregator/aggregator.h"
 #include "file/text.h"
 
-#define FAN_LINE_BYTES	2048 /* of the longest line with its zero; longer ones are cut */
-#define FAN_RANKS_BYTES (FAN_RANKS_MAX / 2 * 4 + 8) /* text of any set of ranks */
+#define FAN_LINE_BYTES 2048 /* of the longest line with its zero; longer ones are cut */
 
 /* An empty line, in memory of the block. */
 #define FAN_LINE() fan_text_in((char[FAN_LINE_BYTES]){0}, FAN_LINE_BYTES)
-
-/* A set of ranks as "0,3,5-7"; "none" if it is empty.  Returns `text`, which is at
- * least FAN_RANKS_BYTES. */
-const char *fan_ranks_text(const uint64_t *set, char *text, size_t bytes);
 
 /* The word for an enum fan_job_state. */
 const char *fan_job_state_text(unsigned state);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "progress.h"
 
-uint64_t fan_progress_slowest(const struct fan_progress *p, uint16_t ranks)
+/* The smallest `next` of ranks 0 .. `ranks` - 1. */
+static uint64_t slowest_of(const struct fan_progress *p, uint16_t ranks)
 {
 	uint64_t low = UINT64_MAX;
 	for (uint16_t r = 0; r < ranks; r++)
@@ -26,7 +27,7 @@ static uint16_t clip(uint64_t v)
 struct fan_frag fan_progress_answer(const struct fan_progress *p, uint16_t ranks,
 				    const struct fan_frag *asked)
 {
-	uint64_t end = asked->frag + 1, slowest = fan_progress_slowest(p, ranks);
+	uint64_t end = asked->frag + 1, slowest = slowest_of(p, ranks);
 	uint16_t before = p->front > end ? clip(p->front - end) : 0;
 	return (struct fan_frag){
 		.frag = asked->frag,

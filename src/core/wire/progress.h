@@ -49,9 +49,6 @@ static inline void fan_progress_note(struct fan_progress *p, uint16_t rank, uint
 /* Fill in lag and straggler of a rank's statistics. */
 void fan_progress_standing(const struct fan_progress *p, uint16_t rank, struct fan_standing *s);
 
-/* The smallest `next` of ranks 0 .. `ranks` - 1. */
-uint64_t fan_progress_slowest(const struct fan_progress *p, uint16_t ranks);
-
 /* The PROGRESS that answers the DATA or PROBE `asked` of a job of `ranks`. */
 struct fan_frag fan_progress_answer(const struct fan_progress *p, uint16_t ranks,
 				    const struct fan_frag *asked);

@@ -19,8 +19,6 @@ TEST_WITH(progress__notes_the_highest, clear, NULL)
 	fan_progress_note(&progress, 1, 9);
 	assert_int_equal(progress.next[0], 8);
 	assert_int_equal(progress.front, 10);
-	assert_int_equal(fan_progress_slowest(&progress, 2), 8);
-	assert_int_equal(fan_progress_slowest(&progress, 3), 0); /* nothing of rank 2 yet */
 }
 
 /* There is no fragment behind the last number: it turns nothing back. */
