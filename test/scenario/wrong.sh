@@ -35,7 +35,7 @@ text() { # SCENARIO MESSAGE
         refuse "$2"
 }
 
-text 'nonsense' 'bad.json: topology: bad.json: it looks like none of these; networks are read as JSON, '
+text 'nonsense' 'bad.json: it looks like none of these; networks are read as JSON, '
 text '{"topology": {}, "topology": {}}' 'bad.json: duplicate object key "topology"'
 text '[]' 'bad.json: expected an object, got an array'
 text '{}' 'bad.json: lacks the key "topology"'
