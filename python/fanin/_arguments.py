@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import configparser
 import os
 
 
@@ -39,9 +38,14 @@ def told(name: str) -> str:
     text = os.environ.get(f"FANIN_{name.upper()}")
     if text:
         return text
+    file = os.environ.get("FANIN_CONFIG")
+    if not file:
+        return ""
+    import configparser  # here, since few have a file
+
     parser = configparser.ConfigParser(interpolation=None, strict=False)
     try:
-        parser.read(os.environ.get("FANIN_CONFIG", ""))
+        parser.read(file)
         return parser.get("worker", name, fallback="")
     except (configparser.Error, UnicodeDecodeError, OSError):
         return ""

@@ -107,6 +107,8 @@ def in_words(ranks: Sequence[int]) -> str:
 
 def named(text: str) -> set[int]:
     """The ranks of which a sentence of the library says that they are lost."""
+    if not text:
+        return set()
     found = re.match(r"ranks? (\d[\d, -]*) (?:stopped answering|left job|has ended)", text)
     ranks: set[int] = set()
     for part in re.findall(r"(\d+)(?:-(\d+))?", found.group(1) if found else ""):
@@ -121,7 +123,7 @@ def named(text: str) -> set[int]:
 def _host() -> str:
     """Where a process's number means the same."""
     try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
             boot = file.read().strip()
         return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"
     except OSError:
@@ -212,7 +214,7 @@ def gather(
     """Come, and wait for the others.  `look` raises what makes that hopeless.  JoinTimeoutError: some
     have not come within `seconds`."""
     gathering.come(rank)
-    pauses, note, looked = Pauses(), Note(rank, seconds), 0.0
+    pauses, note, looked = Pauses(), Note(rank, seconds), LOOK_S
     until = pauses.begun + seconds
 
     def missing() -> str:

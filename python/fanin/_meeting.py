@@ -19,10 +19,17 @@ PORTS = 1 << 16
 Read = Callable[[str], str]
 
 
+def _resolved(host: str, port: int | None) -> list[Any]:
+    """Addresses of a host for UDP.  Python encodes bytes by no table of international names, which it
+    loads for the first text."""
+    name: str | bytes = host.encode() if host.isascii() else host
+    return list(socket.getaddrinfo(name, port, type=socket.SOCK_DGRAM))
+
+
 def local_address(host: str) -> str:
     """This host's address as `host` sees it; "": not known."""
     try:
-        family, _, _, _, to = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
+        family, _, _, _, to = _resolved(host, 9)[0]
         with socket.socket(family, socket.SOCK_DGRAM) as one:
             one.connect(to)
             return str(one.getsockname()[0])
@@ -41,7 +48,7 @@ def is_loopback(address: str) -> bool:
 def _is_this_host(host: str) -> bool:
     """Whether a name or address is one of this host's; True if it is not known yet."""
     try:
-        found = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)
+        found = _resolved(host, 0)
     except OSError:
         return True
     return any(_bound(family, to) for family, _, _, _, to in found)
@@ -65,7 +72,7 @@ def _free_port(port: int = 0) -> int:
 def _own_host() -> str:
     """A name of this host by which others may know it."""
     try:
-        socket.getaddrinfo(socket.gethostname(), None)
+        _resolved(socket.gethostname(), None)
         return socket.gethostname()
     except OSError:
         return "127.0.0.1"
