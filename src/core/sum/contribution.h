@@ -77,9 +77,9 @@ int fan_contribution_get_sum(struct fan_contribution *p, const struct fan_frag *
 static inline int fan_contribution_get(struct fan_contribution *p, const struct fan_frag *f,
 				       unsigned ranks)
 {
-	if (f->type == FAN_TYPE_PARTIAL)
+	if (__builtin_expect(f->type == FAN_TYPE_PARTIAL, 0))
 		return fan_contribution_get_sum(p, f, ranks);
-	if (f->sender >= ranks)
+	if (__builtin_expect(f->sender >= ranks, 0))
 		return FAN_DROP_SENDER;
 	p->f = f;
 	p->elements = f->payload;
