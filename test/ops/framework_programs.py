@@ -140,6 +140,31 @@ def opacus(backend):
     return plain(model.parameters())
 
 
+def deepspeed(backend):
+    """ZeRO of each stage."""
+    os.environ["DS_ACCELERATOR"] = "cpu"
+    import deepspeed as ds
+
+    ds.init_distributed(dist_backend=backend)
+    assert dist.get_backend() == backend
+    found = []
+    for stage in (1, 2, 3):
+        model = network()
+        config = {
+            "train_micro_batch_size_per_gpu": ROWS,
+            "zero_optimization": {"stage": stage},
+            "zero_allow_untested_optimizer": True,
+        }
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        engine, *_ = ds.initialize(model=model, optimizer=optimizer, config=config)
+        for step in range(3):
+            engine.backward(engine(batch(step)).square().mean())
+            engine.step()
+        with ds.zero.GatheredParameters(list(model.parameters())):
+            found.append(plain(model.parameters()))
+    return found
+
+
 def causal(_batch, _head, query, key):
     return query >= key
 
