@@ -81,7 +81,7 @@ struct fan_out_item {
 	/* of what ranks send, FAN_TO_PEER: to a helper, and so not to a next hop, though the peer
 	 * may be one as well: sealing asks */
 	bool down;
-	bool whole; /* the header lies before the payload as well: fan_out_item_lay */
+	bool whole;  /* the header lies before the payload as well: fan_out_item_lay */
 	bool inside; /* the receivers in the sender's process have it already */
 	uint8_t head[FAN_HEAD_BYTES];
 };
