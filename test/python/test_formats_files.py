@@ -395,6 +395,7 @@ def test_the_inside_of_a_host():
         (b"hosts: 4\n", "it looks like YAML of another kind"),
         (b"a b 10\nb c 20\n", "it looks like a list of edges"),
         (b"import networkx\nx = 1\n", "it looks like none of these"),
+        (b'{"a": 1, "b": [2]}', 'JSON of another kind, with "a", "b"'),
     ],
 )
 def test_a_file_of_no_form_is_refused_with_what_is_near(text, near):

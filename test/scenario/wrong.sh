@@ -36,6 +36,7 @@ text() { # SCENARIO MESSAGE
 }
 
 text 'nonsense' 'bad.json: it looks like none of these; networks are read as JSON, '
+text '{"a": 1}' 'bad.json: JSON of another kind, with "a"; networks are read as JSON, '
 text '{"topology": {}, "topology": {}}' 'bad.json: duplicate object key "topology"'
 text '[]' 'bad.json: expected an object, got an array'
 text '{}' 'bad.json: lacks the key "topology"'

@@ -49,6 +49,8 @@ _SCENARIO = {
                                      "flows", "changes", "plan", "routes")},
 }  # fmt: skip
 
+KEYS = tuple(_SCENARIO)
+
 _BACKGROUND = {
     "from": Field(NAME),
     "to": Field(NAME),

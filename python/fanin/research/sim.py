@@ -18,7 +18,7 @@ from typing import Any, NoReturn, Sequence
 
 from . import engine, files, formats, models, network, outcome, page, settings
 from .fields import ScenarioError
-from .scenario import Scenario
+from .scenario import KEYS, Scenario
 
 FAILED, WRONG = 1, 2  # exit status
 LINE_S = 10.0  # between two lines of progress in a log
@@ -135,9 +135,17 @@ def _scenario(path: str) -> tuple[Any, bool]:
         if not formats.is_network(data):
             root = files.parse(data, path)
             if not isinstance(root, dict) or "nodes" not in root or "topology" in root:
+                _check_keys(root, path)
                 return root, False
     common: dict[str, Any] = {"workers": {}, "switches": {}, "servers": {}, "links": {}}
     return {"topology": {"from": source, **common}, "jobs": [{"model": "resnet50"}]}, False
+
+
+def _check_keys(root: Any, path: str) -> None:
+    try:
+        formats.check_keys(root, KEYS)
+    except formats.FormatError as error:
+        raise files.FileError(f"{path}: {error}") from None
 
 
 def _of_trace(data: bytes, path: str) -> Any:

@@ -9,21 +9,25 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Optional, Sequence
+from typing import Any, Iterable, Optional, Sequence
 
 from .. import files
+from ..fields import NAME_MAX, nearest
 from . import door, traces
 from .door import decode, is_network
 from .generate import Attach, is_made, make
 from .graph import Rate
 from .network import FormatError, Network, split
-from .reader import read, read_network
+from .reader import ROOT, read, read_network
+
+KEYS_SHOWN = 3  # of JSON of another kind
 
 __all__ = [
     "Attach",
     "FormatError",
     "Network",
     "Rate",
+    "check_keys",
     "decode",
     "is_made",
     "is_network",
@@ -47,9 +51,26 @@ def trace_form(data: bytes) -> str:
     return form.name if form else ""
 
 
+def check_keys(root: Any, keys: Iterable[str]) -> None:
+    """FormatError, which names the forms: it is an object with none of these keys, and none near."""
+    if (
+        not isinstance(root, dict)
+        or not root
+        or any(key in keys or nearest(key, keys) for key in root)
+    ):
+        return
+    first = ", ".join(f'"{key[:NAME_MAX]}"' for key in list(root)[:KEYS_SHOWN])
+    raise FormatError(
+        f"JSON of another kind, with {first}; networks are read as {door.NAMES}; "
+        f"traces as {traces.NAMES}"
+    )
+
+
 def _read(data: bytes, hosts: Optional[Attach], rate: Rate, has_jobs: bool) -> Network:
     """The network in a file, with hosts attached, and with its jobs if it is to have them."""
     root, form, notes = door.parse(data, rate)
+    if not form:
+        check_keys(root, ROOT)
     link_gbps = rate.gbps or (hosts.link_gbps if hosts else None)
     if hosts and has_jobs and isinstance(root, dict) and "jobs" in root:
         raise FormatError("jobs: hosts are attached where no job names any")

@@ -34,7 +34,7 @@ from .network import (
 
 SHOWN = 40  # characters of a text in an error
 
-_ROOT = ("nodes", "links", "jobs", "name", "comment")
+ROOT = ("nodes", "links", "jobs", "name", "comment")
 _NODE = ("name", "kind", "gbps", "background_gbps", "address", "parent")
 _LINK = ("a", "b", "gbps", "delay_us", "background_gbps", "directed")
 _JOB = ("name", "workers", "servers", "group", "spares", "weight", "demand_gbps")
@@ -284,7 +284,7 @@ def _read(root: Any, link_gbps: Optional[float], needs_hosts: bool) -> _Reader:
     if not isinstance(root, dict):
         raise FormatError("expected an object with nodes and links")
     reader = _Reader(link_gbps)
-    _Object("", root, _ROOT)
+    _Object("", root, ROOT)
     reader.all_of(root, "nodes", _NODE, reader.node)
     reader.parents(root["nodes"])
     kinds = {node.kind for node in reader.network.nodes}

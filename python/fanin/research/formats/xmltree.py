@@ -11,7 +11,7 @@ from xml.parsers import expat
 
 from .network import FormatError
 
-ELEMENTS_MAX = 1 << 20
+ELEMENTS_MAX = 1 << 19
 DEPTH_MAX = 256
 TEXT_MAX = 1024  # characters of an element's text; more is left out
 CHUNK_BYTES, CHUNKS_MAX = 1 << 16, 16  # parsed at a time, and of one tag or comment
