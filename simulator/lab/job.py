@@ -71,7 +71,9 @@ class Tools:
     def topology(self, text):
         """The topology as JSON, whatever form it was given in, with its one job."""
         out = self.path("topology.json")
-        self.run("plan", text, "-a", "geryon", "--no-bound", "--topology", out)
+        asked = {"--rate": self.args.rate, "--attach": self.args.attach}
+        more = [word for row in asked.items() if row[1] for word in row]
+        self.run("plan", text, "-a", "geryon", "--no-bound", "--topology", out, *more)
         return self.load("topology.json")
 
     def plan(self, topology, algorithm):

@@ -65,6 +65,8 @@ def arguments(argv):
     parser.add_argument(
         "topology", metavar="TOPOLOGY", help="as for fanin plan: a JSON file, or made from numbers"
     )
+    parser.add_argument("--rate", metavar="R", help="of links without one, as for fanin plan")
+    parser.add_argument("--attach", metavar="WHAT", help="hosts, as for fanin plan")
     parser.add_argument(
         "-a", "--algorithms", default=DEFAULT, metavar="A,B,...", help="or all (%s)" % DEFAULT
     )

@@ -167,6 +167,16 @@ def test_the_planner_hears_which_switch_sums(tmp_path):
     assert said[said.index("--sums-at") + 1] == "two-level"
 
 
+def test_the_planner_reads_what_lacks_rates_and_hosts(tmp_path):
+    said = []
+    args = lab.arguments(["slurm.conf", "--rate", "200", "--attach", "servers=1"])
+    tools = Tools("fanin", str(tmp_path), args)
+    tools.run = lambda *command: said.extend(command)
+    tools.load = lambda name: name
+    tools.topology(args.topology)
+    assert said[1] == "slurm.conf" and said[-4:] == ["--rate", "200", "--attach", "servers=1"]
+
+
 def test_kills():
     kill = Kill("S1@2.5+0.5")
     assert (kill.node, kill.at_s, kill.back_s) == ("S1", 2.5, 0.5)
