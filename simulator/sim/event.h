@@ -111,14 +111,13 @@ static inline uint64_t fan_event_first_near(const struct fan_events *q)
 /* The first event; false: there is none. */
 static inline bool fan_event_first(const struct fan_events *q, struct fan_sim_event *first)
 {
-	if (q->count)
-		*first = q->at[0];
-	if (!q->any)
+	if (!q->any) {
+		*first = q->count ? q->at[0] : (struct fan_sim_event){0};
 		return q->count;
+	}
 	struct fan_sim_event e = {.at_ns = fan_event_first_near(q)};
 	e.key = q->near[q->list[e.at_ns % FAN_EVENT_NEAR].first].key;
-	if (!q->count || fan_event_before(&e, first))
-		*first = e;
+	*first = q->count && fan_event_before(&q->at[0], &e) ? q->at[0] : e;
 	return true;
 }
 
