@@ -33,9 +33,9 @@ def readme():
         return 1 / found[row_of % (hosts_and_ranks + ", 16 MiB, no shaper", "time")]
 
     yield "%.1f times Gloo's" % (1 / found[row_of % ("4 x 1, 64 MiB, 1 Gb/s", "processor time") + ", ranks"])  # fmt: skip
-    yield "There fanin takes %.2f of Gloo's time" % times("2 x 2")
-    yield "eight hosts %.2f and four of four %.2f" % (times("8 x 1"), times("4 x 4"))
-    yield "Four ranks with a key take %.2f of Gloo's time" % (
+    yield "fanin takes %.2f times as long as Gloo there" % times("2 x 2")
+    yield "eight hosts take %.2f, and four hosts of four ranks %.2f of Gloo's time" % (times("8 x 1"), times("4 x 4"))  # fmt: skip
+    yield "Four ranks with a key take %.2f times as long as Gloo" % (
         1 / found["4 x 1, 16 MiB, no shaper, MTU 1500, nothing named, sealed: Gloo's time by fanin's"])  # fmt: skip
 
 

@@ -517,7 +517,7 @@ def table():
          ring("4 x 4, 4 MiB, " + nothing), ring("2 x 8, 4 MiB, " + nothing)),
         ("no switch named, one rank a host: 4 hosts; 8",
          ring("4 x 1, 8 MiB, " + nothing), ring("8 x 1, 8 MiB, " + nothing)),
-        ("8 ranks on one machine of 2 cores: a login session each; all in one",
+        ("8 ranks on one machine of 2 cores: each in a login session of its own; all in one",
          one["8 ranks, 16 MiB, gloo ring by fanin, a session each"], one["8 ranks, 16 MiB, gloo ring"]),
     )  # fmt: skip
     text = "| where | time of Gloo's ring / fanin's; above 1 fanin is faster |\n|---|---|\n"
