@@ -11,18 +11,18 @@
 
 #define WHY_BYTES 512
 
-static int told; /* the full output has been reported, once */
+static int reported; /* the full output has been reported, once */
 
 int cmd_end(int status)
 {
-	if (told)
+	if (reported)
 		return status ? status : 1;
 	errno = 0;
 	int lost = fflush(NULL) != 0;
 
 	if (!lost && !ferror(stdout))
 		return status;
-	told = 1;
+	reported = 1;
 	fprintf(stderr, "fanin: standard output: %s\n",
 		lost && errno ? strerror(errno) : "could not be written whole");
 	return status ? status : 1;
@@ -31,7 +31,7 @@ int cmd_end(int status)
 /* Checks --help and other output of libraries that end the process themselves. */
 static void at_exit(void)
 {
-	if (!told && cmd_end(0))
+	if (!reported && cmd_end(0))
 		_exit(1);
 }
 

@@ -323,7 +323,7 @@ static const struct fan_option options[] = {
 	 "a switch or server to ask; may be repeated"},
 	{"jobs", 'j', ARGS_FLAG, AT(jobs), 0, 0, NULL, NULL, "ask about jobs alone"},
 	{"within", 'w', ARGS_NUMBER, AT(within_ms), 1, WITHIN_MAX, NULL, "MS",
-	 "end after so long, with what has been told so far"},
+	 "end after so long, with what has come so far"},
 	{"prometheus", 0, ARGS_TEXT, AT(prometheus), 0, 0, NULL, "FILE",
 	 "write the jobs of the last switch to FILE as metrics"},
 };
@@ -336,7 +336,7 @@ static const struct args_command command = {
 };
 
 /* One switch, and its answers so far. */
-struct told {
+struct report {
 	const struct query_args *a;
 	fan_peer at;
 	uint64_t by_ns;
@@ -344,7 +344,7 @@ struct told {
 	struct metrics_jobs metrics;
 };
 
-static bool is_late(const struct told *t)
+static bool is_late(const struct report *t)
 {
 	return fan_clock_ns() > t->by_ns;
 }
@@ -409,29 +409,29 @@ static void add_slots(json_t *slots, const struct fan_slot_stats *m, unsigned sh
 }
 
 /* Ask about shared slots, too.  A switch of an earlier version does not answer, and has none. */
-static void ask_slots(struct told *told, struct ask_talk *t, unsigned shard)
+static void ask_slots(struct report *report, struct ask_talk *t, unsigned shard)
 {
 	struct fan_slot_stats m = {.jobs = 1};
 
-	for (unsigned i = 0; i < FAN_JOBS_MAX && i < m.jobs && !is_late(told); i++) {
+	for (unsigned i = 0; i < FAN_JOBS_MAX && i < m.jobs && !is_late(report); i++) {
 		const struct ask_question w = {
 			.topic = FAN_TOPIC_SLOTS, .index = (uint16_t)i, .slots = &m};
 		if (ask_once(t, &w) != 1 || i >= m.jobs)
 			return;
-		metrics_add_slots(&told->metrics, shard, &m);
-		add_slots(told->slots, &m, shard);
+		metrics_add_slots(&report->metrics, shard, &m);
+		add_slots(report->slots, &m, shard);
 	}
 }
 
-static void ask_ranks(struct told *told, struct ask_talk *t, unsigned shard)
+static void ask_ranks(struct report *report, struct ask_talk *t, unsigned shard)
 {
 	unsigned jobs = 1;
 
-	for (unsigned i = 0; i < FAN_GROUPS_MAX && i < jobs && !is_late(told); i++)
-		jobs = rank_stats_ask(t, i, shard, told->ranks);
+	for (unsigned i = 0; i < FAN_GROUPS_MAX && i < jobs && !is_late(report); i++)
+		jobs = rank_stats_ask(t, i, shard, report->ranks);
 }
 
-static int ask_jobs(struct told *told, struct ask_talk *t, unsigned shard, unsigned *shards,
+static int ask_jobs(struct report *report, struct ask_talk *t, unsigned shard, unsigned *shards,
 		    char *why)
 {
 	struct fan_report r = {.jobs = 1};
@@ -439,37 +439,37 @@ static int ask_jobs(struct told *told, struct ask_talk *t, unsigned shard, unsig
 	for (unsigned i = 0; i < FAN_GROUPS_MAX && i < r.jobs; i++) {
 		const struct ask_question w = {
 			.topic = FAN_TOPIC_JOB, .index = (uint16_t)i, .job = &r};
-		if (ask_until(t, &w, told->by_ns, why))
+		if (ask_until(t, &w, report->by_ns, why))
 			return -1;
 		*shards = r.shards;
 		if (i >= r.jobs)
 			break;
-		add_job(told->jobs, &r, shard);
-		metrics_add_job(&told->metrics, shard, &r);
+		add_job(report->jobs, &r, shard);
+		metrics_add_job(&report->metrics, shard, &r);
 	}
 	return 0;
 }
 
 /* Ask one shard, also how many `shards` the switch has. */
-static int ask_shard(struct told *told, unsigned shard, unsigned *shards, char *why)
+static int ask_shard(struct report *report, unsigned shard, unsigned *shards, char *why)
 {
 	struct ask_talk t;
-	int e = ask_open(&t, &told->at, shard);
+	int e = ask_open(&t, &report->at, shard);
 
 	if (e) {
 		snprintf(why, ARGS_WHY_BYTES, "%s: %s", t.at, strerror(-e));
 		return -1;
 	}
-	e = ask_jobs(told, &t, shard, shards, why);
-	if (!e && !told->a->jobs) {
-		ask_slots(told, &t, shard);
-		ask_ranks(told, &t, shard);
+	e = ask_jobs(report, &t, shard, shards, why);
+	if (!e && !report->a->jobs) {
+		ask_slots(report, &t, shard);
+		ask_ranks(report, &t, shard);
 	}
 	fan_udp_close(&t.udp);
 	return e;
 }
 
-static int ask_switch(struct told *t, char *why)
+static int ask_switch(struct report *t, char *why)
 {
 	unsigned shards = 1;
 	int e = 0;
@@ -479,7 +479,7 @@ static int ask_switch(struct told *t, char *why)
 	return e;
 }
 
-static int write_metrics(const struct told *t, char *why)
+static int write_metrics(const struct report *t, char *why)
 {
 	struct fan_expose x = {.full = t->metrics.lost};
 	char what[ARGS_WHY_BYTES / 2];
@@ -497,11 +497,11 @@ static int write_metrics(const struct told *t, char *why)
 static int tell(const struct query_args *a, const char *text, uint64_t by_ns)
 {
 	char why[ARGS_WHY_BYTES] = "";
-	struct told t = {.a = a,
-			 .by_ns = by_ns,
-			 .jobs = json_array(),
-			 .slots = json_array(),
-			 .ranks = json_array()};
+	struct report t = {.a = a,
+			   .by_ns = by_ns,
+			   .jobs = json_array(),
+			   .slots = json_array(),
+			   .ranks = json_array()};
 	int e = fan_peer_parse(&t.at, text, why, sizeof why);
 
 	if (!e)

@@ -157,7 +157,7 @@ void fan_cross_traffic_begin(struct fan_cross_traffic *o, const unsigned *index,
 			o->of[kept++] = o->of[i];
 	o->count = kept;
 	for (unsigned i = 0; i < o->count; i++)
-		o->of[i].told = received(o->of[i].index, &o->of[i].received);
+		o->of[i].reported = received(o->of[i].index, &o->of[i].received);
 }
 
 /* As interfaces count it. */
@@ -185,7 +185,7 @@ void fan_cross_traffic_end(struct fan_cross_traffic *o, uint64_t now_ns,
 	o->overflows = overflows;
 	for (unsigned i = 0; i < o->count; i++) {
 		struct fan_cross_source *one = &o->of[i];
-		if (lost || !one->told)
+		if (lost || !one->reported)
 			one->samples = 0;
 		else
 			note(one, now_ns, one->received - own_bytes(own, one->index));

@@ -25,7 +25,7 @@ struct fan_cross_traffic {
 	struct fan_cross_source {
 		unsigned index;	   /* of the interface */
 		bool wanted;	   /* by a neighbour */
-		bool told;	   /* by the kernel, in this turn */
+		bool reported;	   /* by the kernel, in this turn */
 		uint64_t received; /* bytes */
 		unsigned samples;  /* so far; number i at i % (FAN_CROSS_TRAFFIC_SAMPLES + 1) */
 		struct {

@@ -179,7 +179,7 @@ static int send_some(struct fan_udp *u, struct mmsghdr *m, unsigned count)
  * queue that stays full ends it. */
 static unsigned send_messages(struct fan_udp *u, struct mmsghdr *m, unsigned count, unsigned *waits)
 {
-	unsigned done = 0, left = 0, told = 0;
+	unsigned done = 0, left = 0, reported = 0;
 	while (done < count) {
 		int n = send_some(u, m + done, count - done);
 		u->sends++;
@@ -188,16 +188,16 @@ static unsigned send_messages(struct fan_udp *u, struct mmsghdr *m, unsigned cou
 		if (n > 0) {
 			done += (unsigned)n;
 			left += (unsigned)n;
-			told = 0;
+			reported = 0;
 			continue;
 		}
 		/* mostly of an earlier datagram, or forged: this one was not tried */
-		if (fan_udp_is_told(errno) && ++told < FAN_UDP_TOLD_MAX)
+		if (fan_udp_is_told(errno) && ++reported < FAN_UDP_TOLD_MAX)
 			continue;
 		u->last_errno = errno;
 		if (!is_full(errno)) {
 			done++;
-			told = 0;
+			reported = 0;
 		} else if (*waits) {
 			--*waits;
 			wait_for_room(u);

@@ -183,10 +183,10 @@ struct fan_gate_epoch *fan_gate_answer_epoch(struct fan_gate *g, uint32_t job, u
 		return NULL;
 	if (j->relayed && !g->hops && !(g->hops = fan_hops_new(g->cfg.cipher)))
 		return NULL;
-	bool told = j->relayed
-			    ? fan_hops_below(g->hops, at, l->tenant, &l->traffic, fan_get64(j->to))
-			    : admit(g, l);
-	if (!told)
+	bool reported =
+		j->relayed ? fan_hops_below(g->hops, at, l->tenant, &l->traffic, fan_get64(j->to))
+			   : admit(g, l);
+	if (!reported)
 		return NULL;
 	l->used_at = g->stats.opened;
 	return l;

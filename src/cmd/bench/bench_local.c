@@ -149,10 +149,10 @@ static int start_switch(struct family *f)
 	}
 	close(fd[1]);
 	struct pollfd p = {.fd = fd[0], .events = POLLIN};
-	bool told = f->sw > 0 && poll(&p, 1, START_MS) == 1 &&
-		    read(fd[0], f->address, sizeof f->address) == sizeof f->address;
+	bool reported = f->sw > 0 && poll(&p, 1, START_MS) == 1 &&
+			read(fd[0], f->address, sizeof f->address) == sizeof f->address;
 	close(fd[0]);
-	return told ? 0 : -1;
+	return reported ? 0 : -1;
 }
 
 /* ---- the ranks ---- */

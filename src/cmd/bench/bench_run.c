@@ -32,7 +32,7 @@ struct bench_rank {
 	int64_t wrong;
 	uint64_t retransmits; /* before the timed ones */
 	struct bench_tile tile;
-	bool told; /* a wrong element has been shown */
+	bool reported; /* a wrong element has been shown */
 	struct bench_result result[BENCH_SIZES_MAX];
 	int results; /* of sizes that are done */
 	/* Sums over earlier communicators: */
@@ -204,9 +204,9 @@ static void report_wrong(struct bench_rank *k, size_t at)
 {
 	size_t e = k->tile.elem_bytes;
 	char got[32], want[32];
-	if (k->told)
+	if (k->reported)
 		return;
-	k->told = true;
+	k->reported = true;
 	element_text(got, sizeof got, (char *)k->out + at * e, k->tile.dtype);
 	element_text(want, sizeof want, k->tile.expected + at % BENCH_PERIOD * e, k->tile.dtype);
 	fprintf(stderr, "fanin bench: rank %d: element %zu is %s, expected %s\n", k->rank, at, got,

@@ -126,10 +126,10 @@ static void put_waits(struct fan_expose *x, const struct metrics_jobs *m)
 			  "eight.");
 	for (unsigned i = 0; i < m->jobs; i++) {
 		const struct fan_report *r = &m->job[i].report;
-		unsigned told = 0;
+		unsigned reported = 0;
 		for (unsigned k = fan_ranks_first(r->missing);
-		     k < FAN_RANKS_MAX && told < METRICS_WAITS_MAX;
-		     k = fan_ranks_next(r->missing, k + 1), told++) {
+		     k < FAN_RANKS_MAX && reported < METRICS_WAITS_MAX;
+		     k = fan_ranks_next(r->missing, k + 1), reported++) {
 			struct fan_labels l = labels_of_job(&m->job[i]);
 			fan_labels_number(&l, "rank", k);
 			fan_expose_count(x, "fanin_job_waits_for_rank", &l, 1);
@@ -200,7 +200,7 @@ static void put_work(struct fan_expose *x, const struct metrics_jobs *m)
 		for (unsigned i = 0; i < m->jobs; i++) {
 			const struct fan_job_work *w = &m->job[i].report.work;
 			struct fan_labels l = labels_of_job(&m->job[i]);
-			if (!w->told)
+			if (!w->reported)
 				continue;
 			if (!begun)
 				fan_expose_family(x, work_family[k][0], FAN_COUNTER,

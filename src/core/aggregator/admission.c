@@ -341,7 +341,7 @@ void fan_jobs_rename(struct fan_jobs *t, struct fan_job *j)
 {
 	assert(j->state == FAN_JOB_FORMING);
 	name_life(t, j, (unsigned)(j - t->job), fan_route_number(j->id));
-	j->told = false;
+	j->reported = false;
 	for (unsigned r = 0; r < j->ranks; r++) {
 		struct fan_member *m = &j->members[r];
 		m->flags = (uint8_t)((m->flags | FAN_MEMBER_FIRM) &

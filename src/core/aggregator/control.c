@@ -187,7 +187,7 @@ void fan_control_send_failed(const struct fan_job *j, const fan_peer *to,
 static void all_here(struct fan_aggregator *ag, uint64_t now_ns, struct fan_job *j,
 		     struct fan_out *out)
 {
-	if (j->told) { /* a stranger must not know its epoch: its next BEATs are denied */
+	if (j->reported) { /* a stranger must not know its epoch: its next BEATs are denied */
 		fan_jobs_rename(&ag->jobs, j);
 		return;
 	}
@@ -515,12 +515,12 @@ static void stop_job(struct fan_aggregator *ag, struct fan_job *j, struct fan_ou
 /* When to look at the job again, whose members await something, or which is to end. */
 static uint64_t failed_deadline(const struct fan_aggregator *ag, const struct fan_job *j)
 {
-	const bool told = j->state == FAN_JOB_READY || j->fault.err == FAN_E_STOPPED;
-	if (told && j->telling < j->ranks)
+	const bool reported = j->state == FAN_JOB_READY || j->fault.err == FAN_E_STOPPED;
+	if (reported && j->telling < j->ranks)
 		return ag->now_ns;
 	if (ag->stop_ns && j->state == FAN_JOB_READY)
 		return ag->now_ns + FAN_STOP_LOOK_NS;
-	return told ? j->tell_ns : UINT64_MAX;
+	return reported ? j->tell_ns : UINT64_MAX;
 }
 
 void fan_aggregator_tick(struct fan_aggregator *ag, uint64_t now_ns, struct fan_out *out)

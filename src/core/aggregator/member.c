@@ -205,7 +205,7 @@ bool fan_job_all_have(const struct fan_job *j, uint8_t flag)
 void fan_job_drop_member(struct fan_job *j, uint16_t rank, bool left)
 {
 	assert(rank < j->ranks && j->members[rank].flags & FAN_MEMBER_IN && j->in > 0);
-	j->told = true;
+	j->reported = true;
 	j->proved = (uint16_t)(j->proved - fan_job_has_proved(j, rank));
 	j->members[rank].flags = left ? FAN_MEMBER_LEFT : 0;
 	j->members[rank].claim_ns = 0;

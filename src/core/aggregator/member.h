@@ -80,7 +80,7 @@ struct fan_job {
 	uint64_t ready_ns;     /* since when it is READY */
 	uint64_t tell_ns;      /* when to inform all once more; UINT64_MAX: not */
 	uint64_t last_frag;    /* being stopped: of the rounds that were open; 0: there are none */
-	bool told;	       /* FORMING: some who know its epoch are no members now */
+	bool reported;	       /* FORMING: some who know its epoch are no members now */
 	uint32_t workers;      /* READY: of the tree */
 	uint16_t asked;	       /* window that its first rank requested, within the quota */
 	bool below_ready;      /* FORMING: all members are ready, the parent is not */

@@ -50,7 +50,7 @@ void fan_aggregator_report(const struct fan_aggregator *ag, struct fan_report *r
 	r->age_ms = r->waiting ? age_ms(ag, j) : FAN_AGE_NOT_TOLD;
 	r->operations = operations(j);
 	r->work = j->work;
-	r->work.told = true;
+	r->work.reported = true;
 	r->work.busy_ns = (int64_t)j->work.busy_ns > 0 ? j->work.busy_ns : 0;
 }
 
@@ -88,9 +88,10 @@ unsigned fan_aggregator_undrained(const struct fan_aggregator *ag)
 	unsigned n = 0;
 	for (unsigned i = 0; i < ag->jobs.max; i++) {
 		const struct fan_job *j = &ag->jobs.job[i];
-		const bool told = j->state == FAN_JOB_FORMING && ag->stop_ns; /* is to be */
+		const bool reported = j->state == FAN_JOB_FORMING && ag->stop_ns; /* is to be */
 		const bool closed = j->fault.err == FAN_E_CLOSED; /* nobody needs anything of it */
-		if (j->state == FAN_JOB_READY || (j->state == FAN_JOB_FAILED && !closed) || told)
+		if (j->state == FAN_JOB_READY || (j->state == FAN_JOB_FAILED && !closed) ||
+		    reported)
 			n += is_awaited(&ag->drain, j);
 	}
 	return n;

@@ -175,7 +175,7 @@ struct fan_query {
 
 /* The work done for a job.  Known within the aggregator's process alone: no REPORT has it. */
 struct fan_job_work {
-	bool told;	     /* the rest is known */
+	bool reported;	     /* the rest is known */
 	uint64_t operations; /* finished */
 	uint64_t bytes;	     /* of tensors, in finished fragments, as they are on the wire */
 	/* operations under way, integrated over time: divided by `operations` it is the time of

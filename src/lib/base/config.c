@@ -578,8 +578,8 @@ static void report_misspelt(void *ctx, const char *name, const char *near, const
 
 void fan_config_misspelt(void (*tell)(void *arg, const char *text), void *arg)
 {
-	static atomic_flag told = ATOMIC_FLAG_INIT;
+	static atomic_flag reported = ATOMIC_FLAG_INIT;
 	struct fan_config c = {.waiting = tell, .waiting_arg = arg};
-	if (tell && !getauxval(AT_SECURE) && !atomic_flag_test_and_set(&told))
+	if (tell && !getauxval(AT_SECURE) && !atomic_flag_test_and_set(&reported))
 		fan_config_unknown(report_misspelt, &c);
 }

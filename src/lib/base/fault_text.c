@@ -279,7 +279,7 @@ static void add_ranks(struct fan_text *t, const struct fan_fault *f,
 			    a->rank);
 		break;
 	case FAN_E_RANK_LOST:
-		if (a->told)
+		if (a->reported)
 			add(t, "%s stopped answering (another rank says so)", who);
 		else
 			add(t, "%s stopped answering (silent for more than %.1f s)", who,
@@ -499,7 +499,7 @@ const char *fan_fault_text(char *text, size_t bytes, const struct fan_fault *f,
 	struct fan_fault fault = renamed(f, a);
 	if (a->global && a->rank < a->ranks)
 		about.rank = a->global[a->rank];
-	about.told = fault.err != f->err; /* of a number of a host */
+	about.reported = fault.err != f->err; /* of a number of a host */
 	add_fault(&t, &fault, &about);
 	return text;
 }

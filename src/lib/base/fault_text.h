@@ -29,7 +29,7 @@ struct fan_fault_about {
 	/* The name of a host's rank of a number, for FAN_CAUSE_LOST; NULL: no such error. */
 	const uint16_t (*rank_at)[FAN_HOST_RANKS_MAX];
 	uint32_t alive_ms, timeout_ms;
-	bool told;	  /* another rank has reported it */
+	bool reported;	  /* another rank has reported it */
 	bool only;	  /* the switch sums all of the tensors */
 	bool joined;	  /* the switch has answered once */
 	bool sealed;	  /* this rank has a key */

@@ -237,10 +237,10 @@ static void take_end(struct fan_rank *r)
 static int net_not_open(struct fan_rank *r, int error)
 {
 	struct fan_host_comm *l = r->host;
-	int told = fan_host_error(&l->board);
-	if (told) {
+	int reported = fan_host_error(&l->board);
+	if (reported) {
 		take_end(r);
-		return told;
+		return reported;
 	}
 	snprintf(r->sentence, sizeof r->sentence, "%s",
 		 l->net ? fan_rank_error(l->net) : fan_err_text(error));

@@ -129,8 +129,8 @@ static void trace_parts(struct fan_rank *r, uint64_t now_ns)
 						    .id = op->trace_id,
 						    .part = (uint16_t)r->connection[k].part,
 						    .shard = (uint16_t)r->connection[k].shard};
-			bool told = op->traced[k / 64] >> k % 64 & 1;
-			if (told || op->id[k] == FAN_OP_NOWHERE || !is_done_on(r, op, k))
+			bool reported = op->traced[k / 64] >> k % 64 & 1;
+			if (reported || op->id[k] == FAN_OP_NOWHERE || !is_done_on(r, op, k))
 				continue;
 			op->traced[k / 64] |= UINT64_C(1) << k % 64;
 			fan_trace_add(r->trace, &e);

@@ -34,7 +34,7 @@ struct entry {
 	uint64_t ops, fragments; /* of the last turn */
 	uint64_t still_ns;	 /* since when these are so with operations under way */
 	uint64_t asked_ns;	 /* it was asked for whom it waits; 0: not yet */
-	bool told;		 /* it has reported that */
+	bool reported;		 /* it has reported that */
 };
 
 /* The thread, with its status file; `file` changes with the registry's `lock` held. */
@@ -229,20 +229,20 @@ static bool has_waited(struct entry *e, const struct fanin_stats *s, uint64_t no
 	if (moves) {
 		e->still_ns = now_ns;
 		e->asked_ns = 0;
-		e->told = false;
+		e->reported = false;
 		return false;
 	}
-	if (e->told || now_ns - e->still_ns < patience_ns(e->rank))
+	if (e->reported || now_ns - e->still_ns < patience_ns(e->rank))
 		return false;
 	if (!e->asked_ns) {
 		e->asked_ns = now_ns;
 		e->rank->kind->look(e->rank);
 		return false; /* it is reported at the next turn */
 	}
-	e->told = fan_rank_wait_sentence(e->rank, e->asked_ns, text, bytes);
-	if (!e->told) /* it has moved, by less than an operation, or its thread has no time */
+	e->reported = fan_rank_wait_sentence(e->rank, e->asked_ns, text, bytes);
+	if (!e->reported) /* it has moved, by less than an operation, or its thread has no time */
 		e->asked_ns = 0;
-	return e->told;
+	return e->reported;
 }
 
 /* Note how far each rank is.  True: one has waited for long, with `text`; others are reported at

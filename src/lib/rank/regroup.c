@@ -348,14 +348,14 @@ static int number_of(const struct fan_regroup *g, const struct fan_connection *c
 		     const struct fan_fault *f)
 {
 	int number = FAN_CAUSE_GONE(0) - f->err;
-	const bool told = number >= 0 && number < (int)g->all;
+	const bool reported = number >= 0 && number < (int)g->all;
 	if (reports_lost(g, cn, f))
 		number = g->number[cn->part];
 	if (g->back >= 0 && (is_back(g, cn) || f->err == FAN_E_TIMEOUT))
 		number = g->back; /* whatever the fault, or the missing rank */
 	if (number < 0 || number >= (int)g->all || !has_other_rails(g, (unsigned)number))
 		return -1;
-	const bool comes_back = told && g->phase == FAN_REGROUP_NONE;
+	const bool comes_back = reported && g->phase == FAN_REGROUP_NONE;
 	return comes_back || !(g->gone >> number & 1) ? number : -1;
 }
 

@@ -97,7 +97,7 @@ static void receive(unsigned turns, uint64_t bytes, uint64_t own_bytes, uint64_t
 		now_ns += 250 * MS;
 		fan_inlets_join(&own, &in);
 		others.of[0].received += bytes + own_bytes + UINT64_C(10) * 42;
-		others.of[0].told = true;
+		others.of[0].reported = true;
 		fan_cross_traffic_end(&others, now_ns, &own, overflows);
 	}
 }
@@ -171,9 +171,9 @@ TEST(others__interfaces_have_a_bound)
 		index[i] = 1000000 + i;
 	fan_cross_traffic_begin(&others, index, FAN_INLETS_MAX + 2);
 	assert_int_equal(others.count, FAN_INLETS_MAX);
-	assert_false(others.of[0].told); /* there is none */
+	assert_false(others.of[0].reported); /* there is none */
 	fan_cross_traffic_begin(&others, loopback, 1);
-	assert_false(others.of[0].told);
+	assert_false(others.of[0].reported);
 	for (unsigned i = 1; i < FAN_INLETS_MAX + 2; i++)
 		fan_inlets_join(&own, &(struct fan_inlets){.of = {{.index = i, .bytes = i}}});
 	assert_int_equal(own.of[FAN_INLETS_MAX - 1].bytes, FAN_INLETS_MAX);

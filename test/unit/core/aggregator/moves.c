@@ -220,7 +220,7 @@ TEST_WITH(work__of_a_job, rig_open, rig_close)
 		rig.now_ns += step[i].ms * FAN_MS;
 		rig_send(rig_peer(step[i].rank), &f);
 		fan_aggregator_report(rig.ag, &r);
-		assert_true(r.work.told);
+		assert_true(r.work.reported);
 		assert_int_equal(r.work.bytes, 4 * (i < 1 ? 0 : i < 4 ? 1 : i < 5 ? 2 : 3));
 		assert_int_equal(r.work.operations, i < 4 ? 0 : i < 5 ? 1 : 2);
 	}
