@@ -454,16 +454,9 @@ static struct fan_member *speaker_of(const struct fan_job *j, const fan_peer *fr
 static void prefetch_next(const uint8_t *pkt, size_t len)
 {
 	const uint8_t *p = pkt + len, *end = p + (len < PREFETCH_BYTES ? len : PREFETCH_BYTES);
-	for (; p < end; p += (size_t)8 * CACHE_LINE) { /* the loop counts, too */
-		__builtin_prefetch(p);
-		__builtin_prefetch(p + CACHE_LINE);
-		__builtin_prefetch(p + (size_t)2 * CACHE_LINE);
-		__builtin_prefetch(p + (size_t)3 * CACHE_LINE);
-		__builtin_prefetch(p + (size_t)4 * CACHE_LINE);
-		__builtin_prefetch(p + (size_t)5 * CACHE_LINE);
-		__builtin_prefetch(p + (size_t)6 * CACHE_LINE);
-		__builtin_prefetch(p + (size_t)7 * CACHE_LINE);
-	}
+	for (; p < end; p += (size_t)8 * CACHE_LINE)
+		for (size_t line = 0; line < 8; line++) /* unrolled: the outer loop counts, too */
+			__builtin_prefetch(p + line * CACHE_LINE);
 }
 
 enum fan_verdict fan_aggregator_take(struct fan_aggregator *ag, uint64_t now_ns,
