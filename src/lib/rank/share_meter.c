@@ -32,10 +32,6 @@
  * C: a_slow_link_has_no_longer_queue_for_more_connections. */
 #define FAN_SHARE_METER_COUNTED 5
 #define FAN_SHARE_METER_FILL_MS 10
-/* Periods of FILL_MS in which a rate that has fallen is forgotten.  A: 4 x 1 at 1 Gb/s beside busy
- * processes, 1.18 to 1.22 s in place of 1.8 to 2.57 (ADR 40);
- * C: a_fast_link_stays_one_while_processors_are_busy. */
-#define FAN_SHARE_METER_FALLS 32
 /* The rate of a host's link up to which parts stay close together.  A: 4 x 1 at 1 Gb/s, processor
  * time by Gloo's, 1.35 from 1.0 on, 1.05 from here (ADR 40);
  * C: parts_may_be_further_apart_only_on_a_fast_link. */
@@ -362,15 +358,7 @@ static double at_least(double value, double least)
 	return value > least ? value : least;
 }
 
-/* The rate of the link by `fill` results, while it was `before`.  It rises at once and falls
- * slowly: a rank that waits for a processor takes in fewer results than its link carries, and taken
- * for a slow link it would send shorter batches, which take processors more time. */
-static double next_fill(double before, double fill)
-{
-	return before + (fill - before) / (fill > before ? 2 : FAN_SHARE_METER_FALLS);
-}
-
-/* The results that come in FAN_SHARE_METER_FILL_MS. */
+/* The results that come in FAN_SHARE_METER_FILL_MS, smoothed. */
 static void note_fill(struct fan_rank *r, uint64_t spent_ns)
 {
 	struct fan_share_meter *s = &r->meter;
@@ -382,8 +370,10 @@ static void note_fill(struct fan_rank *r, uint64_t spent_ns)
 	for (unsigned i = 0; i < r->connections; i++)
 		results += fan_worker_stats(r->connection[i].w)->results;
 	if (results > s->results) /* else connections are new */
-		s->fill = next_fill(s->fill, (double)(results - s->results) * (double)period_ns /
-						     (double)s->fill_ns);
+		s->fill +=
+			((double)(results - s->results) * (double)period_ns / (double)s->fill_ns -
+			 s->fill) /
+			2;
 	s->results = results;
 	s->fill_ns = 0;
 }

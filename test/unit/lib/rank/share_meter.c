@@ -420,22 +420,6 @@ TEST(split_slow__a_link_carries_what_all_ranks_of_its_host_take_in)
 	assert_float_equal(gbps_of(100, 1250, 2, 4), 0.3, 1e-9);
 }
 
-/* A tenth of the rate for a tenth of a second is a rank without a processor; for a second, a link
- * that has become slow.  One that has become fast is known at once. */
-TEST(split_slow__a_fast_link_stays_one_while_processors_are_busy)
-{
-	double fill = 1000;
-	for (unsigned i = 0; i < 10; i++)
-		fill = next_fill(fill, 100);
-	assert_true(fill > 700);
-	for (unsigned i = 0; i < 90; i++)
-		fill = next_fill(fill, 100);
-	assert_true(fill < 200);
-	for (unsigned i = 0; i < 4; i++)
-		fill = next_fill(fill, 1000);
-	assert_true(fill > 900);
-}
-
 static uint32_t allowed(struct rig *r, double fill, uint64_t left)
 {
 	for (unsigned i = 0; i < 2; i++) {
