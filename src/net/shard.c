@@ -135,17 +135,10 @@ static void give_run(struct fan_shard *s, uint64_t now_ns, const fan_peer *from,
 	}
 }
 
-/* Give a datagram, which may be changed, to the node.  `inside`: it is of this process. */
-static void give(struct fan_shard *s, uint64_t now_ns, const fan_peer *from, uint8_t *pkt,
-		 size_t bytes, bool marked, bool inside)
+/* Give a datagram to the node that no key protects, or that the gate has opened. */
+static void give_opened(struct fan_shard *s, uint64_t now_ns, const fan_peer *from, uint8_t *pkt,
+			size_t bytes, bool marked)
 {
-	if (!fan_node_fits(s->node, &s->out))
-		flush(s);
-	if (above_heard(s, now_ns, from, pkt, bytes))
-		return;
-	if (s->gate && !(inside && fan_gate_is_known(s->gate, pkt, bytes)) &&
-	    !(bytes = fan_gate_recv(s->gate, now_ns, from, pkt, bytes, &s->out)))
-		return;
 	/* slots keep their packets until these are sent, and receive no runs; nor do sealed jobs */
 	unsigned frags = s->slots || s->gate ? 1 : fan_run_frags(pkt, bytes);
 	if (frags > 1) {
@@ -159,6 +152,18 @@ static void give(struct fan_shard *s, uint64_t now_ns, const fan_peer *from, uin
 		refuse_sealed(s, from, pkt, bytes);
 }
 
+/* Give a datagram, which may be changed, to the node. */
+static void give(struct fan_shard *s, uint64_t now_ns, const fan_peer *from, uint8_t *pkt,
+		 size_t bytes, bool marked)
+{
+	if (!fan_node_fits(s->node, &s->out))
+		flush(s);
+	if (above_heard(s, now_ns, from, pkt, bytes))
+		return;
+	if (!s->gate || (bytes = fan_gate_recv(s->gate, now_ns, from, pkt, bytes, &s->out)))
+		give_opened(s, now_ns, from, pkt, bytes, marked);
+}
+
 /* Give every datagram of a batch from `u` to the node. */
 static void take(struct fan_shard *s, const struct fan_udp *u, const struct fan_udp_batch *b,
 		 uint8_t *in)
@@ -170,13 +175,26 @@ static void take(struct fan_shard *s, const struct fan_udp *u, const struct fan_
 	atomic_store_explicit(&s->heard_ns, now, memory_order_relaxed);
 	do { /* an empty datagram is one, too: the core counts it */
 		size_t bytes = fan_udp_datagram_bytes(b, offset);
-		give(s, now, &b->from, in + offset, bytes, marked, false);
+		give(s, now, &b->from, in + offset, bytes, marked);
 		s->marked += marked;
 		offset += bytes;
 	} while (offset < b->bytes);
 }
 
 /* ---- the ranks of its own process, which need no socket (ring_pair.h) ---- */
+
+/* Give what a rank of this process has put into its ring: a contribution may be in clear. */
+static void give_inside(struct fan_shard *s, uint64_t now_ns, const fan_peer *rank, uint8_t *pkt,
+			size_t bytes)
+{
+	if (!s->gate || !fan_gate_is_known(s->gate, pkt, bytes)) {
+		give(s, now_ns, rank, pkt, bytes, false);
+		return;
+	}
+	if (!fan_node_fits(s->node, &s->out))
+		flush(s);
+	give_opened(s, now_ns, rank, pkt, bytes, false);
+}
 
 static void receive_ring(struct fan_shard *s, struct fan_ring_pair **pair)
 {
@@ -188,7 +206,7 @@ static void receive_ring(struct fan_shard *s, struct fan_ring_pair **pair)
 	unsigned i = 0;
 	for (; i < FAN_RING_PAIR_PLACES && (pkt = fan_ring_pair_next(h, FAN_RING_PAIR_UP, &bytes));
 	     i++) {
-		give(s, now, fan_ring_pair_rank(h), pkt, bytes, false, true);
+		give_inside(s, now, fan_ring_pair_rank(h), pkt, bytes);
 		s->udp[0].bytes_in += bytes;
 	}
 	s->udp[0].datagrams_in += i;

@@ -305,9 +305,21 @@ static bool take_run(struct fan_connection *cn, uint64_t now_ns, const uint8_t *
 	return finished;
 }
 
+/* Give the worker a datagram that no key protects, or that has been opened.  True if a fragment has
+ * finished. */
+static bool take_opened(struct fan_connection *cn, uint64_t now_ns, const uint8_t *pkt, size_t len,
+			bool by_group, bool marked)
+{
+	cn->refused = false;
+	fan_failover_came(cn, now_ns);
+	unsigned frags = cn->seal ? 1 : fan_run_frags(pkt, len);
+	return frags > 1 ? take_run(cn, now_ns, pkt, frags, by_group, marked)
+			 : take_one(cn, now_ns, pkt, len, by_group, marked);
+}
+
 /* Look at a datagram, and give it to the worker.  True if a fragment has finished. */
 static bool take_datagram(struct fan_connection *cn, uint64_t now_ns, uint8_t *pkt, size_t len,
-			  bool by_group, bool marked, bool inside)
+			  bool by_group, bool marked)
 {
 	if (!by_group && fan_failover_heard(&cn->failover, pkt, len)) {
 		cn->refused = false;
@@ -315,14 +327,9 @@ static bool take_datagram(struct fan_connection *cn, uint64_t now_ns, uint8_t *p
 	}
 	if (!by_group && fan_mtu_probe_heard(&cn->mtu_probe, pkt, len, now_ns))
 		return false;
-	if (cn->seal && !(inside && fan_seal_rank_is_known(cn->seal, pkt, len)) &&
-	    !(len = fan_seal_rank_recv(cn->seal, now_ns, pkt, len)))
+	if (cn->seal && !(len = fan_seal_rank_recv(cn->seal, now_ns, pkt, len)))
 		return false;
-	cn->refused = false;
-	fan_failover_came(cn, now_ns);
-	unsigned frags = cn->seal ? 1 : fan_run_frags(pkt, len);
-	return frags > 1 ? take_run(cn, now_ns, pkt, frags, by_group, marked)
-			 : take_one(cn, now_ns, pkt, len, by_group, marked);
+	return take_opened(cn, now_ns, pkt, len, by_group, marked);
 }
 
 /* Take in a batch.  True if a fragment has finished. */
@@ -333,7 +340,7 @@ static bool take(struct fan_connection *cn, struct fan_connection_io *io,
 	bool finished = false;
 	for (size_t at = 0; at < b->bytes; at += b->segment)
 		finished |= take_datagram(cn, now_ns, io->recv + at, fan_udp_datagram_bytes(b, at),
-					  by_group, b->marked, false);
+					  by_group, b->marked);
 	if (finished)
 		fan_mtu_probe_result(&cn->mtu_probe);
 	return finished;
@@ -382,6 +389,14 @@ void fan_connection_shorten(struct fan_connection *cn, struct fan_daemon *d)
 	cn->udp.pair[0] = h;
 }
 
+/* Take what the aggregator of this process has put into the ring: a result may be in clear. */
+static bool take_inside(struct fan_connection *cn, uint64_t now_ns, uint8_t *pkt, size_t len)
+{
+	return cn->seal && fan_seal_rank_is_known(cn->seal, pkt, len)
+		       ? take_opened(cn, now_ns, pkt, len, false, false)
+		       : take_datagram(cn, now_ns, pkt, len, false, false);
+}
+
 bool fan_connection_recv_rings(struct fan_connection *cn)
 {
 	struct fan_ring_pair *h = cn->udp.pair[0];
@@ -395,7 +410,7 @@ bool fan_connection_recv_rings(struct fan_connection *cn)
 	for (;
 	     i < FAN_RING_PAIR_PLACES && (pkt = fan_ring_pair_next(h, FAN_RING_PAIR_DOWN, &bytes));
 	     i++) {
-		finished |= take_datagram(cn, now_ns, pkt, bytes, false, false, true);
+		finished |= take_inside(cn, now_ns, pkt, bytes);
 		cn->udp.bytes_in += bytes;
 	}
 	cn->udp.datagrams_in += i;
