@@ -85,6 +85,10 @@ int fan_nccl_close_listen(void *listening);
 
 /* ---- coll.c: ncclCollNet ---- */
 
+/* As many as there are interfaces; none unless a switch or a controller is named, or FANIN_HOSTS=1.
+ * NCCL's cost model takes CollNet for twice as fast as a ring, whoever sums, and hosts are not. */
+int fan_nccl_coll_devices(int *count);
+
 /* `handle` has FAN_NCCL_HANDLE_BYTES bytes. */
 int fan_nccl_coll_listen(int dev, void *handle, void **listening);
 int fan_nccl_coll_close_listen(void *listening);

@@ -382,7 +382,7 @@ static int coll_iflush(void *comm, void *data, int size, void *memory, void **re
 }
 
 #define COLL_COMMON                                                                                \
-	.name = NAME, .devices = devices, .connect = fan_nccl_coll_connect,                        \
+	.name = NAME, .devices = fan_nccl_coll_devices, .connect = fan_nccl_coll_connect,          \
 	.reduce_support = fan_nccl_coll_supports, .reg_mr = reg_mr,                                \
 	.reg_mr_dma_buf = reg_mr_dma_buf, .dereg_mr = dereg_mr, .iflush = coll_iflush,             \
 	.test = fan_nccl_coll_test, .close_coll = fan_nccl_coll_close,                             \
