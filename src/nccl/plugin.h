@@ -17,6 +17,7 @@
 #define FAN_NCCL_INTERFACES_MAX 16
 #define FAN_NCCL_PATH_BYTES	256
 #define FAN_NCCL_INTERFACE_MBPS 10000 /* of an interface that reports none, as NCCL has it */
+#define FAN_NCCL_SPEED_MIN_MBPS 1000  /* below 0.12 GB/s NCCL's search finds no way for CollNet */
 
 struct fan_nccl_interface {
 	char name[IF_NAMESIZE];

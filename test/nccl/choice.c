@@ -132,7 +132,7 @@ static const struct setting settings[] = {
 
 #define SETTINGS ((int)(sizeof settings / sizeof *settings))
 
-static const int hosts[] = {2, 4, 8, 16}, gpus[] = {1, 8}, rates[] = {1000, 2500, 10000, 25000};
+static const int hosts[] = {2, 4, 8, 16}, gpus[] = {1, 8}, rates[] = {200, 1000, 10000, 25000};
 #define RATES ((int)(sizeof rates / sizeof *rates))
 
 #define SIZE_FIRST 14 /* 16 KiB */
