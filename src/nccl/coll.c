@@ -3,8 +3,8 @@
  *
  * Each communicator of NCCL's is one of libfanin's, with as many ranks as NCCL hands over.  They
  * meet through the handles: rank 0's has the address, and a nonce names the job.  FANIN_SWITCH
- * names a switch, otherwise hosts sum.  An operation may be one of libfanin, or one for each rank:
- * NCCL asks for windows of what all ranks have. */
+ * names a switch; without one hosts sum, if FANIN_HOSTS=1.  An operation may be one of libfanin, or
+ * one for each rank: NCCL asks for windows of what all ranks have. */
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
@@ -79,6 +79,20 @@ static uint16_t keep_port(int *fd)
 		close(*fd);
 	*fd = -1;
 	return 0;
+}
+
+int fan_nccl_coll_devices(int *count)
+{
+	const struct fanin_options o = FANIN_OPTIONS_INIT;
+	struct fan_config c;
+	char why[FAN_CONFIG_WHY_BYTES];
+	bool sums = fan_config_load_part(&c, &o, why, sizeof why) || *c.switch_addr ||
+		    *c.controller_addr || c.hosts == 1; /* joining reports errors */
+	*count = sums ? fan_nccl_interfaces() : 0;
+	if (!sums)
+		fan_nccl_info("CollNet is not offered: no switch is named, and without one NCCL's "
+			      "rings are as fast (FANIN_HOSTS=1: hosts sum all the same)");
+	return FAN_NCCL_SUCCESS;
 }
 
 int fan_nccl_coll_listen(int dev, void *handle, void **listening)

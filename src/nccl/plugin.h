@@ -17,6 +17,7 @@
 #define FAN_NCCL_INTERFACES_MAX 16
 #define FAN_NCCL_PATH_BYTES	256
 #define FAN_NCCL_INTERFACE_MBPS 10000 /* of an interface that reports none, as NCCL has it */
+#define FAN_NCCL_SPEED_MIN_MBPS 1000  /* below 0.12 GB/s NCCL's search finds no way for CollNet */
 
 struct fan_nccl_interface {
 	char name[IF_NAMESIZE];
@@ -84,6 +85,10 @@ int fan_nccl_accept(void *listening, void **link);	  /* NULL: nobody yet, call a
 int fan_nccl_close_listen(void *listening);
 
 /* ---- coll.c: ncclCollNet ---- */
+
+/* As many as there are interfaces; none unless a switch or a controller is named, or FANIN_HOSTS=1.
+ * NCCL's cost model takes CollNet for twice as fast as a ring, whoever sums, and hosts are not. */
+int fan_nccl_coll_devices(int *count);
 
 /* `handle` has FAN_NCCL_HANDLE_BYTES bytes. */
 int fan_nccl_coll_listen(int dev, void *handle, void **listening);

@@ -65,12 +65,13 @@ static int properties(int dev, struct fan_nccl_props_v12 *props)
 	const struct fan_nccl_interface *interface = fan_nccl_interface(dev);
 	if (!interface)
 		return fan_nccl_warn(FAN_NCCL_INVALID_ARGUMENT, "there is no device %d", dev);
+	int speed = interface->speed_mbps;
 	*props = (struct fan_nccl_props_v12){
 		.name = (char *)interface->name,
 		.pci_path = *interface->pci_path ? (char *)interface->pci_path : NULL,
 		.guid = interface->guid,
 		.ptr_support = FAN_NCCL_PTR_HOST,
-		.speed = interface->speed_mbps,
+		.speed = speed > FAN_NCCL_SPEED_MIN_MBPS ? speed : FAN_NCCL_SPEED_MIN_MBPS,
 		.comms_max = COMMS_MAX,
 		.recvs_max = FAN_NCCL_PIECES_MAX,
 		.virtual = {.count = 1, .device = {dev}},
@@ -382,7 +383,7 @@ static int coll_iflush(void *comm, void *data, int size, void *memory, void **re
 }
 
 #define COLL_COMMON                                                                                \
-	.name = NAME, .devices = devices, .connect = fan_nccl_coll_connect,                        \
+	.name = NAME, .devices = fan_nccl_coll_devices, .connect = fan_nccl_coll_connect,          \
 	.reduce_support = fan_nccl_coll_supports, .reg_mr = reg_mr,                                \
 	.reg_mr_dma_buf = reg_mr_dma_buf, .dereg_mr = dereg_mr, .iflush = coll_iflush,             \
 	.test = fan_nccl_coll_test, .close_coll = fan_nccl_coll_close,                             \

@@ -71,6 +71,7 @@ PARTS = [
 ]
 
 NCCL = {
+    "FANIN_HOSTS": "1",
     "NCCL_COLLNET_ENABLE": "1",
     "NCCL_ALGO": "allreduce:collnetchain",
     "NCCL_MULTI_RANK_GPU_ENABLE": "1",

@@ -97,6 +97,7 @@ int api_devices(const struct api *a, int *count)
 		p->pci_path = q.pci_path;                                                          \
 		p->ptr_support = q.ptr_support;                                                    \
 		p->speed = q.speed;                                                                \
+		p->latency = q.latency;                                                            \
 		p->recvs_max = q.recvs_max;                                                        \
 		return result;                                                                     \
 	}
@@ -217,6 +218,11 @@ int api_close_listen(const struct api *a, void *comm)
 }
 
 /* ---- the other table ---- */
+
+int coll_devices(const struct api *a, int *count)
+{
+	ALL(COLL, 9, devices(count))
+}
 
 int coll_listen(const struct api *a, int dev, void *handle, void **comm)
 {

@@ -61,6 +61,10 @@ int colls_support(const struct api *a);
 int timing_sums(struct seat *s, const struct api *a, size_t bytes, size_t piece, int turns);
 int timing_messages(struct seat *s, const struct api *a, size_t bytes, int turns);
 
+/* choice.c.  Which algorithms NCCL's cost model chooses by what the plug-in reports; `says`: a line
+ * for each setting and job.  The number of settings with a choice that is not wanted. */
+int choice_run(const char *plugin, bool says);
+
 /* rails.c.  Two ranks, each in a network namespace of its own, with two links between them: each
  * device has its own traffic, one that is down is none, and one reaches another one's network.  The
  * number of tries that failed. */

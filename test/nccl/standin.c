@@ -4,8 +4,9 @@
  *     nccl_standin PLUGIN [--version N] [--ranks N] [--seed N] [--seeds N] [--bytes N]
  *                  [--netns A,B,...] [--hostile] [--large BYTES] [--verbose]
  *
- * --waits: a rank is late, as the log says of the others.  --rails: two links between two hosts;
- * --many: communicators until there may be no more.
+ * --hostile: also which devices are offered, and what NCCL's cost model makes of them (choice.c),
+ * with --verbose as a table.  --waits: a rank is late, as the log says of the others.  --rails: two
+ * links between two hosts;  --many: communicators until there may be no more.
  * --cut: with --kill, the victim's link goes down instead (test/net/netns.sh).  --sums and
  * --messages measure (timing.c).  Without --version, --ranks or --bytes each seed draws one. Prints
  * the seed of what failed. */
@@ -374,7 +375,7 @@ int main(int argc, char **argv)
 	}
 	chosen_options = &o;
 	if (!o.named && own_network() && o.hostile)
-		failed = run_devices(&o);
+		failed = run_devices(&o) + choice_run(o.plugin, o.verbose);
 	if (o.rails)
 		failed += rails_run(o.plugin);
 	if (o.many)

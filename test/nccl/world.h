@@ -97,6 +97,7 @@ int api_close_send(const struct api *a, void *comm);
 int api_close_recv(const struct api *a, void *comm);
 int api_close_listen(const struct api *a, void *comm);
 
+int coll_devices(const struct api *a, int *count);
 int coll_listen(const struct api *a, int dev, void *handle, void **comm);
 int coll_connect(const struct api *a, void *handles[], int ranks, int rank, void *listening,
 		 void **comm);
