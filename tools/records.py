@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recorded figures: a row each in the tree, the whole results outside.
 
-A record is named as the command that makes it, bench/NAME or experiments/NAME.  Its rows are in bench/results/NAME.csv or
-experiments/NAME/figures.csv; lines "# KEY: VALUE" above them have what is common to all: revision, machine, command, seed,
-and settings as JSON.  `asked` has its relation, as in "<= 5"; it is empty for information, `obtained` where nothing was.
+A record is named as the command that makes it, bench/NAME or experiments/NAME, or bench/NAME-VARIANT.  Its rows are in
+bench/results/NAME.csv or experiments/NAME/figures.csv, behind a line "# record: ..."; lines "# KEY: VALUE" above them have
+what is common to all: revision, machine, command, seed, and settings as JSON.  `asked` has its relation, as in "<= 5"; it is empty for information, `obtained` where nothing was.
 
 Whole results are below $FAN_RECORDS (~/.cache/fanin/records): bench/NAME.json, experiments/NAME/result.json.
 """
@@ -47,15 +47,25 @@ def whole(name):
 
 
 def rows(name):
-    """Where its rows are."""
+    """The file of its rows: variants of a bench are in one."""
     kind, rest = split(name)
+    words = rest.split("-")
+    known = ("-".join(words[:n]) for n in range(len(words), 0, -1))
+    rest = next((one for one in known if (ROOT / "bench" / one).is_file()), rest)
     return ROOT / ("bench/results/%s.csv" % rest if kind == "bench" else name + "/figures.csv")
+
+
+def sections(path):
+    """{record: its lines} of a file."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    parts = re.split(r"^# record: (.*)\n", text, flags=re.M)[1:]
+    return dict(zip(parts[::2], parts[1::2]))
 
 
 def names():
     """All that have rows."""
-    found = ["bench/" + path.stem for path in ROOT.glob("bench/results/*.csv")]
-    return sorted(found + ["experiments/" + p.parent.name for p in ROOT.glob("experiments/*/figures.csv")])  # fmt: skip
+    paths = [*ROOT.glob("bench/results/*.csv"), *ROOT.glob("experiments/*/figures.csv")]
+    return sorted(name for path in paths for name in sections(path))
 
 
 def holds(relation, asked, obtained):
@@ -70,8 +80,10 @@ def holds(relation, asked, obtained):
 def read(name):
     """({key: value of its head}, [figure]), as the whole result has them."""
     head, figures = {}, []
-    with open(rows(name), encoding="utf-8", newline="") as file:
-        lines = list(file)
+    found = sections(rows(name))
+    if name not in found:
+        raise RecordError("%s: no record of %s" % (rows(name), name))
+    lines = found[name].splitlines(keepends=True)
     table = [line for line in lines if not line.startswith("# ")]
     for line in lines[: len(lines) - len(table)]:
         key, _, value = line[2:].rstrip("\n").partition(": ")
@@ -107,6 +119,7 @@ def write(name, result, command, on=None):
             "seed": result.get("seed"), "settings": json.dumps(short) if short else None}  # fmt: skip
     columns = COLUMNS + (SPREAD if any("least" in f for f in result["figures"]) else ())
     out = io.StringIO()
+    path = rows(name)
     for key, value in head.items():
         if value is not None:
             out.write("# %s: %s\n" % (key, value))
@@ -117,7 +130,8 @@ def write(name, result, command, on=None):
         asked = "" if f["asked"] is None else "%s %s" % (relation, number(f["asked"]))
         table.writerow([f["name"], asked, number(f["obtained"]), f["unit"],
                         *(number(f.get(key)) for key in columns[len(COLUMNS):])])  # fmt: skip
-    rows(name).write_text(out.getvalue(), encoding="utf-8")
+    found = {**sections(path), name: out.getvalue()}
+    path.write_text("".join("# record: %s\n%s" % one for one in found.items()), encoding="utf-8")
 
 
 def revision():

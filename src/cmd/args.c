@@ -140,6 +140,26 @@ static void flag_names(const struct args_command *c, unsigned count, const char 
 	*names = NULL;
 }
 
+/* Options that are gone, and what to use instead. */
+static const struct {
+	const char *command; /* NULL: any */
+	const char *name, *use;
+} gone[] = {
+	{NULL, "siblings", "--child I/N"},
+	{NULL, "index", "--child I/N"},
+	{NULL, "no-multicast", "FANIN_MULTICAST=0 of the ranks"},
+};
+
+/* What to use instead of `name`; NULL: nothing. */
+static const char *instead_of(const char *command, const char *name)
+{
+	for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++)
+		if (!strcmp(name, gone[i].name) &&
+		    (!gone[i].command || !strcmp(command, gone[i].command)))
+			return gone[i].use;
+	return NULL;
+}
+
 /* getopt has read an error: "--slotz=3" or "-z", or what follows lacks or is too much. */
 static int refuse_flag(const struct args_command *c, int key, const char *arg, char *why)
 {
@@ -153,7 +173,9 @@ static int refuse_flag(const struct args_command *c, int key, const char *arg, c
 			      key == ':' ? "requires an argument" : "takes no argument");
 	flag_names(c, c->count + 1, names);
 	snprintf(word, sizeof word, "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
-	const char *near = fan_text_nearest(word, names);
+	const char *use = instead_of(c->name, word), *near = fan_text_nearest(word, names);
+	if (use)
+		return refuse(c, why, "unknown option --%s; use %s", word, use);
 	return refuse(c, why, "unknown option --%s%s%s", word, near ? "; nearest: --" : "",
 		      near ? near : "");
 }
@@ -312,7 +334,7 @@ static int read_file(const struct args_command *c, void *values, const char *pat
 	return e ? -1 : 0;
 }
 
-/* "FANIN_SWITCH_NO_MULTICAST" */
+/* "FANIN_SWITCH_FREE_EARLY" */
 static void variable(const struct args_command *c, const struct fan_option *o, char *name,
 		     size_t bytes)
 {

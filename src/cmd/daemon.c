@@ -20,8 +20,6 @@
 
 #define ADDRESS_BYTES 80
 
-static struct fan_share shares[FAN_SHARES_MAX];
-
 /* Does --quiet let the line through?  Failures, and answers to SIGUSR1. */
 static bool is_loud(const char *line)
 {
@@ -40,41 +38,6 @@ static void print_line(void *ctx, const char *line)
 
 	if (!a->quiet || is_loud(line))
 		cmd_log(line);
-}
-
-/* Read one "JOB=W" of `bytes` bytes. */
-static bool read_share(struct fan_share *s, const char *text, size_t bytes)
-{
-	const char *equals = memchr(text, '=', bytes);
-	char *end;
-
-	if (!equals || equals == text || equals - text > FAN_NAME_MAX)
-		return false;
-	unsigned long weight = strtoul(equals + 1, &end, 10);
-	if (end == equals + 1 || end != text + bytes || equals[1] == '-' || weight < 1 ||
-	    weight > FAN_WEIGHT_MAX)
-		return false;
-	memset(s, 0, sizeof *s);
-	memcpy(s->name, text, (size_t)(equals - text));
-	s->weight = (uint16_t)weight;
-	return true;
-}
-
-/* "a=2,b=3" into `shares`; how many. */
-static uint16_t read_weights(const char *name, const char *text)
-{
-	uint16_t count = 0;
-
-	for (; *text; count++) {
-		size_t bytes = strcspn(text, ",");
-		if (count == FAN_SHARES_MAX || !read_share(&shares[count], text, bytes))
-			args_wrong(name,
-				   "--weights: expected up to %d of JOB=W with W from 1 to %d, got "
-				   "\"%.*s\"",
-				   FAN_SHARES_MAX, FAN_WEIGHT_MAX, (int)bytes, text);
-		text += bytes + (text[bytes] == ',');
-	}
-	return count;
 }
 
 int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_args *a,
@@ -97,13 +60,10 @@ int daemon_fill(const char *name, struct fan_daemon_options *o, struct daemon_ar
 	o->inlets = a->name[0]; /* for the controller */
 	o->listen = a->listen;
 	o->threads = (unsigned)a->threads;
-	o->no_multicast = a->no_multicast;
-	o->buffer_bytes = (int)a->buffer;
 	o->core.slots = slots / o->threads;
 	o->core.payload_bytes = fan_config_payload_bytes(a->mtu, 2);
 	o->core.jobs_max = (uint16_t)a->jobs;
 	o->core.window_max = (uint16_t)a->window;
-	o->core.shares = (struct fan_shares){shares, read_weights(name, a->weights)};
 	if (args_need_key(name, "key", a->key, "FANIN_KEY_FILE") ||
 	    (a->name[0] &&
 	     args_need_key(name, "controller-key", a->controller_key, "FANIN_CONTROLLER_KEY_FILE")))

@@ -10,21 +10,18 @@
 struct daemon_args {
 	fan_peer listen;
 	int slots, threads, mtu, jobs, window;
-	int mark;  /* percent; -1: as the role has it */
 	int ahead; /* fragments; -1: a share of the slots */
-	uint64_t buffer;
-	bool no_multicast, quiet;
-	char weights[ARGS_TEXT_BYTES];
+	bool quiet;
 	char key[ARGS_TEXT_BYTES]; /* file of the fabric's key; empty: jobs are open */
 	fan_peer controller;
 	char name[ARGS_TEXT_BYTES]; /* in the controller's topology */
 	char controller_key[ARGS_TEXT_BYTES];
 	struct fan_keys controller_keys; /* in it, after daemon_fill */
 	fan_peer metrics;		 /* where they are served by HTTP; none: nowhere */
-	/* For a switch alone. */
 	fan_peer server, parent;
-	int policy; /* -1: as it has to be */
-	int quota, aggregator_slots, siblings, index, routes;
+	char child[ARGS_TEXT_BYTES]; /* "I/N": which it is of those below the parent */
+	int policy;		     /* -1: as it has to be */
+	int quota;
 	bool free_early;
 	bool drain; /* stop another one, and start nothing */
 };

@@ -13,7 +13,6 @@ static const struct {
 	const char *help;
 } commands[] = {
 	{"switch", cmd_switch, "sum the fragments of workers and return the sums"},
-	{"server", cmd_server, "complete the partial sums of switches"},
 	{"controller", cmd_controller, "run plans on many switches and servers"},
 	{"bench", cmd_bench, "time all-reduces and check every element"},
 	{"sim", cmd_sim, "simulate jobs in virtual time with the real protocol objects"},
@@ -22,11 +21,12 @@ static const struct {
 	{"top", cmd_top, "show what ranks and the jobs of a switch do and wait for"},
 	{"doctor", cmd_doctor, "check whether a worker here can aggregate, and say what to change"},
 	{"key", cmd_key, "make the keys of sealed jobs"},
+	{"server", cmd_server, "fanin switch --policy none"},
 	{"ps", cmd_ps, "fanin top --here --once"},
 	{"info", cmd_info, "fanin doctor --settings"},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
-#define SYNONYMS 2 /* the last */
+#define SYNONYMS 3 /* the last */
 
 static void usage(FILE *f)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* switch.c - `fanin switch` and `fanin server`, which completes the partial sums of switches: the
- * daemon around src/net/daemon. */
+/* switch.c - `fanin switch`, and `fanin server`, which is the switch of policy none: the daemon
+ * around src/net/daemon. */
 #include <assert.h>
 #include <ctype.h>
 #include <dirent.h>
@@ -21,13 +21,13 @@
 
 static const char *const policies[] = {FAN_POLICY_NAMES, "none", NULL};
 enum { POLICY_NONE = FAN_POLICY_COUNT };
-#define ROUTES_DEFAULT 64
-#define ADDRESS_BYTES  80
-#define DRAIN_MS       10000 /* many times what a goodbye takes */
-#define DRAIN_LOOK_MS  10
-#define PATH_ROOM      528  /* of two names in /proc */
-#define SOCKETS_MAX    4096 /* lines that are read of a table of the kernel's */
-#define PROCESS_NAME   "fanin"
+#define ROUTES	      64 /* at a time, each 60 KB a thread */
+#define ADDRESS_BYTES 80
+#define DRAIN_MS      10000 /* many times what a goodbye takes */
+#define DRAIN_LOOK_MS 10
+#define PATH_ROOM     528  /* of two names in /proc */
+#define SOCKETS_MAX   4096 /* lines that are read of a table of the kernel's */
+#define PROCESS_NAME  "fanin"
 
 #define AT(field) offsetof(struct daemon_args, field)
 static const struct fan_option options[] = {
@@ -56,31 +56,15 @@ static const struct fan_option options[] = {
 	 "with --controller: the key of its lines (none: they are not signed)"},
 	{"metrics", 0, ARGS_PEER, AT(metrics), 0, 0, NULL, "ADDR:PORT",
 	 "serve metrics there by HTTP, for Prometheus; a management network (nowhere)"},
-	{"no-multicast", 0, ARGS_FLAG, AT(no_multicast), 0, 0, NULL, NULL,
-	 "send each worker its own results, even where all could hear a group"},
 	{"quiet", 'q', ARGS_FLAG, AT(quiet), 0, 0, NULL, NULL, "log failures and warnings only"},
 	{"parent", 0, ARGS_PEER, AT(parent), 0, 0, NULL, "ADDR:PORT",
 	 "the switch that sums the sums of this one and its siblings, under any policy"},
-	{"siblings", 0, ARGS_NUMBER, AT(siblings), 2, FAN_RANKS_MAX, NULL, "N",
-	 "with --parent: switches below it, this one included"},
-	{"index", 0, ARGS_NUMBER, AT(index), 0, FAN_RANKS_MAX - 1, NULL, "I",
-	 "with --parent: which of them this one is"},
-	/* SWITCH_OPTIONS rows of a switch alone */
+	{"child", 0, ARGS_TEXT, AT(child), 0, 0, NULL, "I/N",
+	 "with --parent: this one is number I, from 0, of the N switches below it"},
 	{"policy", 'p', ARGS_WORD, AT(policy), 0, 0, policies, "NAME",
 	 "the slot policy: switchml, atp, esa, grid or none (switchml; with --controller: atp)"},
-	{"weights", 0, ARGS_TEXT, AT(weights), 0, 0, NULL, "JOB=W,...",
-	 "these jobs may have W times --window, and W times --quota"},
-	{"mark", 0, ARGS_NUMBER, AT(mark), 0, 100, NULL, "PERCENT",
-	 "mark packets as congested when a receive queue is fuller than this; 0: never (50; "
-	 "switchml, none: 0)"},
-	{"buffer", 0, ARGS_SIZE, AT(buffer), 65536, 1 << 30, NULL, "BYTES",
-	 "size of socket buffers, as far as the system grants it (4M)"},
-	{"routes", 0, ARGS_NUMBER, AT(routes), 1, FAN_ROUTES_MAX, NULL, "N",
-	 "with --controller: the most routes through this switch at a time (64)"},
 	{"server", 0, ARGS_PEER, AT(server), 0, 0, NULL, "ADDR:PORT",
 	 "atp, esa, grid: where sums are completed, or the next switch on the path (this process)"},
-	{"aggregator-slots", 0, ARGS_NUMBER, AT(aggregator_slots), 2, FAN_SLOTS_MAX, NULL, "N",
-	 "atp, esa, grid: slots of this process's aggregator (16384)"},
 	{"quota", 0, ARGS_NUMBER, AT(quota), 1, FAN_SLOTS_MAX, NULL, "N",
 	 "atp, esa, grid: the most slots that one job holds, over all threads (all)"},
 	{"free-early", 0, ARGS_FLAG, AT(free_early), 0, 0, NULL, NULL,
@@ -89,34 +73,18 @@ static const struct fan_option options[] = {
 	 "start nothing: stop the switch or server that listens at --listen on this host, as "
 	 "SIGTERM does, and wait for its end"},
 };
-#define OPTIONS	       (sizeof options / sizeof options[0])
-#define SWITCH_OPTIONS 10
-
-static const char *const needed[] = {"listen",	   "drain",    "policy",	 "server",
-				     "parent",	   "siblings", "index",		 "key",
-				     "controller", "name",     "controller-key", NULL};
-static const char *const experiments[] = {"free-early", "no-multicast", "mark", NULL};
+static const char *const needed[] = {"listen", "drain",		 "policy", "server",
+				     "parent", "child",		 "key",	   "controller",
+				     "name",   "controller-key", NULL};
+static const char *const experiments[] = {"free-early", NULL};
 
 static const struct args_command command = {
 	"switch",
 	"Sum the fragments of workers and return the sums.\v"
-	"Logs to stderr, one line an event.  SIGUSR1: what each job waits for, and the counters.  "
-	"SIGINT, SIGTERM: stop.",
+	"Workers use a server (none) as their switch, too.  Logs to stderr, one line an event.  "
+	"SIGUSR1: what each job waits for, and the counters.  SIGINT, SIGTERM: stop.",
 	options,
-	OPTIONS,
-	needed,
-	experiments,
-	NULL,
-};
-
-static const struct args_command server_command = {
-	"server",
-	"Complete the partial sums of switches (fanin switch --policy atp|esa|grid --server).\v"
-	"Workers may also use it as their switch; then it sums everything itself.  Logs to stderr, "
-	"one line an event.  SIGUSR1: what each job waits for, and the counters.  SIGINT, SIGTERM: "
-	"stop.",
-	options,
-	OPTIONS - SWITCH_OPTIONS,
+	sizeof options / sizeof options[0],
 	needed,
 	experiments,
 	NULL,
@@ -128,9 +96,6 @@ static const struct daemon_args defaults = {
 	.mtu = 1500,
 	.jobs = FAN_JOBS_MAX,
 	.window = FAN_WINDOW_QUOTA,
-	.buffer = 4 << 20,
-	.mark = -1,
-	.index = -1,
 	.ahead = -1,
 	.policy = -1,
 };
@@ -144,11 +109,11 @@ static const char *check_policy(const struct daemon_args *a)
 	if (away && !has_slots)
 		return "--server: expected with --policy atp, esa or grid; with none, give workers "
 		       "the server's address";
-	if ((a->quota || a->free_early || a->aggregator_slots) && !has_slots)
-		return "--quota, --free-early, --aggregator-slots: expected with --policy atp, "
-		       "esa or grid; with others, --window is the quota";
-	if ((a->aggregator_slots || a->ahead >= 0) && away)
-		return "--aggregator-slots, --ahead: expected at the server, not with --server";
+	if ((a->quota || a->free_early) && !has_slots)
+		return "--quota, --free-early: expected with --policy atp, esa or grid; with "
+		       "others, --window is the quota";
+	if (a->ahead >= 0 && away)
+		return "--ahead: expected at the server, not with --server";
 	if (away && !fan_peer_is_none(&a->parent))
 		return "--parent: expected at the server, where jobs are completed, not with "
 		       "--server";
@@ -158,13 +123,12 @@ static const char *check_policy(const struct daemon_args *a)
 /* With routes, the aggregators are elsewhere. */
 static const char *check_routes(const struct daemon_args *a)
 {
-	if (!a->name[0])
-		return a->routes ? "--routes: expected with --controller" : NULL;
+	if (!a->name[0] || a->policy == POLICY_NONE)
+		return NULL;
 	if (!fan_policy_shares(a->policy))
-		return "--controller: expected with --policy atp, esa or grid";
-	if (a->aggregator_slots || a->ahead >= 0 || !fan_peer_is_none(&a->parent))
-		return "--aggregator-slots, --ahead, --parent: expected at the server, not with "
-		       "--controller";
+		return "--controller: expected with --policy atp, esa, grid or none";
+	if (a->ahead >= 0 || !fan_peer_is_none(&a->parent))
+		return "--ahead, --parent: expected at the server, not with --controller";
 	return NULL;
 }
 
@@ -182,7 +146,7 @@ static void fill_slots(struct fan_daemon_options *o, const struct daemon_args *a
 	o->slots.slots = each(a->slots, a);
 	o->slots.quota = each(a->quota, a);
 	o->routed = a->name[0];
-	o->slots.routes = (uint16_t)(!a->name[0] ? 0 : a->routes ? a->routes : ROUTES_DEFAULT);
+	o->slots.routes = a->name[0] ? ROUTES : 0;
 	o->slots.options = a->free_early ? FAN_SWITCH_FREE_EARLY : 0;
 }
 
@@ -213,24 +177,23 @@ static void run_ahead(const char *name, struct fan_daemon_options *o, const stru
 	o->core.ahead_max = (uint16_t)ahead;
 }
 
-/* Return what is wrong with the options about a parent, or NULL. */
-static const char *check_parent(const struct daemon_args *a)
+/* Read --child, "I/N".  Return what is wrong with the options about a parent, or NULL. */
+static const char *set_parent(struct fan_daemon_options *o, const struct daemon_args *a)
 {
-	if (fan_peer_is_none(&a->parent))
-		return a->siblings || a->index >= 0 ? "--siblings, --index: expected with --parent"
-						    : NULL;
-	if (!a->siblings || a->index < 0)
-		return "--parent: expected with --siblings N and --index I";
-	if (a->index >= a->siblings)
-		return "--index: expected less than --siblings";
-	return NULL;
-}
+	unsigned index, siblings;
+	char end;
 
-static void set_parent(struct fan_daemon_options *o, const struct daemon_args *a)
-{
+	if (fan_peer_is_none(&a->parent) != !a->child[0])
+		return "--parent ADDR:PORT and --child I/N: expected both or none";
+	if (!a->child[0])
+		return NULL;
+	if (sscanf(a->child, "%3u/%3u%c", &index, &siblings, &end) != 2 || siblings < 2 ||
+	    siblings > FAN_RANKS_MAX || index >= siblings)
+		return "--child: expected I/N, with N from 2 to 256 and I from 0 to N - 1, as 0/2";
 	o->parent = a->parent;
-	o->core.siblings = (uint16_t)a->siblings;
-	o->core.index = (uint16_t)(a->index < 0 ? 0 : a->index);
+	o->core.siblings = (uint16_t)siblings;
+	o->core.index = (uint16_t)index;
+	return NULL;
 }
 
 /* Does the process have that socket? */
@@ -350,54 +313,48 @@ static int drain(const fan_peer *at)
 	return drain_wrong(at, "it was told to stop, and has not ended");
 }
 
-int cmd_switch(int argc, char **argv)
+static int run(const struct args_command *c, int policy, int argc, char **argv)
 {
 	struct daemon_args a = defaults;
 	struct fan_daemon_options o;
 
-	args_parse(&command, &a, argc, argv);
+	a.policy = policy;
+	args_parse(c, &a, argc, argv);
 	if (a.drain && fan_peer_is_none(&a.listen))
-		args_wrong("switch", "--drain: expected with --listen ADDR:PORT");
+		args_wrong(c->name, "--drain: expected with --listen ADDR:PORT");
 	if (a.drain)
 		return drain(&a.listen);
 	if (a.policy < 0)
 		a.policy = a.name[0] ? (int)FAN_POLICY_ATP : (int)FAN_POLICY_SWITCHML;
-	check("switch", check_policy(&a));
-	check("switch", check_routes(&a));
-	check("switch", check_parent(&a));
+	check(c->name, check_policy(&a));
+	check(c->name, check_routes(&a));
 	bool has_slots = fan_policy_shares(a.policy);
-	bool here = fan_peer_is_none(&a.server) && !a.name[0]; /* jobs are completed */
-	bool alone = a.policy == POLICY_NONE || (a.policy == FAN_POLICY_SWITCHML && a.ahead > 0);
+	bool away = has_slots && (!fan_peer_is_none(&a.server) || a.name[0]);
+	bool is_alone = a.policy == POLICY_NONE || (a.policy == FAN_POLICY_SWITCHML && a.ahead > 0);
 	if (!a.slots)
-		a.slots = alone ? (int)aggregator_slots(&a) : has_slots ? 4096 : 8192;
-	if (!a.aggregator_slots)
-		a.aggregator_slots = (int)aggregator_slots(&a);
-	int e = daemon_fill("switch", &o, &a, (unsigned)(has_slots ? a.aggregator_slots : a.slots));
+		a.slots = is_alone ? (int)aggregator_slots(&a) : has_slots ? 4096 : 8192;
+	int e = daemon_fill(c->name, &o, &a, has_slots ? aggregator_slots(&a) : (unsigned)a.slots);
 	if (e)
 		return e;
-	if (here && (a.policy != FAN_POLICY_SWITCHML || a.ahead > 0))
-		run_ahead("switch", &o, &a);
+	check(c->name, set_parent(&o, &a));
+	if (!away && (a.policy != FAN_POLICY_SWITCHML || a.ahead > 0))
+		run_ahead(c->name, &o, &a);
 	if (has_slots)
 		fill_slots(&o, &a);
-	set_parent(&o, &a);
-	o.mark_percent = a.mark >= 0 ? (unsigned)a.mark : has_slots ? FAN_DAEMON_MARK_PERCENT : 0;
-	return daemon_run("switch", &o, &a, policies[a.policy]);
+	/* windows of switchml fit the queue */
+	o.mark_percent = a.policy == FAN_POLICY_SWITCHML ? 0 : FAN_DAEMON_MARK_PERCENT;
+	return daemon_run(c->name, &o, &a, policies[a.policy]);
+}
+
+int cmd_switch(int argc, char **argv)
+{
+	return run(&command, -1, argc, argv);
 }
 
 int cmd_server(int argc, char **argv)
 {
-	struct daemon_args a = defaults;
-	struct fan_daemon_options o;
+	struct args_command server = command;
 
-	assert(!strcmp(options[OPTIONS - SWITCH_OPTIONS].name, "policy"));
-	args_parse(&server_command, &a, argc, argv);
-	check("server", check_parent(&a));
-	unsigned slots = a.slots ? (unsigned)a.slots : aggregator_slots(&a);
-	int e = daemon_fill("server", &o, &a, slots);
-	if (e)
-		return e;
-	run_ahead("server", &o, &a);
-	set_parent(&o, &a);
-	o.mark_percent = FAN_DAEMON_MARK_PERCENT;
-	return daemon_run("server", &o, &a, "none");
+	server.name = "server";
+	return run(&server, POLICY_NONE, argc, argv);
 }

@@ -240,7 +240,6 @@ static void configure(struct fan_node_config *c, const struct fan_daemon_options
 	c->slots.payload_bytes = o->core.payload_bytes;
 	c->slots.children_max = o->core.members_max;
 	c->slots.shards = (uint16_t)o->threads;
-	c->slots.shares = o->core.shares;
 	c->slots.spares = FAN_NODE_SPARES;
 	c->above = away ? o->server : o->parent;
 }

@@ -32,7 +32,7 @@ struct fan_daemon_options {
 	struct fan_aggregator_config core;
 	fan_peer parent; /* of aggregators with siblings; of shard 0 */
 	bool has_slots;	 /* there is a switch, in front of the aggregator */
-	/* for each shard, if `has_slots`; payload_bytes, shards, children_max and shares are the
+	/* for each shard, if `has_slots`; payload_bytes, shards and children_max are the
 	 * aggregator's */
 	struct fan_switch_config slots;
 	/* if `has_slots`: shard 0 of the next hop; none: the aggregator is in this daemon */

@@ -261,7 +261,7 @@ static const char *why_not(int err)
 {
 	switch (err) {
 	case FAN_E_BUSY: return "the route's number has other entries here";
-	case FAN_E_SLOTS_FULL: return "no room for a further route; --routes says for how many";
+	case FAN_E_SLOTS_FULL: return "no room for a further route";
 	default: return "entries that exclude each other, or a server, which has none";
 	}
 }

@@ -115,7 +115,7 @@ daemon() { # NAMESPACE COMMAND ADDRESS FLAGS...
         where=$1 command=$2 at=$3
         shift 3
         # shellcheck disable=SC2086  # words are wanted
-        start "$where" "$command" "$fanin" "$command" --listen "$at" --mtu "$mtu" --window 64 $key $group "$@"
+        start "$where" "$command" "$fanin" "$command" --listen "$at" --mtu "$mtu" --window 64 $key "$@"
         last=$!
         pids="$pids $last"
         wait_listening $last "$command"
@@ -196,17 +196,17 @@ settle() { # NUMBER
         seal=open damage=seen wire=float32 mode=native mtu=1500
         [ $(((seed + place + round) % 2)) -eq 0 ] || seal=sealed
         [ $(((seed / 5 + place + round / 2 + round) % 2)) -eq 0 ] || mtu=9000
-        meet=10.77.0.1 switch=10.77.0.254:7079 server=10.77.0.4:7090 family=IPv4 group=''
+        meet=10.77.0.1 switch=10.77.0.254:7079 server=10.77.0.4:7090 family=IPv4 multicast=''
         if [ $(((seed / 7 + place + round / 2) % 2)) -eq 0 ]; then
                 meet=fd77::1 switch='[fd77::fe]:7079' server='[fd77::4]:7090' family=IPv6
         fi
-        [ $(((seed / 11 + place / 2 + round) % 2)) -eq 0 ] || group=--no-multicast
+        [ $(((seed / 11 + place / 2 + round) % 2)) -eq 0 ] || multicast=FANIN_MULTICAST=0
         case $(((seed / 4 + place + round) % 3)) in
         1) [ "${kind%-ahead}" != "$kind" ] || mode=fixed ;;
         2) wire=int8 ;;
         esac
         settings="FANIN_JOB=hub/1 FANIN_MTU=$mtu FANIN_WIRE=$wire FANIN_MODE=$mode FANIN_WINDOW=64"
-        settings="$settings FANIN_ALIVE_MS=60000 FANIN_TIMEOUT_MS=120000"
+        settings="$settings $multicast FANIN_ALIVE_MS=60000 FANIN_TIMEOUT_MS=120000"
         [ "$kind" = rails ] || settings="$settings FANIN_RAILS=0"
         [ $(((seed / 2 + place + round / 2) % 2)) -eq 0 ] || [ $seal = open ] || damage=unseen
         if [ $seal = sealed ]; then

@@ -289,9 +289,9 @@ parent_hole() {
         start w2 parent "$fanin" switch --listen "$top:$PORT"
         pids=$!
         wait_listening $! parent && fan_net_cut "$prefix" && longer_than_1400 drop 0 || return 1
-        start w0 child "$fanin" switch --listen "$host0:$PORT" --parent "$top:$PORT" --siblings 2 --index 0
+        start w0 child "$fanin" switch --listen "$host0:$PORT" --parent "$top:$PORT" --child 0/2
         pids="$pids $!"
-        wait_listening $! child && start_switch "$sw:$PORT" --parent "$top:$PORT" --siblings 2 --index 1 || return 1
+        wait_listening $! child && start_switch "$sw:$PORT" --parent "$top:$PORT" --child 1/2 || return 1
         for rank in 0 1 2 3; do
                 [ $rank -lt 2 ] && below=$host0 || below=$sw
                 start "w$((rank / 2))" "rank$rank" timeout -k 2 "$rank_timeout_s" "$fanin" bench \

@@ -119,8 +119,8 @@ levels() { # POLICY
 tree() { # NAME BELOW-FLAGS ABOVE-FLAGS AHEAD(of ranks)
         # shellcheck disable=SC2086 # words
         switch_at 7079 $3 &&
-        switch_at 7080 $2 --parent $at:7079 --siblings 2 --index 0 &&
-        switch_at 7081 $2 --parent $at:7079 --siblings 2 --index 1 || return
+        switch_at 7080 $2 --parent $at:7079 --child 0/2 &&
+        switch_at 7081 $2 --parent $at:7079 --child 1/2 || return
         name=$1 ahead=$4
         for rack in 0 1; do
                 for rank in 0 1; do
@@ -147,7 +147,7 @@ marks() { # NAME COMMAND...
 
 # Small jobs, all at once on one switch; the ranks are two of each.
 many() {
-        switch_at 7079 --policy esa --slots 256 --window 8 --aggregator-slots 4096 || return
+        switch_at 7079 --policy esa --slots 256 --window 8 || return
         i=0
         while [ $i -lt $jobs_many ]; do
                 for rank in 0 1; do

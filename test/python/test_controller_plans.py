@@ -560,7 +560,7 @@ def test_groups_need_servers_with_their_parent(rig):
     for i, above in enumerate(({"index": 1}, {"at": "10.9.9.9:7"}, {"siblings": 3})):
         hello_below(rig, "P", started=1 + i, **above)
         rig.wait(0.2)
-        wanted = f"start it with --parent {rig.listen('R')} --siblings 2 --index 0"
+        wanted = f"start it with --parent {rig.listen('R')} --child 0/2"
         assert not rig.job.parts and wanted in rig.ask("why j")
         rig.hang_up("P")
         rig.wait(0.6)

@@ -100,6 +100,16 @@ def test_the_command_is_that_of_the_record(tree, monkeypatch):
     assert records.figures("bench/other")['a "share", of it'] == 0.25
 
 
+def test_variants_of_a_bench_are_in_one_file(tree, monkeypatch):
+    for name, value in ("one", "0.5"), ("one-less-far", "0.25"), ("one", "0.75"):
+        ran(tree, "tools/record", "bench/" + name, "bench/one", "--value", value)
+    monkeypatch.setattr(records, "ROOT", tree)
+    assert [path.name for path in tree.glob("bench/results/*")] == ["one.csv"]
+    assert records.names() == ["bench/one", "bench/one-less-far"]
+    for name, value in ("one", 0.75), ("one-less-far", 0.25):
+        assert records.figures("bench/" + name)['a "share", of it'] == value
+
+
 @pytest.mark.parametrize(("more", "rc"), [(["--fails", "3"], 3), (["--quick"], 1)])
 def test_what_fails_or_is_not_whole_is_not_recorded(tree, more, rc):
     ran(tree, "tools/record", "bench/one", "bench/one", *more, rc=rc)
@@ -132,7 +142,9 @@ def test_an_experiment_is_recorded_compared_and_drawn(tree, monkeypatch):
 def test_a_bad_row_is_named(tree, monkeypatch, row):
     monkeypatch.setattr(records, "ROOT", tree)
     path = records.rows("bench/one")
-    path.write_text("# revision: 1\nname,asked,obtained,unit\nb,,1,x\n%s\n" % row, "utf-8")
+    path.write_text(
+        "# record: bench/one\n# revision: 1\nname,asked,obtained,unit\nb,,1,x\n%s\n" % row, "utf-8"
+    )
     with pytest.raises(records.RecordError, match="one.csv: row 2"):
         records.read("bench/one")
 

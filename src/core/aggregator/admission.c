@@ -60,12 +60,7 @@ static uint32_t units_for(const struct fan_jobs *t)
  * flight fit the receive queue. */
 static uint16_t within_quota(const struct fan_jobs *t, const struct fan_join *m)
 {
-	char name[FAN_NAME_MAX + 1] = {0};
-	memcpy(name, m->name, m->name_bytes);
-	uint16_t w = m->window ? m->window : FAN_WINDOW_MAX;
-	uint32_t most = (uint32_t)t->window_max * fan_shares_weight(&t->shares, name);
-	most = most < FAN_WINDOW_MAX ? most : FAN_WINDOW_MAX;
-	return w > most ? (uint16_t)most : w;
+	return m->window && m->window < t->window_max ? m->window : t->window_max;
 }
 
 /* How far its ranks may run ahead of each other: a matter of memory alone. */

@@ -27,21 +27,11 @@ static bool config_is_sane(const struct fan_aggregator_config *c)
 		(c->siblings >= 2 && c->siblings <= FAN_RANKS_MAX && c->index < c->siblings));
 }
 
-/* The largest weight in the table, at least 1. */
-static uint16_t most_weight(const struct fan_shares *s)
-{
-	uint16_t most = 1;
-	for (uint16_t i = 0; i < s->count; i++)
-		most = s->share[i].weight > most ? s->share[i].weight : most;
-	return most;
-}
-
 /* Return the bytes for one job, with the largest window that any may get. */
 static size_t uplink_bytes(const struct fan_aggregator_config *cfg)
 {
-	uint32_t most = (uint32_t)cfg->window_max * most_weight(&cfg->shares);
-	most = most < FAN_WINDOW_MAX ? most : FAN_WINDOW_MAX;
-	return fan_worker_uplink_bytes((uint16_t)(most > cfg->ahead_max ? most : cfg->ahead_max));
+	return fan_worker_uplink_bytes(cfg->window_max > cfg->ahead_max ? cfg->window_max
+									: cfg->ahead_max);
 }
 
 size_t fan_aggregator_bytes(const struct fan_aggregator_config *cfg)

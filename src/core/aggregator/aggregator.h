@@ -16,7 +16,6 @@
 
 #include "core/base/out.h"
 #include "core/base/prf.h"
-#include "core/base/share.h"
 #include "core/wire/ctlmsg.h"
 
 struct fan_aggregator;
@@ -26,8 +25,7 @@ struct fan_aggregator_config {
 	uint16_t payload_bytes; /* largest payload of a fragment */
 	uint16_t jobs_max;	/* 1 .. FAN_GROUPS_MAX; behind shared slots FAN_JOBS_MAX */
 	uint16_t members_max;	/* over all jobs, 2 .. FAN_MEMBERS_MAX */
-	uint16_t window_max;	/* most slots of a job of weight 1: the quota */
-	struct fan_shares shares;
+	uint16_t window_max;	/* most slots of a job: the quota */
 	/* grant each job its whole quota, although the next may find less: for jobs that are all
 	 * known beforehand */
 	bool greedy;

@@ -20,7 +20,6 @@ void fan_jobs_init(struct fan_jobs *t, void *mem, const struct fan_aggregator_co
 	t->max = cfg->jobs_max;
 	t->members_max = cfg->members_max;
 	t->window_max = cfg->window_max;
-	t->shares = cfg->shares;
 	t->greedy = cfg->greedy;
 	t->ahead_max = cfg->ahead_max;
 	t->rx_bytes = cfg->rx_bytes;

@@ -135,7 +135,6 @@ struct fan_jobs {
 	uint32_t members_max;
 	struct fan_slots slots;
 	uint16_t window_max;
-	struct fan_shares shares;
 	bool greedy;
 	uint16_t ahead_max;
 	uint32_t rx_bytes; /* of each of rx_queues */

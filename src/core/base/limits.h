@@ -68,8 +68,6 @@
 #define FAN_ROUTE_ENTRIES_MAX 64  /* entries of a route, in one switch */
 #define FAN_ROUTE_LIVES	      2	  /* lives of a route's job: one that ends, and the next */
 #define FAN_ROUTES_MAX	      256 /* routes in one switch shard */
-#define FAN_SHARES_MAX	      64  /* jobs with a weight of their own */
-#define FAN_WEIGHT_MAX	      1000
 
 /* Node: aggregator, slots, or both */
 #define FAN_NODE_OUT_MAX    16	/* items that one datagram may cause */

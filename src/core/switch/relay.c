@@ -315,8 +315,6 @@ static void install(struct fan_switch *sw, const struct fan_frag *f, const struc
 	}
 	if (j->route && j->route->quota)
 		j->quota = j->route->quota;
-	else if (name && !j->name[0])
-		j->quota = sw->cfg.quota * fan_shares_weight(&sw->cfg.shares, name);
 	if (name && !j->name[0])
 		memcpy(j->name, name, sizeof j->name);
 	j->heard_ns = sw->now_ns;

@@ -13,7 +13,6 @@
 
 #include "core/base/out.h"
 #include "core/base/policy_kind.h"
-#include "core/base/share.h"
 #include "core/wire/ctlmsg.h"
 #include "core/wire/route_table.h"
 
@@ -31,8 +30,7 @@ enum fan_switch_option {
 struct fan_switch_config {
 	enum fan_policy policy; /* one that fan_policy_shares */
 	uint32_t slots;		/* 1 .. FAN_SLOTS_MAX */
-	uint32_t quota;		/* most slots that one job of weight 1 holds; 0: all */
-	struct fan_shares shares;
+	uint32_t quota;		/* most slots that one job holds; 0: all */
 	uint16_t shards;	/* of the daemon, as many as the aggregator's; 0: not known */
 	uint16_t payload_bytes; /* largest payload of a fragment that is summed here */
 	uint16_t children_max;	/* 2 .. FAN_MEMBERS_MAX */

@@ -189,8 +189,8 @@ def _check_parent(c: Controller, job: Job, part: DraftPart) -> None:
         )
     if (node.above, node.siblings, node.index) != (parent.listen, job.groups, job.group):
         raise Wrong(
-            f'server "{node.name}": start it with --parent {parent.listen} --siblings {job.groups}'
-            f" --index {job.group}"
+            f'server "{node.name}": start it with --parent {parent.listen}'
+            f" --child {job.group}/{job.groups}"
         )
 
 

@@ -413,7 +413,7 @@ def _multicast(path: Path, heard: bool) -> Finding:
     deaf = path.group and not heard
     group = "ip daddr 239.0.0.0/8" if path.group == 4 else "ip6 daddr ff00::/8"
     advice = {
-        "start the switch without --no-multicast, on the address of an interface that has it: ip "
+        "start the switch on the address of an interface that has it: ip "
         "link set dev DEVICE multicast on; shared slots have no group": not (path.group or heard),
         "the switch is behind a router, which passes multicast only if configured to: run a switch "
         "in this machine's network": deaf

@@ -296,35 +296,6 @@ TEST_WITH(member__names_are_compared_whole, rig_open, rig_close)
 	assert_int_equal(rig.job, job);
 }
 
-/* A job whose name has a weight may have as many times the window that others may. */
-TEST_WITH(member__weights, rig_open, rig_close)
-{
-	static const struct fan_share share = {.name = "big", .weight = 3};
-	rig.cfg.shares = (struct fan_shares){&share, 1};
-	rig_again();
-	struct fan_join m = rig_join_of("big", 2);
-	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
-	assert_int_equal(rig.window, 12);
-	m = rig_join_of("bigger", 2);
-	assert_int_equal(rig_join(0, 6, &m), FAN_OK);
-	assert_int_equal(rig.window, 4);
-}
-
-/* No weight gives more than there is memory for, whatever a JOIN asks for. */
-TEST_WITH(member__weights_end_somewhere, rig_open, rig_close)
-{
-	static const struct fan_share share = {.name = "big", .weight = FAN_WEIGHT_MAX};
-	rig.cfg.shares = (struct fan_shares){&share, 1};
-	rig.cfg.slots = 4 * FAN_WINDOW_MAX;
-	rig.cfg.window_max = 100;
-	rig_again();
-	struct fan_join m = rig_join_of("big", 2);
-	m.window = 2 * FAN_WINDOW_MAX;
-	assert_int_equal(rig_join(0, 5, &m), FAN_OK);
-	assert_int_equal(rig.window, FAN_WINDOW_MAX);
-	assert_int_equal(rig.ag->jobs.job[0].asked, FAN_WINDOW_MAX);
-}
-
 static enum fan_verdict join_unanswered_of(uint16_t rank, uint64_t nonce, const char *name,
 					   uint16_t ranks)
 {

@@ -122,37 +122,6 @@ TEST_WITH(stats__preemptions_and_evictions, bed_open, NULL)
 	assert_int_equal(m.held, 1);
 }
 
-/* A job's weight follows from the name under which it joined, and from nothing else. */
-TEST_WITH(stats__names_and_weights, bed_open, NULL)
-{
-	static const struct fan_share share = {.name = "big", .weight = 3};
-	bed.cfg.slots = 64;
-	bed.cfg.quota = 2;
-	bed.cfg.shares = (struct fan_shares){&share, 1};
-	bed_begin();
-	uint16_t token = bed_join(0, 0, "big");
-	assert_int_equal(bed_welcome(0, 0, token, 1), FAN_CTL);
-	token = bed_join(1, 0, "small");
-	assert_int_equal(bed_welcome(1, 0, token, 1), FAN_CTL);
-	struct fan_slot_stats m = slot_stats_of(0);
-	assert_int_equal(m.quota, 6);
-	assert_memory_equal(m.name, "big", 4);
-	m = slot_stats_of(1);
-	assert_int_equal(m.quota, 2);
-	assert_memory_equal(m.name, "small", 6);
-	/* one that says another name once it is in gains nothing, even after a restart */
-	bed_begin();
-	bed_join(1, 0, "big");
-	token = bed_beat(1, 0);
-	assert_int_equal(bed_state(1, 0, token), FAN_CTL);
-	m = slot_stats_of(0);
-	assert_int_equal(m.quota, 2);
-	assert_int_equal(m.name_bytes, 0);
-	for (uint64_t n = 0; n < 8; n++)
-		bed_add(1, 0, n, 1, 255, 0);
-	assert_true(slot_stats_of(0).held <= 2);
-}
-
 TEST_WITH(stats__report_and_echo, bed_open, NULL)
 {
 	struct fan_report r;
