@@ -64,6 +64,14 @@ if RANK == 0:
     recorder(FOLDER)
 else:
     collectives()
-dist.barrier()
-dist.destroy_process_group()
-print(torch.__version__)
+print(torch.__version__, flush=True)
+# Under PyTorch 2.6 destroy_process_group() at times does not return once another rank has ended, so
+# ranks end without it: all after the last collective, rank 0, which has the store, last.
+store = dist.distributed_c10d._get_default_store()
+store.set(f"through {RANK}", "")
+store.wait([f"through {rank}" for rank in range(RANKS)])
+if RANK == 0:
+    store.wait([f"ended {rank}" for rank in range(1, RANKS)])
+else:
+    store.set(f"ended {RANK}", "")
+os._exit(0)
