@@ -154,7 +154,7 @@ struct fan_sim_counters fan_sim_daemon_counters(const struct fan_sim_daemon *d)
 			   sizeof sum.aggregator);
 	if (d->slots)
 		add_counts(&sum.slots, fan_switch_stats(d->slots), sizeof sum.slots);
-	add_counts(&sum.node, fan_node_stats(d->node), sizeof sum.node);
+	add_counts(&sum.node, &d->node->stats, sizeof sum.node);
 	return sum;
 }
 
@@ -297,8 +297,8 @@ bool fan_sim_daemon_init(struct fan_sim_daemon *d, struct fan_sim *s, uint32_t n
 static void begin_life(struct fan_sim_daemon *d)
 {
 	d->node = fan_node_init(d->node, &d->cfg);
-	d->aggregator = fan_node_aggregator(d->node);
-	d->slots = fan_node_slots(d->node);
+	d->aggregator = d->node->aggregator;
+	d->slots = d->node->slots;
 }
 
 /* Allocate the node and the memory that it sends from. */
