@@ -297,7 +297,7 @@ static void open_node(struct control *c, const fan_peer *at)
 	if (!memory)
 		die("memory", bytes ? ENOMEM : EINVAL);
 	c->node = fan_node_init(memory, &n);
-	c->aggregator = fan_node_aggregator(c->node);
+	c->aggregator = c->node->aggregator;
 	fan_out_init(&c->out, c->item, ITEMS, c->scratch, sizeof c->scratch);
 }
 

@@ -176,12 +176,7 @@ static const struct fan_algorithm *named(struct plan_request *r, const json_t *n
 {
 	const char *text = json_string_value(name);
 	bool is_given = text && strcmp(text, given.name) == 0 && json_object_get(r->root, "plan");
-	const struct fan_algorithm *found = is_given ? &given
-					    : text   ? fan_algorithm_find(text)
-						     : NULL;
-	if (!found)
-		fan_algorithm_unknown(&r->why, text ? text : "");
-	return found;
+	return is_given ? &given : fan_algorithm_find(text ? text : "", &r->why);
 }
 
 static bool is_all(const json_t *names)
@@ -284,10 +279,8 @@ static int read_options(struct plan_request *r)
 	o->sums_at = (enum fan_sums_at)reading;
 	o->vertex = (enum fan_vertex)vertex;
 	o->rounding = (enum fan_rounding)rounding;
-	r->algorithm = fan_algorithm_find(name ? name : "best");
-	if (!err && !r->algorithm)
-		err = fan_algorithm_unknown(&r->why, name);
-	return err;
+	r->algorithm = fan_algorithm_find(name ? name : "best", &r->why);
+	return err || r->algorithm ? err : FAN_E_CONFIG;
 }
 
 /* ---- plans for jobs of which some run ---- */
@@ -394,7 +387,7 @@ static json_t *answer(struct plan_request *r)
 	if (!err)
 		err = fan_topo_from_json(&r->t, json_object_get(r->root, "topology"), &r->why);
 	if (!err) {
-		fan_plan_init(&r->p);
+		r->p = (struct fan_plan){0};
 		said = answer_plan(r, &err);
 		fan_plan_free(&r->p);
 		fan_topo_free(&r->t);

@@ -32,24 +32,19 @@ const struct fan_algorithm fan_algorithms[] = {
 
 const uint32_t fan_algorithm_count = sizeof fan_algorithms / sizeof fan_algorithms[0];
 
-const struct fan_algorithm *fan_algorithm_find(const char *name)
-{
-	for (uint32_t i = 0; i < fan_algorithm_count; i++)
-		if (strcmp(fan_algorithms[i].name, name) == 0)
-			return &fan_algorithms[i];
-	return NULL;
-}
-
-int fan_algorithm_unknown(struct fan_why *why, const char *name)
+const struct fan_algorithm *fan_algorithm_find(const char *name, struct fan_why *why)
 {
 	char names[NAMES_BYTES];
 	struct fan_text t = fan_text_in(names, sizeof names);
+	for (uint32_t i = 0; i < fan_algorithm_count; i++)
+		if (strcmp(fan_algorithms[i].name, name) == 0)
+			return &fan_algorithms[i];
 	for (uint32_t i = 0; i < fan_algorithm_count; i++)
 		fan_text_add(&t, "%s%s",
 			     !i				   ? ""
 			     : i + 1 < fan_algorithm_count ? ", "
 							   : " or ",
 			     fan_algorithms[i].name);
-	return fan_why_set(why, FAN_E_CONFIG, "--algorithm: expected %s, got \"%.40s\"", names,
-			   name);
+	fan_why_set(why, FAN_E_CONFIG, "--algorithm: expected %s, got \"%.40s\"", names, name);
+	return NULL;
 }

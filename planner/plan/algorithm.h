@@ -99,11 +99,8 @@ struct fan_algorithm {
 extern const struct fan_algorithm fan_algorithms[];
 extern const uint32_t fan_algorithm_count;
 
-/* The algorithm of that name, or NULL. */
-const struct fan_algorithm *fan_algorithm_find(const char *name);
-
-/* Say in `why` that `name` is none of them.  FAN_E_CONFIG. */
-int fan_algorithm_unknown(struct fan_why *why, const char *name);
+/* The algorithm of that name; NULL: there is none, and `why` (may be NULL) has those that are. */
+const struct fan_algorithm *fan_algorithm_find(const char *name, struct fan_why *why);
 
 typedef int fan_algorithm_run(const struct fan_topo *t, const struct fan_plan_options *o,
 			      struct fan_plan *p, struct fan_planned *how);
@@ -121,8 +118,8 @@ fan_algorithm_run fan_grid_mend, fan_inart_mend, fan_best_mend;
  * program balances all shares.  Nothing is relaxed or rounded again. */
 
 /* Mend `*p` for the present topology.  What failed has no capacity left there (a background load as
- * large as its rate, then fan_topo_refresh), or is not part of it any more; flows over the latter
- * lead to FAN_NODE_NONE.  Numbers of nodes and jobs are those of `t`.
+ * large as its rate), or is not part of it any more; flows over the latter lead to FAN_NODE_NONE.
+ * Numbers of nodes and jobs are those of `t`.
  *
  * Errors are those of the algorithms; on error `*p` is empty. */
 int fan_replan(const struct fan_topo *t, const struct fan_plan_options *o, struct fan_plan *p);

@@ -201,7 +201,7 @@ static void fill_tree(struct atp *a, struct fan_tree *tree, double at)
 
 static int plan_fragments(struct atp *a, double gbps, struct fan_plan *p)
 {
-	fan_plan_init(p);
+	*p = (struct fan_plan){0};
 	find_shares(a, gbps);
 	for (uint32_t j = 0; j < a->t->jobs; j++) {
 		uint32_t cuts = find_cuts(a, j), server = a->t->job[j].server[0];
@@ -294,7 +294,7 @@ static bool overflows(struct atp *a, double gbps)
 static int plan_workers(struct atp *a, double gbps, struct fan_plan *p)
 {
 	const struct fan_topo *t = a->t;
-	fan_plan_init(p);
+	*p = (struct fan_plan){0};
 	memset(a->load, 0, t->nodes * sizeof *a->load);
 	for (uint32_t j = 0; j < t->jobs; j++)
 		for (uint32_t s = 0; s < t->job[j].servers; s++)
@@ -404,7 +404,7 @@ int fan_atp(const struct fan_topo *t, const struct fan_plan_options *o, struct f
 	bool workers = o->trees == 1;
 	int err = fan_rules_open(&a.r, t, o);
 	(void)how;
-	fan_plan_init(p);
+	*p = (struct fan_plan){0};
 	if (err)
 		return err;
 	a.load = calloc(t->nodes + 1, sizeof *a.load);

@@ -244,7 +244,7 @@ static int consolidate(struct best *b, uint32_t n, uint32_t number)
 	struct fan_plan p;
 	uint32_t used = 0;
 	int err = FAN_OK;
-	fan_plan_init(&p);
+	p = (struct fan_plan){0};
 	draw(b, n, number);
 	for (uint32_t j = 0; j < b->t->jobs && !err; j++) {
 		const struct fan_job *job = &b->t->job[j];
@@ -431,7 +431,7 @@ static int many_trees(struct best *b, double bound)
 	int err = fan_trees_grow(&b->c, &b->all, bound * ENOUGH, rounds);
 	if (!err) {
 		p = b->all;
-		fan_plan_init(&b->all);
+		b->all = (struct fan_plan){0};
 		err = thin_out(b, &p, many(b), bound);
 	}
 	for (unsigned i = 0; i < AGAIN && !err && b->gbps < bound * ENOUGH && b->work < SETTLE_WORK;
@@ -483,7 +483,7 @@ int fan_best(const struct fan_topo *t, const struct fan_plan_options *o, struct 
 	struct fan_plan_options one = *o;
 	int err = fan_cands_open_bounded(&b.c, t, o->paths, ROUTES_MAX);
 	(void)how;
-	fan_plan_init(p);
+	*p = (struct fan_plan){0};
 	if (err)
 		return err;
 	one.paths = 1;

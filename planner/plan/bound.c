@@ -241,7 +241,8 @@ static void build(struct flows *f, int *all)
 			add_server(f, j, t->job[j].server[s], first + (int)j, all);
 }
 
-int fan_bound_flows(const struct fan_cands *c, bool levels, double *gbps)
+/* The bound by flows.  False: too large, or no memory. */
+static bool bound_flows(const struct fan_cands *c, bool levels, double *gbps)
 {
 	const struct fan_topo *t = c->t;
 	struct flows f = {.c = c, .levels = levels};
@@ -250,9 +251,8 @@ int fan_bound_flows(const struct fan_cands *c, bool levels, double *gbps)
 	int err = FAN_E_NOMEM, *all = calloc(c->groups + 1, sizeof *all);
 	if (size > FAN_BOUND_COLUMNS) {
 		free(all);
-		return FAN_E_BUSY;
+		return false;
 	}
-	fan_lp_init(&f.lp);
 	f.arc_row = calloc(2 * (size_t)t->links + 1, sizeof *f.arc_row);
 	f.cap_row = calloc(t->nodes + 1, sizeof *f.cap_row);
 	f.enter = calloc((size_t)c->groups * c->sums + 1, sizeof *f.enter);
@@ -279,11 +279,11 @@ int fan_bound_flows(const struct fan_cands *c, bool levels, double *gbps)
 	free(f.in_sum);
 	free(f.out_sum);
 	free(f.keep);
-	return err && err != FAN_E_NOMEM ? FAN_E_BUSY : err;
+	return err == FAN_OK;
 }
 
 double fan_bound(const struct fan_cands *c, bool levels)
 {
 	double closed = fan_bound_closed(c), flows;
-	return fan_bound_flows(c, levels, &flows) == FAN_OK && flows < closed ? flows : closed;
+	return bound_flows(c, levels, &flows) && flows < closed ? flows : closed;
 }

@@ -258,7 +258,6 @@ static int solve(struct exact *x, const struct fan_plan_options *o, struct fan_p
 {
 	const struct fan_cands *c = x->c;
 	int err = FAN_E_NOMEM;
-	fan_lp_init(&x->lp);
 	x->at.c = c;
 	x->at.servers = fan_relax_servers(x->t);
 	x->at.q0 = calloc((size_t)c->groups * x->at.servers * (c->sums + 1), sizeof(int));
@@ -318,7 +317,7 @@ int fan_exact(const struct fan_topo *t, const struct fan_plan_options *o, struct
 	int err;
 	few.apart = few.apart && o->trees == 1;
 	err = fan_cands_open(&c, t, &few);
-	fan_plan_init(p);
+	*p = (struct fan_plan){0};
 	if (err)
 		return err;
 	err = o->trees == 1 ? solve(&x, o, p, how) : solve_trees(&c, o, p, how);

@@ -15,13 +15,6 @@
  * wait, which doubled the run time on a busy machine, and the matrices here are small. */
 extern void openblas_set_num_threads(int threads) __attribute__((weak));
 
-void fan_lp_init(struct fan_lp *lp)
-{
-	memset(lp, 0, sizeof *lp);
-	if (openblas_set_num_threads)
-		openblas_set_num_threads(1);
-}
-
 /* Forget the model that it keeps, if there is one. */
 static void drop_warm(struct fan_lp *lp)
 {
@@ -44,7 +37,7 @@ void fan_lp_free(struct fan_lp *lp)
 	free(lp->value);
 	free(lp->x);
 	free(lp->price);
-	fan_lp_init(lp);
+	*lp = (struct fan_lp){0};
 }
 
 /* The table with room for more; `at` if memory is exhausted. */
@@ -125,13 +118,15 @@ void fan_lp_put(struct fan_lp *lp, int row, double value)
 #define MAXIMISE     (-1.0)
 #define NUMBER_BYTES 24
 
-/* Make room for the solution.  FAN_E_NOMEM, which is also in `lp->err`. */
+/* Prepare to solve: make room for the solution.  FAN_E_NOMEM, which is also in `lp->err`. */
 static int make_room(struct fan_lp *lp)
 {
 	free(lp->x);
 	free(lp->price);
 	lp->x = calloc((size_t)lp->cols + 1, sizeof *lp->x);
 	lp->price = calloc((size_t)lp->rows + 1, sizeof *lp->price);
+	if (openblas_set_num_threads)
+		openblas_set_num_threads(1);
 	if (!lp->x || !lp->price)
 		lp->err = FAN_E_NOMEM;
 	return lp->err;

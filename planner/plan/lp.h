@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Empty: {0}. */
 struct fan_lp {
 	int cols, rows, entries;
 	int col_room, row_room, entry_room;
@@ -15,7 +16,7 @@ struct fan_lp {
 	double *row_low, *row_high;		/* by row */
 	int *start, *row; /* entries of column c: start[c] .. start[c + 1] - 1 */
 	double *value;
-	int err; /* the first error since fan_lp_init; later calls do nothing */
+	int err; /* the first error; later calls do nothing */
 
 	void *warm; /* CLP's model, kept by fan_lp_solve_warm */
 	int warm_cols, warm_rows;
@@ -27,7 +28,6 @@ struct fan_lp {
 	double *price; /* by row: gain from one more on the right side; not with integers */
 };
 
-void fan_lp_init(struct fan_lp *lp);
 void fan_lp_free(struct fan_lp *lp);
 
 /* Add a row, a column, or a column that is an integer; return its number.  INFINITY means no limit.

@@ -19,7 +19,6 @@ int fan_master_open(struct fan_master *m, const struct fan_topo *t, double most_
 	uint32_t resources = fan_topo_resources(t);
 	memset(m, 0, sizeof *m);
 	m->t = t;
-	fan_lp_init(&m->lp);
 	m->row = calloc(resources + 1, sizeof *m->row);
 	m->of_tree = calloc(resources + 1, sizeof *m->of_tree);
 	m->load = calloc(resources + 1, sizeof *m->load);

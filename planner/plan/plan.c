@@ -7,17 +7,12 @@
 
 #include "core/base/err.h"
 
-void fan_plan_init(struct fan_plan *p)
-{
-	memset(p, 0, sizeof *p);
-}
-
 void fan_plan_free(struct fan_plan *p)
 {
 	for (uint32_t i = 0; i < p->trees; i++)
 		free(p->tree[i].flow);
 	free(p->tree);
-	fan_plan_init(p);
+	*p = (struct fan_plan){0};
 }
 
 struct fan_tree *fan_plan_add(struct fan_plan *p, const struct fan_topo *t, uint32_t job,
@@ -59,7 +54,7 @@ struct fan_tree *fan_plan_add_like(struct fan_plan *p, const struct fan_topo *t,
 
 int fan_plan_copy(struct fan_plan *to, const struct fan_plan *from)
 {
-	fan_plan_init(to);
+	*to = (struct fan_plan){0};
 	to->tree = calloc(from->trees + 1, sizeof *to->tree);
 	if (!to->tree)
 		return FAN_E_NOMEM;
@@ -83,7 +78,7 @@ void fan_plan_move(struct fan_plan *to, struct fan_plan *from)
 {
 	fan_plan_free(to);
 	*to = *from;
-	fan_plan_init(from);
+	*from = (struct fan_plan){0};
 }
 
 bool fan_flows_are_twins(const struct fan_flow *a, const struct fan_flow *b)
@@ -129,14 +124,6 @@ void fan_tree_add_results(const struct fan_topo *t, const struct fan_tree *tree,
 	}
 }
 
-bool fan_tree_has_levels(const struct fan_tree *tree)
-{
-	for (uint32_t i = 0; i < tree->sums; i++)
-		if (tree->flow[tree->workers + i].to != tree->server)
-			return true;
-	return false;
-}
-
 /* Remove unused sums of one level: those that go to another switch (not `upper`), or to the server
  * (`upper`), which may be unused once the former are removed. */
 static void prune_level(struct fan_tree *tree, bool upper)
@@ -155,7 +142,6 @@ static void prune_level(struct fan_tree *tree, bool upper)
 
 void fan_tree_prune(struct fan_tree *tree)
 {
-	if (fan_tree_has_levels(tree))
-		prune_level(tree, false);
+	prune_level(tree, false);
 	prune_level(tree, true);
 }

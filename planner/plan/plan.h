@@ -24,12 +24,12 @@ struct fan_tree {
 	struct fan_flow *flow;
 };
 
+/* Empty: {0}. */
 struct fan_plan {
 	struct fan_tree *tree;
 	uint32_t trees, room;
 };
 
-void fan_plan_init(struct fan_plan *p);
 void fan_plan_free(struct fan_plan *p);
 
 /* Add a tree of a job.  Each worker has a flow without hops to FAN_NODE_NONE; there are no sums,
@@ -65,8 +65,5 @@ void fan_tree_add_results(const struct fan_topo *t, const struct fan_tree *tree,
 
 /* Remove sums of switches to which neither a worker nor another sum sends. */
 void fan_tree_prune(struct fan_tree *tree);
-
-/* Does the sum of any switch go to another switch? */
-bool fan_tree_has_levels(const struct fan_tree *tree);
 
 #endif

@@ -218,7 +218,7 @@ int fan_plan_from_json(struct fan_plan *p, const struct fan_topo *t, const json_
 		       bool lenient, struct fan_why *why)
 {
 	struct reader r = {.p = p, .t = t, .why = why, .nodes = json_object(), .lenient = lenient};
-	fan_plan_init(p);
+	*p = (struct fan_plan){0};
 	why->text[0] = '\0';
 	int err = r.nodes ? read_all(&r, root) : FAN_E_NOMEM;
 	json_decref(r.nodes);
@@ -340,13 +340,25 @@ static json_t *nodes_json(const struct fan_topo *t, const struct fan_eval *e,
 	return list;
 }
 
+/* Name a resource for people: "link S1-S3", "switch S1", "server PS" or "worker W1". */
+static void name_resource(const struct fan_topo *t, uint32_t resource, char *text, unsigned bytes)
+{
+	if (resource < 2 * t->links) {
+		snprintf(text, bytes, "link %s-%s", t->node[fan_arc_from(t, resource)].name,
+			 t->node[fan_arc_to(t, resource)].name);
+		return;
+	}
+	const struct fan_node *n = &t->node[resource - 2 * t->links];
+	snprintf(text, bytes, "%s %s", fan_node_kinds[n->kind], n->name);
+}
+
 json_t *fan_report_json(const struct fan_topo *t, const struct fan_plan *p,
 			const struct fan_eval *e, const struct fan_plan_about *r)
 {
 	json_t *jobs = json_array(), *trees = json_array(), *list = json_array();
 	char binding[NAME_BYTES] = "";
 	if (e->binding != UINT32_MAX)
-		fan_resource_text(t, e->binding, binding, sizeof binding);
+		name_resource(t, e->binding, binding, sizeof binding);
 	for (uint32_t j = 0; j < t->jobs; j++)
 		json_array_append_new(jobs, job_json(t, p, j, e->job_gbps[j]));
 	for (uint32_t i = 0; i < p->trees; i++) {

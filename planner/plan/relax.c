@@ -167,7 +167,6 @@ int fan_relax_open(struct fan_relax *r, const struct fan_cands *c, const double 
 	memset(r, 0, sizeof *r);
 	r->c = c;
 	r->servers = fan_relax_servers(t);
-	fan_lp_init(&r->lp);
 	if (columns(r) > FAN_LP_COLUMNS_MAX)
 		return FAN_E_BUSY;
 	r->g0 = calloc((size_t)t->jobs * r->servers, sizeof *r->g0);

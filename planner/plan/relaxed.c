@@ -73,7 +73,7 @@ int fan_round_volumes(struct fan_plan *p, const struct fan_relax *r, const doubl
 		      struct fan_rng *rng)
 {
 	const struct fan_topo *t = r->c->t;
-	fan_plan_init(p);
+	*p = (struct fan_plan){0};
 	for (uint32_t j = 0; j < t->jobs; j++) {
 		for (uint32_t s = 0; s < t->job[j].servers; s++) {
 			double share = split[j * r->servers + s];
@@ -196,7 +196,7 @@ static int round_all(struct fan_plan *p, const struct fan_relax *r, const double
 {
 	double best = -1;
 	int err = FAN_OK;
-	fan_plan_init(p);
+	*p = (struct fan_plan){0};
 	for (uint32_t i = 0; i < o->roundings && !err; i++) {
 		struct fan_plan next;
 		err = draw(&next, r, split, rng, o->rounding, how);
@@ -230,7 +230,7 @@ static int plan_split(struct fan_plan *p, const struct fan_topo *t,
 	struct fan_cands c = {0};
 	struct fan_relax r = {0};
 	int err = open_cands(&c, t, o);
-	fan_plan_init(p);
+	*p = (struct fan_plan){0};
 	if (!err)
 		err = solve(&r, &c, o, split);
 	if (!err && !(how->bound_gbps > 0))
@@ -258,7 +258,7 @@ int fan_grid(const struct fan_topo *t, const struct fan_plan_options *o, struct 
 	     struct fan_planned *how)
 {
 	double *split = calloc((size_t)t->jobs * fan_relax_servers(t), sizeof *split);
-	fan_plan_init(p);
+	*p = (struct fan_plan){0};
 	if (!split)
 		return FAN_E_NOMEM;
 	split_equally(t, split);
@@ -339,7 +339,7 @@ static int inart(const struct fan_topo *t, const struct fan_plan_options *o,
 {
 	double *split = calloc((size_t)t->jobs * fan_relax_servers(t), sizeof *split);
 	int err = split ? FAN_OK : FAN_E_NOMEM;
-	fan_plan_init(p);
+	*p = (struct fan_plan){0};
 	if (!err && !old)
 		err = plan_both(t, o, split, p, how);
 	if (!err && old) {

@@ -41,6 +41,18 @@ static uint32_t nearest(const struct fan_topo *t, uint32_t host, uint32_t *queue
 	return best;
 }
 
+/* The switch at the other end of a host's first link; FAN_NODE_NONE if it has none. */
+static uint32_t rack_of(const struct fan_topo *t, uint32_t host)
+{
+	const struct fan_node *n = &t->node[host];
+	for (uint32_t i = 0; i < n->degree; i++) {
+		uint32_t to = fan_arc_to(t, t->out[n->first + i]);
+		if (t->node[to].kind == FAN_NODE_SWITCH)
+			return to;
+	}
+	return FAN_NODE_NONE;
+}
+
 static int find_places(struct fan_rules *r, enum fan_sums_at sums_at)
 {
 	const struct fan_topo *t = r->c.t;
@@ -50,7 +62,7 @@ static int find_places(struct fan_rules *r, enum fan_sums_at sums_at)
 	for (uint32_t i = 0; i < t->nodes && queue && seen && r->sums_at; i++) {
 		uint32_t rack = FAN_NODE_NONE;
 		if (t->node[i].kind != FAN_NODE_SWITCH)
-			rack = sums_at == FAN_SUMS_RACK ? fan_topo_rack(t, i)
+			rack = sums_at == FAN_SUMS_RACK ? rack_of(t, i)
 							: nearest(t, i, queue, seen);
 		r->sums_at[i] = rack != FAN_NODE_NONE && can_sum(t, rack) ? rack : FAN_NODE_NONE;
 	}
@@ -171,7 +183,7 @@ static int plan_by_rule(const struct fan_topo *t, const struct fan_plan_options 
 	few.paths = racks ? o->paths : 1;
 	int err = fan_rules_open(&r, t, &few);
 
-	fan_plan_init(p);
+	*p = (struct fan_plan){0};
 	for (uint32_t j = 0; j < t->jobs && !err; j++) {
 		const struct fan_job *job = &t->job[j];
 		double sum = 0;

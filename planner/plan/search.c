@@ -323,6 +323,15 @@ static int open_search(struct search *s, const struct fan_cands *c, struct fan_p
 	return FAN_OK;
 }
 
+/* Does the sum of any switch go to another switch? */
+static bool has_levels(const struct fan_tree *tree)
+{
+	for (uint32_t i = 0; i < tree->sums; i++)
+		if (tree->flow[tree->workers + i].to != tree->server)
+			return true;
+	return false;
+}
+
 int fan_search(const struct fan_cands *c, struct fan_plan *p, enum fan_moves moves, uint32_t passes)
 {
 	struct search s;
@@ -336,7 +345,7 @@ int fan_search(const struct fan_cands *c, struct fan_plan *p, enum fan_moves mov
 		for (uint32_t i = 0; i < p->trees; i++) {
 			struct fan_tree *tree = &p->tree[i];
 			look_at(&s, i);
-			if (fan_tree_has_levels(tree))
+			if (has_levels(tree))
 				continue;
 			moved = move_workers(&s, tree, moves) || moved;
 			for (uint32_t k = 0; k < tree->sums; k++)

@@ -20,14 +20,10 @@
  * divided by its weight. */
 double fan_bound_closed(const struct fan_cands *c);
 
-/* The bound from the relaxed program over all routes: flows by target, conserved at every node.
- * The candidate routes of `c` are not used.  `levels`: sums may be summed again.
- *
- * FAN_E_BUSY  more than FAN_BOUND_COLUMNS columns, or too many steps
- * FAN_E_NOMEM */
-int fan_bound_flows(const struct fan_cands *c, bool levels, double *gbps);
-
-/* The lower of the two; the closed form alone if the program is too large. */
+/* The lower one of that and the bound from the relaxed program over all routes: flows by target,
+ * conserved at every node.  The candidate routes of `c` are not used.  `levels`: sums may be summed
+ * again.  The closed form alone if the program has more than FAN_BOUND_COLUMNS columns, takes too
+ * many steps, or memory is exhausted. */
 double fan_bound(const struct fan_cands *c, bool levels);
 
 /* ---- relaxed.c ---- */

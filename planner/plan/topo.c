@@ -25,11 +25,6 @@ int fan_why_set(struct fan_why *why, int err, const char *format, ...)
 	return err;
 }
 
-void fan_topo_init(struct fan_topo *t)
-{
-	memset(t, 0, sizeof *t);
-}
-
 void fan_topo_free(struct fan_topo *t)
 {
 	for (uint32_t j = 0; j < t->jobs; j++) {
@@ -41,7 +36,7 @@ void fan_topo_free(struct fan_topo *t)
 	free(t->job);
 	free(t->out);
 	free(t->cap);
-	fan_topo_init(t);
+	*t = (struct fan_topo){0};
 }
 
 /* Make room for one more element of `bytes` each; the table may move. */
@@ -121,7 +116,7 @@ static void list_arcs(struct fan_topo *t)
 	}
 }
 
-void fan_topo_refresh(struct fan_topo *t)
+static void find_capacities(struct fan_topo *t)
 {
 	for (uint32_t a = 0; a < 2 * t->links; a++)
 		t->cap[a] = t->link[a / 2].gbps - t->link[a / 2].background_gbps;
@@ -211,7 +206,7 @@ int fan_topo_seal(struct fan_topo *t, struct fan_why *why)
 	if (!hops || !queue || !t->out || !t->cap)
 		goto out;
 	list_arcs(t);
-	fan_topo_refresh(t);
+	find_capacities(t);
 	err = t->jobs ? FAN_OK : fan_why_set(why, FAN_E_CONFIG, "jobs: there is none");
 	for (uint32_t j = 0; j < t->jobs && !err; j++)
 		err = check_job(t, j, hops, queue, why);
@@ -221,34 +216,12 @@ out:
 	return err;
 }
 
-uint32_t fan_topo_rack(const struct fan_topo *t, uint32_t host)
-{
-	const struct fan_node *n = &t->node[host];
-	for (uint32_t i = 0; i < n->degree; i++) {
-		uint32_t to = fan_arc_to(t, t->out[n->first + i]);
-		if (t->node[to].kind == FAN_NODE_SWITCH)
-			return to;
-	}
-	return FAN_NODE_NONE;
-}
-
 double fan_topo_intake(const struct fan_topo *t, uint32_t node)
 {
 	double sum = 0, cap = t->cap[fan_node_resource(t, node)];
 	for (uint32_t i = 0; i < t->node[node].degree; i++)
 		sum += t->cap[t->out[t->node[node].first + i] ^ 1];
 	return sum < cap ? sum : cap;
-}
-
-void fan_resource_text(const struct fan_topo *t, uint32_t resource, char *text, unsigned bytes)
-{
-	if (resource < 2 * t->links) {
-		snprintf(text, bytes, "link %s-%s", t->node[fan_arc_from(t, resource)].name,
-			 t->node[fan_arc_to(t, resource)].name);
-		return;
-	}
-	const struct fan_node *n = &t->node[resource - 2 * t->links];
-	snprintf(text, bytes, "%s %s", fan_node_kinds[n->kind], n->name);
 }
 
 /* ---- candidate routes ---- */

@@ -93,6 +93,7 @@ struct fan_job {
 	uint32_t spares;	/* of a group: spare servers after the first, one for each parent */
 };
 
+/* Empty: {0}. */
 struct fan_topo {
 	struct fan_node *node;
 	struct fan_link *link;
@@ -113,7 +114,6 @@ struct fan_why {
 int fan_why_set(struct fan_why *why, int err, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-void fan_topo_init(struct fan_topo *t);
 void fan_topo_free(struct fan_topo *t);
 
 /* Add a node or a link at the end.  The name is copied, and truncated if too long.  The caller
@@ -125,15 +125,13 @@ int fan_topo_add_link(struct fan_topo *t, uint32_t a, uint32_t b, double gbps);
 /* Add a job with room for that many workers and servers, which the caller fills in. */
 int fan_topo_add_job(struct fan_topo *t, const char *name, uint32_t workers, uint32_t servers);
 
-/* Complete the topology: make `out` and `cap`, and check it.
+/* Complete the topology: make `out` and `cap`, and check it.  Again after a change of rates or
+ * background loads: `cap` is right even if a worker cannot reach its server any more.
  *
  * FAN_E_CONFIG  no job, a job without workers or servers, a worker that cannot reach a
  *               server, or background load that leaves nothing; `why` says which
  * FAN_E_NOMEM */
 int fan_topo_seal(struct fan_topo *t, struct fan_why *why);
-
-/* Compute `cap` again after a change of rates or background loads. */
-void fan_topo_refresh(struct fan_topo *t);
 
 static inline uint32_t fan_arc_from(const struct fan_topo *t, uint32_t arc)
 {
@@ -161,14 +159,8 @@ static inline bool fan_node_sums(const struct fan_topo *t, uint32_t node)
 	return t->node[node].kind == FAN_NODE_SWITCH && t->node[node].gbps > 0;
 }
 
-/* The switch at the other end of a host's first link; FAN_NODE_NONE if it has none. */
-uint32_t fan_topo_rack(const struct fan_topo *t, uint32_t host);
-
 /* What a switch can sum or a server can take in, as its own capacity and its links allow. */
 double fan_topo_intake(const struct fan_topo *t, uint32_t node);
-
-/* The name of a resource for people: "link S1-S3", "switch S1", "server PS" or "worker W1". */
-void fan_resource_text(const struct fan_topo *t, uint32_t resource, char *text, unsigned bytes);
 
 /* ---- candidate routes between two nodes: the shortest first, with few links in common ---- */
 

@@ -229,7 +229,7 @@ int fan_topo_from_json(struct fan_topo *t, const json_t *root, struct fan_why *w
 	struct reader r = {.t = t, .why = why, .names = json_object(), .ends = json_object()};
 	int err = r.names && r.ends ? FAN_OK : FAN_E_NOMEM;
 	why->text[0] = '\0';
-	fan_topo_init(t);
+	*t = (struct fan_topo){0};
 	if (!err)
 		err = read_all(&r, root, "nodes", read_node);
 	if (!err)

@@ -7,14 +7,6 @@
 
 /* ---- figures over time ---- */
 
-void fan_series_init(struct fan_series *s, uint64_t start_ns, uint64_t interval_ns)
-{
-	memset(s, 0, sizeof *s);
-	s->start_ns = start_ns;
-	s->interval_ns = interval_ns ? interval_ns : 1;
-	s->next_ns = start_ns + s->interval_ns;
-}
-
 static void halve(struct fan_series *s)
 {
 	for (uint32_t i = 0; i < FAN_SERIES_MAX / 2; i++) {
@@ -101,10 +93,11 @@ static void spread(struct fan_sim_daemon *d, const struct fan_out_item *it,
 		.from = d->actor,
 		.to = d->tree[which],
 		.len = (uint16_t)fan_out_item_bytes(it),
+		.flags = FAN_PACKET_TREE,
 	};
 	d->tx_packets++;
 	d->tx_bytes += p.len;
-	fan_sim_spread(s, &p, d->own);
+	fan_sim_send(s, &p, d->own);
 }
 
 static void send_to_group(struct fan_sim_daemon *d, const struct fan_out_item *it,
@@ -154,24 +147,14 @@ struct fan_sim_counters fan_sim_daemon_counters(const struct fan_sim_daemon *d)
 			   sizeof sum.aggregator);
 	if (d->slots)
 		add_counts(&sum.slots, fan_switch_stats(d->slots), sizeof sum.slots);
-	add_counts(&sum.node, fan_node_stats(d->node), sizeof sum.node);
+	add_counts(&sum.node, &d->node->stats, sizeof sum.node);
+	const uint64_t *drops = sum.aggregator.drops;
+	sum.offered = sum.aggregator.contributions + drops[FAN_DROP_DUPLICATE] +
+		      drops[FAN_DROP_STALE] + drops[FAN_DROP_AHEAD];
+	const struct fan_switch_stats *slots = &sum.slots;
+	sum.slots_added = slots->hits + slots->taken;
+	sum.slots_offered = sum.slots_added + slots->collisions + slots->over_quota + slots->passed;
 	return sum;
-}
-
-uint64_t fan_sim_offered(const struct fan_aggregator_stats *st)
-{
-	return st->contributions + st->drops[FAN_DROP_DUPLICATE] + st->drops[FAN_DROP_STALE] +
-	       st->drops[FAN_DROP_AHEAD];
-}
-
-uint64_t fan_sim_slots_added(const struct fan_switch_stats *st)
-{
-	return st->hits + st->taken;
-}
-
-uint64_t fan_sim_slots_offered(const struct fan_switch_stats *st)
-{
-	return fan_sim_slots_added(st) + st->collisions + st->over_quota + st->passed;
 }
 
 static void sample_aggregator(struct fan_sim_daemon *d)
@@ -190,7 +173,7 @@ static void sample_aggregator(struct fan_sim_daemon *d)
 	const uint64_t figure[FAN_SERIES_FIGURES] = {
 		[FAN_SERIES_USED] = used,
 		[FAN_SERIES_LENT] = lent,
-		[FAN_SERIES_OFFERED] = fan_sim_offered(st),
+		[FAN_SERIES_OFFERED] = all.offered,
 		[FAN_SERIES_ADDED] = st->contributions,
 		[FAN_SERIES_RESULTS] = st->results,
 		[FAN_SERIES_FLUSHES] = st->flushes,
@@ -208,8 +191,8 @@ static void sample_slots(struct fan_sim_daemon *d)
 	const uint64_t figure[FAN_SERIES_FIGURES] = {
 		[FAN_SERIES_USED] = r.slots_used,
 		[FAN_SERIES_LENT] = r.slots_used,
-		[FAN_SERIES_OFFERED] = fan_sim_slots_offered(st),
-		[FAN_SERIES_ADDED] = fan_sim_slots_added(st),
+		[FAN_SERIES_OFFERED] = all.slots_offered,
+		[FAN_SERIES_ADDED] = all.slots_added,
 		[FAN_SERIES_RESULTS] = st->results,
 		[FAN_SERIES_COLLISIONS] = st->collisions + st->over_quota,
 		[FAN_SERIES_PREEMPTIONS] = st->preemptions,
@@ -297,8 +280,8 @@ bool fan_sim_daemon_init(struct fan_sim_daemon *d, struct fan_sim *s, uint32_t n
 static void begin_life(struct fan_sim_daemon *d)
 {
 	d->node = fan_node_init(d->node, &d->cfg);
-	d->aggregator = fan_node_aggregator(d->node);
-	d->slots = fan_node_slots(d->node);
+	d->aggregator = d->node->aggregator;
+	d->slots = d->node->slots;
 }
 
 /* Allocate the node and the memory that it sends from. */
@@ -316,10 +299,13 @@ static bool make_node(struct fan_sim_daemon *d)
 
 static bool make_series(const struct fan_sim_daemon *d, struct fan_series **s, uint64_t sample_ns)
 {
-	*s = malloc(sizeof **s);
-	if (*s)
-		fan_series_init(*s, d->sim->now_ns, sample_ns);
-	return *s != NULL;
+	*s = calloc(1, sizeof **s);
+	if (!*s)
+		return false;
+	(*s)->start_ns = d->sim->now_ns;
+	(*s)->interval_ns = sample_ns ? sample_ns : 1;
+	(*s)->next_ns = (*s)->start_ns + (*s)->interval_ns;
+	return true;
 }
 
 static bool make_trees(struct fan_sim_daemon *d)

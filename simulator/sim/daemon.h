@@ -40,8 +40,6 @@ struct fan_series {
 	uint32_t weight[FAN_SERIES_MAX];
 };
 
-void fan_series_init(struct fan_series *s, uint64_t start_ns, uint64_t interval_ns);
-
 /* Add a sample, that of s->next_ns. */
 void fan_series_add(struct fan_series *s, const uint64_t *figure);
 
@@ -66,7 +64,10 @@ struct fan_sim_daemon {
 		struct fan_aggregator_stats aggregator;
 		struct fan_switch_stats slots;
 		struct fan_node_stats node; /* traffic between these */
-	} past;				    /* of all lives before this one */
+		/* Contributions that arrived at the aggregator, whether they were added or not;
+		 * those that arrived for shared slots, and those that were added there. */
+		uint64_t offered, slots_offered, slots_added;
+	} past; /* of all lives before this one */
 	uint32_t restarts;
 	/* trees of multicast groups, by group number; NULL: no aggregator */
 	uint32_t *tree;
@@ -89,12 +90,5 @@ void fan_sim_daemon_restart(struct fan_sim_daemon *d, uint64_t down_ns);
 
 /* Counters over all lives. */
 struct fan_sim_counters fan_sim_daemon_counters(const struct fan_sim_daemon *d);
-
-/* Contributions that arrived at an aggregator, whether they were added or not. */
-uint64_t fan_sim_offered(const struct fan_aggregator_stats *st);
-
-/* Contributions that arrived for shared slots, and those that were added there. */
-uint64_t fan_sim_slots_offered(const struct fan_switch_stats *st);
-uint64_t fan_sim_slots_added(const struct fan_switch_stats *st);
 
 #endif

@@ -64,12 +64,6 @@ static inline bool fan_event_before(const struct fan_sim_event *a, const struct 
 	return ((when)a->at_ns << 64 | a->key) < ((when)b->at_ns << 64 | b->key);
 }
 
-/* Is the event, which is the first, in the heap? */
-static inline bool fan_event_is_far(const struct fan_events *q, const struct fan_sim_event *e)
-{
-	return q->count && q->at[0].key == e->key;
-}
-
 /* ---- both ---- */
 
 /* Add an event.  Returns its key, or 0: out of memory or of orders. */
@@ -141,7 +135,7 @@ static inline void fan_event_pop(struct fan_events *q, const struct fan_sim_even
 {
 	if (e->at_ns > q->now_ns)
 		q->now_ns = e->at_ns;
-	if (fan_event_is_far(q, e)) {
+	if (q->count && q->at[0].key == e->key) { /* the first one lies in the heap */
 		fan_event_pop_far(q);
 		return;
 	}

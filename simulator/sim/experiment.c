@@ -409,8 +409,10 @@ static bool begin_daemons(struct fan_experiment *e)
 		struct fan_sim_daemon *d = e->daemon[n];
 		if (d && !begin_daemon(e, n))
 			return false;
-		if (s->node[n].sums_bps)
-			fan_sim_choose(&e->sim, n, d && d->slots ? daemon_needs : takes_nothing, d);
+		if (!s->node[n].sums_bps)
+			continue;
+		e->sim.node[n].uses = d && d->slots ? daemon_needs : takes_nothing;
+		e->sim.node[n].uses_arg = d;
 	}
 	return true;
 }
@@ -467,22 +469,6 @@ static bool add_tensor(struct fan_experiment *e, uint32_t i)
 	return parts < 2 || fan_tensor_init(&e->tensor[e->tensors++], part, parts);
 }
 
-static bool add_traffic(struct fan_experiment *e, uint32_t i)
-{
-	const struct fan_scenario_flow *f = &e->scenario->flow[i];
-	const struct fan_traffic_config c = {
-		.from = f->from,
-		.to = f->to,
-		.bps = f->bps,
-		.start_ns = f->start_ns,
-		.stop_ns = f->stop_ns,
-		.packet_bytes = f->packet_bytes,
-		.jitter = f->jitter,
-	};
-	return fan_traffic_init(&e->traffic[i], &e->sim, &c,
-				fan_rng_stream(e->scenario->seed, UINT64_C(1) << 32 | i));
-}
-
 bool fan_experiment_begin(struct fan_experiment *e, const struct fan_scenario *s)
 {
 	memset(e, 0, sizeof *e);
@@ -500,7 +486,8 @@ bool fan_experiment_begin(struct fan_experiment *e, const struct fan_scenario *s
 	for (uint32_t i = 0; ok && i < s->jobs; i++)
 		ok = add_tensor(e, i);
 	for (uint32_t i = 0; ok && i < s->flows; i++)
-		ok = add_traffic(e, i);
+		ok = fan_traffic_init(&e->traffic[i], &e->sim, &s->flow[i],
+				      fan_rng_stream(s->seed, UINT64_C(1) << 32 | i));
 	for (uint32_t i = 0; ok && i < s->tcps; i++)
 		ok = fan_tcp_init(&e->tcp[i], &e->sim, &s->tcp[i]);
 	ok = ok && weather_init(&e->weather, &e->sim, s->jobs);

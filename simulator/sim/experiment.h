@@ -34,9 +34,9 @@ struct fan_standings {
 	uint32_t count;
 	uint32_t weight[FAN_STANDING_MAX]; /* looks in each; 0: none */
 	struct fan_standing_at *sum;	/* by rank and sample: rank x FAN_STANDING_MAX + sample */
-	struct fan_standing_loans now;	/* in the switch's present life */
-	struct fan_standing_loans past; /* in all its lives before */
-	uint64_t life[2];		/* the life that `now` belongs to */
+	struct fan_standing_loans all;	/* in all lives of the switch */
+	struct fan_standing_loans past; /* in its lives before the present one */
+	uint64_t life[2];		/* the present one */
 };
 
 /* False: out of memory. */
@@ -46,16 +46,10 @@ void fan_standings_free(struct fan_standings *s);
 /* Record that the s->ranks ranks stand as `at` says.  Time does not run backwards. */
 void fan_standings_look(struct fan_standings *s, uint64_t now_ns, const struct fan_standing_at *at);
 
-/* Further counts are those of life `life` of a switch: in a new one all counts begin at 0. */
-void fan_standings_life(struct fan_standings *s, const uint64_t life[2]);
-
-/* The switch has counted `r` for `rank` in this life until now. */
-void fan_standings_count(struct fan_standings *s, uint16_t rank, const struct fan_switch_rank *r);
-
-/* Counts over all lives. */
-uint32_t fan_standings_lent(const struct fan_standings *s, uint32_t rank);
-uint32_t fan_standings_deferred(const struct fan_standings *s, uint32_t rank);
-uint32_t fan_standings_kept(const struct fan_standings *s, uint32_t helper, uint32_t helped);
+/* The switch has counted `r` for `rank` until now in its life `life`: in a new one all counts begin
+ * at 0. */
+void fan_standings_count(struct fan_standings *s, const uint64_t life[2], uint16_t rank,
+			 const struct fan_switch_rank *r);
 
 struct fan_observer {
 	struct fan_experiment *experiment;
@@ -78,15 +72,8 @@ struct fan_traffic {
 	uint64_t sent, arrived; /* packets */
 };
 
-struct fan_traffic_config {
-	uint32_t from, to; /* nodes */
-	uint64_t bps, start_ns, stop_ns;
-	uint16_t packet_bytes;
-	uint32_t jitter;
-};
-
 /* Begin the traffic that `c` describes.  False: out of memory. */
-bool fan_traffic_init(struct fan_traffic *t, struct fan_sim *s, const struct fan_traffic_config *c,
+bool fan_traffic_init(struct fan_traffic *t, struct fan_sim *s, const struct fan_scenario_flow *c,
 		      struct fan_rng rng);
 
 /* ---- tcp.c: flows that compete for links as TCP's do ---- */

@@ -66,13 +66,6 @@ struct fan_sim_body *fan_body_make(struct fan_body_shelf *p)
 	return b;
 }
 
-void fan_body_copy(const struct fan_sim_body *b, uint16_t len, uint8_t *to)
-{
-	memcpy(to, b->bytes, b->small ? FAN_HEAD_BYTES : len);
-	if (b->small && b->payload)
-		memcpy(to + FAN_HEAD_BYTES, b->payload, len - FAN_HEAD_BYTES);
-}
-
 /* ---- links ---- */
 
 #define ROOM_FIRST 16u

@@ -79,7 +79,9 @@ void fan_body_pool_free(struct fan_body_pool *p);
 /* A body that has never been used; NULL: out of memory. */
 struct fan_sim_body *fan_body_make(struct fan_body_shelf *s);
 
-static inline struct fan_sim_body *fan_body_take(struct fan_body_pool *p, struct fan_body_shelf *s)
+/* A body of the pool's shelf `s`, with one reference; NULL: out of memory.  The caller sets a small
+ * one's `payload`: it stays unchanged until the simulation ends; NULL: there is only the header. */
+static inline struct fan_sim_body *fan_body_get(struct fan_body_pool *p, struct fan_body_shelf *s)
 {
 	struct fan_sim_body *b = s->free;
 	if (b)
@@ -94,26 +96,6 @@ static inline struct fan_sim_body *fan_body_take(struct fan_body_pool *p, struct
 		p->used_max = p->used;
 	return b;
 }
-
-/* A body with one reference; NULL: out of memory. */
-static inline struct fan_sim_body *fan_body_get(struct fan_body_pool *p)
-{
-	return fan_body_take(p, &p->whole);
-}
-
-/* As fan_body_get, for a header whose payload is at `payload` and stays unchanged until the
- * simulation ends; NULL: there is only the header. */
-static inline struct fan_sim_body *fan_body_get_small(struct fan_body_pool *p,
-						      const uint8_t *payload)
-{
-	struct fan_sim_body *b = fan_body_take(p, &p->small);
-	if (b)
-		b->payload = payload;
-	return b;
-}
-
-/* Copy the datagram of `len` bytes in `b` to `to`; without elements, the header alone. */
-void fan_body_copy(const struct fan_sim_body *b, uint16_t len, uint8_t *to);
 
 static inline void fan_body_put(struct fan_body_pool *p, struct fan_sim_body *b)
 {
@@ -214,14 +196,6 @@ static inline uint64_t fan_link_take(struct fan_sim_link *l, uint64_t now_ns, ui
 
 /* Double the ring; false: out of memory. */
 bool fan_link_grow(struct fan_sim_link *l);
-
-/* The place of one more packet, behind those in flight; NULL: out of memory. */
-static inline struct fan_link_entry *fan_link_add(struct fan_sim_link *l)
-{
-	if (l->count == l->room && !fan_link_grow(l))
-		return NULL;
-	return &l->ring[(l->head + l->count++) & (l->room - 1)];
-}
 
 static inline struct fan_link_entry *fan_link_first(struct fan_sim_link *l)
 {

@@ -21,7 +21,7 @@ bool fan_standings_init(struct fan_standings *s, uint32_t ranks, uint64_t interv
 	s->ranks = ranks;
 	s->interval_ns = interval_ns ? interval_ns : 1;
 	s->sum = calloc((size_t)ranks * FAN_STANDING_MAX, sizeof *s->sum);
-	bool ok = loans_init(&s->now, ranks);
+	bool ok = loans_init(&s->all, ranks);
 	ok &= loans_init(&s->past, ranks);
 	return ok && s->sum;
 }
@@ -29,7 +29,7 @@ bool fan_standings_init(struct fan_standings *s, uint32_t ranks, uint64_t interv
 void fan_standings_free(struct fan_standings *s)
 {
 	free(s->sum);
-	free(s->now.lent);
+	free(s->all.lent);
 	free(s->past.lent);
 }
 
@@ -72,44 +72,20 @@ void fan_standings_look(struct fan_standings *s, uint64_t now_ns, const struct f
 	}
 }
 
-void fan_standings_life(struct fan_standings *s, const uint64_t life[2])
+void fan_standings_count(struct fan_standings *s, const uint64_t life[2], uint16_t rank,
+			 const struct fan_switch_rank *r)
 {
+	assert(rank < s->ranks);
 	size_t counts = (size_t)s->ranks * (s->ranks + UINT32_C(2));
-	if (memcmp(s->life, life, sizeof s->life) == 0)
-		return;
+	if (memcmp(s->life, life, sizeof s->life) != 0)
+		memcpy(s->past.lent, s->all.lent, counts * sizeof *s->past.lent);
 	memcpy(s->life, life, sizeof s->life);
-	for (size_t i = 0; i < counts; i++)
-		s->past.lent[i] += s->now.lent[i];
-	memset(s->now.lent, 0, counts * sizeof *s->now.lent);
-}
-
-void fan_standings_count(struct fan_standings *s, uint16_t rank, const struct fan_switch_rank *r)
-{
-	assert(rank < s->ranks);
-	s->now.lent[rank] = r->lent;
-	s->now.deferred[rank] = r->deferred;
-	if (r->kept)
-		memcpy(&s->now.kept[(size_t)rank * s->ranks], r->kept,
-		       s->ranks * sizeof *s->now.kept);
-}
-
-uint32_t fan_standings_lent(const struct fan_standings *s, uint32_t rank)
-{
-	assert(rank < s->ranks);
-	return s->past.lent[rank] + s->now.lent[rank];
-}
-
-uint32_t fan_standings_deferred(const struct fan_standings *s, uint32_t rank)
-{
-	assert(rank < s->ranks);
-	return s->past.deferred[rank] + s->now.deferred[rank];
-}
-
-uint32_t fan_standings_kept(const struct fan_standings *s, uint32_t helper, uint32_t helped)
-{
-	assert(helper < s->ranks && helped < s->ranks);
-	size_t pair = (size_t)helper * s->ranks + helped;
-	return s->past.kept[pair] + s->now.kept[pair];
+	s->all.lent[rank] = s->past.lent[rank] + r->lent;
+	s->all.deferred[rank] = s->past.deferred[rank] + r->deferred;
+	for (uint32_t h = 0; r->kept && h < s->ranks; h++) {
+		size_t pair = (size_t)rank * s->ranks + h;
+		s->all.kept[pair] = s->past.kept[pair] + r->kept[h];
+	}
 }
 
 /* Record each rank's lag and what it keeps. */
@@ -178,9 +154,8 @@ static void note_loans(const struct fan_experiment *e, struct fan_experiment_job
 	}
 	if (!at)
 		return;
-	fan_standings_life(&j->standings, life);
 	for (uint16_t r = 0; r < j->cfg.ranks && fan_switch_rank(at->slots, index, r, &one); r++)
-		fan_standings_count(&j->standings, r, &one);
+		fan_standings_count(&j->standings, life, r, &one);
 }
 
 static void tick(void *self)

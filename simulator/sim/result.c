@@ -119,22 +119,23 @@ static void put_traffic(json_t *o, const struct fan_sim_daemon *d, bool inner)
 static json_t *aggregator_json(const struct fan_experiment *e, uint32_t node)
 {
 	const struct fan_sim_daemon *d = e->daemon[node];
-	const struct fan_aggregator_stats st = fan_sim_daemon_counters(d).aggregator;
+	const struct fan_sim_counters all = fan_sim_daemon_counters(d);
+	const struct fan_aggregator_stats *st = &all.aggregator;
 	json_t *o = json_object();
 	put_text(o, "name", e->scenario->node[node].name);
 	put_text(o, "policy", "switchml");
 	put_count(o, "slots", d->cfg.aggregator.slots);
 	put_real(o, "occupancy", mean_occupancy(d->sums, d->cfg.aggregator.slots));
-	put_real(o, "hit_rate", share(st.contributions, fan_sim_offered(&st)));
+	put_real(o, "hit_rate", share(st->contributions, all.offered));
 	put_count(o, "evictions", 0);  /* always 0 under switchml */
 	put_count(o, "collisions", 0); /* always 0 under switchml */
-	put_count(o, "contributions", st.contributions);
-	put_count(o, "partials", st.partials);
-	put_count(o, "results", st.results);
-	put_count(o, "replays", st.replays);
-	put_count(o, "needs", st.needs);
-	put_count(o, "reminders", st.flushes);
-	put_count(o, "dropped", sum_of(st.drops, FAN_DROP_COUNT));
+	put_count(o, "contributions", st->contributions);
+	put_count(o, "partials", st->partials);
+	put_count(o, "results", st->results);
+	put_count(o, "replays", st->replays);
+	put_count(o, "needs", st->needs);
+	put_count(o, "reminders", st->flushes);
+	put_count(o, "dropped", sum_of(st->drops, FAN_DROP_COUNT));
 	put_count(o, "restarts", d->restarts);
 	put_traffic(o, d, d->slots != NULL);
 	json_object_set_new(o, "series", series_json(d->sums, d->cfg.aggregator.slots));
@@ -143,15 +144,16 @@ static json_t *aggregator_json(const struct fan_experiment *e, uint32_t node)
 
 /* ---- shared slots ---- */
 
-static void put_slots_counts(json_t *o, const struct fan_switch_stats *st)
+static void put_slots_counts(json_t *o, const struct fan_sim_counters *all)
 {
+	const struct fan_switch_stats *st = &all->slots;
 	put_count(o, "collisions", st->collisions + st->over_quota);
 	put_count(o, "over_quota", st->over_quota);
 	put_count(o, "preemptions", st->preemptions);
 	put_count(o, "evictions", st->evictions);
 	put_count(o, "flushes", st->flushes);
 	put_count(o, "passed", st->passed);
-	put_count(o, "contributions", fan_sim_slots_added(st));
+	put_count(o, "contributions", all->slots_added);
 	put_count(o, "completions", st->completions);
 	put_count(o, "partials", st->partials);
 	put_count(o, "results", st->results);
@@ -178,14 +180,14 @@ static const char *policy_name(int policy)
 static json_t *slots_json(const struct fan_experiment *e, uint32_t node)
 {
 	const struct fan_sim_daemon *d = e->daemon[node];
-	const struct fan_switch_stats st = fan_sim_daemon_counters(d).slots;
+	const struct fan_sim_counters all = fan_sim_daemon_counters(d);
 	json_t *o = json_object();
 	put_text(o, "name", e->scenario->node[node].name);
 	put_text(o, "policy", policy_name((int)d->cfg.slots.policy));
 	put_count(o, "slots", d->cfg.slots.slots);
 	put_real(o, "occupancy", mean_occupancy(d->shares, d->cfg.slots.slots));
-	put_real(o, "hit_rate", share(fan_sim_slots_added(&st), fan_sim_slots_offered(&st)));
-	put_slots_counts(o, &st);
+	put_real(o, "hit_rate", share(all.slots_added, all.slots_offered));
+	put_slots_counts(o, &all);
 	put_count(o, "restarts", d->restarts);
 	put_traffic(o, d, false);
 	json_object_set_new(o, "series", slots_series_json(d->shares, d->cfg.slots.slots));
@@ -308,7 +310,7 @@ static json_t *kept_json(const struct fan_standings *s, uint32_t helper)
 	json_t *o = json_object();
 	char who[16];
 	for (uint32_t r = 0; r < s->ranks; r++) {
-		uint32_t parts = fan_standings_kept(s, helper, r);
+		uint32_t parts = s->all.kept[(size_t)helper * s->ranks + r];
 		snprintf(who, sizeof who, "%u", r);
 		if (parts)
 			put_count(o, who, parts);
@@ -350,8 +352,8 @@ static json_t *ahead_json(const struct fan_experiment_job *j)
 		put_count(o, "rank", r);
 		put_real(o, "lag_mean", (double)t->lag.sum / (double)samples);
 		put_count(o, "lag_max", t->lag.max);
-		put_count(o, "lent", fan_standings_lent(&j->standings, r));
-		put_count(o, "deferred", fan_standings_deferred(&j->standings, r));
+		put_count(o, "lent", j->standings.all.lent[r]);
+		put_count(o, "deferred", j->standings.all.deferred[r]);
 		json_object_set_new(o, "helps", kept_json(&j->standings, r));
 		put_count(o, "cache_peak", c->peak);
 		put_count(o, "cache_parts", c->parts);

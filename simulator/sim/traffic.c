@@ -43,7 +43,7 @@ static uint64_t never(void *self)
 static const struct fan_actor_ops source_ops = {fan_sim_hear_nothing, tick, deadline};
 static const struct fan_actor_ops sink_ops = {sink_recv, no_tick, never};
 
-bool fan_traffic_init(struct fan_traffic *t, struct fan_sim *s, const struct fan_traffic_config *c,
+bool fan_traffic_init(struct fan_traffic *t, struct fan_sim *s, const struct fan_scenario_flow *c,
 		      struct fan_rng rng)
 {
 	*t = (struct fan_traffic){.sim = s,

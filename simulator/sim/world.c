@@ -90,13 +90,6 @@ uint32_t fan_sim_add_node(struct fan_sim *s, bool forwards, uint64_t bps, uint32
 	return s->node[n].inside == FAN_SIM_NONE ? FAN_SIM_NONE : n;
 }
 
-void fan_sim_choose(struct fan_sim *s, uint32_t node, fan_sim_chooser uses, const void *arg)
-{
-	assert(node < s->nodes);
-	s->node[node].uses = uses;
-	s->node[node].uses_arg = arg;
-}
-
 uint32_t fan_sim_add_actor(struct fan_sim *s, uint32_t node, void *self,
 			   const struct fan_actor_ops *ops)
 {
@@ -122,24 +115,32 @@ struct fan_sim_body *fan_sim_body(struct fan_sim *s, const struct fan_out_item *
 	/* nodes read a bitmap, and, for its checksum, what that covers */
 	bool small = (lent || !s->elements) && !fan_fault_is_covered(it->head) &&
 		     it->head[1] != FAN_TYPE_PARTIAL;
-	if (small)
-		b = fan_body_get_small(&s->pool, s->elements ? it->payload : NULL);
-	else if (fan_out_item_bytes(it) <= s->pool.bytes)
-		b = fan_body_get(&s->pool);
-	if (!b)
+	if (small || fan_out_item_bytes(it) <= s->pool.bytes)
+		b = fan_body_get(&s->pool, small ? &s->pool.small : &s->pool.whole);
+	if (!b) {
 		s->broke = true;
-	else if (small)
+	} else if (small) {
+		b->payload = s->elements ? it->payload : NULL;
 		memcpy(b->bytes, it->head, FAN_HEAD_BYTES);
-	else
+	} else {
 		fan_out_item_copy(it, b->bytes);
+	}
 	return b;
+}
+
+/* Copy the datagram of `len` bytes in `b` to `to`; without elements, the header alone. */
+static void copy_body(const struct fan_sim_body *b, uint16_t len, uint8_t *to)
+{
+	memcpy(to, b->bytes, b->small ? FAN_HEAD_BYTES : len);
+	if (b->small && b->payload)
+		memcpy(to + FAN_HEAD_BYTES, b->payload, len - FAN_HEAD_BYTES);
 }
 
 const uint8_t *fan_sim_bytes(struct fan_sim *s, const struct fan_sim_packet *p)
 {
 	if (!p->body->small || p->len <= FAN_HEAD_BYTES)
 		return p->body->bytes;
-	fan_body_copy(p->body, p->len, s->desk->bytes);
+	copy_body(p->body, p->len, s->desk->bytes);
 	return s->desk->bytes;
 }
 
@@ -182,12 +183,20 @@ static void push_stray(struct fan_sim *s, const struct fan_link_entry *e, uint32
 	s->broke |= !fan_event_push(&s->events, e->at_ns, source(KIND_STRAY, i));
 }
 
+/* The place of one more packet on a link, behind those in flight; NULL: out of memory. */
+static struct fan_link_entry *add_entry(struct fan_sim_link *l)
+{
+	if (l->count == l->room && !fan_link_grow(l))
+		return NULL;
+	return &l->ring[(l->head + l->count++) & (l->room - 1)];
+}
+
 static void push_in_order(struct fan_sim *s, uint32_t link, uint64_t at_ns,
 			  const struct fan_sim_packet *p, uint8_t flags)
 {
 	assert(link < s->links);
 	struct fan_sim_link *l = &s->link[link];
-	struct fan_link_entry *e = fan_link_add(l);
+	struct fan_link_entry *e = add_entry(l);
 	if (!e) {
 		fan_body_put(&s->pool, p->body);
 		s->broke = true;
@@ -210,14 +219,20 @@ static void push_in_order(struct fan_sim *s, uint32_t link, uint64_t at_ns,
 	s->broke |= !l->key;
 }
 
+/* True with a probability of `millionths` / 1,000,000. */
+static bool chance(struct fan_rng *r, uint32_t millionths)
+{
+	return millionths && fan_rng_below(r, 1000000) < millionths;
+}
+
 static bool is_lost(struct fan_sim *s, struct fan_sim_link *l)
 {
 	const struct fan_sim_fault *f = &l->cfg.fault;
 	if (l->down || s->now_ns < l->burst_until_ns)
 		return true;
-	if (!fan_rng_chance(&l->rng, f->loss))
+	if (!chance(&l->rng, f->loss))
 		return false;
-	if (fan_rng_chance(&l->rng, f->burst))
+	if (chance(&l->rng, f->burst))
 		l->burst_until_ns = s->now_ns + fan_rng_below(&l->rng, f->burst_ns + 1);
 	return true;
 }
@@ -229,12 +244,12 @@ static bool damage(struct fan_sim *s, struct fan_sim_link *l, struct fan_sim_pac
 	/* a packet cut and then lengthened would pass all checks but UDP's */
 	if (!p->body || p->flags & FAN_PACKET_DAMAGED)
 		return false;
-	struct fan_sim_body *copy = fan_body_get(&s->pool);
+	struct fan_sim_body *copy = fan_body_get(&s->pool, &s->pool.whole);
 	if (!copy) {
 		s->broke = true;
 		return false;
 	}
-	fan_body_copy(p->body, p->len, copy->bytes);
+	copy_body(p->body, p->len, copy->bytes);
 	if (!fan_fault_damage(&l->rng, copy->bytes, &p->len)) {
 		fan_body_put(&s->pool, copy);
 		return false;
@@ -254,7 +269,7 @@ static void push_faulty(struct fan_sim *s, uint32_t link, struct fan_link_entry 
 	uint64_t late_ns = 0;
 	bool lost =
 		is_lost(s, l) || (s->filter && s->filter(s->filter_arg, link, &e.packet, &late_ns));
-	if (!lost && fan_rng_chance(&l->rng, f->duplicate)) {
+	if (!lost && chance(&l->rng, f->duplicate)) {
 		struct fan_link_entry twin = e;
 		twin.at_ns += fan_rng_below(&l->rng, f->reorder_ns + 1);
 		if (twin.packet.body)
@@ -262,7 +277,7 @@ static void push_faulty(struct fan_sim *s, uint32_t link, struct fan_link_entry 
 		l->stats.doubled++;
 		push_stray(s, &twin, l->to);
 	}
-	if (!lost && fan_rng_chance(&l->rng, f->corrupt))
+	if (!lost && chance(&l->rng, f->corrupt))
 		lost = !damage(s, l, &e.packet);
 	if (lost) {
 		l->stats.lost++;
@@ -270,7 +285,7 @@ static void push_faulty(struct fan_sim *s, uint32_t link, struct fan_link_entry 
 		fan_body_put(&s->pool, e.packet.body);
 		return;
 	}
-	if (fan_rng_chance(&l->rng, f->reorder))
+	if (chance(&l->rng, f->reorder))
 		late_ns += 1 + fan_rng_below(&l->rng, f->reorder_ns);
 	if (late_ns) {
 		e.at_ns += late_ns;
@@ -307,27 +322,6 @@ static void push_as(struct fan_sim *s, uint32_t link, const struct fan_sim_packe
 	push_faulty(s, link, e);
 }
 
-void fan_sim_send(struct fan_sim *s, const struct fan_sim_packet *p, bool own)
-{
-	const struct fan_sim_actor *from = &s->actor[p->from];
-	uint32_t link = from->uplink;
-	uint8_t flags = 0;
-	if (p->body) {
-		p->body->refs++;
-		flags = p->body->bytes[1] <= FAN_TYPE_RESULT ? FAN_PACKET_FRAGMENT : 0;
-	}
-	if (link == FAN_SIM_NONE || s->actor[p->to].node == from->node)
-		link = fan_sim_hop(s, from->node, p->from, p->to);
-	if (link == FAN_SIM_NONE) { /* to an actor of the same node: at once, on no link */
-		struct fan_link_entry e = {.at_ns = s->now_ns, .packet = *p};
-		e.packet.flags |= flags | FAN_PACKET_LOCAL;
-		push_stray(s, &e, from->node);
-		return;
-	}
-	saw(s, FAN_SIGHT_SENT, link, p);
-	push_as(s, link, p, p->len, flags, own);
-}
-
 /* Pass a packet on from `node` to members here and along its links.  Takes its own references. */
 static void branch(struct fan_sim *s, uint32_t node, const struct fan_sim_packet *p, bool own)
 {
@@ -349,13 +343,39 @@ static void branch(struct fan_sim *s, uint32_t node, const struct fan_sim_packet
 	}
 }
 
-void fan_sim_spread(struct fan_sim *s, const struct fan_sim_packet *p, bool own)
+/* Send along a tree. */
+static void spread(struct fan_sim *s, const struct fan_sim_packet *p, bool own)
 {
 	struct fan_sim_packet mine = *p;
-	mine.flags |= FAN_PACKET_TREE | FAN_PACKET_BY_GROUP;
+	mine.flags |= FAN_PACKET_BY_GROUP;
 	mine.flags |= p->body->bytes[1] <= FAN_TYPE_RESULT ? FAN_PACKET_FRAGMENT : 0;
 	saw(s, FAN_SIGHT_SENT, FAN_SIM_NONE, &mine);
 	branch(s, s->actor[p->from].node, &mine, own);
+}
+
+void fan_sim_send(struct fan_sim *s, const struct fan_sim_packet *p, bool own)
+{
+	const struct fan_sim_actor *from = &s->actor[p->from];
+	uint32_t link = from->uplink;
+	uint8_t flags = 0;
+	if (p->flags & FAN_PACKET_TREE) {
+		spread(s, p, own);
+		return;
+	}
+	if (p->body) {
+		p->body->refs++;
+		flags = p->body->bytes[1] <= FAN_TYPE_RESULT ? FAN_PACKET_FRAGMENT : 0;
+	}
+	if (link == FAN_SIM_NONE || s->actor[p->to].node == from->node)
+		link = fan_sim_hop(s, from->node, p->from, p->to);
+	if (link == FAN_SIM_NONE) { /* to an actor of the same node: at once, on no link */
+		struct fan_link_entry e = {.at_ns = s->now_ns, .packet = *p};
+		e.packet.flags |= flags | FAN_PACKET_LOCAL;
+		push_stray(s, &e, from->node);
+		return;
+	}
+	saw(s, FAN_SIGHT_SENT, link, p);
+	push_as(s, link, p, p->len, flags, own);
 }
 
 void fan_sim_hear_nothing(void *self, const struct fan_sim_packet *p)

@@ -124,9 +124,6 @@ void fan_sim_free(struct fan_sim *s);
  * numbers; so do fan_sim_add_link and fan_sim_add_actor. */
 uint32_t fan_sim_add_node(struct fan_sim *s, bool forwards, uint64_t bps, uint32_t ecn_bytes);
 
-/* `uses` says what each packet needs of the node's capacity. */
-void fan_sim_choose(struct fan_sim *s, uint32_t node, fan_sim_chooser uses, const void *arg);
-
 /* Add one direction of a cable, from `a` to `b`. */
 uint32_t fan_sim_add_link(struct fan_sim *s, uint32_t a, uint32_t b,
 			  const struct fan_link_config *cfg);
@@ -155,8 +152,9 @@ const uint8_t *fan_sim_bytes(struct fan_sim *s, const struct fan_sim_packet *p);
  * has sent passes.  False: it is of none of the `types` (bits by enum fan_type), or damaged. */
 bool fan_sim_read(const struct fan_sim_packet *p, uint32_t types, struct fan_frag *f);
 
-/* Send the datagram in p->body from the node of actor p->from.  Takes a reference of its own.
- * `own`: it waits for room in the first link's queue, as a host's own packets do. */
+/* Send the datagram in p->body from the node of actor p->from; with FAN_PACKET_TREE to all members
+ * of the tree p->to, which begins there.  Takes references of its own.  `own`: it waits for room in
+ * the first link's queue, as a host's own packets do. */
 void fan_sim_send(struct fan_sim *s, const struct fan_sim_packet *p, bool own);
 
 /* Make a tree of the shortest paths from node `from` to these actors, in place of `tree` unless
@@ -164,9 +162,6 @@ void fan_sim_send(struct fan_sim *s, const struct fan_sim_packet *p, bool own);
 uint32_t fan_sim_set_tree(struct fan_sim *s, uint32_t tree, uint32_t from, const uint32_t *member,
 			  uint32_t members);
 void fan_sim_free_trees(struct fan_sim *s);
-
-/* Send to all members of the tree p->to, which begins at the node of actor p->from. */
-void fan_sim_spread(struct fan_sim *s, const struct fan_sim_packet *p, bool own);
 
 /* `recv` of an actor to which nobody sends. */
 void fan_sim_hear_nothing(void *self, const struct fan_sim_packet *p);

@@ -6,12 +6,15 @@
 #ifndef FAN_MPI_CALLS_H
 #define FAN_MPI_CALLS_H
 
-#define FAN_MPI_EACH_CALL(X)                                                                       \
+/* Of MPI itself and of communicators; world.c and group.c take them. */
+#define FAN_MPI_EACH_BEGINNING(X)                                                                  \
 	X(Init, init, 2)                                                                           \
 	X(Init_thread, init_thread, 4)                                                             \
 	X(Finalize, finalize, 0)                                                                   \
 	X(Comm_free, comm_free, 1)                                                                 \
-	X(Comm_disconnect, comm_disconnect, 1)                                                     \
+	X(Comm_disconnect, comm_disconnect, 1)
+
+#define FAN_MPI_EACH_COLLECTIVE(X)                                                                 \
 	X(Allreduce, allreduce, 6)                                                                 \
 	X(Reduce, reduce, 7)                                                                       \
 	X(Bcast, bcast, 5)                                                                         \
@@ -22,7 +25,9 @@
 	X(Reduce_c, reduce_c, 7)                                                                   \
 	X(Bcast_c, bcast_c, 5)                                                                     \
 	X(Reduce_scatter_block_c, reduce_scatter_block_c, 6)                                       \
-	X(Allgather_c, allgather_c, 7)                                                             \
+	X(Allgather_c, allgather_c, 7)
+
+#define FAN_MPI_EACH_REQUEST(X)                                                                    \
 	X(Iallreduce, iallreduce, 7)                                                               \
 	X(Iallreduce_c, iallreduce_c, 7)                                                           \
 	X(Wait, wait, 2)                                                                           \
@@ -34,6 +39,11 @@
 	X(Testany, testany, 5)                                                                     \
 	X(Testsome, testsome, 5)                                                                   \
 	X(Request_get_status, request_get_status, 3)
+
+#define FAN_MPI_EACH_CALL(X)                                                                       \
+	FAN_MPI_EACH_BEGINNING(X)                                                                  \
+	FAN_MPI_EACH_COLLECTIVE(X)                                                                 \
+	FAN_MPI_EACH_REQUEST(X)
 
 /* Functions of Fortran, all of whose arguments are addresses.  MPICH's call those of C, which are
  * taken already; Open MPI's do not. */

@@ -5,6 +5,8 @@
 
 #include <mpi.h>
 
+#include "calls.h"
+
 int fan_mpi_allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
 		      MPI_Comm comm);
 int fan_mpi_reduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op, int root,
@@ -12,21 +14,13 @@ int fan_mpi_reduce(const void *in, void *out, int count, MPI_Datatype type, MPI_
 int fan_mpi_bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm);
 int fan_mpi_barrier(MPI_Comm comm);
 
-int fan_mpi_allreduce_c(const void *in, void *out, MPI_Count count, MPI_Datatype type, MPI_Op op,
-			MPI_Comm comm);
-int fan_mpi_reduce_c(const void *in, void *out, MPI_Count count, MPI_Datatype type, MPI_Op op,
-		     int root, MPI_Comm comm);
-int fan_mpi_bcast_c(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm);
-
-/* Calls whose buffers have a block for each rank (blocks.c). */
+/* Calls whose buffers have a block for each rank. */
 int fan_mpi_reduce_scatter_block(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
 				 MPI_Comm comm);
 int fan_mpi_allgather(const void *in, int in_count, MPI_Datatype in_type, void *out, int count,
 		      MPI_Datatype type, MPI_Comm comm);
 
-int fan_mpi_reduce_scatter_block_c(const void *in, void *out, MPI_Count count, MPI_Datatype type,
-				   MPI_Op op, MPI_Comm comm);
-int fan_mpi_allgather_c(const void *in, MPI_Count in_count, MPI_Datatype in_type, void *out,
-			MPI_Count count, MPI_Datatype type, MPI_Comm comm);
+/* Store the functions that take these calls, and those with large counts, in `mine`. */
+void fan_mpi_collectives_take(fan_mpi_function *mine);
 
 #endif

@@ -9,16 +9,11 @@
 #include "request.h"
 #include "world.h"
 
-/* Open MPI's own function. */
-#define NEXT(name)     ((__typeof__(&fan_mpi_f_##name))fan_mpi_next[FAN_MPI_##name])
-#define NEXT_F08(name) ((__typeof__(&fan_mpi_f08_##name))fan_mpi_next[FAN_MPI_F08_##name])
+/* Open MPI's own function, of the type of the one that takes its calls. */
+#define NEXT(name)     ((__typeof__(&f_##name))fan_mpi_next[FAN_MPI_##name])
+#define NEXT_F08(name) ((__typeof__(&f08_##name))fan_mpi_next[FAN_MPI_F08_##name])
 
 static const struct fan_mpi_constants *known;
-
-void fan_mpi_fortran_init(const struct fan_mpi_constants *constants)
-{
-	known = constants;
-}
 
 /* A buffer as C knows it. */
 static void *buffer_of(void *given)
@@ -36,14 +31,14 @@ static void end(MPI_Fint *e, int code)
 		*e = (MPI_Fint)code;
 }
 
-void fan_mpi_f_init(MPI_Fint *e)
+static void f_init(MPI_Fint *e)
 {
 	int count = 0;
 	char **words = NULL;
 	end(e, fan_mpi_init(&count, &words));
 }
 
-void fan_mpi_f_init_thread(const MPI_Fint *required, MPI_Fint *provided, MPI_Fint *e)
+static void f_init_thread(const MPI_Fint *required, MPI_Fint *provided, MPI_Fint *e)
 {
 	int count = 0, got = 0;
 	char **words = NULL;
@@ -51,56 +46,55 @@ void fan_mpi_f_init_thread(const MPI_Fint *required, MPI_Fint *provided, MPI_Fin
 	*provided = (MPI_Fint)got;
 }
 
-void fan_mpi_f_finalize(MPI_Fint *e)
+static void f_finalize(MPI_Fint *e)
 {
 	end(e, fan_mpi_finalize());
 }
 
-void fan_mpi_f_comm_free(MPI_Fint *comm, MPI_Fint *e)
+static void f_comm_free(MPI_Fint *comm, MPI_Fint *e)
 {
 	MPI_Comm c = PMPI_Comm_f2c(*comm);
 	end(e, fan_mpi_comm_free(&c));
 	*comm = PMPI_Comm_c2f(c);
 }
 
-void fan_mpi_f_allreduce(void *in, void *out, const MPI_Fint *count, const MPI_Fint *type,
-			 const MPI_Fint *op, const MPI_Fint *comm, MPI_Fint *e)
+static void f_allreduce(void *in, void *out, const MPI_Fint *count, const MPI_Fint *type,
+			const MPI_Fint *op, const MPI_Fint *comm, MPI_Fint *e)
 {
 	end(e, fan_mpi_allreduce(buffer_of(in), buffer_of(out), (int)*count, PMPI_Type_f2c(*type),
 				 PMPI_Op_f2c(*op), PMPI_Comm_f2c(*comm)));
 }
 
-void fan_mpi_f_reduce(void *in, void *out, const MPI_Fint *count, const MPI_Fint *type,
-		      const MPI_Fint *op, const MPI_Fint *root, const MPI_Fint *comm, MPI_Fint *e)
+static void f_reduce(void *in, void *out, const MPI_Fint *count, const MPI_Fint *type,
+		     const MPI_Fint *op, const MPI_Fint *root, const MPI_Fint *comm, MPI_Fint *e)
 {
 	end(e, fan_mpi_reduce(buffer_of(in), buffer_of(out), (int)*count, PMPI_Type_f2c(*type),
 			      PMPI_Op_f2c(*op), (int)*root, PMPI_Comm_f2c(*comm)));
 }
 
-void fan_mpi_f_bcast(void *buffer, const MPI_Fint *count, const MPI_Fint *type,
-		     const MPI_Fint *root, const MPI_Fint *comm, MPI_Fint *e)
+static void f_bcast(void *buffer, const MPI_Fint *count, const MPI_Fint *type, const MPI_Fint *root,
+		    const MPI_Fint *comm, MPI_Fint *e)
 {
 	end(e, fan_mpi_bcast(buffer_of(buffer), (int)*count, PMPI_Type_f2c(*type), (int)*root,
 			     PMPI_Comm_f2c(*comm)));
 }
 
-void fan_mpi_f_barrier(const MPI_Fint *comm, MPI_Fint *e)
+static void f_barrier(const MPI_Fint *comm, MPI_Fint *e)
 {
 	end(e, fan_mpi_barrier(PMPI_Comm_f2c(*comm)));
 }
 
-void fan_mpi_f_reduce_scatter_block(void *in, void *out, const MPI_Fint *count,
-				    const MPI_Fint *type, const MPI_Fint *op, const MPI_Fint *comm,
-				    MPI_Fint *e)
+static void f_reduce_scatter_block(void *in, void *out, const MPI_Fint *count, const MPI_Fint *type,
+				   const MPI_Fint *op, const MPI_Fint *comm, MPI_Fint *e)
 {
 	end(e, fan_mpi_reduce_scatter_block(buffer_of(in), buffer_of(out), (int)*count,
 					    PMPI_Type_f2c(*type), PMPI_Op_f2c(*op),
 					    PMPI_Comm_f2c(*comm)));
 }
 
-void fan_mpi_f_allgather(void *in, const MPI_Fint *in_count, const MPI_Fint *in_type, void *out,
-			 const MPI_Fint *count, const MPI_Fint *type, const MPI_Fint *comm,
-			 MPI_Fint *e)
+static void f_allgather(void *in, const MPI_Fint *in_count, const MPI_Fint *in_type, void *out,
+			const MPI_Fint *count, const MPI_Fint *type, const MPI_Fint *comm,
+			MPI_Fint *e)
 {
 	end(e, fan_mpi_allgather(buffer_of(in), (int)*in_count, PMPI_Type_f2c(*in_type),
 				 buffer_of(out), (int)*count, PMPI_Type_f2c(*type),
@@ -109,8 +103,8 @@ void fan_mpi_f_allgather(void *in, const MPI_Fint *in_count, const MPI_Fint *in_
 
 /* Requests: report to MPI what has ended; its own function does the rest. */
 
-void fan_mpi_f_iallreduce(void *in, void *out, const MPI_Fint *count, const MPI_Fint *type,
-			  const MPI_Fint *op, const MPI_Fint *comm, MPI_Fint *request, MPI_Fint *e)
+static void f_iallreduce(void *in, void *out, const MPI_Fint *count, const MPI_Fint *type,
+			 const MPI_Fint *op, const MPI_Fint *comm, MPI_Fint *request, MPI_Fint *e)
 {
 	MPI_Request r;
 	int code =
@@ -131,22 +125,43 @@ static bool pending(MPI_Fint count, const MPI_Fint *requests)
 	return any;
 }
 
-void fan_mpi_f_wait(MPI_Fint *request, MPI_Fint *status, MPI_Fint *e)
+/* A test reports to MPI first; all arguments are addresses. */
+#define DEFINE_AS(symbol, next, parameters, arguments)                                             \
+	static void symbol parameters                                                              \
+	{                                                                                          \
+		fan_mpi_requests_pending(0, NULL);                                                 \
+		next arguments;                                                                    \
+	}
+#define DEFINE_TEST(name, parameters, arguments)                                                   \
+	DEFINE_AS(f_##name, NEXT(name), parameters, arguments)                                     \
+	DEFINE_AS(f08_##name, NEXT_F08(name), parameters, arguments)
+
+DEFINE_TEST(test, (void *request, void *flag, void *status, void *e), (request, flag, status, e))
+DEFINE_TEST(testall, (void *count, void *requests, void *flag, void *statuses, void *e),
+	    (count, requests, flag, statuses, e))
+DEFINE_TEST(testany, (void *count, void *list, void *index, void *flag, void *status, void *e),
+	    (count, list, index, flag, status, e))
+DEFINE_TEST(testsome, (void *count, void *list, void *done, void *at, void *statuses, void *e),
+	    (count, list, done, at, statuses, e))
+DEFINE_TEST(request_get_status, (void *request, void *flag, void *status, void *e),
+	    (request, flag, status, e))
+
+static void f_wait(MPI_Fint *request, MPI_Fint *status, MPI_Fint *e)
 {
 	for (int looks = 0; pending(1, request);)
 		fan_mpi_requests_pause(&looks);
 	NEXT(wait)(request, status, e);
 }
 
-void fan_mpi_f_waitall(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *statuses, MPI_Fint *e)
+static void f_waitall(const MPI_Fint *count, MPI_Fint *requests, MPI_Fint *statuses, MPI_Fint *e)
 {
 	for (int looks = 0; pending(*count, requests);)
 		fan_mpi_requests_pause(&looks);
 	NEXT(waitall)(count, requests, statuses, e);
 }
 
-void fan_mpi_f_waitany(MPI_Fint *count, MPI_Fint *requests, MPI_Fint *index, MPI_Fint *status,
-		       MPI_Fint *e)
+static void f_waitany(MPI_Fint *count, MPI_Fint *requests, MPI_Fint *index, MPI_Fint *status,
+		      MPI_Fint *e)
 {
 	MPI_Fint flag = 0, code = 0;
 	for (int looks = 0; pending(*count, requests); fan_mpi_requests_pause(&looks)) {
@@ -159,8 +174,8 @@ void fan_mpi_f_waitany(MPI_Fint *count, MPI_Fint *requests, MPI_Fint *index, MPI
 	NEXT(waitany)(count, requests, index, status, e);
 }
 
-void fan_mpi_f_waitsome(MPI_Fint *count, MPI_Fint *requests, MPI_Fint *done, MPI_Fint *indices,
-			MPI_Fint *statuses, MPI_Fint *e)
+static void f_waitsome(MPI_Fint *count, MPI_Fint *requests, MPI_Fint *done, MPI_Fint *indices,
+		       MPI_Fint *statuses, MPI_Fint *e)
 {
 	MPI_Fint code = 0;
 	for (int looks = 0; pending(*count, requests); fan_mpi_requests_pause(&looks)) {
@@ -173,23 +188,12 @@ void fan_mpi_f_waitsome(MPI_Fint *count, MPI_Fint *requests, MPI_Fint *done, MPI
 	NEXT(waitsome)(count, requests, done, indices, statuses, e);
 }
 
-/* A test reports to MPI first; all arguments are addresses. */
-#define DEFINE_AS(symbol, next, parameters, arguments)                                             \
-	void symbol parameters                                                                     \
-	{                                                                                          \
-		fan_mpi_requests_pending(0, NULL);                                                 \
-		next arguments;                                                                    \
-	}
-#define DEFINE_TEST(name, parameters, arguments)                                                   \
-	DEFINE_AS(fan_mpi_f_##name, NEXT(name), parameters, arguments)                             \
-	DEFINE_AS(fan_mpi_f08_##name, NEXT_F08(name), parameters, arguments)
+#define TAKE_F(name, arguments)	  mine[FAN_MPI_##name] = (fan_mpi_function)f_##name;
+#define TAKE_F08(name, arguments) mine[FAN_MPI_F08_##name] = (fan_mpi_function)f08_##name;
 
-DEFINE_TEST(test, (void *request, void *flag, void *status, void *e), (request, flag, status, e))
-DEFINE_TEST(testall, (void *count, void *requests, void *flag, void *statuses, void *e),
-	    (count, requests, flag, statuses, e))
-DEFINE_TEST(testany, (void *count, void *list, void *index, void *flag, void *status, void *e),
-	    (count, list, index, flag, status, e))
-DEFINE_TEST(testsome, (void *count, void *list, void *done, void *at, void *statuses, void *e),
-	    (count, list, done, at, statuses, e))
-DEFINE_TEST(request_get_status, (void *request, void *flag, void *status, void *e),
-	    (request, flag, status, e))
+void fan_mpi_fortran_take(const struct fan_mpi_constants *constants, fan_mpi_function *mine)
+{
+	known = constants;
+	FAN_MPI_EACH_FORTRAN(TAKE_F)
+	FAN_MPI_EACH_F08(TAKE_F08)
+}

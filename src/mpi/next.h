@@ -12,4 +12,8 @@ extern const fan_mpi_function *fan_mpi_next; /* FAN_MPI_CALLS of them */
  * since headers of older MPIs lack some. */
 #define FAN_NEXT(name, mine) ((__typeof__(&fan_mpi_##mine))fan_mpi_next[FAN_MPI_##name])
 
+/* Store fan_mpi_`function` in the table `mine`; for the lists of calls.h. */
+#define FAN_TAKE(name, function, arguments)                                                        \
+	mine[FAN_MPI_##name] = (fan_mpi_function)fan_mpi_##function;
+
 #endif

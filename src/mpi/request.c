@@ -165,6 +165,10 @@ static bool begin(struct fan_mpi_turn *t, struct reduction *r, MPI_Datatype type
 	return fan_mpi_turn_at_once(t, comm, &what);
 }
 
+/* Called through the table alone. */
+static int fan_mpi_iallreduce_c(const void *in, void *out, MPI_Count count, MPI_Datatype type,
+				MPI_Op op, MPI_Comm comm, MPI_Request *request);
+
 #define DEFINE_IALLREDUCE(name, mpi_name, count_type)                                              \
 	int fan_mpi_##name(const void *in, void *out, count_type count, MPI_Datatype type,         \
 			   MPI_Op op, MPI_Comm comm, MPI_Request *request)                         \
@@ -202,21 +206,21 @@ bool fan_mpi_requests_pending(int count, const MPI_Request *requests)
 	return ours;
 }
 
-int fan_mpi_wait(MPI_Request *request, MPI_Status *status)
+static int fan_mpi_wait(MPI_Request *request, MPI_Status *status)
 {
 	for (int looks = 0; fan_mpi_requests_pending(1, request);)
 		fan_mpi_requests_pause(&looks);
 	return FAN_NEXT(Wait, wait)(request, status);
 }
 
-int fan_mpi_waitall(int count, MPI_Request *requests, MPI_Status *statuses)
+static int fan_mpi_waitall(int count, MPI_Request *requests, MPI_Status *statuses)
 {
 	for (int looks = 0; fan_mpi_requests_pending(count, requests);)
 		fan_mpi_requests_pause(&looks);
 	return FAN_NEXT(Waitall, waitall)(count, requests, statuses);
 }
 
-int fan_mpi_waitany(int count, MPI_Request *requests, int *index, MPI_Status *status)
+static int fan_mpi_waitany(int count, MPI_Request *requests, int *index, MPI_Status *status)
 {
 	for (int looks = 0; fan_mpi_requests_pending(count, requests);
 	     fan_mpi_requests_pause(&looks)) {
@@ -228,8 +232,8 @@ int fan_mpi_waitany(int count, MPI_Request *requests, int *index, MPI_Status *st
 	return FAN_NEXT(Waitany, waitany)(count, requests, index, status);
 }
 
-int fan_mpi_waitsome(int count, MPI_Request *requests, int *done, int *indices,
-		     MPI_Status *statuses)
+static int fan_mpi_waitsome(int count, MPI_Request *requests, int *done, int *indices,
+			    MPI_Status *statuses)
 {
 	for (int looks = 0; fan_mpi_requests_pending(count, requests);
 	     fan_mpi_requests_pause(&looks)) {
@@ -242,33 +246,39 @@ int fan_mpi_waitsome(int count, MPI_Request *requests, int *done, int *indices,
 
 /* ---- testing, which only reports to MPI first ---- */
 
-int fan_mpi_test(MPI_Request *request, int *flag, MPI_Status *status)
+static int fan_mpi_test(MPI_Request *request, int *flag, MPI_Status *status)
 {
 	report_ended(NULL);
 	return FAN_NEXT(Test, test)(request, flag, status);
 }
 
-int fan_mpi_testall(int count, MPI_Request *requests, int *flag, MPI_Status *statuses)
+static int fan_mpi_testall(int count, MPI_Request *requests, int *flag, MPI_Status *statuses)
 {
 	report_ended(NULL);
 	return FAN_NEXT(Testall, testall)(count, requests, flag, statuses);
 }
 
-int fan_mpi_testany(int count, MPI_Request *requests, int *index, int *flag, MPI_Status *status)
+static int fan_mpi_testany(int count, MPI_Request *requests, int *index, int *flag,
+			   MPI_Status *status)
 {
 	report_ended(NULL);
 	return FAN_NEXT(Testany, testany)(count, requests, index, flag, status);
 }
 
-int fan_mpi_testsome(int count, MPI_Request *requests, int *done, int *indices,
-		     MPI_Status *statuses)
+static int fan_mpi_testsome(int count, MPI_Request *requests, int *done, int *indices,
+			    MPI_Status *statuses)
 {
 	report_ended(NULL);
 	return FAN_NEXT(Testsome, testsome)(count, requests, done, indices, statuses);
 }
 
-int fan_mpi_request_get_status(MPI_Request request, int *flag, MPI_Status *status)
+static int fan_mpi_request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 {
 	report_ended(NULL);
 	return FAN_NEXT(Request_get_status, request_get_status)(request, flag, status);
+}
+
+void fan_mpi_requests_take(fan_mpi_function *mine)
+{
+	FAN_MPI_EACH_REQUEST(FAN_TAKE)
 }

@@ -10,6 +10,8 @@
 #include <mpi.h>
 #include <stdbool.h>
 
+#include "calls.h"
+
 struct fan_mpi_group;
 
 /* Report all operations that have ended to MPI.  True: one of `requests` is fanin's and in
@@ -25,19 +27,8 @@ void fan_mpi_requests_wait(struct fan_mpi_group *g);
 
 int fan_mpi_iallreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
 		       MPI_Comm comm, MPI_Request *request);
-int fan_mpi_iallreduce_c(const void *in, void *out, MPI_Count count, MPI_Datatype type, MPI_Op op,
-			 MPI_Comm comm, MPI_Request *request);
 
-int fan_mpi_wait(MPI_Request *request, MPI_Status *status);
-int fan_mpi_waitall(int count, MPI_Request *requests, MPI_Status *statuses);
-int fan_mpi_waitany(int count, MPI_Request *requests, int *index, MPI_Status *status);
-int fan_mpi_waitsome(int count, MPI_Request *requests, int *done, int *indices,
-		     MPI_Status *statuses);
-int fan_mpi_test(MPI_Request *request, int *flag, MPI_Status *status);
-int fan_mpi_testall(int count, MPI_Request *requests, int *flag, MPI_Status *statuses);
-int fan_mpi_testany(int count, MPI_Request *requests, int *index, int *flag, MPI_Status *status);
-int fan_mpi_testsome(int count, MPI_Request *requests, int *done, int *indices,
-		     MPI_Status *statuses);
-int fan_mpi_request_get_status(MPI_Request request, int *flag, MPI_Status *status);
+/* Store the functions that take the calls of requests in `mine`. */
+void fan_mpi_requests_take(fan_mpi_function *mine);
 
 #endif

@@ -2,9 +2,40 @@
 #include "turn.h"
 
 #include <assert.h>
+#include <stdint.h>
 
 #include "report.h"
 #include "world.h"
+
+size_t fan_mpi_message_bytes(MPI_Count count, size_t each)
+{
+	size_t bytes;
+	return count > 0 && !__builtin_mul_overflow((size_t)count, each, &bytes) &&
+			       bytes <= PTRDIFF_MAX
+		       ? bytes
+		       : 0;
+}
+
+bool fan_mpi_buffers_fit(const void *in, size_t in_bytes, const void *out, size_t out_bytes)
+{
+	const uintptr_t a = (uintptr_t)in, b = (uintptr_t)out;
+	if (!in || !out || out == MPI_IN_PLACE)
+		return false;
+	return in == MPI_IN_PLACE || (a < b ? b - a >= in_bytes : a - b >= out_bytes);
+}
+
+bool fan_mpi_what_sum(struct fan_mpi_what *what, struct fan_mpi_sum *sum,
+		      enum fan_learner_kind kind, MPI_Count count, MPI_Datatype type, MPI_Op op)
+{
+	bool known = fan_mpi_sum_find(sum, type, op);
+	*what = (struct fan_mpi_what){
+		.kind = kind,
+		.bytes =
+			fan_mpi_message_bytes(count, known ? sum->bytes : fan_mpi_type_bytes(type)),
+		.known = known,
+	};
+	return known;
+}
 
 /* Below, calls go to the MPI. */
 static size_t least_bytes(void)

@@ -414,8 +414,8 @@ static int make_node(struct fan_shard *s)
 	if (!mem)
 		return bytes ? -ENOMEM : -EINVAL;
 	s->node = fan_node_init(mem, &s->cfg);
-	s->aggregator = fan_node_aggregator(s->node);
-	s->slots = fan_node_slots(s->node);
+	s->aggregator = s->node->aggregator;
+	s->slots = s->node->slots;
 	return 0;
 }
 

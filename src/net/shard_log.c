@@ -45,7 +45,7 @@ static void fill_traffic(const struct fan_shard *s, struct fan_shard_traffic *t)
 	t->sends = s->udp[0].sends;
 	t->send_drops = s->udp[0].send_drops;
 	t->marked = s->marked;
-	t->lost = fan_node_stats(s->node)->lost;
+	t->lost = s->node->stats.lost;
 	if (s->gate) {
 		const struct fan_gate_stats *g = fan_gate_stats(s->gate);
 		t->sealed = true;

@@ -6,6 +6,39 @@
 
 #include "core/wire/envelope.h"
 
+/* ---- tenants ---- */
+
+static void extract(struct fan_gate *g)
+{
+	for (unsigned i = 0; i < g->cfg.keys.count; i++)
+		fan_tenant_extract(g->cfg.cipher, g->extracted[i], g->cfg.keys.key[i]);
+}
+
+/* The key of the tenant of a JOIN's name, from key `of` of the fabric.  NULL: no name. */
+static const struct fan_gate_tenant *tenant_of(struct fan_gate *g, const uint8_t *pkt, size_t len,
+					       unsigned of, struct fan_gate_tenant *made)
+{
+	enum { NAME_BYTES_AT = FAN_HEAD_BYTES + 11, NAME_AT };
+	size_t bytes = len > NAME_AT ? pkt[NAME_BYTES_AT] : 0;
+	const char *name = (const char *)pkt + NAME_AT;
+	if (!bytes || bytes > FAN_TENANT_MAX || len < NAME_AT + bytes)
+		return NULL;
+	bytes = fan_tenant_bytes(name, bytes);
+	for (unsigned i = 0; i < FAN_GATE_TENANTS; i++) {
+		const struct fan_gate_tenant *t = &g->tenant[i];
+		if (bytes && t->bytes == bytes && t->of == of && !memcmp(t->name, name, bytes))
+			return t;
+	}
+	made->bytes = bytes;
+	made->of = of;
+	memcpy(made->name, name, bytes);
+	if (g->cfg.of_tenant)
+		memcpy(made->key, g->cfg.keys.key[of], FAN_KEY_BYTES);
+	else
+		fan_tenant_expand(g->cfg.cipher, made->key, g->extracted[of], name, bytes);
+	return made;
+}
+
 /* ---- towards a parent ---- */
 
 /* The uplink whose JOIN had this nonce; NULL: none. */
@@ -40,8 +73,7 @@ static struct fan_gate_uplink *begin_uplink(struct fan_gate *g, const struct fan
 	struct fan_gate_tenant made;
 	if (join->payload_bytes > FAN_CTL_BYTES_MAX)
 		return NULL;
-	const struct fan_gate_tenant *t =
-		fan_gate_tenant_of(g, pkt, fan_out_item_copy(join, pkt), 0, &made);
+	const struct fan_gate_tenant *t = tenant_of(g, pkt, fan_out_item_copy(join, pkt), 0, &made);
 	for (unsigned i = 1; i < FAN_GATE_PLACES; i++)
 		if (g->uplink[i].used_ns < u->used_ns)
 			u = &g->uplink[i];
@@ -102,7 +134,7 @@ struct fan_gate *fan_gate_new(const struct fan_gate_config *cfg)
 	if (!g)
 		return NULL;
 	g->cfg = *cfg;
-	fan_gate_extract(g);
+	extract(g);
 	g->stride = (bytes + FAN_BITMAP_MAX + FAN_SEAL_ROOM + STRIDE_STEP - 1) / STRIDE_STEP *
 		    STRIDE_STEP;
 	g->space = malloc(cfg->items * g->stride);
@@ -133,13 +165,106 @@ void fan_gate_free(struct fan_gate *g)
 void fan_gate_set_keys(struct fan_gate *g, const struct fan_keys *keys)
 {
 	g->cfg.keys = *keys;
-	fan_gate_extract(g);
+	extract(g);
 	explicit_bzero(g->tenant, sizeof g->tenant);
 }
 
 const struct fan_gate_stats *fan_gate_stats(const struct fan_gate *g)
 {
 	return &g->stats;
+}
+
+/* ---- JOINs, and their answers, in ---- */
+
+/* A JOIN, or the RELAY with `in`, which is one. */
+static enum fan_seal_verdict open_join(struct fan_gate *g, const struct fan_seal_inner *in,
+				       bool relayed, uint8_t *pkt, size_t *len)
+{
+	const size_t more = relayed ? FAN_RELAY_MORE : 0;
+	struct fan_gate_tenant made;
+	if (*len < FAN_HEAD_BYTES + more + FAN_SEAL_MORE)
+		return FAN_SEAL_TAG;
+	for (unsigned i = 0; i < g->cfg.keys.count; i++) {
+		const struct fan_gate_tenant *t = tenant_of(g, in->at, in->bytes, i, &made);
+		if (!t || !fan_signed_is_by(g->cfg.cipher, t->key, pkt, *len, NULL, 0))
+			continue;
+		g->join = (struct fan_gate_join){
+			.is_open = true, .relayed = relayed, .nonce = in->nonce, .rank = in->rank};
+		memcpy(g->join.tenant, t->key, sizeof g->join.tenant);
+		memcpy(g->join.to, pkt + *len - FAN_SEAL_MORE - more, more);
+		if (t == &made)
+			g->tenant[g->next_tenant++ % FAN_GATE_TENANTS] = made;
+		*len = fan_signed_open(pkt, *len, more);
+		return FAN_SEAL_GOOD;
+	}
+	return FAN_SEAL_TAG;
+}
+
+/* The fresh bytes that `c` was forwarded with.  An answer to them is not a repeated one. */
+static void put_question(const struct fan_gate *g, const struct fan_gate_child *c,
+			 uint8_t to[FAN_RELAY_MORE])
+{
+	fan_put64(to, g->hops->instance);
+	fan_put64(to + FAN_INSTANCE_BYTES, c->fresh);
+}
+
+/* The next hop's answer names a job.  False: it does not, or the job is another tenant's. */
+static bool hear_welcome(struct fan_gate *g, const fan_peer *from, const struct fan_seal_inner *in,
+			 const struct fan_gate_child *c, const uint8_t *salt)
+{
+	const struct fan_gate_epoch *l = fan_gate_find_epoch(g, in->job, in->epoch);
+	struct fan_traffic t = {.job = in->job & 0xffff, .epoch = in->epoch};
+	if (!t.job || (l && memcmp(l->tenant, c->join.tenant, sizeof l->tenant) != 0))
+		return false;
+	memcpy(t.salt, salt, sizeof t.salt);
+	return fan_hops_above(g->hops, from, c->join.tenant, &t);
+}
+
+/* The answer to a JOIN that was forwarded. */
+static enum fan_seal_verdict open_answer(struct fan_gate *g, const fan_peer *from,
+					 const struct fan_seal_inner *in, uint8_t *pkt, size_t *len)
+{
+	const bool welcome = in->type == FAN_TYPE_WELCOME;
+	const size_t more = welcome ? FAN_SEAL_SALT_BYTES : 0;
+	uint8_t question[FAN_RELAY_MORE];
+	if (!in->token || in->token > g->cfg.children ||
+	    *len < 2 * FAN_HEAD_BYTES + more + FAN_SEAL_MORE)
+		return FAN_SEAL_TAG;
+	struct fan_gate_child *c = &g->child[in->token - 1];
+	if (!c->fresh || c->join.nonce != in->nonce || !fan_peer_equal(&c->next, from))
+		return FAN_SEAL_TAG;
+	put_question(g, c, question);
+	if (!fan_signed_is_by(g->cfg.cipher, c->join.tenant, pkt, *len, question,
+			      sizeof question) ||
+	    (welcome && !hear_welcome(g, from, in, c, pkt + *len - FAN_SEAL_MORE - more)))
+		return FAN_SEAL_TAG;
+	c->answered = true;
+	g->join = c->join;
+	*len = fan_signed_open(pkt, *len, more);
+	return FAN_SEAL_GOOD;
+}
+
+/* Open a JOIN, in a RELAY or not, or, at a switch, a RELAY that answers one, and keep it as
+ * g->join. */
+static enum fan_seal_verdict open_signed(struct fan_gate *g, const fan_peer *from,
+					 const struct fan_seal_head *h, uint8_t *pkt, size_t *len)
+{
+	struct fan_seal_inner in = {.rank = h->sender, .nonce = 0};
+	if (h->type == FAN_TYPE_JOIN) {
+		in.nonce = fan_wire_nonce(pkt);
+		in.at = pkt;
+		in.bytes = *len;
+		return open_join(g, &in, false, pkt, len);
+	}
+	if (!fan_seal_inner_get(&in, pkt, pkt + FAN_HEAD_BYTES, *len - FAN_HEAD_BYTES))
+		return FAN_SEAL_TAG;
+	switch (in.type) {
+	case FAN_TYPE_JOIN: return open_join(g, &in, true, pkt, len);
+	case FAN_TYPE_WELCOME:
+	case FAN_TYPE_REFUSE:
+	case FAN_TYPE_STATE: return open_answer(g, from, &in, pkt, len);
+	default: return FAN_SEAL_TAG;
+	}
 }
 
 /* ---- in ---- */
@@ -280,7 +405,7 @@ size_t fan_gate_recv(struct fan_gate *g, uint64_t now_ns, const fan_peer *from, 
 	if (!h.sealed)
 		return recv_clear(g, &h, from, pkt, len, out);
 	const bool is_signed = h.type == FAN_TYPE_JOIN || (h.type == FAN_TYPE_RELAY && h.is_signed);
-	enum fan_seal_verdict v = is_signed ? fan_gate_open_signed(g, from, &h, pkt, &len)
+	enum fan_seal_verdict v = is_signed ? open_signed(g, from, &h, pkt, &len)
 					    : open_sealed(g, from, &h, pkt, &len);
 	g->stats.drops[v] += v != FAN_SEAL_GOOD;
 	if (g->join.is_open) { /* earlier items of `out` do not answer it */
@@ -293,6 +418,62 @@ size_t fan_gate_recv(struct fan_gate *g, uint64_t now_ns, const fan_peer *from, 
 bool fan_gate_is_join(const struct fan_gate *g)
 {
 	return g->join.is_open;
+}
+
+/* ---- JOINs, and their answers, out ---- */
+
+/* Does the item, with inner message `in` if it is a RELAY, answer g->join? */
+static bool is_answer(const struct fan_gate *g, const struct fan_seal_head *h,
+		      const struct fan_out_item *it, const struct fan_seal_inner *in)
+{
+	const uint8_t type = in->at ? in->type : h->type;
+	const bool answers =
+		type == FAN_TYPE_WELCOME || type == FAN_TYPE_REFUSE || type == FAN_TYPE_STATE;
+	return answers && it->dest == FAN_TO_PEER && g->join.relayed == (in->at != NULL) &&
+	       (in->at ? in->nonce : fan_wire_nonce(it->head)) == g->join.nonce;
+}
+
+/* Sign such an item.  False: it must not be sent. */
+static bool sign_answer(struct fan_gate *g, const struct fan_seal_head *h, struct fan_out_item *it,
+			const struct fan_seal_inner *in, uint8_t *to)
+{
+	struct fan_signed_with w = {.more = NULL};
+	if ((in->at ? in->type : h->type) == FAN_TYPE_WELCOME) {
+		const struct fan_gate_epoch *l =
+			fan_gate_answer_epoch(g, h->job, h->epoch, &it->peer);
+		if (!l)
+			return false;
+		w.more = l->traffic.salt;
+		w.more_bytes = FAN_SEAL_SALT_BYTES;
+	}
+	if (g->join.relayed) {
+		w.known = g->join.to;
+		w.known_bytes = FAN_RELAY_MORE;
+	}
+	fan_sign_item(g->cfg.cipher, g->join.tenant, it, to, &w);
+	return true;
+}
+
+/* Sign the RELAY with g->join for the next hop. */
+static bool sign_join(struct fan_gate *g, struct fan_out_item *it, const struct fan_seal_inner *in,
+		      uint8_t *to)
+{
+	uint8_t question[FAN_RELAY_MORE];
+	const struct fan_signed_with w = {.more = question, .more_bytes = sizeof question};
+	if (!g->join.is_open || in->nonce != g->join.nonce || !in->token ||
+	    in->token > g->cfg.children)
+		return false;
+	struct fan_gate_child *c = &g->child[in->token - 1];
+	if (!c->fresh || c->answered || c->join.nonce != in->nonce ||
+	    !fan_peer_equal(&c->next, &it->peer)) {
+		c->fresh = ++g->fresh;
+		c->answered = false;
+	}
+	c->join = g->join;
+	c->next = it->peer;
+	put_question(g, c, question);
+	fan_sign_item(g->cfg.cipher, g->join.tenant, it, to, &w);
+	return true;
 }
 
 /* ---- out ---- */
@@ -356,10 +537,10 @@ static bool close_item(struct fan_gate *g, struct fan_out_item *it, uint8_t *to,
 		return false;
 	if (it->dest == FAN_TO_PEER && is_parent(g, &it->peer))
 		return close_upwards(g, &h, it, to);
-	if (answers && fan_gate_is_answer(g, &h, it, &in))
-		return fan_gate_sign(g, &h, it, &in, to);
+	if (answers && is_answer(g, &h, it, &in))
+		return sign_answer(g, &h, it, &in, to);
 	if (in.at && in.type == FAN_TYPE_JOIN)
-		return answers && g->child && fan_gate_sign_join(g, it, &in, to);
+		return answers && g->child && sign_join(g, it, &in, to);
 	if (it->dest == FAN_TO_PEER && g->hops)
 		return seal_to_peer(g, &h, it, &in, to);
 	return seal(g, &h, it, to);

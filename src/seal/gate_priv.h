@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate_priv.h - the state of a gate, for gate.c (datagrams in and out), gate_epoch.c (keys of
- * jobs and their ranks) and gate_join.c (what is signed). */
+/* gate_priv.h - the state of a gate, for gate.c (datagrams in and out) and gate_epoch.c (keys of
+ * jobs and their ranks). */
 #ifndef FAN_SEAL_GATE_PRIV_H
 #define FAN_SEAL_GATE_PRIV_H
 
@@ -102,31 +102,5 @@ struct fan_gate_epoch *fan_gate_find_epoch(struct fan_gate *g, uint32_t job, uin
  * switch at `at`.  NULL: there is no room, or the life is another tenant's. */
 struct fan_gate_epoch *fan_gate_answer_epoch(struct fan_gate *g, uint32_t job, uint32_t epoch,
 					     const fan_peer *at);
-
-/* gate_join.c */
-
-void fan_gate_extract(struct fan_gate *g);
-
-/* The key of the tenant of a JOIN's name, from key `of` of the fabric.  NULL: no name. */
-const struct fan_gate_tenant *fan_gate_tenant_of(struct fan_gate *g, const uint8_t *join,
-						 size_t len, unsigned of,
-						 struct fan_gate_tenant *made);
-
-/* Open a JOIN, in a RELAY or not, or, at a switch, a RELAY that answers one, and keep it as
- * g->join. */
-enum fan_seal_verdict fan_gate_open_signed(struct fan_gate *g, const fan_peer *from,
-					   const struct fan_seal_head *h, uint8_t *pkt,
-					   size_t *len);
-
-/* Does the item, with inner message `in` if it is a RELAY, answer g->join?  fan_gate_sign signs
- * such an item; false: it must not be sent. */
-bool fan_gate_is_answer(const struct fan_gate *g, const struct fan_seal_head *h,
-			const struct fan_out_item *it, const struct fan_seal_inner *in);
-bool fan_gate_sign(struct fan_gate *g, const struct fan_seal_head *h, struct fan_out_item *it,
-		   const struct fan_seal_inner *in, uint8_t *to);
-
-/* Sign the RELAY with g->join for the next hop. */
-bool fan_gate_sign_join(struct fan_gate *g, struct fan_out_item *it,
-			const struct fan_seal_inner *in, uint8_t *to);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* draw.h - what tests draw beside the simulator's own random numbers.
  *
- * rng_chance draws whatever the chance is, fan_rng_chance only where there is one: so a plan's
+ * rng_chance draws whatever the chance is, the simulator only where there is one: so a plan's
  * seed means the same whichever of its chances are 0. */
 #ifndef TEST_SIM_DRAW_H
 #define TEST_SIM_DRAW_H

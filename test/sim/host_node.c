@@ -141,8 +141,8 @@ static void begin_life(struct host_node *h)
 	void *mem = sim_memory(bytes);
 	h->cfg.aggregator.authentic = h->cfg.slots.authentic = h->sim->sealed;
 	h->core = fan_node_init(mem, &h->cfg);
-	h->aggregator = fan_node_aggregator(h->core);
-	h->slots = fan_node_slots(h->core);
+	h->aggregator = h->core->aggregator;
+	h->slots = h->core->slots;
 	h->dropped = 0;
 	if (!h->sim->sealed)
 		return;

@@ -175,7 +175,7 @@ static void hand_over(struct sim *s, const struct sim_packet *p, uint64_t delay_
 				     .to = (uint32_t)p->to,
 				     .len = (uint16_t)p->len,
 				     .flags = p->by_group ? FAN_PACKET_BY_GROUP : 0,
-				     .body = fan_body_get(&s->world.pool)};
+				     .body = fan_body_get(&s->world.pool, &s->world.pool.whole)};
 	SIM_CHECK(s, out.body, "out of memory");
 	memset(out.body->bytes, 0, FAN_HEAD_BYTES);
 	memcpy(out.body->bytes, p->bytes, p->len);

@@ -53,7 +53,7 @@ struct fan_aggregator *fan_aggregator_init(void *mem, const struct fan_aggregato
 	ag->uplinks =
 		(uint8_t *)mem + fan_align_up(sizeof(struct fan_aggregator)) + fan_jobs_bytes(cfg);
 	ag->uplink_bytes = uplink_bytes(cfg);
-	fan_report_prepare_echo(ag);
+	fan_aggregator_behind_loses(ag, 0);
 	return ag;
 }
 
@@ -297,10 +297,12 @@ static enum fan_verdict took(struct fan_aggregator *ag, uint64_t now_ns, struct 
 		return v;
 	if (j->behind)
 		fan_partials_done(now_ns, j, r->round);
-	if (r->round->state == FAN_ROUND_AWAITING)
-		fan_tree_uplink_send(ag, j, r->round, out);
-	else
+	if (r->round->state == FAN_ROUND_AWAITING) {
+		fan_worker_offer(j->up, now_ns, r->round->frag);
+		fan_tree_uplink_step(ag, j, out);
+	} else {
 		send_result(ag, j, r->round, out);
+	}
 	if (j->behind && !j->burst && !ag->cfg.no_reminders)
 		fan_partials_overtaken(ag, j, now_ns, out);
 	return v;
@@ -561,23 +563,4 @@ enum fan_verdict fan_aggregator_recv_up(struct fan_aggregator *ag, uint64_t now_
 uint64_t fan_aggregator_deadline(const struct fan_aggregator *ag)
 {
 	return ag->deadline_ns;
-}
-
-enum fan_drop fan_aggregator_last_drop(const struct fan_aggregator *ag)
-{
-	return ag->last_drop;
-}
-
-const struct fan_aggregator_stats *fan_aggregator_stats(const struct fan_aggregator *ag)
-{
-	return &ag->stats;
-}
-
-void fan_aggregator_audit(const struct fan_aggregator *ag)
-{
-	assert(ag->event_count <= FAN_EVENTS_MAX);
-	fan_jobs_audit(&ag->jobs);
-	for (unsigned i = 0; i < ag->jobs.max; i++)
-		if (ag->jobs.job[i].state != FAN_JOB_NONE && ag->jobs.job[i].up)
-			fan_worker_audit(ag->jobs.job[i].up);
 }

@@ -140,7 +140,8 @@ struct fan_drain {
 	char head[FAN_DRAIN_JOBS_MAX][FAN_DRAIN_HEAD_BYTES + 1];
 };
 
-/* As fan_switch_behind_loses, of an aggregator that has a parent. */
+/* As fan_switch_behind_loses, of an aggregator that has a parent.  Answers to ECHO are prepared
+ * here. */
 void fan_aggregator_behind_loses(struct fan_aggregator *ag, uint16_t bytes);
 
 /* Admit only members again from now on: other JOINs get no answer, so that ranks retry, wherever

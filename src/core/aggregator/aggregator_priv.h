@@ -43,7 +43,6 @@ struct fan_aggregator {
 	uint64_t stop_ns; /* being stopped: its jobs fail then; 0: it is not */
 	struct fan_aggregator_stats stats;
 	uint8_t echoed[FAN_ECHO_MAX]; /* body of every answer to an ECHO, cut to its length */
-	uint16_t behind_loses;	      /* as that answer has it */
 	uint8_t *uplinks;	      /* uplink_bytes for each job */
 	size_t uplink_bytes;
 	uint64_t lives;			   /* uplinks begun so far */
@@ -108,9 +107,6 @@ void fan_control_remove(struct fan_aggregator *ag, struct fan_job *j);
 enum fan_verdict fan_report_query(struct fan_aggregator *ag, const fan_peer *from,
 				  const struct fan_frag *f, struct fan_out *out);
 
-/* Prepare the answer to ECHO, which depends on the configuration alone. */
-void fan_report_prepare_echo(struct fan_aggregator *ag);
-
 /* ---- group.c: the multicast group of a job: its address, and which members receive from it ----
  */
 
@@ -135,10 +131,6 @@ void fan_tree_uplink_begin(struct fan_aggregator *ag, struct fan_job *j);
 
 /* Leave the parent with the cause `err`.  True if that takes further steps. */
 bool fan_tree_uplink_end(struct fan_aggregator *ag, struct fan_job *j, int err);
-
-/* Send round `round`, which is AWAITING. */
-void fan_tree_uplink_send(struct fan_aggregator *ag, struct fan_job *j,
-			  const struct fan_round *round, struct fan_out *out);
 
 /* Run the uplink's timers and changes of phase. */
 void fan_tree_uplink_step(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *out);

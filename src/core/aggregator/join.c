@@ -386,6 +386,12 @@ static struct fan_job *heaviest_of(struct fan_jobs *t, const fan_peer *from)
 	return heaviest;
 }
 
+/* Has nobody in it, which forms, proved an address? */
+static bool is_unsure(const struct fan_job *j)
+{
+	return j->state == FAN_JOB_FORMING && !j->proved;
+}
+
 /* The job that yields to one that `from` would begin, where there is no room: it forms, and nobody
  * in it has proved an address; or its source has begun more than `from` by two that form.  The
  * oldest; NULL: none. */
@@ -394,7 +400,7 @@ static struct fan_job *victim_of(struct fan_jobs *t, const fan_peer *from)
 	struct fan_job *oldest = NULL;
 	for (unsigned i = 0; i < t->max; i++) {
 		struct fan_job *j = &t->job[i];
-		if (fan_job_is_unsure(j) && (!oldest || j->since_ns < oldest->since_ns))
+		if (is_unsure(j) && (!oldest || j->since_ns < oldest->since_ns))
 			oldest = j;
 	}
 	return oldest ? oldest : heaviest_of(t, from);
@@ -407,7 +413,7 @@ static struct fan_job *find_yielding(struct fan_aggregator *ag, const fan_peer *
 {
 	if (err == FAN_E_RANK_TAKEN && !fan_job_has_proved(same, f->sender))
 		return same->state == FAN_JOB_FORMING ? same : NULL;
-	if (err == FAN_E_JOB_MISMATCH && fan_job_is_unsure(same))
+	if (err == FAN_E_JOB_MISMATCH && is_unsure(same))
 		return same;
 	bool full = err == FAN_E_JOBS_FULL || err == FAN_E_SLOTS_FULL || err == FAN_E_MEMBERS_FULL;
 	return full && !same ? victim_of(&ag->jobs, from) : NULL;
@@ -433,7 +439,7 @@ static void yield(struct fan_aggregator *ag, struct fan_job *j, const struct fan
 	}
 	end_job(ag, j);
 	for (unsigned i = 0; i < ag->jobs.max && proved && err != FAN_E_JOB_MISMATCH; i++)
-		if (fan_job_is_unsure(&ag->jobs.job[i]))
+		if (is_unsure(&ag->jobs.job[i]))
 			end_job(ag, &ag->jobs.job[i]);
 }
 

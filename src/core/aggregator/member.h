@@ -183,12 +183,6 @@ void fan_job_move(struct fan_job *j, uint16_t rank, const fan_peer *from);
 /* The member has proved its address: by a BEAT (FAN_MEMBER_SURE), or before (FAN_MEMBER_FIRM). */
 void fan_job_make_sure(struct fan_job *j, uint16_t rank, enum fan_member_flag how);
 
-/* Has nobody in it, which forms, proved an address? */
-static inline bool fan_job_is_unsure(const struct fan_job *j)
-{
-	return j->state == FAN_JOB_FORMING && !j->proved;
-}
-
 /* Has this rank of it proved its address? */
 static inline bool fan_job_has_proved(const struct fan_job *j, uint16_t rank)
 {

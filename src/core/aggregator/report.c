@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c - an aggregator's reports about its jobs and their ranks. */
+/* report.c - an aggregator's reports about itself, its jobs and their ranks. */
+#include <assert.h>
+
 #include "aggregator_priv.h"
 #include "core/wire/query.h"
 
@@ -140,20 +142,33 @@ enum fan_verdict fan_report_query(struct fan_aggregator *ag, const fan_peer *fro
 		       : fan_aggregator_drop(ag, FAN_DROP_FORMAT);
 }
 
-void fan_report_prepare_echo(struct fan_aggregator *ag)
+void fan_aggregator_behind_loses(struct fan_aggregator *ag, uint16_t bytes)
 {
 	const struct fan_echoed m = {
 		.payload_bytes = ag->cfg.payload_bytes,
 		.shards = ag->cfg.shards,
 		.window = ag->cfg.window_max,
 		.group_family = ag->cfg.group_family,
-		.behind_loses = ag->behind_loses,
+		.behind_loses = bytes,
 	};
 	fan_query_prepare(ag->echoed, &m);
 }
 
-void fan_aggregator_behind_loses(struct fan_aggregator *ag, uint16_t bytes)
+enum fan_drop fan_aggregator_last_drop(const struct fan_aggregator *ag)
 {
-	ag->behind_loses = bytes;
-	fan_report_prepare_echo(ag);
+	return ag->last_drop;
+}
+
+const struct fan_aggregator_stats *fan_aggregator_stats(const struct fan_aggregator *ag)
+{
+	return &ag->stats;
+}
+
+void fan_aggregator_audit(const struct fan_aggregator *ag)
+{
+	assert(ag->event_count <= FAN_EVENTS_MAX);
+	fan_jobs_audit(&ag->jobs);
+	for (unsigned i = 0; i < ag->jobs.max; i++)
+		if (ag->jobs.job[i].state != FAN_JOB_NONE && ag->jobs.job[i].up)
+			fan_worker_audit(ag->jobs.job[i].up);
 }

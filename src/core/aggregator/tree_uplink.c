@@ -109,14 +109,6 @@ static void flush(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *
 		out->item[i].dest = FAN_TO_PARENT;
 }
 
-void fan_tree_uplink_send(struct fan_aggregator *ag, struct fan_job *j,
-			  const struct fan_round *round, struct fan_out *out)
-{
-	assert(j->up && round->state == FAN_ROUND_AWAITING);
-	fan_worker_offer(j->up, ag->now_ns, round->frag);
-	fan_tree_uplink_step(ag, j, out);
-}
-
 void fan_tree_uplink_step(struct fan_aggregator *ag, struct fan_job *j, struct fan_out *out)
 {
 	follow(ag, j, out);

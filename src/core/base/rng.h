@@ -36,10 +36,4 @@ static inline uint64_t fan_rng_below(struct fan_rng *r, uint64_t n)
 	return n ? fan_rng_next(r) % n : 0;
 }
 
-/* True with a probability of `millionths` / 1,000,000. */
-static inline bool fan_rng_chance(struct fan_rng *r, uint32_t millionths)
-{
-	return millionths && fan_rng_below(r, 1000000) < millionths;
-}
-
 #endif

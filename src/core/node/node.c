@@ -3,27 +3,6 @@
 
 #include <assert.h>
 
-struct fan_node {
-	struct fan_aggregator *aggregator; /* NULL: elsewhere */
-	struct fan_switch *slots;	   /* NULL: none */
-	fan_peer above;
-	bool has_parent;	/* which is `above` */
-	bool sorts;		/* some items of its parts do not leave as they are */
-	unsigned out_max;	/* items that one datagram can release */
-	unsigned calls_max;	/* calls of the slots that one datagram can cause */
-	unsigned calls, spares; /* of the slots since all was sent, and at most */
-
-	/* Packets between the two objects.  Items may refer to them. */
-	uint8_t *stage; /* STAGED_MAX places of `stride` bytes; NULL: not both are here */
-	size_t stride;
-	unsigned staged, handled;
-	struct fan_node_stats stats;
-	struct {
-		size_t bytes;
-		bool up;
-	} packet[FAN_NODE_STAGED_MAX];
-};
-
 /* Addresses of aggregator and slots to each other, from which no datagram can come. */
 static const fan_peer inner_aggregator = {.port = 1, .scope = UINT32_MAX};
 static const fan_peer inner_slots = {.port = 2, .scope = UINT32_MAX};
@@ -123,27 +102,12 @@ void fan_node_sent(struct fan_node *n)
 	n->calls = n->staged = n->handled = 0;
 }
 
-struct fan_aggregator *fan_node_aggregator(const struct fan_node *n)
-{
-	return n->aggregator;
-}
-
-struct fan_switch *fan_node_slots(const struct fan_node *n)
-{
-	return n->slots;
-}
-
 void fan_node_behind_loses(struct fan_node *n, uint16_t bytes)
 {
 	if (n->slots)
 		fan_switch_behind_loses(n->slots, bytes);
 	if (n->aggregator)
 		fan_aggregator_behind_loses(n->aggregator, bytes);
-}
-
-const struct fan_node_stats *fan_node_stats(const struct fan_node *n)
-{
-	return &n->stats;
 }
 
 /* Is the item for the other object of this node? */

@@ -14,8 +14,6 @@
 #include "core/aggregator/aggregator.h"
 #include "core/switch/switch.h"
 
-struct fan_node;
-
 struct fan_node_config {
 	bool has_aggregator, has_slots;		 /* at least one */
 	struct fan_aggregator_config aggregator; /* with has_aggregator */
@@ -30,6 +28,30 @@ struct fan_node_stats {
 	uint64_t up_packets, up_bytes;	   /* from the slots to the aggregator */
 	uint64_t down_packets, down_bytes; /* from the aggregator to the slots */
 	uint64_t lost;			   /* dropped for lack of room: the protocol recovers */
+};
+
+/* Callers may read all up to the blank line. */
+struct fan_node {
+	struct fan_aggregator *aggregator; /* NULL: elsewhere */
+	struct fan_switch *slots;	   /* NULL: none */
+	struct fan_node_stats stats;
+
+	/* For node.c alone: */
+	fan_peer above;
+	bool has_parent;	/* which is `above` */
+	bool sorts;		/* some items of its parts do not leave as they are */
+	unsigned out_max;	/* items that one datagram can release */
+	unsigned calls_max;	/* calls of the slots that one datagram can cause */
+	unsigned calls, spares; /* of the slots since all was sent, and at most */
+
+	/* Packets between the two objects.  Items may refer to them. */
+	uint8_t *stage; /* STAGED_MAX places of `stride` bytes; NULL: not both are here */
+	size_t stride;
+	unsigned staged, handled;
+	struct {
+		size_t bytes;
+		bool up;
+	} packet[FAN_NODE_STAGED_MAX];
 };
 
 /* Bytes that a node of this configuration needs; 0 if a field is out of range. */
@@ -64,15 +86,9 @@ void fan_node_tick(struct fan_node *n, uint64_t now_ns, struct fan_out *out);
 /* Time of the next tick; UINT64_MAX: none is needed. */
 uint64_t fan_node_deadline(const struct fan_node *n);
 
-/* Its objects, for their statistics; NULL: not in this node. */
-struct fan_aggregator *fan_node_aggregator(const struct fan_node *n);
-struct fan_switch *fan_node_slots(const struct fan_node *n);
-
 /* Say in answers to ECHO that datagrams of `bytes` and more get lost on the path `above`; 0: that
  * none are known to.  All items have been sent. */
 void fan_node_behind_loses(struct fan_node *n, uint16_t bytes);
-
-const struct fan_node_stats *fan_node_stats(const struct fan_node *n);
 
 /* As fan_aggregator_drain; slots alone obey of->goodbye only, as fan_switch_goodbye.  And how
  * many jobs are waited for. */

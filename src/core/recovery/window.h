@@ -117,15 +117,6 @@ void fan_window_arrived(struct fan_window *w, uint32_t i);
  * results wait for slow ranks. */
 bool fan_window_asks(struct fan_window *w, uint32_t cwnd);
 
-/* The slot of fragment `frag`. */
-static inline uint32_t fan_window_slot(const struct fan_window *w, uint64_t frag)
-{
-	const uint64_t at = w->low_at + (frag - w->low);
-	if (frag - w->low >= w->size) /* seldom: it takes a division */
-		return (uint32_t)(frag % w->size);
-	return (uint32_t)(at < w->size ? at : at - w->size);
-}
-
 /* Queue slot `i` for its first transmission. */
 void fan_window_ready(struct fan_window *w, uint32_t i);
 

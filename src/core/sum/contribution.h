@@ -29,13 +29,6 @@ static inline unsigned fan_partial_words(unsigned ranks)
 	return (ranks + 63) / 64;
 }
 
-/* The element type of the sum in a slot. */
-static inline uint8_t fan_partial_dtype(const struct fan_frag *f)
-{
-	bool narrow = f->dtype == FAN_FLOAT16 || f->dtype == FAN_BFLOAT16 || f->dtype == FAN_BLOCK8;
-	return narrow && f->op != FAN_BCAST ? FAN_FLOAT32 : f->dtype;
-}
-
 /* Bytes of the elements of `f` while they are summed. */
 static inline size_t fan_partial_acc_bytes(const struct fan_frag *f)
 {
@@ -138,7 +131,9 @@ static inline unsigned fan_contribution_join(const struct fan_contribution *p, u
 static inline void fan_contribution_add(const struct fan_contribution *p, uint8_t *acc, bool first)
 {
 	const struct fan_frag *f = p->f;
-	uint8_t dtype = p->is_sum ? fan_partial_dtype(f) : f->dtype;
+	uint8_t dtype = f->dtype;
+	if (p->is_sum && (dtype == FAN_FLOAT16 || dtype == FAN_BFLOAT16 || dtype == FAN_BLOCK8))
+		dtype = FAN_FLOAT32; /* as sums are in a slot */
 	if (p->bytes == 0 || !p->elements)
 		return;
 	if (f->op == FAN_BCAST)

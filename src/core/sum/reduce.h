@@ -34,14 +34,15 @@
 #endif
 
 /* Elements in place: any alignment, any declared type. */
-typedef float fan_f32 __attribute__((aligned(1), may_alias));
-typedef double fan_f64 __attribute__((aligned(1), may_alias));
-typedef int32_t fan_i32 __attribute__((aligned(1), may_alias));
-typedef uint32_t fan_u32 __attribute__((aligned(1), may_alias));
-typedef int64_t fan_i64 __attribute__((aligned(1), may_alias));
-typedef uint64_t fan_u64 __attribute__((aligned(1), may_alias));
-typedef int16_t fan_i16 __attribute__((aligned(1), may_alias));
-typedef uint16_t fan_u16 __attribute__((aligned(1), may_alias));
+#define FAN_IN_PLACE __attribute__((aligned(1), may_alias))
+typedef float fan_f32 FAN_IN_PLACE;
+typedef double fan_f64 FAN_IN_PLACE;
+typedef int32_t fan_i32 FAN_IN_PLACE;
+typedef uint32_t fan_u32 FAN_IN_PLACE;
+typedef int64_t fan_i64 FAN_IN_PLACE;
+typedef uint64_t fan_u64 FAN_IN_PLACE;
+typedef int16_t fan_i16 FAN_IN_PLACE;
+typedef uint16_t fan_u16 FAN_IN_PLACE;
 
 /* acc[i] = p[i] */
 void fan_reduce_load(unsigned dtype, void *acc, const void *p, unsigned count);

@@ -72,7 +72,7 @@ int fan_routed_direction(const struct fan_switch *sw, const fan_peer *from,
 	 * neighbour that is both below and above are ambiguous: they go up, where sums are
 	 * completed, too. */
 	bool for_helper = goes == EITHER && f->helper && fan_route_leads_to(r, from) &&
-			  (type == FAN_TYPE_DATA || !fan_route_has(r, from));
+			  (type == FAN_TYPE_DATA || fan_route_find(r, from) < 0);
 	*above = goes == DOWN || for_helper;
 	return *above && !fan_route_leads_to(r, from) ? FAN_DROP_ROUTE : -1;
 }

@@ -118,22 +118,16 @@ static void report_job(const void *self, struct fan_report *r)
 	r->age_ms = FAN_AGE_NOT_TOLD;
 }
 
-void fan_stats_prepare(struct fan_switch *sw)
+void fan_switch_behind_loses(struct fan_switch *sw, uint16_t bytes)
 {
 	uint32_t most = sw->cfg.quota ? sw->cfg.quota : sw->cfg.slots;
 	const struct fan_echoed who = {
 		.payload_bytes = sw->cfg.payload_bytes,
 		.shards = sw->cfg.shards,
 		.window = (uint16_t)(most < FAN_WINDOW_MAX ? most : FAN_WINDOW_MAX),
-		.behind_loses = sw->behind_loses,
+		.behind_loses = bytes,
 	};
 	fan_query_prepare(sw->echoed, &who);
-}
-
-void fan_switch_behind_loses(struct fan_switch *sw, uint16_t bytes)
-{
-	sw->behind_loses = bytes;
-	fan_stats_prepare(sw);
 }
 
 static bool knows_host(const void *self, uint16_t index, const fan_peer *from)

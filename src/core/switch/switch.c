@@ -65,7 +65,7 @@ struct fan_switch *fan_switch_init(void *mem, const struct fan_switch_config *cf
 		p += fan_align_up(fan_run_ahead.job_bytes);
 	}
 	fan_sslots_init(&sw->slots, p, cfg->slots, cfg->spares, cfg->payload_bytes);
-	fan_stats_prepare(sw);
+	fan_switch_behind_loses(sw, 0);
 	return sw;
 }
 

@@ -135,7 +135,6 @@ struct fan_switch {
 	uint16_t telling; /* the next child that gets it */
 	struct fan_switch_stats stats;
 	uint8_t echoed[FAN_ECHO_MAX]; /* body of every answer to an ECHO, cut to its length */
-	uint16_t behind_loses;	      /* as that answer has it */
 	struct fan_switch_job
 		job[FAN_JOBS_MAX];	 /* jobs without a route, by the aggregator's index */
 	uint16_t number[FAN_ROUTES_MAX]; /* of route[i]; 0: free */
@@ -227,9 +226,6 @@ static inline struct fan_switch_job *fan_switch_job_at(const struct fan_switch *
 }
 
 /* ---- stats.c ---- */
-
-/* Prepare the answer to ECHO. */
-void fan_stats_prepare(struct fan_switch *sw);
 
 /* Answer the QUERY `f`. */
 enum fan_verdict fan_stats_recv(struct fan_switch *sw, const fan_peer *from,

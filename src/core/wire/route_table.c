@@ -140,7 +140,7 @@ static bool is_from(const struct fan_route_entry *e, const fan_peer *from, bool 
 const struct fan_route_entry *fan_route_up(const struct fan_route *r, const fan_peer *from,
 					   const uint64_t *ranks)
 {
-	bool is_a_switch = fan_route_has(r, from);
+	bool is_a_switch = fan_route_find(r, from) >= 0;
 	for (unsigned i = 0; i < r->entries; i++)
 		if (fan_ranks_within(ranks, r->entry[i].ranks) &&
 		    is_from(&r->entry[i], from, is_a_switch))
@@ -151,7 +151,7 @@ const struct fan_route_entry *fan_route_up(const struct fan_route *r, const fan_
 const struct fan_route_entry *fan_route_up_one(const struct fan_route *r, const fan_peer *from,
 					       unsigned rank)
 {
-	bool is_a_switch = fan_route_has(r, from);
+	bool is_a_switch = fan_route_find(r, from) >= 0;
 	for (unsigned i = 0; i < r->entries; i++)
 		if (has(&r->entry[i], rank) && is_from(&r->entry[i], from, is_a_switch))
 			return &r->entry[i];

@@ -80,10 +80,6 @@ bool fan_route_leads_to(const struct fan_route *r, const fan_peer *from);
 
 /* Which of the switches below, r->all, `from` is; -1: none. */
 int fan_route_find(const struct fan_route *r, const fan_peer *from);
-static inline bool fan_route_has(const struct fan_route *r, const fan_peer *from)
-{
-	return fan_route_find(r, from) >= 0;
-}
 
 /* The entry by which a message of the next hop `from` to one rank goes down; NULL: none. */
 const struct fan_route_entry *fan_route_down_one(const struct fan_route *r, const fan_peer *from,

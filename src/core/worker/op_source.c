@@ -334,12 +334,6 @@ static int take(struct fan_worker *w, uint64_t now_ns, struct fan_wslot *s,
 
 const struct fan_source fan_op_source = {.has = has, .fill = fill, .take = take};
 
-const struct fan_stream_op *fan_op_source_last(const struct fan_worker *w)
-{
-	assert(w->next_op > w->first_op);
-	return &w->op[(w->next_op - 1) % FAN_OPS_MAX];
-}
-
 bool fan_op_source_is_root(struct fan_worker *w, struct fan_wslot *s)
 {
 	return w->cfg.rank == op_of(w, s)->op.root;

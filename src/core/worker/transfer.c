@@ -43,7 +43,8 @@ static void unblock(struct fan_worker *w)
 
 void fan_transfer_opened(struct fan_worker *w)
 {
-	const struct fan_stream_op *op = fan_op_source_last(w);
+	assert(w->next_op > w->first_op);
+	const struct fan_stream_op *op = &w->op[(w->next_op - 1) % FAN_OPS_MAX];
 	uint32_t size = w->window.size;
 	if (size == w->window.in_flight)
 		return; /* no slot is idle; or not welcomed yet: fan_transfer_begin will come */
@@ -192,9 +193,18 @@ static void note_arrival(struct fan_worker *w, uint64_t now_ns, struct fan_wslot
 		fan_run_ahead_heard(w, s, f);
 }
 
+/* The slot of fragment `frag`. */
+static uint32_t slot_of(const struct fan_window *w, uint64_t frag)
+{
+	const uint64_t at = w->low_at + (frag - w->low);
+	if (frag - w->low >= w->size) /* seldom: it takes a division */
+		return (uint32_t)(frag % w->size);
+	return (uint32_t)(at < w->size ? at : at - w->size);
+}
+
 static enum fan_verdict take_result(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
-	uint32_t i = fan_window_slot(&w->window, f->frag);
+	uint32_t i = slot_of(&w->window, f->frag);
 	struct fan_wslot *s = &w->window.slot[i];
 	bool freed = false;
 	__builtin_prefetch(s + 2); /* results come in order, mostly */
@@ -215,6 +225,16 @@ static enum fan_verdict take_result(struct fan_worker *w, uint64_t now_ns, const
 	return FAN_DONE;
 }
 
+/* Note the number of a RESULT. */
+static void note_number(struct fan_worker *w, const struct fan_frag *f)
+{
+	bool next = (uint16_t)(f->seq - w->gap.last) == 1;
+	if (next && w->gap.heard == UINT64_MAX && !w->asked && !w->blind_seq)
+		w->gap.last++; /* as it is nearly always */
+	else
+		fan_seq_jump(w, f);
+}
+
 enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 				     const struct fan_frag *f)
 {
@@ -222,7 +242,7 @@ enum fan_verdict fan_transfer_result(struct fan_worker *w, uint64_t now_ns,
 		return fan_worker_drop(w, FAN_DROP_STATE);
 	enum fan_verdict v = take_result(w, now_ns, f);
 	if (v != FAN_DROP || w->last_drop != FAN_DROP_DUPLICATE)
-		fan_seq_heard(w, f); /* else ours is still to come */
+		note_number(w, f); /* else ours is still to come */
 	return v;
 }
 

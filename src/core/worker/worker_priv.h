@@ -43,12 +43,7 @@ struct fan_source {
 
 /* ---- op_source.c ---- */
 
-struct fan_stream_op;
-
 extern const struct fan_source fan_op_source;
-
-/* The operation that was opened last, which is still in flight. */
-const struct fan_stream_op *fan_op_source_last(const struct fan_worker *w);
 
 /* Is this rank the root of the operation that the slot is at? */
 bool fan_op_source_is_root(struct fan_worker *w, struct fan_wslot *s);
@@ -196,16 +191,8 @@ void fan_transfer_opened(struct fan_worker *w);
 
 /* ---- seq.c: losses by sequence number, of results and of contributions ---- */
 
-/* The RESULT `f` has come: note its number. */
+/* The RESULT `f` has come, not as the next of a row without gaps: note its number. */
 void fan_seq_jump(struct fan_worker *w, const struct fan_frag *f);
-static inline void fan_seq_heard(struct fan_worker *w, const struct fan_frag *f)
-{
-	bool next = (uint16_t)(f->seq - w->gap.last) == 1;
-	if (next && w->gap.heard == UINT64_MAX && !w->asked && !w->blind_seq)
-		w->gap.last++; /* as it is nearly always */
-	else
-		fan_seq_jump(w, f);
-}
 
 /* Handle a MISS for this worker's job: send again what the next hop has not received. */
 enum fan_verdict fan_seq_missed(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f);

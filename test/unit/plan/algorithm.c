@@ -10,7 +10,7 @@
 
 static double run(const struct fan_topo *t, const char *name, const struct fan_plan_options *o)
 {
-	const struct fan_algorithm *a = fan_algorithm_find(name);
+	const struct fan_algorithm *a = fan_algorithm_find(name, NULL);
 	struct fan_planned how = {0};
 	struct fan_plan p;
 	struct fan_eval e;
@@ -233,7 +233,7 @@ TEST(algorithm__the_seed_decides)
 TEST(algorithm__inart_keeps_the_split_after_an_event)
 {
 	TOPO t = rig_load("inart-example");
-	const struct fan_algorithm *inart = fan_algorithm_find("inart");
+	const struct fan_algorithm *inart = fan_algorithm_find("inart", NULL);
 	struct fan_plan_options o = fan_plan_defaults;
 	struct fan_planned how = {0};
 	PLAN p;
@@ -244,7 +244,7 @@ TEST(algorithm__inart_keeps_the_split_after_an_event)
 	p.tree[1].share = 0.3;
 	uint32_t server = p.tree[0].server, gone = rig_node(&t, "V2");
 	t.node[gone].background_gbps = t.node[gone].gbps; /* sums no more */
-	fan_topo_refresh(&t);
+	rig_refresh(&t);
 	assert_int_equal(inart->mend(&t, &o, &p, &how), FAN_OK);
 	assert_int_equal(p.trees, 2);
 	for (uint32_t i = 0; i < 2; i++) {
@@ -266,7 +266,7 @@ TEST(algorithm__few_switches_are_the_most_able)
 		if (t.node[t.link[i].a].kind == FAN_NODE_SWITCH &&
 		    t.node[t.link[i].b].kind == FAN_NODE_SWITCH)
 			t.link[i].gbps = 1e6;
-	fan_topo_refresh(&t);
+	rig_refresh(&t);
 	o.roundings = 1;
 	for (unsigned i = 0; i < 2; i++) {
 		PLAN p;

@@ -5,8 +5,7 @@
 /* The plan of the GRID paper: W4 over L2 to S2, all others to the switch they are on. */
 static struct fan_plan grid_plan(const struct fan_topo *t)
 {
-	struct fan_plan p;
-	fan_plan_init(&p);
+	struct fan_plan p = {0};
 	struct fan_tree *tree = fan_plan_add(&p, t, 0, rig_node(t, "PS"), 1);
 	static const char *const flows[] = {"W1 S1", "W2 S1", "W3 S1", "W4 S1 S2",
 					    "W5 S2", "W6 S2", "W7 S3", "W8 S3"};
@@ -48,13 +47,13 @@ TEST(eval__says_what_binds)
 	PLAN p = grid_plan(&t);
 	struct fan_eval e;
 	t.node[rig_node(&t, "S2")].gbps = 4.5;
-	fan_topo_refresh(&t);
+	rig_refresh(&t);
 	assert_int_equal(fan_eval(&e, &t, &p, NULL), FAN_OK);
 	assert_near(e.gbps, 1.5, 1e-12);
 	assert_int_equal(e.binding, fan_node_resource(&t, rig_node(&t, "S2")));
 	fan_eval_free(&e);
 	t.link[1].background_gbps = 3;
-	fan_topo_refresh(&t);
+	rig_refresh(&t);
 	assert_int_equal(fan_eval(&e, &t, &p, NULL), FAN_OK);
 	assert_near(e.gbps, 0, 0);
 	assert_int_equal(e.binding, 2);
@@ -65,9 +64,8 @@ TEST(eval__says_what_binds)
 TEST(eval__shares_of_a_split_model)
 {
 	TOPO t = rig_make("star:workers=2,servers=2,link=10,server=8,switch=100");
-	PLAN p;
+	PLAN p = {0};
 	EVAL e;
-	fan_plan_init(&p);
 	struct fan_tree *a = fan_plan_add(&p, &t, 0, rig_node(&t, "PS1"), 0.75);
 	rig_flow(&t, &a->flow[0], "W1 S1 PS1");
 	rig_flow(&t, &a->flow[1], "W2 S1 PS1");
@@ -90,7 +88,7 @@ TEST(eval__results_come_back_once_over_each_link)
 	PLAN p;
 	struct fan_eval e;
 	static const char *const worker[] = {"W1 V1", "W2 V1", "W3 V1", "W4 V1", "W5 V2", "W6 V2"};
-	fan_plan_init(&p);
+	p = (struct fan_plan){0};
 	struct fan_tree *a = fan_plan_add(&p, &t, 0, rig_node(&t, "S1"), 0.25);
 	for (unsigned i = 0; i < 6; i++)
 		rig_flow(&t, &a->flow[i], worker[i]);
@@ -105,13 +103,13 @@ TEST(eval__results_come_back_once_over_each_link)
 	rig_flow(&t, fan_tree_add_sum(b, rig_node(&t, "V2")), "V2 S2");
 	for (uint32_t i = 0; i < t.nodes; i++)
 		t.node[i].gbps *= 100; /* links alone */
-	fan_topo_refresh(&t);
+	rig_refresh(&t);
 	assert_int_equal(fan_eval(&e, &t, &p, NULL), FAN_OK);
 	assert_near(e.gbps, 6 / (5 * 0.75), 1e-12); /* S2's own link: five flows */
 	fan_eval_free(&e);
 	t.link[2].gbps = 100;
 	t.link[0].gbps = 1;
-	fan_topo_refresh(&t);
+	rig_refresh(&t);
 	assert_int_equal(fan_eval(&e, &t, &p, NULL), FAN_OK);
 	assert_near(e.gbps, 1 / 3.0, 1e-12);		   /* four parts of 0.75 */
 	assert_near(e.with_results_gbps, 1 / 3.25, 1e-12); /* and a result of 0.25 */
@@ -131,7 +129,7 @@ TEST(eval__jobs_rise_by_weight_until_full)
 	PLAN p;
 	EVAL e;
 	static const char *const server[] = {"PS1", "PS1", "PS2"};
-	fan_plan_init(&p);
+	p = (struct fan_plan){0};
 	for (uint32_t j = 0; j < 3; j++) {
 		char flow[32];
 		if (j > 0)

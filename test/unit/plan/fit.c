@@ -21,8 +21,7 @@ static struct fan_plan circle(const struct fan_topo *t)
 {
 	static const char *const flows[] = {"W1 S1 S2 S3", "W2 S1", "W3 S1",	   "W4 S1",
 					    "W5 S2 S3 S1", "W6 S2", "W7 S3 S1 S2", "W8 S3"};
-	struct fan_plan p;
-	fan_plan_init(&p);
+	struct fan_plan p = {0};
 	struct fan_tree *tree = fan_plan_add(&p, t, 0, rig_node(t, "PS"), 1);
 	for (unsigned i = 0; i < 8; i++)
 		rig_flow(t, &tree->flow[i], flows[i]);
@@ -78,8 +77,7 @@ TEST(fit__random_plans_can_be_installed)
 	assert_int_equal(fan_fit_open(&f, &t), FAN_OK);
 	for (uint64_t seed = 0; seed < RANDOM_PLANS; seed++) {
 		struct fan_rng rng = {seed};
-		PLAN p;
-		fan_plan_init(&p);
+		PLAN p = {0};
 		struct fan_tree *tree = fan_plan_add(&p, &t, 0, t.job[0].server[0], 1);
 		for (uint32_t g = 0; g < c.groups; g++)
 			for (uint32_t i = 0; i < c.group[g].count; i++) {
@@ -125,7 +123,7 @@ static struct fan_topo star(double sums_gbps)
 	snprintf(make, sizeof make, "star:workers=8,link=10,server=20,switch=%g", sums_gbps);
 	struct fan_topo t = rig_make(make);
 	t.link[8].gbps = 20; /* PS1's */
-	fan_topo_refresh(&t);
+	rig_refresh(&t);
 	return t;
 }
 
@@ -152,7 +150,7 @@ TEST(pack__shares_are_those_of_the_program)
 	PLAN p;
 	double price[64], job_price[1];
 	assert_true(fan_topo_resources(&t) <= 64);
-	fan_plan_init(&p);
+	p = (struct fan_plan){0};
 	add(&p, &t, 8, 1);
 	add(&p, &t, 0, 0);
 	assert_near(fan_eval_gbps(&t, &p), 5, 1e-9);
@@ -170,8 +168,7 @@ TEST(pack__shares_are_those_of_the_program)
 TEST(pack__useless_trees_go)
 {
 	TOPO t = star(1000); /* now summing everything gives all that links allow */
-	PLAN p;
-	fan_plan_init(&p);
+	PLAN p = {0};
 	add(&p, &t, 8, 0.5);
 	add(&p, &t, 0, 0.5);
 	assert_int_equal(fan_pack_shares(&t, &p, NULL, NULL), FAN_OK);
@@ -184,8 +181,7 @@ TEST(pack__useless_trees_go)
 TEST(pack__few_keeps_what_carries_most)
 {
 	TOPO t = star(40);
-	PLAN p;
-	fan_plan_init(&p);
+	PLAN p = {0};
 	add(&p, &t, 8, 0.5);
 	add(&p, &t, 0, 0.5);
 	assert_int_equal(fan_pack_few(&t, &p, (struct fan_few){2, 10}), FAN_OK);

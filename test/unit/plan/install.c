@@ -14,8 +14,8 @@ static struct fan_plan make_plan(const struct fan_topo *t, const char *algorithm
 	struct fan_planned how = {0};
 	const struct fan_plan_options *o = &fan_plan_defaults;
 
-	fan_plan_init(&p);
-	assert_int_equal(fan_algorithm_find(algorithm)->run(t, o, &p, &how), FAN_OK);
+	p = (struct fan_plan){0};
+	assert_int_equal(fan_algorithm_find(algorithm, NULL)->run(t, o, &p, &how), FAN_OK);
 	return p;
 }
 
@@ -114,8 +114,7 @@ TEST(install__all_algorithms_on_all_topologies)
 /* W4 summed at S2, all others where they are. */
 static struct fan_plan grid_plan(const struct fan_topo *t, const char *w4)
 {
-	struct fan_plan p;
-	fan_plan_init(&p);
+	struct fan_plan p = {0};
 	struct fan_tree *tree = fan_plan_add(&p, t, 0, rig_node(t, "PS"), 1);
 	const char *const flows[] = {"W1 S1", "W2 S1", "W3 S1", w4,
 				     "W5 S2", "W6 S2", "W7 S3", "W8 S3"};
@@ -191,7 +190,7 @@ TEST(install__what_switches_cannot_be_told)
 static void one_switch(const struct fan_topo *t, uint32_t trees)
 {
 	struct fan_plan p, one = make_plan(t, "geryon");
-	fan_plan_init(&p);
+	p = (struct fan_plan){0};
 	for (uint32_t i = 0; i < trees; i++) {
 		struct fan_tree *tree = fan_plan_add(&p, t, 0, one.tree[0].server, 1.0 / trees);
 		memcpy(tree->flow, one.tree[0].flow, 100 * sizeof *tree->flow);
@@ -207,8 +206,7 @@ static void one_switch(const struct fan_topo *t, uint32_t trees)
 TEST(install__bounds)
 {
 	struct fan_topo t = rig_load("grid-example");
-	struct fan_plan p;
-	fan_plan_init(&p);
+	struct fan_plan p = {0};
 	for (unsigned i = 0; i <= FAN_PARTS_MAX; i++) {
 		PLAN one = grid_plan(&t, "W4 S1 S2");
 		struct fan_tree *tree =

@@ -51,7 +51,7 @@ static struct fan_topo draw(struct fan_rng *r)
 	const double scale = scales[below(r, sizeof scales / sizeof scales[0])];
 	const uint32_t switches = 1 + below(r, SWITCHES), jobs = 1 + below(r, JOBS),
 		       servers = 1 + below(r, SERVERS);
-	fan_topo_init(&t);
+	t = (struct fan_topo){0};
 	for (uint32_t i = 0; i < switches; i++) {
 		add_node(&t, FAN_NODE_SWITCH, rate(r, scale, false));
 		for (uint32_t k = 0; k < 1 + below(r, 2) && i; k++)
@@ -113,7 +113,7 @@ static void fail_one(struct fan_topo *t, struct fan_rng *r)
 		l->background_gbps = l->gbps;
 	else if (n->kind == FAN_NODE_SWITCH)
 		n->background_gbps = n->gbps;
-	fan_topo_refresh(t);
+	rig_refresh(t);
 }
 
 static void plan_all(struct fan_topo *t, struct fan_rng *r)

@@ -11,7 +11,8 @@ static json_t *report(const struct fan_topo *t, const char *name)
 	struct fan_planned how = {0};
 	struct fan_plan p;
 	struct fan_eval e;
-	assert_int_equal(fan_algorithm_find(name)->run(t, &fan_plan_defaults, &p, &how), FAN_OK);
+	assert_int_equal(fan_algorithm_find(name, NULL)->run(t, &fan_plan_defaults, &p, &how),
+			 FAN_OK);
 	assert_int_equal(fan_eval(&e, t, &p, NULL), FAN_OK);
 	json_t *o = fan_report_json(t, &p, &e, &about);
 	assert_non_null(o);
@@ -45,6 +46,7 @@ TEST(report__says_what_design_fixes)
 	assert_near(json_number_value(json_object_get(o, "bound_gbps")), 3, 0);
 	assert_near(json_number_value(json_object_get(o, "gap")), 0.1875, 1e-9);
 	assert_true(json_is_true(json_object_get(o, "proven")));
+	assert_string_equal(json_string_value(json_object_get(o, "binding")), "switch S1");
 	assert_int_equal(json_array_size(json_object_get(o, "assignments")), 16);
 	assert_int_equal(json_array_size(json_object_get(loads, "switches")), 3);
 	assert_int_equal(json_array_size(json_object_get(loads, "servers")), 1);

@@ -25,7 +25,7 @@ static void mend(struct fan_topo *t, struct fan_plan *p, double at_least)
 {
 	EVAL e;
 	struct fan_why why;
-	fan_topo_refresh(t);
+	rig_refresh(t);
 	assert_int_equal(fan_replan(t, &options, p), FAN_OK);
 	if (fan_eval(&e, t, p, &why))
 		fail_msg("%s", why.text);
@@ -110,7 +110,7 @@ TEST_WITH(replan__paths_alone, defaults, NULL)
 			link = i;
 	assert_int_not_equal(link, FAN_NODE_NONE);
 	t.link[link].background_gbps = t.link[link].gbps;
-	fan_topo_refresh(&t);
+	rig_refresh(&t);
 	assert_int_equal(fan_replan_paths(&t, &options, &p, 1.1, false), FAN_OK);
 	assert_int_equal(p.trees, old.trees);
 	for (uint32_t i = 0; i < p.trees; i++) {
@@ -135,7 +135,7 @@ TEST_WITH(replan__no_path, defaults, NULL)
 		if (t.node[t.link[i].a].kind == FAN_NODE_SWITCH &&
 		    t.node[t.link[i].b].kind == FAN_NODE_SWITCH)
 			t.link[i].background_gbps = t.link[i].gbps;
-	fan_topo_refresh(&t);
+	rig_refresh(&t);
 	assert_int_equal(fan_replan_paths(&t, &options, &p, 1.1, false), FAN_E_INVALID);
 	assert_int_equal(p.trees, 0);
 }

@@ -37,6 +37,12 @@ static inline struct fan_topo rig_parse(const char *text)
 	return t;
 }
 
+/* Rates or background loads have changed. */
+static inline void rig_refresh(struct fan_topo *t)
+{
+	(void)fan_topo_seal(t, NULL);
+}
+
 /* A line of fanin.research.formats, for a line of `source`: its process lives as long as this. */
 static inline const char *rig_formats(const char *source)
 {

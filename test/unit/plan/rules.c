@@ -23,7 +23,7 @@ static void spines(const struct fan_topo *t, uint32_t paths, uint64_t seed, uint
 	o.paths = paths;
 	o.seed = seed;
 	assert_int_equal(fan_rules_open(&r, t, &o), FAN_OK);
-	fan_plan_init(&p);
+	p = (struct fan_plan){0};
 	struct fan_tree *tree = fan_plan_add(&p, t, 0, rig_node(t, "PS1"), 1);
 	assert_non_null(tree);
 	for (uint32_t w = 0; w < WORKERS; w++) {
@@ -72,7 +72,7 @@ TEST(rules__never_a_longer_route)
 	struct fan_plan_options o = fan_plan_defaults;
 	o.seed = 7;
 	assert_int_equal(fan_rules_open(&r, &t, &o), FAN_OK);
-	fan_plan_init(&p);
+	p = (struct fan_plan){0};
 	struct fan_tree *tree = fan_plan_add(&p, &t, 0, rig_node(&t, "PS"), 1);
 	struct fan_arcs want = rig_route(&t, "W4 S1 S3 PS");
 	fan_rules_send(&r, tree, 3, tree->server);
@@ -102,7 +102,7 @@ TEST(rules__as_many_sums_as_workers)
 	struct fan_plan_options o = fan_plan_defaults;
 	o.sums_at = FAN_SUMS_TWO_LEVELS;
 	assert_int_equal(fan_rules_open(&r, &t, &o), FAN_OK);
-	fan_plan_init(&p);
+	p = (struct fan_plan){0};
 	struct fan_tree *tree = fan_plan_add(&p, &t, 0, rig_node(&t, "P"), 1);
 	fan_rules_send(&r, tree, 0, first);
 	fan_rules_send(&r, tree, 0, second);
@@ -136,7 +136,7 @@ static struct fan_plan plan_of(const struct fan_topo *t, const char *name, enum 
 	struct fan_planned how = {0};
 	struct fan_plan p;
 	o.sums_at = sums_at;
-	assert_int_equal(fan_algorithm_find(name)->run(t, &o, &p, &how), FAN_OK);
+	assert_int_equal(fan_algorithm_find(name, NULL)->run(t, &o, &p, &how), FAN_OK);
 	return p;
 }
 
@@ -272,8 +272,7 @@ TEST(round__nothing_for_a_share_of_nothing)
 /* All eight workers straight to the server, over the shortest path. */
 static struct fan_plan straight(const struct fan_topo *t, const struct fan_cands *c)
 {
-	struct fan_plan p;
-	fan_plan_init(&p);
+	struct fan_plan p = {0};
 	assert_non_null(fan_plan_add(&p, t, 0, rig_node(t, "PS"), 1));
 	for (uint32_t g = 0; g < c->groups; g++)
 		for (uint32_t i = 0; i < c->group[g].count; i++)
@@ -310,9 +309,8 @@ TEST(search__fills_only_what_is_open)
 	TOPO t = rig_load("grid-example");
 	CANDS c;
 	struct fan_cands_options o = {.paths = 8};
-	PLAN p;
+	PLAN p = {0};
 	assert_int_equal(fan_cands_open(&c, &t, &o), 0);
-	fan_plan_init(&p);
 	assert_non_null(fan_plan_add(&p, &t, 0, rig_node(&t, "PS"), 1));
 	uint32_t open[1] = {c.target_of[rig_node(&t, "S3")]};
 	assert_int_equal(fan_search_fill(&c, &p, 0, open, 1, false), FAN_OK);

@@ -10,7 +10,7 @@ static double grow(const struct fan_topo *t, struct fan_plan *p, double enough, 
 	struct fan_cands c;
 	struct fan_cands_options o = {.paths = 4};
 	assert_int_equal(fan_cands_open(&c, t, &o), FAN_OK);
-	fan_plan_init(p);
+	*p = (struct fan_plan){0};
 	for (uint32_t s = 0; s < t->job[0].servers; s++) {
 		uint32_t server = t->job[0].server[s];
 		struct fan_tree *tree = fan_plan_add(p, t, 0, server, 1.0 / t->job[0].servers);
@@ -114,7 +114,7 @@ TEST(path__not_over_what_is_full)
 {
 	TOPO t = rig_load("grid-example");
 	t.link[0].background_gbps = 3;
-	fan_topo_refresh(&t);
+	rig_refresh(&t);
 	assert_int_equal(find(&t, "W1", "PS", 8), 1);
 	assert_int_equal(route[0].hops, 4);
 }

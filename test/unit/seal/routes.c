@@ -33,7 +33,7 @@ static void install(unsigned station, uint16_t number, const struct leg *leg, un
 		entry[i].sums = leg[i].sums;
 	}
 	const struct fan_route_config c = {.number = number, .entry = entry, .entries = legs};
-	assert_int_equal(fan_switch_route(fan_node_slots(net.station[station].node), &c), FAN_OK);
+	assert_int_equal(fan_switch_route(net.station[station].node->slots, &c), FAN_OK);
 }
 
 /* Route 1, switch 1 and then 2; 2, the other way round; 3, each half by its own switch and then the

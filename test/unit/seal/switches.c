@@ -15,9 +15,8 @@ TEST_WITH(switches__job_sums, NULL, close_net)
 		assert_int_equal(tags(), 0);
 		for (unsigned i = 0; i <= levels; i++)
 			assert_int_equal(stats(i)->unsent, 0);
-		assert_in_range(
-			fan_switch_stats(fan_node_slots(net.station[levels].node))->partials, 30,
-			1000);
+		assert_in_range(fan_switch_stats(net.station[levels].node->slots)->partials, 30,
+				1000);
 		for (unsigned i = 0; i < net.taped; i++) /* nothing travels in clear */
 			assert_true(fan_get16(net.tape[i].bytes + 2) & FAN_F_SEALED);
 		if (levels + 1 < STATIONS)
@@ -229,7 +228,7 @@ TEST_WITH(drill_4__join_from_elsewhere, NULL, close_net)
 	to_station(1, &stranger, p.bytes, p.len);
 	carry();
 	sum(RANKS, 2);
-	const struct fan_switch_stats *st = fan_switch_stats(fan_node_slots(net.station[1].node));
+	const struct fan_switch_stats *st = fan_switch_stats(net.station[1].node->slots);
 	assert_int_equal(st->drops[FAN_DROP_SENDER], 0);
 }
 

@@ -205,10 +205,11 @@ TEST_WITH(standing__gaps, open_standings, close_standings)
 	assert_int_equal(at(0, FAN_STANDING_MAX / 2)->behind, 5);
 }
 
-static void count(uint16_t rank, uint32_t lent, uint32_t deferred, const uint32_t *kept)
+static void count(const uint64_t life[2], uint16_t rank, uint32_t lent, uint32_t deferred,
+		  const uint32_t *kept)
 {
 	const struct fan_switch_rank at = {.lent = lent, .deferred = deferred, .kept = kept};
-	fan_standings_count(&s, rank, &at);
+	fan_standings_count(&s, life, rank, &at);
 }
 
 /* Counts of one life take each other's place; those of several are added. */
@@ -216,26 +217,23 @@ TEST_WITH(standing__lives, open_standings, close_standings)
 {
 	const uint64_t life[][2] = {{1, 2}, {2, 2}, {2, 3}};
 	const uint32_t kept[RANKS] = {1, 0, 20}, fewer[RANKS] = {0, 0, 3};
-	fan_standings_life(&s, life[0]);
-	count(1, 5, 6, fewer);
-	fan_standings_life(&s, life[0]);
-	count(1, 50, 60, kept);
-	assert_int_equal(fan_standings_lent(&s, 1), 50);
-	assert_int_equal(fan_standings_deferred(&s, 1), 60);
-	assert_int_equal(fan_standings_kept(&s, 1, 2), 20);
-	fan_standings_life(&s, life[1]);
-	assert_int_equal(fan_standings_lent(&s, 1), 50);
-	count(1, 4, 5, fewer);
-	fan_standings_life(&s, life[2]);
-	count(1, 1, 0, NULL); /* nobody is that rank just now */
-	count(0, 9, 8, kept);
-	assert_int_equal(fan_standings_lent(&s, 1), 55);
-	assert_int_equal(fan_standings_deferred(&s, 1), 65);
-	assert_int_equal(fan_standings_kept(&s, 1, 2), 23);
-	assert_int_equal(fan_standings_kept(&s, 1, 0), 1);
-	assert_int_equal(fan_standings_kept(&s, 0, 2), 20);
-	assert_int_equal(fan_standings_deferred(&s, 0), 8);
-	assert_int_equal(fan_standings_deferred(&s, 2), 0);
+	count(life[0], 1, 5, 6, fewer);
+	count(life[0], 1, 50, 60, kept);
+	assert_int_equal(s.all.lent[1], 50);
+	assert_int_equal(s.all.deferred[1], 60);
+	assert_int_equal(s.all.kept[RANKS + 2], 20);
+	count(life[1], 0, 0, 0, NULL);
+	assert_int_equal(s.all.lent[1], 50);
+	count(life[1], 1, 4, 5, fewer);
+	count(life[2], 1, 1, 0, NULL); /* nobody is that rank just now */
+	count(life[2], 0, 9, 8, kept);
+	assert_int_equal(s.all.lent[1], 55);
+	assert_int_equal(s.all.deferred[1], 65);
+	assert_int_equal(s.all.kept[RANKS + 2], 23);
+	assert_int_equal(s.all.kept[RANKS], 1);
+	assert_int_equal(s.all.kept[2], 20);
+	assert_int_equal(s.all.deferred[0], 8);
+	assert_int_equal(s.all.deferred[2], 0);
 }
 
 UNIT_MAIN

@@ -110,8 +110,8 @@ TEST(event__far_before_near)
 
 TEST(series__bounded_and_nothing_lost)
 {
-	struct fan_series *s = malloc(sizeof *s);
-	fan_series_init(s, 0, 10);
+	struct fan_series *s = calloc(1, sizeof *s);
+	s->interval_ns = 10;
 	uint64_t sum = 0;
 	for (uint64_t i = 0; i < 5000; i++) {
 		const uint64_t figure[FAN_SERIES_FIGURES] = {i, 1, 0, 0};
@@ -133,9 +133,9 @@ TEST(series__bounded_and_nothing_lost)
 TEST(series__interval_doubles)
 {
 	const uint64_t figure[FAN_SERIES_FIGURES] = {0};
-	struct fan_series *s = malloc(sizeof *s);
-	fan_series_init(s, 100, 10);
-	assert_int_equal(s->next_ns, 110);
+	struct fan_series *s = calloc(1, sizeof *s);
+	s->start_ns = 100;
+	s->interval_ns = 10;
 	for (unsigned i = 0; i < FAN_SERIES_MAX; i++)
 		fan_series_add(s, figure);
 	assert_int_equal(s->interval_ns, 10);
