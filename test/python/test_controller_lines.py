@@ -120,7 +120,7 @@ def test_status_says_what_is_there(rig):
     status = rig.ask("status")
     assert "switch A: up" in status and "job j: 4 of 4 ranks, routes are there" in status
     why = rig.ask("why j")
-    assert "all daemons are there" in why and "A: 2 ranks from workers, summed, to M1" in why
+    assert "all daemons are there" in why and "A, sums 2, 2 workers here" in why
     assert rig.ask("why k") == 'error: no job "k"'
     assert rig.ask("hello").startswith('error: "hello": expected status')
     shown = json.loads(rig.ask("status json"))

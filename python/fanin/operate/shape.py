@@ -3,8 +3,8 @@
 
 A shape is a tuple of the least and the most that a number may be; True for a truth; a number for
 the most characters of a text; a list of one shape and the most elements; a dict of shapes by key.
-What no shape names is dropped.  What is missing stays so if its key has a "?", and otherwise is the
-least, False, "" or nothing.
+What no shape names is dropped.  What is missing is the least, False, "" or nothing, unless its key
+has a "?": then it stays so, and null counts as missing.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def checked(value: Any, shape: Any) -> Any:
     return {
         key.rstrip("?"): _field(value, key.rstrip("?"), of)
         for key, of in shape.items()
-        if not key.endswith("?") or key[:-1] in value
+        if not key.endswith("?") or value.get(key[:-1]) is not None
     }
 
 

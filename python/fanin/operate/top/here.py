@@ -240,7 +240,7 @@ def _aggregator(one: dict[str, Any]) -> list[list[str]]:
             job["state"],
             str(job["operations"]),
             str(job["open"]),
-            cells.of_time(job["age_s"]) if "age_s" in job else "-",
+            cells.of_age(job),
             cells.of_ranks(job["missing"], job["by_host"]) if job["missing"] else "-",
             cells.of_ranks(job["waits"], job["by_host"])
             if job["waits"] and job["missing"]

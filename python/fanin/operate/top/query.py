@@ -12,6 +12,7 @@ import re
 import time
 
 from .. import shape
+from . import tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -155,9 +156,10 @@ def ask_controller(path: str, line: str) -> bytes:
     return bytes(text)
 
 
-def status_of_controller(path: str) -> Any:
-    """What a controller says about itself, as doc/controller.md has it; Silent: it does not."""
+def status_of_controller(path: str) -> tuple[Any, dict[str, Any]]:
+    """What a controller says about itself, and of that what is shown; Silent: it does not."""
     try:
-        return shape.load(ask_controller(path, "status json"))
+        status = shape.load(ask_controller(path, "status json"))
+        return status, shape.checked(status, tree.STATUS)
     except shape.Bad as error:
-        raise Silent("the answer is not JSON") from error
+        raise Silent(f"the answer is no status: {error}") from error

@@ -59,8 +59,8 @@ class Top:
     def read(self) -> Shown:
         """Ask for everything anew; query.Silent: somebody does not answer."""
         if self.options.controller:
-            status = query.status_of_controller(self.options.controller)
-            return status, tree.lines(status)
+            status, checked = query.status_of_controller(self.options.controller)
+            return status, tree.lines(checked)
         text: list[str] = []
         root: dict[str, Any] = {}
         if self.at:
