@@ -12,7 +12,6 @@ from . import files
 DEPTH_MAX = 16
 VALUES_MAX = 64  # of a key of a sweep; variants
 POINTS_MAX = 1024  # combinations
-SWEEPS_MAX = 4
 
 
 class SettingError(ValueError):

@@ -27,10 +27,6 @@ _TEXTS = ("scenario", "seed", "variants", "plan", "json", "report", "trace", "pc
           "beside", "layers", "calibrate")  # fmt: skip
 
 
-class Failed(Exception):
-    """A run without a result."""
-
-
 def _usage(text: str) -> NoReturn:
     print(f"fanin sim: {text}\nTry `fanin sim --help`.", file=sys.stderr)
     sys.exit(WRONG)

@@ -12,8 +12,9 @@ import ipaddress
 import json
 import math
 import socket
-from typing import Any, Callable, Dict, List, NoReturn, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from ...research import files
 from .limits import (
     ADDRESS_BYTES,
     BESIDE_MAX,
@@ -264,31 +265,10 @@ MESSAGES: Dict[str, Dict[str, Message]] = {
 }
 
 
-def unlike(pairs: List[Tuple[str, Any]]) -> Json:
-    """An object without a key twice."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key twice")
-    return found
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
-
-
-def _int(digits: str) -> int:
-    if len(digits) > 20:
-        raise ValueError("too big integer")
-    return int(digits)
-
-
-_decoder = json.JSONDecoder(object_pairs_hook=unlike, parse_constant=_no_constant, parse_int=_int)
-
-
 def parse(said: bytes) -> Any:
     """JSON as it is; Refused: it is none, has a key twice, or is nested too deeply."""
     try:
-        return _decoder.decode(said.decode())
+        return files.decode(said.decode())
     except json.JSONDecodeError as error:
         column, cause = error.colno, error.msg
     except (ValueError, RecursionError) as error:

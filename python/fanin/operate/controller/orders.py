@@ -6,12 +6,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Callable, Dict
 
-from ...research import formats
+from ...research import files, formats
 from . import drains, jobs, load, plans, reports
 from .core import SEARCH, Controller
-from .lines import parse
-from .model import Conn, Json, Refused, Wrong
-from .planner import Planner, read_json
+from .model import Conn, Json, Wrong
+from .planner import Planner
 
 Refuse = Callable[[Conn, str], None]
 EXPECTED = (
@@ -23,8 +22,8 @@ EXPECTED = (
 def _json(rest: str) -> Any:
     """The value; None: it is none."""
     try:
-        return parse(rest.encode())
-    except Refused:
+        return files.decode(rest)
+    except (ValueError, RecursionError):
         return None
 
 
@@ -64,7 +63,7 @@ def _end(c: Controller, name: str, refuse: Refuse) -> str:
 
 async def _value(rest: str) -> Any:
     """JSON that stands in the order, or in the file that it names."""
-    return _json(rest) if "{" in rest or not rest else read_json(rest)
+    return _json(rest) if "{" in rest or not rest else files.load(rest)
 
 
 async def _admit(c: Controller, said: Any) -> str:
@@ -141,7 +140,7 @@ async def answer(c: Controller, line: str, refuse: Refuse) -> str:
             value = await _value(rest)
             return await (_admit if word == "admit" else _install)(c, value)
         return _at_once(c, word, rest, refuse)
-    except Wrong as wrong:
+    except (Wrong, files.FileError) as wrong:
         return f"error: {wrong}"
     except OSError as error:
         return f"error: {error.strerror or error}"

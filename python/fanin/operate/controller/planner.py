@@ -13,7 +13,6 @@ import os
 import signal
 from typing import Any, Optional
 
-from .lines import unlike
 from .model import Json, Settings, Wrong
 
 ANSWER_BYTES_MAX = 256 << 20
@@ -129,14 +128,3 @@ class Planner:
         if "error" in answer:
             raise Wrong(answer["error"])
         return answer
-
-
-def read_json(path: str) -> Any:
-    """JSON from a file; Wrong: why not."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file, object_pairs_hook=unlike)
-    except OSError as error:
-        raise Wrong(error.strerror or str(error)) from None
-    except (ValueError, RecursionError) as error:
-        raise Wrong(f"not JSON: {error}") from None

@@ -12,10 +12,9 @@ accept it again; one that has something else refuses it, and the part gets a new
 from __future__ import annotations
 
 import json
-import os
-import stat
 from typing import Any, Callable, List
 
+from ...research import files
 from . import drains, load
 from .core import MEND, Controller
 from .limits import NUMBER_MAX, PARTS_MAX
@@ -103,33 +102,6 @@ def restore(c: Controller, state: Any) -> None:
     drains.restore(c, said.get("drained"))
 
 
-# ---- files, written anew so that whoever reads one finds it whole ----
-
-
-def renew(path: str, text: str) -> None:
-    """Write PATH.new, and make it the file.  What stands at `path` has to be a regular file, or
-    nothing; links are followed at neither name.  OSError: the file is as it was."""
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise OSError(0, "expected a regular file, or none")
-    except FileNotFoundError:
-        pass
-    new = path + ".new"
-    try:
-        os.unlink(new)  # of a program that was killed, or laid there by somebody
-    except FileNotFoundError:
-        pass
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-    fd = os.open(new, flags, 0o666)
-    try:
-        with open(fd, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.rename(new, path)
-    except OSError:
-        os.unlink(new)
-        raise
-
-
 class Kept:
     """A file of an option that is written again and again; the first failure and the recovery are
     logged."""
@@ -144,7 +116,7 @@ class Kept:
         if text == self._text and not self._failed:
             return True
         try:
-            renew(self._path, text + "\n")
+            files.renew(self._path, text + "\n")
         except OSError as error:
             if not self._failed:
                 self._log(

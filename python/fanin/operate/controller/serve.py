@@ -19,7 +19,7 @@ from .dispatch import Dispatch
 from .limits import AGAIN_S, JSON_S
 from .log import Log
 from .model import Json, Settings, Wrong
-from .planner import Planner, Planners, read_json
+from .planner import Planner, Planners
 from .saved import Kept
 from .sign import read_keys
 from .sockets import Sockets
@@ -62,9 +62,9 @@ class Files:
 
 def _read(path: str) -> Any:
     try:
-        return read_json(path)
-    except Wrong as wrong:
-        raise Stop(f"{path}: {wrong}", EXIT_WRONG) from None
+        return files.load(path)
+    except files.FileError as error:
+        raise Stop(str(error), EXIT_WRONG) from None
 
 
 async def _network(settings: Settings, planners: Planners) -> Json:

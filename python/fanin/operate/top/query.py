@@ -82,26 +82,19 @@ def is_address(text: str) -> bool:
     return _ADDRESS.fullmatch(text) is not None
 
 
-def _program() -> str:
-    """The program `fanin`: the one that has started this, the wheel's, or the one of the PATH."""
-    import shutil
-
-    here = os.path.dirname(os.path.abspath(__file__))
-    wheel = os.path.join(here, "..", "..", "bin", "fanin")
-    path = os.environ.get("FANIN") or (wheel if os.path.exists(wheel) else shutil.which("fanin"))
-    if not path:
-        raise Silent("no program fanin in the PATH")
-    return path
-
-
 def _run(flags: list[str], within_ms: int) -> list[Switch]:
     """What `fanin query` prints with these flags."""
     import subprocess
 
+    from ...research import engine
+
     patience = within_ms / 1000 + MORE_S if within_ms else None
     try:
         done = subprocess.run(
-            [_program(), "query", *flags], stdout=subprocess.PIPE, timeout=patience, check=True
+            [engine.find_program(), "query", *flags],
+            stdout=subprocess.PIPE,
+            timeout=patience,
+            check=True,
         )
         return [shape.load(line, SWITCH) for line in done.stdout.splitlines()]
     except (OSError, subprocess.SubprocessError, shape.Bad) as error:
