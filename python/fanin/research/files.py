@@ -73,7 +73,6 @@ def write(path: str, text: str) -> None:
     """Write a text to `path`, or to standard output for "-"."""
     if path == "-":
         sys.stdout.write(text)
-        sys.stdout.flush()
         return
     try:
         with os.fdopen(_open(path, os.O_WRONLY | os.O_CREAT), "w", encoding="utf-8") as file:

@@ -145,6 +145,7 @@ def write_json(command: str, file: str, root: Any) -> bool:
     """To this file, or standard output for "-".  False, and a line on stderr: not all of it."""
     try:
         files.write(file, json.dumps(root, indent=2) + "\n")
+        sys.stdout.flush()
         return True
     except files.FileError as error:
         print(f"fanin {command}: --json: {error}", file=sys.stderr)

@@ -293,6 +293,7 @@ def _write(top: Top, root: Any, text: list[str]) -> None:
     """Write what was told wherever it is to be, apart from the terminal."""
     if top.options.json:
         files.write(top.options.json, json.dumps(root, indent=2) + "\n")
+        sys.stdout.flush()
     if top.options.page:
         _write_page(top.options.page, text, 0 if top.options.once else top.options.interval)
 
