@@ -94,14 +94,6 @@ def points(
             yield name, dict(zip(keys, values))
 
 
-def count(variants: dict[str, dict[str, Any]], sweeps: Sequence[tuple[str, list[str]]]) -> int:
-    """The number of combinations."""
-    total = max(1, len(variants))
-    for _, values in sweeps:
-        total *= len(values)
-    return total
-
-
 def copy(value: Any) -> Any:
     """A copy of JSON that shares nothing which a setting may change."""
     return json.loads(json.dumps(value))
