@@ -11,6 +11,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import math
+import re
 import socket
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
@@ -29,26 +30,17 @@ from .model import HEALTH, Json, Refused, Wrong
 
 # ---- addresses, as options, topologies and daemons write them: HOST:PORT or [IPV6]:PORT ----
 
-HOST_BYTES = 255
-
-
-def split(said: str) -> Tuple[str, int, bool]:
-    """Host, port, and whether the host stood in brackets; Wrong: it has another form."""
-    is_v6 = said.startswith("[")
-    host, colon, digits = said[is_v6:].partition("]:") if is_v6 else said.rpartition(":")
-    if not is_v6 and ":" in host:
-        raise Wrong(f'expected brackets around an IPv6 address, got "{said}"')
-    if not colon or not host or len(host) > HOST_BYTES:
-        raise Wrong(f'expected HOST:PORT or [IPV6]:PORT, got "{said}"')
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 6 and int(digits) < 65536):
-        raise Wrong(f'expected a port from 0 to 65535 after the address, got "{digits}"')
-    return host, int(digits), is_v6
+_address = re.compile(r"(?:\[([^\]]+)\]|([^:]+)):([0-9]{1,5})", re.ASCII)
 
 
 def resolve(said: str) -> Tuple[str, int, int]:
-    """The host and port of an address in numbers, and its family as a number of socket."""
-    host, port, is_v6 = split(said)
-    family = socket.AF_INET6 if is_v6 else socket.AF_INET
+    """The host and port of an address in numbers, and its family as a number of socket; Wrong: it has
+    another form."""
+    parts = _address.fullmatch(said)
+    if not parts or int(parts[3]) > 65535:
+        raise Wrong(f'expected HOST:PORT or [IPV6]:PORT, got "{said}"')
+    host, port = parts[1] or parts[2], int(parts[3])
+    family = socket.AF_INET6 if parts[1] else socket.AF_INET
     try:
         found = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, 0, socket.AI_NUMERICHOST)
     except (OSError, ValueError) as error:
