@@ -177,7 +177,7 @@ async def _run(values: Dict[str, Any]) -> None:
         at = _open(sockets, values)
         http = await _serve_metrics(c, values, log)
         event(f"{c.settings.file:.200}, listening on {at}")
-        sockets.start()
+        await sockets.start()
         await stopped.wait()
         files.write(at_end=True)
     finally:
