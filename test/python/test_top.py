@@ -145,7 +145,7 @@ def test_ranks_are_shown_where_no_aggregator_can_be_asked(folder, monkeypatch):
         monkeypatch.setenv("FANIN", path)
         found = here.collect("j", all_hosts=True)
         assert [r["state"] for r in found["ranks"]] == ["waits"] and "waits" in str(
-            here.lines(found, "j", 0)
+            here.lines(found)
         )
         assert [(a["at"], a["answers"]) for a in found["aggregators"]] == [(place["at"], False)]
 

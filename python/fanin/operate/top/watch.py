@@ -77,8 +77,8 @@ class Top:
         found = here.collect(self.options.job, self.options.all_hosts)
         whose = "this" if os.geteuid() else "any"
         head = f"fanin top: ranks of this host, of {whose} user; of a switch: --switch ADDR:PORT"
-        lines = here.lines(found, self.options.job, self.options.pid)
         here.keep(found, self.options.job, self.options.pid)
+        lines = here.lines(found)
         rates: dict[str, float] = {}
         for rank in found["ranks"]:
             rates[rank["job"]] = rates.get(rank["job"], 0) + rank["rate"]
