@@ -15,17 +15,8 @@ import re
 import socket
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from . import limits
 from ...research import files
-from .limits import (
-    ADDRESS_BYTES,
-    BESIDE_MAX,
-    NUMBER_MAX,
-    PARTS_MAX,
-    RANKS_MAX,
-    SHARDS_MAX,
-    SLOTS_MAX,
-    SWITCH_ROUTES_MAX,
-)
 from .model import HEALTH, Json, Refused, Wrong
 
 # ---- addresses, as options, topologies and daemons write them: HOST:PORT or [IPV6]:PORT ----
@@ -138,7 +129,7 @@ def count(value: Any) -> int:
 
 def gbps_by_name(value: Any) -> Dict[str, float]:
     """Rates by names of nodes; those that are no numbers are left out."""
-    if not isinstance(value, dict) or len(value) > BESIDE_MAX:
+    if not isinstance(value, dict) or len(value) > limits.BESIDE_MAX:
         return {}
     return {key: float(rate) for key, rate in value.items() if is_number(rate)}
 
@@ -159,10 +150,10 @@ def launch(value: Any) -> int:
 
 
 def names(value: Any) -> List[str]:
-    """The strings of a list, the first BESIDE_MAX values."""
+    """The strings of a list, the first limits.BESIDE_MAX values."""
     if not isinstance(value, list):
         return []
-    return [one for one in value[:BESIDE_MAX] if isinstance(one, str)]
+    return [one for one in value[: limits.BESIDE_MAX] if isinstance(one, str)]
 
 
 def numbers(most: int) -> Kind:
@@ -171,23 +162,23 @@ def numbers(most: int) -> Kind:
     def check(value: Any) -> Optional[List[int]]:
         if not isinstance(value, list):
             return None
-        return [n if _whole(n) and 1 <= n <= NUMBER_MAX else 0 for n in value[:most]]
+        return [n if _whole(n) and 1 <= n <= limits.NUMBER_MAX else 0 for n in value[:most]]
 
     return check
 
 
 def address(value: Any) -> str:
     """ADDR:PORT of a daemon."""
-    found: str = text(ADDRESS_BYTES)(value)
+    found: str = text(limits.ADDRESS_BYTES)(value)
     if not is_address(found):
         raise _Bad
     return found
 
 
 ABOVE = {
-    "at": text(ADDRESS_BYTES),
-    "index": integer(0, RANKS_MAX, 0),
-    "siblings": integer(0, RANKS_MAX, 0),
+    "at": text(limits.ADDRESS_BYTES),
+    "index": integer(0, limits.RANKS_MAX, 0),
+    "siblings": integer(0, limits.RANKS_MAX, 0),
 }
 
 
@@ -212,7 +203,7 @@ JOIN = {
     "rank": integer(),
     "ranks": integer(),
     "launch": launch,
-    "routes": numbers(PARTS_MAX + 1),
+    "routes": numbers(limits.PARTS_MAX + 1),
 }
 
 # Of each message: its fields with their kinds, and what is said where one is not of its kind.  A
@@ -225,14 +216,14 @@ HELLO: Message = [
     ),
     (
         {
-            "shards": integer(1, SHARDS_MAX),
-            "slots": integer(0, SLOTS_MAX, 0),
+            "shards": integer(1, limits.SHARDS_MAX),
+            "slots": integer(0, limits.SLOTS_MAX, 0),
             "started": integer(default=0),
         },
-        f'hello of "%s": expected shards from 1 to {SHARDS_MAX}, and slots',
+        f'hello of "%s": expected shards from 1 to {limits.SHARDS_MAX}, and slots',
     ),
     (
-        {"above": above, "routes": numbers(4 * SWITCH_ROUTES_MAX)},
+        {"above": above, "routes": numbers(4 * limits.SWITCH_ROUTES_MAX)},
         'hello of "%s": expected above with at, index, siblings',
     ),
 ]

@@ -15,9 +15,8 @@ import json
 from typing import Any, Callable, List
 
 from ...research import files
-from . import drains, load
+from . import drains, limits, load
 from .core import MEND, Controller
-from .limits import NUMBER_MAX, PARTS_MAX
 from .model import Job, Json, Wrong
 
 
@@ -43,8 +42,8 @@ def _job_text(job: Job) -> str:
 
 def _numbers(said: Any) -> List[int]:
     """Route numbers; none: they are wrong."""
-    fit = isinstance(said, list) and 1 <= len(said) <= PARTS_MAX
-    if not fit or not all(type(n) is int and 1 <= n <= NUMBER_MAX for n in said):
+    fit = isinstance(said, list) and 1 <= len(said) <= limits.PARTS_MAX
+    if not fit or not all(type(n) is int and 1 <= n <= limits.NUMBER_MAX for n in said):
         return []
     return list(said)
 
@@ -82,7 +81,7 @@ def restore(c: Controller, state: Any) -> None:
     """Go on with what an earlier controller has written; Wrong: it is something else."""
     said = state if isinstance(state, dict) else {}
     last, jobs = said.get("last"), said.get("jobs")
-    if not isinstance(jobs, list) or type(last) is not int or not 0 <= last <= NUMBER_MAX:
+    if not isinstance(jobs, list) or type(last) is not int or not 0 <= last <= limits.NUMBER_MAX:
         raise Wrong("expected what a controller has written: last, jobs")
     c.last_number = last
     for number, one in enumerate(jobs):

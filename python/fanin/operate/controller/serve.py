@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
 from ...research import files, formats
-from . import metrics, plans, reports, saved
+from . import limits, metrics, plans, reports, saved
 from .lines import resolve, text_of
 from .core import Controller
 from .dispatch import Dispatch
-from .limits import AGAIN_S, JSON_S
 from .log import Log
 from .model import Json, Settings, Wrong
 from .planner import Planner, Planners
@@ -41,23 +40,23 @@ class Files:
 
     def __init__(self, c: Controller, values: Dict[str, Any], log: Callable[[str], None]) -> None:
         self._c, state, shown = c, values["state"], values["json"]
-        self._state = Kept("state", state, log, AGAIN_S) if state else None
-        self._json = Kept("json", shown, log, AGAIN_S) if shown else None
+        self._state = Kept("state", state, log, limits.AGAIN_S) if state else None
+        self._json = Kept("json", shown, log, limits.AGAIN_S) if shown else None
         self._json_s = 0.0  # the status is not written before
 
     def write(self, at_end: bool = False) -> Optional[float]:
-        """Write the state, and the status at most every JSON_S; in how many seconds it is to be
+        """Write the state, and the status at most every limits.JSON_S; in how many seconds it is to be
         called again even if nothing happens."""
         whole, now_s = True, time.monotonic()
         if self._state is not None:
             whole = self._state.write(saved.text(self._c))
         if self._json is None:
-            return None if whole else AGAIN_S
+            return None if whole else limits.AGAIN_S
         if now_s < self._json_s and not at_end:
             return self._json_s - now_s
         whole = self._json.write(reports.as_text(reports.status(self._c))) and whole
-        self._json_s = now_s + JSON_S
-        return None if whole else AGAIN_S
+        self._json_s = now_s + limits.JSON_S
+        return None if whole else limits.AGAIN_S
 
 
 def _read(path: str) -> Any:

@@ -16,19 +16,9 @@ import stat
 import time
 from typing import Any, Callable, Dict, List, Optional, Set, Union, cast
 
-from . import orders
+from . import limits, orders
 from .lines import plain_host
 from .dispatch import Dispatch
-from .limits import (
-    ASK_S,
-    ASKERS_MAX,
-    CONNECTIONS_MAX,
-    DESCRIPTORS_SPARE,
-    LINE_BYTES,
-    NAMELESS_BYTES,
-    NAMELESS_MAX,
-    OUT_BYTES,
-)
 from .model import Conn
 from .sign import Signer, Unsigned
 
@@ -105,7 +95,7 @@ class Peer(Conn, asyncio.BufferedProtocol):
             self.out.clear()
             self.write(b"\n".join(map(self.signer.sign, lines) if self.signer else lines))
         waiting = sum(map(len, self.out)) + self._transport.get_write_buffer_size()
-        if waiting > OUT_BYTES:
+        if waiting > limits.OUT_BYTES:
             self.cut()
 
 
@@ -130,7 +120,7 @@ class Sockets:
         self._is_woken = False  # a flush follows
         self._events = 0
         self._again_s: Optional[float] = None
-        self._places = CONNECTIONS_MAX
+        self._places = limits.CONNECTIONS_MAX
         self._c.wake = self.wake
         self._c.flush = self.flush
         self._c.closes = self._close_later
@@ -140,7 +130,7 @@ class Sockets:
 
     def _want_descriptors(self) -> None:
         """Raise the limit of descriptors as needed and allowed."""
-        wanted = CONNECTIONS_MAX + 128
+        wanted = limits.CONNECTIONS_MAX + 128
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if 0 <= soft < wanted:
             soft = wanted if hard < 0 else min(hard, wanted)
@@ -148,7 +138,7 @@ class Sockets:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             except (OSError, ValueError):
                 soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-            self._places = max(min(CONNECTIONS_MAX, soft - DESCRIPTORS_SPARE), 1)
+            self._places = max(min(limits.CONNECTIONS_MAX, soft - limits.DESCRIPTORS_SPARE), 1)
 
     def listen(self, host: str, port: int, family: int) -> int:
         """Listen for daemons and workers; the port.  OSError: it cannot be."""
@@ -167,7 +157,7 @@ class Sockets:
         try:
             _check_free(path)
             s.bind(path)
-            s.listen(ASKERS_MAX)
+            s.listen(limits.ASKERS_MAX)
         except OSError:
             s.close()
             raise
@@ -185,7 +175,7 @@ class Sockets:
         self._servers.append(await create)
         listener.listen(BACKLOG)  # that may wait
         for s in people:
-            serve = asyncio.start_unix_server(self._ask, sock=s, limit=LINE_BYTES)
+            serve = asyncio.start_unix_server(self._ask, sock=s, limit=limits.LINE_BYTES)
             self._servers.append(await serve)
         self.wake(time.monotonic())
 
@@ -218,7 +208,7 @@ class Sockets:
 
     def _find_place(self, host: str) -> bool:
         """Make room for a connection; False: there is none."""
-        if sum(conn.host == host for conn in self._dispatch.nameless) >= NAMELESS_MAX:
+        if sum(conn.host == host for conn in self._dispatch.nameless) >= limits.NAMELESS_MAX:
             oldest = self._oldest(host)
         elif len(self._peers) >= self._places:
             oldest = self._oldest(None)
@@ -256,7 +246,7 @@ class Sockets:
 
     @staticmethod
     def _is_long(peer: Peer, line: Union[bytes, bytearray]) -> bool:
-        return len(line) >= (LINE_BYTES if peer.is_named else NAMELESS_BYTES)
+        return len(line) >= (limits.LINE_BYTES if peer.is_named else limits.NAMELESS_BYTES)
 
     def _take(self, peer: Peer, line: bytes) -> None:
         """A whole line."""
@@ -360,10 +350,10 @@ class Sockets:
         """One line and its answer; the time of either is bounded."""
         task = asyncio.current_task()
         try:
-            if len(self._askers) >= ASKERS_MAX:
+            if len(self._askers) >= limits.ASKERS_MAX:
                 return
             self._askers.add(task)
-            line = await asyncio.wait_for(reader.readuntil(b"\n"), ASK_S)
+            line = await asyncio.wait_for(reader.readuntil(b"\n"), limits.ASK_S)
             self._c.now_s = time.monotonic()
             said = line[:-1].decode(errors="replace")
             answer = await orders.answer(self._c, said, self._dispatch.refuse)
@@ -371,7 +361,7 @@ class Sockets:
             writer.transport.set_write_buffer_limits(0)
             for at in range(0, len(left), READ_BYTES):
                 writer.write(left[at : at + READ_BYTES])
-                await asyncio.wait_for(writer.drain(), ASK_S)
+                await asyncio.wait_for(writer.drain(), limits.ASK_S)
         except (OSError, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError):
             pass
         finally:
