@@ -100,8 +100,7 @@ def health(c: Controller, node: Node, report: Json) -> None:
             continue
         link.others.said[end] = min(max(gbps / link.whole_gbps, 0), limits.OTHERS_MOST)
         link.others.heard_s[end] = c.now_s
-        c.lively.add(link)
-        c.wake(c.now_s + limits.SOON_S)
+        c.lively.add(link)  # the next tick judges it, within AWAKE_S
 
 
 def _said(c: Controller, others: Others) -> float:

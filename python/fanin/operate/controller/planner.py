@@ -111,6 +111,7 @@ class Planner:
         """The answer; Wrong: what the planner says of the request.  OSError: it does not run.
 
         `slots`: of each switch, which are shared out; 0: no quotas."""
+        await asyncio.sleep(0)  # here and below: others first, since each piece may take a while
         request["topology"] = topology
         request["options"] = {**self._planners.options, "slots": slots}
         if self._child is None:
@@ -125,6 +126,7 @@ class Planner:
             raise OSError(await _end_of(self._child))
         answer: Json = json.loads(said)
         self._is_busy = False
+        await asyncio.sleep(0)
         if "error" in answer:
             raise Wrong(answer["error"])
         return answer
