@@ -356,9 +356,11 @@ static json_t *tell(struct plan_request *r, int *err)
 	if (*err)
 		return NULL;
 	*err = fan_install_make(&in, &r->t, &r->p, r->slots, &r->why);
-	if (!*err)
-		answer = json_pack("{so so}", "plan", fan_report_json(&r->t, &r->p, &e, &about),
-				   "install", fan_install_json(&in));
+	if (!*err) {
+		json_t *plan = fan_report_json(&r->t, &r->p, &e, &about);
+		json_object_del(plan, "loads"); /* half of it, and nobody asks */
+		answer = json_pack("{so so}", "plan", plan, "install", fan_install_json(&in));
+	}
 	fan_install_free(&in);
 	fan_eval_free(&e);
 	return answer;

@@ -145,7 +145,7 @@ def test_ranks_are_shown_where_no_aggregator_can_be_asked(folder, monkeypatch):
         monkeypatch.setenv("FANIN", path)
         found = here.collect("j", all_hosts=True)
         assert [r["state"] for r in found["ranks"]] == ["waits"] and "waits" in str(
-            here.lines(found, "j", 0)
+            here.lines(found)
         )
         assert [(a["at"], a["answers"]) for a in found["aggregators"]] == [(place["at"], False)]
 
@@ -484,17 +484,26 @@ def test_names_are_not_looked_up_because_a_process_says_so():
     assert not any(map(query.is_address, ("host:7", "10.0.0.1", "--version", "1.2.3.4:7,x", "")))
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_no_status_of_a_controller_breaks_its_reader(seed):
-    hostile = Hostile(seed)
-    status_of = {
-        key: hostile.any() for key in ("nodes", "links", "jobs", "topology", "epoch", "up_s")
-    }
-    entries = [{"at": "a", "next": "a", "depth": d, "ranks": hostile.any()} for d in range(40)]
-    part = {"server": "a", "entries": entries, "number": hostile.any()}
-    status_of["jobs"] = [{"parts": [part, hostile.any()]}, hostile.any()]
-    printed = tree.lines(status_of)
-    assert printed and all(c.isprintable() for c in "".join(printed))
+def test_no_status_of_a_controller_breaks_its_reader():
+    """Trees whose entries are of any depth and lead to each other have an end."""
+    taken = 0
+    for seed in range(300):
+        hostile = Hostile(seed)
+        said = hostile.any() if seed % 4 == 0 else hostile.of(tree.STATUS)
+        names = ("a", "b", "c")
+        entries = [
+            {"at": at, "next": to, "depth": depth}
+            for depth in range(40) for at in names for to in names
+        ]  # fmt: skip
+        if isinstance(said, dict):
+            said["jobs"] = [{"parts": [{"server": "a", "entries": entries}, hostile.any()][: 1 + seed % 2]}]
+        try:
+            printed = tree.lines(shape.checked(said, tree.STATUS))
+        except shape.Bad:
+            continue
+        taken += 1
+        assert len(printed) < 50_000 and all(c.isprintable() for c in "".join(printed))
+    assert 30 < taken < 300
 
 
 def test_the_module_runs_by_its_name():

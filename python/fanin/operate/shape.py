@@ -3,22 +3,22 @@
 
 A shape is a tuple of the least and the most that a number may be; True for a truth; a number for
 the most characters of a text; a list of one shape and the most elements; a dict of shapes by key.
-What no shape names is dropped.  What is missing stays so if its key has a "?", and otherwise is the
-least, False, "" or nothing.
+What no shape names is dropped.  What is missing is the least, False, "" or nothing, unless its key
+has a "?": then it stays so, and null counts as missing.
 """
 
 from __future__ import annotations
 
-import json
 import math
+
+from ..research.files import decode, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
-DIGITS_MAX = 32  # of a number: reading a long one takes time with its square
-COUNT = (0, 1 << 64)
+COUNT = (0, (1 << 63) - 1)
 SECONDS = (0.0, 1e15)
 TEXT = 1023
 RANKS_MAX = 256
@@ -92,13 +92,6 @@ class Bad(Exception):
     """It is not what the shape says."""
 
 
-def plain(text: str) -> str:
-    """The text with a question mark for each character that a terminal might obey."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else "?" for c in text)
-
-
 def _number(value: Any, least: Any, most: Any) -> Any:
     """A number in its bounds, of the type of the bounds."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -147,24 +140,14 @@ def checked(value: Any, shape: Any) -> Any:
     return {
         key.rstrip("?"): _field(value, key.rstrip("?"), of)
         for key, of in shape.items()
-        if not key.endswith("?") or key[:-1] in value
+        if not key.endswith("?") or value.get(key[:-1]) is not None
     }
-
-
-def _int(text: str) -> int:
-    if len(text) > DIGITS_MAX:
-        raise Bad("a number of too many digits")
-    return int(text)
-
-
-def _constant(text: str) -> Any:
-    raise Bad(f"{text} is no number")
 
 
 def load(text: bytes, shape: Any | None = None) -> Any:
     """The value that the JSON in `text` has, by its shape if one is given; Bad: it is not so."""
     try:
-        value = json.loads(text.decode(), parse_int=_int, parse_constant=_constant)
+        value = decode(text.decode())
     except (ValueError, RecursionError) as error:
         raise Bad("no JSON") from error
     return value if shape is None else checked(value, shape)

@@ -5,6 +5,7 @@
 """
 
 import os
+import signal
 import sys
 
 PROGRAMS = ("sim", "plan", "flow", "formats")
@@ -20,8 +21,19 @@ def main() -> int:
         folder, package = os.path.split(os.path.dirname(os.path.realpath(__file__)))
         sys.path.insert(0, folder)
     module = __import__(f"{package}.{sys.argv[1]}", fromlist=["main"])
-    status: int = module.main(sys.argv[2:])
-    return status
+    try:
+        status: int = module.main(sys.argv[2:])
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when the reader has gone
+        sys.stdout.flush()
+        return status
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except OSError as error:
+        print(f"fanin: standard output: {error.strerror}", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":

@@ -7,7 +7,10 @@ import json
 import os
 import stat
 import sys
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 BYTES_MAX = 256 << 20  # of a file that is read
 INT_MAX = (1 << 63) - 1
@@ -18,7 +21,9 @@ class FileError(ValueError):
 
 
 def plain(text: str) -> str:
-    """The text with every character replaced that a terminal would obey."""
+    """The text with a question mark for each character that a terminal might obey."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
@@ -76,6 +81,30 @@ def write(path: str, text: str) -> None:
             file.write(text)
     except OSError as error:
         raise FileError(f"{path}: {error.strerror}") from None
+
+
+def renew(path: str, text: str) -> None:
+    """Write PATH.new, and make it the file, so that a reader finds a whole one.  What stands at `path` has to be a regular file, or
+    nothing; links are followed at neither name.  OSError: the file is as it was."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise OSError(0, "expected a regular file, or none")
+    except FileNotFoundError:
+        pass
+    new = path + ".new"
+    try:
+        os.unlink(new)  # of a program that was killed, or laid there by somebody
+    except FileNotFoundError:
+        pass
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    fd = os.open(new, flags, 0o666)
+    try:
+        with open(fd, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.rename(new, path)
+    except OSError:
+        os.unlink(new)
+        raise
 
 
 # ---- JSON ----

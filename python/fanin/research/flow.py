@@ -17,6 +17,7 @@ import sys
 from typing import Any, Iterator, Optional, Sequence
 
 from . import files
+from .topology import depths
 
 NEVER = math.inf
 HEAD_BYTES = 36
@@ -177,6 +178,7 @@ class _Network:
         self.out: list[list[tuple[int, int]]] = [[] for _ in self.nodes]
         for number, (a, b) in enumerate(self.ends):
             self.out[a].append((number, b))
+        self.near = [[other for _, other in out] for out in self.out]
         self.forwards = [node["kind"] in ("switch", "router") for node in self.nodes]
         self._depths: dict[int, list[int]] = {}
 
@@ -192,19 +194,7 @@ class _Network:
     def _from(self, to: int) -> list[int]:
         """By node, the number of links to `to`; -1: there is no path."""
         if to not in self._depths:
-            depths, level, depth = [-1] * len(self.nodes), [to], 0
-            depths[to] = 0
-            while level:
-                depth += 1
-                after = []
-                for at in level:
-                    for _, other in self.out[at]:
-                        if depths[other] < 0:
-                            depths[other] = depth
-                            if self.forwards[other]:
-                                after.append(other)
-                level = after
-            self._depths[to] = depths
+            self._depths[to] = depths(to, self.near, self.forwards)
         return self._depths[to]
 
     def path(self, a: int, b: int) -> Iterator[int]:

@@ -29,7 +29,7 @@ from .formats.arrivals import Arrival, Arrivals
 from .formats.collectives import RANKS_MAX as GROUP_MAX
 from .formats.network import FormatError
 from .formats.traces import parse
-from .network import summaries, text_of
+from .network import data_of, summaries, text_of
 from .topology import (
     AHEAD_MAX,
     PAYLOAD_1500,
@@ -219,10 +219,7 @@ def _data(place: Place, key: str, name: Any) -> bytes:
     """What is in a file that the scenario names, relative to its own folder."""
     if not isinstance(name, str):
         place.fail(key, "expected the name of a file")
-    try:
-        return files.read(os.path.join(os.path.dirname(place.file), name))
-    except files.FileError as error:
-        place.fail(key, str(error))
+    return data_of(place, key, name, False, files.BYTES_MAX)
 
 
 _traces: dict[tuple[str, recorded.Choice], list[tuple[int, int]]] = {}  # a sweep asks again
@@ -265,14 +262,15 @@ def _model(place: Place, given: Any) -> Model:
     return _scaled(place, given) if "of" in given else _synthetic(place, given)
 
 
-def _whole(value: Any) -> int:
+def whole(value: Any) -> int:
+    """The value if it is a whole number, else 0."""
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def _cut(place: Place, model: Model, given: Any) -> None:
     """Keep the part of each layer that the job reduces."""
     cut = given if isinstance(given, list) else []
-    ends = [_whole(value) for value in cut]
+    ends = [whole(value) for value in cut]
     if len(ends) != 2 or not 0 <= ends[0] < ends[1] <= 1 << CUT_BITS:
         place.fail("cut", f"expected two whole numbers, from 0 to 2^{CUT_BITS}, rising")
     low, high = ends
@@ -302,7 +300,7 @@ def _joins(place: Place, top: Topology, job: Job, given: dict[str, Any]) -> None
         node = top.find(name)
         if node is None:
             place.fail("joins", f'"{str(name)[:63] if name else ""}": no node of that name')
-        route = _whole(groups[i // each]) if groups is not None else job.values.get("route", 0)
+        route = whole(groups[i // each]) if groups is not None else job.values.get("route", 0)
         if not 0 <= route <= U16_MAX:
             place.fail("groups", "expected numbers of routes")
         job.seats.append(Seat(node, i % each, each, i, route))

@@ -226,24 +226,7 @@ def made(name: str) -> list[Layer]:
 # ---- CSV ----
 
 
-def rows(text: str, head: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """Numbers of lines and their fields, without blank and # lines; the first one must be `head`."""
-    first = True
-    for number, line in enumerate(text.split("\n"), 1):
-        line = line.strip(" \t\r")
-        if not line or line.startswith("#"):
-            continue
-        fields = [field.strip(" \t\r") for field in line.split(",")]
-        if not first:
-            yield number, fields
-        elif fields != head:
-            raise ModelError(f"line {number}: expected the columns {','.join(head)}")
-        first = False
-    if first:
-        raise ModelError(f"line 1: expected the columns {','.join(head)}")
-
-
-def whole(text: str, most: int) -> int | None:
+def _whole(text: str, most: int) -> int | None:
     """The whole number up to `most` that a field is, or None."""
     if not (text.isascii() and text.isdigit()) or len(text.lstrip("0")) > 20:
         return None
@@ -251,14 +234,19 @@ def whole(text: str, most: int) -> int | None:
 
 
 def parse(text: str) -> list[Layer]:
-    """The table in a CSV file."""
+    """The table in a CSV file, whose blank and # lines do not count."""
+    lines = ((number, line.strip(" \t\r")) for number, line in enumerate(text.split("\n"), 1))
+    used = [(n, line.split(",")) for n, line in lines if line and not line.startswith("#")]
+    first, head = used[0] if used else (1, [])
+    if [name.strip(" \t") for name in head] != HEAD:
+        raise ModelError(f"line {first}: expected the columns {','.join(HEAD)}")
     layers: list[Layer] = []
-    for number, fields in rows(text, HEAD):
+    for number, fields in used[1:]:
         if len(fields) != len(HEAD):
             raise ModelError(f"line {number}: expected 4 fields")
         values = []
         for key, field, most in zip(HEAD[1:], fields[1:], (NUMEL_MAX, NS_MAX, NS_MAX)):
-            value = whole(field, most)
+            value = _whole(field.strip(" \t"), most)
             if value is None:
                 bound = "2^36" if most == NUMEL_MAX else "an hour"
                 raise ModelError(
@@ -267,7 +255,7 @@ def parse(text: str) -> list[Layer]:
             values.append(value)
         if len(layers) == LAYERS_MAX:
             raise ModelError(f"line {number}: too many layers")
-        layers.append(Layer(fields[0][:NAME_MAX], *values))
+        layers.append(Layer(fields[0].strip(" \t")[:NAME_MAX], *values))
     if not layers:
         raise ModelError("expected at least one layer")
     return layers

@@ -11,11 +11,9 @@ one request (planner/cmd/main.c).
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
-from typing import Any, Optional, Sequence
+from typing import Any, Sequence
 
 from . import engine, fields, files, formats, page, plan_table
 
@@ -66,20 +64,15 @@ class _Options:
 
 
 def _network(options: _Options) -> formats.Network:
-    hosts: Optional[formats.Attach] = None
-    rate: Optional[formats.Rate] = None
+    where = "fanin plan: --attach"
     try:
         hosts = formats.Attach(options["attach"]) if options["attach"] else None
-    except formats.FormatError as error:
-        raise Stop(f"fanin plan: --attach: {error}") from None
-    try:
+        where = "fanin plan: --rate"
         rate = formats.Rate(options["rate"]) if options["rate"] else None
+        where = options["network"]
+        network = formats.load(where, hosts, rate)
     except formats.FormatError as error:
-        raise Stop(f"fanin plan: --rate: {error}") from None
-    try:
-        network = formats.load(options["network"], hosts, rate)
-    except formats.FormatError as error:
-        raise Stop(f"{options['network']}: {error}") from None
+        raise Stop(f"{where}: {error}") from None
     if network.summary:
         print(files.plain(f"{options['network']}: {network.summary}"), file=sys.stderr)
     if options["no-link-limits"]:
@@ -236,20 +229,8 @@ def main(argv: Sequence[str]) -> int:
     """Run `fanin plan` with these flags; its exit status."""
     try:
         _run(_Options(argv))
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when the reader has gone
-        sys.stdout.flush()
     except (Stop, files.FileError) as error:
         text = str(error) if str(error).startswith("fanin plan: ") else f"fanin plan: {error}"
         print("\n".join(map(files.plain, text.split("\n"))), file=sys.stderr)
         return getattr(error, "status", WRONG)
-    except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)
-        return FAILED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return FAILED
-    except OSError as error:
-        print(f"fanin: standard output: {error.strerror}", file=sys.stderr)
-        return FAILED
     return 0

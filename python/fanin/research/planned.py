@@ -11,7 +11,7 @@ from typing import Any, Optional
 
 from . import files
 from .fields import U16_MAX, Place
-from .jobs import CUT_BITS
+from .jobs import CUT_BITS, whole
 from .network import data_of
 from .topology import HOPS_MAX, RANKS_MAX, SLOTS_MAX, WINDOW_MAX, WINDOW_QUOTA, Topology
 
@@ -32,12 +32,8 @@ def _list(value: Json, key: str) -> list[Json]:
     return found if isinstance(found, list) else []
 
 
-def _whole(value: Json) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
-
-
 def _item(value: Json, i: int) -> int:
-    return _whole(value[i]) if isinstance(value, list) and i < len(value) else 0
+    return whole(value[i]) if isinstance(value, list) and i < len(value) else 0
 
 
 # ---- parts ----
@@ -52,7 +48,7 @@ def _names(plan: Json, job: str, route: int) -> list[Json]:
         if not route:
             found.append(_get(worker, "worker"))
         for join in _list(worker, "joins"):
-            if route and _whole(_get(join, "route")) == route:
+            if route and whole(_get(join, "route")) == route:
                 found.append(_get(join, "at"))
     return found
 
@@ -75,7 +71,7 @@ def _set_window(plan: Json, name: str, job: dict[str, Json], part: Json) -> None
 
     Parts divide a shared link by window: with equal windows, small parts would end early, and large
     ones alone cannot fill what the plan has all of them fill."""
-    window = _whole(job["window"]) if "window" in job else WINDOW_QUOTA
+    window = whole(job["window"]) if "window" in job else WINDOW_QUOTA
     sizes = [_size(other) for other in _list(plan, "parts") if _is_of(other, name)]
     largest, size = max(sizes + [1]), _size(part)
     if WINDOW_MIN <= window <= WINDOW_MAX and size > 0 and largest >> CUT_BITS <= 1:
@@ -102,7 +98,7 @@ def _part(plan: Json, job: dict[str, Json], name: str, part: Json) -> dict[str, 
             else:
                 mine = other is part
             if mine:
-                route = _whole(_get(other, "route"))
+                route = whole(_get(other, "route"))
                 routes.append(route)
                 hosts += _names(plan, other["job"], 0)
                 joins += _names(plan, other["job"], route)
@@ -185,7 +181,7 @@ def _shown(name: Json) -> str:
 
 
 def _entry(place: Place, top: Topology, node: int, given: Json) -> dict[str, Any]:
-    source, depth = _get(given, "from"), _whole(_get(given, "depth"))
+    source, depth = _get(given, "from"), whole(_get(given, "depth"))
     came, after = top.find(source), top.find(_get(given, "next"))
     if source is not None and came is None:
         place.fail("from", f'"{_shown(source)}": no node of that name')
@@ -204,7 +200,7 @@ def _entry(place: Place, top: Topology, node: int, given: Json) -> dict[str, Any
 
 
 def _route(place: Place, top: Topology, node: int, given: Json) -> dict[str, Any]:
-    number, quota = _whole(_get(given, "route")), _whole(_get(given, "quota"))
+    number, quota = whole(_get(given, "route")), whole(_get(given, "quota"))
     entries = _list(given, "entries")
     if not 1 <= number <= U16_MAX:
         place.fail("route", f"expected a number from 1 to {U16_MAX}")

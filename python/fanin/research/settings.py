@@ -12,7 +12,6 @@ from . import files
 DEPTH_MAX = 16
 VALUES_MAX = 64  # of a key of a sweep; variants
 POINTS_MAX = 1024  # combinations
-SWEEPS_MAX = 4
 
 
 class SettingError(ValueError):
@@ -93,14 +92,6 @@ def points(
     for name in variants or [""]:
         for values in itertools.product(*(values for _, values in sweeps)):
             yield name, dict(zip(keys, values))
-
-
-def count(variants: dict[str, dict[str, Any]], sweeps: Sequence[tuple[str, list[str]]]) -> int:
-    """The number of combinations."""
-    total = max(1, len(variants))
-    for _, values in sweeps:
-        total *= len(values)
-    return total
 
 
 def copy(value: Any) -> Any:

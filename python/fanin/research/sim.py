@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import threading
 import time
+from itertools import islice
 from typing import Any, NoReturn, Sequence
 
 from . import engine, files, formats, models, network, outcome, page, settings
@@ -25,10 +25,6 @@ LINE_S = 10.0  # between two lines of progress in a log
 
 _TEXTS = ("scenario", "seed", "variants", "plan", "json", "report", "trace", "pcap", "chrome-trace",
           "beside", "layers", "calibrate")  # fmt: skip
-
-
-class Failed(Exception):
-    """A run without a result."""
 
 
 def _usage(text: str) -> NoReturn:
@@ -213,10 +209,11 @@ def _points(args: _Options) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         if isinstance(root, dict):
             root["plan"] = plan
     variants = settings.read_variants(args["variants"]) if args["variants"] else {}
-    if settings.count(variants, args.sweeps) > settings.POINTS_MAX:
+    points = list(islice(settings.points(variants, args.sweeps), settings.POINTS_MAX + 1))
+    if len(points) > settings.POINTS_MAX:
         raise files.FileError(f"--sweep: more than {settings.POINTS_MAX} combinations")
     found = []
-    for name, values in settings.points(variants, args.sweeps):
+    for name, values in points:
         scenario = _point(args, root, variants.get(name, {}), name, values)
         if is_trace and "topology" not in scenario:
             raise files.FileError(
@@ -359,19 +356,4 @@ def _simulate(args: _Options) -> int:
 def main(argv: Sequence[str]) -> int:
     """Run `fanin sim` with these flags; its exit status."""
     args = _options(argv)
-    try:
-        status = _print_table(args) if args["layers"] or args["calibrate"] else _simulate(args)
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when the reader has gone
-        sys.stdout.flush()
-    except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)
-        return FAILED
-    except OSError as error:
-        print(f"fanin: standard output: {error.strerror}", file=sys.stderr)
-        return FAILED
-    return status
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    return _print_table(args) if args["layers"] or args["calibrate"] else _simulate(args)

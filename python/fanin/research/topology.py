@@ -155,6 +155,25 @@ class Node:
         return found
 
 
+def depths(to: int, near: Sequence[Sequence[int]], forwards: Sequence[bool]) -> list[int]:
+    """By node, the number of links on a shortest path to `to`; -1: there is none.
+
+    `near`: neighbours by node; `forwards`: whether it passes on what is for others."""
+    found, level, depth = [-1] * len(near), [to], 0
+    found[to] = 0
+    while level:
+        depth += 1
+        after = []
+        for at in level:
+            for other in near[at]:
+                if found[other] < 0:
+                    found[other] = depth
+                    if forwards[other]:
+                        after.append(other)
+        level = after
+    return found
+
+
 class Topology:
     """Nodes and links, and the paths between nodes."""
 
@@ -221,24 +240,9 @@ class Topology:
 
     def depths(self, to: int) -> list[int]:
         """By node, the number of links on a shortest path to `to`; -1: there is none."""
-        found = self._depths.get(to)
-        if found is not None:
-            return found
-        found = [-1] * len(self.nodes)
-        found[to] = 0
-        level, depth = [to], 0
-        while level:
-            depth += 1
-            after = []
-            for at in level:
-                for other in self.near[at]:
-                    if found[other] < 0:
-                        found[other] = depth
-                        if self.nodes[other].forwards:
-                            after.append(other)
-            level = after
-        self._depths[to] = found
-        return found
+        if to not in self._depths:
+            self._depths[to] = depths(to, self.near, [node.forwards for node in self.nodes])
+        return self._depths[to]
 
     def nearest(self, host: int, among: Iterable[int]) -> Optional[int]:
         """The node that is nearest to `host`, the first of several."""

@@ -9,8 +9,8 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any, Callable, Deque, Dict, List, Optional, Set, Tuple
 
+from . import limits
 from .lines import is_address, plain_host, resolve
-from .limits import ADDRESS_BYTES, EVENT_BYTES, EVENTS_MAX, JOB_NAME_MAX, JOBS_MAX, RANKS_MAX
 from .model import Conn, Job, Json, Link, Node, Rank, Route, Settings, Wrong
 from .planner import Planners
 
@@ -19,7 +19,7 @@ MEND, LOOK, SEARCH = 0, 1, 2  # goals of a plan; each includes those before it
 _controls = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-def plain(text: str, most: int = EVENT_BYTES) -> str:
+def plain(text: str, most: int = limits.EVENT_BYTES) -> str:
     """One line for people, of at most `most` bytes: others' bytes cannot speak to a terminal."""
     text = _controls.sub("?", text)
     if len(text) * 4 <= most:
@@ -71,7 +71,9 @@ class Controller:
     given: bool = False  # a plan was given: jobs without workers keep it as well
 
     events: int = 0
-    last_events: Deque[Tuple[float, str]] = field(default_factory=lambda: deque(maxlen=EVENTS_MAX))
+    last_events: Deque[Tuple[float, str]] = field(
+        default_factory=lambda: deque(maxlen=limits.EVENTS_MAX)
+    )
 
     def note(self, text: str) -> None:
         """Log an event, and keep it for `status`."""
@@ -143,7 +145,7 @@ class Controller:
         address = said.get("address", "")
         if address:
             whole = f"[{address}]:1" if ":" in address else f"{address}:1"
-            if len(address) > ADDRESS_BYTES or not is_address(whole):
+            if len(address) > limits.ADDRESS_BYTES or not is_address(whole):
                 raise Wrong(
                     f"nodes[{number}].address: expected the address of a host, without a port"
                 )
@@ -167,15 +169,15 @@ class Controller:
     def admit(self, said: Json) -> Job:
         """Take a job of a topology; Wrong: it cannot be installed, or there are too many."""
         name, workers = said["name"], said["workers"]
-        if len(name.encode()) > JOB_NAME_MAX:
-            raise Wrong(f'job "{name}": expected a name of at most {JOB_NAME_MAX} bytes')
-        if not 2 <= len(workers) <= RANKS_MAX:
+        if len(name.encode()) > limits.JOB_NAME_MAX:
+            raise Wrong(f'job "{name}": expected a name of at most {limits.JOB_NAME_MAX} bytes')
+        if not 2 <= len(workers) <= limits.RANKS_MAX:
             raise Wrong(
-                f'job "{name}" has {len(workers)} workers: expected 2 to {RANKS_MAX}, which one '
+                f'job "{name}" has {len(workers)} workers: expected 2 to {limits.RANKS_MAX}, which one '
                 "aggregator takes; more need servers with a parent"
             )
-        if len(self.jobs) >= JOBS_MAX:
-            raise Wrong(f"jobs: more than {JOBS_MAX}")
+        if len(self.jobs) >= limits.JOBS_MAX:
+            raise Wrong(f"jobs: more than {limits.JOBS_MAX}")
         group, groups = said.get("group", (0, 0))
         servers = (*said["servers"], *said.get("spares", ()))
         job = Job(name, said, tuple(workers), servers, group, groups)

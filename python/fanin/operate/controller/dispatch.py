@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from typing import Set
 
-from . import jobs, lines, links, load, nodes, routes
+from . import jobs, limits, lines, links, load, nodes, routes
 from .core import Controller, plain
 from .drains import tick as drains_tick
-from .limits import AWAKE_S, NAMELESS_S
 from .model import Conn, Refused
 from .plans import Drafting
 
@@ -95,10 +94,10 @@ class Dispatch:
     def _end_nameless(self) -> float:
         c, due_s = self.c, float("inf")
         for conn in list(self.nameless):
-            if c.now_s - conn.since_s >= NAMELESS_S:
+            if c.now_s - conn.since_s >= limits.NAMELESS_S:
                 self.refuse(conn, 'neither "hello" nor "join" came')
             else:
-                due_s = min(due_s, conn.since_s + NAMELESS_S)
+                due_s = min(due_s, conn.since_s + limits.NAMELESS_S)
         return due_s
 
     def tick(self) -> float:
@@ -112,5 +111,5 @@ class Dispatch:
         due.append(routes.tick(c))
         if c.phase == "gathering":
             due.append(c.start_s + c.settings.wait_s)
-        c.awake_s = c.now_s + AWAKE_S
+        c.awake_s = c.now_s + limits.AWAKE_S
         return min(c.awake_s, *due)

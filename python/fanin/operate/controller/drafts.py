@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Dict, List, Optional, Tuple
 
-from . import drains, load
+from . import drains, limits, load
 from .core import LOOK, SEARCH, Controller
-from .limits import WORTH
 from .model import Job, Json, Node, Path, Rule, Wrong
 from .planner import Planner
 
@@ -218,7 +217,7 @@ async def make(c: Controller, planner: Planner, jobs: List[Job]) -> Draft:
         there,
         _slots(c),
         keep=joined([job for job in jobs if _keeps(c, job)]),
-        worth=1 if c.goal == SEARCH else WORTH,
+        worth=1 if c.goal == SEARCH else limits.WORTH,
         look=look,
     )
     draft = read(answer, jobs, len(there["nodes"]))

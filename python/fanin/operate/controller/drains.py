@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from typing import Any, List, Optional
 
-from . import jobs, routes
+from . import jobs, limits, routes
 from .core import LOOK, MEND, NEVER_S, Controller
-from .limits import ARRIVAL_S, CALM_S, OFFER_DOUBLINGS, OFFER_S, SETTLE_S
 from .model import Job, Node, Wrong
 
 # ---- parents of groups ----
@@ -71,7 +70,7 @@ def _take_out(c: Controller, node: Node) -> None:
         return
     node.drained, node.empty, node.offer_s = True, False, None
     c.note(f"{node.name} is to be drained")
-    c.plan_in(SETTLE_S, f"{node.name} is to be drained")
+    c.plan_in(limits.SETTLE_S, f"{node.name} is to be drained")
     if node.kind == "server":
         jobs.lost_aggregator(c, node, "is to be drained")
 
@@ -82,7 +81,7 @@ def _take_back(c: Controller, node: Node) -> None:
     node.drained = False
     node.offer_s = c.now_s if node.state == "up" else None
     c.note(f"{node.name} is to be used again")
-    c.plan_in(ARRIVAL_S, f"{node.name} is to be used again")
+    c.plan_in(limits.ARRIVAL_S, f"{node.name} is to be used again")
 
 
 def order(c: Controller, name: str, drained: bool) -> None:
@@ -116,12 +115,12 @@ def came(c: Controller, node: Node) -> None:
     """A daemon has come."""
     node.empty = False
     if c.phase != "gathering" and not node.drained:
-        node.offer_s = c.now_s + OFFER_S * 2 ** min(node.goes, OFFER_DOUBLINGS)
+        node.offer_s = c.now_s + limits.OFFER_S * 2 ** min(node.goes, limits.OFFER_DOUBLINGS)
 
 
 def went(c: Controller, node: Node) -> None:
     """A daemon goes; its state has not changed yet."""
-    if c.now_s - node.since_s >= CALM_S:
+    if c.now_s - node.since_s >= limits.CALM_S:
         node.goes = 0
     node.goes += 1
     node.offer_s = None

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import List, Optional
 
-from . import routes
+from . import limits, routes
 from .core import NEVER_S, Controller, plain
-from .limits import ABSENT_S, LINGER_S, WHY_BYTES
 from .model import Conn, Has, Job, Json, Node, Rank, Refused
 
 # ---- lines out ----
@@ -71,7 +70,7 @@ def _holds(c: Controller, rank: Rank) -> bool:
     """May it still use old routes, as it is connected or was so a short while ago?"""
     if rank.conn is not None:
         return rank.has is Has.SENT
-    return rank.absent_s is not None and c.now_s - rank.absent_s < ABSENT_S
+    return rank.absent_s is not None and c.now_s - rank.absent_s < limits.ABSENT_S
 
 
 def _remove_old(c: Controller, job: Job, number: int) -> None:
@@ -263,10 +262,10 @@ def tick(c: Controller) -> float:
         here = late = False
         for rank in job.ranks:
             if rank.absent_s is not None:
-                if c.now_s - rank.absent_s >= ABSENT_S:
+                if c.now_s - rank.absent_s >= limits.ABSENT_S:
                     rank.absent_s, late = None, True
                 else:
-                    due_s, here = min(due_s, rank.absent_s + ABSENT_S), True
+                    due_s, here = min(due_s, rank.absent_s + limits.ABSENT_S), True
             elif rank.conn is not None:
                 here = True
         if late:
@@ -289,8 +288,8 @@ def unplan(c: Controller, job: Job, seconds: float) -> None:
 
 def _begin_again(c: Controller, job: Job, why: str) -> None:
     c.note(f"{job.name} begins again: {why}")
-    unplan(c, job, LINGER_S)
-    job.why = plain(why, WHY_BYTES)
+    unplan(c, job, limits.LINGER_S)
+    job.why = plain(why, limits.WHY_BYTES)
     job.life += 1
     job.state, job.restore = "free", []
     for rank in job.ranks:
@@ -333,6 +332,6 @@ def end(c: Controller, job: Job, why: str) -> List[Conn]:
     """End it; the connections of its ranks, which are to be refused."""
     c.note(f"{job.name} has ended: {why}")
     conns = [rank.conn for rank in job.ranks if rank.conn is not None]
-    unplan(c, job, LINGER_S)
+    unplan(c, job, limits.LINGER_S)
     del c.jobs[job.name]
     return conns

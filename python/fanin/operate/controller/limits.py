@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-NODES_MAX = 16384
 JOBS_MAX = 256  # each group of one counts
 JOB_NAME_MAX = 56  # "/63~999" follows in the name of a part
 RANKS_MAX = 256  # workers of a job or group

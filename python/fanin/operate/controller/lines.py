@@ -11,43 +11,27 @@ from __future__ import annotations
 import ipaddress
 import json
 import math
+import re
 import socket
-from typing import Any, Callable, Dict, List, NoReturn, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from .limits import (
-    ADDRESS_BYTES,
-    BESIDE_MAX,
-    NUMBER_MAX,
-    PARTS_MAX,
-    RANKS_MAX,
-    SHARDS_MAX,
-    SLOTS_MAX,
-    SWITCH_ROUTES_MAX,
-)
+from . import limits
+from ...research import files
 from .model import HEALTH, Json, Refused, Wrong
 
 # ---- addresses, as options, topologies and daemons write them: HOST:PORT or [IPV6]:PORT ----
 
-HOST_BYTES = 255
-
-
-def split(said: str) -> Tuple[str, int, bool]:
-    """Host, port, and whether the host stood in brackets; Wrong: it has another form."""
-    is_v6 = said.startswith("[")
-    host, colon, digits = said[is_v6:].partition("]:") if is_v6 else said.rpartition(":")
-    if not is_v6 and ":" in host:
-        raise Wrong(f'expected brackets around an IPv6 address, got "{said}"')
-    if not colon or not host or len(host) > HOST_BYTES:
-        raise Wrong(f'expected HOST:PORT or [IPV6]:PORT, got "{said}"')
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 6 and int(digits) < 65536):
-        raise Wrong(f'expected a port from 0 to 65535 after the address, got "{digits}"')
-    return host, int(digits), is_v6
+_address = re.compile(r"(?:\[([^\]]+)\]|([^:]+)):([0-9]{1,5})", re.ASCII)
 
 
 def resolve(said: str) -> Tuple[str, int, int]:
-    """The host and port of an address in numbers, and its family as a number of socket."""
-    host, port, is_v6 = split(said)
-    family = socket.AF_INET6 if is_v6 else socket.AF_INET
+    """The host and port of an address in numbers, and its family as a number of socket; Wrong: it has
+    another form."""
+    parts = _address.fullmatch(said)
+    if not parts or int(parts[3]) > 65535:
+        raise Wrong(f'expected HOST:PORT or [IPV6]:PORT, got "{said}"')
+    host, port = parts[1] or parts[2], int(parts[3])
+    family = socket.AF_INET6 if parts[1] else socket.AF_INET
     try:
         found = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, 0, socket.AI_NUMERICHOST)
     except (OSError, ValueError) as error:
@@ -145,7 +129,7 @@ def count(value: Any) -> int:
 
 def gbps_by_name(value: Any) -> Dict[str, float]:
     """Rates by names of nodes; those that are no numbers are left out."""
-    if not isinstance(value, dict) or len(value) > BESIDE_MAX:
+    if not isinstance(value, dict) or len(value) > limits.BESIDE_MAX:
         return {}
     return {key: float(rate) for key, rate in value.items() if is_number(rate)}
 
@@ -166,10 +150,10 @@ def launch(value: Any) -> int:
 
 
 def names(value: Any) -> List[str]:
-    """The strings of a list, the first BESIDE_MAX values."""
+    """The strings of a list, the first limits.BESIDE_MAX values."""
     if not isinstance(value, list):
         return []
-    return [one for one in value[:BESIDE_MAX] if isinstance(one, str)]
+    return [one for one in value[: limits.BESIDE_MAX] if isinstance(one, str)]
 
 
 def numbers(most: int) -> Kind:
@@ -178,23 +162,23 @@ def numbers(most: int) -> Kind:
     def check(value: Any) -> Optional[List[int]]:
         if not isinstance(value, list):
             return None
-        return [n if _whole(n) and 1 <= n <= NUMBER_MAX else 0 for n in value[:most]]
+        return [n if _whole(n) and 1 <= n <= limits.NUMBER_MAX else 0 for n in value[:most]]
 
     return check
 
 
 def address(value: Any) -> str:
     """ADDR:PORT of a daemon."""
-    found: str = text(ADDRESS_BYTES)(value)
+    found: str = text(limits.ADDRESS_BYTES)(value)
     if not is_address(found):
         raise _Bad
     return found
 
 
 ABOVE = {
-    "at": text(ADDRESS_BYTES),
-    "index": integer(0, RANKS_MAX, 0),
-    "siblings": integer(0, RANKS_MAX, 0),
+    "at": text(limits.ADDRESS_BYTES),
+    "index": integer(0, limits.RANKS_MAX, 0),
+    "siblings": integer(0, limits.RANKS_MAX, 0),
 }
 
 
@@ -219,7 +203,7 @@ JOIN = {
     "rank": integer(),
     "ranks": integer(),
     "launch": launch,
-    "routes": numbers(PARTS_MAX + 1),
+    "routes": numbers(limits.PARTS_MAX + 1),
 }
 
 # Of each message: its fields with their kinds, and what is said where one is not of its kind.  A
@@ -232,14 +216,14 @@ HELLO: Message = [
     ),
     (
         {
-            "shards": integer(1, SHARDS_MAX),
-            "slots": integer(0, SLOTS_MAX, 0),
+            "shards": integer(1, limits.SHARDS_MAX),
+            "slots": integer(0, limits.SLOTS_MAX, 0),
             "started": integer(default=0),
         },
-        f'hello of "%s": expected shards from 1 to {SHARDS_MAX}, and slots',
+        f'hello of "%s": expected shards from 1 to {limits.SHARDS_MAX}, and slots',
     ),
     (
-        {"above": above, "routes": numbers(4 * SWITCH_ROUTES_MAX)},
+        {"above": above, "routes": numbers(4 * limits.SWITCH_ROUTES_MAX)},
         'hello of "%s": expected above with at, index, siblings',
     ),
 ]
@@ -264,31 +248,10 @@ MESSAGES: Dict[str, Dict[str, Message]] = {
 }
 
 
-def unlike(pairs: List[Tuple[str, Any]]) -> Json:
-    """An object without a key twice."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key twice")
-    return found
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
-
-
-def _int(digits: str) -> int:
-    if len(digits) > 20:
-        raise ValueError("too big integer")
-    return int(digits)
-
-
-_decoder = json.JSONDecoder(object_pairs_hook=unlike, parse_constant=_no_constant, parse_int=_int)
-
-
 def parse(said: bytes) -> Any:
     """JSON as it is; Refused: it is none, has a key twice, or is nested too deeply."""
     try:
-        return _decoder.decode(said.decode())
+        return files.decode(said.decode())
     except json.JSONDecodeError as error:
         column, cause = error.colno, error.msg
     except (ValueError, RecursionError) as error:

@@ -8,24 +8,15 @@ faulty cable does not move jobs again and again.
 
 from __future__ import annotations
 
+from . import limits
 from .core import NEVER_S, Controller
-from .limits import (
-    ARRIVAL_S,
-    BESIDE_MAX,
-    BLAME_S,
-    CALM_S,
-    HOLD_MAX_S,
-    HOLD_S,
-    SETTLE_S,
-    SOON_S,
-)
 from .model import Json, Link, Node
 
 
 def _age_list(c: Controller, node: Node) -> None:
     node.list_number = 0  # its reports do not count until it has a new list
     c.old_lists.add(node)
-    c.wake(c.now_s + SOON_S)
+    c.wake(c.now_s + limits.SOON_S)
 
 
 def _age_lists(c: Controller, node: Node) -> None:
@@ -47,7 +38,7 @@ def gone(c: Controller, node: Node) -> None:
     _age_lists(c, node)
     for link, _ in node.ends:
         link.silent = [False, False]
-        if not link.is_down or c.now_s - link.since_s > BLAME_S:
+        if not link.is_down or c.now_s - link.since_s > limits.BLAME_S:
             continue
         link.is_down = False
         link.since_s = c.now_s
@@ -59,7 +50,9 @@ def _send_list(c: Controller, node: Node) -> None:
     there = [{"name": n.name, "at": n.listen} for n in beside if n.state == "up"]
     c.last_list = c.last_list % 0xFFFFFFFF + 1
     node.list_number = c.last_list
-    c.send(node.conn, {"neighbours": {"number": node.list_number, "of": there[:BESIDE_MAX]}})
+    c.send(
+        node.conn, {"neighbours": {"number": node.list_number, "of": there[: limits.BESIDE_MAX]}}
+    )
 
 
 def health(c: Controller, node: Node, report: Json) -> None:
@@ -78,7 +71,7 @@ def health(c: Controller, node: Node, report: Json) -> None:
 
 def hold_s(link: Link) -> float:
     """How long both ends must hear each other before it is used."""
-    return min(HOLD_S * (1 << min(max(link.flaps - 1, 0), 16)), HOLD_MAX_S)
+    return min(limits.HOLD_S * (1 << min(max(link.flaps - 1, 0), 16)), limits.HOLD_MAX_S)
 
 
 def back_s(c: Controller, link: Link) -> float:
@@ -93,20 +86,20 @@ def _go_down(c: Controller, link: Link) -> None:
     c.note(
         f"link {link.name} is down: {link.ends[deaf].name} does not hear {link.ends[1 - deaf].name}"
     )
-    c.plan_in(SETTLE_S, f"link {link.name} is down")
+    c.plan_in(limits.SETTLE_S, f"link {link.name} is down")
 
 
 def _come_up(c: Controller, link: Link) -> None:
     c.note(f"link {link.name} is back after {c.now_s - link.since_s:.1f} s")
     link.is_down, link.since_s = False, c.now_s
-    c.plan_in(ARRIVAL_S, f"link {link.name} came back")
+    c.plan_in(limits.ARRIVAL_S, f"link {link.name} came back")
 
 
 def _judge(c: Controller, link: Link) -> float:
     """Change the link's state if it is time; when to look again."""
     bad = link.silent[0] or link.silent[1]
     if not link.is_down:
-        if link.flaps and c.now_s - link.since_s >= CALM_S:
+        if link.flaps and c.now_s - link.since_s >= limits.CALM_S:
             link.flaps = 0
         if bad:
             _go_down(c, link)

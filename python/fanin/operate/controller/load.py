@@ -13,18 +13,8 @@ from __future__ import annotations
 
 from typing import Any, List, Optional
 
+from . import limits
 from .core import LOOK, MEND, NEVER_S, Controller
-from .limits import (
-    CALM_S,
-    LEFT_MIN,
-    OTHERS_DOUBLINGS,
-    OTHERS_FALL_S,
-    OTHERS_MOST,
-    OTHERS_OLD_S,
-    OTHERS_RISE_S,
-    OTHERS_STEP,
-    SOON_S,
-)
 from .lines import is_number
 from .model import Json, Link, Node, Others, Wrong
 
@@ -89,7 +79,7 @@ def added(said: Json, load_gbps: float) -> Json:
     if not load_gbps > 0:
         return said
     used = said.get("background_gbps", 0) + load_gbps
-    return {**said, "background_gbps": min(used, said["gbps"] * (1 - LEFT_MIN))}
+    return {**said, "background_gbps": min(used, said["gbps"] * (1 - limits.LEFT_MIN))}
 
 
 # ---- measured load ----
@@ -108,16 +98,15 @@ def health(c: Controller, node: Node, report: Json) -> None:
         gbps = report["others"].get(link.ends[1 - end].name)
         if not link.watched or gbps is None:
             continue
-        link.others.said[end] = min(max(gbps / link.whole_gbps, 0), OTHERS_MOST)
+        link.others.said[end] = min(max(gbps / link.whole_gbps, 0), limits.OTHERS_MOST)
         link.others.heard_s[end] = c.now_s
-        c.lively.add(link)
-        c.wake(c.now_s + SOON_S)
+        c.lively.add(link)  # the next tick judges it, within AWAKE_S
 
 
 def _said(c: Controller, others: Others) -> float:
     """The larger of the shares that the ends have reported recently; 0 if neither has."""
     return max(
-        share if heard_s is not None and c.now_s - heard_s < OTHERS_OLD_S else 0
+        share if heard_s is not None and c.now_s - heard_s < limits.OTHERS_OLD_S else 0
         for share, heard_s in zip(others.said, others.heard_s)
     )
 
@@ -129,12 +118,12 @@ def _since(c: Controller, holds: bool, since_s: Optional[float]) -> Optional[flo
 def _judge(c: Controller, others: Others) -> bool:
     """Let the reported share count if it has lasted long enough."""
     said = _said(c, others)
-    fall_s = OTHERS_FALL_S * 2 ** min(max(others.rises - 1, 0), OTHERS_DOUBLINGS)
-    if others.rises and others.less_s is None and c.now_s - others.rose_s >= CALM_S:
+    fall_s = limits.OTHERS_FALL_S * 2 ** min(max(others.rises - 1, 0), limits.OTHERS_DOUBLINGS)
+    if others.rises and others.less_s is None and c.now_s - others.rose_s >= limits.CALM_S:
         others.rises = 0
-    others.more_s = _since(c, said >= others.share + OTHERS_STEP, others.more_s)
-    others.less_s = _since(c, said <= others.share - OTHERS_STEP, others.less_s)
-    rises = others.more_s is not None and c.now_s - others.more_s >= OTHERS_RISE_S
+    others.more_s = _since(c, said >= others.share + limits.OTHERS_STEP, others.more_s)
+    others.less_s = _since(c, said <= others.share - limits.OTHERS_STEP, others.less_s)
+    rises = others.more_s is not None and c.now_s - others.more_s >= limits.OTHERS_RISE_S
     falls = others.less_s is not None and c.now_s - others.less_s >= fall_s
     if not rises and not falls:
         return False
@@ -142,7 +131,7 @@ def _judge(c: Controller, others: Others) -> bool:
         others.rises += not others.rose
         others.rose_s = c.now_s
     others.rose = rises
-    others.share = 0 if said < OTHERS_STEP else said
+    others.share = 0 if said < limits.OTHERS_STEP else said
     others.more_s = others.less_s = None
     return True
 

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from . import drains, jobs, links, load, routes
+from . import drains, jobs, limits, links, load, routes
 from .core import NEVER_S, Controller
-from .limits import ARRIVAL_S, BACK_S, SETTLE_S, SILENT_S
 from .model import HEALTH, Conn, Json, Node, Refused
 
 
@@ -18,7 +17,7 @@ def _is_gone(c: Controller, node: Node, cause: str) -> None:
     c.note(f"{node.kind} {node.name} is gone: {cause}")
     routes.forget(c, node)
     links.gone(c, node)
-    c.plan_in(SETTLE_S, f"{node.kind} {node.name} is gone")
+    c.plan_in(limits.SETTLE_S, f"{node.kind} {node.name} is gone")
     if node.kind == "server":
         jobs.lost_aggregator(c, node, "is gone")
 
@@ -42,7 +41,7 @@ def _node_of(c: Controller, conn: Conn, said: Json) -> Node:
             f'hello: "{node.name}" is a {node.kind} in {file}, and the daemon a {said["hello"]:.16}'
         )
     jobs.check_from(c, conn, node)
-    if node.conn is not None and c.now_s - node.heard_s < SILENT_S:
+    if node.conn is not None and c.now_s - node.heard_s < limits.SILENT_S:
         raise Refused(f'hello: {node.kind} "{node.name}" is connected already')
     return node
 
@@ -74,7 +73,7 @@ def hello(c: Controller, conn: Conn, said: Json) -> None:
         node.state, node.since_s = "up", c.now_s
         drains.came(c, node)
         where = " to another address" if elsewhere else ""
-        c.plan_in(ARRIVAL_S, f"{node.kind} {node.name} came{where}")
+        c.plan_in(limits.ARRIVAL_S, f"{node.kind} {node.name} came{where}")
     links.came(c, node)
     routes.greet(c, node, numbers)
 
@@ -129,14 +128,14 @@ def tick(c: Controller) -> float:
     due_s = NEVER_S
     for node in c.nodes.values():
         if node.conn is not None:
-            if c.now_s - node.heard_s >= SILENT_S:
+            if c.now_s - node.heard_s >= limits.SILENT_S:
                 _hang_up(c, node)
                 _is_gone(c, node, "it is silent")
             else:
-                due_s = min(due_s, node.heard_s + SILENT_S)
+                due_s = min(due_s, node.heard_s + limits.SILENT_S)
         elif node.cut_s is not None:
-            if c.now_s - node.cut_s >= BACK_S:
+            if c.now_s - node.cut_s >= limits.BACK_S:
                 _is_gone(c, node, "its line was cut")
             else:
-                due_s = min(due_s, node.cut_s + BACK_S)
+                due_s = min(due_s, node.cut_s + limits.BACK_S)
     return due_s

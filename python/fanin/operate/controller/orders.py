@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, Optional
 
-from ...research import formats
+from ...research import files, formats
 from . import drains, jobs, load, plans, reports
 from .core import SEARCH, Controller
-from .lines import parse
-from .model import Conn, Json, Refused, Wrong
-from .planner import Planner, read_json
+from .model import Conn, Wrong
+from .planner import Planner
 
 Refuse = Callable[[Conn, str], None]
 EXPECTED = (
@@ -23,8 +22,8 @@ EXPECTED = (
 def _json(rest: str) -> Any:
     """The value; None: it is none."""
     try:
-        return parse(rest.encode())
-    except Refused:
+        return files.decode(rest)
+    except (ValueError, RecursionError):
         return None
 
 
@@ -35,23 +34,12 @@ def _why(c: Controller, name: str) -> str:
     return "\n".join(found)
 
 
-def _replan(c: Controller) -> str:
+def _replan(c: Controller) -> None:
     c.given, c.wanted = False, SEARCH
     c.plan_in(0, "it was asked for")
-    return "ok"
 
 
-def _drain(c: Controller, name: str, drained: bool) -> str:
-    drains.order(c, name, drained)
-    return "ok"
-
-
-def _load(c: Controller, rest: str) -> str:
-    load.order(c, _json(rest))
-    return "ok"
-
-
-def _end(c: Controller, name: str, refuse: Refuse) -> str:
+def _end(c: Controller, name: str, refuse: Refuse) -> None:
     ended = [job for job in c.jobs.values() if job.is_of(name)]
     if not ended:
         raise Wrong(f'no job "{name}"')
@@ -59,15 +47,14 @@ def _end(c: Controller, name: str, refuse: Refuse) -> str:
         for conn in jobs.end(c, job, "by order"):
             refuse(conn, f'job "{job.name}" has ended: by order')
     c.plan_in(0, f"job {name} has ended")
-    return "ok"
 
 
 async def _value(rest: str) -> Any:
     """JSON that stands in the order, or in the file that it names."""
-    return _json(rest) if "{" in rest or not rest else read_json(rest)
+    return _json(rest) if "{" in rest or not rest else files.load(rest)
 
 
-async def _admit(c: Controller, said: Any) -> str:
+async def _admit(c: Controller, said: Any) -> None:
     if not isinstance(said, dict):
         raise Wrong("expected a JSON object, one job")
     nodes = [node.said for node in c.nodes.values()]
@@ -87,7 +74,6 @@ async def _admit(c: Controller, said: Any) -> str:
     _admit_all(c, groups)
     c.note(f"{name} is admitted")
     c.plan_in(0, f"job {name} was admitted")
-    return "ok"
 
 
 def _admit_all(c: Controller, groups: Any) -> None:
@@ -102,14 +88,9 @@ def _admit_all(c: Controller, groups: Any) -> None:
         raise
 
 
-async def _install(c: Controller, plan: Any) -> str:
-    await plans.install(c, plan)
-    return "ok"
-
-
-def _at_once(c: Controller, word: str, rest: str, refuse: Refuse) -> str:
-    """The answer to an order that needs no planner."""
-    whole: Dict[str, Callable[[], str]] = {
+def _at_once(c: Controller, word: str, rest: str, refuse: Refuse) -> Optional[str]:
+    """The answer to an order that needs no planner; None: it is done."""
+    whole: Dict[str, Callable[[], Optional[str]]] = {
         "status": lambda: reports.status_text(c),
         "status json": lambda: reports.as_text(reports.status(c)),
         "plan json": lambda: reports.as_text(plans.shown(c)),
@@ -118,12 +99,12 @@ def _at_once(c: Controller, word: str, rest: str, refuse: Refuse) -> str:
     line = f"{word} {rest}" if rest else word
     if line in whole:
         return whole[line]()
-    orders: Dict[str, Callable[[], str]] = {
+    orders: Dict[str, Callable[[], Optional[str]]] = {
         "why": lambda: _why(c, rest),
-        "drain": lambda: _drain(c, rest, True),
-        "undrain": lambda: _drain(c, rest, False),
+        "drain": lambda: drains.order(c, rest, True),
+        "undrain": lambda: drains.order(c, rest, False),
         "end": lambda: _end(c, rest, refuse),
-        "load": lambda: _load(c, rest),
+        "load": lambda: load.order(c, _json(rest)),
     }
     if word not in orders:
         raise Wrong(f'"{line[:60]}": {EXPECTED}')
@@ -138,15 +119,10 @@ async def answer(c: Controller, line: str, refuse: Refuse) -> str:
         if "\0" in line:
             raise Wrong("a zero in the line")
         if word in ("admit", "install"):
-            value = await _value(rest)
-            return await (_admit if word == "admit" else _install)(c, value)
-        return _at_once(c, word, rest, refuse)
-    except Wrong as wrong:
+            await (_admit if word == "admit" else plans.install)(c, await _value(rest))
+            return "ok"
+        return _at_once(c, word, rest, refuse) or "ok"
+    except (Wrong, files.FileError) as wrong:
         return f"error: {wrong}"
     except OSError as error:
         return f"error: {error.strerror or error}"
-
-
-def shown(c: Controller) -> Json:
-    """The answer to `status json`."""
-    return reports.status(c)

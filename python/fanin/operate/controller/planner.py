@@ -13,7 +13,6 @@ import os
 import signal
 from typing import Any, Optional
 
-from .lines import unlike
 from .model import Json, Settings, Wrong
 
 ANSWER_BYTES_MAX = 256 << 20
@@ -112,6 +111,7 @@ class Planner:
         """The answer; Wrong: what the planner says of the request.  OSError: it does not run.
 
         `slots`: of each switch, which are shared out; 0: no quotas."""
+        await asyncio.sleep(0)  # here and below: others first, since each piece may take a while
         request["topology"] = topology
         request["options"] = {**self._planners.options, "slots": slots}
         if self._child is None:
@@ -126,17 +126,7 @@ class Planner:
             raise OSError(await _end_of(self._child))
         answer: Json = json.loads(said)
         self._is_busy = False
+        await asyncio.sleep(0)
         if "error" in answer:
             raise Wrong(answer["error"])
         return answer
-
-
-def read_json(path: str) -> Any:
-    """JSON from a file; Wrong: why not."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file, object_pairs_hook=unlike)
-    except OSError as error:
-        raise Wrong(error.strerror or str(error)) from None
-    except (ValueError, RecursionError) as error:
-        raise Wrong(f"not JSON: {error}") from None

@@ -2,7 +2,7 @@
 """Plans: made from the present state, and turned into routes.
 
 A plan is made by a task beside the loop, one at a time.  If something changes meanwhile, it is given
-up and begun again; after OVERTAKEN_MAX times one is completed and taken as far as it still holds.
+up and begun again; after limits.OVERTAKEN_MAX times one is completed and taken as far as it still holds.
 If no plan has all jobs, those that cannot be planned alone keep what they have.
 """
 
@@ -12,10 +12,9 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional
 
-from . import drafts, jobs, routes
+from . import drafts, jobs, limits, routes
 from .core import LOOK, MEND, NEVER_S, Controller, plain
 from .drafts import Draft
-from .limits import LOOK_S, OVERTAKEN_MAX, PAUSE_S, SAME, WHY_BYTES
 from .model import Job, Json, Part, Route, Wrong
 from .planner import Planner
 
@@ -57,7 +56,7 @@ def _new_parts(c: Controller, draft: Draft, job: Job) -> None:
 def _new_paths(c: Controller, draft: Draft, job: Job) -> None:
     """Keep the job's parts; those whose path changes get a new route."""
     for number, (part, planned) in enumerate(zip(job.parts, draft.parts[job.name])):
-        other = abs(part.gbps - planned.gbps) > SAME * planned.gbps
+        other = abs(part.gbps - planned.gbps) > limits.SAME * planned.gbps
         part.gbps = planned.gbps
         if part.route.path.is_like(planned.path) and not part.route.broken:
             if other:
@@ -83,7 +82,7 @@ def _take_job(c: Controller, draft: Draft, job: Job) -> None:
     job.why = plain(
         f"{how}: {c.cause[:120]}; {job.gbps:.4g} Gb/s for each worker, "
         f"bound by {draft.binding[:100]}",
-        WHY_BYTES,
+        limits.WHY_BYTES,
     )
     for part in job.parts:
         routes.push(c, part.route)
@@ -92,7 +91,7 @@ def _take_job(c: Controller, draft: Draft, job: Job) -> None:
 
 def _leave_out(c: Controller, job: Job, why: str) -> None:
     """Note why a job cannot be planned.  It keeps what it has, since failed nodes may come back."""
-    text = plain(f"not planned, since {c.cause[:80]}: {why[:200]}", WHY_BYTES)
+    text = plain(f"not planned, since {c.cause[:80]}: {why[:200]}", limits.WHY_BYTES)
     if text != job.why:
         c.note(f"{job.name}: {text}")
     job.why = text
@@ -169,7 +168,9 @@ class Drafting:
         c = self._c
         if c.phase == "gathering":
             return NEVER_S
-        if c.now_s >= c.plan_s and not (c.phase == "drafting" and c.overtaken >= OVERTAKEN_MAX):
+        if c.now_s >= c.plan_s and not (
+            c.phase == "drafting" and c.overtaken >= limits.OVERTAKEN_MAX
+        ):
             self._begin()
         return c.plan_s if c.plan_s > c.now_s else NEVER_S
 
@@ -208,7 +209,7 @@ class Drafting:
             self._failed(cause)
             return
         self._failures = 0
-        if late and c.overtaken < OVERTAKEN_MAX:
+        if late and c.overtaken < limits.OVERTAKEN_MAX:
             c.overtaken += 1
             return
         try:
@@ -228,14 +229,14 @@ class Drafting:
         if self._failures > 1:
             for job in c.jobs.values():
                 _leave_out(c, job, cause)
-        c.settle_plan(c.now_s + (PAUSE_S if self._failures > 1 else 0))
+        c.settle_plan(c.now_s + (limits.PAUSE_S if self._failures > 1 else 0))
 
     def _finish(self) -> None:
         """A plan is taken: its goal has been reached as far as possible."""
         c = self._c
         if c.goal != MEND:
             c.wanted = LOOK if c.loaded else MEND
-            c.look_s = c.now_s + LOOK_S
+            c.look_s = c.now_s + limits.LOOK_S
         if c.loaded:
             c.cause = "loads have changed"
         if c.wanted == LOOK:

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import json
-from typing import Dict, Iterator, List
+from typing import List
 
+from ..top import tree
 from . import links, routes
 from .core import Controller
 from .model import Job, Json, Node, Part, Route
@@ -114,70 +115,13 @@ def as_text(found: Json) -> str:
 # ---- as text ----
 
 
-def _job_lines(job: Job) -> Iterator[str]:
-    there = "routes are there" if job.announced else "waits for routes"
-    yield (
-        f"job {job.name}: {_joined(job)} of {len(job.ranks)} ranks, {there}, "
-        f"{job.gbps:.4g} Gb/s planned"
-    )
-    for number, part in enumerate(job.parts):
-        sums = _summed_at(part.route)
-        where = f"summed at {', '.join(sums)}" if sums else "summed at the server only"
-        yield (
-            f"  part {number}: {100 * part.share:.2f} % to {part.server} by route "
-            f"{part.route.number}, {len(part.route.moved)} ranks on it, {where}"
-        )
-
-
-def _lacks(c: Controller) -> Iterator[str]:
-    """What plans do not use, or only in part."""
-    for link in c.links:
-        if link.is_down:
-            again = link.heard_s is not None
-            back = f"; used again in {links.back_s(c, link):.1f} s" if again else ""
-            yield (
-                f"link {link.name}: down for {c.now_s - link.since_s:.1f} s, {link.flaps} times of "
-                f"late{back}"
-            )
-        if link.used_gbps > 0:
-            measured = link.measured_gbps
-            of_it = f", of which its ends measure {measured:.4g}" if measured > 0 else ""
-            yield f"link {link.name}: others use {link.used_gbps:.4g} Gb/s{of_it}"
-    for node in c.nodes.values():
-        if node.load_gbps > 0:
-            yield f"{node.kind} {node.name}: others use {node.load_gbps:.4g} Gb/s"
-
-
-def _node_line(c: Controller, node: Node, counts: Dict[str, int]) -> str:
-    drained = ", drained," if node.drained else ""
-    return (
-        f"{node.kind} {node.name}: {node.state}{drained} for {c.now_s - node.since_s:.1f} s, "
-        f"{node.listen}, {counts[node.name]} routes"
-    )
-
-
 def status_text(c: Controller) -> str:
     """For `status`."""
-    how = "given" if c.given else c.settings.algorithm
-    counts = routes.count_at(c, leaving=False)
-    found = [f"{c.settings.file}: algorithm {how}, {c.plans} plans made"]
-    found += [_node_line(c, node, counts) for node in c.nodes.values() if node.is_daemon]
-    found += _lacks(c)
-    for job in c.jobs.values():
-        found += _job_lines(job)
-    return "\n".join(found)
+    return "\n".join(tree.lines(status(c)))
 
 
 def why(c: Controller, job: Job) -> str:
     """Why the job is planned so, or is not, and its paths switch by switch."""
-    found = [job.why, *_lacks(c), *_job_lines(job)]
-    for part in job.parts:
-        found.append(f"  route {part.route.number}:")
-        for entry in _entries(part.route):
-            source = "workers" if entry["from"] is None else entry["from"]
-            done = "summed" if entry["sums"] else "passed on"
-            found.append(
-                f"    {entry['at']}: {entry['ranks']} ranks from {source}, {done}, to "
-                f"{entry['next']}"
-            )
-    return "\n".join(found)
+    used = [links.shown(c, link) for link in c.links if link.is_down or link.used_gbps > 0]
+    loaded = [_node(c, node, 0) for node in c.nodes.values() if node.load_gbps > 0]
+    return "\n".join([*tree.lacks(used, loaded), *tree.job_lines(_job(job))])

@@ -9,16 +9,8 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional
 
+from . import limits
 from .core import NEVER_S, Controller, plain
-from .limits import (
-    ARRIVAL_S,
-    NUMBER_MAX,
-    REFUSALS_MAX,
-    ROUTES_MAX,
-    STRAY_S,
-    SWITCH_ROUTES_MAX,
-    WHY_BYTES,
-)
 from .model import Job, Json, Node, Path, Route, Stop
 
 STOP_BITS = 20  # of an id: number of the stop
@@ -27,8 +19,8 @@ STOP_BITS = 20  # of an id: number of the stop
 def _new_number(c: Controller) -> int:
     """The next unused number; 0: there is none."""
     strays = {number for node in c.nodes.values() for number in node.strays}
-    for _ in range(NUMBER_MAX):
-        c.last_number = c.last_number % NUMBER_MAX + 1
+    for _ in range(limits.NUMBER_MAX):
+        c.last_number = c.last_number % limits.NUMBER_MAX + 1
         if c.last_number not in c.routes and c.last_number not in strays:
             return c.last_number
     return 0
@@ -37,7 +29,7 @@ def _new_number(c: Controller) -> int:
 def new(c: Controller, number: int, job: Job, part: int, path: Path) -> Optional[Route]:
     """A route in state "installing", not sent yet.  `number`: its number; 0: the next free one.
     None: no place or number is free."""
-    if len(c.routes) >= ROUTES_MAX or number in c.routes:
+    if len(c.routes) >= limits.ROUTES_MAX or number in c.routes:
         return None
     number = number or _new_number(c)
     if not number:
@@ -150,11 +142,11 @@ def _refused(c: Controller, route: Route, node: Node, why: str) -> None:
     """A switch refuses it: another plan, with another number, may be accepted."""
     job = route.job
     c.note(f"{node.name} refuses route {route.number} of {job.name}: {why}")
-    job.why = plain(f"{node.name} refuses route {route.number}: {why[:200]}", WHY_BYTES)
+    job.why = plain(f"{node.name} refuses route {route.number}: {why[:200]}", limits.WHY_BYTES)
     route.broken = True
     job.refusals += 1
-    if job.refusals <= REFUSALS_MAX:
-        c.plan_in(ARRIVAL_S, f"{node.name} refused a route")
+    if job.refusals <= limits.REFUSALS_MAX:
+        c.plan_in(limits.ARRIVAL_S, f"{node.name} refused a route")
 
 
 def answer(c: Controller, node: Node, number: int, error: Optional[str]) -> Optional[Job]:
@@ -179,14 +171,14 @@ def answer(c: Controller, node: Node, number: int, error: Optional[str]) -> Opti
 
 def greet(c: Controller, node: Node, numbers: List[int]) -> None:
     """A daemon has come with these routes: it gets what it lacks, and loses what is no more."""
-    node.strays, node.stray_s = [], c.now_s + STRAY_S
+    node.strays, node.stray_s = [], c.now_s + limits.STRAY_S
     for number in filter(None, numbers):
         route = c.routes.get(number)
         if route and route.state != "leaving" and node.name in route.stops:
             route.stops[node.name] = Stop.WANTED  # sent again, which changes nothing there
         elif route or number in c.ours:
             c.send(node.conn, {"id": 0, "remove": number})
-        elif len(node.strays) < SWITCH_ROUTES_MAX:
+        elif len(node.strays) < limits.SWITCH_ROUTES_MAX:
             node.strays.append(number)
     for route in c.routes.values():
         push(c, route)

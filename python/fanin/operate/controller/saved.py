@@ -12,13 +12,11 @@ accept it again; one that has something else refuses it, and the part gets a new
 from __future__ import annotations
 
 import json
-import os
-import stat
 from typing import Any, Callable, List
 
-from . import drains, load
+from ...research import files
+from . import drains, limits, load
 from .core import MEND, Controller
-from .limits import NUMBER_MAX, PARTS_MAX
 from .model import Job, Json, Wrong
 
 
@@ -44,8 +42,8 @@ def _job_text(job: Job) -> str:
 
 def _numbers(said: Any) -> List[int]:
     """Route numbers; none: they are wrong."""
-    fit = isinstance(said, list) and 1 <= len(said) <= PARTS_MAX
-    if not fit or not all(type(n) is int and 1 <= n <= NUMBER_MAX for n in said):
+    fit = isinstance(said, list) and 1 <= len(said) <= limits.PARTS_MAX
+    if not fit or not all(type(n) is int and 1 <= n <= limits.NUMBER_MAX for n in said):
         return []
     return list(said)
 
@@ -83,7 +81,7 @@ def restore(c: Controller, state: Any) -> None:
     """Go on with what an earlier controller has written; Wrong: it is something else."""
     said = state if isinstance(state, dict) else {}
     last, jobs = said.get("last"), said.get("jobs")
-    if not isinstance(jobs, list) or type(last) is not int or not 0 <= last <= NUMBER_MAX:
+    if not isinstance(jobs, list) or type(last) is not int or not 0 <= last <= limits.NUMBER_MAX:
         raise Wrong("expected what a controller has written: last, jobs")
     c.last_number = last
     for number, one in enumerate(jobs):
@@ -103,33 +101,6 @@ def restore(c: Controller, state: Any) -> None:
     drains.restore(c, said.get("drained"))
 
 
-# ---- files, written anew so that whoever reads one finds it whole ----
-
-
-def renew(path: str, text: str) -> None:
-    """Write PATH.new, and make it the file.  What stands at `path` has to be a regular file, or
-    nothing; links are followed at neither name.  OSError: the file is as it was."""
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise OSError(0, "expected a regular file, or none")
-    except FileNotFoundError:
-        pass
-    new = path + ".new"
-    try:
-        os.unlink(new)  # of a program that was killed, or laid there by somebody
-    except FileNotFoundError:
-        pass
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-    fd = os.open(new, flags, 0o666)
-    try:
-        with open(fd, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.rename(new, path)
-    except OSError:
-        os.unlink(new)
-        raise
-
-
 class Kept:
     """A file of an option that is written again and again; the first failure and the recovery are
     logged."""
@@ -144,7 +115,7 @@ class Kept:
         if text == self._text and not self._failed:
             return True
         try:
-            renew(self._path, text + "\n")
+            files.renew(self._path, text + "\n")
         except OSError as error:
             if not self._failed:
                 self._log(

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
 from ...research import files, formats
-from . import metrics, plans, reports, saved
+from . import limits, metrics, plans, reports, saved
 from .lines import resolve, text_of
 from .core import Controller
 from .dispatch import Dispatch
-from .limits import AGAIN_S, JSON_S
 from .log import Log
 from .model import Json, Settings, Wrong
-from .planner import Planner, Planners, read_json
+from .planner import Planner, Planners
 from .saved import Kept
 from .sign import read_keys
 from .sockets import Sockets
@@ -41,30 +40,30 @@ class Files:
 
     def __init__(self, c: Controller, values: Dict[str, Any], log: Callable[[str], None]) -> None:
         self._c, state, shown = c, values["state"], values["json"]
-        self._state = Kept("state", state, log, AGAIN_S) if state else None
-        self._json = Kept("json", shown, log, AGAIN_S) if shown else None
+        self._state = Kept("state", state, log, limits.AGAIN_S) if state else None
+        self._json = Kept("json", shown, log, limits.AGAIN_S) if shown else None
         self._json_s = 0.0  # the status is not written before
 
     def write(self, at_end: bool = False) -> Optional[float]:
-        """Write the state, and the status at most every JSON_S; in how many seconds it is to be
+        """Write the state, and the status at most every limits.JSON_S; in how many seconds it is to be
         called again even if nothing happens."""
         whole, now_s = True, time.monotonic()
         if self._state is not None:
             whole = self._state.write(saved.text(self._c))
         if self._json is None:
-            return None if whole else AGAIN_S
+            return None if whole else limits.AGAIN_S
         if now_s < self._json_s and not at_end:
             return self._json_s - now_s
         whole = self._json.write(reports.as_text(reports.status(self._c))) and whole
-        self._json_s = now_s + JSON_S
-        return None if whole else AGAIN_S
+        self._json_s = now_s + limits.JSON_S
+        return None if whole else limits.AGAIN_S
 
 
 def _read(path: str) -> Any:
     try:
-        return read_json(path)
-    except Wrong as wrong:
-        raise Stop(f"{path}: {wrong}", EXIT_WRONG) from None
+        return files.load(path)
+    except files.FileError as error:
+        raise Stop(str(error), EXIT_WRONG) from None
 
 
 async def _network(settings: Settings, planners: Planners) -> Json:
@@ -177,7 +176,7 @@ async def _run(values: Dict[str, Any]) -> None:
         at = _open(sockets, values)
         http = await _serve_metrics(c, values, log)
         event(f"{c.settings.file:.200}, listening on {at}")
-        sockets.start()
+        await sockets.start()
         await stopped.wait()
         files.write(at_end=True)
     finally:

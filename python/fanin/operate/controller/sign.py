@@ -7,7 +7,6 @@ One `Signer` for each connection, of the side that is dialled.
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
 import os
 import re
@@ -109,35 +108,32 @@ def _open(path: str) -> int:
     except OSError as error:
         raise Wrong(f"{path}: {error.strerror}") from None
     found = os.fstat(fd)
-    if not stat.S_ISREG(found.st_mode):
-        os.close(fd)
-        raise Wrong(f"{path}: expected a regular file")
-    if found.st_mode & 0o077:
-        os.close(fd)
-        raise Wrong(
-            f"{path}: others have access to it (mode {found.st_mode & 0o7777:04o}); expected 0600: "
-            f"chmod 600 {path}"
+    mode, why = found.st_mode, ""
+    if not stat.S_ISREG(mode):
+        why = "expected a regular file"
+    elif mode & 0o077:
+        why = (
+            f"others have access to it (mode {mode & 0o7777:04o}); expected 0600: chmod 600 {path}"
         )
-    if found.st_uid not in (0, os.geteuid()):
-        os.close(fd)
-        raise Wrong(
-            f"{path}: it belongs to user {found.st_uid}, who can change it; expected a file of user "
+    elif found.st_uid not in (0, os.geteuid()):
+        why = (
+            f"it belongs to user {found.st_uid}, who can change it; expected a file of user "
             f"{os.geteuid()} or root"
         )
+    if why:
+        os.close(fd)
+        raise Wrong(f"{path}: {why}")
     return fd
 
 
 def _key(line: str) -> Optional[bytes]:
+    is_hex = len(line) == 2 * KEY_BYTES
     try:
-        if len(line) == 2 * KEY_BYTES:
-            key = binascii.unhexlify(line)
-        else:
-            key = base64.b64decode(line, validate=True)
-            if len(line) != 44 or base64.b64encode(key).decode() != line:
-                return None
-    except (ValueError, binascii.Error):
+        key = bytes.fromhex(line) if is_hex else base64.b64decode(line, validate=True)
+    except ValueError:
         return None
-    return key if len(key) == KEY_BYTES and any(key) else None
+    is_whole = is_hex or base64.b64encode(key).decode() == line
+    return key if is_whole and len(key) == KEY_BYTES and any(key) else None
 
 
 def read_keys(path: str) -> List[bytes]:

@@ -14,29 +14,17 @@ import resource
 import socket
 import stat
 import time
-from typing import Callable, Dict, List, Optional, Set
+from typing import Any, Callable, Dict, List, Optional, Set, Union, cast
 
-from . import orders
+from . import limits, orders
 from .lines import plain_host
 from .dispatch import Dispatch
-from .limits import (
-    ASK_S,
-    ASKERS_MAX,
-    CONNECTIONS_MAX,
-    DESCRIPTORS_SPARE,
-    LINE_BYTES,
-    NAMELESS_BYTES,
-    NAMELESS_MAX,
-    OUT_BYTES,
-    PAUSE_S,
-)
 from .model import Conn
 from .sign import Signer, Unsigned
 
 BACKLOG = 128
-ACCEPTS_MAX = 32
+ACCEPTS_MAX = 32  # at a time, fewer than there are spare descriptors
 READ_BYTES = 65536
-SHORTAGE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 TCP_USER_TIMEOUT = getattr(socket, "TCP_USER_TIMEOUT", 18)
 IDLE_S = 5  # of silence before TCP probes the other host
 
@@ -58,38 +46,57 @@ def notice_loss(s: socket.socket) -> None:
             pass
 
 
-class Peer(Conn):
+class Peer(Conn, asyncio.BufferedProtocol):
     """A connection with its socket."""
 
-    def __init__(self, s: socket.socket, host: str, now_s: float, signer: Optional[Signer]) -> None:
-        super().__init__(host, now_s)
-        self.socket = s
-        self.fd = s.fileno()
+    def __init__(self, sockets: Sockets, signer: Optional[Signer]) -> None:
+        super().__init__("", 0.0)
+        self._sockets = sockets
+        self._transport: Optional[asyncio.Transport] = None
         self.signer = signer
         self.heard = bytearray()  # of a line whose end has not come
-        self.left = b""  # to be sent
-        self.is_broken = False
-        self.is_stuck = False  # the loop waits until more can be sent
+        self.is_cut = False  # nothing of it counts any more
 
-    def pack(self) -> bool:
-        """Move queued lines to what is sent; False: more waits than is allowed."""
-        if not self.out or (self.signer and not self.signer.is_sure):
-            return sum(map(len, self.out)) <= OUT_BYTES
-        lines = [line.encode() for line in self.out]
-        self.out.clear()
-        if self.signer:
-            lines = [self.signer.sign(line) for line in lines]
-        self.left += b"\n".join(lines) + b"\n"
-        return len(self.left) <= OUT_BYTES
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername") or ("",)
+        self.host, self.since_s = plain_host(peer[0]), time.monotonic()
+        if self._sockets.opened(self):
+            notice_loss(transport.get_extra_info("socket"))
+
+    def get_buffer(self, _: int) -> memoryview:
+        return self._sockets.buffer
+
+    def buffer_updated(self, count: int) -> None:
+        self._sockets.hear(self, bytes(self._sockets.buffer[:count]))
+
+    def eof_received(self) -> None:
+        self.cut()
+
+    def connection_lost(self, _: Optional[Exception]) -> None:
+        self._sockets.lost(self)
+
+    def cut(self) -> None:
+        """Close it at once; what the kernel has is sent."""
+        self.is_cut = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def write(self, text: bytes) -> None:
+        """Send a line, which stands above those that are queued."""
+        if self._transport is not None:
+            self._transport.write(text + b"\n")
 
     def push(self) -> None:
-        """Send what can be sent now; OSError: the connection is broken."""
-        while self.left:
-            try:
-                sent = self.socket.send(self.left, socket.MSG_NOSIGNAL)
-            except BlockingIOError:
-                return
-            self.left = self.left[sent:]
+        """Send what is queued, once it may be; cut the line of a peer that takes too little."""
+        assert self._transport is not None
+        if self.out and (not self.signer or self.signer.is_sure):
+            lines = [line.encode() for line in self.out]
+            self.out.clear()
+            self.write(b"\n".join(map(self.signer.sign, lines) if self.signer else lines))
+        waiting = sum(map(len, self.out)) + self._transport.get_write_buffer_size()
+        if waiting > limits.OUT_BYTES:
+            self.cut()
 
 
 class Sockets:
@@ -101,18 +108,19 @@ class Sockets:
     ) -> None:
         self._dispatch, self._c, self._keys, self._changed = dispatch, dispatch.c, keys, changed
         self._loop = asyncio.get_running_loop()
+        self.buffer = memoryview(bytearray(READ_BYTES))  # of what comes, for a moment
         self._peers: Dict[Peer, None] = {}
         self._ready: Set[Peer] = set()  # with something to send, or to be closed
-        self._askers: Set[asyncio.Task[None]] = set()
-        self._listener: Optional[socket.socket] = None
-        self._unix: Optional[socket.socket] = None
+        self._askers: Set[Optional[asyncio.Task[Any]]] = set()
+        self._listeners: List[socket.socket] = []  # for daemons, and for people
+        self._servers: List[asyncio.AbstractServer] = []
         self._path = ""
         self._timer: Optional[asyncio.TimerHandle] = None
         self._due_s = float("inf")
         self._is_woken = False  # a flush follows
         self._events = 0
         self._again_s: Optional[float] = None
-        self._places = CONNECTIONS_MAX
+        self._places = limits.CONNECTIONS_MAX
         self._c.wake = self.wake
         self._c.flush = self.flush
         self._c.closes = self._close_later
@@ -122,7 +130,7 @@ class Sockets:
 
     def _want_descriptors(self) -> None:
         """Raise the limit of descriptors as needed and allowed."""
-        wanted = CONNECTIONS_MAX + 128
+        wanted = limits.CONNECTIONS_MAX + 128
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if 0 <= soft < wanted:
             soft = wanted if hard < 0 else min(hard, wanted)
@@ -130,13 +138,13 @@ class Sockets:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             except (OSError, ValueError):
                 soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-            self._places = max(min(CONNECTIONS_MAX, soft - DESCRIPTORS_SPARE), 1)
+            self._places = max(min(limits.CONNECTIONS_MAX, soft - limits.DESCRIPTORS_SPARE), 1)
 
     def listen(self, host: str, port: int, family: int) -> int:
         """Listen for daemons and workers; the port.  OSError: it cannot be."""
         self._want_descriptors()
         s = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        self._listener = s
+        self._listeners.append(s)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         s.bind((host, port))
         s.listen(BACKLOG)
@@ -149,68 +157,48 @@ class Sockets:
         try:
             _check_free(path)
             s.bind(path)
-            s.listen(ASKERS_MAX)
+            s.listen(limits.ASKERS_MAX)
         except OSError:
             s.close()
             raise
-        self._unix, self._path = s, path
+        self._listeners.append(s)
+        self._path = path
 
-    def start(self) -> None:
+    def new_peer(self) -> Peer:
+        """A connection that begins."""
+        return Peer(self, Signer(self._keys) if self._keys else None)
+
+    async def start(self) -> None:
         """Begin to accept, and to run timers."""
-        self._accept_again()
+        listener, *people = self._listeners
+        create = self._loop.create_server(self.new_peer, sock=listener, backlog=ACCEPTS_MAX)
+        self._servers.append(await create)
+        listener.listen(BACKLOG)  # that may wait
+        for s in people:
+            serve = asyncio.start_unix_server(self._ask, sock=s, limit=limits.LINE_BYTES)
+            self._servers.append(await serve)
         self.wake(time.monotonic())
 
     def shut(self) -> None:
         """Close everything."""
         self._dispatch.drafting.stop()
         for task in self._askers:
-            task.cancel()
-        for s in (self._listener, self._unix):
-            if s is not None:
-                self._loop.remove_reader(s)
-                s.close()
+            if task is not None:
+                task.cancel()
+        for server in self._servers:
+            server.close()
+        for s in self._listeners:
+            s.close()
         if self._path:
             try:
                 os.unlink(self._path)
             except OSError:
                 pass
         for peer in list(self._peers):
-            self._drop(peer)
+            del self._peers[peer]
+            peer.cut()
 
     # ---- accepting ----
-
-    def _accept_again(self) -> None:
-        if self._listener is not None:
-            self._loop.add_reader(self._listener, self._accept, self._listener)
-        if self._unix is not None:
-            self._loop.add_reader(self._unix, self._accept, self._unix)
-
-    def _run_short(self) -> None:
-        """Of descriptors: close a connection that has not said who it is, or stop accepting for a
-        while."""
-        oldest = self._oldest(None)
-        if oldest is not None:
-            self._hang_up(oldest)
-            return
-        for s in (self._listener, self._unix):
-            if s is not None:
-                self._loop.remove_reader(s)
-        self._loop.call_later(PAUSE_S, self._accept_again)
-
-    def _accept(self, listener: socket.socket) -> None:
-        """Take connections that wait, ACCEPTS_MAX at a time, so that others get their turn."""
-        for _ in range(ACCEPTS_MAX):
-            try:
-                s, at = listener.accept()
-            except OSError as error:
-                if error.errno in SHORTAGE:
-                    self._run_short()
-                return
-            s.setblocking(False)
-            if listener is self._unix:
-                self._add_asker(s)
-            else:
-                self._add_peer(s, plain_host(at[0]))
 
     def _oldest(self, host: Optional[str]) -> Optional[Peer]:
         """The oldest connection that has not said who it is, of one host or of all."""
@@ -220,7 +208,7 @@ class Sockets:
 
     def _find_place(self, host: str) -> bool:
         """Make room for a connection; False: there is none."""
-        if sum(conn.host == host for conn in self._dispatch.nameless) >= NAMELESS_MAX:
+        if sum(conn.host == host for conn in self._dispatch.nameless) >= limits.NAMELESS_MAX:
             oldest = self._oldest(host)
         elif len(self._peers) >= self._places:
             oldest = self._oldest(None)
@@ -230,33 +218,21 @@ class Sockets:
             self._hang_up(oldest)
         return len(self._peers) < self._places
 
-    def _add_peer(self, s: socket.socket, host: str) -> None:
-        self._c.now_s = time.monotonic()
-        if not self._find_place(host):
-            s.close()
-            return
-        notice_loss(s)
-        signer = Signer(self._keys) if self._keys else None
-        peer = Peer(s, host, self._c.now_s, signer)
+    def opened(self, peer: Peer) -> bool:
+        """Take a connection; False: there is no place."""
+        self._c.now_s = peer.since_s
+        if not self._find_place(peer.host):
+            self._loop.call_soon(peer.cut)  # after asyncio begins to read, which would outlive it
+            return False
         self._peers[peer] = None
         self._dispatch.opened(peer)
-        self._loop.add_reader(peer.fd, self._hear, peer)
+        return True
 
     # ---- lines in ----
 
-    def _hear(self, peer: Peer) -> None:
+    def hear(self, peer: Peer, part: bytes) -> None:
         """Take what has come."""
-        try:
-            part = peer.socket.recv(READ_BYTES)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            part = b""
         self._c.now_s = time.monotonic()
-        if not part:
-            peer.is_broken = True
-            self._done_with(peer)
-            return
         end = part.rfind(b"\n")
         if end >= 0:
             lines = (bytes(peer.heard) + part[:end]).split(b"\n")
@@ -265,18 +241,19 @@ class Sockets:
                 self._take(peer, line)
         else:
             peer.heard += part
-        most = LINE_BYTES if peer.is_named else NAMELESS_BYTES
-        if len(peer.heard) >= most and not peer.is_closing:
-            peer.is_broken = True
-            self._done_with(peer)
+        if self._is_long(peer, peer.heard):
+            peer.cut()
+
+    @staticmethod
+    def _is_long(peer: Peer, line: Union[bytes, bytearray]) -> bool:
+        return len(line) >= (limits.LINE_BYTES if peer.is_named else limits.NAMELESS_BYTES)
 
     def _take(self, peer: Peer, line: bytes) -> None:
         """A whole line."""
-        if peer.is_closing or peer.is_broken:
+        if peer.is_closing or peer.is_cut:
             return
-        if len(line) >= (LINE_BYTES if peer.is_named else NAMELESS_BYTES):
-            peer.is_broken = True
-            self._done_with(peer)
+        if self._is_long(peer, line):
+            peer.cut()
             return
         if peer.signer is None:
             self._dispatch.line(peer, line)
@@ -284,49 +261,36 @@ class Sockets:
         try:
             said, answer = peer.signer.take(line)
         except Unsigned as unsigned:
-            peer.left += str(unsigned).encode() + b"\n"
-            peer.out.clear()
-            peer.is_broken = True
-            self._done_with(peer)
+            peer.write(str(unsigned).encode())
+            peer.cut()
             return
         if answer is not None:
-            peer.left += answer + b"\n"
-            self._ready.add(peer)
-            self.flush()
+            peer.write(answer)
         if said is not None:
             self._dispatch.line(peer, said)
 
     # ---- closing ----
 
+    def lost(self, peer: Peer) -> None:
+        """A connection has ended, or was cut."""
+        if self._peers.pop(peer, self) is not self:
+            self._c.now_s = time.monotonic()
+            self._dispatch.closed(peer)
+
     def _close_later(self, conn: Conn) -> None:
         """The controller has ended it: what is queued is sent first."""
-        if isinstance(conn, Peer):
-            conn.is_closing = True
-            self._done_with(conn)
+        conn.is_closing = True
+        self._send_later(conn)
+        self.flush()
 
     def _send_later(self, conn: Conn) -> None:
         if isinstance(conn, Peer):
             self._ready.add(conn)
 
-    def _done_with(self, peer: Peer) -> None:
-        if peer in self._peers:
-            self._loop.remove_reader(peer.fd)
-            self._ready.add(peer)
-            self.flush()
-
     def _hang_up(self, peer: Peer) -> None:
         """Close it at once."""
-        self._drop(peer)
-        self._dispatch.closed(peer)
-
-    def _drop(self, peer: Peer) -> None:
-        if self._peers.pop(peer, self) is self:
-            return
-        self._ready.discard(peer)
-        self._loop.remove_reader(peer.fd)
-        if peer.is_stuck:
-            self._loop.remove_writer(peer.fd)
-        peer.socket.close()
+        self.lost(peer)
+        peer.cut()
 
     # ---- timers, and what is sent ----
 
@@ -356,15 +320,8 @@ class Sockets:
     def _flush(self) -> None:
         self._is_woken = False
         self._c.now_s = time.monotonic()
-        self._sweep()
         self._tell_changes()
         self._send_all()
-
-    def _sweep(self) -> None:
-        """Tell of connections that have ended by themselves."""
-        for peer in [peer for peer in self._ready if peer.is_broken and not peer.is_closing]:
-            peer.is_closing = True
-            self._dispatch.closed(peer)
 
     def _tell_changes(self) -> None:
         c = self._c
@@ -382,69 +339,34 @@ class Sockets:
         for peer in ready:
             if peer not in self._peers:
                 continue
-            try:
-                fits = peer.pack()
-                peer.push()
-            except OSError:
-                fits = False
-            if peer.is_closing:
-                self._drop(peer)
-            elif not fits:
-                peer.is_broken = True
-                self._done_with(peer)
-            elif bool(peer.left) != peer.is_stuck:
-                self._watch(peer)
-
-    def _watch(self, peer: Peer) -> None:
-        """Let the loop wait where not all could be sent, and no longer where it could."""
-        peer.is_stuck = bool(peer.left)
-        if peer.is_stuck:
-            self._loop.add_writer(peer.fd, self._send_more, peer)
-        else:
-            self._loop.remove_writer(peer.fd)
-
-    def _send_more(self, peer: Peer) -> None:
-        """The rest of what was sent in part."""
-        try:
             peer.push()
-        except OSError:
-            peer.is_broken = True
-            self._done_with(peer)
-            return
-        if not peer.left:
-            self._watch(peer)
+            if peer.is_closing:
+                del self._peers[peer]
+                peer.cut()
 
     # ---- people ----
 
-    def _add_asker(self, s: socket.socket) -> None:
-        if len(self._askers) >= ASKERS_MAX:
-            s.close()
-            return
-        task = self._loop.create_task(self._ask(s))
-        self._askers.add(task)
-        task.add_done_callback(self._askers.discard)
-
-    async def _ask(self, s: socket.socket) -> None:
+    async def _ask(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One line and its answer; the time of either is bounded."""
-        loop, line = self._loop, b""
+        task = asyncio.current_task()
         try:
-            by_s = loop.time() + ASK_S
-            while b"\n" not in line and len(line) < LINE_BYTES:
-                part = await asyncio.wait_for(loop.sock_recv(s, READ_BYTES), by_s - loop.time())
-                if not part:
-                    return
-                line += part
-            said = line.split(b"\n", 1)[0].decode(errors="replace")
+            if len(self._askers) >= limits.ASKERS_MAX:
+                return
+            self._askers.add(task)
+            line = await asyncio.wait_for(reader.readuntil(b"\n"), limits.ASK_S)
             self._c.now_s = time.monotonic()
+            said = line[:-1].decode(errors="replace")
             answer = await orders.answer(self._c, said, self._dispatch.refuse)
             left = answer.encode(errors="replace") + b"\n"
-            while left:
-                await asyncio.wait_for(loop.sock_sendall(s, left[:READ_BYTES]), ASK_S)
-                left = left[READ_BYTES:]
-        except (OSError, asyncio.TimeoutError):
+            writer.transport.set_write_buffer_limits(0)
+            for at in range(0, len(left), READ_BYTES):
+                writer.write(left[at : at + READ_BYTES])
+                await asyncio.wait_for(writer.drain(), limits.ASK_S)
+        except (OSError, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError):
             pass
         finally:
-            s.close()
+            self._askers.discard(task)
+            writer.transport.abort()
 
 
 def _check_free(path: str) -> None:

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Tuple
+
+from ...research import files
 
 NAME_COLUMNS = 9
 COLORS = {"ok": "32", "warn": "33", "FAIL": "31", "skip": "2"}
@@ -142,18 +143,10 @@ class Report:
 
 def write_json(command: str, file: str, root: Any) -> bool:
     """To this file, or standard output for "-".  False, and a line on stderr: not all of it."""
-    text = json.dumps(root, indent=2) + "\n"
-    if file == "-":
-        print(text, end="", flush=True)
-        return True
-    # a pipe that nobody reads is refused
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        fd = os.open(file, flags, 0o666)
-        os.set_blocking(fd, True)
-        with open(fd, "w", encoding="utf-8") as to:
-            to.write(text)
-    except OSError as error:
-        print(f"fanin {command}: --json: {file}: {error.strerror}", file=sys.stderr)
+        files.write(file, json.dumps(root, indent=2) + "\n")
+        sys.stdout.flush()
+        return True
+    except files.FileError as error:
+        print(f"fanin {command}: --json: {error}", file=sys.stderr)
         return False
-    return True

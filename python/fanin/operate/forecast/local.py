@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, Optional, Tuple
 
-from ..shape import plain
+from ...research.files import plain
 from .findings import Finding, Path, judged
 
 CORES_OF_A_RANK = 2  # for training, and for the thread that sends and receives

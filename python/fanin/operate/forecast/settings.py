@@ -7,7 +7,8 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, Tuple
 
-from ..shape import Bad, plain
+from ...research.files import plain
+from ..shape import Bad
 from . import probe
 from .findings import write_json
 

@@ -29,10 +29,7 @@ def of_time(seconds: float) -> str:
 
 def of_age(job: dict[str, Any]) -> str:
     """For how long a job of a switch has had no result."""
-    age = job.get("age_s")
-    if age is None:
-        return "-"
-    return f"{age * 1000:.0f} ms" if age < 1 else f"{age:.0f} s"
+    return of_time(job["age_s"]) if "age_s" in job else "-"
 
 
 def of_set(ranks: Iterable[int]) -> str:

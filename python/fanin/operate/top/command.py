@@ -7,6 +7,7 @@ import os
 import sys
 from types import SimpleNamespace
 
+from ...research.files import FileError
 from ..flags import Wrong, parse
 from . import here, query
 
@@ -70,7 +71,7 @@ def _run(name: str, arguments: list[str]) -> int:
     except Wrong as error:
         print(f"fanin {name}: {error}", file=sys.stderr)
         return 2
-    except query.Silent as error:
+    except (FileError, query.Silent) as error:
         print(f"fanin {name}: {error}", file=sys.stderr)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads on

@@ -29,11 +29,6 @@ RIGHT = (3, 6, 7, 10, 11)
 AGGREGATOR = "AGGREGATOR INSIDE JOB STATE OPS OPEN AGE WAITS-FOR WHO-WAITS".split()
 
 
-def shown(rank: Rank, job: str, pid: int) -> bool:
-    """Is the rank one of those that were asked for?"""
-    return (not job or rank["job"] == job) and (not pid or rank["pid"] == pid)
-
-
 def _order(rank: Rank) -> tuple[Any, ...]:
     """Whole seconds: those that began to wait together are sorted as others."""
     place = STATES.index(rank["state"]) if rank["state"] in STATES else len(STATES)
@@ -84,9 +79,9 @@ def _row(rank: Rank) -> list[str]:
     ]
 
 
-def lines(found: Found, job: str = "", pid: int = 0) -> list[str]:
+def lines(found: Found) -> list[str]:
     """The table of ranks and what else is to be said; [] if there is nothing."""
-    ranks = [r for r in found["ranks"] if not r["column"] and shown(r, job, pid)]
+    ranks = [rank for rank in found["ranks"] if not rank["column"]]
     text: list[str] = []
     if ranks:
         rows = [HEADS] + [_row(rank) for rank in sorted(ranks, key=_order)]
@@ -114,7 +109,11 @@ def nothing(job: str, pid: int) -> str:
 
 def keep(found: Found, job: str, pid: int) -> None:
     """Leave out what was not asked for."""
-    found["ranks"] = [rank for rank in found["ranks"] if shown(rank, job, pid)]
+    found["ranks"] = [
+        rank
+        for rank in found["ranks"]
+        if (not job or rank["job"] == job) and (not pid or rank["pid"] == pid)
+    ]
 
 
 def merge(file: BinaryIO) -> Found:
@@ -240,7 +239,7 @@ def _aggregator(one: dict[str, Any]) -> list[list[str]]:
             job["state"],
             str(job["operations"]),
             str(job["open"]),
-            cells.of_time(job["age_s"]) if "age_s" in job else "-",
+            cells.of_age(job),
             cells.of_ranks(job["missing"], job["by_host"]) if job["missing"] else "-",
             cells.of_ranks(job["waits"], job["by_host"])
             if job["waits"] and job["missing"]
@@ -275,11 +274,11 @@ def ps(options: Any) -> int:
     except shape.Bad as error:
         print(f"fanin ps: {error}", file=sys.stderr)
         return 1
+    keep(found, options.job, options.pid)
     if options.json:
-        keep(found, options.job, options.pid)
         print(json.dumps(found, separators=(",", ":")))
         return 0
-    text = lines(found, options.job, options.pid)
+    text = lines(found)
     if not text:
         print(f"fanin ps: {nothing(options.job, options.pid)}", file=sys.stderr)
         return 1

@@ -12,6 +12,7 @@ import re
 import time
 
 from .. import shape
+from . import tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,26 +82,19 @@ def is_address(text: str) -> bool:
     return _ADDRESS.fullmatch(text) is not None
 
 
-def _program() -> str:
-    """The program `fanin`: the one that has started this, the wheel's, or the one of the PATH."""
-    import shutil
-
-    here = os.path.dirname(os.path.abspath(__file__))
-    wheel = os.path.join(here, "..", "..", "bin", "fanin")
-    path = os.environ.get("FANIN") or (wheel if os.path.exists(wheel) else shutil.which("fanin"))
-    if not path:
-        raise Silent("no program fanin in the PATH")
-    return path
-
-
 def _run(flags: list[str], within_ms: int) -> list[Switch]:
     """What `fanin query` prints with these flags."""
     import subprocess
 
+    from ...research import engine
+
     patience = within_ms / 1000 + MORE_S if within_ms else None
     try:
         done = subprocess.run(
-            [_program(), "query", *flags], stdout=subprocess.PIPE, timeout=patience, check=True
+            [engine.find_program(), "query", *flags],
+            stdout=subprocess.PIPE,
+            timeout=patience,
+            check=True,
         )
         return [shape.load(line, SWITCH) for line in done.stdout.splitlines()]
     except (OSError, subprocess.SubprocessError, shape.Bad) as error:
@@ -155,9 +149,10 @@ def ask_controller(path: str, line: str) -> bytes:
     return bytes(text)
 
 
-def status_of_controller(path: str) -> Any:
-    """What a controller says about itself, as doc/controller.md has it; Silent: it does not."""
+def status_of_controller(path: str) -> tuple[Any, dict[str, Any]]:
+    """What a controller says about itself, and of that what is shown; Silent: it does not."""
     try:
-        return shape.load(ask_controller(path, "status json"))
+        status = shape.load(ask_controller(path, "status json"))
+        return status, shape.checked(status, tree.STATUS)
     except shape.Bad as error:
-        raise Silent("the answer is not JSON") from error
+        raise Silent(f"the answer is no status: {error}") from error

@@ -182,10 +182,6 @@ def _remove(folder: Folder, name: str) -> None:
             pass
 
 
-def _is_stale(written: float, now: float) -> bool:
-    return not 0 <= now - written < FRESH_S
-
-
 def _clean(folder: Folder, names: dict[str, float], here: int) -> dict[str, float]:
     """The files of processes that may live; the others' are removed."""
     now = time.time()

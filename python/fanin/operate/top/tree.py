@@ -1,78 +1,86 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a controller says: its nodes, its links, its jobs, and the trees that sum them."""
+"""What a controller tells, in words: nodes, links, jobs, and the trees that sum them.
+
+The controller answers `status` and `why` so, and `fanin top` shows what is in `status json`.
+"""
 
 from __future__ import annotations
 
-from .. import shape
-from . import cells
+from itertools import islice
+
+from ..shape import COUNT, SECONDS, TEXT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterator
+    from typing import Any, Iterable, Iterator
+
+    Json = dict[str, Any]
 
 HOPS_MAX = 16  # of a route, many more than there are
-NODES = "kind node state since_s at routes packets hits passed drops".split()
-HEALTH = "packets hits passed drops".split()
+_HEALTH = "packets hits passed drops".split()
+_NODE: Json = {
+    **dict.fromkeys("name kind state listen".split(), TEXT),
+    **{"routes": COUNT, "since_s": SECONDS, "load_gbps": SECONDS, "drained": True},
+    "health": dict.fromkeys(_HEALTH, COUNT),
+}
+_LINK: Json = {
+    **dict.fromkeys("a b state".split(), TEXT),
+    **dict.fromkeys("since_s back_in_s? load_gbps measured_gbps".split(), SECONDS),
+    "flaps": COUNT,
+}
+_ENTRY: Json = {
+    **dict.fromkeys("at from? next".split(), TEXT),
+    **{"depth": COUNT, "ranks": COUNT, "sums": True},
+}
+_PART: Json = {
+    **dict.fromkeys("number route ranks moved".split(), COUNT),
+    **{
+        "server": TEXT,
+        "share": SECONDS,
+        "summed_at": [TEXT, 1 << 14],
+        "entries": [_ENTRY, 1 << 16],
+    },
+}
+_JOB: Json = {
+    **{"name": TEXT, "ranks": COUNT, "joined": COUNT, "ready": True},
+    **{"planned_gbps": SECONDS, "why": TEXT, "parts": [_PART, 64]},
+}
+STATUS: Json = {  # of `status json`: what is shown of it
+    **{"topology": TEXT, "algorithm": TEXT, "epoch": COUNT, "up_s": SECONDS},
+    **{"nodes": [_NODE, 1 << 14], "links": [_LINK, 1 << 16], "jobs": [_JOB, 256]},
+}
 
 
-def _objects(of: Any, key: str) -> list[dict[str, Any]]:
-    """The objects of a list that is a member."""
-    found = of.get(key) if isinstance(of, dict) else None
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+def _node(node: Json) -> str:
+    drained = ", drained," if node["drained"] else ""
+    counts = ", ".join(f"{node['health'][key]} {key}" for key in _HEALTH)
+    return (
+        f"{node['kind']} {node['name']}: {node['state']}{drained} for {node['since_s']:.1f} s, "
+        f"{node['listen']}, {node['routes']} routes; {counts}"
+    )
 
 
-def _text(of: dict[str, Any], key: str) -> str:
-    value = of.get(key)
-    return shape.plain(value[: shape.TEXT]) if isinstance(value, str) else ""
-
-
-def _number(of: dict[str, Any], key: str) -> float:
-    value = of.get(key)
-    try:
-        return float(value) if isinstance(value, (int, float)) else 0.0
-    except OverflowError:
-        return 0.0
-
-
-def _count(of: dict[str, Any], key: str) -> int:
-    value = of.get(key)
-    return value if isinstance(value, int) else 0
-
-
-def _node(node: dict[str, Any]) -> list[str]:
-    """The cells of a node, as NODES has them."""
-    health = node.get("health")
-    about = health if isinstance(health, dict) else {}
-    return [
-        _text(node, "kind"),
-        _text(node, "name"),
-        _text(node, "state"),
-        f"{_number(node, 'since_s'):.1f}",
-        _text(node, "listen"),
-        str(_count(node, "routes")),
-        *(str(_count(about, key)) for key in HEALTH),
-    ]
-
-
-def _links(links: list[dict[str, Any]]) -> Iterator[str]:
-    """Links that are down, or of which others use a part."""
+def lacks(links: Iterable[Json], nodes: Iterable[Json]) -> Iterator[str]:
+    """What plans do not use, or only in part."""
     for link in links:
-        name = f"link    {_text(link, 'a')}-{_text(link, 'b')}"
-        if _text(link, "state") == "down":
-            back = (
-                f"; used again in {_number(link, 'back_in_s'):.1f} s" if "back_in_s" in link else ""
-            )
-            since, flaps = _number(link, "since_s"), _count(link, "flaps")
-            yield f"{name} is down for {since:.1f} s, {flaps} times of late{back}"
-        if _number(link, "load_gbps") > 0:
-            yield f"{name}: others use {_number(link, 'load_gbps'):.4g} Gb/s"
+        name = f"link {link['a']}-{link['b']}"
+        if link["state"] == "down":
+            back = f"; used again in {link['back_in_s']:.1f} s" if "back_in_s" in link else ""
+            yield f"{name}: down for {link['since_s']:.1f} s, {link['flaps']} times of late{back}"
+        if link["load_gbps"] > 0:
+            measured = link["measured_gbps"]
+            of_it = f", of which its ends measure {measured:.4g}" if measured > 0 else ""
+            yield f"{name}: others use {link['load_gbps']:.4g} Gb/s{of_it}"
+    for node in nodes:
+        if node["load_gbps"] > 0:
+            yield f"{node['kind']} {node['name']}: others use {node['load_gbps']:.4g} Gb/s"
 
 
-def _branch(entries: list[dict[str, Any]], at: str) -> str:
+def _branch(entries: list[Json], at: str) -> str:
     """What becomes of the ranks whose parts pass `at`: these entries."""
-    ranks = sum(_count(e, "ranks") for e in entries)
-    workers = sum(_count(e, "ranks") for e in entries if not isinstance(e.get("from"), str))
-    summed = sum(_count(e, "ranks") for e in entries if e.get("sums") is True)
+    ranks = sum(e["ranks"] for e in entries)
+    workers = sum(e["ranks"] for e in entries if not e.get("from"))
+    summed = sum(e["ranks"] for e in entries if e["sums"])
     return (
         at
         + (f", sums {summed}" if summed else "")
@@ -81,45 +89,45 @@ def _branch(entries: list[dict[str, Any]], at: str) -> str:
     )
 
 
-def _below(entries: list[dict[str, Any]], to: str, depth: int) -> Iterator[str]:
-    """Who sends to `to`, which is `depth` hops from the aggregator, and who sends to those."""
-    senders: dict[str, list[dict[str, Any]]] = {}
-    for entry in entries:
-        if _text(entry, "next") == to and _count(entry, "depth") == depth + 1:
-            senders.setdefault(_text(entry, "at"), []).append(entry)
-    for at, of in senders.items():
-        yield "  " * (depth + 2) + _branch(of, at)
-        if depth + 1 < HOPS_MAX:
-            yield from _below(entries, at, depth + 1)
+def _tree(part: Json) -> Iterator[str]:
+    """The switches that send to the part's server, and those that send to these."""
+    below: dict[tuple[str, int], dict[str, list[Json]]] = {}  # senders by next hop and depth
+    for entry in part["entries"]:
+        senders = below.setdefault((entry["next"], entry["depth"]), {})
+        senders.setdefault(entry["at"], []).append(entry)
+
+    def walk(to: str, depth: int) -> Iterator[str]:
+        for at, entries in below.get((to, depth), {}).items():
+            yield "  " * (depth + 1) + _branch(entries, at)
+            if depth < HOPS_MAX:
+                yield from walk(at, depth + 1)
+
+    return islice(walk(part["server"], 1), HOPS_MAX * len(part["entries"]))
 
 
-def _job(job: dict[str, Any]) -> Iterator[str]:
-    """A job, and the tree of each of its parts."""
-    ready = "ready" if job.get("ready") is True else "not ready"
-    yield ""
+def job_lines(job: Json) -> Iterator[str]:
+    """A job, why it is planned so or is not, and the tree of each of its parts."""
+    there = "routes are there" if job["ready"] else "waits for routes"
     yield (
-        f"job {_text(job, 'name')}: {_count(job, 'joined')} of {_count(job, 'ranks')} ranks, "
-        f"{ready}, {_number(job, 'planned_gbps'):.4g} Gb/s planned"
+        f"job {job['name']}: {job['joined']} of {job['ranks']} ranks, {there}, "
+        f"{job['planned_gbps']:.4g} Gb/s planned"
     )
-    yield f"  {_text(job, 'why')}"
-    for part in _objects(job, "parts"):
+    yield f"  {job['why']}"
+    for part in job["parts"]:
+        sums = ", ".join(part["summed_at"]) or "the server only"
         yield (
-            f"  part {_count(part, 'number')}: {100 * _number(part, 'share'):.2f} %, "
-            f"route {_count(part, 'route')} ({_text(part, 'state')}), "
-            f"{_count(part, 'moved')} of {_count(part, 'ranks')} ranks on it"
+            f"  part {part['number']}: {100 * part['share']:.2f} % to {part['server']} by route "
+            f"{part['route']}, {part['moved']} of {part['ranks']} ranks on it, summed at {sums}"
         )
-        yield f"  {_text(part, 'server')}"
-        yield from _below(_objects(part, "entries"), _text(part, "server"), 0)
+        yield from _tree(part)
 
 
-def lines(status: Any) -> list[str]:
-    """The status of a controller as text."""
-    about = status if isinstance(status, dict) else {}
-    nodes = [_node(n) for n in _objects(about, "nodes") if _text(n, "kind") != "worker"]
+def lines(status: Json) -> list[str]:
+    """All of it; `status` is as STATUS has it."""
     return [
-        f"controller of {_text(about, 'topology')}: {_text(about, 'algorithm')}, "
-        f"{_count(about, 'epoch')} plans made, up for {_number(about, 'up_s'):.1f} s",
-        *cells.table([NODES, *nodes], (3, 5, 6, 7, 8, 9)),
-        *_links(_objects(about, "links")),
-        *(line for job in _objects(about, "jobs") for line in _job(job)),
+        f"{status['topology']}: algorithm {status['algorithm']}, {status['epoch']} plans made, up for "
+        f"{status['up_s']:.1f} s",
+        *(_node(node) for node in status["nodes"] if node["kind"] != "worker"),
+        *lacks(status["links"], status["nodes"]),
+        *(line for job in status["jobs"] for line in job_lines(job)),
     ]

@@ -13,6 +13,7 @@ import termios
 import time
 from types import SimpleNamespace
 
+from ...research import files
 from . import cells, here, query, switches, tree
 from .history import History, drawn
 
@@ -59,8 +60,8 @@ class Top:
     def read(self) -> Shown:
         """Ask for everything anew; query.Silent: somebody does not answer."""
         if self.options.controller:
-            status = query.status_of_controller(self.options.controller)
-            return status, tree.lines(status)
+            status, checked = query.status_of_controller(self.options.controller)
+            return status, tree.lines(checked)
         text: list[str] = []
         root: dict[str, Any] = {}
         if self.at:
@@ -76,8 +77,8 @@ class Top:
         found = here.collect(self.options.job, self.options.all_hosts)
         whose = "this" if os.geteuid() else "any"
         head = f"fanin top: ranks of this host, of {whose} user; of a switch: --switch ADDR:PORT"
-        lines = here.lines(found, self.options.job, self.options.pid)
         here.keep(found, self.options.job, self.options.pid)
+        lines = here.lines(found)
         rates: dict[str, float] = {}
         for rank in found["ranks"]:
             rates[rank["job"]] = rates.get(rank["job"], 0) + rank["rate"]
@@ -217,17 +218,6 @@ def live_row(row: dict[str, Any]) -> list[str]:
     ]
 
 
-def _write_json(path: str, root: Any) -> None:
-    """Write it to a file, or standard output for "-"."""
-    text = json.dumps(root, indent=2) + "\n"
-    if path == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        return
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-
-
 # ---- pages ----
 
 
@@ -240,21 +230,8 @@ def _write_page(path: str, lines: list[str], interval_s: int) -> None:
     again = f'<meta http-equiv="refresh" content="{interval_s}">\n' if interval_s else ""
     when = time.strftime("%Y-%m-%d %H:%M:%S %z")
     text = FORM.format(again=again, when=when, text=html.escape("\n".join(lines)))
-    if os.path.exists(path) and not os.path.isfile(path):
-        with open(path, "w", encoding="utf-8") as file:  # a pipe, a device
-            file.write(text)
-        return
-    new = path + ".new"
-    try:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(new)  # of a program that was killed
-        with open(new, "x", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(new, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(new)
-        raise
+    is_file = os.path.isfile(path) or not os.path.exists(path)  # or a pipe, a device
+    (files.renew if is_file else files.write)(path, text)
 
 
 # ---- a terminal ----
@@ -315,7 +292,8 @@ def _key(until: float) -> str:
 def _write(top: Top, root: Any, text: list[str]) -> None:
     """Write what was told wherever it is to be, apart from the terminal."""
     if top.options.json:
-        _write_json(top.options.json, root)
+        files.write(top.options.json, json.dumps(root, indent=2) + "\n")
+        sys.stdout.flush()
     if top.options.page:
         _write_page(top.options.page, text, 0 if top.options.once else top.options.interval)
 
