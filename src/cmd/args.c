@@ -148,6 +148,9 @@ static const struct {
 	{NULL, "siblings", "--child I/N"},
 	{NULL, "index", "--child I/N"},
 	{NULL, "no-multicast", "FANIN_MULTICAST=0 of the ranks"},
+	{"bench", "pace", "FANIN_PACE=PERCENT"},
+	{"bench", "workers", "--tree F/T"},
+	{"bench", "first", "--tree F/T"},
 };
 
 /* What to use instead of `name`; NULL: nothing. */

@@ -295,8 +295,8 @@ parent_hole() {
         for rank in 0 1 2 3; do
                 [ $rank -lt 2 ] && below=$host0 || below=$sw
                 start "w$((rank / 2))" "rank$rank" timeout -k 2 "$rank_timeout_s" "$fanin" bench \
-                        --switch "$below:$PORT" --job job --rank $((rank % 2)) --ranks 2 --workers 4 \
-                        --first $((rank / 2 * 2)) -b 1M -n 5 --timeout 30000
+                        --switch "$below:$PORT" --job job --rank $((rank % 2)) --ranks 2 \
+                        --tree $((rank / 2 * 2))/4 -b 1M -n 5 --timeout 30000
                 ranks="$ranks $!"
         done
         end_small 0 1 2 3

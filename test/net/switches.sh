@@ -125,7 +125,7 @@ tree() { # NAME BELOW-FLAGS ABOVE-FLAGS AHEAD(of ranks)
         for rack in 0 1; do
                 for rank in 0 1; do
                         index=$((2 * rack + rank))
-                        set -- --rank $rank --ranks 2 --workers 4 --first $((2 * rack))
+                        set -- --rank $rank --ranks 2 --tree $((2 * rack))/4
                         [ $index -gt 0 ] || set -- "$@" --json "$dir/json"
                         FANIN_AHEAD=$ahead worker $index $((7080 + rack)) "$@"
                 done

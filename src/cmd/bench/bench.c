@@ -52,22 +52,14 @@ static const struct fan_option options[] = {
 	 "fail after this time without progress (30000)"},
 	{"alive", 0, ARGS_WORKER, 0, 0, 0, NULL, "MS",
 	 "silence after which a rank is lost (10000)"},
-	{"pace", 0, ARGS_WORKER, 0, 0, 0, NULL, "PERCENT",
-	 "with --controller: percent of the planned rate to send at; 0: as windows allow (100)"},
 	{"compute", 0, ARGS_NUMBER, AT(compute_ms), 0, 3600000, NULL, "MS",
 	 "idle time before each all-reduce, as of a model that computes (0)"},
 	{"jitter", 0, ARGS_NUMBER, AT(jitter), 0, 100, NULL, "PERCENT",
 	 "random change of that time, by rank, up to this (0)"},
-	{"workers", 0, ARGS_NUMBER, AT(workers), 2, FAN_WORKERS_MAX, NULL, "T",
-	 "in a tree of switches: ranks of the job below all of them"},
-	{"first", 0, ARGS_NUMBER, AT(first), 0, FAN_WORKERS_MAX - 1, NULL, "F",
-	 "with --workers: how many are below the switches before this one (0)"},
+	{"tree", 0, ARGS_TEXT, AT(tree), 0, 0, NULL, "F/T",
+	 "in a tree of switches: F of the job's T ranks are below the switches before this one"},
 	{"policy", 0, ARGS_WORD, AT(policy), 0, 0, policies, "NAME",
 	 "of the local switch: switchml, atp, esa or grid (switchml)"},
-	{"threads", 0, ARGS_NUMBER, AT(threads), 1, FAN_SHARDS_MAX, NULL, "T",
-	 "shards of the local switch (1)"},
-	{"slots", 0, ARGS_NUMBER, AT(slots), 2, FAN_SLOTS_MAX, NULL, "N",
-	 "slots of the local switch, as for `fanin switch`"},
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE", "write the results there"},
 	{"progress", 0, ARGS_FLAG, AT(progress), 0, 0, NULL, NULL, "count all-reduces on stderr"},
 };
@@ -267,9 +259,27 @@ static int take_settings(struct bench_options *o, char *why, size_t bytes)
 	return fan_config_load_part(&o->cfg, &any, why, bytes);
 }
 
-/* Check options against each other; NULL: valid. */
-static const char *check_together(const struct bench_options *o)
+/* Read --tree, "F/T". */
+static bool read_tree(struct bench_options *o)
 {
+	unsigned first, workers;
+	char end;
+
+	if (!*o->tree)
+		return true;
+	if (sscanf(o->tree, "%7u/%7u%c", &first, &workers, &end) != 2 || workers < 2 ||
+	    workers > FAN_WORKERS_MAX || first >= workers)
+		return false;
+	o->first = (int)first;
+	o->workers = (int)workers;
+	return true;
+}
+
+/* Check options against each other; NULL: valid. */
+static const char *check_together(struct bench_options *o)
+{
+	if (!read_tree(o))
+		return "--tree: expected F/T, with T from 2 to 65536 and F less than T, as 2/4";
 	if (!!o->local + given.sw + given.controller > 1)
 		return "--local, --switch, --controller: expected only one of them";
 	if (!o->local && !is_addressed(o))
@@ -298,7 +308,6 @@ int cmd_bench(int argc, char **argv)
 		.iters = 20,
 		.warmup = 5,
 		.check = 1,
-		.threads = 1,
 	};
 	char why[FAN_CONFIG_WHY_BYTES];
 	args_parse(&command, &o, argc, argv);

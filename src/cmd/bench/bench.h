@@ -33,9 +33,9 @@ struct bench_options {
 	int dtype, op;		/* enum fanin_dtype, enum fanin_redop */
 	int check;		/* every element */
 	int compute_ms, jitter; /* before each all-reduce, +- percent of it */
-	int workers, first;	/* of all the tree, and of those before this switch's; 0: no tree */
-	int threads, slots;	/* of the local switch; slots 0: its default */
-	int policy;		/* of the local switch, enum fan_policy */
+	char tree[ARGS_TEXT_BYTES];
+	int workers, first; /* of all the tree, and of those before this switch's; 0: no tree */
+	int policy;	    /* of the local switch, enum fan_policy */
 	char json[ARGS_TEXT_BYTES]; /* file, or "" */
 	bool progress;
 };

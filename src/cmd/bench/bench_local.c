@@ -26,9 +26,6 @@
 #define START_MS      10000 /* for the switch to listen */
 #define GRACE_MS      3000  /* after a failure, for the other ranks to report theirs */
 #define END_MS	      5000  /* for a child to end at a signal */
-#define PORT_TRIES    32    /* for as many free ports in a row as the switch has shards */
-#define PORT_FIRST    20000
-#define PORT_SPAN     40000
 #define ADDRESS_BYTES 80
 
 enum { EXIT_SWITCH = 3 };
@@ -72,25 +69,6 @@ static pid_t spawn(const struct family *f)
 
 /* ---- the switch ---- */
 
-static int listen_somewhere(struct fan_daemon **d, struct fan_daemon_options *so, char *why,
-			    size_t bytes)
-{
-	char text[32];
-	int e = -1;
-	for (int i = 0; i < PORT_TRIES && e; i++) {
-		unsigned port = so->threads < 2
-					? 0
-					: PORT_FIRST + (unsigned)(fan_clock_nonce() % PORT_SPAN);
-		snprintf(text, sizeof text, "127.0.0.1:%u", port);
-		if (fan_peer_parse(&so->listen, text, why, bytes))
-			return -1;
-		e = fan_daemon_start(d, so, why, bytes);
-		if (so->threads < 2)
-			break;
-	}
-	return e;
-}
-
 /* Shared slots with their aggregator behind them, which has room for how far ranks run ahead. */
 static void share_slots(const struct bench_options *o, struct fan_daemon_options *so)
 {
@@ -99,7 +77,7 @@ static void share_slots(const struct bench_options *o, struct fan_daemon_options
 	so->slots.slots = so->core.slots;
 	so->mark_percent = FAN_DAEMON_MARK_PERCENT;
 	so->core.ahead_max = (uint16_t)o->cfg.ahead;
-	so->core.slots = fan_daemon_aggregator_slots(so->core.ahead_max, so->threads) / so->threads;
+	so->core.slots = fan_daemon_aggregator_slots(so->core.ahead_max, 1);
 }
 
 /* Serve until a signal; send the address to the parent. */
@@ -111,17 +89,14 @@ static int run_switch(const struct bench_options *o, int to_parent)
 	sigset_t s = watched();
 	int sig;
 	fan_daemon_defaults(&so);
-	so.threads = (unsigned)o->threads;
 	so.core.payload_bytes = fan_config_payload_bytes(o->cfg.mtu, o->local);
-	if (o->slots)
-		so.core.slots = (uint32_t)(o->slots / o->threads);
 	if (o->policy)
 		share_slots(o, &so);
 	so.no_multicast = !o->cfg.multicast;
 	so.keys = o->cfg.keys;
 	so.of_tenant = true;
 	sigprocmask(SIG_BLOCK, &s, NULL);
-	if (listen_somewhere(&d, &so, why, sizeof why)) {
+	if (fan_daemon_start(&d, &so, why, sizeof why)) {
 		fprintf(stderr, "fanin bench: the switch cannot start: %s\n", why);
 		return EXIT_SWITCH;
 	}
@@ -235,7 +210,7 @@ static void reap(struct family *f)
 	if (f->sw > 0 && waitpid(f->sw, &status, WNOHANG) == f->sw) {
 		f->sw = 0;
 		f->failed |= f->alive > 0;
-		note_end(f, "the switch, shards", f->o->threads, status);
+		note_end(f, "the switch, ranks", f->o->local, status);
 	}
 }
 
