@@ -263,7 +263,6 @@ static int read_options(struct plan_request *r)
 	struct fan_plan_options *o = &r->options;
 	const struct option options[] = {
 		{"seed", &seed, 0, INT32_MAX, NULL},
-		{"paths", &o->paths, 1, FAN_PATHS_MAX, NULL},
 		{"roundings", &o->roundings, 1, FAN_ROUNDINGS_MAX, NULL},
 		{"trees", &o->trees, 1, FAN_TREES_MAX, NULL},
 		{"sums_at", &reading, 0, 2, readings},

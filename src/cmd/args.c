@@ -148,6 +148,7 @@ static const struct {
 	{NULL, "siblings", "--child I/N"},
 	{NULL, "index", "--child I/N"},
 	{NULL, "no-multicast", "FANIN_MULTICAST=0 of the ranks"},
+	{"top", "prometheus", "fanin switch --metrics"},
 	{"bench", "pace", "FANIN_PACE=PERCENT"},
 	{"bench", "workers", "--tree F/T"},
 	{"bench", "first", "--tree F/T"},

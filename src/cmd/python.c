@@ -290,7 +290,7 @@ int cmd_controller(int argc, char **argv)
 
 struct top_args {
 	char switches[ARGS_TEXT_BYTES], controller[ARGS_TEXT_BYTES], job[ARGS_TEXT_BYTES];
-	char json[ARGS_TEXT_BYTES], prometheus[ARGS_TEXT_BYTES], page[ARGS_TEXT_BYTES];
+	char json[ARGS_TEXT_BYTES], page[ARGS_TEXT_BYTES];
 	int interval_s, pid;
 	bool here, once, all_hosts, line, merge;
 };
@@ -315,8 +315,6 @@ static const struct fan_option top_options[] = {
 	{"json", 0, ARGS_TEXT, AT(json), 0, 0, NULL, "FILE",
 	 "write what is shown to FILE as JSON; - for the standard output, without the table"},
 	{"page", 0, ARGS_TEXT, AT(page), 0, 0, NULL, "FILE", "write what is shown to FILE as HTML"},
-	{"prometheus", 0, ARGS_TEXT, AT(prometheus), 0, 0, NULL, "FILE",
-	 "write the jobs to FILE as metrics, for node_exporter's textfile collector"},
 	{"job", 'j', ARGS_TEXT, AT(job), 0, 0, NULL, "JOB", "only ranks of this job"},
 	{"pid", 'p', ARGS_NUMBER, AT(pid), 1, INT32_MAX, NULL, "PID", "only ranks of this process"},
 	{"all-hosts", 'a', ARGS_FLAG, AT(all_hosts), 0, 0, NULL, NULL,
@@ -366,13 +364,11 @@ int cmd_ps(int argc, char **argv)
 #define PATH_BYTES    4096
 #define SLOTS	      4096 /* the default of `fanin switch` */
 #define TREES	      64
-#define PATHS	      8
-#define PATHS_MAX     64
 #define ROUNDINGS     64
 #define ROUNDINGS_MAX 100000
 
 struct plan_args {
-	int seed, paths, roundings, trees, sums_at, vertex, rounding;
+	int seed, roundings, trees, sums_at, vertex, rounding;
 	int slots;
 	bool no_bound, no_link_limits, gradients_only, serve;
 	char network[PATH_BYTES], attach[ARGS_TEXT_BYTES], rate[ARGS_TEXT_BYTES];
@@ -395,8 +391,6 @@ static const struct fan_option plan_options[] = {
 	{"seed", 0, ARGS_NUMBER, AT(seed), 0, INT32_MAX, NULL, "N", "of all that is random (1)"},
 	{"trees", 0, ARGS_NUMBER, AT(trees), 1, TREES_MAX, NULL, "N",
 	 "trees of a job on one server, and no more than can be installed; 1 as in the papers (64)"},
-	{"paths", 0, ARGS_NUMBER, AT(paths), 1, PATHS_MAX, NULL, "N",
-	 "candidate routes between two nodes (8)"},
 	{"roundings", 0, ARGS_NUMBER, AT(roundings), 1, ROUNDINGS_MAX, NULL, "N",
 	 "of a relaxed plan, of which the best is taken; 1 as in the papers (64)"},
 	{"rounding", 0, ARGS_WORD, AT(rounding), 0, 0, roundings, "NAME",
@@ -454,7 +448,6 @@ int cmd_plan(int argc, char **argv)
 	static struct plan_args a = {
 		.algorithm = "best",
 		.seed = 1,
-		.paths = PATHS,
 		.roundings = ROUNDINGS,
 		.trees = TREES,
 		.slots = SLOTS,

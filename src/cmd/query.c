@@ -11,7 +11,6 @@
 
 #include "args.h"
 #include "cmd.h"
-#include "cmd/metrics/metrics_jobs.h"
 #include "core/wire/ctlmsg.h"
 #include "net/clock.h"
 #include "net/logline.h"
@@ -314,7 +313,6 @@ struct query_args {
 	struct args_many at;
 	int within_ms;
 	bool jobs;
-	char prometheus[ARGS_TEXT_BYTES]; /* empty: none */
 };
 
 #define AT(field) offsetof(struct query_args, field)
@@ -324,8 +322,6 @@ static const struct fan_option options[] = {
 	{"jobs", 'j', ARGS_FLAG, AT(jobs), 0, 0, NULL, NULL, "ask about jobs alone"},
 	{"within", 'w', ARGS_NUMBER, AT(within_ms), 1, WITHIN_MAX, NULL, "MS",
 	 "end after so long, with what has come so far"},
-	{"prometheus", 0, ARGS_TEXT, AT(prometheus), 0, 0, NULL, "FILE",
-	 "write the jobs of the last switch to FILE as metrics"},
 };
 
 static const struct args_command command = {
@@ -341,7 +337,6 @@ struct report {
 	fan_peer at;
 	uint64_t by_ns;
 	json_t *jobs, *slots, *ranks;
-	struct metrics_jobs metrics;
 };
 
 static bool is_late(const struct report *t)
@@ -418,7 +413,6 @@ static void ask_slots(struct report *report, struct ask_talk *t, unsigned shard)
 			.topic = FAN_TOPIC_SLOTS, .index = (uint16_t)i, .slots = &m};
 		if (ask_once(t, &w) != 1 || i >= m.jobs)
 			return;
-		metrics_add_slots(&report->metrics, shard, &m);
 		add_slots(report->slots, &m, shard);
 	}
 }
@@ -445,7 +439,6 @@ static int ask_jobs(struct report *report, struct ask_talk *t, unsigned shard, u
 		if (i >= r.jobs)
 			break;
 		add_job(report->jobs, &r, shard);
-		metrics_add_job(&report->metrics, shard, &r);
 	}
 	return 0;
 }
@@ -479,21 +472,7 @@ static int ask_switch(struct report *t, char *why)
 	return e;
 }
 
-static int write_metrics(const struct report *t, char *why)
-{
-	struct fan_expose x = {.full = t->metrics.lost};
-	char what[ARGS_WHY_BYTES / 2];
-
-	metrics_put_jobs(&x, &t->metrics);
-	metrics_put_ranks(&x, t->ranks);
-	const int e = fan_expose_write(&x, t->a->prometheus, what, sizeof what);
-	if (e)
-		snprintf(why, ARGS_WHY_BYTES, "--prometheus: %s", what);
-	free(x.text);
-	return e ? -1 : 0;
-}
-
-/* Ask the switch at `text` and print its line.  0; -1: standard output or a file is lost. */
+/* Ask the switch at `text` and print its line.  0; -1: standard output is lost. */
 static int tell(const struct query_args *a, const char *text, uint64_t by_ns)
 {
 	char why[ARGS_WHY_BYTES] = "";
@@ -506,14 +485,11 @@ static int tell(const struct query_args *a, const char *text, uint64_t by_ns)
 
 	if (!e)
 		e = ask_switch(&t, why);
-	if (!e && *a->prometheus)
-		e = write_metrics(&t, why);
 	json_t *line = json_pack("{s:s, s:s, s:o, s:o, s:o}", "at", text, "error", e ? why : "",
 				 "jobs", t.jobs, "slots", t.slots, "ranks", t.ranks);
 	e = !line || json_dumpf(line, stdout, JSON_COMPACT | JSON_ENSURE_ASCII) ||
 	    putchar('\n') == EOF;
 	json_decref(line);
-	metrics_jobs_free(&t.metrics);
 	return e ? -1 : 0;
 }
 

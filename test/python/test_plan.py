@@ -120,7 +120,7 @@ def test_one_request_has_all_that_is_asked_for(ask, tmp_path):
     earlier.write_text('{"trees": [], "assignments": []}')
     status, text, _, request = ask(
         {"plans": [PLAN], "install": {"parts": []}}, f"--network={NETWORK}", "--sums-at=rack",
-        "--no-bound", f"--from={earlier}", f"--install={out}", "--paths=3",
+        "--no-bound", f"--from={earlier}", f"--install={out}", "--trees=3",
     )  # fmt: skip
     assert status == 0 and text.startswith("best: 10 Gb/s")
     assert json.loads(out.read_text()) == {"parts": []}
@@ -128,7 +128,7 @@ def test_one_request_has_all_that_is_asked_for(ask, tmp_path):
     assert request == {
         "from": {"trees": [], "assignments": []},
         "algorithms": ["best"],
-        "options": {"seed": 1, "paths": 3, "slots": 64, "sums_at": "rack"},
+        "options": {"seed": 1, "trees": 3, "slots": 64, "sums_at": "rack"},
         "results": True,
         "bound": False,
         "wants_install": True,

@@ -343,7 +343,7 @@ def test_top_draws_on_a_terminal_until_q(own_switch):
     "arguments, says",
     [
         (("ps", "--all-hosts"), "--all-hosts: expected --job JOB"),
-        (("top", "--prometheus", "f"), "--prometheus: expected --switch"),
+        (("top", "--prometheus", "f"), "use fanin switch --metrics"),
         (("top", "--switch", "h:1,h:1"), "named twice"),
         (("top", "--switch", "h:1", "--controller", "x"), "or --controller PATH"),
     ],

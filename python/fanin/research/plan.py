@@ -21,7 +21,7 @@ FAILED, WRONG = 1, 2  # exit status
 LINES_MAX = 10000  # assignments; JSON of larger plans is not indented
 MENDS = ("best", "grid", "inart")
 
-_NUMBERS = ("seed", "paths", "roundings", "trees", "slots")
+_NUMBERS = ("seed", "roundings", "trees", "slots")
 _WORDS = ("sums-at", "vertex", "rounding")
 _FILES = ("network", "json", "install", "html", "topology", "from", "plan", "attach", "rate")
 _SWITCHES = ("no-bound", "no-link-limits", "gradients-only")

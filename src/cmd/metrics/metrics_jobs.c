@@ -264,36 +264,3 @@ void metrics_put_jobs(struct fan_expose *x, const struct metrics_jobs *m)
 	if (m->slot_jobs)
 		put_slots(x, m);
 }
-
-static const struct {
-	const char *name, *key, *help;
-	enum fan_metric_type type;
-} rank_family[] = {
-	{"fanin_rank_lag_fragments", "behind", "Fragments behind the furthest rank.", FAN_GAUGE},
-	{"fanin_rank_deferred_contributions_total", "deferred",
-	 "Contributions that came late and found no slot waiting.", FAN_COUNTER},
-	{"fanin_rank_lent_sums_total", "lent",
-	 "Sums and contributions that the rank was given to keep for slower ones.", FAN_COUNTER},
-	{"fanin_rank_cache_open_sums", "cache_open", "Sums in the rank's helper cache.", FAN_GAUGE},
-};
-
-void metrics_put_ranks(struct fan_expose *x, const json_t *ranks)
-{
-	for (unsigned k = 0; k < sizeof rank_family / sizeof rank_family[0]; k++) {
-		if (!json_array_size(ranks))
-			return;
-		fan_expose_family(x, rank_family[k].name, rank_family[k].type, rank_family[k].help);
-		for (size_t i = 0; i < json_array_size(ranks); i++) {
-			const json_t *r = json_array_get(ranks, i);
-			const char *job = json_string_value(json_object_get(r, "job"));
-			struct fan_labels l =
-				labels_of((unsigned)json_integer_value(json_object_get(r, "shard")),
-					  job ? job : "", job ? strlen(job) : 0,
-					  (unsigned)json_integer_value(json_object_get(r, "copy")));
-			fan_labels_number(&l, "rank",
-					  (unsigned)json_integer_value(json_object_get(r, "rank")));
-			fan_expose_value(x, rank_family[k].name, &l,
-					 json_number_value(json_object_get(r, rank_family[k].key)));
-		}
-	}
-}

@@ -2,12 +2,10 @@
 /* metrics_jobs.h - metrics of a daemon's shards and of their jobs.
  *
  * Labels are bounded: `shard` by FAN_SHARDS_MAX, `fanin_job` by FAN_JOBS_MAX a shard, `reason` by
- * FAN_DROP_COUNT, `rank` by METRICS_WAITS_MAX of a job, or its ranks where these run ahead.  The
- * label is not called `job`, which is Prometheus' own. */
+ * FAN_DROP_COUNT, `rank` by METRICS_WAITS_MAX of a job.  The label is not called `job`, which is
+ * Prometheus' own. */
 #ifndef FAN_CMD_METRICS_JOBS_H
 #define FAN_CMD_METRICS_JOBS_H
-
-#include <jansson.h>
 
 #include "core/wire/ctlmsg.h"
 #include "net/daemon.h"
@@ -37,9 +35,6 @@ void metrics_jobs_free(struct metrics_jobs *m);
 
 /* The families fanin_job_*. */
 void metrics_put_jobs(struct fan_expose *x, const struct metrics_jobs *m);
-
-/* The families fanin_rank_*, of `ranks` as rank_stats_ask() fills it in. */
-void metrics_put_ranks(struct fan_expose *x, const json_t *ranks);
 
 /* Everything about a running daemon: its build, its process, shards and jobs. */
 void metrics_put_daemon(struct fan_expose *x, struct fan_daemon *d, const char *role);

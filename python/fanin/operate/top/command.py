@@ -20,7 +20,7 @@ SWITCHES_MAX = 32
 
 def _parse(name: str, arguments: list[str]) -> SimpleNamespace:
     """The flags; Wrong: there is none such."""
-    texts = dict.fromkeys("job switch controller prometheus page json".split(), "")
+    texts = dict.fromkeys("job switch controller page json".split(), "")
     numbers = {"pid": 0, "interval": 1}
     truths = dict.fromkeys("all_hosts merge here once".split(), False)
     values: dict[str, Any] = {**texts, **numbers, **truths}
@@ -37,10 +37,6 @@ def check(name: str, options: SimpleNamespace) -> list[str]:
         raise Wrong(f"--all-hosts: expected --job JOB with it{more}")
     if at and options.controller:
         raise Wrong("--switch: expected ADDR:PORT of a running switch, or --controller PATH")
-    if not at and options.prometheus:
-        raise Wrong("--prometheus: expected --switch ADDR:PORT as well")
-    if len(at) > 1 and options.prometheus:
-        raise Wrong("--prometheus: expected one switch, because its metrics do not name it")
     if len(at) > SWITCHES_MAX:
         raise Wrong(f"--switch: {at[SWITCHES_MAX]}: expected at most {SWITCHES_MAX} switches")
     for number, address in enumerate(at):

@@ -105,11 +105,10 @@ def ask(
     addresses: list[str],
     within_ms: int = 0,
     jobs: bool = False,
-    prometheus: str | None = None,
 ) -> list[Switch]:
     """What the switches at these addresses tell, each within the time of all; [] of none.
 
-    jobs: of jobs alone; prometheus: a file for metrics."""
+    jobs: of jobs alone."""
     told: list[Switch] = []
     by = time.monotonic() + within_ms / 1000
     for first in range(0, len(addresses), AT_ONCE):
@@ -117,7 +116,6 @@ def ask(
         flags = [f"--switch={address}" for address in addresses[first : first + AT_ONCE]]
         flags += [f"--within={left_ms}"] if left_ms else []
         flags += ["--jobs"] if jobs else []
-        flags += [f"--prometheus={prometheus}"] if prometheus else []
         told += _run(flags, left_ms)
     return told
 

@@ -92,7 +92,7 @@ class Top:
 
     def _read_switches(self) -> Shown:
         """The jobs of all switches that were named."""
-        told = query.ask(self.at, prometheus=self.options.prometheus or None)
+        told = query.ask(self.at)
         for switch in told:
             if switch["error"]:
                 raise query.Silent(switch["error"])
