@@ -398,7 +398,7 @@ static uint64_t packets(struct fan_daemon *d)
 	uint64_t sum = 0;
 	for (unsigned i = 0; i < d->shards; i++) {
 		fan_daemon_health(d, i, &h);
-		sum += fan_shard_health_packets(&h);
+		sum += h.packets;
 	}
 	return sum;
 }

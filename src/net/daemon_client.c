@@ -228,7 +228,7 @@ static int send_health(struct fan_daemon_client *a)
 	for (unsigned s = 0; s < a->o.shards; s++) {
 		const struct fan_shard_health *h = &a->health[s];
 		fan_daemon_health(a->o.daemon, s, &a->health[s]);
-		packets += fan_shard_health_packets(h);
+		packets += h->packets;
 		hits += h->slots.hits;
 		passed += h->slots.passed;
 		collisions += h->slots.collisions;

@@ -310,10 +310,8 @@ static void handle_requests(struct fan_shard *s)
 		answer(s, r);
 		sem_post(&s->answered);
 	}
-	if (atomic_exchange(&s->dump, false)) {
-		fan_shard_log_jobs(s);
-		fan_shard_log_counters(s);
-	}
+	if (atomic_exchange(&s->dump, false))
+		fan_shard_log_counters(s, true);
 }
 
 /* A thread waits for the end of jobs: admit no more, and post `empty` once none of them is left. */
@@ -347,7 +345,7 @@ static void *run(void *arg)
 		fan_shard_log_events(s);
 		post_empty(s);
 	}
-	fan_shard_log_counters(s);
+	fan_shard_log_counters(s, false);
 	return NULL;
 }
 

@@ -57,13 +57,11 @@ struct fan_shard_health {
 	struct fan_switch_stats slots;		/* has_slots */
 	struct fan_aggregator_stats aggregator; /* has_aggregator */
 	unsigned jobs;				/* of the aggregator, or of a switch alone */
+	uint64_t packets;			/* of the object that packets reach first */
 	unsigned slot_jobs;
 	struct fan_slot_stats slot_stats[FAN_JOBS_MAX]; /* slot_jobs of them */
 	struct fan_report report[FAN_JOBS_MAX];		/* has_aggregator: jobs of them */
 };
-
-/* Packets dropped, for all reasons, and packets, of the object that packets reach first. */
-uint64_t fan_shard_health_packets(const struct fan_shard_health *h);
 
 struct fan_shard_request {
 	enum fan_shard_wish wish;
@@ -148,10 +146,9 @@ void fan_shard_free(struct fan_shard *s);
 
 /* ---- shard_log.c: lines of the log, and its health ---- */
 
-/* Log the aggregator's events; the counters; what each job waits for. */
+/* Log the aggregator's events; with `jobs`, what each job waits for, and the counters. */
 void fan_shard_log_events(struct fan_shard *s);
-void fan_shard_log_counters(struct fan_shard *s);
-void fan_shard_log_jobs(struct fan_shard *s);
+void fan_shard_log_counters(struct fan_shard *s, bool jobs);
 
 /* Log, once, that datagrams were too long for a path; that the path to the next hop loses large
  * ones. */

@@ -137,25 +137,6 @@ static void add_slot_stats(struct fan_text *l, const struct fan_slot_stats *t, u
 	fan_text_add(l, " shard=%u", shard);
 }
 
-void fan_shard_log_counters(struct fan_shard *s)
-{
-	if (!s->log->line)
-		return;
-	if (s->slots) {
-		struct fan_text l = FAN_LINE();
-		add_slots(&l, fan_switch_stats(s->slots), s->index);
-		if (!s->aggregator)
-			add_traffic(&l, s);
-		log_line(s, &l);
-	}
-	if (s->aggregator) {
-		struct fan_text l = FAN_LINE();
-		add_stats(&l, fan_aggregator_stats(s->aggregator), s->index);
-		add_traffic(&l, s);
-		log_line(s, &l);
-	}
-}
-
 static void tell_aggregator_jobs(struct fan_shard *s)
 {
 	struct fan_report r = {.index = 0};
@@ -184,14 +165,27 @@ static void tell_slots_jobs(struct fan_shard *s)
 	}
 }
 
-void fan_shard_log_jobs(struct fan_shard *s)
+void fan_shard_log_counters(struct fan_shard *s, bool jobs)
 {
 	if (!s->log->line)
 		return;
-	if (s->aggregator)
+	if (jobs && s->aggregator)
 		tell_aggregator_jobs(s);
-	if (s->slots)
+	if (jobs && s->slots)
 		tell_slots_jobs(s);
+	if (s->slots) {
+		struct fan_text l = FAN_LINE();
+		add_slots(&l, fan_switch_stats(s->slots), s->index);
+		if (!s->aggregator)
+			add_traffic(&l, s);
+		log_line(s, &l);
+	}
+	if (s->aggregator) {
+		struct fan_text l = FAN_LINE();
+		add_stats(&l, fan_aggregator_stats(s->aggregator), s->index);
+		add_traffic(&l, s);
+		log_line(s, &l);
+	}
 }
 
 /* Packets that no interface takes are lost for good: log that, once.  (Sockets here are not
@@ -248,17 +242,15 @@ void fan_shard_fill_health(const struct fan_shard *s, struct fan_shard_health *h
 	if (s->slots)
 		fill_slots(s, h);
 	h->jobs = at_most_jobs(fan_node_jobs(s->node));
+	h->packets = h->slots.packets;
 	if (!s->aggregator)
 		return;
 	h->has_aggregator = true;
 	h->aggregator = *fan_aggregator_stats(s->aggregator);
+	if (!s->slots)
+		h->packets = h->aggregator.packets;
 	for (unsigned i = 0; i < h->jobs; i++) {
 		h->report[i].index = (uint16_t)i;
 		fan_aggregator_report(s->aggregator, &h->report[i]);
 	}
-}
-
-uint64_t fan_shard_health_packets(const struct fan_shard_health *h)
-{
-	return h->has_slots ? h->slots.packets : h->aggregator.packets;
 }

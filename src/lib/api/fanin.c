@@ -101,7 +101,7 @@ static int start_members(struct fanin_comm *c, const struct fan_op_args *args, b
 			each[i].notify_arg = set;
 		}
 		place_own(args, rank);
-		e = fan_rank_submit_all(&c->rank, each, ranks, wait, set->member);
+		e = fan_rank_submit(&c->rank, each, ranks, wait, set->member);
 	}
 	free(each);
 	if (e) {
@@ -209,7 +209,10 @@ const char *fanin_comm_error(const fanin_comm *comm)
 {
 	if (!comm)
 		return "no communicator";
-	return fan_rank_ask(&comm->rank);
+	const struct fan_rank *r = &comm->rank;
+	if (r->kind->ask && !atomic_load(&r->error) && !fan_rank_is_forked(r))
+		r->kind->ask((struct fan_rank *)r);
+	return fan_rank_error(r);
 }
 
 int fanin_comm_mark(fanin_comm *comm, int mark)
@@ -262,7 +265,8 @@ static int start(fanin_comm *comm, struct fan_op_args args, fanin_op **handle)
 {
 	if (handle)
 		*handle = NULL;
-	return comm && handle ? fan_rank_submit(&comm->rank, &args, false, handle) : FAN_E_INVALID;
+	return comm && handle ? fan_rank_submit(&comm->rank, &args, 1, false, handle)
+			      : FAN_E_INVALID;
 }
 
 static int run_within(fanin_comm *comm, struct fan_op_args args, int timeout_ms, fanin_op **handle)

@@ -231,12 +231,6 @@ int fan_status_open(struct fan_status_file *s)
 	return e;
 }
 
-bool fan_status_is_gone(const struct fan_status_file *s)
-{
-	struct stat st;
-	return s->watch >= 0 && !fstat(s->watch, &st) && !st.st_nlink;
-}
-
 static int write_all(int fd, const char *text, size_t bytes)
 {
 	for (size_t used = 0; used < bytes;) {

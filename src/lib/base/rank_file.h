@@ -46,9 +46,6 @@ struct fan_status_file {
  * and `watch` is -1: EPERM, others may change it, or it is another user's. */
 int fan_status_open(struct fan_status_file *s);
 
-/* Has somebody removed the FIFO?  Then no reader reaches this process. */
-bool fan_status_is_gone(const struct fan_status_file *s);
-
 /* Write `text`, at most FAN_STATUS_BYTES, in place of what the file has.  0, or an error number. */
 int fan_status_write(const struct fan_status_file *s, const char *text, size_t bytes);
 

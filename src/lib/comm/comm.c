@@ -187,7 +187,7 @@ int fan_comm_share_memory(struct fanin_comm *c, bool together)
 
 const struct fan_rank *fan_comm_net(const struct fanin_comm *c)
 {
-	return c->rank.host ? fan_host_comm_net(c->rank.host) : &c->rank;
+	return c->rank.host ? c->rank.host->net : &c->rank;
 }
 
 static int resolve_all(struct fanin_comm *c, const char *what, const char *text, fan_peer *to,

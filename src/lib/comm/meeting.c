@@ -83,7 +83,7 @@ int fan_meeting_add_up(struct fanin_comm *c, int32_t *words, unsigned count)
 					 .dtype = FANIN_INT32};
 	struct fanin_op *op;
 	assert(count > 0);
-	int e = fan_rank_submit(&c->rank, &call, true, &op);
+	int e = fan_rank_submit(&c->rank, &call, 1, true, &op);
 	if (e)
 		return e;
 	e = fanin_op_wait(op, -1);

@@ -75,7 +75,7 @@ static bool send_share(void *ctx, const struct fan_op *op)
 	struct fanin_op *handle;
 	int e = l->sent_next - l->sent_first == FAN_HOST_SENT_MAX
 			? FAN_E_BUSY
-			: fan_rank_submit(l->net, &args, false, &handle);
+			: fan_rank_submit(l->net, &args, 1, false, &handle);
 	if (!e)
 		l->sent[l->sent_next++ % FAN_HOST_SENT_MAX] = handle;
 	else if (e != FAN_E_BUSY)
@@ -246,11 +246,6 @@ static int net_not_open(struct fan_rank *r, int error)
 		 l->net ? fan_rank_error(l->net) : fan_err_text(error));
 	return l->net ? fan_host_net_failed(l, error, r->fate.blamed)
 		      : error; /* others may wait for it */
-}
-
-const struct fan_rank *fan_host_comm_net(const struct fan_host_comm *l)
-{
-	return l->net;
 }
 
 /* Return the ranks that any column of this host has lost, this rank's or not. */

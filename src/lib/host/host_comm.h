@@ -53,9 +53,6 @@ struct fan_host_comm {
  * error, with which the rank has failed. */
 int fan_host_comm_open(struct fan_rank *r, const struct fan_meeting *m, bool together);
 
-/* The communicator of this rank's column; NULL: it has none. */
-const struct fan_rank *fan_host_comm_net(const struct fan_host_comm *l);
-
 /* Fail this host, and pass the cause to its other columns.  Returns the error for callers,
  * and in `blamed`, where it is given, the ranks that have gone. */
 int fan_host_net_failed(struct fan_host_comm *l, int error, uint64_t *blamed);

@@ -426,18 +426,7 @@ bool fan_connection_recv_rings(struct fan_connection *cn)
 	return finished;
 }
 
-bool fan_connection_may_sleep(const struct fan_connection *cn)
-{
-	return fan_ring_pair_may_sleep(cn->udp.pair[0], FAN_RING_PAIR_DOWN);
-}
-
 /* ---- pace ---- */
-
-void fan_connection_set_rate_limit(struct fan_connection *cn, double gbps)
-{
-	assert(gbps >= 0);
-	cn->rate_limit.ns_per_byte = gbps > 0 ? 8 / gbps : 0;
-}
 
 uint64_t fan_connection_free_ns(const struct fan_connection *cn)
 {

@@ -102,10 +102,8 @@ struct fan_daemon;
  * now on. */
 void fan_connection_shorten(struct fan_connection *cn, struct fan_daemon *d);
 
-/* Handle what has come by a connection's ring pair; true if a fragment has finished; and may the
- * thread sleep? */
+/* Handle what has come by a connection's ring pair; true if a fragment has finished. */
 bool fan_connection_recv_rings(struct fan_connection *cn);
-bool fan_connection_may_sleep(const struct fan_connection *cn);
 
 /* Keep the last result of each slot from now on, for ranks that lack it when the aggregator is lost
  * (regroup.c).  The connection has been welcomed. */
@@ -116,9 +114,6 @@ const uint8_t *fan_connection_kept(const struct fan_connection *cn, uint32_t slo
 
 /* Report to epoll by another number, and leave the group. */
 void fan_connection_renumber(struct fan_connection *cn, unsigned number);
-
-/* Send at most `gbps`; 0: no rate limit. */
-void fan_connection_set_rate_limit(struct fan_connection *cn, double gbps);
 
 /* When the rate limit permits the next datagram; 0: at once. */
 uint64_t fan_connection_free_ns(const struct fan_connection *cn);

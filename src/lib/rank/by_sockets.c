@@ -92,7 +92,8 @@ static void release(struct fan_rank *r)
 {
 	for (unsigned i = 0; i < FAN_SHARDS_MAX; i++)
 		fan_connection_close(&r->connection[i]);
-	fan_plan_client_free(r);
+	if (r->client.on)
+		fan_lines_close(&r->client.dial.lines);
 	fan_regroup_free(r->regroup);
 	fan_regroup_free(r->prepared);
 	if (r->thread.epoll_fd >= 0)

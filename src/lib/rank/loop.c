@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "net/clock.h"
+#include "net/ring_pair.h"
 #include "thread.h"
 
 /* ---- faults ---- */
@@ -140,13 +141,12 @@ static void trace_parts(struct fan_rank *r, uint64_t now_ns)
 
 static void end_done(struct fan_rank *r)
 {
-	struct fanin_op *done[FAN_OPS_MAX];
 	if (!r->ops.progressed)
 		return;
 	r->ops.progressed = false;
 	if (r->trace)
 		trace_parts(r, fan_clock_ns());
-	fan_rank_end_done(r, done, fan_rank_take_done(r, is_done, done));
+	fan_rank_end_done(r, is_done);
 }
 
 /* ---- rounds ---- */
@@ -164,10 +164,12 @@ static bool may_sleep(const struct fan_rank *r)
 	bool may = true;
 	for (unsigned i = 0; i < r->connections; i++)
 		if (r->connection[i].udp.pair[0])
-			may &= fan_connection_may_sleep(&r->connection[i]);
+			may &= fan_ring_pair_may_sleep(r->connection[i].udp.pair[0],
+						       FAN_RING_PAIR_DOWN);
 	for (unsigned i = 0; r->regroup && i < r->regroup->olds; i++)
 		if (r->regroup->old[i].udp.pair[0])
-			may &= fan_connection_may_sleep(&r->regroup->old[i]);
+			may &= fan_ring_pair_may_sleep(r->regroup->old[i].udp.pair[0],
+						       FAN_RING_PAIR_DOWN);
 	return may;
 }
 
@@ -425,7 +427,7 @@ static int before_sleep(struct fan_rank *r)
 	if (r->asked.room_waiters)
 		pthread_cond_broadcast(&r->changed);
 	bool more = has_news(r) ||
-		    (r->ops.waiting.head && !fan_share_meter_holds(r) &&
+		    (r->ops.waiting.head && !r->meter.blocked && !r->meter.drains &&
 		     r->ops.running_count < FAN_OPS_MAX && !regroup_holds(r, r->ops.waiting.head));
 	r->asked.awake = more;
 	r->shown.missing_known = !r->ready && r->connections && r->connection[0].w &&

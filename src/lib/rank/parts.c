@@ -113,9 +113,10 @@ void fan_rank_run_first(struct fan_rank *r, uint64_t now_ns)
 	r->ops.progressed = true;
 }
 
-unsigned fan_rank_take_done(struct fan_rank *r,
-			    bool (*is_done)(struct fan_rank *r, struct fanin_op *op),
-			    struct fanin_op **ops)
+/* Move finished operations into `ops`, which has room for FAN_OPS_MAX, and return their number. */
+static unsigned take_done(struct fan_rank *r,
+			  bool (*is_done)(struct fan_rank *r, struct fanin_op *op),
+			  struct fanin_op **ops)
 {
 	unsigned kept = 0, taken = 0;
 	bool measured = true;
@@ -132,7 +133,8 @@ unsigned fan_rank_take_done(struct fan_rank *r,
 	return taken;
 }
 
-void fan_rank_end_done(struct fan_rank *r, struct fanin_op *const *ops, unsigned count)
+/* Count them all, then end them, so that a waiting caller finds its own counted. */
+static void end_done(struct fan_rank *r, struct fanin_op *const *ops, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
 		ended(r, ops[i]);
@@ -142,12 +144,18 @@ void fan_rank_end_done(struct fan_rank *r, struct fanin_op *const *ops, unsigned
 		fan_rank_end_op(r, ops[i], FAN_OK);
 }
 
+void fan_rank_end_done(struct fan_rank *r, bool (*is_done)(struct fan_rank *r, struct fanin_op *op))
+{
+	struct fanin_op *done[FAN_OPS_MAX];
+	end_done(r, done, take_done(r, is_done, done));
+}
+
 void fan_rank_end_whole(struct fan_rank *r, struct fanin_op *whole, int result)
 {
 	if (result)
 		fan_rank_end_op(r, whole, result);
 	else
-		fan_rank_end_done(r, &whole, 1);
+		end_done(r, &whole, 1);
 }
 
 void fan_rank_end_all(struct fan_rank *r, int result)
@@ -319,12 +327,12 @@ void fan_rank_join_more_parts(struct fan_rank *r, unsigned count)
 /* Each connection of a part has its share of the plan's rate. */
 void fan_rank_set_rate_limit(struct fan_rank *r, unsigned k)
 {
-	assert(k < r->parts.count);
+	assert(k < r->parts.count && r->parts.job[k].gbps >= 0);
+	const double gbps = r->parts.job[k].gbps * r->cfg.pace / 100;
 	for (unsigned i = 0; i < r->connections && r->parts.shards[k]; i++)
 		if (r->connection[i].part == k)
-			fan_connection_set_rate_limit(&r->connection[i],
-						      r->parts.job[k].gbps * r->cfg.pace / 100 /
-							      r->parts.shards[k]);
+			r->connection[i].rate_limit.ns_per_byte =
+				gbps > 0 ? 8 * r->parts.shards[k] / gbps : 0;
 }
 
 /* The aggregator of part `k` has `shards` shards: its connections share what its cut has. */

@@ -147,13 +147,6 @@ static bool dial_send(struct fan_dial *d, const char *text, size_t bytes)
 
 /* ---- the client ---- */
 
-void fan_plan_client_free(struct fan_rank *r)
-{
-	if (r->client.on)
-		dial_free(&r->client.dial);
-	r->client.on = false;
-}
-
 /* ---- texts ---- */
 
 static const char *address(const struct fan_rank *r, char *text, size_t bytes)
@@ -412,7 +405,8 @@ void fan_plan_client_work(struct fan_rank *r, uint64_t now_ns)
 	if (!f->on)
 		return;
 	if (atomic_load(&r->error)) {
-		fan_plan_client_free(r);
+		dial_free(&f->dial);
+		f->on = false;
 		return;
 	}
 	/* A line that is begun when the time is over would be up, and hide those before. */

@@ -25,13 +25,6 @@ const char *fan_rank_error(const struct fan_rank *r)
 	return atomic_load_explicit(&r->error, memory_order_acquire) ? r->sentence : "";
 }
 
-const char *fan_rank_ask(const struct fan_rank *r)
-{
-	if (r->kind->ask && !atomic_load(&r->error) && !fan_rank_is_forked(r))
-		r->kind->ask((struct fan_rank *)r);
-	return fan_rank_error(r);
-}
-
 /* Lock a rank that is only read: its lock is no part of what stays as it is. */
 static void lock(const struct fan_rank *r)
 {
@@ -331,11 +324,12 @@ static int queue_ops(struct fan_rank *r, struct fanin_op **ops, unsigned count, 
 	return e;
 }
 
-int fan_rank_submit_all(struct fan_rank *r, const struct fan_op_args *args, unsigned count,
-			bool wait, struct fanin_op **ops)
+int fan_rank_submit(struct fan_rank *r, const struct fan_op_args *args, unsigned count, bool wait,
+		    struct fanin_op **ops)
 {
 	unsigned made = 0;
 	assert(count >= 1 && count <= FAN_RANKS_MAX);
+	memset(ops, 0, count * sizeof *ops);
 	if (fan_rank_is_forked(r))
 		return FAN_E_CLOSED;
 	int e = atomic_load_explicit(&r->error, memory_order_acquire);
@@ -347,16 +341,8 @@ int fan_rank_submit_all(struct fan_rank *r, const struct fan_op_args *args, unsi
 		ops[i]->notify = NULL;
 		fan_op_end(ops[i], e);
 		fanin_op_free(ops[i]);
+		ops[i] = NULL;
 	}
-	return e;
-}
-
-int fan_rank_submit(struct fan_rank *r, const struct fan_op_args *args, bool wait,
-		    struct fanin_op **op)
-{
-	int e = fan_rank_submit_all(r, args, 1, wait, op);
-	if (e)
-		*op = NULL;
 	return e;
 }
 
@@ -391,7 +377,7 @@ int fan_rank_run(struct fan_rank *r, const struct fan_op_args *args)
 	void (*idle)(void *arg) = r->idle.call;
 	void *idle_arg = r->idle.arg;
 	mine.attended = r->kind->attend != NULL;
-	int e = fan_rank_submit(r, &mine, true, &op);
+	int e = fan_rank_submit(r, &mine, 1, true, &op);
 	if (e)
 		return e;
 	if (mine.attended)
@@ -408,7 +394,7 @@ int fan_rank_run_within(struct fan_rank *r, const struct fan_op_args *args, int 
 	const uint64_t until_ns =
 		timeout_ms < 0 ? UINT64_MAX : fan_clock_ns() + (uint64_t)timeout_ms * FAN_MS;
 	mine.attended = r->kind->attend != NULL;
-	int e = fan_rank_submit(r, &mine, false, op);
+	int e = fan_rank_submit(r, &mine, 1, false, op);
 	if (e)
 		return e;
 	if (mine.attended)

@@ -412,7 +412,6 @@ void fan_rank_end(struct fan_rank *r, int error, const char *why, const uint64_t
 /* Any thread: the cause of its end, as far as it has seen that; as fanin_comm_error,
  * which looks; and as fanin_comm_stats with stats->size set. */
 const char *fan_rank_error(const struct fan_rank *r);
-const char *fan_rank_ask(const struct fan_rank *r);
 void fan_rank_read_stats(const struct fan_rank *r, struct fanin_stats *stats);
 
 /* Any thread: the round trips of all connections, if counts_trips. */
@@ -432,13 +431,10 @@ bool fan_rank_is_forked(const struct fan_rank *r);
 void fan_rank_leave_parts(struct fan_rank *r, unsigned count);
 void fan_rank_leave_complete(struct fan_rank *r);
 
-/* Queue an operation.  `wait`: wait for room instead of FAN_E_BUSY. */
-int fan_rank_submit(struct fan_rank *r, const struct fan_op_args *args, bool wait,
-		    struct fanin_op **op);
-
-/* Queue `count` operations at once, at most FAN_RANKS_MAX: all or none. */
-int fan_rank_submit_all(struct fan_rank *r, const struct fan_op_args *args, unsigned count,
-			bool wait, struct fanin_op **ops);
+/* Queue `count` operations at once, at most FAN_RANKS_MAX: all or none, and then `ops` are NULL.
+ * `wait`: wait for room instead of FAN_E_BUSY. */
+int fan_rank_submit(struct fan_rank *r, const struct fan_op_args *args, unsigned count, bool wait,
+		    struct fanin_op **ops);
 
 /* Submit an operation and wait for its end: its result.  Where ranks share memory, the caller does
  * this rank's work meanwhile. */

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -321,7 +322,8 @@ static void open_file(struct teller *t)
 /* Make another where somebody has removed the folder's files, as a cleaner of /tmp does. */
 static void renew_file(struct teller *t)
 {
-	if (!fan_status_is_gone(&t->file))
+	struct stat st; /* of the FIFO: without it no reader reaches this process */
+	if (t->file.watch < 0 || fstat(t->file.watch, &st) || st.st_nlink)
 		return;
 	pthread_mutex_lock(&registry.lock);
 	close(t->file.watch); /* leaves `events` */

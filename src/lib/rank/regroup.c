@@ -151,7 +151,7 @@ static void stop_connections(struct fan_rank *r, int number, uint64_t now_ns)
 	close_old(g);
 	g->shares = r->meter.shares;
 	memcpy(g->shards, r->parts.shards, sizeof g->shards);
-	fan_rank_add_stats(&g->before, r);
+	g->before = fan_rank_collect_stats(r);
 	fan_rank_collect_trips(r, &trips);
 	g->trips_before = trips;
 	for (unsigned i = 0; i < r->connections; i++) {

@@ -297,11 +297,6 @@ int fan_share_meter_permits(struct fan_rank *r)
 	return !s->blocked;
 }
 
-bool fan_share_meter_holds(const struct fan_rank *r)
-{
-	return r->meter.blocked || r->meter.drains;
-}
-
 bool fan_share_meter_waited(const struct fan_rank *r)
 {
 	const struct fan_share_meter *s = &r->meter;

@@ -58,13 +58,6 @@ static void add_stats(struct fanin_stats *s, const struct fan_connection *cn)
 	s->multicast &= cn->by_group && w->multicast;
 }
 
-void fan_rank_add_stats(struct fanin_stats *s, const struct fan_rank *r)
-{
-	for (unsigned i = 0; i < r->connections; i++)
-		if (r->connection[i].w)
-			add_stats(s, &r->connection[i]);
-}
-
 /* Add counters of events, which go on where connections were closed (regroup.c). */
 static void add_before(struct fanin_stats *s, const struct fanin_stats *before)
 {
@@ -98,7 +91,9 @@ struct fanin_stats fan_rank_collect_stats(const struct fan_rank *r)
 		.segment_offload = 1,
 		.receive_offload = 1,
 	};
-	fan_rank_add_stats(&s, r);
+	for (unsigned i = 0; i < r->connections; i++)
+		if (r->connection[i].w)
+			add_stats(&s, &r->connection[i]);
 	if (atomic_load(&r->met))
 		fan_meeting_count_idle(r->hosts, &s);
 	if (r->regroup)

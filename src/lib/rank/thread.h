@@ -20,9 +20,6 @@ struct fanin_stats fan_rank_collect_stats(const struct fan_rank *r);
 /* The round trips of all connections. */
 void fan_rank_collect_trips(const struct fan_rank *r, struct fan_rtt_histogram *h);
 
-/* Add the counters of the connections that there are now. */
-void fan_rank_add_stats(struct fanin_stats *s, const struct fan_rank *r);
-
 /* Describe fault `f` of connection `cn` in a sentence. */
 void fan_rank_fault_text(const struct fan_rank *r, const struct fan_connection *cn,
 			 const struct fan_fault *f, char *text, size_t bytes);
@@ -53,15 +50,9 @@ void fan_rank_end_op(struct fan_rank *r, struct fanin_op *op, int result);
 /* The first operation that waits has been started on every connection. */
 void fan_rank_run_first(struct fan_rank *r, uint64_t now_ns);
 
-/* Move finished operations into `ops`, which has room for FAN_OPS_MAX, and return their number.
- * Operations behind a measurement in progress stay. */
-unsigned fan_rank_take_done(struct fan_rank *r,
-			    bool (*is_done)(struct fan_rank *r, struct fanin_op *op),
-			    struct fanin_op **ops);
-
-/* `count` operations have their results: count them all, then end them, so that a waiting caller
- * finds its own counted. */
-void fan_rank_end_done(struct fan_rank *r, struct fanin_op *const *ops, unsigned count);
+/* End the operations that have their results, but for those behind a measurement in progress. */
+void fan_rank_end_done(struct fan_rank *r,
+		       bool (*is_done)(struct fan_rank *r, struct fanin_op *op));
 
 /* The rests of operation `whole` have ended, and it has not been counted yet. */
 void fan_rank_end_whole(struct fan_rank *r, struct fanin_op *whole, int result);
@@ -95,8 +86,6 @@ void fan_rank_open_connection(struct fan_rank *r, unsigned number, uint64_t now_
 void fan_rank_set_rate_limit(struct fan_rank *r, unsigned k);
 
 /* ---- plan_client.c: the controller client ---- */
-
-void fan_plan_client_free(struct fan_rank *r);
 
 /* Handle the controller's messages and answer them.  May end the communicator. */
 void fan_plan_client_work(struct fan_rank *r, uint64_t now_ns);
@@ -176,8 +165,7 @@ int fan_share_meter_permits(struct fan_rank *r);
 /* An operation is being started: count it. */
 void fan_share_meter_started(struct fan_rank *r, struct fanin_op *op);
 
-/* Does the first waiting operation wait for a measurement?  Has that come? */
-bool fan_share_meter_holds(const struct fan_rank *r);
+/* Has the measurement come for which the first waiting operation waits? */
 bool fan_share_meter_waited(const struct fan_rank *r);
 
 /* With the lock held: show the parts to callers. */
