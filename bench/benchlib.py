@@ -157,18 +157,28 @@ def program(build, name, wanted_for):
     return None
 
 
+PEERS = {  # program, name, and what it needs when the build is set up
+    "gloo": ("gloo_allreduce", "Gloo", "libgloo-dev"),
+    "mpi": ("mpi_allreduce", "Open MPI", "libopenmpi-dev and openmpi-bin"),
+    "mpich": ("mpich_allreduce", "MPICH", "libmpich-dev and mpich"),
+    "ccl": ("ccl_allreduce", "oneCCL", "PyPI's oneccl-cpu-devel: bench/README.md"),
+}
+
+
 def programs(build, wanted=("fanin", "gloo", "mpi")):
-    """{"fanin": path, "gloo": path or None, "mpi": path or None}."""
-    found = dict.fromkeys(("fanin", "gloo", "mpi"))
+    """{"fanin": path, "gloo": path or None, ...}; "ucc" is Open MPI's, where it has UCC."""
+    found = dict.fromkeys(("fanin", *PEERS, "ucc"))
     found["fanin"] = program(build, "fanin", "build it first (ninja -C %s all benches)" % build)
     if found["fanin"] is None:
         raise BenchError("nothing to measure")
-    if "gloo" in wanted:
-        found["gloo"] = program(build, "gloo_allreduce",
-                                "SKIPPED: Gloo (needs libgloo-dev when the build is set up)")
-    if "mpi" in wanted:
-        found["mpi"] = program(build, "mpi_allreduce",
-                               "SKIPPED: Open MPI (needs libopenmpi-dev and openmpi-bin)")
+    for key, (file, name, needs) in PEERS.items():
+        if key in wanted:
+            found[key] = program(build, file, "SKIPPED: %s (needs %s)" % (name, needs))
+    if "ucc" in wanted and found["mpi"]:
+        info = subprocess.run(["ompi_info", "--parsable"], capture_output=True, text=True, timeout=60)
+        found["ucc"] = found["mpi"] if "mca:coll:ucc:" in info.stdout else None
+    if "ucc" in wanted and not found["ucc"]:
+        print("SKIPPED: UCC (needs an Open MPI that is built with it)", file=sys.stderr)
     return found
 
 
@@ -224,9 +234,25 @@ def mpi_command(name, ranks, hosts=None, transports="tcp,self", parameters=(), v
         argv += ["-x", "%s=%s" % (key, value)]
     if hosts:
         argv += ["--host", ",".join(hosts), "--mca", "plm_rsh_no_tree_spawn", "1",
-                 "--mca", "plm_rsh_agent", os.path.join(BENCH, "peers", "netns_rsh"),
+                 "--mca", "plm_rsh_agent", NETNS_RSH,
                  "-x", "FANIN_NETNS"]
     return argv + [name]
+
+
+NETNS_RSH = os.path.join(BENCH, "peers", "netns_rsh")
+# TCP between hosts, and cores that are given away where there are fewer than ranks.
+MPICH = {"MPIR_CVAR_POLLS_BEFORE_YIELD": "1", "UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0"}
+ONECCL = {"CCL_ATL_TRANSPORT": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0",
+          "CCL_KVS_IFACE": "eth0", "CCL_PROCESS_LAUNCHER": "none", "CCL_YIELD": "sched_yield"}
+for variable in ("LD_LIBRARY_PATH", "FI_PROVIDER_PATH") if "ONECCL" in os.environ else ():
+    ONECCL[variable] = os.path.join(os.environ["ONECCL"], "lib")
+UCC = (("coll_ucc_enable", 1), ("coll_ucc_priority", 100))
+
+
+def mpich_command(name, ranks, hosts, meeting):
+    """Over hosts; mpirun itself is at the address `meeting`."""
+    return ["mpirun.mpich", "-n", str(ranks), "-launcher", "rsh", "-launcher-exec", NETNS_RSH,
+            "-localhost", meeting, "-hosts", ",".join(hosts), name]
 
 
 def mpirun(ranks):

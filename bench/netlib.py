@@ -2,6 +2,7 @@
 """Benches between network namespaces whose links are shaped: the network (test/net/netns.sh
 draws it), and fanin, Gloo's ring and Open MPI on it."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -184,6 +185,10 @@ def second_of(address):
     return address.replace("10.77.", "10.78.")
 
 
+class HasResult(Exception):
+    """A program has printed its line."""
+
+
 class NetBench:
     """Runs of one system at a time, each checked; the results are those of rank 0.  A namespace
     of a worker has `per_host` ranks, neighbours in their order."""
@@ -241,24 +246,52 @@ class NetBench:
                 "--warmup", str(self.warmup)]
 
     def gloo(self, net, _, hosts=None, per_host=1):
+        return self._by_store("gloo", net, hosts or net.workers, per_host)
+
+    def ccl(self, net, _, hosts=None, per_host=1):
+        """A host has its name, by which oneCCL tells hosts apart."""
+        return self._by_store("ccl", net, hosts or net.workers, per_host, benchlib.ONECCL)
+
+    def _by_store(self, peer, net, hosts, per_host, env=None):
+        """Ranks that meet through a folder."""
         self.runs += 1
         store = self.procs.path("store-%d" % self.runs)
         os.mkdir(store)
-        count = (hosts or net.workers) * per_host
-        ranks = [self.procs.start(net.inside("w%d" % (rank // per_host), [
-            self.programs["gloo"], "--rank", str(rank), "--size", str(count),
-            "--store", store, "--host", worker_address(rank // per_host)] + self.peer_flags()))
-            for rank in range(count)]
+        ranks = [self.procs.start(
+            [benchlib.NETNS_RSH, worker_address(rank // per_host), self.programs[peer],
+             "--rank", str(rank), "--size", str(hosts * per_host), "--store", store,
+             "--host", worker_address(rank // per_host)] + self.peer_flags(),
+            env=dict(env or {}, FANIN_NETNS=net.prefix, CCL_LOCAL_SIZE=str(per_host),
+                     CCL_LOCAL_RANK=str(rank % per_host)))
+            for rank in range(hosts * per_host)]
         self.procs.wait(ranks, TIMEOUT_S)
-        return benchlib.read_result(ranks[0].stem + ".out", "Gloo")
+        return benchlib.read_result(ranks[0].stem + ".out", peer)
 
     def mpi(self, net, _, hosts=None, per_host=1, **setting):
-        """`setting`: as of benchlib.mpi_command."""
-        hosts = hosts or net.workers
+        """`setting`: as of benchlib.mpi_command; without it ranks of a host share memory."""
+        setting.setdefault("transports", "tcp,vader,self" if per_host > 1 else "tcp,self")
+        return self._by_mpirun(net, hosts or net.workers, per_host, {}, lambda ranks, slots:
+                               benchlib.mpi_command(self.programs["mpi"], ranks, slots, **setting))
+
+    def ucc(self, net, _, **setting):
+        return self.mpi(net, _, parameters=benchlib.UCC, **setting)
+
+    def mpich(self, net, _, hosts=None, per_host=1):
+        """Its result is its end: 4.0.2 may then wait in MPI_Finalize for ever."""
+        return self._by_mpirun(
+            net, hosts or net.workers, per_host, benchlib.MPICH, lambda ranks, slots:
+            benchlib.mpich_command(self.programs["mpich"], ranks, slots, SWITCH_ADDRESS), True)
+
+    def _by_mpirun(self, net, hosts, per_host, env, command, ends_with_result=False):
         slots = ["%s:%d" % (worker_address(host), per_host) for host in range(hosts)]
-        child = self.procs.start(
-            net.inside("sw", benchlib.mpi_command(self.programs["mpi"], hosts * per_host, slots,
-                                                  **setting)
-                       + self.peer_flags()), env={"FANIN_NETNS": net.prefix})
-        self.procs.wait([child], TIMEOUT_S)
-        return benchlib.read_result(child.stem + ".out", "Open MPI")
+        child = self.procs.start(net.inside("sw", command(hosts * per_host, slots) + self.peer_flags()),
+                                 env=dict(env, FANIN_NETNS=net.prefix))
+
+        def look():
+            with open(child.stem + ".out") as file:
+                if ends_with_result and file.read().endswith("}\n"):
+                    raise HasResult
+
+        with contextlib.suppress(HasResult):  # which stops it
+            self.procs.wait([child], TIMEOUT_S, sample=look)
+        return benchlib.read_result(child.stem + ".out", benchlib.command(child))
