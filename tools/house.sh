@@ -23,6 +23,7 @@ asserting='src/net src/mpi simulator/sim'
 MEMBERS_MAX=40        # of a struct of src/lib
 RECORDED_MAX=4500     # lines of JSON and CSV in bench and experiments
 C_MAX=73000           # lines of C of the product, tests apart
+PYTHON_MAX=16950      # lines of Python in operate and research
 CIRCLE_MAX=6          # files of src/lib that reach each other
 rooms='base wire recovery sum worker aggregator switch helper node' # each may include those before it
 bad=0
@@ -206,6 +207,8 @@ if [ -n "$build" ]; then
                 grep -cE '^ +(-[^-], +)?--[a-z]')" '' 1
         row 'variables FANIN_*' "$(variables | sort -u | wc -l)" '' 1
 fi
+python=$(find python/fanin/operate python/fanin/research -name '*.py' -exec cat {} + | wc -l)
+row 'lines of Python in operate and research' "$python" "at most $PYTHON_MAX" "$((python <= PYTHON_MAX))"
 recorded=$(find bench experiments \( -name '*.json' -o -name '*.csv' \) -exec cat {} + | wc -l)
 row 'lines of recorded JSON and CSV' "$recorded" "at most $RECORDED_MAX" "$((recorded <= RECORDED_MAX))"
 row 'pages of doc/adr' "$(find doc/adr -name '*.md' | wc -l)" '' 1

@@ -496,7 +496,9 @@ def test_no_status_of_a_controller_breaks_its_reader():
             for depth in range(40) for at in names for to in names
         ]  # fmt: skip
         if isinstance(said, dict):
-            said["jobs"] = [{"parts": [{"server": "a", "entries": entries}, hostile.any()][: 1 + seed % 2]}]
+            said["jobs"] = [
+                {"parts": [{"server": "a", "entries": entries}, hostile.any()][: 1 + seed % 2]}
+            ]
         try:
             printed = tree.lines(shape.checked(said, tree.STATUS))
         except shape.Bad:
