@@ -214,7 +214,7 @@ struct flags {
 	char file[ARGS_TEXT_BYTES], variants[ARGS_TEXT_BYTES], plan[ARGS_TEXT_BYTES];
 	char json[ARGS_TEXT_BYTES], report[ARGS_TEXT_BYTES];
 	char trace[ARGS_TEXT_BYTES], pcap[ARGS_TEXT_BYTES];
-	char chrome_trace[ARGS_TEXT_BYTES], beside[ARGS_TEXT_BYTES], layers[ARGS_TEXT_BYTES];
+	char chrome_trace[ARGS_TEXT_BYTES], beside[ARGS_TEXT_BYTES];
 	char calibrate[ARGS_TEXT_BYTES];
 	char seed[ARGS_TEXT_BYTES];
 	struct args_many set, sweep;
@@ -252,8 +252,6 @@ static const struct fan_option options[] = {
 	{"beside", 0, ARGS_TEXT, AT(beside), 0, 0, NULL, "FILE",
 	 "lay them over this trace of real ranks, from its first operation on"},
 	{"quiet", 'q', ARGS_FLAG, AT(quiet), 0, 0, NULL, NULL, "no progress, no table"},
-	{"layers", 0, ARGS_TEXT, AT(layers), 0, 0, NULL, "MODEL",
-	 "print the model's layer table as CSV, and end"},
 	{"calibrate", 0, ARGS_TEXT, AT(calibrate), 0, 0, NULL, "TRACE",
 	 "print a scenario whose links and computing take as long as in this trace of real ranks "
 	 "(FANIN_TRACE), and end"},

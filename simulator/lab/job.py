@@ -18,6 +18,7 @@ ITERATIONS = 3
 PART_MIN_BYTES = 1 << 16
 WINDOW, WINDOW_PART = 32, 8  # fragments: at least, and for each part
 WINDOW_MIN = 2  # of fanin bench
+TREES = 4  # of best on one server, as for fanin controller
 RTO_MIN_MS = 400  # timers are of fast links; here, a result waits for hundreds of ms in queues
 
 
@@ -78,7 +79,7 @@ class Tools:
 
     def plan(self, topology, algorithm):
         """(plan, installation) for a topology's file, with as many trees for every algorithm."""
-        more = ["--no-bound", "--trees", str(self.args.trees)]
+        more = ["--no-bound", "--trees", str(TREES)]
         more += ["--sums-at", self.args.sums_at]
         plan, install = algorithm + ".plan.json", algorithm + ".install.json"
         command = ["plan", topology, "-a", algorithm, "--json", self.path(plan), *more]
@@ -232,7 +233,7 @@ class Job:
                     "--job", self.layout.job, "--rank", str(rank),
                     "--ranks", str(len(self.layout.ranks)),
                     "-b", str(iteration_bytes), "-e", str(iteration_bytes),
-                    "-n", str(ITERATIONS), "-w", "1", *self.args.bench]  # fmt: skip
+                    "-n", str(ITERATIONS), "-w", "1"]  # fmt: skip
             if rank == 0:
                 argv += ["--json", self.tools.path("bench.json")]
             log = self.tools.path("%s.rank%d.log" % (self.algorithm, rank))

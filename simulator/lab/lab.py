@@ -85,8 +85,6 @@ def arguments(argv):
     parser.add_argument(
         "--policy", choices=("atp", "esa", "grid"), default="atp", help="of switches (atp)"
     )
-    parser.add_argument("--trees", type=int, default=4, metavar="K",
-                        help="trees on one server that best may use (4)")  # fmt: skip
     parser.add_argument("--sums-at", choices=("nearest", "rack", "two-level"), default="nearest",
                         help="which switch sums for a host under switchml and atp (nearest)")  # fmt: skip
     parser.add_argument("--window", type=int, metavar="W",
@@ -104,7 +102,6 @@ def arguments(argv):
     parser.add_argument("--json", metavar="FILE", help="write the results there")
     parser.add_argument("--report", metavar="FILE", help="write a page there")
     parser.add_argument("--keep", metavar="DIR", help="keep plans and logs there")
-    parser.add_argument("--bench", default="", metavar="FLAGS", help="further ones of fanin bench")
     if argv == ["--list-options"]:
         list_options(parser)
         parser.exit(0)
@@ -116,11 +113,10 @@ def arguments(argv):
         if name not in ALGORITHMS:
             parser.error('--algorithms: "%s": expected %s or all' % (name, ", ".join(ALGORITHMS)))
     for name, least, most in (("seconds", 0.1, 600), ("bytes", 4096, 1 << 30), ("window", 4, 4096),
-                              ("scale", 1e-9, 1e3), ("trees", 1, 64)):  # fmt: skip
+                              ("scale", 1e-9, 1e3)):  # fmt: skip
         value = getattr(args, name)
         if value is not None and not least <= value <= most:
             parser.error("--%s: expected a number from %g to %g" % (name, least, most))
-    args.bench = args.bench.split()
     try:
         args.kill = [Kill(text) for text in args.kill]
     except LabError as error:

@@ -149,6 +149,7 @@ static const struct {
 	{NULL, "index", "--child I/N"},
 	{NULL, "no-multicast", "FANIN_MULTICAST=0 of the ranks"},
 	{"top", "prometheus", "fanin switch --metrics"},
+	{"doctor", "mtu", "FANIN_MTU=BYTES"},
 	{"bench", "pace", "FANIN_PACE=PERCENT"},
 	{"bench", "workers", "--tree F/T"},
 	{"bench", "first", "--tree F/T"},

@@ -212,7 +212,7 @@ static const char *const readings[] = {"nearest", "rack", "two-level", NULL};
 
 struct controller_args {
 	fan_peer listen, metrics;
-	int sums_at, seed, trees, wait_s;
+	int sums_at, trees, wait_s;
 	char topology[ARGS_TEXT_BYTES], plan[ARGS_TEXT_BYTES], socket[ARGS_TEXT_BYTES];
 	char ask[ARGS_TEXT_BYTES], state[ARGS_TEXT_BYTES], key[ARGS_TEXT_BYTES];
 	char algorithm[ARGS_TEXT_BYTES], json[ARGS_TEXT_BYTES];
@@ -225,7 +225,6 @@ static const struct fan_option controller_options[] = {
 	 "where daemons and workers find it: a TCP port of a management network"},
 	{"algorithm", 'a', ARGS_TEXT, AT(algorithm), 0, 0, NULL, "NAME",
 	 "geryon, lbmm, switchml, atp, grid, inart, exact or best (the default)"},
-	{"seed", 0, ARGS_NUMBER, AT(seed), 0, INT32_MAX, NULL, "N", "of all that is random (1)"},
 	{"trees", 0, ARGS_NUMBER, AT(trees), 1, TREES_MAX, NULL, "N",
 	 "trees of a job on one server that best may use (4); each is a part of its own"},
 	{"sums-at", 0, ARGS_WORD, AT(sums_at), 0, 0, readings, "READING",
@@ -267,7 +266,7 @@ static const struct args_command controller = {
 
 int cmd_controller(int argc, char **argv)
 {
-	struct controller_args a = {.algorithm = "best", .seed = 1, .trees = 4, .wait_s = 5};
+	struct controller_args a = {.algorithm = "best", .trees = 4, .wait_s = 5};
 
 	args_parse(&controller, &a, argc, argv);
 	if (a.ask[0] && !a.socket[0])

@@ -454,7 +454,7 @@ def doctor(tmp_path, lines, *flags, status=0):
         [
             *(sys.executable, "-I", "-S"),
             ROOT / "python/fanin/operate/__main__.py",
-            *("doctor", "--mtu=0", "--count=9", f"--bytes={BYTES}", *flags),
+            *("doctor", "--count=9", f"--bytes={BYTES}", *flags),
         ],
         env={**os.environ, "FANIN": str(fake)},
         capture_output=True,

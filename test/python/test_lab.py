@@ -160,7 +160,7 @@ def test_a_window_is_simulated_at_the_rates_of_the_lab():
 
 def test_the_planner_hears_which_switch_sums(tmp_path):
     said = []
-    tools = Tools("fanin", str(tmp_path), argparse.Namespace(trees=4, seed=1, sums_at="two-level"))
+    tools = Tools("fanin", str(tmp_path), argparse.Namespace(seed=1, sums_at="two-level"))
     tools.run = lambda *command: said.extend(command)
     tools.load = lambda name: name
     tools.plan("t.json", "atp")

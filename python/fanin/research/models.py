@@ -259,9 +259,3 @@ def parse(text: str) -> list[Layer]:
     if not layers:
         raise ModelError("expected at least one layer")
     return layers
-
-
-def table(layers: list[Layer]) -> str:
-    """The table as CSV."""
-    lines = [",".join(HEAD)] + [",".join(str(value) for value in layer) for layer in layers]
-    return "\n".join(lines) + "\n"

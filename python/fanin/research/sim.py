@@ -16,7 +16,7 @@ import time
 from itertools import islice
 from typing import Any, NoReturn, Sequence
 
-from . import engine, files, formats, models, network, outcome, page, settings
+from . import engine, files, formats, network, outcome, page, settings
 from .fields import ScenarioError
 from .scenario import KEYS, Scenario
 
@@ -24,7 +24,7 @@ FAILED, WRONG = 1, 2  # exit status
 LINE_S = 10.0  # between two lines of progress in a log
 
 _TEXTS = ("scenario", "seed", "variants", "plan", "json", "report", "trace", "pcap", "chrome-trace",
-          "beside", "layers", "calibrate")  # fmt: skip
+          "beside", "calibrate")  # fmt: skip
 
 
 def _usage(text: str) -> NoReturn:
@@ -103,7 +103,7 @@ def _options(argv: Sequence[str]) -> _Options:
         args.texts["pcap"], args.pcap_node = name, node
         if not name or not node:
             _usage(f'--pcap: "{pcap}": expected FILE or FILE:NODE')
-    if not (args["scenario"] or args["layers"] or args["calibrate"]):
+    if not (args["scenario"] or args["calibrate"]):
         _usage(
             "expected a scenario: fanin sim SCENARIO.json, or a network: fanin sim "
             "fat-tree:k=4,workers=16"
@@ -308,14 +308,8 @@ def _output(args: _Options, text: str) -> int:
     return status
 
 
-def _print_table(args: _Options) -> int:
-    """Do what needs no run: --layers, --calibrate."""
-    name = args["layers"]
-    if name and name not in models.NAMES:
-        _wrong(f'--layers: no model "{name}"; there are: {" ".join(models.NAMES)}')
-    if name:
-        print(models.table(models.made(name)), end="")
-        return 0
+def _calibrate(args: _Options) -> int:
+    """Do --calibrate, which needs no run."""
     from . import calibrate
 
     try:
@@ -356,4 +350,4 @@ def _simulate(args: _Options) -> int:
 def main(argv: Sequence[str]) -> int:
     """Run `fanin sim` with these flags; its exit status."""
     args = _options(argv)
-    return _print_table(args) if args["layers"] or args["calibrate"] else _simulate(args)
+    return _calibrate(args) if args["calibrate"] else _simulate(args)

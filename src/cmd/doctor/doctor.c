@@ -29,8 +29,6 @@
 static const struct fan_option options[] = {
 	{"switch", 's', ARGS_TEXT, AT(sw), 0, 0, NULL, "ADDR:PORT",
 	 "the switch that workers use (FANIN_SWITCH, or switch of [worker])"},
-	{"mtu", 'm', ARGS_NUMBER, AT(mtu), 576, 9000, NULL, "BYTES",
-	 "the MTU to test (FANIN_MTU); the largest that passes is searched, too"},
 	{"count", 'c', ARGS_NUMBER, AT(count), 1, DOCTOR_COUNT_MAX, NULL, "N",
 	 "packets of each size to time, one per millisecond (300)"},
 	{"timeout", 't', ARGS_NUMBER, AT(timeout_s), 1, 600, NULL, "SECONDS",
@@ -197,8 +195,6 @@ static void group_init(struct doctor *d)
 {
 	d->group.wanted = d->cfg.rank >= 0 && d->cfg.ranks > 1 && d->cfg.rank < d->cfg.ranks &&
 			  !d->args.no_join && !*d->cfg.controller_addr;
-	if (d->args.mtu)
-		d->cfg.mtu = d->args.mtu;
 	d->cfg.payload_bytes =
 		fan_config_payload_bytes(d->cfg.mtu, d->cfg.ranks > 1 ? d->cfg.ranks : 2);
 }

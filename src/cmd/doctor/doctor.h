@@ -29,7 +29,6 @@
 struct doctor_args {
 	char sw[ARGS_TEXT_BYTES];   /* empty: FANIN_SWITCH, [worker] or none */
 	char json[ARGS_TEXT_BYTES]; /* empty: none */
-	int mtu;		    /* 0: the worker's */
 	int count;		    /* ECHOs of a train */
 	int timeout_s;		    /* of the whole run, once all ranks have met */
 	uint64_t bytes;		    /* of the tensor of the forecast */

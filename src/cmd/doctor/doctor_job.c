@@ -28,7 +28,6 @@ static int open_job(struct doctor *d, char *why, size_t bytes)
 	fan_rendezvous_derive(job, d->cfg.job, SUFFIX);
 	o.job = job;
 	o.switch_addr = d->args.sw[0] ? d->args.sw : NULL;
-	o.mtu = d->args.mtu ? d->args.mtu : -1;
 	o.wire = FANIN_FLOAT32;
 	int e = fanin_comm_create(&o, &d->job);
 	if (!e)

@@ -123,7 +123,7 @@ void doctor_check_mtu(struct doctor *d)
 {
 	static const char *const words[] = {"", "local", "router", "forward", "back"};
 	struct search s = {.d = d, .ip_bytes = doctor_ip_bytes(d)};
-	const int asked = d->args.mtu ? d->args.mtu : d->cfg.mtu;
+	const int asked = d->cfg.mtu;
 	const int bytes = fan_config_payload_bytes(asked, 2) + FAN_HEAD_BYTES + (int)s.ip_bytes;
 
 	if (doctor_skips(d, "mtu"))
@@ -135,7 +135,7 @@ void doctor_check_mtu(struct doctor *d)
 	}
 	fan_next_hop_read(&s.path, &d->sw);
 	const enum why why = try_size(&s, bytes);
-	d->path_mtu = why == PASSES && d->args.mtu ? 0 : largest(&s);
+	d->path_mtu = largest(&s);
 	fan_udp_close(&s.udp);
 	if (doctor_skips(d, "mtu")) /* time was up: sizes that did not pass may still do */
 		return;
@@ -144,11 +144,10 @@ void doctor_check_mtu(struct doctor *d)
 	const bool fits = fan_config_payload_bytes(asked, 2) <= d->who.payload_bytes;
 	const bool lies = s.path.told_mtu && s.path.told_mtu < bytes;
 	take_mtu(d, why, asked, fits, slots);
-	doctor_line("mtu", json_pack("{s:i, s:i, s:s, s:i, s:i, s:b, s:b, s:i, s:b, s:b}", "asked",
+	doctor_line("mtu", json_pack("{s:i, s:i, s:s, s:i, s:i, s:b, s:b, s:i, s:b}", "asked",
 				     asked, "packet_bytes", bytes, "fails", words[why], "path",
 				     d->path_mtu, "slots", slots, "fits", fits, "path_fits",
 				     !d->path_mtu || fan_config_payload_bytes(d->path_mtu, 2) <=
 							     d->who.payload_bytes,
-				     "told", lies ? s.path.told_mtu : 0, "searched", !d->args.mtu,
-				     "inside", d->inside));
+				     "told", lies ? s.path.told_mtu : 0, "inside", d->inside));
 }

@@ -11,7 +11,7 @@ from ..flags import Wrong, parse
 from ..top import query
 
 TEXTS = "algorithm sums_at topology listen metrics plan socket ask state key json".split()
-NUMBERS = {"seed": 1, "trees": 1, "wait": 0}
+NUMBERS = {"trees": 1, "wait": 0}
 
 
 def _ask(path: str, line: str) -> int:

@@ -28,7 +28,6 @@ class Settings:
 
     file: str  # name of the topology, for messages
     algorithm: str = "best"
-    seed: int = 1
     trees: int = 4
     sums_at: str = "nearest"
     wait_s: float = 5

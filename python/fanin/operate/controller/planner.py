@@ -27,7 +27,6 @@ class Planners:
         self._command = [os.environ.get("FANIN", "fanin"), "plan", "--serve"]
         self.options: Json = {
             "algorithm": settings.algorithm,
-            "seed": settings.seed,
             "trees": settings.trees,
             "sums_at": settings.sums_at,
         }

@@ -90,7 +90,6 @@ def status(c: Controller) -> Json:
     return {
         "topology": c.settings.file,
         "algorithm": "given" if c.given else c.settings.algorithm,
-        "seed": c.settings.seed,
         "epoch": c.plans,
         "up_s": c.now_s - c.start_s,
         "nodes": [_node(c, node, counts[node.name]) for node in c.nodes.values()],

@@ -86,7 +86,6 @@ async def _make(values: Dict[str, Any], log: Callable[[str], None]) -> Controlle
     settings = Settings(
         values["topology"],
         values["algorithm"],
-        values["seed"],
         values["trees"],
         values["sums_at"],
         values["wait"],

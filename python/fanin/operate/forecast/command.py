@@ -73,7 +73,7 @@ def _run(arguments: List[str]) -> int:
     given = dict(argument[2:].partition("=")[::2] for argument in arguments)
     file = given.pop("json", "")
     doctor = Doctor(Report(file == "-"), int(given.get("bytes", BYTES)), "no-join" in given)
-    flags = [a for a in arguments if not a.startswith("--json=") and a != "--mtu=0"]
+    flags = [a for a in arguments if not a.startswith("--json=")]
     try:
         for kind, said in probe.lines(flags):
             if kind != "end":

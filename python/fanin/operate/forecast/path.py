@@ -292,13 +292,13 @@ def mtu(path: Path, said: Dict[str, Any]) -> Finding:
         ]
         return Finding("mtu", "FAIL", text, advice, values)
     text = f"MTU {asked} works in both directions; the switch's slots are for {slots}"
-    if longest and said["searched"]:
+    if longest:
         text = (
             f"packets of {longest} bytes pass in both directions; FANIN_MTU is {asked}, slots are "
             f"for {slots}"
         )
     advice = []
-    if said["searched"] and longest > asked:
+    if longest > asked:
         usable = min(longest, slots)
         if usable > asked or said["inside"]:
             best = usable if usable > asked else longest

@@ -90,7 +90,7 @@ _SHAPES: Dict[str, Any] = {
     },
     "mtu": {
         **{key: _INT for key in ("asked", "packet_bytes", "path", "slots", "told")},
-        **{key: True for key in ("fits", "path_fits", "searched", "inside")},
+        **{key: True for key in ("fits", "path_fits", "inside")},
         "fails": NAME_MAX,
     },
     "burst": {
