@@ -165,6 +165,47 @@ def deepspeed(backend):
     return found
 
 
+def torchft(backend):
+    """Each rank is a replica: torchft gives the default group its ranks, and new ones as replicas come and go."""
+    from torchft import DistributedDataParallel, Manager, Optimizer, ProcessGroupGloo
+    from torchft.coordination import LighthouseServer
+
+    rank = int(os.environ["RANK"])
+    meeting = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+    if rank == 0:
+        lighthouse = LighthouseServer(bind="[::]:0", min_replicas=2)
+        meeting.set("lighthouse", lighthouse.address())
+    own = dist.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+    if backend == "gloo":
+        group = ProcessGroupGloo()
+    else:
+        alone = {"rank": 0, "world_size": 1, "enable_reconfigure": True}
+        dist.init_process_group(backend, store=own, **alone)
+        group = dist.group.WORLD
+    manager = Manager(
+        pg=group,
+        min_replica_size=2,
+        load_state_dict=None,
+        state_dict=None,
+        store_addr="localhost",
+        store_port=own.port,
+        rank=0,
+        world_size=1,
+        replica_id=f"replica{rank}",
+        lighthouse_addr=meeting.get("lighthouse").decode(),
+        init_sync=False,
+    )
+    model = DistributedDataParallel(manager, network())
+    optimizer = Optimizer(manager, torch.optim.SGD(model.parameters(), lr=0.1))
+    for step in range(3):
+        optimizer.zero_grad()
+        model(batch(step, rank)).square().mean().backward()
+        optimizer.step()
+    assert group.size() == 2 and manager.current_step() == 3
+    manager.shutdown()
+    return plain(model.parameters())
+
+
 def causal(_batch, _head, query, key):
     return query >= key
 

@@ -83,6 +83,7 @@ enum {
 #define MPI_UINT32_T	       ((MPI_Datatype)0x251)
 #define MPI_INT64_T	       ((MPI_Datatype)0x258)
 #define MPI_UINT64_T	       ((MPI_Datatype)0x259)
+#define MPIX_C_FLOAT16	       ((MPI_Datatype)0x2ca) /* MPI_REAL2 */
 #define MPI_INTEGER4	       ((MPI_Datatype)0x2d1)
 #define MPI_REAL4	       ((MPI_Datatype)0x2d2)
 #define MPI_INTEGER8	       ((MPI_Datatype)0x2d9)
