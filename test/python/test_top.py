@@ -487,13 +487,13 @@ def test_names_are_not_looked_up_because_a_process_says_so():
 def test_no_status_of_a_controller_breaks_its_reader():
     """Trees whose entries are of any depth and lead to each other have an end."""
     taken = 0
-    for seed in range(300):
+    for seed in range(100):
         hostile = Hostile(seed)
         said = hostile.any() if seed % 4 == 0 else hostile.of(tree.STATUS)
         names = ("a", "b", "c")
         entries = [
             {"at": at, "next": to, "depth": depth}
-            for depth in range(40) for at in names for to in names
+            for depth in range(20) for at in names for to in names
         ]  # fmt: skip
         if isinstance(said, dict):
             said["jobs"] = [
@@ -504,8 +504,8 @@ def test_no_status_of_a_controller_breaks_its_reader():
         except shape.Bad:
             continue
         taken += 1
-        assert len(printed) < 50_000 and all(c.isprintable() for c in "".join(printed))
-    assert 30 < taken < 300
+        assert len(printed) < 5000 and all(c.isprintable() for c in "".join(printed))
+    assert 10 < taken < 100
 
 
 def test_the_module_runs_by_its_name():
