@@ -169,9 +169,9 @@ int fan_relax_open(struct fan_relax *r, const struct fan_cands *c, const double 
 	r->servers = fan_relax_servers(t);
 	if (columns(r) > FAN_LP_COLUMNS_MAX)
 		return FAN_E_BUSY;
-	r->g0 = calloc((size_t)t->jobs * r->servers, sizeof *r->g0);
-	r->fixed = calloc((size_t)t->jobs * r->servers, sizeof *r->fixed);
-	r->q0 = calloc((size_t)c->groups * r->servers * (c->sums + 1), sizeof *r->q0);
+	r->g0 = calloc((size_t)t->jobs * r->servers + 1, sizeof *r->g0);
+	r->fixed = calloc((size_t)t->jobs * r->servers + 1, sizeof *r->fixed);
+	r->q0 = calloc((size_t)c->groups * r->servers * (c->sums + 1) + 1, sizeof *r->q0);
 	r->z0 = calloc((size_t)t->jobs * r->servers * c->sums + 1, sizeof *r->z0);
 	r->row_of = malloc(fan_topo_resources(t) * sizeof *r->row_of);
 	if (r->g0 && r->fixed && r->q0 && r->z0 && r->row_of) {

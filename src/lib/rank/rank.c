@@ -329,7 +329,8 @@ int fan_rank_submit(struct fan_rank *r, const struct fan_op_args *args, unsigned
 {
 	unsigned made = 0;
 	assert(count >= 1 && count <= FAN_RANKS_MAX);
-	memset(ops, 0, count * sizeof *ops);
+	for (unsigned i = 0; i < count; i++)
+		ops[i] = NULL;
 	if (fan_rank_is_forked(r))
 		return FAN_E_CLOSED;
 	int e = atomic_load_explicit(&r->error, memory_order_acquire);
