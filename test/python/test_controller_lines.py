@@ -361,7 +361,7 @@ def test_the_planner_answers_requests_that_make_no_sense():
                     {"topology": 7}, {"topology": []}, {**good, "plan": []}, {**good, "keep": 7},
                     {**good, "keep": {"trees": [{"tree": 0, "job": "j"}], "assignments": 7}},
                     {**good, "plan": {"trees": [], "assignments": []}, "options": {"slots": -5}},
-                    {**good, "options": {"slots": True}}, {**good, "options": {"paths": 65}},
+                    {**good, "options": {"slots": True}}, {**good, "options": {"roundings": -1}},
                     {**good, "options": {"vertex": "sharp"}}, {**good, "options": {"seed": "x"}},
                     {**good, "options": {"algorithm": "magic"}}, {**made, "algorithms": []},
                     {**made, "algorithms": ["magic"]}, {**made, "algorithms": 7},
