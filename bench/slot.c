@@ -108,7 +108,7 @@ static void join_all(struct bed *b)
 		struct fan_join m = {.ranks = RANKS,
 				     .payload_bytes = (uint16_t)b->set->payload,
 				     .window = WINDOW,
-				     .options = FAN_JOIN_WIDE,
+				     .options = FAN_JOIN_WIDE | FAN_JOIN_NUMBERS,
 				     .alive_ms = 10000,
 				     .name_bytes = 1,
 				     .name = "b"};
@@ -150,6 +150,7 @@ static void fill(struct bed *b)
 					     .sender = r,
 					     .dtype = (uint8_t)b->set->dtype,
 					     .count = (uint16_t)n,
+					     .seq = (uint16_t)(b->next + f),
 					     .frag = b->next + f};
 			fan_wire_put(p, &h);
 		}

@@ -273,11 +273,14 @@ static enum fan_verdict left_behind(struct fan_aggregator *ag, struct fan_job *j
 	return FAN_FAIL;
 }
 
-/* Do what follows from the verdict `v` on a contribution. */
-static enum fan_verdict took(struct fan_aggregator *ag, uint64_t now_ns, struct fan_job *j,
-			     const struct fan_contribution *p, enum fan_verdict v,
-			     const struct fan_round_outcome *r, struct fan_out *out)
+enum fan_verdict fan_aggregator_took(struct fan_aggregator *ag, uint64_t now_ns, struct fan_job *j,
+				     const struct fan_contribution *p, enum fan_verdict v,
+				     const struct fan_round_outcome *r, struct fan_out *out)
 {
+	if (v == FAN_WAIT && !r->opened && !p->is_sum) { /* most of them */
+		ag->stats.contributions++;
+		return v;
+	}
 	switch (v) { /* a contribution's lowest rank stands for all */
 	case FAN_FAIL: return mismatch(ag, j, p->first, r, out);
 	case FAN_DROP: return fan_aggregator_drop(ag, r->drop);
@@ -358,18 +361,14 @@ static enum fan_verdict recv_data(struct fan_aggregator *ag, uint64_t now_ns, st
 		why = FAN_DROP_STATE;
 	if (why >= 0)
 		return fan_aggregator_drop(ag, (unsigned)why);
-	fan_pool_prefetch(&j->pool, f->frag + 1, p.elements);
 	if (p.is_sum)
 		note_number(ag, j, f->helper ? fan_tag_rank(f->helper) : p.first, f, out);
 	if (j->burst)
 		note_progress(ag, j, &p, out);
-	struct fan_round_outcome r;
+	struct fan_round_outcome r = {.round = fan_pool_round(&j->pool, f->frag)};
+	fan_pool_prefetch(&j->pool, fan_pool_next(&j->pool, r.round), p.elements);
 	enum fan_verdict v = fan_round_add(&j->pool, j->ranks, &p, &r);
-	if (v == FAN_WAIT && !r.opened && !p.is_sum) { /* most of them */
-		ag->stats.contributions++;
-		return v;
-	}
-	return took(ag, now_ns, j, &p, v, &r, out);
+	return fan_aggregator_took(ag, now_ns, j, &p, v, &r, out);
 }
 
 /* The result is younger than the prober's last one: it will come, but
@@ -456,6 +455,7 @@ enum fan_verdict fan_aggregator_take(struct fan_aggregator *ag, uint64_t now_ns,
 				     struct fan_out *out)
 {
 	assert(fan_out_has(out, FAN_AGGREGATOR_OUT_MAX));
+	ag->predicted.on = false;
 	ag->now_ns = now_ns;
 	ag->stats.packets++;
 	if (!(1u << f->type & OF_MEMBERS))
@@ -494,9 +494,15 @@ enum fan_verdict fan_aggregator_recv(struct fan_aggregator *ag, uint64_t now_ns,
 {
 	struct fan_frag f;
 	prefetch_next(pkt, len);
+	if (ag->predicted.on && fan_predict_holds(ag, &from, pkt, len, marked))
+		return fan_predict_take(ag, now_ns, out);
 	int why = fan_wire_get(&f, pkt, len);
-	if (why < 0)
-		return fan_aggregator_take(ag, now_ns, &from, &f, marked, out);
+	if (why < 0) {
+		enum fan_verdict v = fan_aggregator_take(ag, now_ns, &from, &f, marked, out);
+		if (!marked && (v == FAN_WAIT || v == FAN_DONE))
+			fan_predict_begin(ag, &from, &f, pkt);
+		return v;
+	}
 	ag->now_ns = now_ns;
 	ag->stats.packets++;
 	if (why == FAN_DROP_VERSION)
@@ -531,6 +537,7 @@ enum fan_verdict fan_aggregator_take_up(struct fan_aggregator *ag, uint64_t now_
 					struct fan_frag *f, bool marked, struct fan_out *out)
 {
 	assert(fan_out_has(out, FAN_AGGREGATOR_OUT_MAX));
+	ag->predicted.on = false;
 	ag->now_ns = now_ns;
 	ag->stats.packets++;
 	struct fan_job *j = find_below(ag, f);

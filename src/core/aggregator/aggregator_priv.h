@@ -38,6 +38,16 @@ struct fan_aggregator {
 	} contested[FAN_CONTESTED_MAX];
 	uint64_t contested_ns; /* until then some are */
 	enum fan_drop last_drop;
+	/* The contribution that likely comes next.  Off after all else. */
+	struct fan_predicted {
+		bool on;
+		struct fan_expected next;
+		fan_peer from;
+		struct fan_job *job;
+		struct fan_member *member; /* its sender */
+		struct fan_round *round;
+		struct fan_contribution contribution;
+	} predicted;
 	bool drains; /* whose jobs are awaited: */
 	struct fan_drain drain;
 	uint64_t stop_ns; /* being stopped: its jobs fail then; 0: it is not */
@@ -57,9 +67,25 @@ enum fan_verdict fan_aggregator_drop(struct fan_aggregator *ag, unsigned why);
 struct fan_event *fan_aggregator_note(struct fan_aggregator *ag, enum fan_event_kind kind,
 				      const struct fan_job *j, uint16_t rank);
 
+/* Do what follows from the verdict `v` on a contribution. */
+enum fan_verdict fan_aggregator_took(struct fan_aggregator *ag, uint64_t now_ns, struct fan_job *j,
+				     const struct fan_contribution *p, enum fan_verdict v,
+				     const struct fan_round_outcome *r, struct fan_out *out);
+
 /* The item of header `h` that was just written goes to all members on the newest route: send it to
  * those on the previous route as well. */
 void fan_aggregator_also(const struct fan_job *j, const struct fan_frag *h, struct fan_out *out);
+
+/* ---- predict.c: contributions that follow each other ---- */
+
+/* Predict what follows the contribution `f` in `pkt`, which was added, if it can be. */
+void fan_predict_begin(struct fan_aggregator *ag, const fan_peer *from, const struct fan_frag *f,
+		       const uint8_t *pkt);
+
+/* Is that `pkt`?  Then take it; otherwise nothing is predicted any more. */
+bool fan_predict_holds(struct fan_aggregator *ag, const fan_peer *from, const uint8_t *pkt,
+		       size_t len, bool marked);
+enum fan_verdict fan_predict_take(struct fan_aggregator *ag, uint64_t now_ns, struct fan_out *out);
 
 /* ---- join.c: JOINs ---- */
 

@@ -489,6 +489,7 @@ void fan_aggregator_stop(struct fan_aggregator *ag, uint64_t now_ns)
 {
 	if (ag->stop_ns)
 		return;
+	ag->predicted.on = false;
 	ag->now_ns = now_ns;
 	ag->stop_ns = now_ns + FAN_STOP_FINISH_NS;
 	for (unsigned i = 0; i < ag->jobs.max; i++) {
@@ -530,6 +531,7 @@ void fan_aggregator_tick(struct fan_aggregator *ag, uint64_t now_ns, struct fan_
 	unsigned room = ag->cfg.siblings ? 2 + FAN_TREE_UPLINK_ITEMS : 4;
 	uint64_t next = UINT64_MAX;
 	assert(out->count || fan_out_has(out, FAN_AGGREGATOR_OUT_MAX)); /* or it would never end */
+	ag->predicted.on = false;
 	ag->now_ns = now_ns;
 	ag->deadline_ns = UINT64_MAX;
 	for (unsigned i = 0; i < ag->jobs.max; i++) {

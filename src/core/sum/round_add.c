@@ -25,7 +25,7 @@ static enum turn turn_of(const struct fan_pool *pool, uint64_t frag, const struc
 		return TURN_OPEN;
 	/* A rank contributes once it has the result of frag - window.  So that round is done, and
 	 * all its contributors had the result of the round before. */
-	const struct fan_round *shadow = fan_pool_shadow(pool, frag);
+	const struct fan_round *shadow = fan_pool_shadow(pool, round);
 	bool finished = shadow->state == FAN_ROUND_DONE && shadow->frag == frag - pool->window;
 	return finished ? TURN_OPEN : TURN_AHEAD;
 }
@@ -113,8 +113,8 @@ enum fan_verdict fan_round_add(const struct fan_pool *pool, uint16_t ranks,
 			       const struct fan_contribution *p, struct fan_round_outcome *r)
 {
 	const struct fan_frag *f = p->f;
-	struct fan_round *round = fan_pool_round(pool, f->frag);
-	r->round = round;
+	struct fan_round *round = r->round;
+	assert(round);
 	r->opened = false;
 	switch (turn_of(pool, f->frag, round)) {
 	case TURN_STALE: return drop(r, FAN_DROP_STALE);

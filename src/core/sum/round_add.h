@@ -19,12 +19,12 @@ struct fan_round_outcome {
 	fan_desc desc;			  /* FAN_FAIL: the fragment as this rank sent it */
 	uint16_t other;			  /* FAN_FAIL: the rank with which it disagrees */
 	fan_desc other_desc;		  /* FAN_FAIL: the fragment as that rank sent it */
-	struct fan_round *round;	  /* the round, except after FAN_DROP */
+	struct fan_round *round;	  /* the fragment's */
 	bool opened;			  /* this contribution opened the round */
 	uint64_t missing[FAN_RANK_WORDS]; /* FAN_ASK: ranks that are still missing */
 };
 
-/* Add the fit contribution `p` of a job of `ranks`.
+/* Add the fit contribution `p` of a job of `ranks` to r->round, fan_pool_round of its fragment.
  *
  * FAN_WAIT, FAN_DONE: added; after DONE the round is DONE, or AWAITING if the pool's sums are
  * relayed.  FAN_REPLAY: it was in, and the round is done.

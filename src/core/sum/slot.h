@@ -76,21 +76,31 @@ void fan_slots_init(struct fan_slots *s, void *mem, uint32_t units, uint32_t pay
 void fan_slots_lend(const struct fan_slots *s, struct fan_pool *pool, uint32_t base,
 		    uint16_t window, unsigned width);
 
-/* The round that fragment `frag` would use, and the other version of its slot. */
+/* The round that fragment `frag` would use. */
 static inline struct fan_round *fan_pool_round(const struct fan_pool *p, uint64_t frag)
 {
 	return &p->rounds[frag % p->window * 2 + (frag / p->window & 1)];
 }
 
-static inline struct fan_round *fan_pool_shadow(const struct fan_pool *p, uint64_t frag)
+/* The other version of its slot. */
+static inline struct fan_round *fan_pool_shadow(const struct fan_pool *p,
+						const struct fan_round *round)
 {
-	return &p->rounds[frag % p->window * 2 + (~(frag / p->window) & 1)];
+	return &p->rounds[(size_t)(round - p->rounds) ^ 1];
 }
 
-/* Prefetch the round of fragment `frag`, and, if there are `elements`, its sum. */
-static inline void fan_pool_prefetch(const struct fan_pool *p, uint64_t frag, bool elements)
+/* The round of the fragment behind that of `round`. */
+static inline struct fan_round *fan_pool_next(const struct fan_pool *p,
+					      const struct fan_round *round)
 {
-	const struct fan_round *r = fan_pool_round(p, frag);
+	size_t i = (size_t)(round - p->rounds) + 2;
+	return &p->rounds[i < 2u * p->window ? i : (i & 1) ^ 1];
+}
+
+/* Prefetch the round and, if there are `elements`, its sum. */
+static inline void fan_pool_prefetch(const struct fan_pool *p, const struct fan_round *r,
+				     bool elements)
+{
 	const uint8_t *acc = p->acc + (size_t)(r - p->rounds) * p->stride;
 	__builtin_prefetch(r);
 	if (!elements)

@@ -15,6 +15,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "fanin needs a little-
 #define TAIL_BYTES   16u		  /* of which each type has its own */
 #define CHECK_AT     (FAN_HEAD_BYTES - 4) /* the checksum is the header's last field */
 #define PLACE_SHIFT  12u
+#define SEQ_ONE	     (UINT64_C(1) << 48) /* of the number, in the second word of 8 bytes */
 
 /* Four bits at a time: for machines without an instruction for it. */
 static uint32_t crc32c_portable(uint32_t crc, const uint8_t *p, size_t len)
@@ -350,6 +351,32 @@ int fan_wire_get(struct fan_frag *f, const uint8_t *p, size_t len)
 	if (want == SIZE_MAX)
 		return FAN_DROP_FORMAT;
 	return f->payload_bytes < want ? FAN_DROP_SHORT : FAN_DROP_LONG;
+}
+
+bool fan_wire_expect(struct fan_expected *x, const struct fan_frag *f, const uint8_t *pkt)
+{
+	if ((f->type != FAN_TYPE_DATA && f->type != FAN_TYPE_RESULT) || !f->payload_bytes ||
+	    is_covered(f->type, f->flags))
+		return false;
+	x->f = *f;
+	memcpy(x->head, pkt, sizeof x->head);
+	x->head[1] += SEQ_ONE;
+	x->head[2]++;
+	return true;
+}
+
+bool fan_wire_is_expected(struct fan_expected *x, const uint8_t *pkt, size_t len)
+{
+	if (len != FAN_HEAD_BYTES + x->f.payload_bytes ||
+	    memcmp(pkt, x->head, sizeof x->head) != 0 ||
+	    check_of(pkt, NULL, 0) != fan_get32(pkt + CHECK_AT))
+		return false;
+	x->f.seq++;
+	x->f.frag++;
+	x->f.payload = pkt + FAN_HEAD_BYTES;
+	x->head[1] += SEQ_ONE;
+	x->head[2]++;
+	return true;
 }
 
 void fan_wire_head(struct fan_frag *f, const uint8_t *head)

@@ -237,6 +237,20 @@ int fan_wire_get(struct fan_frag *f, const uint8_t *p, size_t len);
  * of version, type, nonce and check, and the computation of a control message's check. */
 bool fan_wire_is_whole(const uint8_t *p, size_t len);
 
+/* Header prediction (V. Jacobson, 4BSD header prediction, 1990): after one fragment its sender's
+ * next packet is mostly the next fragment, with a header that is the same otherwise. */
+struct fan_expected {
+	uint64_t head[4];  /* of the next packet, all but its checksum */
+	struct fan_frag f; /* the last packet */
+};
+
+/* Expect what follows `pkt`, which fan_wire_get has read to `f`.  False: it cannot be predicted. */
+bool fan_wire_expect(struct fan_expected *x, const struct fan_frag *f, const uint8_t *pkt);
+
+/* Is `pkt` the one expected?  Then x->f is as fan_wire_get would read it, and the next is expected.
+ */
+bool fan_wire_is_expected(struct fan_expected *x, const uint8_t *pkt, size_t len);
+
 /* Encode the header of `*f` into `head`, FAN_HEAD_BYTES bytes, checksum included.
  * With FAN_F_SUMMED the checksum also covers f->payload, f->payload_bytes bytes,
  * which the caller sends behind the header. */

@@ -102,6 +102,8 @@ struct fan_worker {
 	struct fan_fault fault;
 	struct fan_worker_stats stats;
 	enum fan_drop last_drop;
+	bool predicts;		      /* the result that likely comes next: */
+	struct fan_expected expected; /* while that is so */
 
 	struct fan_seq_gap gap; /* of results */
 	struct fan_rtt rtt;

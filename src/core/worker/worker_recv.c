@@ -370,13 +370,31 @@ enum fan_verdict fan_worker_take(struct fan_worker *w, uint64_t now_ns, struct f
 	}
 }
 
+/* Is it the result that was predicted?  Only a packet changes the job; a call may end it. */
+static bool is_predicted(struct fan_worker *w, const uint8_t *pkt, size_t len, bool marked)
+{
+	return w->predicts && !marked && w->phase == FAN_W_READY &&
+	       fan_wire_is_expected(&w->expected, pkt, len);
+}
+
 enum fan_verdict fan_worker_recv(struct fan_worker *w, uint64_t now_ns, const uint8_t *pkt,
 				 size_t len, bool by_group, bool marked)
 {
 	struct fan_frag f;
+	if (is_predicted(w, pkt, len, marked)) {
+		w->heard_ns = now_ns;
+		enum fan_verdict v = fan_transfer_result(w, now_ns, &w->expected.f);
+		w->predicts = v == FAN_DONE;
+		return v;
+	}
+	w->predicts = false;
 	int why = fan_wire_get(&f, pkt, len);
-	if (why < 0)
-		return fan_worker_take(w, now_ns, &f, by_group, marked);
+	if (why < 0) {
+		enum fan_verdict v = fan_worker_take(w, now_ns, &f, by_group, marked);
+		w->predicts = v == FAN_DONE && !marked && f.type == FAN_TYPE_RESULT &&
+			      fan_wire_expect(&w->expected, &f, pkt);
+		return v;
+	}
 	if (why == FAN_DROP_VERSION)
 		return recv_other_version(w, pkt, len);
 	return fan_worker_drop(w, (unsigned)why);

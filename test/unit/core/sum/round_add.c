@@ -39,6 +39,7 @@ static enum fan_verdict give(const struct fan_frag *f, uint16_t ranks)
 {
 	struct fan_contribution p;
 	assert_int_equal(fan_contribution_get(&p, f, ranks), -1);
+	r.round = fan_pool_round(&pool, f->frag);
 	return fan_round_add(&pool, ranks, &p, &r);
 }
 

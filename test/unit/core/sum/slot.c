@@ -30,8 +30,11 @@ TEST(slot__versions_alternate)
 	struct fan_pool p = {.rounds = rounds, .window = 3};
 	for (uint64_t n = 0; n < 30; n++) {
 		assert_ptr_equal(fan_pool_round(&p, n), rounds + n % 3 * 2 + n / 3 % 2);
-		assert_ptr_equal(fan_pool_shadow(&p, n), fan_pool_round(&p, n + 3));
+		assert_ptr_equal(fan_pool_shadow(&p, fan_pool_round(&p, n)),
+				 fan_pool_round(&p, n + 3));
 		assert_ptr_equal(fan_pool_round(&p, n), fan_pool_round(&p, n + 6));
+		assert_ptr_equal(fan_pool_next(&p, fan_pool_round(&p, n)),
+				 fan_pool_round(&p, n + 1));
 	}
 }
 

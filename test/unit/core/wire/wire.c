@@ -340,4 +340,64 @@ TEST(wire__element_sizes)
 	assert_int_equal(fan_dtype_acc_bytes(UINT32_MAX), 0);
 }
 
+static bool same(const struct fan_frag *a, const struct fan_frag *b)
+{
+	uint8_t x[FAN_HEAD_BYTES], y[FAN_HEAD_BYTES];
+	fan_wire_put(x, a);
+	fan_wire_put(y, b);
+	return memcmp(x, y, sizeof x) == 0 && a->payload == b->payload &&
+	       a->payload_bytes == b->payload_bytes;
+}
+
+/* What is expected is what would be read, and nothing else is. */
+TEST(wire__expected)
+{
+	struct fan_rng r = test_rng();
+	uint8_t payload[16], packet[FAN_HEAD_BYTES + 16];
+	struct fan_frag f = sample(payload, 4), g;
+	unsigned held = 0;
+	f.flags = 0;
+	for (unsigned n = 0; n < 20000; n++) {
+		struct fan_expected x;
+		size_t len = encode(packet, &f);
+		assert_int_equal(fan_wire_get(&g, packet, len), -1);
+		assert_true(fan_wire_expect(&x, &g, packet));
+		f.seq++;
+		f.frag++;
+		encode(packet, &f);
+		if (n % 2)
+			packet[fan_rng_below(&r, FAN_HEAD_BYTES)] ^=
+				(uint8_t)(1u << fan_rng_below(&r, 8));
+		if (n % 4 == 3)
+			fan_wire_recheck(packet, len);
+		const bool whole = fan_wire_get(&g, packet, len) < 0;
+		if (fan_wire_is_expected(&x, packet, len)) {
+			assert_true(whole && same(&x.f, &g) && g.frag == f.frag);
+			assert_true(x.head[2] == f.frag + 1);
+			held++;
+		} else {
+			assert_true(n % 2);
+		}
+		assert_false(fan_wire_is_expected(&x, packet, len - 1));
+	}
+	assert_in_range(held, 10000, 10800); /* of flips only those that recheck has undone */
+}
+
+/* Only elements that no checksum covers. */
+TEST(wire__not_expected)
+{
+	uint8_t payload[16], packet[FAN_HEAD_BYTES + 16];
+	struct fan_frag f = sample(payload, 4);
+	struct fan_expected x;
+	f.flags = FAN_F_SUMMED;
+	encode(packet, &f);
+	assert_false(fan_wire_expect(&x, &f, packet));
+	f = (struct fan_frag){.type = FAN_TYPE_DATA, .flags = FAN_F_EMPTY, .count = 4};
+	encode(packet, &f);
+	assert_false(fan_wire_expect(&x, &f, packet));
+	f = (struct fan_frag){.type = FAN_TYPE_PROBE};
+	encode(packet, &f);
+	assert_false(fan_wire_expect(&x, &f, packet));
+}
+
 UNIT_MAIN

@@ -381,4 +381,61 @@ TEST_WITH(transfer__no_room, rig_open, rig_close)
 	assert_int_equal(fan_worker_stats(rig.w)->sent, 1);
 }
 
+/* Send the result of contribution `i` of the last tick: 16 times its fragment, which is its number
+ * as well. */
+static enum fan_verdict result(unsigned i)
+{
+	int32_t sum[16];
+	for (unsigned k = 0; k < 16; k++)
+		sum[k] = (int32_t)rig.got[i].frag;
+	struct fan_frag r = result_of(&rig.got[i], sum, sizeof sum);
+	r.seq = (uint16_t)r.frag;
+	rig.now_ns++;
+	return rig_recv(&r, false);
+}
+
+/* Results in their order have headers that can be predicted. */
+TEST_WITH(transfer__predicted_results, rig_open, rig_close)
+{
+	int32_t in[128] = {0}, out[128] = {0};
+	rig_ready();
+	struct fan_op op = rig_int_sum(in, out, 128);
+	rig_start(&op);
+	assert_int_equal(rig_tick(), 4);
+	assert_int_equal(result(0), FAN_DONE); /* the next is no first one of an operation */
+	assert_int_equal(result(1), FAN_DONE);
+	const struct fan_expected was = rig.w->expected;
+	assert_int_equal(result(2), FAN_DONE);
+	assert_true(rig.w->predicts && rig.w->expected.f.frag == was.f.frag + 1);
+	assert_true(rig.w->heard_ns == rig.now_ns);
+	assert_int_equal(result(3), FAN_DONE);
+	assert_int_equal(rig_tick(), 4);
+	assert_int_equal(result(0), FAN_DONE); /* of the next four */
+	rig.marked = true;		       /* which no header shows */
+	assert_int_equal(result(1), FAN_DONE);
+	assert_int_equal(rig.w->stats.marks, 1);
+	assert_false(rig.w->predicts);
+	for (unsigned i = 0; i < 96; i++)
+		assert_int_equal(out[i], i / 16);
+	rig_state(FAN_JOB_FAILED, FAN_E_RANK_LOST, 1);
+	assert_int_equal(result(2), FAN_DROP);
+	assert_int_equal(out[96], 0);
+}
+
+/* One that would be predicted, but that the job has failed, and nothing came in between. */
+TEST_WITH(transfer__nothing_predicted_after_the_end, rig_open, rig_close)
+{
+	int32_t in[128] = {0}, out[128] = {0};
+	rig_ready();
+	struct fan_op op = rig_int_sum(in, out, 128);
+	rig_start(&op);
+	assert_int_equal(rig_tick(), 4);
+	assert_int_equal(result(0), FAN_DONE);
+	assert_int_equal(result(1), FAN_DONE);
+	assert_true(rig.w->predicts);
+	fan_worker_leave(rig.w, rig.now_ns, FAN_OK, NULL);
+	assert_int_equal(result(2), FAN_DROP);
+	assert_int_equal(out[32], 0);
+}
+
 UNIT_MAIN
