@@ -197,9 +197,13 @@ row '  functions in them' "$(cat $headers | grep -cE '^[a-z].*[a-z0-9_]\(' || :)
 # shellcheck disable=SC2086
 row 'structs' "$(find $product -name '*.[ch]' -exec cat {} + | grep -cE '^(typedef )?struct [a-z0-9_]* ?\{')" '' 1
 row 'files of 570 lines and more' "$(find $product test -name '*.[ch]' -exec wc -l {} + | awk '$2 != "total" && $1 >= 570' | wc -l)" '' 1
-# Names of variables that the library lists, and that programs and packages read besides.
+# Names of variables that the library lists, but for those that it does not know when they are set,
+# and that programs and packages read besides.
 variables() {
-        env -i "$build/fanin" probe --settings | grep -o '"name":"[a-z_]*"' | tr 'a-z' 'A-Z' | sed 's/.*:"\(.*\)"/FANIN_\1/'
+        names=$(env -i "$build/fanin" probe --settings | grep -o '"name":"[a-z_]*"' | tr 'a-z' 'A-Z' | sed 's/.*:"\(.*\)"/FANIN_\1/')
+        # shellcheck disable=SC2046  # words are wanted
+        keys=$(env -i $(echo "$names" | sed 's/$/=/') "$build/fanin" probe --settings | grep -o '"name":"FANIN_[A-Z_]*"' | sed 's/.*:"\(.*\)"/\1/')
+        echo "$names" | grep -vxF "$keys"
         grep -rhoE 'getenv\("FANIN_[A-Z_]+' src/cmd src/mpi src/nccl | sed 's/.*"//'
         grep -rhoE 'environ(\.get\(|\[)"FANIN_[A-Z_]+' --include='*.py' python | sed 's/.*"//'
 }
