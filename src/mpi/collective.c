@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "next.h"
 #include "turn.h"
 #include "types.h"
 #include "world.h"
