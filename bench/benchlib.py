@@ -208,6 +208,13 @@ def make_keys(fanin, procs):
     return fabric, tenant
 
 
+def worker_keys(path, **keys):
+    """The environment of ranks that find these keys in an INI file, which is written to `path`."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("[worker]\n" + "".join("%s = %s\n" % row for row in keys.items()))
+    return {"FANIN_CONFIG": path}
+
+
 def package_environment(build):
     """The variables with which Python finds this checkout's package and library."""
     return {"PYTHONPATH": os.path.join(ROOT, "python"),

@@ -58,7 +58,7 @@ static size_t make_join(uint8_t *to, uint64_t n)
 		.type = FAN_TYPE_JOIN, .nonce = fan_rng_next(&rng) | 1, .payload = body};
 
 	m.name_bytes = (uint8_t)snprintf(m.name, sizeof m.name, "own-%u", (unsigned)(n % 50021));
-	f.payload_bytes = fan_join_put(body, &m);
+	f.payload_bytes = fan_ctl_put(body, &m);
 	fan_wire_put(to, &f);
 	memcpy(to + FAN_HEAD_BYTES, body, f.payload_bytes);
 	size_t len = FAN_HEAD_BYTES + f.payload_bytes;

@@ -54,7 +54,7 @@ static size_t make_join(uint8_t *to, struct fan_seal_rank *by, const char *name)
 	struct fan_frag f = {.type = FAN_TYPE_JOIN, .sender = 1, .nonce = 99};
 
 	memcpy(m.name, name, 5);
-	put(&item[0], &f, body, fan_join_put(body, &m));
+	put(&item[0], &f, body, fan_ctl_put(body, &m));
 	fan_seal_rank_item(by, 0, &item[0], space);
 	return fan_out_item_copy(&item[0], to);
 }
@@ -71,7 +71,7 @@ static void welcome(void)
 			     .nonce = 99};
 
 	fan_out_init(&out, item, 64, scratch, sizeof scratch);
-	put(fan_out_add(&out, FAN_TO_PEER), &f, body, fan_welcome_put(body, &m));
+	put(fan_out_add(&out, FAN_TO_PEER), &f, body, fan_ctl_put(body, &m));
 	fan_gate_answer(gate, &out);
 	size_t len = fan_out_item_copy(&item[0], pkt);
 	if (!fan_seal_rank_recv(&rank, 0, pkt, len))

@@ -93,7 +93,7 @@ static void welcomed(struct bed *b, uint16_t rank)
 	struct fan_welcome m;
 	if (b->out.count == 0 ||
 	    fan_wire_get(&f, pkt, fan_out_item_copy(&b->out.item[0], pkt)) >= 0 ||
-	    f.type != FAN_TYPE_WELCOME || fan_welcome_get(&m, &f) != FAN_OK)
+	    f.type != FAN_TYPE_WELCOME || fan_ctl_get(&m, &f) != FAN_OK)
 		fail("a JOIN was not answered by a WELCOME");
 	b->job = f.job;
 	b->epoch = f.epoch;
@@ -114,12 +114,12 @@ static void join_all(struct bed *b)
 				     .name = "b"};
 		b->job = b->epoch = 0;
 		b->peer[r] = (fan_peer){.port = r + 1u};
-		control(b, FAN_TYPE_JOIN, r, body, fan_join_put(body, &m));
+		control(b, FAN_TYPE_JOIN, r, body, fan_ctl_put(body, &m));
 		welcomed(b, r);
 	}
 	for (uint16_t r = 0; r < RANKS; r++) {
 		struct fan_beat m = {.cookie = b->cookie[r]};
-		control(b, FAN_TYPE_BEAT, r, body, fan_beat_put(body, &m));
+		control(b, FAN_TYPE_BEAT, r, body, fan_ctl_put(body, &m));
 	}
 	fan_out_reset(&b->out);
 }

@@ -21,10 +21,9 @@ from fashion_mnist import compute_threads  # first: it tells libraries how many 
 
 import torch
 
-from fashion_mnist import data, options as command_line, report
+from fashion_mnist import FAILED, ExampleError, LostError, data, options as command_line, report
 from fashion_mnist.comm import Comm, connect
 from fashion_mnist.compare import compare
-from fashion_mnist.errors import FAILED, ExampleError, LostError
 from fashion_mnist.models import parameter_count
 from fashion_mnist.options import Options
 from fashion_mnist.progress import say

@@ -120,7 +120,7 @@ enum fanin_mode {
 /* Options of a communicator.  Set with FANIN_OPTIONS_INIT, then change fields.  A field
  * left at its initial value (NULL, -1) is taken from the first of these that has it:
  *
- *  1. the variable FANIN_<NAME>;
+ *  1. the variable FANIN_<NAME>, if its comment has one;
  *  2. rank and ranks only: the launcher's variables RANK and WORLD_SIZE,
  *     OMPI_COMM_WORLD_RANK and _SIZE, PMI_RANK and PMI_SIZE, or a Slurm step's SLURM_PROCID and
  *     SLURM_STEP_NUM_TASKS;
@@ -136,7 +136,7 @@ enum fanin_mode {
  * and each switch sums a part of every tensor.  So it is beside named switches, unless
  * FANIN_HOSTS=0 is set, or a server, run-ahead or a controller is given.  The shares of switches
  * and hosts are at first as the hosts' cards tell, or FANIN_LINK_MBPS, a host's rate in Mb/s; if
- * not all do, equal.  They follow what is measured; FANIN_SPLIT=0 keeps them even.
+ * not all do, equal.  They follow what is measured.
  *
  * Ranks of one host then share memory: they sum there, and only one tensor leaves the host.  A host
  * is a kernel, a network namespace and a user.  Not where one rank has fixed mode, run-ahead or
@@ -162,28 +162,28 @@ struct fanin_options {
 	int wire;		 /* enum fanin_wire; FLOAT32 only in fixed mode;
 				  * FANIN_WIRE=float32|float16|bfloat16|int8; float32 */
 	int multicast;		 /* 0: never listen to a group; 1: also at several switches;
-				  * FANIN_MULTICAST; at one switch only */
+				  * at one switch only */
 	int checksum;		 /* ignored since version 0.3, as the next two */
 	int narrow;		 /* ignored */
 	int plain_udp;		 /* ignored */
 	int priority;		 /* of the job where slots go by priority (policy esa), 1..255;
 				  * 0: high for jobs that have little left to send and wait long
-				  * for results; FANIN_PRIORITY; 0 */
+				  * for results; 0 */
 	const char *server_addr; /* "HOST:PORT" of the server behind a switch with shared slots
 				  * (policies atp, esa): ranks continue through it while the
 				  * switch is silent; FANIN_SERVER; none */
 	int ahead;		 /* fragments, per shard, by which this rank may run ahead of the
 				  * slowest one, 2..32768; 0: all ranks proceed in step.  Either
 				  * 0 on all ranks or on none; needs memory at the server
-				  * (--ahead); FANIN_AHEAD; 0 */
+				  * (--ahead); 0 */
 	int cache;		 /* with ahead: sums, per shard and of one payload each, that this
 				  * rank keeps for slower ones on request, 0..65536; 0: the
-				  * server keeps them all; FANIN_CACHE; 0 */
+				  * server keeps them all; 0 */
 	const char *controller_addr; /* "HOST:PORT" of a `fanin controller`, which assigns each
 				      * part of a tensor to switches and servers; replaces
 				      * switch_addr; FANIN_CONTROLLER; none */
 	int pace;		     /* with a controller: percent of the planned rate at which this
-				      * rank sends, 0..1000; 0: no rate limit; FANIN_PACE; 100 */
+				      * rank sends, 0..1000; 0: no rate limit; 100 */
 	/* Called by fanin_comm_create every few seconds while it waits; `text` is a sentence
 	 * that says for what.  Once a process also with one for each variable FANIN_* that is
 	 * probably misspelt.  Optional; may be NULL. */
@@ -191,7 +191,7 @@ struct fanin_options {
 	void *waiting_arg;
 	int rto_min_ms; /* least silence before this rank asks for a result, 1..1000.  Raise it
 			 * on links so slow that results queue for tens of milliseconds;
-			 * FANIN_RTO_MIN_MS; 1; 20 with ahead, where ranks of a host share memory,
+			 * 1; 20 with ahead, where ranks of a host share memory,
 			 * and with several switches, but 5 at the end of what is in progress */
 	int reserved;	/* leave it 0 */
 	const char *key_file; /* of the key that seals the job: nobody else can read or change what
@@ -285,7 +285,7 @@ struct fanin_switch_options {
 	int slots;	      /* fragments that each thread can sum at a time, 2..65536; -1: 4096 */
 	int threads;	      /* 1..64; thread i listens on PORT + i; -1: 1; port 0 allows only 1 */
 	int mtu;	      /* largest path MTU of the jobs, 576..9000; FANIN_MTU; 1500 */
-	int multicast;	      /* 0: send results to each rank; FANIN_MULTICAST; 1 */
+	int multicast;	      /* 0: send results to each rank; 1 */
 	const char *key_file; /* as that of its ranks: only jobs with this key; FANIN_KEY_FILE;
 			       * none: only open jobs */
 };

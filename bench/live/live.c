@@ -105,7 +105,7 @@ static void take(struct bench *b, struct rank *r, const uint8_t *data, size_t by
 	struct fan_frag f = {.type = 0};
 
 	if (fan_wire_get(&f, data, bytes) < 0 && f.type == FAN_TYPE_WELCOME &&
-	    !fan_welcome_get(&m, &f)) {
+	    !fan_ctl_get(&m, &f)) {
 		b->first = f;
 		join_group(b, &m);
 	}

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from .errors import FAILED, ExampleError
+from . import FAILED, ExampleError
 
 MAGIC = b"fanin: checkpoint of train_fashion_mnist, format 1\n"
 DIGEST_BYTES = 64

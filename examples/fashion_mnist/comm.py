@@ -22,7 +22,7 @@ from torch import nn
 from torch._C._distributed_c10d import GradBucket  # as torch.distributed exports it
 from torch.nn.parallel import DistributedDataParallel
 
-from .errors import FAILED, USAGE, ExampleError, LostError
+from . import FAILED, USAGE, ExampleError, LostError
 from .options import Options
 from .ranks import World
 

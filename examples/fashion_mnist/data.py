@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from .errors import ExampleError
+from . import ExampleError
 
 PACKAGE = "dataset-fashion-mnist"
 FOLDER = "/usr/share/datasets/fashion-mnist"

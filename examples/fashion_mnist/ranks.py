@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from .errors import ExampleError, LostError
+from . import ExampleError, LostError
 
 RANKS_MAX = 256
 TIMEOUT_S = 60.0  # for one collective, and for all to arrive

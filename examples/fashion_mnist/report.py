@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 
 import torch
 
-from .errors import FAILED, ExampleError
+from . import FAILED, ExampleError
 from .options import Options
 from .ranks import World
 

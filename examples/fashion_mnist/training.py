@@ -10,10 +10,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from . import checkpoint
+from . import FAILED, ExampleError, checkpoint
 from .comm import Comm
 from .data import Images, epoch_order, steps_per_epoch
-from .errors import FAILED, ExampleError
 from .models import MODELS
 from .options import Options
 from .progress import Progress, say

@@ -223,7 +223,7 @@ static void refuse(struct control *c, const fan_peer *from, const struct fan_fra
 	struct fan_out_item *it = fan_out_add(&c->out, FAN_TO_PEER);
 	uint8_t *body = fan_out_scratch(&c->out, FAN_CTL_BYTES_MAX);
 	it->peer = *from;
-	fan_ctl_finish(it, &h, body, fan_state_put(body, &m));
+	fan_ctl_finish(it, &h, body, fan_ctl_put(body, &m));
 }
 
 /* No numbers: the aggregator sees no contributions, and would miss them. */

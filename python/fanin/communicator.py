@@ -119,9 +119,9 @@ class Communicator:
     """One rank of one job.  All its ranks start the same operations in the same order; each ends
     with the right result or with an exception that names the cause.
 
-    Arguments that are left out are taken from the variable ``FANIN_<NAME>``, then (rank and ranks)
-    from the launcher - ``RANK``/``WORLD_SIZE`` of torchrun, Open MPI's or Slurm's -, then from the
-    INI file that ``FANIN_CONFIG`` names, then their defaults.
+    Arguments that are left out are taken from the variable ``FANIN_<NAME>``, if they have one, then
+    (rank and ranks) from the launcher - ``RANK``/``WORLD_SIZE`` of torchrun, Open MPI's or Slurm's
+    -, then from the INI file that ``FANIN_CONFIG`` names, then their defaults.
 
     switch
         "HOST:PORT" of a `fanin switch`, or several with commas between, each of which sums a part

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One algorithm's plan: made, simulated, and put to work on the lab's network."""
 
+import configparser
 import json
 import os
 import socket
@@ -225,10 +226,9 @@ class Job:
     # ---- ranks ----------------------------------------------------------------------------
 
     def _start_ranks(self, iteration_bytes, window):
-        ranks = []
+        config, ranks = self._write_keys(), []
         for rank, node in enumerate(self.layout.ranks):
-            argv = ["env", "FANIN_RTO_MIN_MS=%d" % RTO_MIN_MS, "FANIN_MULTICAST=0",
-                    "FANIN_WINDOW=%d" % window,
+            argv = ["env", "FANIN_CONFIG=" + config, "FANIN_WINDOW=%d" % window,
                     self.tools.fanin, "bench", "--controller", self.dial,
                     "--job", self.layout.job, "--rank", str(rank),
                     "--ranks", str(len(self.layout.ranks)),
@@ -239,6 +239,16 @@ class Job:
             log = self.tools.path("%s.rank%d.log" % (self.algorithm, rank))
             ranks.append(self.net.start(self.net.hosts[node.name], argv, log))
         return ranks
+
+    def _write_keys(self):
+        """An INI file of the ranks: the user's, with the lab's own keys."""
+        keys = configparser.ConfigParser(interpolation=None, strict=False)
+        keys.read_dict({"worker": {}})
+        keys.read(os.environ.get("FANIN_CONFIG", ""))
+        keys["worker"].update(rto_min_ms=str(RTO_MIN_MS), multicast="0")
+        with open(self.tools.path("ranks.ini"), "w", encoding="utf-8") as file:
+            keys.write(file)
+        return file.name
 
     def _joined(self):
         status = self.ask("status json")

@@ -147,10 +147,10 @@ static const struct {
 } gone[] = {
 	{NULL, "siblings", "--child I/N"},
 	{NULL, "index", "--child I/N"},
-	{NULL, "no-multicast", "FANIN_MULTICAST=0 of the ranks"},
+	{NULL, "no-multicast", "multicast = 0 in the ranks' FANIN_CONFIG"},
 	{"top", "prometheus", "fanin switch --metrics"},
 	{"doctor", "mtu", "FANIN_MTU=BYTES"},
-	{"bench", "pace", "FANIN_PACE=PERCENT"},
+	{"bench", "pace", "pace = PERCENT in FANIN_CONFIG"},
 	{"bench", "workers", "--tree F/T"},
 	{"bench", "first", "--tree F/T"},
 };

@@ -7,17 +7,15 @@
 #include <stdio.h>
 
 /* The subcommands of `fanin`.  Each gets its own arguments, argv[0] being
- * "fanin NAME", and returns the exit status: 0, 1 for a failure, 2 for wrong usage. */
+ * "fanin NAME", and returns the exit status: 0, 1 for a failure, 2 for wrong usage.  A synonym has
+ * the function of its subcommand. */
 
-int cmd_switch(int argc, char **argv);
-int cmd_server(int argc, char **argv);
+int cmd_switch(int argc, char **argv); /* and server */
 int cmd_bench(int argc, char **argv);
 int cmd_sim(int argc, char **argv);
-int cmd_ps(int argc, char **argv);
-int cmd_top(int argc, char **argv);
-int cmd_doctor(int argc, char **argv);
+int cmd_top(int argc, char **argv);    /* and ps */
+int cmd_doctor(int argc, char **argv); /* and info */
 int cmd_lab(int argc, char **argv);
-int cmd_info(int argc, char **argv);
 int cmd_key(int argc, char **argv);
 int cmd_controller(int argc, char **argv);
 

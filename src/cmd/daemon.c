@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "cmd/log.h"
+#include "cmd/metrics/metrics_daemon.h"
 #include "cmd/metrics/metrics_http.h"
-#include "cmd/metrics/metrics_jobs.h"
 #include "file/text.h"
 #include "lib/base/config.h"
 #include "net/daemon_client.h"

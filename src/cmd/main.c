@@ -21,9 +21,9 @@ static const struct {
 	{"top", cmd_top, "show what ranks and the jobs of a switch do and wait for"},
 	{"doctor", cmd_doctor, "check whether a worker here can aggregate, and say what to change"},
 	{"key", cmd_key, "make the keys of sealed jobs"},
-	{"server", cmd_server, "fanin switch --policy none"},
-	{"ps", cmd_ps, "fanin top --here --once"},
-	{"info", cmd_info, "fanin doctor --settings"},
+	{"server", cmd_switch, "fanin switch --policy none"},
+	{"ps", cmd_top, "fanin top --here --once"},
+	{"info", cmd_doctor, "fanin doctor --settings"},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 #define SYNONYMS 3 /* the last */

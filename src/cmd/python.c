@@ -338,24 +338,15 @@ static const struct args_command ps = {
 	.count = OF_BOTH + OF_PS,
 };
 
-static int run(const struct args_command *c, int argc, char **argv)
+int cmd_top(int argc, char **argv)
 {
+	const struct args_command *c = !strcmp(argv[0], "fanin ps") ? &ps : &top;
 	struct top_args a = {.interval_s = 1};
 
 	args_parse(c, &a, argc, argv);
 	if (!cmd_can_write(c->name, "json", a.json) || !cmd_can_write(c->name, "page", a.page))
 		return 2;
 	return cmd_python("operate", c, &a);
-}
-
-int cmd_top(int argc, char **argv)
-{
-	return run(&top, argc, argv);
-}
-
-int cmd_ps(int argc, char **argv)
-{
-	return run(&ps, argc, argv);
 }
 
 /* ---- fanin plan ---- */

@@ -64,7 +64,7 @@ static void put(struct ask_talk *t, const struct ask_question *w, uint64_t nonce
 
 	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
 	struct fan_out_item *it = fan_out_add(&out, FAN_TO_PEER);
-	fan_ctl_finish(it, &h, scratch, fan_query_put(scratch, &q));
+	fan_ctl_finish(it, &h, scratch, fan_ctl_put(scratch, &q));
 	fan_udp_send(&t->udp, &out, true);
 }
 
@@ -73,14 +73,14 @@ static bool is_answer(const struct ask_question *w, const struct fan_frag *f)
 	if (f->type != FAN_TYPE_REPORT || f->topic != w->topic)
 		return false;
 	if (w->job)
-		return fan_report_get(w->job, f) == FAN_OK;
+		return fan_ctl_get(w->job, f) == FAN_OK;
 	if (w->ranks)
-		return fan_rank_stats_get(w->ranks, f) == FAN_OK && w->ranks->index == w->index &&
+		return fan_ctl_get(w->ranks, f) == FAN_OK && w->ranks->index == w->index &&
 		       w->ranks->first == w->first;
 	if (w->helpers)
-		return fan_helper_stats_get(w->helpers, f) == FAN_OK &&
-		       w->helpers->index == w->index && w->helpers->first == w->first;
-	return fan_slot_stats_get(w->slots, f) == FAN_OK;
+		return fan_ctl_get(w->helpers, f) == FAN_OK && w->helpers->index == w->index &&
+		       w->helpers->first == w->first;
+	return fan_ctl_get(w->slots, f) == FAN_OK;
 }
 
 /* Is one of the datagrams of the batch the answer to `nonce`? */

@@ -348,13 +348,9 @@ static int run(const struct args_command *c, int policy, int argc, char **argv)
 
 int cmd_switch(int argc, char **argv)
 {
-	return run(&command, -1, argc, argv);
-}
-
-int cmd_server(int argc, char **argv)
-{
 	struct args_command server = command;
 
 	server.name = "server";
-	return run(&server, POLICY_NONE, argc, argv);
+	return !strcmp(argv[0], "fanin server") ? run(&server, POLICY_NONE, argc, argv)
+						: run(&command, -1, argc, argv);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend.c - the library for one MPI: what libfanin-mpi.so hands the program's calls to. */
+#include "calls.h"
 #include "collective.h"
 #include "fortran.h"
 #include "group.h"
-#include "next.h"
 #include "request.h"
 #include "world.h"
 

@@ -104,4 +104,18 @@ typedef void fan_mpi_attach_function(const fan_mpi_function *next,
 				     const struct fan_mpi_constants *constants,
 				     fan_mpi_function *mine);
 
+/* ---- in the library for an MPI ---- */
+
+/* The functions that receive passed-on calls: the ones that the program would call without fanin;
+ * FAN_MPI_CALLS of them. */
+extern const fan_mpi_function *fan_mpi_next;
+
+/* MPI_`name`, as a function to be called.  It has the type of the function that takes its calls,
+ * since headers of older MPIs lack some. */
+#define FAN_NEXT(name, mine) ((__typeof__(&fan_mpi_##mine))fan_mpi_next[FAN_MPI_##name])
+
+/* Store fan_mpi_`function` in the table `mine`; for the lists above. */
+#define FAN_TAKE(name, function, arguments)                                                        \
+	mine[FAN_MPI_##name] = (fan_mpi_function)fan_mpi_##function;
+
 #endif

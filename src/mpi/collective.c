@@ -3,11 +3,11 @@
 
 #include <assert.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "next.h"
 #include "turn.h"
 #include "types.h"
 #include "world.h"
@@ -28,6 +28,16 @@ static int fan_mpi_reduce_scatter_block_c(const void *in, void *out, MPI_Count c
 					  MPI_Datatype type, MPI_Op op, MPI_Comm comm);
 static int fan_mpi_allgather_c(const void *in, MPI_Count in_count, MPI_Datatype in_type, void *out,
 			       MPI_Count count, MPI_Datatype type, MPI_Comm comm);
+
+/* True: the call goes to the MPI, as the last one of its kind on `comm` did.  For broadcasts `op`
+ * is MPI_OP_NULL.  False: call fan_mpi_turn_passes. */
+static inline bool passes_again(enum fan_learner_kind kind, MPI_Count count, MPI_Datatype type,
+				MPI_Op op, MPI_Comm comm)
+{
+	struct fan_mpi_group *g = atomic_load_explicit(&fan_mpi_group_last, memory_order_acquire);
+	return g && atomic_load_explicit(&g->comm, memory_order_acquire) == comm &&
+	       fan_mpi_pass_next(&g->passes[kind], count, type, op);
+}
 
 /* ---- all-reduce ---- */
 
@@ -66,7 +76,7 @@ static int take_allreduce(const struct fan_mpi_turn *t, const struct fan_mpi_sum
 	int fan_mpi_##name(const void *in, void *out, count_type count, MPI_Datatype type,         \
 			   MPI_Op op, MPI_Comm comm)                                               \
 	{                                                                                          \
-		if (fan_mpi_turn_again(FAN_LEARNER_ALLREDUCE, count, type, op, comm))              \
+		if (passes_again(FAN_LEARNER_ALLREDUCE, count, type, op, comm))                    \
 			return FAN_NEXT(mpi_name, name)(in, out, count, type, op, comm);           \
 		return look_##name(in, out, count, type, op, comm);                                \
 	}
@@ -121,7 +131,7 @@ static int take_reduce(const struct fan_mpi_turn *t, const struct fan_mpi_sum *s
 	int fan_mpi_##name(const void *in, void *out, count_type count, MPI_Datatype type,         \
 			   MPI_Op op, int root, MPI_Comm comm)                                     \
 	{                                                                                          \
-		if (fan_mpi_turn_again(FAN_LEARNER_REDUCE, count, type, op, comm))                 \
+		if (passes_again(FAN_LEARNER_REDUCE, count, type, op, comm))                       \
 			return FAN_NEXT(mpi_name, name)(in, out, count, type, op, root, comm);     \
 		return look_##name(in, out, count, type, op, root, comm);                          \
 	}
@@ -246,7 +256,7 @@ static int take_bcast(const struct fan_mpi_turn *t, void *buffer, MPI_Count coun
 	int fan_mpi_##name(void *buffer, count_type count, MPI_Datatype type, int root,            \
 			   MPI_Comm comm)                                                          \
 	{                                                                                          \
-		if (fan_mpi_turn_again(FAN_LEARNER_BCAST, count, type, MPI_OP_NULL, comm))         \
+		if (passes_again(FAN_LEARNER_BCAST, count, type, MPI_OP_NULL, comm))               \
 			return FAN_NEXT(mpi_name, name)(buffer, count, type, root, comm);          \
 		return look_##name(buffer, count, type, root, comm);                               \
 	}
@@ -269,7 +279,7 @@ LOOK static int look_barrier(MPI_Comm comm)
 
 int fan_mpi_barrier(MPI_Comm comm)
 {
-	if (fan_mpi_turn_again(FAN_LEARNER_BARRIER, 0, MPI_DATATYPE_NULL, MPI_OP_NULL, comm))
+	if (passes_again(FAN_LEARNER_BARRIER, 0, MPI_DATATYPE_NULL, MPI_OP_NULL, comm))
 		return FAN_NEXT(Barrier, barrier)(comm);
 	return look_barrier(comm);
 }

@@ -5,7 +5,6 @@
 
 #include "collective.h"
 #include "group.h"
-#include "next.h"
 #include "request.h"
 #include "world.h"
 

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "calls.h"
 #include "file/option.h"
 #include "lib/comm/comm.h"
 #include "meet.h"
-#include "next.h"
 #include "request.h"
 #include "world.h"
 

@@ -10,7 +10,6 @@
 #include <time.h>
 
 #include "group.h"
-#include "next.h"
 #include "turn.h"
 #include "types.h"
 #include "world.h"

@@ -4,7 +4,6 @@
 #define FAN_MPI_TURN_H
 
 #include <mpi.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -39,18 +38,8 @@ bool fan_mpi_buffers_fit(const void *in, size_t in_bytes, const void *out, size_
 bool fan_mpi_what_sum(struct fan_mpi_what *what, struct fan_mpi_sum *sum,
 		      enum fan_learner_kind kind, MPI_Count count, MPI_Datatype type, MPI_Op op);
 
-/* True: the call goes to the MPI, as the last one of its kind on `comm` did.  For broadcasts `op`
- * is MPI_OP_NULL.  False: call fan_mpi_turn_passes. */
-static inline bool fan_mpi_turn_again(enum fan_learner_kind kind, MPI_Count count,
-				      MPI_Datatype type, MPI_Op op, MPI_Comm comm)
-{
-	struct fan_mpi_group *g = atomic_load_explicit(&fan_mpi_group_last, memory_order_acquire);
-	return g && atomic_load_explicit(&g->comm, memory_order_acquire) == comm &&
-	       fan_mpi_pass_next(&g->passes[kind], count, type, op);
-}
-
-/* True: the call goes to the MPI untimed; fan_mpi_turn_again then knows the calls that follow, if
- * it can.  False: call fan_mpi_turn_begin. */
+/* True: the call goes to the MPI untimed; the group then lets the calls that follow pass, if it
+ * can (pass.h).  False: call fan_mpi_turn_begin. */
 bool fan_mpi_turn_passes(enum fan_learner_kind kind, MPI_Count count, MPI_Datatype type, MPI_Op op,
 			 int root, MPI_Comm comm);
 

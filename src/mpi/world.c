@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calls.h"
 #include "file/option.h"
 #include "group.h"
 #include "lib/base/config.h"
-#include "next.h"
 #include "report.h"
 #include "types.h"
 

@@ -48,8 +48,7 @@ int64_t fan_echo_heard(const struct fan_echo_asker *a, const uint8_t *pkt, size_
 	struct fan_frag f;
 	if (!a->asked || len < FAN_HEAD_BYTES || pkt[1] != FAN_TYPE_REPORT ||
 	    fan_wire_nonce(pkt) - a->nonce >= a->asked || fan_wire_get(&f, pkt, len) >= 0 ||
-	    f.type != FAN_TYPE_REPORT || f.topic != FAN_TOPIC_ECHO ||
-	    fan_echoed_get(who ? who : &any, &f) != FAN_OK)
+	    f.topic != FAN_TOPIC_ECHO || fan_ctl_get(who ? who : &any, &f) != FAN_OK)
 		return -1;
 	return (int64_t)(f.nonce - a->nonce);
 }

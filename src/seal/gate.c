@@ -296,7 +296,7 @@ bool fan_seal_refuse(const uint8_t *pkt, size_t len, const fan_peer *to, bool ha
 	};
 	const struct fan_envelope v = {.token = in.token};
 	it->peer = *to;
-	fan_ctl_finish(it, &h, body, fan_refuse_put(body, &no));
+	fan_ctl_finish(it, &h, body, fan_ctl_put(body, &no));
 	if (relayed)
 		fan_envelope_put(it, out, &v, h.job, 0, it->head, it->payload, it->payload_bytes);
 	return true;

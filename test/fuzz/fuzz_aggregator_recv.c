@@ -38,7 +38,7 @@ static void look_at(const struct fan_out *out)
 			unsigned n = it->peer.addr[1] == 5 || it->peer.addr[1] == 6;
 			struct fan_welcome w;
 			f.payload = packet + FAN_HEAD_BYTES;
-			FUZZ_CHECK(fan_welcome_get(&w, &f) == FAN_OK);
+			FUZZ_CHECK(fan_ctl_get(&w, &f) == FAN_OK);
 			cookie[(it->peer.addr[1] - 1) % COOKIES] = w.cookie;
 			job[n] = f.job;
 			epoch[n] = f.epoch;
@@ -106,7 +106,7 @@ static void join(unsigned from, char name, uint16_t ranks, uint16_t rank, uint64
 			     .name_bytes = 1,
 			     .name = {name}};
 	struct fan_frag f = header(0, rank, FAN_TYPE_JOIN, nonce);
-	send(from, &f, body, fan_join_put(body, &m));
+	send(from, &f, body, fan_ctl_put(body, &m));
 }
 
 static void beat(unsigned from, unsigned n, uint16_t rank, uint64_t nonce, uint64_t frag,
@@ -116,7 +116,7 @@ static void beat(unsigned from, unsigned n, uint16_t rank, uint64_t nonce, uint6
 	struct fan_beat m = {.flags = flags, .cookie = cookie[from % COOKIES]};
 	struct fan_frag f = header(n, rank, FAN_TYPE_BEAT, nonce);
 	f.frag = frag;
-	send(from, &f, body, fan_beat_put(body, &m));
+	send(from, &f, body, fan_ctl_put(body, &m));
 }
 
 /* One contribution of the second job. */
@@ -199,7 +199,7 @@ static void echo(struct fuzz *z, unsigned from)
 	m.answer_bytes = fuzz_16(z);
 	f.topic = FAN_TOPIC_ECHO;
 	if (m.body_bytes >= 2)
-		send(from, &f, body, fan_echo_put(body, &m));
+		send(from, &f, body, fan_ctl_put(body, &m));
 }
 
 static void query(struct fuzz *z, unsigned from, uint16_t rank)
@@ -214,7 +214,7 @@ static void query(struct fuzz *z, unsigned from, uint16_t rank)
 	f.topic = m.index % 16;
 	m.index /= 16;
 	m.first = f.topic == FAN_TOPIC_RANKS ? fuzz_8(z) : 0;
-	send(from, &f, body, fan_query_put(body, &m));
+	send(from, &f, body, fan_ctl_put(body, &m));
 }
 
 static void leave(struct fuzz *z, unsigned from, uint16_t rank)
@@ -223,7 +223,7 @@ static void leave(struct fuzz *z, unsigned from, uint16_t rank)
 	struct fan_leave m = {.err = (int8_t)fuzz_8(z)};
 	struct fan_frag f = header(0, rank, FAN_TYPE_LEAVE, 1u + rank);
 	m.blamed[0] = fuzz_8(z);
-	send(from, &f, body, fan_leave_put(body, &m));
+	send(from, &f, body, fan_ctl_put(body, &m));
 }
 
 static void step(struct fuzz *z)

@@ -74,7 +74,7 @@ static void join(unsigned r, bool anew)
 		nonces++;
 	f.nonce = anew || !rank[r].nonce ? nonces : rank[r].nonce;
 	memcpy(m.name, "tenant/", 7);
-	record(r, &f, body, fan_join_put(body, &m));
+	record(r, &f, body, fan_ctl_put(body, &m));
 }
 
 static void send(unsigned r, struct fuzz *z)
@@ -110,7 +110,7 @@ static void welcome(const struct fan_frag *f, const fan_peer *to)
 	struct fan_out_item *it = fan_out_add(&out, FAN_TO_PEER);
 	it->peer = *to;
 	body = fan_out_scratch(&out, FAN_CTL_BYTES_MAX);
-	fan_ctl_finish(it, &h, body, fan_welcome_put(body, &m));
+	fan_ctl_finish(it, &h, body, fan_ctl_put(body, &m));
 	fan_gate_answer(gate, &out);
 	FUZZ_CHECK(!fan_gate_is_join(gate));
 	for (unsigned i = 0; i < out.count; i++)

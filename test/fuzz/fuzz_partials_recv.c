@@ -42,7 +42,7 @@ static void look_at(const struct fan_out *out)
 		struct fan_welcome w;
 		if (v.inner[1] == FAN_TYPE_WELCOME) {
 			FUZZ_CHECK(fan_wire_get(&inner, v.inner, v.inner_bytes) == -1);
-			FUZZ_CHECK(fan_welcome_get(&w, &inner) == FAN_OK);
+			FUZZ_CHECK(fan_ctl_get(&w, &inner) == FAN_OK);
 			cookie[v.token % TOKENS] = w.cookie;
 		}
 		if (v.inner[1] == FAN_TYPE_WELCOME && v.token >= 40) {
@@ -92,7 +92,7 @@ static void join(unsigned from, uint16_t token, char name, uint16_t ranks, uint1
 				   .name_bytes = 1,
 				   .name = {name}};
 	struct fan_frag h = {.nonce = nonce, .sender = rank, .type = FAN_TYPE_JOIN, .path = path};
-	control(from, token, &h, body, fan_join_put(body, &m));
+	control(from, token, &h, body, fan_ctl_put(body, &m));
 }
 
 static void beat(unsigned from, uint16_t token, unsigned n, uint16_t rank, uint64_t nonce)
@@ -104,7 +104,7 @@ static void beat(unsigned from, uint16_t token, unsigned n, uint16_t rank, uint6
 			     .epoch = epoch[n],
 			     .sender = rank,
 			     .type = FAN_TYPE_BEAT};
-	control(from, token, &h, body, fan_beat_put(body, &m));
+	control(from, token, &h, body, fan_ctl_put(body, &m));
 }
 
 /* A PARTIAL of one int32. */

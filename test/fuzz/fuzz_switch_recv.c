@@ -59,13 +59,13 @@ static void introduce(unsigned from, uint16_t rank, uint16_t token)
 	struct fan_envelope v = {.token = token};
 	struct fan_frag h = {
 		.nonce = 1, .job = JOB, .epoch = 2, .sender = rank, .type = FAN_TYPE_BEAT};
-	size_t len = fuzz_put_control(packet, &h, body, fan_beat_put(body, &m), &v, 0, 0);
+	size_t len = fuzz_put_control(packet, &h, body, fan_ctl_put(body, &m), &v, 0, 0);
 	give(from, packet, len, false);
 	v = (struct fan_envelope){.rank = rank, .ranks = RANKS, .window = 4, .payload_bytes = 64};
 	for (v.token = 1; v.token <= 8; v.token++) { /* one of these is the rank's */
 		h = (struct fan_frag){.job = JOB, .epoch = 2, .type = FAN_TYPE_STATE};
 		h.sender = FAN_RANK_NONE;
-		len = fuzz_put_control(packet, &h, body, fan_state_put(body, &s), &v, JOB, 2);
+		len = fuzz_put_control(packet, &h, body, fan_ctl_put(body, &s), &v, JOB, 2);
 		give(0, packet, len, false);
 		if (ROUTES)
 			give(CORE, packet, len, false);
@@ -116,12 +116,12 @@ static void ask_helps(void)
 				     .sender = FAN_RANK_NONE};
 		struct fan_out out;
 		fan_out_init(&out, item, FAN_SWITCH_OUT_MAX, scratch, sizeof scratch);
-		size_t len = fuzz_put(packet, &f, body, fan_query_put(body, &q));
+		size_t len = fuzz_put(packet, &f, body, fan_ctl_put(body, &q));
 		fan_switch_recv(sh, now_ns, node(NODES), packet, len, false, &out);
 		FUZZ_CHECK(out.count == 1);
 		fuzz_look(packet, &item[0], &f);
 		FUZZ_CHECK(f.type == FAN_TYPE_REPORT && f.topic == FAN_TOPIC_HELPERS);
-		FUZZ_CHECK(fan_helper_stats_get(&m, &f) == FAN_OK);
+		FUZZ_CHECK(fan_ctl_get(&m, &f) == FAN_OK);
 		FUZZ_CHECK(++asked <= FAN_RANKS_MAX);
 		q.first = m.next;
 	} while (m.next);

@@ -105,14 +105,14 @@ static void welcome(unsigned window)
 		.window = (uint16_t)window, .shards = 1, .beat_ms = 125, .alive_ms = 1000};
 	m.burst = ahead ? m.window / 2 : 0;
 	m.flags = FAN_WELCOME_QUAD | (numbers ? FAN_WELCOME_NUMBERS : 0);
-	control(FAN_TYPE_WELCOME, NONCE, body, fan_welcome_put(body, &m), false);
+	control(FAN_TYPE_WELCOME, NONCE, body, fan_ctl_put(body, &m), false);
 }
 
 static void state(uint8_t job_state, int8_t err, uint64_t frag, bool by_group)
 {
 	uint8_t body[FAN_CTL_BYTES_MAX];
 	struct fan_state m = {.frag = frag, .state = job_state, .err = err, .missing = {frag}};
-	control(FAN_TYPE_STATE, NONCE, body, fan_state_put(body, &m), by_group);
+	control(FAN_TYPE_STATE, NONCE, body, fan_ctl_put(body, &m), by_group);
 }
 
 /* A result that fits what was sent, but for what the input changes. */

@@ -43,14 +43,15 @@ daemons() { # POLICY
 }
 
 # Ranks 0 .. 3, in the background.
-start_job() { # ITERATIONS VARIABLE=VALUE...
+start_job() { # ITERATIONS CACHE [VARIABLE=VALUE...]
         iters=$(($1 * factor))
-        shift
+        keys ahead=$ahead "cache=$2"
+        shift 2
         for rank in 0 1 2 3; do
                 json=
                 [ $rank -gt 0 ] || json="--json $dir/json"
                 # shellcheck disable=SC2086  # words are wanted
-                start_rank $rank env FANIN_AHEAD=$ahead "$@" "$fanin" bench --switch $switch --job ahead --rank $rank --ranks 4 \
+                start_rank $rank env "$@" "$fanin" bench --switch $switch --job ahead --rank $rank --ranks 4 \
                         -b $bytes -e $bytes -n "$iters" -w 0 $json
         done
 }
@@ -108,7 +109,7 @@ try() { # NAME FUNCTION [ARGUMENT...]
 # caches nothing is lent.
 slow_rank() { # POLICY CACHE
         daemons "$1" || return
-        start_job 2 FANIN_CACHE="$2"
+        start_job 2 "$2"
         : >"$dir/tops"
         watch &
         wait_ranks && none_wrong
@@ -131,7 +132,7 @@ kept() { # CACHE
 # A helper is killed: the others end, and say who is gone.
 leader_dies() {
         daemons atp || return
-        start_job 1000 FANIN_CACHE=$cache FANIN_ALIVE_MS=1000
+        start_job 1000 $cache FANIN_ALIVE_MS=1000
         wait_lent || return
         # shellcheck disable=SC2046  # without its blanks
         kill -KILL $(program_of 1)
@@ -146,7 +147,7 @@ leader_dies() {
 # One that stands still for a while, with what it keeps: that costs time, and no sum.
 leader_sleeps() {
         daemons esa || return
-        start_job 4 FANIN_CACHE=$cache
+        start_job 4 $cache
         wait_lent || { right; return 1; }
         sleeper=$(program_of 1)
         kill -STOP "$sleeper"
@@ -163,7 +164,7 @@ right() {
 # The switch forgets who leads where, and where everything is.
 switch_restarts() {
         daemons atp || return
-        start_job 4 FANIN_CACHE=$cache
+        start_job 4 $cache
         wait_lent || { right; return 1; }
         kill -KILL "$last"
         wait "$last" 2>/dev/null # until its port is free

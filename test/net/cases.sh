@@ -59,7 +59,14 @@ finish() {
         for space in $other_namespaces; do
                 ip netns del "$prefix-$space" 2>/dev/null
         done
-        [ -z "$dir" ] || rm -rf "$dir"
+        [ -z "$dir" ] || rm -rf "$dir" "$dir.ini"
+}
+
+# Let ranks that start from here on, in this case, find these keys in FANIN_CONFIG, up to `report`.
+keys() { # KEY=VALUE...
+        { echo '[worker]'; printf '%s\n' "$@"; } >"$dir.ini"
+        FANIN_CONFIG=$dir.ini
+        export FANIN_CONFIG
 }
 
 # Switches and ranks.  Only what this script started is ended, by process id.
@@ -78,6 +85,7 @@ stop() {
 report() { # NAME RESULT(0: ok) [FILE...]
         name=$1 result=$2
         shift 2
+        unset FANIN_CONFIG
         if [ "$result" -eq 0 ]; then
                 passed=$((passed + 1))
                 echo "ok $((passed + failed)) - $name"

@@ -82,6 +82,9 @@ own_of() { # RANK HOST
 start_life() { # SEED FLAGS...
         salt=$1
         shift
+        unset FANIN_CONFIG
+        # shellcheck disable=SC2086 # words
+        [ -z "$tuned" ] || keys $tuned
         start_ranks "$meet" 7081 "$stream" -s "$salt" "$@" "$life_s" "$dir/json"
 }
 
@@ -153,7 +156,7 @@ slots() { # POLICY FLAGS...
 }
 
 run_ahead() { # POLICY
-        settings="$settings FANIN_AHEAD=1000 FANIN_CACHE=100"
+        tuned="$tuned ahead=1000 cache=100"
         fan_net__shape "$prefix-w2" eth0 50mbit $FAN_NET_BURST $FAN_NET_LIMIT
         slots "$1" --ahead 1000
         result=$?
@@ -196,18 +199,18 @@ settle() { # NUMBER
         seal=open damage=seen wire=float32 mode=native mtu=1500
         [ $(((seed + place + round) % 2)) -eq 0 ] || seal=sealed
         [ $(((seed / 5 + place + round / 2 + round) % 2)) -eq 0 ] || mtu=9000
-        meet=10.77.0.1 switch=10.77.0.254:7079 server=10.77.0.4:7090 family=IPv4 multicast=''
+        meet=10.77.0.1 switch=10.77.0.254:7079 server=10.77.0.4:7090 family=IPv4 tuned=''
         if [ $(((seed / 7 + place + round / 2) % 2)) -eq 0 ]; then
                 meet=fd77::1 switch='[fd77::fe]:7079' server='[fd77::4]:7090' family=IPv6
         fi
-        [ $(((seed / 11 + place / 2 + round) % 2)) -eq 0 ] || multicast=FANIN_MULTICAST=0
+        [ $(((seed / 11 + place / 2 + round) % 2)) -eq 0 ] || tuned=multicast=0
         case $(((seed / 4 + place + round) % 3)) in
         1) [ "${kind%-ahead}" != "$kind" ] || mode=fixed ;;
         2) wire=int8 ;;
         esac
         settings="FANIN_JOB=hub/1 FANIN_MTU=$mtu FANIN_WIRE=$wire FANIN_MODE=$mode FANIN_WINDOW=64"
-        settings="$settings $multicast FANIN_ALIVE_MS=60000 FANIN_TIMEOUT_MS=120000"
-        [ "$kind" = rails ] || settings="$settings FANIN_RAILS=0"
+        settings="$settings FANIN_ALIVE_MS=60000 FANIN_TIMEOUT_MS=120000"
+        [ "$kind" = rails ] || tuned="$tuned rails=0"
         [ $(((seed / 2 + place + round / 2) % 2)) -eq 0 ] || [ $seal = open ] || damage=unseen
         if [ $seal = sealed ]; then
                 settings="$settings FANIN_KEY_FILE=$dir/kept/tenant" key="--key $dir/kept/fabric"

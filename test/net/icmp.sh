@@ -102,19 +102,19 @@ switch_there() { # FLAGS...
 }
 
 one() {
-        switch_there && FANIN_MULTICAST=0 begin_job --switch "$sw:$PORT" --seconds $((2 * factor)) &&
+        switch_there && keys multicast=0 && begin_job --switch "$sw:$PORT" --seconds $((2 * factor)) &&
         forge --to "$sw:$PORT" --peer "$host0:9" --kinds mtu --mtu 1280 --count 1 &&
-        believed sw "$host0" && FANIN_MULTICAST=0 goes_on --switch "$sw:$PORT"
+        believed sw "$host0" && goes_on --switch "$sw:$PORT"
 }
 
 sides() {
-        switch_there && FANIN_MULTICAST=0 begin_job --switch "$sw:$PORT" --seconds $((2 * factor)) &&
+        switch_there && keys multicast=0 && begin_job --switch "$sw:$PORT" --seconds $((2 * factor)) &&
         forge --to "$sw:$PORT" --peer "$host0:$(port_to w0 $PORT)" \
                 --to "$sw:$PORT" --peer "$host1:$(port_to w1 $PORT)" \
                 --to "$host0:$(port_to w0 $PORT)" --peer "$sw:$PORT" \
                 --to "$host1:$(port_to w1 $PORT)" --peer "$sw:$PORT" --kinds mtu --count 400 &&
         believed sw "$host0" && believed w0 "$sw" && believed w1 "$sw" &&
-        FANIN_MULTICAST=0 goes_on --switch "$sw:$PORT"
+        goes_on --switch "$sw:$PORT"
 }
 
 own() {
@@ -131,9 +131,9 @@ own() {
 }
 
 every_port() {
-        switch_there && FANIN_MULTICAST=0 begin_job --switch "$sw:$PORT" --seconds $((6 * factor)) &&
+        switch_there && keys multicast=0 && begin_job --switch "$sw:$PORT" --seconds $((6 * factor)) &&
         forge --to "$host1:1" --peer "$sw:$PORT" --kinds mtu --mtu 1280 --every-port --count 65535 --rate 20000 &&
-        believed w1 "$sw" && FANIN_MULTICAST=0 goes_on --switch "$sw:$PORT"
+        believed w1 "$sw" && goes_on --switch "$sw:$PORT"
 }
 
 all() { # FLAGS... of the switch

@@ -124,7 +124,7 @@ away() {
 
 back() {
         stranger_passes_on 0
-        FANIN_MULTICAST=0 begin_job -n 100000 && forge sw w0 && believed sw w0 &&
+        keys multicast=0 && begin_job -n 100000 && forge sw w0 && believed sw w0 &&
         both_end "the switch .* stopped answering|rank 0 lost the switch .*, which answers this rank"
 }
 

@@ -240,10 +240,9 @@ FANIN_KEY_FILE=$dir/tenant
 export FANIN_KEY_FILE
 sums "in a sealed job" 6 10.77.0.1 --job rails/1
 unset FANIN_KEY_FILE
-FANIN_RAILS=0
-export FANIN_RAILS
-sums "FANIN_RAILS=0: one does" 3 10.77.0.1
-unset FANIN_RAILS
+keys rails=0
+sums "rails=0: one does" 3 10.77.0.1
+unset FANIN_CONFIG
 begins_cut "a host does not reach the others by the second one: the first does" 3
 ranks_of="0 0 1 2"
 sums "ranks of a host share memory" 6 10.77.0.1

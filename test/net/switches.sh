@@ -121,13 +121,14 @@ tree() { # NAME BELOW-FLAGS ABOVE-FLAGS AHEAD(of ranks)
         switch_at 7079 $3 &&
         switch_at 7080 $2 --parent $at:7079 --child 0/2 &&
         switch_at 7081 $2 --parent $at:7079 --child 1/2 || return
-        name=$1 ahead=$4
+        name=$1
+        keys "ahead=$4"
         for rack in 0 1; do
                 for rank in 0 1; do
                         index=$((2 * rack + rank))
                         set -- --rank $rank --ranks 2 --tree $((2 * rack))/4
                         [ $index -gt 0 ] || set -- "$@" --json "$dir/json"
-                        FANIN_AHEAD=$ahead worker $index $((7080 + rack)) "$@"
+                        worker $index $((7080 + rack)) "$@"
                 done
         done
         wait_ranks && none_wrong
@@ -165,13 +166,14 @@ many() {
 # A job whose rank dies fails; the one beside it does not notice.  The first has the whole
 # priority, and no more slots than its quota.
 isolation() {
-        switch_at 7079 --policy esa --slots 64 --quota 16 || return
-        start_rank 2 env FANIN_PRIORITY=255 "$fanin" bench --switch $at:7079 --job greedy --rank 0 --ranks 2 \
+        switch_at 7079 --policy esa --slots 64 --quota 16 && keys priority=255 || return
+        start_rank 2 "$fanin" bench --switch $at:7079 --job greedy --rank 0 --ranks 2 \
                 -b 8M -e 8M -n 1000 -w 0 -c 0 --alive 1000
         greedy=$!
-        start_rank 3 env FANIN_PRIORITY=255 "$fanin" bench --switch $at:7079 --job greedy --rank 1 --ranks 2 \
+        start_rank 3 "$fanin" bench --switch $at:7079 --job greedy --rank 1 --ranks 2 \
                 -b 8M -e 8M -n 1000 -w 0 -c 0 --alive 1000
         dies=$!
+        unset FANIN_CONFIG
         ranks=
         pids="$pids $greedy $dies"
         start_rank 0 "$fanin" bench --switch $at:7079 --job net -b $bytes -e $bytes -n 80 \

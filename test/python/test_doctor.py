@@ -292,7 +292,7 @@ def test_a_job_of_two_ranks():
         _, multicast = path.two_ranks(seen(group=4, gateway=gateway), said("sum", of))
         assert multicast.status == "warn" and len(multicast.advice) == count
     _, multicast = path.two_ranks(seen(multicast=False), said("sum", of))
-    assert multicast.status == "ok" and "FANIN_MULTICAST=0" in multicast.found
+    assert multicast.status == "ok" and "multicast = 0" in multicast.found
 
 
 def test_ranks_that_meet():
@@ -328,7 +328,7 @@ def test_what_ranks_together_could_not_do():
 
 # ---- settings ----
 
-AUTO = {"hosts": True, "local": True, "split": True, "wanted": True, "is_rank": True}
+AUTO = {"hosts": True, "local": True, "wanted": True, "is_rank": True}
 
 
 @pytest.mark.parametrize(
@@ -358,7 +358,7 @@ AUTO = {"hosts": True, "local": True, "split": True, "wanted": True, "is_rank": 
             ["a stream of its own, because FANIN_LOCAL=0"],
             "",
         ),
-        ({"switch": "a:1,b:2,c:3", "split": False}, True, ["3 switches", "FANIN_SPLIT=0"], ""),
+        ({"switch": "a:1,b:2,c:3"}, True, ["3 switches", "shares follow"], ""),
         ({"switch": "s:1", "server": "t:1"}, True, ["continue through the server t:1"], "a share"),
         ({"switch": "s:1", "ahead": True}, True, ["because ranks run ahead"], ""),
         ({"switch": "s:1", "is_rank": False}, True, ["because it is named"], ""),

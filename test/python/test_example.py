@@ -23,7 +23,7 @@ torch = pytest.importorskip("torch")
 
 sys.path.insert(0, str(ROOT / "examples"))
 from fashion_mnist import checkpoint, data  # noqa: E402
-from fashion_mnist.errors import ExampleError  # noqa: E402
+from fashion_mnist import ExampleError  # noqa: E402
 
 EXAMPLE = ROOT / "examples" / "train_fashion_mnist.py"
 FEW = ["--limit", "480", "--test-limit", "200", "--batch", "16", "--lr", "0.02"]

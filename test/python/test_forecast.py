@@ -114,7 +114,6 @@ def test_a_host_with_most_of_the_streams_sums_more():
 def test_a_host_without_an_aggregator_sums_nothing():
     of = net(4, sums=[True, True, False, True])
     assert tensors(of) == near(1 + 2 / 3) and model.forecast(of, BYTES).host_share[2] == 0
-    assert tensors(replace(of, even_shares=True)) == near(1 + 2 / 3)
 
 
 def test_a_narrow_link_decides():
@@ -125,18 +124,11 @@ def test_a_narrow_link_decides():
     assert tensors(of) == near(3 / (3.25 / 4 + 2))  # t = 1 + 2 g, 3 t / 4 + t / 16 + 4 g = 1
 
 
-def test_even_shares_wait_for_the_slowest():
-    of = net(4, 1, 1, even_shares=True)
-    assert tensors(of) == near(1.4)
-    assert tensors(replace(of, host_mbps=[MBPS, MBPS / 2, MBPS, MBPS])) == near(2.8)
-
-
 def test_further_networks_carry_shares():
     of = net(4, rail_mbps=[[MBPS] * 4])
     assert tensors(of) == near(0.75) and ring(of) == near(1.5)  # a ring by the first one
     of = net(4, rail_mbps=[[MBPS] * 4, [MBPS / 2] * 4])
     assert tensors(of) == near(0.6)
-    assert tensors(replace(of, even_shares=True)) == near(1)  # a third by the slow one
     of = net(4, 1, 1, switch_mbps=[model.WIDE_MBPS], rail_mbps=[[MBPS] * 4])
     assert tensors(of) == near(0.6)  # it has no port in the second one
     assert gained(of, "4 spare machines with")[0] == near(0.6 / 0.5)
@@ -182,7 +174,6 @@ def test_gains_and_how_to_have_them():
     assert gained(of, "a link of 400 Mb/s at switch s0")[0] == near(2)
     of = replace(of, switch_mbps=[8 * MBPS])
     assert gained(of, "spare machine") == (0, "")  # the box has a link for each host
-    assert gained(net(4, 1, 1, even_shares=True), "unset FANIN_SPLIT")[0] == near(1.05)
 
 
 # ---- what is measured ----
@@ -255,7 +246,6 @@ def test_a_silent_switch_fails_and_nothing_is_forecast():
 def counted(sums, **more):
     return {
         "shares_memory": True,
-        "even_shares": False,
         "payload": PAYLOAD,
         "jumbo_payload": 8832,
         "window_bytes": 0.0,

@@ -29,8 +29,10 @@ def test_several_buckets_and_the_same_parameters_as_gloo(switch, job):
     assert fanin[0]["losses"] == pytest.approx(gloo[0]["losses"], rel=1e-5)
 
 
-def test_ranks_run_ahead_by_the_environment(switch, shared_switch, job):
-    ahead = {"FANIN_AHEAD": "400", "FANIN_CACHE": "16", "FANIN_CONGESTION": "a2tp"}
+def test_ranks_run_ahead_by_the_environment(switch, shared_switch, job, tmp_path):
+    file = tmp_path / "fanin.ini"
+    file.write_text("[worker]\nahead = 400\ncache = 16\ncongestion = a2tp\n")
+    ahead = {"FANIN_CONFIG": str(file)}
     options = {"switch": shared_switch, "job": job, "mode": "fixed"}
     in_step = Processes(2, "hook", dict(options, switch=switch), ahead).answers()
     for one, answer in zip(in_step, Processes(2, "hook", options, ahead).answers()):

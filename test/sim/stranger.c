@@ -76,7 +76,7 @@ static size_t put_join(struct run *r, uint8_t *body)
 	else
 		snprintf(m.name, sizeof m.name, "own-%u", (unsigned)below(r, NAMES));
 	m.name_bytes = (uint8_t)strlen(m.name);
-	return fan_join_put(body, &m);
+	return fan_ctl_put(body, &m);
 }
 
 static size_t put_state(struct run *r, uint8_t *body)
@@ -88,7 +88,7 @@ static size_t put_state(struct run *r, uint8_t *body)
 		.ranks = r->plan.job[0][0].cfg.ranks,
 		.missing = {1},
 	};
-	return fan_state_put(body, &m);
+	return fan_ctl_put(body, &m);
 }
 
 static size_t put_body(struct run *r, uint8_t type, uint8_t *body)
@@ -102,11 +102,11 @@ static size_t put_body(struct run *r, uint8_t type, uint8_t *body)
 	size_t bytes;
 	switch (type) {
 	case FAN_TYPE_JOIN: return put_join(r, body);
-	case FAN_TYPE_WELCOME: return fan_welcome_put(body, &w);
-	case FAN_TYPE_REFUSE: return fan_refuse_put(body, &no);
-	case FAN_TYPE_BEAT: return fan_beat_put(body, &beat);
+	case FAN_TYPE_WELCOME: return fan_ctl_put(body, &w);
+	case FAN_TYPE_REFUSE: return fan_ctl_put(body, &no);
+	case FAN_TYPE_BEAT: return fan_ctl_put(body, &beat);
 	case FAN_TYPE_STATE: return put_state(r, body);
-	case FAN_TYPE_LEAVE: return fan_leave_put(body, &bye);
+	case FAN_TYPE_LEAVE: return fan_ctl_put(body, &bye);
 	case FAN_TYPE_WHO: return 0;
 	default: break;
 	}

@@ -67,7 +67,7 @@ static void describe(const struct fan_frag *f, char *text, size_t bytes)
 			if (f->missing >> i & 1)
 				n += (size_t)snprintf(text + n, bytes - n, " number %u",
 						      (uint16_t)(f->last - i));
-	} else if (f->type == FAN_TYPE_STATE && fan_state_get(&s, f) == FAN_OK) {
+	} else if (f->type == FAN_TYPE_STATE && fan_ctl_get(&s, f) == FAN_OK) {
 		static const char *const name[] = {"none", "forming", "ready", "failed", "left"};
 		put_ranks(ranks, sizeof ranks, s.missing);
 		snprintf(text, bytes, " %s%s%s%s%s", name[s.state],

@@ -383,16 +383,13 @@ static void find_switches(struct doctor *d)
 
 static void check_all(struct doctor *d)
 {
-	static void (*const path[])(struct doctor *) = {
-		doctor_check_switch, doctor_check_rtt,	  doctor_check_mtu, doctor_check_fragments,
-		doctor_check_burst,  doctor_check_shards, doctor_check_sum,
-	};
 	doctor_print_machine();
 	find_switches(d);
 	group_meet(d);
-	for (unsigned i = 0; i < sizeof path / sizeof *path; i++)
-		if (!d->group.met || (d->group.first && d->resolved))
-			path[i](d);
+	if (!d->group.met || (d->group.first && d->resolved)) {
+		doctor_check_path(d);
+		doctor_check_sum(d);
+	}
 	doctor_measure_links(d);
 	doctor_measure_job(d);
 }
@@ -427,21 +424,12 @@ int cmd_probe(int argc, char **argv)
 	return 0;
 }
 
-static int become(const struct args_command *c, int argc, char **argv)
+int cmd_doctor(int argc, char **argv)
 {
+	const struct args_command *c = !strcmp(argv[0], "fanin info") ? &info : &command;
 	struct doctor_args a = {
 		.count = COUNT_DEFAULT, .timeout_s = TIMEOUT_DEFAULT_S, .bytes = BYTES_DEFAULT};
 
 	args_parse(c, &a, argc, argv);
 	return cmd_python("operate", c, &a);
-}
-
-int cmd_doctor(int argc, char **argv)
-{
-	return become(&command, argc, argv);
-}
-
-int cmd_info(int argc, char **argv)
-{
-	return become(&info, argc, argv);
 }

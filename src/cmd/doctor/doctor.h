@@ -4,8 +4,7 @@
  *     doctor.c           flags, the order of the checks, lines of JSON for
  *                        python/fanin/operate/forecast, which prints; how all ranks meet
  *     doctor_local.c     this machine: cores, clock, buffers, offloads, memory; settings
- *     doctor_path.c      the path to the switch: answer, version, loss, bursts, shards
- *     doctor_mtu.c       the packet sizes that pass to the switch and back
+ *     doctor_path.c      the path to the switch: answer, version, loss, sizes, bursts, shards
  *     doctor_sum.c       a job of two ranks that tries sums and multicast
  *     doctor_echo.c      trains and streams of ECHOs
  *     doctor_links.c     the rates of streams between hosts, and to switches
@@ -83,13 +82,8 @@ void doctor_line(const char *kind, json_t *value);
 /* Print what this machine gives a worker. */
 void doctor_print_machine(void);
 
-/* The checks.  Each prints what it finds, or why it is skipped. */
-void doctor_check_switch(struct doctor *d);
-void doctor_check_rtt(struct doctor *d);
-void doctor_check_mtu(struct doctor *d);
-void doctor_check_fragments(struct doctor *d);
-void doctor_check_burst(struct doctor *d);
-void doctor_check_shards(struct doctor *d);
+/* The checks of the path, and of a job on it.  Each prints what it finds, or why it is skipped. */
+void doctor_check_path(struct doctor *d);
 void doctor_check_sum(struct doctor *d);
 
 /* Print what all ranks measure together: without other ranks nothing but, of links, the rates to
@@ -108,12 +102,6 @@ void doctor_no_socket(const char *check, int error);
 
 /* True if the switch cannot be asked; prints a skip. */
 bool doctor_skips(const struct doctor *d, const char *check);
-
-/* Bytes of IP and UDP headers on the path to the switch. */
-static inline unsigned doctor_ip_bytes(const struct doctor *d)
-{
-	return fan_peer_family(&d->sw) == AF_INET ? 28 : 48;
-}
 
 /* Print the line "settings": this build, the options of a rank as they are read here, and what
  * decides who sums its tensors. */

@@ -40,7 +40,7 @@ static void send_burst(struct fan_udp *udp, struct doctor_train *tr)
 	unsigned n = 0;
 
 	fan_out_init(&out, item, DOCTOR_BURST_MAX, NULL, 0);
-	fan_echo_put(body, &m);
+	fan_ctl_put(body, &m);
 	for (; n < most && n < DOCTOR_BURST_MAX; n++) {
 		fan_echo_put_question(&asker, &out, NULL, body, tr->body_bytes);
 		sent_ns[tr->tried + n] = fan_clock_ns();

@@ -66,11 +66,10 @@ static void print_summing(struct doctor *d)
 	const double window_bytes = (double)s.window_frags / (s.parts ? s.parts : 1) * payload *
 				    (memory ? fan_host_columns(m, d->named_count > 0) : 1);
 	const int streams = memory ? (int)m->hosts : d->cfg.ranks;
-	doctor_line("summing",
-		    json_pack("{s:b, s:b, s:i, s:i, s:f, s:o}", "shares_memory", memory,
-			      "even_shares", !d->cfg.split, "payload", (int)payload,
-			      "jumbo_payload", fan_config_payload_bytes(JUMBO_MTU, streams),
-			      "window_bytes", window_bytes, "sums", sums_json(d)));
+	doctor_line("summing", json_pack("{s:b, s:i, s:i, s:f, s:o}", "shares_memory", memory,
+					 "payload", (int)payload, "jumbo_payload",
+					 fan_config_payload_bytes(JUMBO_MTU, streams),
+					 "window_bytes", window_bytes, "sums", sums_json(d)));
 }
 
 static void print_failure(const char *check, const char *cause, const char *why)

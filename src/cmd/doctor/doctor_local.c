@@ -186,13 +186,11 @@ static json_t *sums_json(const struct fan_config *c)
 	const bool is_wrong = fan_switch_list_check(c, wrong, sizeof wrong);
 	const bool is_nowhere = fan_rendezvous_find(&r, nowhere, sizeof nowhere);
 	return json_pack(
-		"{s:o, s:b, s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:b, s:b, s:b, s:o, s:o, "
-		"s:b}",
-		"wrong", doctor_text(is_wrong ? wrong : ""), "is_rank", fan_config_is_rank(c),
-		"controller", doctor_text(c->controller_addr), "switch",
-		doctor_text(c->switch_addr), "server", doctor_text(c->server_addr), "key",
-		doctor_text(c->keys.count ? c->key_file : ""), "ahead", c->ahead != 0, "hosts",
-		c->hosts != 0, "local", c->local != 0, "split", c->split != 0, "asked",
+		"{s:o, s:b, s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:b}", "wrong",
+		doctor_text(is_wrong ? wrong : ""), "is_rank", fan_config_is_rank(c), "controller",
+		doctor_text(c->controller_addr), "switch", doctor_text(c->switch_addr), "server",
+		doctor_text(c->server_addr), "key", doctor_text(c->keys.count ? c->key_file : ""),
+		"ahead", c->ahead != 0, "hosts", c->hosts != 0, "local", c->local != 0, "asked",
 		fan_host_sharing_is_asked_for(c), "wanted", fan_host_sharing_is_wanted(c),
 		"nowhere", doctor_text(is_nowhere ? nowhere : ""), "meeting", doctor_text(r.addr),
 		"one_host", r.one_host);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_path.c - does the switch answer, with which limits, how fast is the path, and how much
- * does it lose?  doctor_mtu.c finds the packet size. */
+/* doctor_path.c - does the switch answer, with which limits, how fast is the path, which packet
+ * sizes pass, and how much does it lose? */
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <net/if.h>
@@ -20,6 +20,16 @@
 #define RTO_MAX_NS   (300 * FAN_MS)
 #define BURST_ROUNDS 4
 #define BURST_GAP_NS (10 * FAN_MS)
+#define MTU_MIN	     576
+#define MTU_MAX	     9000
+#define TRIES	     3
+#define TRIES_LOSSY  8
+
+/* Bytes of IP and UDP headers on the path to the switch. */
+static unsigned ip_bytes(const struct doctor *d)
+{
+	return fan_peer_family(&d->sw) == AF_INET ? 28 : 48;
+}
 
 /* Find the interface towards the switch, and the gateway behind it, "" for none.  True: an ICMP
  * message has named that gateway. */
@@ -39,7 +49,7 @@ static bool find_route(struct doctor *d, char *gateway, size_t bytes)
 	return p.redirected;
 }
 
-void doctor_check_switch(struct doctor *d)
+static void ask_switch(struct doctor *d)
 {
 	char gateway[DOCTOR_ADDRESS_BYTES];
 	struct fan_udp udp;
@@ -123,7 +133,7 @@ static uint64_t time_packets(struct doctor *d, const char *name, uint16_t body_b
 	d->lossy |= tr.answered < tr.sent;
 	doctor_line("train",
 		    json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I}", "check", name,
-			      "packet_bytes", body_bytes + FAN_HEAD_BYTES + (int)doctor_ip_bytes(d),
+			      "packet_bytes", body_bytes + FAN_HEAD_BYTES + (int)ip_bytes(d),
 			      "payload", fan_config_payload_bytes(d->cfg.mtu, 2), "sent",
 			      (int)tr.sent, "answered", (int)tr.answered, "send_error",
 			      tr.send_error, "min_ns",
@@ -133,7 +143,7 @@ static uint64_t time_packets(struct doctor *d, const char *name, uint16_t body_b
 	return percentile(tr.rtt_ns, tr.answered, 1000);
 }
 
-void doctor_check_rtt(struct doctor *d)
+static void check_rtt(struct doctor *d)
 {
 	if (doctor_skips(d, "rtt"))
 		return;
@@ -141,6 +151,151 @@ void doctor_check_rtt(struct doctor *d)
 	if (2 * worst_ns > d->rto_ns)
 		d->rto_ns = 2 * worst_ns < RTO_MAX_NS ? 2 * worst_ns : RTO_MAX_NS;
 }
+
+/* ---- sizes: ECHOs of a size ignore the kernel's path MTU, and their answers are as long.  A size
+ * passes when one of a few is answered. ---- */
+
+enum why {
+	PASSES,
+	LOCAL,	 /* larger than the interface's MTU */
+	ROUTER,	 /* it vanishes, and ICMP reports a router that takes less */
+	FORWARD, /* vanishes on the path to the switch */
+	BACK,	 /* reaches the switch; the answer vanishes */
+};
+
+struct search {
+	struct doctor *d;
+	struct fan_udp udp;
+	unsigned ip_bytes;	  /* IP and UDP headers */
+	struct fan_next_hop path; /* as this machine's routes have it */
+	int hint;		  /* MTU of a router, by ICMP; 0: none reported */
+};
+
+/* The largest size that passes, and the smallest that does not. */
+struct bisect {
+	int passes, fails; /* passes < fails */
+};
+
+static unsigned echoes(struct search *s, int body_bytes, uint16_t answer_bytes,
+		       struct doctor_train *tr)
+{
+	*tr = (struct doctor_train){.count = s->d->lossy ? TRIES_LOSSY : TRIES,
+				    .burst = 1,
+				    .gap_ns = s->d->rto_ns,
+				    .wait_ns = s->d->rto_ns,
+				    .until_ns = s->d->deadline_ns,
+				    .body_bytes = (uint16_t)body_bytes,
+				    .answer_bytes = answer_bytes,
+				    .once = true};
+	doctor_train_run(&s->udp, tr);
+	return tr->answered;
+}
+
+/* Do IP packets of `packet_bytes` pass in both directions?  If not, why, as far as it is known. */
+static enum why try_size(struct search *s, int packet_bytes)
+{
+	int body = packet_bytes - (int)s->ip_bytes - FAN_HEAD_BYTES;
+	struct doctor_train tr;
+
+	if (body > FAN_ECHO_MAX)
+		body = FAN_ECHO_MAX;
+	if (echoes(s, body, 0, &tr))
+		return PASSES;
+	fan_next_hop_read(&s->path, &s->d->sw);
+	if (s->path.mtu && packet_bytes > s->path.mtu)
+		return LOCAL;
+	if (s->path.told_mtu && s->path.told_mtu < packet_bytes) {
+		s->hint = s->path.told_mtu;
+		return ROUTER;
+	}
+	return echoes(s, body, FAN_ECHO_MIN, &tr) ? BACK : FORWARD;
+}
+
+/* The largest packet that passes, up to MTU_MAX; 0: not even MTU_MIN. */
+static int largest(struct search *s)
+{
+	struct bisect b = {0, MTU_MAX + 1};
+	int device = s->path.mtu;
+	int first[] = {device < MTU_MAX ? device : MTU_MAX, 1500, MTU_MIN};
+
+	for (unsigned i = 0; i < sizeof first / sizeof first[0] && !b.passes; i++) {
+		if (first[i] < MTU_MIN || first[i] >= b.fails)
+			continue;
+		if (try_size(s, first[i]) == PASSES)
+			b.passes = first[i];
+		else
+			b.fails = first[i];
+		if (b.passes || s->hint < MTU_MIN || s->hint >= b.fails)
+			continue;
+		if (try_size(s, s->hint) == PASSES) /* the router's MTU passes: try no others */
+			return s->hint;
+	}
+	if (!b.passes || b.passes == first[0])
+		return b.passes;
+	while (b.fails - b.passes > 1) {
+		const int size = b.passes + (b.fails - b.passes) / 2;
+		*(try_size(s, size) == PASSES ? &b.passes : &b.fails) = size;
+	}
+	return b.passes;
+}
+
+/* The usual MTU for slots of `payload_bytes`. */
+static int mtu_of_slots(unsigned payload_bytes)
+{
+	static const int usual[] = {1500, 9000};
+
+	for (unsigned i = 0; i < sizeof usual / sizeof usual[0]; i++)
+		if (fan_config_payload_bytes(usual[i], 2) == payload_bytes)
+			return usual[i];
+	int mtu = 576;
+	while (mtu < 9000 && fan_config_payload_bytes(mtu, 2) < payload_bytes)
+		mtu++;
+	return mtu;
+}
+
+/* Note the largest MTU that works for workers. */
+static void take_mtu(struct doctor *d, enum why why, int asked, bool fits, int slots)
+{
+	if (why == PASSES)
+		d->mtu = fits ? asked : slots;
+	else
+		d->mtu = d->path_mtu < MTU_MIN ? 0 : d->path_mtu < slots ? d->path_mtu : slots;
+}
+
+static void check_mtu(struct doctor *d)
+{
+	static const char *const words[] = {"", "local", "router", "forward", "back"};
+	struct search s = {.d = d, .ip_bytes = ip_bytes(d)};
+	const int asked = d->cfg.mtu;
+	const int bytes = fan_config_payload_bytes(asked, 2) + FAN_HEAD_BYTES + (int)s.ip_bytes;
+
+	if (doctor_skips(d, "mtu"))
+		return;
+	int e = doctor_echo_open(&s.udp, &d->sw);
+	if (e) {
+		doctor_no_socket("mtu", e);
+		return;
+	}
+	fan_next_hop_read(&s.path, &d->sw);
+	const enum why why = try_size(&s, bytes);
+	d->path_mtu = largest(&s);
+	fan_udp_close(&s.udp);
+	if (doctor_skips(d, "mtu")) /* time was up: sizes that did not pass may still do */
+		return;
+	fan_next_hop_read(&s.path, &d->sw);
+	const int slots = mtu_of_slots(d->who.payload_bytes);
+	const bool fits = fan_config_payload_bytes(asked, 2) <= d->who.payload_bytes;
+	const bool lies = s.path.told_mtu && s.path.told_mtu < bytes;
+	take_mtu(d, why, asked, fits, slots);
+	doctor_line("mtu", json_pack("{s:i, s:i, s:s, s:i, s:i, s:b, s:b, s:i, s:b}", "asked",
+				     asked, "packet_bytes", bytes, "fails", words[why], "path",
+				     d->path_mtu, "slots", slots, "fits", fits, "path_fits",
+				     !d->path_mtu || fan_config_payload_bytes(d->path_mtu, 2) <=
+							     d->who.payload_bytes,
+				     "told", lies ? s.path.told_mtu : 0, "inside", d->inside));
+}
+
+/* ---- fragments, bursts of them, shards ---- */
 
 /* Bytes of the body of a packet as workers send it; 0: the check `name` is skipped. */
 static uint16_t fragment_bytes(struct doctor *d, const char *name)
@@ -150,14 +305,6 @@ static uint16_t fragment_bytes(struct doctor *d, const char *name)
 	if (!d->mtu)
 		doctor_skip(name, "mtu");
 	return d->mtu ? fan_config_payload_bytes(d->mtu, 2) : 0;
-}
-
-void doctor_check_fragments(struct doctor *d)
-{
-	const uint16_t bytes = fragment_bytes(d, "fragments");
-
-	if (bytes)
-		time_packets(d, "fragments", bytes);
 }
 
 /* Is receive offload on at the interface?  -1: not known. */
@@ -175,7 +322,7 @@ static int device_has(const struct doctor *d, uint32_t what)
 	return e ? -1 : v.data != 0;
 }
 
-void doctor_check_burst(struct doctor *d)
+static void check_burst(struct doctor *d)
 {
 	struct fan_udp udp;
 	struct doctor_train tr = {.burst = DOCTOR_BURST_MAX,
@@ -194,7 +341,7 @@ void doctor_check_burst(struct doctor *d)
 			      tr.batch == 1 && device_has(d, ETHTOOL_GGRO) == 0));
 }
 
-void doctor_check_shards(struct doctor *d)
+static void check_shards(struct doctor *d)
 {
 	fan_peer at[FAN_SHARDS_MAX];
 	bool answers[FAN_SHARDS_MAX];
@@ -212,4 +359,22 @@ void doctor_check_shards(struct doctor *d)
 			json_array_append_new(silent, json_integer(d->sw.port + i));
 	d->no_path = json_array_size(silent) > 0;
 	doctor_line("shards", json_pack("{s:i, s:o}", "port", d->sw.port, "silent", silent));
+}
+
+static void check_fragments(struct doctor *d)
+{
+	const uint16_t bytes = fragment_bytes(d, "fragments");
+
+	if (bytes)
+		time_packets(d, "fragments", bytes);
+}
+
+void doctor_check_path(struct doctor *d)
+{
+	ask_switch(d);
+	check_rtt(d);
+	check_mtu(d);
+	check_fragments(d);
+	check_burst(d);
+	check_shards(d);
 }

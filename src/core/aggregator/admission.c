@@ -89,10 +89,7 @@ static uint16_t halved(uint16_t window)
 static enum fan_err refuse(struct fan_refuse *no, enum fan_err err, uint16_t rank, uint32_t have,
 			   uint32_t want)
 {
-	no->err = (int8_t)err;
-	no->rank = rank;
-	no->have = have;
-	no->want = want;
+	*no = (struct fan_refuse){.err = (int8_t)err, .rank = rank, .have = have, .want = want};
 	return err;
 }
 
@@ -252,10 +249,10 @@ static void announce(struct fan_job *j, const fan_peer *from, const struct fan_f
 static enum fan_err has_workers(const struct fan_job *j, uint16_t rank, const struct fan_join *m,
 				struct fan_refuse *no)
 {
-	uint32_t others = fan_job_workers(j) - j->members[rank].workers;
-	if (m->workers > FAN_WORKERS_MAX - others)
-		return refuse(no, FAN_E_MEMBERS_FULL, FAN_RANK_NONE, FAN_WORKERS_MAX,
-			      others + m->workers);
+	const uint32_t all = fan_job_workers(j) - j->members[rank].workers +
+			     (m->workers ? m->workers : 1); /* each at most FAN_WORKERS_MAX */
+	if (all > FAN_WORKERS_MAX)
+		return refuse(no, FAN_E_MEMBERS_FULL, FAN_RANK_NONE, FAN_WORKERS_MAX, all);
 	return FAN_OK;
 }
 

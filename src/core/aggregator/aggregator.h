@@ -126,9 +126,6 @@ void fan_aggregator_tick(struct fan_aggregator *ag, uint64_t now_ns, struct fan_
 /* Time of the next tick; UINT64_MAX: none is needed. */
 uint64_t fan_aggregator_deadline(const struct fan_aggregator *ag);
 
-/* The reason for the last FAN_DROP. */
-enum fan_drop fan_aggregator_last_drop(const struct fan_aggregator *ag);
-
 /* Take the oldest event; false if there is none. */
 bool fan_aggregator_event(struct fan_aggregator *ag, struct fan_event *ev);
 

@@ -32,7 +32,7 @@ static struct fan_frag put_state(struct fan_out_item *it, struct fan_out *out, u
 		.sender = FAN_RANK_NONE,
 		.type = FAN_TYPE_STATE,
 	};
-	fan_ctl_finish(it, &h, body, fan_state_put(body, s));
+	fan_ctl_finish(it, &h, body, fan_ctl_put(body, s));
 	return h;
 }
 
@@ -281,7 +281,7 @@ static enum fan_verdict recv_beat(struct fan_aggregator *ag, uint64_t now_ns, co
 				  const struct fan_frag *f, struct fan_out *out)
 {
 	struct fan_beat m;
-	if (fan_beat_get(&m, f) != FAN_OK || f->nonce == 0)
+	if (fan_ctl_get(&m, f) != FAN_OK || f->nonce == 0)
 		return fan_aggregator_drop(ag, FAN_DROP_FORMAT);
 	struct fan_job *j = find_beating(ag, from, f, &m, out);
 	if (!j)
@@ -377,7 +377,7 @@ static enum fan_verdict recv_leave(struct fan_aggregator *ag, const fan_peer *fr
 {
 	struct fan_leave m;
 	struct fan_job *j;
-	if (fan_leave_get(&m, f) != FAN_OK || f->nonce == 0)
+	if (fan_ctl_get(&m, f) != FAN_OK || f->nonce == 0)
 		return fan_aggregator_drop(ag, FAN_DROP_FORMAT);
 	int why = find_member(ag, from, f, &j);
 	if (why >= 0 && !fan_strangers_may(ag, from, f))

@@ -97,7 +97,7 @@ static void challenge_put(struct fan_aggregator *ag, const fan_peer *from,
 		.type = FAN_TYPE_WELCOME,
 		.path = join->path,
 	};
-	fan_ctl_finish(it, &h, body, fan_welcome_put(body, &m));
+	fan_ctl_finish(it, &h, body, fan_ctl_put(body, &m));
 	ag->stats.challenges++;
 }
 
@@ -331,7 +331,7 @@ static void welcome(const struct fan_aggregator *ag, const struct fan_job *j, co
 		.type = FAN_TYPE_WELCOME,
 		.path = join->path,
 	};
-	fan_ctl_finish(it, &h, body, fan_welcome_put(body, &m));
+	fan_ctl_finish(it, &h, body, fan_ctl_put(body, &m));
 }
 
 static enum fan_verdict refuse(struct fan_aggregator *ag, const fan_peer *to,
@@ -352,7 +352,7 @@ static enum fan_verdict refuse(struct fan_aggregator *ag, const fan_peer *to,
 		.sender = FAN_RANK_NONE,
 		.type = FAN_TYPE_REFUSE,
 	};
-	fan_ctl_finish(it, &h, body, fan_refuse_put(body, no));
+	fan_ctl_finish(it, &h, body, fan_ctl_put(body, no));
 	return FAN_CTL;
 }
 
@@ -527,7 +527,7 @@ enum fan_verdict fan_join_recv(struct fan_aggregator *ag, const fan_peer *from,
 	struct fan_admission a;
 	if (f->payload_bytes < FAN_CTL_UP_MIN && f->nonce)
 		return refuse_short(ag, from, f, out);
-	if (fan_join_get(&m, f) != FAN_OK || f->nonce == 0)
+	if (fan_ctl_get(&m, f) != FAN_OK || f->nonce == 0)
 		return fan_aggregator_drop(ag, FAN_DROP_FORMAT);
 	if (ag->cfg.authentic) /* packets are sealed, of which none is a run */
 		m.options &= (uint8_t)~FAN_JOIN_RUNS;

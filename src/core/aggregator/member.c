@@ -131,7 +131,7 @@ void fan_job_admit(struct fan_job *j, uint64_t now_ns, const fan_peer *from,
 	struct fan_member *member = &j->members[head->sender];
 	member->heard_ns = now_ns;
 	member->nonce = head->nonce;
-	member->workers = m->workers;
+	member->workers = m->workers ? m->workers : 1;
 	member->flags = FAN_MEMBER_IN;
 	member->path = member->next_path = head->path;
 	member->moved = false;

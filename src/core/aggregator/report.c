@@ -154,11 +154,6 @@ void fan_aggregator_behind_loses(struct fan_aggregator *ag, uint16_t bytes)
 	fan_query_prepare(ag->echoed, &m);
 }
 
-enum fan_drop fan_aggregator_last_drop(const struct fan_aggregator *ag)
-{
-	return ag->last_drop;
-}
-
 const struct fan_aggregator_stats *fan_aggregator_stats(const struct fan_aggregator *ag)
 {
 	return &ag->stats;

@@ -216,7 +216,7 @@ static void note_name(struct fan_child *c, const struct fan_frag *join)
 {
 	struct fan_join m;
 	memset(c->name, 0, sizeof c->name);
-	if (fan_join_get(&m, join) == FAN_OK)
+	if (fan_ctl_get(&m, join) == FAN_OK)
 		memcpy(c->name, m.name, m.name_bytes);
 }
 
@@ -224,7 +224,7 @@ static void note_name(struct fan_child *c, const struct fan_frag *join)
 static void note_beat(struct fan_switch *sw, struct fan_child *c, const struct fan_frag *beat)
 {
 	struct fan_beat m;
-	if (fan_beat_get(&m, beat) != FAN_OK)
+	if (fan_ctl_get(&m, beat) != FAN_OK)
 		return;
 	c->cache = m.cache;
 	c->beat = m.flags;

@@ -83,7 +83,7 @@ static enum fan_verdict refuse(const fan_peer *hop, uint16_t token, const struct
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
 	it->peer = *hop;
-	fan_ctl_finish(it, &h, body, fan_refuse_put(body, no));
+	fan_ctl_finish(it, &h, body, fan_ctl_put(body, no));
 	const struct fan_envelope v = {.token = token};
 	if (token)
 		fan_envelope_put(it, out, &v, h.job, 0, it->head, it->payload, it->payload_bytes);
@@ -140,7 +140,7 @@ static void send_failed(const struct fan_child *c, struct fan_out *out)
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
 	it->peer = fan_peer_hop(&c->peer);
-	fan_ctl_finish(it, &h, body, fan_state_put(body, &s));
+	fan_ctl_finish(it, &h, body, fan_ctl_put(body, &s));
 	const struct fan_envelope v = {.token = fan_peer_token(&c->peer)};
 	if (v.token)
 		fan_envelope_put(it, out, &v, h.job, h.epoch, it->head, it->payload,
@@ -337,7 +337,7 @@ static bool has_as_many_shards(const struct fan_switch *sw, const struct fan_fra
 			       struct fan_refuse *no)
 {
 	struct fan_welcome m;
-	if (!sw->cfg.shards || fan_welcome_get(&m, welcome) != FAN_OK || m.shards == sw->cfg.shards)
+	if (!sw->cfg.shards || fan_ctl_get(&m, welcome) != FAN_OK || m.shards == sw->cfg.shards)
 		return true;
 	*no = (struct fan_refuse){
 		.err = FAN_E_SHARDS,
@@ -352,7 +352,7 @@ static bool has_as_many_shards(const struct fan_switch *sw, const struct fan_fra
 static bool is_left(const struct fan_frag *inner)
 {
 	struct fan_state m;
-	return inner->type == FAN_TYPE_STATE && fan_state_get(&m, inner) == FAN_OK &&
+	return inner->type == FAN_TYPE_STATE && fan_ctl_get(&m, inner) == FAN_OK &&
 	       m.state == FAN_JOB_LEFT;
 }
 

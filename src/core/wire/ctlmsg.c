@@ -3,35 +3,55 @@
 
 #include <stddef.h>
 
-#define WORKERS_BYTES 4 /* of JOIN and STATE; this field and those behind it may be absent */
-#define LAUNCH_BYTES  8
-#define CLAIM_BYTES   4
-
-/* One field of a body, in the order of the wire: both its decoder and its encoder go by this. */
+/* One field of a body, in the order of the wire: both the decoder and the encoder go by this. */
 struct field {
-	uint16_t at;   /* in the message's struct, bytes */
-	uint8_t bytes; /* of a number: 1, 2, 4 or 8 */
-	/* of numbers; 0: a text of up to FAN_NAME_MAX bytes, behind its length both in the struct
-	 * and on the wire */
-	uint8_t count;
+	const struct field *item; /* ITEMS: the fields of each, `fields` of them */
+	enum {
+		NUMBERS,
+		LATER,	 /* numbers that older bodies do not have: they end before them */
+		TRIMMED, /* as LATER, and left out if they and all behind them are 0 */
+		TEXT,	 /* behind its length, a byte, both in the struct and on the wire */
+		ITEMS,	 /* behind their number, a byte */
+	} kind;
+	uint16_t at;	   /* in the message's struct, bytes */
+	uint16_t items_at; /* ITEMS: of their number, in the message's struct */
+	uint8_t bytes;	   /* of a number: 1, 2, 4 or 8; of an item in the struct */
+	uint8_t count;	   /* of numbers; of a text's bytes and of items the most */
+	uint8_t absent;	   /* each byte of LATER and TRIMMED numbers that the body does not have */
+	uint8_t fields;
 };
 
-#define MEMBER(message, member) (((struct fan_##message *)0)->member)
-#define FIELD(message, member, bytes, count)                                                       \
+#define COUNT(array)	   (sizeof(array) / sizeof *(array))
+#define MEMBER(of, member) (((struct fan_##of *)0)->member)
+#define AT(of, member)	   .at = offsetof(struct fan_##of, member)
+#define ONE(of, member, k)                                                                         \
 	{                                                                                          \
-		offsetof(struct fan_##message, member), bytes, count                               \
+		AT(of, member), .kind = k, .bytes = sizeof MEMBER(of, member), .count = 1          \
 	}
-#define NUM(message, member) FIELD(message, member, sizeof MEMBER(message, member), 1)
-#define NUMS(message, member)                                                                      \
-	FIELD(message, member, sizeof MEMBER(message, member)[0],                                  \
-	      sizeof MEMBER(message, member) / sizeof MEMBER(message, member)[0])
-#define TEXT(message, member) FIELD(message, member, 1, 0)
+#define MANY(of, member, k)                                                                        \
+	{                                                                                          \
+		AT(of, member), .kind = k, .bytes = sizeof MEMBER(of, member)[0],                  \
+				.count = COUNT(MEMBER(of, member))                                 \
+	}
+#define NUM(of, member) ONE(of, member, NUMBERS)
+#define STRING(of, member, most)                                                                   \
+	{                                                                                          \
+		AT(of, member), .kind = TEXT, .count = most                                        \
+	}
+#define LIST(of, member, number, table)                                                            \
+	{                                                                                          \
+		AT(of, member), .kind = ITEMS, .bytes = sizeof MEMBER(of, member)[0],              \
+				.count = COUNT(MEMBER(of, member)),                                \
+				.items_at = offsetof(struct fan_##of, number), .item = table,      \
+				.fields = COUNT(table)                                             \
+	}
 
-/* A cursor over a body that remembers whether it ran off the end. */
+/* A cursor over a body. */
 struct reader {
 	const uint8_t *p;
 	size_t left;
-	bool ok;
+	bool ok;   /* false: it ran off the end */
+	bool sane; /* false: a text or a list is too long */
 };
 
 static const uint8_t *take(struct reader *r, size_t bytes)
@@ -46,27 +66,6 @@ static const uint8_t *take(struct reader *r, size_t bytes)
 	r->p += bytes;
 	r->left -= bytes;
 	return p;
-}
-
-static struct reader reader_of(const struct fan_frag *f)
-{
-	return (struct reader){f->payload, f->payload_bytes, true};
-}
-
-/* Begin to read a message that any stranger may send: one that is shorter than its answer gets
- * none. */
-static struct reader reader_up(const struct fan_frag *f)
-{
-	struct reader r = reader_of(f);
-	r.ok = r.left >= FAN_CTL_UP_MIN;
-	return r;
-}
-
-static enum fan_err end(const struct reader *r, bool sane)
-{
-	if (!r->ok)
-		return FAN_E_SHORT;
-	return sane ? FAN_OK : FAN_E_FORMAT;
 }
 
 static void get_number(struct reader *r, void *v, unsigned bytes)
@@ -91,57 +90,91 @@ static uint8_t *put_number(uint8_t *p, const void *v, unsigned bytes)
 	return p + bytes;
 }
 
-/* A text that does not fit is as if the body had ended before it. */
-static void get_text(struct reader *r, char *text)
+/* Read the number of bytes or items that follow; 0 if there are more than `most`. */
+static uint8_t get_count(struct reader *r, uint8_t most)
 {
-	unsigned bytes = *take(r, 1);
-	if (bytes > FAN_NAME_MAX || bytes > r->left) {
-		r->ok = false;
-		r->left = bytes = 0;
-	}
-	for (unsigned i = 0; i < bytes; i++)
-		text[i] = (char)*take(r, 1);
-	text[bytes] = '\0';
-	((uint8_t *)text)[-1] = (uint8_t)bytes;
+	const uint8_t count = *take(r, 1);
+	if (count <= most)
+		return count;
+	r->sane = false;
+	return 0;
 }
 
-static void get(struct reader *r, void *m, const struct field *f, size_t fields)
+static void get_text(struct reader *r, uint8_t *text, uint8_t most)
+{
+	const uint8_t bytes = get_count(r, most);
+	for (unsigned i = 0; i < bytes; i++)
+		text[i] = *take(r, 1);
+	text[bytes] = '\0';
+	text[-1] = bytes;
+}
+
+static void get(struct reader *r, uint8_t *m, const struct field *f, size_t fields)
 {
 	for (; fields; fields--, f++) {
-		uint8_t *v = (uint8_t *)m + f->at;
-		if (f->count == 0)
-			get_text(r, (char *)v);
-		for (unsigned i = 0; i < f->count; i++)
-			get_number(r, v + (size_t)i * f->bytes, f->bytes);
+		uint8_t *v = m + f->at, *count = m + f->items_at;
+		const size_t bytes = (size_t)f->count * f->bytes;
+		if (f->kind == TEXT) {
+			get_text(r, v, f->count);
+		} else if (f->kind == ITEMS) {
+			*count = get_count(r, f->count);
+			for (unsigned i = 0; i < *count; i++)
+				get(r, v + (size_t)i * f->bytes, f->item, f->fields);
+		} else if (f->kind != NUMBERS && r->left < bytes) {
+			memset(v, f->absent, bytes);
+			r->left = 0; /* nor has it those behind them */
+		} else {
+			for (size_t i = 0; i < bytes; i += f->bytes)
+				get_number(r, v + i, f->bytes);
+		}
 	}
+}
+
+static bool is_zero(const uint8_t *p, size_t bytes)
+{
+	while (bytes && !*p++)
+		bytes--;
+	return !bytes;
 }
 
 /* Return where the next field goes. */
-static uint8_t *put(uint8_t *p, const void *m, const struct field *f, size_t fields)
+static uint8_t *put(uint8_t *p, const uint8_t *m, const struct field *f, size_t fields)
 {
+	while (fields && f[fields - 1].kind == TRIMMED &&
+	       is_zero(m + f[fields - 1].at, (size_t)f[fields - 1].count * f[fields - 1].bytes))
+		fields--;
 	for (; fields; fields--, f++) {
-		const uint8_t *v = (const uint8_t *)m + f->at;
-		if (f->count == 0) {
+		const uint8_t *v = m + f->at;
+		if (f->kind == TEXT) {
 			memcpy(p, v - 1, v[-1] + (size_t)1);
 			p += v[-1] + 1;
+		} else if (f->kind == ITEMS) {
+			const uint8_t count = *p++ = m[f->items_at];
+			for (unsigned i = 0; i < count; i++)
+				p = put(p, v + (size_t)i * f->bytes, f->item, f->fields);
+		} else {
+			for (unsigned i = 0; i < f->count; i++)
+				p = put_number(p, v + (size_t)i * f->bytes, f->bytes);
 		}
-		for (unsigned i = 0; i < f->count; i++)
-			p = put_number(p, v + (size_t)i * f->bytes, f->bytes);
 	}
 	return p;
 }
 
-#define GET(r, m, table) get(r, m, table, sizeof(table) / sizeof *(table))
-#define PUT(p, m, table) put(p, m, table, sizeof(table) / sizeof *(table))
+/* ---- members ---- */
 
-/* The length of the body `b`, whose fields end at `p`, with zeros as far as it must go. */
-static size_t fill_up(uint8_t *b, const uint8_t *p)
+static bool is_alive_ms(uint32_t ms)
 {
-	size_t bytes = (size_t)(p - b);
-	if (bytes >= FAN_CTL_UP_MIN)
-		return bytes;
-	memset(b + bytes, 0, FAN_CTL_UP_MIN - bytes);
-	return FAN_CTL_UP_MIN;
+	return ms >= FAN_ALIVE_MIN_MS && ms <= FAN_ALIVE_MAX_MS;
+}
+
+static bool is_payload(unsigned bytes)
+{
+	return bytes >= FAN_PAYLOAD_MIN && bytes <= FAN_PAYLOAD_MAX;
+}
+
+static bool is_family(unsigned family)
+{
+	return family == 0 || family == 4 || family == 6;
 }
 
 /* A name that can stand in a log: UTF-8 or anything else, but no control characters. */
@@ -153,99 +186,48 @@ static bool is_printable(const struct fan_join *m)
 	return m->name_bytes > 0;
 }
 
-static const struct field join[] = {NUM(join, ranks),	NUM(join, payload_bytes), NUM(join, window),
-				    NUM(join, options), NUM(join, alive_ms),	  TEXT(join, name)};
+static const struct field join[] = {
+	NUM(join, ranks),
+	NUM(join, payload_bytes),
+	NUM(join, window),
+	NUM(join, options),
+	NUM(join, alive_ms),
+	STRING(join, name, FAN_NAME_MAX),
+	ONE(join, workers, TRIMMED),
+	ONE(join, launch, TRIMMED),
+	ONE(join, claim, TRIMMED),
+};
 
-enum fan_err fan_join_get(struct fan_join *m, const struct fan_frag *f)
+static bool check_join(const void *body)
 {
-	struct reader r = reader_up(f);
-	GET(&r, m, join);
-	m->workers = r.left >= WORKERS_BYTES ? fan_get32(take(&r, WORKERS_BYTES)) : 0;
-	m->workers += m->workers == 0;
-	m->launch = r.left >= LAUNCH_BYTES ? fan_get64(take(&r, LAUNCH_BYTES)) : 0;
-	m->claim = r.left >= CLAIM_BYTES ? fan_get32(take(&r, CLAIM_BYTES)) : 0;
-	bool sane = m->ranks >= 2 && m->ranks <= FAN_RANKS_MAX && m->workers >= 1 &&
-		    m->workers <= FAN_WORKERS_MAX && m->payload_bytes >= FAN_PAYLOAD_MIN &&
-		    m->payload_bytes <= FAN_PAYLOAD_MAX && m->payload_bytes % 8 == 0 &&
-		    m->alive_ms >= FAN_ALIVE_MIN_MS && m->alive_ms <= FAN_ALIVE_MAX_MS &&
-		    m->window != 1 && is_printable(m);
-	return end(&r, sane);
+	const struct fan_join *m = body;
+	return m->ranks >= 2 && m->ranks <= FAN_RANKS_MAX && m->workers <= FAN_WORKERS_MAX &&
+	       is_payload(m->payload_bytes) && m->payload_bytes % 8 == 0 &&
+	       is_alive_ms(m->alive_ms) && m->window != 1 && is_printable(m);
 }
 
-size_t fan_join_put(uint8_t *b, const struct fan_join *m)
-{
-	const uint32_t workers = m->workers > 1 ? m->workers : 0;
-	uint8_t *p = PUT(b, m, join);
-	if (workers || m->launch || m->claim)
-		p = put_number(p, &workers, WORKERS_BYTES);
-	if (m->launch || m->claim)
-		p = put_number(p, &m->launch, LAUNCH_BYTES);
-	if (m->claim)
-		p = put_number(p, &m->claim, CLAIM_BYTES);
-	return fill_up(b, p);
-}
+static const struct field welcome[] = {NUM(welcome, window),	      NUM(welcome, shards),
+				       NUM(welcome, beat_ms),	      NUM(welcome, alive_ms),
+				       NUM(welcome, group_family),    NUM(welcome, group_port),
+				       MANY(welcome, group, NUMBERS), NUM(welcome, burst),
+				       NUM(welcome, flags),	      NUM(welcome, cookie)};
 
-static const struct field welcome[] = {NUM(welcome, window),	   NUM(welcome, shards),
-				       NUM(welcome, beat_ms),	   NUM(welcome, alive_ms),
-				       NUM(welcome, group_family), NUM(welcome, group_port),
-				       NUMS(welcome, group),	   NUM(welcome, burst),
-				       NUM(welcome, flags),	   NUM(welcome, cookie)};
-
-enum fan_err fan_welcome_get(struct fan_welcome *m, const struct fan_frag *f)
+static bool check_welcome(const void *body)
 {
-	struct reader r = reader_of(f);
-	GET(&r, m, welcome);
-	uint16_t most = m->burst ? FAN_AHEAD_MAX : FAN_WINDOW_MAX;
-	bool sane = m->window >= FAN_WINDOW_MIN && m->window <= most && m->burst <= m->window &&
-		    m->shards >= 1 && m->shards <= FAN_SHARDS_MAX && m->beat_ms >= 1 &&
-		    m->beat_ms <= FAN_ALIVE_MAX_MS && m->alive_ms >= FAN_ALIVE_MIN_MS &&
-		    m->alive_ms <= FAN_ALIVE_MAX_MS &&
-		    (m->group_family == 0 || m->group_family == 4 || m->group_family == 6);
-	return end(&r, sane);
-}
-
-size_t fan_welcome_put(uint8_t *b, const struct fan_welcome *m)
-{
-	return (size_t)(PUT(b, m, welcome) - b);
-}
-
-/* The last field of REFUSE and STATE, which only LAUNCHES has. */
-static void get_hosts(struct reader *r, uint8_t hosts[FAN_HOSTS_BYTES])
-{
-	memset(hosts, 0, FAN_HOSTS_BYTES);
-	if (r->left >= FAN_HOSTS_BYTES)
-		memcpy(hosts, take(r, FAN_HOSTS_BYTES), FAN_HOSTS_BYTES);
-}
-
-static bool has_hosts(int err, const uint8_t hosts[FAN_HOSTS_BYTES])
-{
-	static const uint8_t none[FAN_HOSTS_BYTES];
-	return err == FAN_E_LAUNCHES && memcmp(hosts, none, sizeof none) != 0;
-}
-
-static uint8_t *put_hosts(uint8_t *p, const uint8_t hosts[FAN_HOSTS_BYTES])
-{
-	memcpy(p, hosts, FAN_HOSTS_BYTES);
-	return p + FAN_HOSTS_BYTES;
+	const struct fan_welcome *m = body;
+	const uint16_t most = m->burst ? FAN_AHEAD_MAX : FAN_WINDOW_MAX;
+	return m->window >= FAN_WINDOW_MIN && m->window <= most && m->burst <= m->window &&
+	       m->shards >= 1 && m->shards <= FAN_SHARDS_MAX && m->beat_ms >= 1 &&
+	       m->beat_ms <= FAN_ALIVE_MAX_MS && is_alive_ms(m->alive_ms) &&
+	       is_family(m->group_family);
 }
 
 static const struct field refuse[] = {NUM(refuse, err), NUM(refuse, rank), NUM(refuse, have),
-				      NUM(refuse, want)};
+				      NUM(refuse, want), MANY(refuse, hosts, TRIMMED)};
 
-enum fan_err fan_refuse_get(struct fan_refuse *m, const struct fan_frag *f)
+static bool check_refuse(const void *body)
 {
-	struct reader r = reader_of(f);
-	GET(&r, m, refuse);
-	get_hosts(&r, m->hosts);
-	return end(&r, m->err < 0);
-}
-
-size_t fan_refuse_put(uint8_t *b, const struct fan_refuse *m)
-{
-	uint8_t *p = PUT(b, m, refuse);
-	if (has_hosts(m->err, m->hosts))
-		p = put_hosts(p, m->hosts);
-	return (size_t)(p - b);
+	return ((const struct fan_refuse *)body)->err < 0;
 }
 
 static bool is_sane(const struct fan_helper_cache_use *u)
@@ -256,161 +238,128 @@ static bool is_sane(const struct fan_helper_cache_use *u)
 static const struct field beat[] = {NUM(beat, flags), NUM(beat, cookie), NUM(beat, cache.frags),
 				    NUM(beat, cache.open), NUM(beat, cache.peak)};
 
-enum fan_err fan_beat_get(struct fan_beat *m, const struct fan_frag *f)
+static bool check_beat(const void *body)
 {
-	struct reader r = reader_up(f);
-	GET(&r, m, beat);
-	return end(&r, is_sane(&m->cache));
+	return is_sane(&((const struct fan_beat *)body)->cache);
 }
 
-size_t fan_beat_put(uint8_t *b, const struct fan_beat *m)
+static const struct field state[] = {
+	NUM(state, frag),
+	NUM(state, state),
+	NUM(state, err),
+	NUM(state, multicast),
+	NUM(state, ranks),
+	NUM(state, rank_a),
+	NUM(state, rank_b),
+	NUM(state, desc_a),
+	NUM(state, desc_b),
+	MANY(state, missing, NUMBERS),
+	ONE(state, workers, TRIMMED),
+	MANY(state, hosts, TRIMMED),
+};
+
+static bool check_state(const void *body)
 {
-	return fill_up(b, PUT(b, m, beat));
+	const struct fan_state *m = body;
+	return m->state <= FAN_JOB_AWAY && m->workers <= FAN_WORKERS_MAX &&
+	       (m->state == FAN_JOB_FAILED ? m->err < 0 : m->err == FAN_OK);
 }
 
-static const struct field state[] = {NUM(state, frag),	    NUM(state, state),	NUM(state, err),
-				     NUM(state, multicast), NUM(state, ranks),	NUM(state, rank_a),
-				     NUM(state, rank_b),    NUM(state, desc_a), NUM(state, desc_b),
-				     NUMS(state, missing)};
+static const struct field leave[] = {NUM(leave, err), MANY(leave, blamed, NUMBERS)};
 
-enum fan_err fan_state_get(struct fan_state *m, const struct fan_frag *f)
+static bool check_leave(const void *body)
 {
-	struct reader r = reader_of(f);
-	GET(&r, m, state);
-	m->workers = r.left >= WORKERS_BYTES ? fan_get32(take(&r, WORKERS_BYTES)) : 0;
-	get_hosts(&r, m->hosts);
-	bool failed = m->state == FAN_JOB_FAILED;
-	return end(&r, m->state <= FAN_JOB_AWAY && m->workers <= FAN_WORKERS_MAX &&
-			       (failed ? m->err < 0 : m->err == FAN_OK));
+	return ((const struct fan_leave *)body)->err <= 0;
 }
 
-size_t fan_state_put(uint8_t *b, const struct fan_state *m)
-{
-	uint8_t *p = PUT(b, m, state);
-	const bool hosts = has_hosts(m->err, m->hosts);
-	if (m->workers || hosts)
-		p = put_number(p, &m->workers, WORKERS_BYTES);
-	if (hosts)
-		p = put_hosts(p, m->hosts);
-	return (size_t)(p - b);
-}
-
-static const struct field leave[] = {NUM(leave, err), NUMS(leave, blamed)};
-
-enum fan_err fan_leave_get(struct fan_leave *m, const struct fan_frag *f)
-{
-	struct reader r = reader_up(f);
-	GET(&r, m, leave);
-	return end(&r, m->err <= 0);
-}
-
-size_t fan_leave_put(uint8_t *b, const struct fan_leave *m)
-{
-	return fill_up(b, PUT(b, m, leave));
-}
+/* ---- queries and reports ---- */
 
 static const struct field query[] = {NUM(query, index), NUM(query, first)};
 
-enum fan_err fan_query_get(struct fan_query *m, const struct fan_frag *f)
-{
-	struct reader r = reader_of(f);
-	GET(&r, m, query);
-	return f->payload_bytes < FAN_REPORT_BYTES ? FAN_E_SHORT : end(&r, true);
-}
-
-size_t fan_query_put(uint8_t *b, const struct fan_query *m)
-{
-	memset(b, 0, FAN_REPORT_BYTES);
-	PUT(b, m, query);
-	return FAN_REPORT_BYTES;
-}
-
 static const struct field report[] = {
-	NUM(report, index),	NUM(report, jobs),    NUM(report, state),  NUM(report, err),
-	NUM(report, multicast), NUM(report, ranks),   NUM(report, window), NUM(report, shards),
-	NUM(report, results),	NUM(report, replays), NUM(report, oldest), NUM(report, waiting),
-	NUMS(report, missing),	TEXT(report, name)};
-static const struct field report_age[] = {NUM(report, age_ms), NUM(report, operations)};
-#define AGE_BYTES 6 /* may be absent */
+	NUM(report, index),
+	NUM(report, jobs),
+	NUM(report, state),
+	NUM(report, err),
+	NUM(report, multicast),
+	NUM(report, ranks),
+	NUM(report, window),
+	NUM(report, shards),
+	NUM(report, results),
+	NUM(report, replays),
+	NUM(report, oldest),
+	NUM(report, waiting),
+	MANY(report, missing, NUMBERS),
+	STRING(report, name, FAN_NAME_MAX),
+	{AT(report, age_ms), .kind = LATER, .bytes = 4, .count = 1, .absent = 0xff},
+	ONE(report, operations, LATER),
+};
+_Static_assert(FAN_AGE_NOT_TOLD == UINT32_MAX, "what an absent age is read as");
 
-enum fan_err fan_report_get(struct fan_report *m, const struct fan_frag *f)
+static bool check_report(const void *body)
 {
-	struct reader r = reader_of(f);
-	GET(&r, m, report);
-	m->age_ms = FAN_AGE_NOT_TOLD;
-	m->operations = 0;
-	if (r.left >= AGE_BYTES)
-		GET(&r, m, report_age);
-	return end(&r, m->state <= FAN_JOB_FAILED && m->ranks <= FAN_RANKS_MAX);
+	const struct fan_report *m = body;
+	return m->state <= FAN_JOB_FAILED && m->ranks <= FAN_RANKS_MAX;
 }
 
-size_t fan_report_put(uint8_t *b, const struct fan_report *m)
-{
-	uint8_t *p = PUT(b, m, report);
-	return (size_t)(PUT(p, m, report_age) - b);
-}
-
-static const struct field slot_stats[] = {
-	NUM(slot_stats, index),	      NUM(slot_stats, jobs),	   NUM(slot_stats, policy),
-	NUM(slot_stats, slots),	      NUM(slot_stats, slots_used), NUM(slot_stats, held),
-	NUM(slot_stats, quota),	      NUM(slot_stats, hits),	   NUM(slot_stats, taken),
-	NUM(slot_stats, collisions),  NUM(slot_stats, over_quota), NUM(slot_stats, passed),
-	NUM(slot_stats, preemptions), NUM(slot_stats, evictions),  NUM(slot_stats, flushes),
-	NUM(slot_stats, completions), TEXT(slot_stats, name)};
-
-enum fan_err fan_slot_stats_get(struct fan_slot_stats *m, const struct fan_frag *f)
-{
-	struct reader r = reader_of(f);
-	GET(&r, m, slot_stats);
-	return end(&r, true);
-}
-
-size_t fan_slot_stats_put(uint8_t *b, const struct fan_slot_stats *m)
-{
-	return (size_t)(PUT(b, m, slot_stats) - b);
-}
-
-static const struct field rank_stats[] = {NUM(rank_stats, index), NUM(rank_stats, jobs),
-					  NUM(rank_stats, ranks), NUM(rank_stats, ahead),
-					  NUM(rank_stats, front), NUM(rank_stats, first),
-					  NUM(rank_stats, count)};
+static const struct field slot_stats[] = {NUM(slot_stats, index),
+					  NUM(slot_stats, jobs),
+					  NUM(slot_stats, policy),
+					  NUM(slot_stats, slots),
+					  NUM(slot_stats, slots_used),
+					  NUM(slot_stats, held),
+					  NUM(slot_stats, quota),
+					  NUM(slot_stats, hits),
+					  NUM(slot_stats, taken),
+					  NUM(slot_stats, collisions),
+					  NUM(slot_stats, over_quota),
+					  NUM(slot_stats, passed),
+					  NUM(slot_stats, preemptions),
+					  NUM(slot_stats, evictions),
+					  NUM(slot_stats, flushes),
+					  NUM(slot_stats, completions),
+					  STRING(slot_stats, name, FAN_NAME_MAX)};
 
 static const struct field standing[] = {NUM(standing, flags),	   NUM(standing, behind),
 					NUM(standing, most),	   NUM(standing, lent),
 					NUM(standing, deferred),   NUM(standing, cache.frags),
 					NUM(standing, cache.open), NUM(standing, cache.peak)};
 
-static const struct field rank_stats_name[] = {TEXT(rank_stats, name)};
+static const struct field rank_stats[] = {NUM(rank_stats, index),
+					  NUM(rank_stats, jobs),
+					  NUM(rank_stats, ranks),
+					  NUM(rank_stats, ahead),
+					  NUM(rank_stats, front),
+					  NUM(rank_stats, first),
+					  LIST(rank_stats, rank, count, standing),
+					  STRING(rank_stats, name, FAN_NAME_MAX)};
 
-enum fan_err fan_rank_stats_get(struct fan_rank_stats *m, const struct fan_frag *f)
+static bool check_rank_stats(const void *body)
 {
-	struct reader r = reader_of(f);
-	GET(&r, m, rank_stats);
-	bool sane = m->ranks <= FAN_RANKS_MAX && m->ahead <= 1 && m->count <= FAN_STATS_RANKS &&
+	const struct fan_rank_stats *m = body;
+	bool sane = m->ranks <= FAN_RANKS_MAX && m->ahead <= 1 &&
 		    (m->count == 0 || m->first + m->count <= m->ranks);
-	if (r.ok && !sane)
-		return FAN_E_FORMAT;
-	for (unsigned i = 0; r.ok && i < m->count; i++) {
-		GET(&r, &m->rank[i], standing);
+	for (unsigned i = 0; i < m->count; i++)
 		sane &= m->rank[i].behind <= m->rank[i].most && is_sane(&m->rank[i].cache);
-	}
-	GET(&r, m, rank_stats_name);
-	return end(&r, sane);
+	return sane;
 }
 
-size_t fan_rank_stats_put(uint8_t *b, const struct fan_rank_stats *m)
-{
-	uint8_t *p = PUT(b, m, rank_stats);
-	for (unsigned i = 0; i < m->count; i++)
-		p = PUT(p, &m->rank[i], standing);
-	return (size_t)(PUT(p, m, rank_stats_name) - b);
-}
+static const struct field helper_pair[] = {NUM(helper_pair, pair), NUM(helper_pair, parts)};
+
+static const struct field helper_stats[] = {NUM(helper_stats, index),
+					    NUM(helper_stats, jobs),
+					    NUM(helper_stats, ranks),
+					    NUM(helper_stats, first),
+					    NUM(helper_stats, next),
+					    LIST(helper_stats, help, count, helper_pair),
+					    STRING(helper_stats, name, FAN_NAME_MAX)};
 
 /* Pairs rise from `first` on, are of ranks that there are, and `next` is behind them. */
-static bool pairs_are_sane(const struct fan_helper_stats *m)
+static bool check_helper_stats(const void *body)
 {
+	const struct fan_helper_stats *m = body;
 	uint32_t least = m->first;
-	bool sane = true;
+	bool sane = m->ranks <= FAN_RANKS_MAX;
 	for (unsigned i = 0; i < m->count; i++) {
 		const struct fan_helper_pair *h = &m->help[i];
 		sane &= h->pair >= least && h->pair / FAN_RANKS_MAX < m->ranks &&
@@ -420,92 +369,85 @@ static bool pairs_are_sane(const struct fan_helper_stats *m)
 	return sane && (m->next == 0 || (m->next >= least && m->next > m->first));
 }
 
-static const struct field helper_stats[] = {NUM(helper_stats, index), NUM(helper_stats, jobs),
-					    NUM(helper_stats, ranks), NUM(helper_stats, first),
-					    NUM(helper_stats, next),  NUM(helper_stats, count)};
+static const struct field echo[] = {NUM(echo, answer_bytes)};
 
-static const struct field helper_pair[] = {NUM(helper_pair, pair), NUM(helper_pair, parts)};
-
-static const struct field helper_stats_name[] = {TEXT(helper_stats, name)};
-
-enum fan_err fan_helper_stats_get(struct fan_helper_stats *m, const struct fan_frag *f)
+static bool check_echo(const void *body)
 {
-	struct reader r = reader_of(f);
-	GET(&r, m, helper_stats);
-	if (r.ok && (m->ranks > FAN_RANKS_MAX || m->count > FAN_STATS_PAIRS))
-		return FAN_E_FORMAT;
-	for (unsigned i = 0; r.ok && i < m->count; i++)
-		GET(&r, &m->help[i], helper_pair);
-	GET(&r, m, helper_stats_name);
-	return end(&r, r.ok && pairs_are_sane(m));
+	const struct fan_echo *m = body;
+	return m->body_bytes <= FAN_ECHO_MAX &&
+	       (m->answer_bytes == 0 ||
+		(m->answer_bytes >= FAN_ECHO_MIN && m->answer_bytes <= m->body_bytes));
 }
 
-size_t fan_helper_stats_put(uint8_t *b, const struct fan_helper_stats *m)
-{
-	uint8_t *p = PUT(b, m, helper_stats);
-	for (unsigned i = 0; i < m->count; i++)
-		p = PUT(p, &m->help[i], helper_pair);
-	return (size_t)(PUT(p, m, helper_stats_name) - b);
-}
-
-enum fan_err fan_echo_get(struct fan_echo *m, const struct fan_frag *f)
-{
-	struct reader r = reader_of(f);
-	get_number(&r, &m->answer_bytes, sizeof m->answer_bytes);
-	if (f->payload_bytes < FAN_ECHO_MIN)
-		return FAN_E_SHORT;
-	m->body_bytes = (uint16_t)f->payload_bytes;
-	bool fits = m->answer_bytes == 0 ||
-		    (m->answer_bytes >= FAN_ECHO_MIN && m->answer_bytes <= m->body_bytes);
-	return end(&r, f->payload_bytes <= FAN_ECHO_MAX && fits);
-}
-
-size_t fan_echo_put(uint8_t *b, const struct fan_echo *m)
-{
-	memset(b, 0, m->body_bytes);
-	fan_put16(b, m->answer_bytes);
-	return m->body_bytes;
-}
+static const struct field echoed[] = {NUM(echoed, payload_bytes),
+				      NUM(echoed, shards),
+				      NUM(echoed, window),
+				      NUM(echoed, group_family),
+				      STRING(echoed, version, FAN_VERSION_MAX),
+				      NUM(echoed, behind_loses)};
 
 /* A version is shown as it came: letters, digits and marks only. */
-static bool is_plain(const char *text, unsigned bytes)
+static bool check_echoed(const void *body)
 {
-	for (unsigned i = 0; i < bytes; i++)
-		if (text[i] <= ' ' || text[i] > '~')
+	const struct fan_echoed *m = body;
+	for (unsigned i = 0; i < m->version_bytes; i++)
+		if (m->version[i] <= ' ' || m->version[i] > '~')
 			return false;
-	return true;
+	return is_payload(m->payload_bytes) && m->shards >= 1 && m->shards <= FAN_SHARDS_MAX &&
+	       m->window >= 1 && m->window <= FAN_WINDOW_MAX && is_family(m->group_family);
 }
 
-static const struct field echoed[] = {NUM(echoed, payload_bytes), NUM(echoed, shards),
-				      NUM(echoed, window), NUM(echoed, group_family),
-				      NUM(echoed, version_bytes)};
+/* ---- every body ---- */
 
-enum fan_err fan_echoed_get(struct fan_echoed *m, const struct fan_frag *f)
+/* The least bytes of a body: a shorter one is refused, and what is written is filled up with zeros.
+ * A stranger may send a JOIN, BEAT, LEAVE or QUERY: one that is shorter than its answer gets none.
+ */
+#define BODY(table, least)                                                                         \
+	{                                                                                          \
+		table, COUNT(table), least, check_##table                                          \
+	}
+static const struct {
+	const struct field *field;
+	uint8_t fields, least_bytes;
+	bool (*check)(const void *body); /* NULL: all are right */
+} bodies[] = {
+	[FAN_BODY_JOIN] = BODY(join, FAN_CTL_UP_MIN),
+	[FAN_BODY_WELCOME] = BODY(welcome, 0),
+	[FAN_BODY_REFUSE] = BODY(refuse, 0),
+	[FAN_BODY_BEAT] = BODY(beat, FAN_CTL_UP_MIN),
+	[FAN_BODY_STATE] = BODY(state, 0),
+	[FAN_BODY_LEAVE] = BODY(leave, FAN_CTL_UP_MIN),
+	[FAN_BODY_QUERY] = {query, COUNT(query), FAN_REPORT_BYTES, NULL},
+	[FAN_BODY_REPORT] = BODY(report, 0),
+	[FAN_BODY_SLOT_STATS] = {slot_stats, COUNT(slot_stats), 0, NULL},
+	[FAN_BODY_RANK_STATS] = BODY(rank_stats, 0),
+	[FAN_BODY_HELPER_STATS] = BODY(helper_stats, 0),
+	[FAN_BODY_ECHO] = BODY(echo, FAN_ECHO_MIN),
+	[FAN_BODY_ECHOED] = BODY(echoed, FAN_ECHO_MIN),
+};
+
+enum fan_err fan_ctl_get_body(enum fan_body body, void *m, const struct fan_frag *f)
 {
-	struct reader r = reader_of(f);
-	GET(&r, m, echoed);
-	if (!r.ok || f->payload_bytes < FAN_ECHO_MIN)
+	struct reader r = {f->payload, f->payload_bytes,
+			   f->payload_bytes >= bodies[body].least_bytes, true};
+	get(&r, m, bodies[body].field, bodies[body].fields);
+	if (!r.ok)
 		return FAN_E_SHORT;
-	if (m->version_bytes > FAN_VERSION_MAX)
-		return FAN_E_FORMAT;
-	memcpy(m->version, r.p, m->version_bytes);
-	m->version[m->version_bytes] = '\0';
-	m->behind_loses = fan_get16(r.p + m->version_bytes);
-	bool sane = m->payload_bytes >= FAN_PAYLOAD_MIN && m->payload_bytes <= FAN_PAYLOAD_MAX &&
-		    m->shards >= 1 && m->shards <= FAN_SHARDS_MAX && m->window >= 1 &&
-		    m->window <= FAN_WINDOW_MAX &&
-		    (m->group_family == 0 || m->group_family == 4 || m->group_family == 6) &&
-		    is_plain(m->version, m->version_bytes);
-	return end(&r, sane);
+	if (body == FAN_BODY_ECHO)
+		((struct fan_echo *)m)->body_bytes = (uint16_t)f->payload_bytes;
+	return r.sane && (!bodies[body].check || bodies[body].check(m)) ? FAN_OK : FAN_E_FORMAT;
 }
 
-size_t fan_echoed_put(uint8_t *b, const struct fan_echoed *m)
+size_t fan_ctl_put_body(enum fan_body body, uint8_t *b, const void *m)
 {
-	memset(b, 0, FAN_ECHO_MIN);
-	uint8_t *p = PUT(b, m, echoed);
-	memcpy(p, m->version, m->version_bytes);
-	fan_put16(p + m->version_bytes, m->behind_loses);
-	return FAN_ECHO_MIN;
+	const size_t bytes = (size_t)(put(b, m, bodies[body].field, bodies[body].fields) - b);
+	size_t least = bodies[body].least_bytes;
+	if (body == FAN_BODY_ECHO)
+		least = ((const struct fan_echo *)m)->body_bytes;
+	if (bytes >= least)
+		return bytes;
+	memset(b + bytes, 0, least - bytes);
+	return least;
 }
 
 void fan_ctl_finish(struct fan_out_item *it, struct fan_frag *h, const uint8_t *body, size_t bytes)

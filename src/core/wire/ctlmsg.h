@@ -36,7 +36,7 @@ struct fan_join {
 	uint32_t alive_ms;	/* silence after which a rank is lost */
 	uint8_t name_bytes;
 	char name[FAN_NAME_MAX + 1]; /* with a terminating zero, which is not on the wire */
-	uint32_t workers; /* of this rank: 1, or all below an aggregator.  On the wire 0 for 1 */
+	uint32_t workers;	     /* of this rank: all below an aggregator; 0: one */
 	/* id of the launch, the same on all its ranks; 0: none; odd: no other launch has it */
 	uint64_t launch;
 	uint32_t claim; /* `have` of the REFUSE RANK_TAKEN that came before; 0: none did */
@@ -296,37 +296,51 @@ struct fan_echoed {
 	uint16_t behind_loses;
 };
 
-/* Decode the body of a control message whose header fan_wire_get has accepted.
- * FAN_OK, FAN_E_SHORT, or FAN_E_FORMAT for a field out of its range. */
-enum fan_err fan_join_get(struct fan_join *m, const struct fan_frag *f);
-enum fan_err fan_welcome_get(struct fan_welcome *m, const struct fan_frag *f);
-enum fan_err fan_refuse_get(struct fan_refuse *m, const struct fan_frag *f);
-enum fan_err fan_beat_get(struct fan_beat *m, const struct fan_frag *f);
-enum fan_err fan_state_get(struct fan_state *m, const struct fan_frag *f);
-enum fan_err fan_leave_get(struct fan_leave *m, const struct fan_frag *f);
-enum fan_err fan_query_get(struct fan_query *m, const struct fan_frag *f);
-enum fan_err fan_report_get(struct fan_report *m, const struct fan_frag *f);
-enum fan_err fan_slot_stats_get(struct fan_slot_stats *m, const struct fan_frag *f);
-enum fan_err fan_rank_stats_get(struct fan_rank_stats *m, const struct fan_frag *f);
-enum fan_err fan_helper_stats_get(struct fan_helper_stats *m, const struct fan_frag *f);
-enum fan_err fan_echo_get(struct fan_echo *m, const struct fan_frag *f);
-enum fan_err fan_echoed_get(struct fan_echoed *m, const struct fan_frag *f);
+enum fan_body {
+	FAN_BODY_JOIN,
+	FAN_BODY_WELCOME,
+	FAN_BODY_REFUSE,
+	FAN_BODY_BEAT,
+	FAN_BODY_STATE,
+	FAN_BODY_LEAVE,
+	FAN_BODY_QUERY,
+	FAN_BODY_REPORT,
+	FAN_BODY_SLOT_STATS,
+	FAN_BODY_RANK_STATS,
+	FAN_BODY_HELPER_STATS,
+	FAN_BODY_ECHO,
+	FAN_BODY_ECHOED,
+};
 
-/* Encode a body into `b`, at least FAN_CTL_BYTES_MAX - FAN_HEAD_BYTES bytes.  JOIN, BEAT and LEAVE
- * are filled up with zeros to FAN_CTL_UP_MIN bytes.  Return its length. */
-size_t fan_join_put(uint8_t *b, const struct fan_join *m);
-size_t fan_welcome_put(uint8_t *b, const struct fan_welcome *m);
-size_t fan_refuse_put(uint8_t *b, const struct fan_refuse *m);
-size_t fan_beat_put(uint8_t *b, const struct fan_beat *m);
-size_t fan_state_put(uint8_t *b, const struct fan_state *m);
-size_t fan_leave_put(uint8_t *b, const struct fan_leave *m);
-size_t fan_query_put(uint8_t *b, const struct fan_query *m);
-size_t fan_report_put(uint8_t *b, const struct fan_report *m);
-size_t fan_slot_stats_put(uint8_t *b, const struct fan_slot_stats *m);
-size_t fan_rank_stats_put(uint8_t *b, const struct fan_rank_stats *m);
-size_t fan_helper_stats_put(uint8_t *b, const struct fan_helper_stats *m);
-size_t fan_echo_put(uint8_t *b, const struct fan_echo *m);     /* b: m->body_bytes bytes */
-size_t fan_echoed_put(uint8_t *b, const struct fan_echoed *m); /* b: FAN_ECHO_MIN; all of it */
+/* The body that `...`, a pointer, points to. */
+#define FAN_BODY_OF(...)                                                                           \
+	_Generic(*(__VA_ARGS__), struct fan_join                                                   \
+		 : FAN_BODY_JOIN, struct fan_welcome                                               \
+		 : FAN_BODY_WELCOME, struct fan_refuse                                             \
+		 : FAN_BODY_REFUSE, struct fan_beat                                                \
+		 : FAN_BODY_BEAT, struct fan_state                                                 \
+		 : FAN_BODY_STATE, struct fan_leave                                                \
+		 : FAN_BODY_LEAVE, struct fan_query                                                \
+		 : FAN_BODY_QUERY, struct fan_report                                               \
+		 : FAN_BODY_REPORT, struct fan_slot_stats                                          \
+		 : FAN_BODY_SLOT_STATS, struct fan_rank_stats                                      \
+		 : FAN_BODY_RANK_STATS, struct fan_helper_stats                                    \
+		 : FAN_BODY_HELPER_STATS, struct fan_echo                                          \
+		 : FAN_BODY_ECHO, struct fan_echoed                                                \
+		 : FAN_BODY_ECHOED)
+
+/* Decode into `*m`, one of the structs above, the body of a control message whose header
+ * fan_wire_get has accepted.
+ * FAN_OK, FAN_E_SHORT, or FAN_E_FORMAT for a field out of its range. */
+#define fan_ctl_get(m, f) fan_ctl_get_body(FAN_BODY_OF(m), m, f)
+enum fan_err fan_ctl_get_body(enum fan_body body, void *m, const struct fan_frag *f);
+
+/* Encode a struct above, to which `...` points, into `b`, at least
+ * FAN_CTL_BYTES_MAX - FAN_HEAD_BYTES bytes; an echo's `body_bytes`.  JOIN, BEAT and LEAVE are
+ * filled up with zeros to FAN_CTL_UP_MIN bytes, a query's answers to FAN_ECHO_MIN.  Return its
+ * length. */
+#define fan_ctl_put(b, ...) fan_ctl_put_body(FAN_BODY_OF(__VA_ARGS__), b, __VA_ARGS__)
+size_t fan_ctl_put_body(enum fan_body body, uint8_t *b, const void *m);
 
 /* Make `it` the control message `h` with the `bytes` bytes at `body`, in the out's scratch, as its
  * body: sets checksum and payload. */

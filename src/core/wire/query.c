@@ -13,7 +13,7 @@ void fan_query_prepare(uint8_t *body, const struct fan_echoed *who)
 	m.version_bytes = sizeof version - 1;
 	memcpy(m.version, version, sizeof version);
 	memset(body, 0, FAN_ECHO_MAX);
-	fan_echoed_put(body, &m);
+	fan_ctl_put(body, &m);
 }
 
 static void answer(const fan_peer *to, enum fan_type type, const struct fan_frag *question,
@@ -34,7 +34,7 @@ static bool echo(const uint8_t *body, const fan_peer *from, const struct fan_fra
 		 struct fan_out *out)
 {
 	struct fan_echo m;
-	if (fan_echo_get(&m, f) != FAN_OK)
+	if (fan_ctl_get(&m, f) != FAN_OK)
 		return false;
 	size_t bytes = m.answer_bytes ? m.answer_bytes : m.body_bytes;
 	answer(from, FAN_TYPE_REPORT, f, body, bytes, out);
@@ -78,22 +78,22 @@ static size_t write_topic(const struct fan_query_source *s, const void *self, un
 			job.oldest = UINT64_MAX;
 			job.operations = 0;
 		}
-		return fan_report_put(body, &job);
+		return fan_ctl_put(body, &job);
 	case FAN_TOPIC_SLOTS:
 		if (s->slots)
 			s->slots(self, &slots);
 		if (stranger)
 			blur_slots(&slots);
-		return fan_slot_stats_put(body, &slots);
+		return fan_ctl_put(body, &slots);
 	case FAN_TOPIC_RANKS:
 		s->ranks(self, &ranks);
 		if (stranger)
 			blur(&ranks.front);
-		return fan_rank_stats_put(body, &ranks);
+		return fan_ctl_put(body, &ranks);
 	default:
 		if (s->helpers)
 			s->helpers(self, &helpers);
-		return fan_helper_stats_put(body, &helpers);
+		return fan_ctl_put(body, &helpers);
 	}
 }
 
@@ -103,7 +103,7 @@ bool fan_query_recv(const struct fan_query_source *s, const void *self, const ui
 	struct fan_query q;
 	if (f->topic == FAN_TOPIC_ECHO)
 		return echo(echoed, from, f, out);
-	if (f->topic >= FAN_TOPIC_COUNT || fan_query_get(&q, f) != FAN_OK)
+	if (f->topic >= FAN_TOPIC_COUNT || fan_ctl_get(&q, f) != FAN_OK)
 		return false;
 	bool stranger = !is_loopback(from) && !s->knows(self, q.index, from);
 	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
@@ -125,5 +125,5 @@ void fan_query_foreign(const fan_peer *from, const uint8_t *pkt, size_t len, str
 		.want = pkt[0],
 	};
 	uint8_t *body = fan_out_scratch(out, FAN_CTL_BYTES_MAX);
-	answer(from, FAN_TYPE_REFUSE, &question, body, fan_refuse_put(body, &no), out);
+	answer(from, FAN_TYPE_REFUSE, &question, body, fan_ctl_put(body, &no), out);
 }

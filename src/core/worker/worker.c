@@ -113,14 +113,14 @@ static size_t join_body(const struct fan_worker *w, uint8_t *body)
 	while (m.name_bytes < FAN_NAME_MAX && m.name[m.name_bytes])
 		m.name_bytes++;
 	assert(m.name_bytes > 0);
-	return fan_join_put(body, &m);
+	return fan_ctl_put(body, &m);
 }
 
 static size_t leave_body(const struct fan_worker *w, uint8_t *body)
 {
 	struct fan_leave m = {.err = w->leave_err};
 	memcpy(m.blamed, w->blamed, sizeof m.blamed);
-	return fan_leave_put(body, &m);
+	return fan_ctl_put(body, &m);
 }
 
 /* Is an operation, or an uplink's round, waiting for results?  Then for w->window.low first of all.
@@ -153,7 +153,7 @@ static size_t beat_body(const struct fan_worker *w, uint8_t *body, uint64_t *fra
 		m.cache =
 			(struct fan_helper_cache_use){clip(s->frags), clip(s->open), clip(s->peak)};
 	}
-	return fan_beat_put(body, &m);
+	return fan_ctl_put(body, &m);
 }
 
 /* The aggregator does not know this life of the rank, and reports that or, where only members have

@@ -26,7 +26,7 @@ static enum fan_verdict recv_welcome(struct fan_worker *w, uint64_t now_ns,
 	struct fan_welcome m;
 	if (f->nonce != w->cfg.nonce || w->phase != FAN_W_JOINING || f->path != w->path)
 		return fan_worker_drop(w, FAN_DROP_STATE);
-	if (fan_welcome_get(&m, f) != FAN_OK || m.window > w->cfg.window_max ||
+	if (fan_ctl_get(&m, f) != FAN_OK || m.window > w->cfg.window_max ||
 	    (m.burst && !(w->cfg.options & FAN_JOIN_AHEAD)))
 		return fan_worker_drop(w, FAN_DROP_FORMAT);
 	if (w->cfg.options & FAN_JOIN_QUAD && !(m.flags & FAN_WELCOME_QUAD)) {
@@ -96,7 +96,7 @@ static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const
 		return FAN_CTL;
 	}
 	struct fan_welcome m;
-	if (fan_welcome_get(&m, f) == FAN_OK) {
+	if (fan_ctl_get(&m, f) == FAN_OK) {
 		choose_numbers(w, &m);
 		w->welcome.cookie = m.cookie;
 		w->unproved = true;
@@ -130,7 +130,7 @@ static enum fan_verdict recv_refuse(struct fan_worker *w, const struct fan_frag 
 		return fan_worker_drop(w, FAN_DROP_STATE);
 	if (fan_route_number(f->job) != w->cfg.route)
 		return fan_worker_drop(w, FAN_DROP_ROUTE); /* to a JOIN by the route before */
-	if (fan_refuse_get(&m, f) != FAN_OK)
+	if (fan_ctl_get(&m, f) != FAN_OK)
 		return fan_worker_drop(w, FAN_DROP_FORMAT);
 	struct fan_fault fault = {
 		.err = m.err,
@@ -258,7 +258,7 @@ static enum fan_verdict recv_state(struct fan_worker *w, uint64_t now_ns, const 
 	if (f->job != w->job && w->phase != FAN_W_LEAVING && !w->rejoins)
 		return fan_worker_drop(
 			w, FAN_DROP_ROUTE); /* an answer to what went by the route before */
-	if (fan_state_get(&m, f) != FAN_OK)
+	if (fan_ctl_get(&m, f) != FAN_OK)
 		return fan_worker_drop(w, FAN_DROP_FORMAT);
 	if (f->nonce && f->nonce != w->cfg.nonce) /* a switch on the path had its token before us */
 		return fan_worker_drop(w, FAN_DROP_SENDER);

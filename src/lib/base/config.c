@@ -29,7 +29,7 @@
 #define UNSET	     (-1)
 
 /* One option: a row is all that a new one needs, beside its field in struct fan_config.  In
- * capitals behind FANIN_ its name is the variable.  Commands have some as flags
+ * capitals behind FANIN_ its name is the variable, where it has one.  Commands have some as flags
  * (fan_config_export). */
 struct key {
 	struct fan_option o;	/* `at`: in struct fan_config */
@@ -39,7 +39,7 @@ struct key {
 	/* what the field holds if it is not given; texts: NULL.  0 in options later than version
 	 * 0.1: fan_sized_take */
 	int unset;
-	bool no_key; /* it is a variable alone, and not in the INI file */
+	enum { ANYWHERE, FILE_ONLY, VARIABLE_ONLY } place; /* beside the field */
 };
 
 static const char *const mode_words[] = {"native", "fixed", NULL};
@@ -48,62 +48,57 @@ static const char *const congestion_words[] = {FAN_CONGESTION_NAMES, NULL};
 static const char *const off_on[] = {"0", "1", NULL};
 
 /* Ends with the field in struct fanin_options and its offset. */
-#define ROW(n, f, kind, lo, hi, words, preset, unset, ...)                                         \
+#define ROW(place, n, f, kind, lo, hi, words, preset, unset, ...)                                  \
 	{                                                                                          \
 		{#n, 0, kind, offsetof(struct fan_config, f), lo, hi, words, NULL, NULL},          \
-			__VA_ARGS__, preset, unset, false                                          \
+			__VA_ARGS__, preset, unset, place                                          \
 	}
-#define FIELD(f)	      #f, offsetof(struct fanin_options, f)
-#define BYTES(f)	      sizeof(((struct fan_config *)0)->f) - 1
-#define MAX(w)		      sizeof w / sizeof *w - 2
-#define TEXT(n, f)	      ROW(n, f, FAN_OPTION_PRINTABLE, 1, BYTES(f), NULL, 0, 0, FIELD(f))
-#define NUMBER(n, lo, hi, by) ROW(n, n, FAN_OPTION_NUMBER, lo, hi, NULL, by, UNSET, FIELD(n))
-#define CHOICE(n, words)      ROW(n, n, FAN_OPTION_WORD, 0, MAX(words), words, 0, UNSET, FIELD(n))
-#define SWITCH(n)	      ROW(n, n, FAN_OPTION_WORD, 0, 1, off_on, UNSET, 0, NULL, 0)
+#define FIELD(f)   #f, offsetof(struct fanin_options, f)
+#define BYTES(f)   sizeof(((struct fan_config *)0)->f) - 1
+#define MAX(w)	   sizeof w / sizeof *w - 2
+#define TEXT(n, f) ROW(ANYWHERE, n, f, FAN_OPTION_PRINTABLE, 1, BYTES(f), NULL, 0, 0, FIELD(f))
+#define NUMBER(place, n, lo, hi, by)                                                               \
+	ROW(place, n, n, FAN_OPTION_NUMBER, lo, hi, NULL, by, UNSET, FIELD(n))
+#define CHOICE(n, words)                                                                           \
+	ROW(ANYWHERE, n, n, FAN_OPTION_WORD, 0, MAX(words), words, 0, UNSET, FIELD(n))
+#define SWITCH(place, n) ROW(place, n, n, FAN_OPTION_WORD, 0, 1, off_on, UNSET, 0, NULL, 0)
 /* Read where it counts. */
 #define VARIABLE(n)                                                                                \
 	{                                                                                          \
-		{#n, 0, FAN_OPTION_OTHER, 0, 0, 0, NULL, NULL, NULL}, NULL, 0, 0, 0, true          \
+		{#n, 0, FAN_OPTION_OTHER, 0, 0, 0, NULL, NULL, NULL}, NULL, 0, 0, 0, VARIABLE_ONLY \
 	}
 
 static const struct key keys[] = {
 	TEXT(switch, switch_addr),
 	TEXT(job, job),
 	TEXT(run, run),
-	NUMBER(rank, 0, FAN_RANKS_MAX - 1, UNSET),
-	NUMBER(ranks, 2, FAN_RANKS_MAX, UNSET),
-	NUMBER(mtu, FAN_CONFIG_MTU_MIN, 9000, 1500),
-	NUMBER(window, 0, FAN_WINDOW_MAX, 0),
-	NUMBER(timeout_ms, FAN_CONFIG_WAIT_MIN_MS, FAN_CONFIG_WAIT_MAX_MS, 30000),
-	NUMBER(alive_ms, FAN_ALIVE_MIN_MS, FAN_ALIVE_MAX_MS, FAN_ALIVE_MS),
+	NUMBER(ANYWHERE, rank, 0, FAN_RANKS_MAX - 1, UNSET),
+	NUMBER(ANYWHERE, ranks, 2, FAN_RANKS_MAX, UNSET),
+	NUMBER(ANYWHERE, mtu, FAN_CONFIG_MTU_MIN, 9000, 1500),
+	NUMBER(ANYWHERE, window, 0, FAN_WINDOW_MAX, 0),
+	NUMBER(ANYWHERE, timeout_ms, FAN_CONFIG_WAIT_MIN_MS, FAN_CONFIG_WAIT_MAX_MS, 30000),
+	NUMBER(ANYWHERE, alive_ms, FAN_ALIVE_MIN_MS, FAN_ALIVE_MAX_MS, FAN_ALIVE_MS),
 	CHOICE(mode, mode_words),
 	CHOICE(wire, wire_words),
-	NUMBER(multicast, 0, 1, UNSET), /* as it fits, which a switch offers */
-	NUMBER(priority, 0, 255, 0),
-	NUMBER(ahead, 0, FAN_AHEAD_MAX, 0),
-	NUMBER(cache, 0, FAN_CACHE_MAX, 0),
+	NUMBER(FILE_ONLY, multicast, 0, 1, UNSET), /* as it fits, which a switch offers */
+	NUMBER(FILE_ONLY, priority, 0, 255, 0),
+	NUMBER(FILE_ONLY, ahead, 0, FAN_AHEAD_MAX, 0),
+	NUMBER(FILE_ONLY, cache, 0, FAN_CACHE_MAX, 0),
 	TEXT(server, server_addr),
 	TEXT(controller, controller_addr),
-	NUMBER(pace, 0, 1000, FAN_CONFIG_PACE),
-	NUMBER(rto_min_ms, 1, FAN_CONFIG_RTO_MIN_MAX_MS, 0), /* 0: as it fits */
+	NUMBER(FILE_ONLY, pace, 0, 1000, FAN_CONFIG_PACE),
+	NUMBER(FILE_ONLY, rto_min_ms, 1, FAN_CONFIG_RTO_MIN_MAX_MS, 0), /* 0: as it fits */
 	TEXT(key_file, key_file),
 	TEXT(controller_key_file, controller_key_file),
-	ROW(join_ms, join_ms, FAN_OPTION_NUMBER, FAN_CONFIG_WAIT_MIN_MS, FAN_CONFIG_WAIT_MAX_MS,
-	    NULL, 0, 0, FIELD(join_ms)),
-	ROW(congestion, congestion, FAN_OPTION_WORD, 0, FAN_CONGESTION_COUNT - 1, congestion_words,
-	    0, 0, NULL, 0),
-	SWITCH(local),
-	SWITCH(hosts),
-	SWITCH(split),
-	SWITCH(rails),
-	SWITCH(ps),
-	{{"link_mbps", 0, FAN_OPTION_NUMBER, offsetof(struct fan_config, link_mbps), 0,
-	  FAN_LINK_MBPS_MAX, NULL, NULL, NULL},
-	 NULL,
-	 0,
-	 UNSET,
-	 0,
-	 true},
+	ROW(ANYWHERE, join_ms, join_ms, FAN_OPTION_NUMBER, FAN_CONFIG_WAIT_MIN_MS,
+	    FAN_CONFIG_WAIT_MAX_MS, NULL, 0, 0, FIELD(join_ms)),
+	ROW(FILE_ONLY, congestion, congestion, FAN_OPTION_WORD, 0, FAN_CONGESTION_COUNT - 1,
+	    congestion_words, 0, 0, NULL, 0),
+	SWITCH(ANYWHERE, local),
+	SWITCH(ANYWHERE, hosts),
+	SWITCH(FILE_ONLY, rails),
+	ROW(VARIABLE_ONLY, link_mbps, link_mbps, FAN_OPTION_NUMBER, 0, FAN_LINK_MBPS_MAX, NULL, 0,
+	    UNSET, NULL, 0),
 	VARIABLE(config),
 	VARIABLE(library),
 	VARIABLE(metrics),
@@ -262,7 +257,8 @@ static int take_variables(struct load *l)
 		char name[FAN_CONFIG_NAME_BYTES];
 		variable_of(name, keys[i].o.name);
 		const char *text = secure_getenv(name);
-		if (!text || *l->from[i] || keys[i].o.kind == FAN_OPTION_OTHER)
+		if (!text || *l->from[i] || keys[i].o.kind == FAN_OPTION_OTHER ||
+		    keys[i].place == FILE_ONLY)
 			continue;
 		if (*text) {
 			e = take(l, i, text, name);
@@ -300,12 +296,12 @@ static int take_launcher(struct load *l)
 	return e;
 }
 
-/* "switch, job, ... rails or ps". */
+/* "switch, job, ... hosts or rails". */
 static void all_names(char *text, size_t bytes)
 {
 	struct fan_text t = fan_text_in(text, bytes);
 	unsigned last = KEYS - 1;
-	while (keys[last].no_key)
+	while (keys[last].place == VARIABLE_ONLY)
 		last--;
 	for (unsigned i = 0; i <= last; i++)
 		fan_text_add(&t, "%s%s", i == 0 ? "" : i < last ? ", " : " or ", keys[i].o.name);
@@ -320,7 +316,7 @@ static bool take_line(void *arg, unsigned line, const char *section, const char 
 		return true;
 	const unsigned i = key_named(name);
 	snprintf(where, sizeof where, "%.120s:%u: %.32s", l->file, line, name);
-	if (i < KEYS && !keys[i].no_key)
+	if (i < KEYS && keys[i].place != VARIABLE_ONLY)
 		return take(l, i, value, where) == FAN_OK;
 	all_names(names, sizeof names);
 	snprintf(l->why, l->why_bytes, "%s: unknown key in [worker]: expected %s", where, names);
@@ -546,7 +542,7 @@ static bool is_commands(const char *name)
 
 void fan_config_unknown(fan_config_row *row, void *ctx)
 {
-	char known[KEYS][FAN_CONFIG_NAME_BYTES];
+	char known[KEYS][FAN_CONFIG_NAME_BYTES], key[FAN_CONFIG_NEAR_BYTES];
 	const char *names[KEYS + 1] = {NULL};
 	for (unsigned i = 0; i < KEYS; i++) {
 		variable_of(known[i], keys[i].o.name);
@@ -560,15 +556,22 @@ void fan_config_unknown(fan_config_row *row, void *ctx)
 		snprintf(name, sizeof name, "%.*s", (int)bytes, environ[i]);
 		const bool is_short = bytes <= strlen(PREFIX) + NAME_SHORT;
 		const char *near = fan_text_within(name, names, is_short ? 1 : EDITS_MAX);
-		if ((!near || strcmp(near, name)) && !is_commands(name))
+		unsigned k = 0;
+		while (near && strcmp(near, known[k]))
+			k++;
+		if (near && keys[k].place == FILE_ONLY) {
+			snprintf(key, sizeof key, "%s in the file FANIN_CONFIG", keys[k].o.name);
+			row(ctx, name, key, "");
+		} else if ((!near || strcmp(near, name)) && !is_commands(name)) {
 			row(ctx, name, near ? near : "", "");
+		}
 	}
 }
 
 static void report_misspelt(void *ctx, const char *name, const char *near, const char *from)
 {
 	const struct fan_config *c = ctx;
-	char text[3 * FAN_CONFIG_NAME_BYTES];
+	char text[2 * FAN_CONFIG_NAME_BYTES + FAN_CONFIG_NEAR_BYTES];
 	(void)from;
 	if (!*near)
 		return;

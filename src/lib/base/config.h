@@ -3,7 +3,8 @@
  *
  * By precedence: fields of struct fanin_options, FANIN_* variables, the launcher's variables
  * (rank and ranks only), section [worker] of the INI file FANIN_CONFIG, the defaults.  Other
- * sections of the file belong to other programs and are skipped. */
+ * sections of the file belong to other programs and are skipped.  Options that few jobs need have
+ * no variable. */
 #ifndef FAN_LIB_BASE_CONFIG_H
 #define FAN_LIB_BASE_CONFIG_H
 
@@ -24,6 +25,7 @@
 #define FAN_CONFIG_RTO_MIN_MAX_MS 1000
 #define FAN_CONFIG_PACE		  100
 #define FAN_CONFIG_NAME_BYTES	  48   /* "FANIN_TIMEOUT_MS", "options.timeout_ms" */
+#define FAN_CONFIG_NEAR_BYTES	  64   /* of the place that an unknown variable stands for */
 #define FAN_CONFIG_WHY_BYTES	  512  /* of any error text */
 #define FAN_CONFIG_NOTE_FIRST_MS  2000 /* before the first call of `waiting`, at most */
 #define FAN_CONFIG_NOTE_MS	  5000 /* between further calls */
@@ -49,7 +51,7 @@ struct fan_config {
 	int ahead, cache; /* fragments per shard; 0: none */
 	int congestion;	  /* enum fan_congestion_kind */
 	/* 0, 1; -1: not given.  libfanin(3) explains them */
-	int local, hosts, split, rails, ps;
+	int local, hosts, rails;
 	int link_mbps;		/* checked here for net/rails.h, which reads the variable */
 	uint16_t payload_bytes; /* of a full fragment, follows from mtu */
 	char key_file[FAN_CONFIG_FILE_MAX + 1];		   /* "": the job is open */
@@ -108,7 +110,8 @@ uint16_t fan_config_payload_bytes(int mtu, int ranks);
 int fan_config_export(const char *flag, const char *text, char *expected, size_t bytes);
 
 /* Call `row` for each variable of the environment that begins with FANIN_ and that nothing of fanin
- * reads: its name, and as value the one that was probably meant; "": none is like it. */
+ * reads: its name, and as value the variable or key that was probably meant; "": none is like it.
+ */
 void fan_config_unknown(fan_config_row *row, void *ctx);
 
 /* Once in a process, report misspelt variables.  `tell` may be NULL. */

@@ -10,15 +10,16 @@
 #include <stddef.h>
 
 #define FAN_RANK_FILE_BYTES  1024
-#define FAN_RANK_FILE_STATUS "FANIN_PS" /* of the process's status file */
+#define FAN_RANK_FILE_STATUS "status" /* of the process's status file */
 
 /* The file of rank `rank` of `job` for `pattern`: %r is the rank, %j the job with "_" for "/" and
  * ".", and %% a percent sign.  Without %r the rank is inserted before the last dot: "fanin.prom"
  * becomes "fanin-3.prom".  False: it does not fit `bytes`. */
 bool fan_rank_file(char *path, size_t bytes, const char *pattern, const char *job, int rank);
 
-/* `variable` names a file that cannot be written, because of `why`.  The first of a process is
- * kept, of a status file only until there is another.  Threads may call it. */
+/* `variable`, or FAN_RANK_FILE_STATUS, names a file that cannot be written, because of `why`.  The
+ * first of a process is kept, of a status file only until there is another.  Threads may call it.
+ */
 void fan_rank_file_fail(const char *variable, const char *why);
 
 /* "FANIN_TRACE: t-0.json: No space left on device", which stays; "": nothing was wrong so far. */

@@ -43,8 +43,7 @@ struct teller {
 	pthread_t thread;
 	int events, wake; /* epoll of `wake`, which ends its wait, and `file.watch` */
 	struct fan_status_file file;
-	bool has_file; /* FANIN_PS is not 0 */
-	bool asked;    /* somebody looks at the file: it is to be written */
+	bool asked; /* somebody looks at the file: it is to be written */
 	uint64_t written_ns;
 	atomic_bool ends;
 	atomic_int state;
@@ -362,8 +361,7 @@ static void *run(void *arg)
 	char text[FAN_FAULT_TEXT_BYTES];
 	struct epoll_event event;
 	pthread_setname_np(pthread_self(), "fanin-ps");
-	if (t->has_file)
-		open_file(t);
+	open_file(t);
 	while (!atomic_load(&t->ends)) {
 		const uint64_t now_ns = fan_clock_ns();
 		if (now_ns >= turn_ns) {
@@ -400,13 +398,11 @@ static int begin(struct teller *t)
 	return e;
 }
 
-static void start(bool has_file)
+static void start(void)
 {
 	struct teller *t = calloc(1, sizeof *t);
-	if (t) {
+	if (t)
 		t->events = t->wake = t->file.watch = -1;
-		t->has_file = has_file;
-	}
 	const int e = t ? begin(t) : ENOMEM;
 	if (!e) {
 		registry.teller = t;
@@ -463,7 +459,7 @@ void fan_registry_add(struct fan_rank *r)
 	pthread_once(&once, watch_forks);
 	pthread_mutex_lock(&registry.life);
 	if (enter(r) && !registry.teller)
-		start(r->cfg.ps);
+		start();
 	pthread_mutex_unlock(&registry.life);
 }
 

@@ -5,9 +5,8 @@
  * that a call into the program goes on alone.  It writes the process's status file
  * (lib/base/rank_file.h) when it begins and whenever somebody looks, and it reports when a rank
  * waits for long.  It waits for no operation: of a rank that does not answer within
- * FAN_REGISTRY_ASK_MS the last state is shown.  FANIN_PS=0, or a folder that cannot be had, which
- * fan_rank_file_error then reports once: there is no file.  A child of fork() begins without ranks.
- */
+ * FAN_REGISTRY_ASK_MS the last state is shown.  Without a folder there is no file, which
+ * fan_rank_file_error reports once.  A child of fork() begins without ranks. */
 #ifndef FAN_LIB_RANK_REGISTRY_H
 #define FAN_LIB_RANK_REGISTRY_H
 

@@ -96,7 +96,7 @@ void fan_share_meter_init(struct fan_rank *r)
 		return;
 	}
 	fan_split_even(&s->shares.now, r->parts.count);
-	s->learns = r->parts.count > 1 && r->cfg.split;
+	s->learns = r->parts.count > 1;
 	if (!s->learns)
 		return;
 	for (unsigned k = 0; k < r->parts.count; k++)

@@ -199,7 +199,7 @@ static inline enum fan_verdict rig_beat(uint16_t rank, uint64_t nonce, uint64_t 
 {
 	uint8_t body[RIG_BODY];
 	struct fan_beat m = {.flags = flags, .cookie = rig.cookie[rank]};
-	struct fan_frag f = rig_control(FAN_TYPE_BEAT, rank, nonce, body, fan_beat_put(body, &m));
+	struct fan_frag f = rig_control(FAN_TYPE_BEAT, rank, nonce, body, fan_ctl_put(body, &m));
 	f.frag = frag;
 	return rig_send(rig_peer(rank), &f);
 }
@@ -209,7 +209,7 @@ static inline bool rig_welcomed(uint16_t rank)
 {
 	struct fan_welcome w;
 	assert_int_equal(rig_type(0), FAN_TYPE_WELCOME);
-	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
+	assert_int_equal(fan_ctl_get(&w, &rig.got[0].f), FAN_OK);
 	rig.job = rig.got[0].f.job;
 	rig.epoch = rig.got[0].f.epoch;
 	rig.window = w.window;
@@ -221,16 +221,18 @@ static inline bool rig_welcomed(uint16_t rank)
 static inline int rig_ask(uint16_t rank, uint64_t nonce, const struct fan_join *m)
 {
 	uint8_t body[RIG_BODY];
-	assert_int_equal(rig_ctl(FAN_TYPE_JOIN, rank, nonce, body, fan_join_put(body, m)), FAN_CTL);
+	assert_int_equal(rig_ctl(FAN_TYPE_JOIN, rank, nonce, body, fan_ctl_put(body, m)), FAN_CTL);
 	assert_int_equal(rig.gots, 1);
 	struct fan_refuse no;
 	if (rig_type(0) == FAN_TYPE_REFUSE) {
-		assert_int_equal(fan_refuse_get(&no, &rig.got[0].f), FAN_OK);
+		assert_int_equal(fan_ctl_get(&no, &rig.got[0].f), FAN_OK);
+		assert_int_equal(rig.got[0].f.payload_bytes,
+				 no.err == FAN_E_LAUNCHES ? 11 + FAN_HOSTS_BYTES : 11);
 		return no.err;
 	}
 	struct fan_state s;
 	if (rig_type(0) == FAN_TYPE_STATE) { /* its job has failed */
-		assert_int_equal(fan_state_get(&s, &rig.got[0].f), FAN_OK);
+		assert_int_equal(fan_ctl_get(&s, &rig.got[0].f), FAN_OK);
 		return s.err;
 	}
 	return FAN_OK;
@@ -246,7 +248,7 @@ static inline int rig_join(uint16_t rank, uint64_t nonce, const struct fan_join 
 	assert_int_equal(rig_beat(rank, nonce, 0, 0), FAN_DROP);
 	assert_int_equal(rig.gots, 1);
 	assert_int_equal(rig_type(0), FAN_TYPE_STATE);
-	assert_int_equal(fan_state_get(&s, &rig.got[0].f), FAN_OK);
+	assert_int_equal(fan_ctl_get(&s, &rig.got[0].f), FAN_OK);
 	assert_int_equal(s.state, FAN_JOB_NONE);
 	e = rig_ask(rank, nonce, m);
 	if (!e)
@@ -258,7 +260,7 @@ static inline enum fan_verdict rig_leave(uint16_t rank, int err)
 {
 	uint8_t body[RIG_BODY];
 	struct fan_leave m = {.err = (int8_t)err};
-	return rig_ctl(FAN_TYPE_LEAVE, rank, rig_nonce(rank), body, fan_leave_put(body, &m));
+	return rig_ctl(FAN_TYPE_LEAVE, rank, rig_nonce(rank), body, fan_ctl_put(body, &m));
 }
 
 /* What the STATE that is answer `i` says. */
@@ -266,7 +268,7 @@ static inline struct fan_state rig_state(unsigned i)
 {
 	struct fan_state s;
 	assert_int_equal(rig_type(i), FAN_TYPE_STATE);
-	assert_int_equal(fan_state_get(&s, &rig.got[i].f), FAN_OK);
+	assert_int_equal(fan_ctl_get(&s, &rig.got[i].f), FAN_OK);
 	return s;
 }
 
@@ -344,14 +346,14 @@ static inline int32_t rig_value(unsigned i)
 static inline void rig_refused(enum fan_verdict v, enum fan_drop why)
 {
 	assert_int_equal(v, FAN_DROP);
-	assert_int_equal(fan_aggregator_last_drop(rig.ag), why);
+	assert_int_equal(rig.ag->last_drop, why);
 }
 
 /* What the WELCOME that is the first answer says. */
 static inline struct fan_welcome rig_welcome(void)
 {
 	struct fan_welcome w;
-	assert_int_equal(fan_welcome_get(&w, &rig.got[0].f), FAN_OK);
+	assert_int_equal(fan_ctl_get(&w, &rig.got[0].f), FAN_OK);
 	return w;
 }
 

@@ -85,7 +85,7 @@ static inline uint16_t bed_beat(unsigned job, uint16_t rank)
 {
 	uint8_t body[64];
 	const struct fan_beat m = {.flags = bed.beat, .cache = bed.cache};
-	size_t bytes = fan_beat_put(body, &m);
+	size_t bytes = fan_ctl_put(body, &m);
 	struct fan_frag f = bed_frag(FAN_TYPE_BEAT, bed_job(job), rank, 1 + rank);
 	assert_int_equal(bed_give(bed_worker(job, rank), &f, body, bytes), FAN_CTL);
 	assert_int_equal(bed.gots, 1);
@@ -106,7 +106,7 @@ static inline enum fan_verdict bed_state(unsigned job, uint16_t rank, uint16_t t
 	struct fan_out out;
 	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
 	struct fan_frag h = bed_frag(FAN_TYPE_STATE, bed_job(job), FAN_RANK_NONE, 1 + rank);
-	fan_ctl_finish(&item, &h, body, fan_state_put(body, &m));
+	fan_ctl_finish(&item, &h, body, fan_ctl_put(body, &m));
 	const struct fan_envelope v = {.token = token,
 				       .rank = rank,
 				       .ranks = BED_RANKS,
@@ -131,7 +131,7 @@ static inline uint16_t bed_join(unsigned job, uint16_t rank, const char *name)
 			     .name_bytes = (uint8_t)strlen(name)};
 	struct fan_envelope v;
 	memcpy(m.name, name, m.name_bytes);
-	size_t bytes = fan_join_put(body, &m);
+	size_t bytes = fan_ctl_put(body, &m);
 	struct fan_frag f = {.nonce = 1 + rank, .sender = rank, .type = FAN_TYPE_JOIN};
 	assert_int_equal(bed_give(bed_worker(job, rank), &f, body, bytes), FAN_CTL);
 	assert_int_equal(fan_envelope_get(&v, &bed.got[0].f), FAN_OK);
@@ -172,7 +172,7 @@ static inline enum fan_verdict bed_welcome(unsigned job, uint16_t rank, uint16_t
 	const struct fan_welcome m = {
 		.window = BED_WINDOW, .shards = shards, .beat_ms = 100, .alive_ms = 1000};
 	return bed_answer(job, rank, token, BED_RANKS, FAN_TYPE_WELCOME, body,
-			  fan_welcome_put(body, &m));
+			  fan_ctl_put(body, &m));
 }
 
 /* The aggregator has noted that the rank leaves. */
@@ -181,7 +181,7 @@ static inline enum fan_verdict bed_left(unsigned job, uint16_t rank, uint16_t to
 	uint8_t body[256];
 	const struct fan_state m = {
 		.state = FAN_JOB_LEFT, .rank_a = FAN_RANK_NONE, .rank_b = FAN_RANK_NONE};
-	return bed_answer(job, rank, token, 0, FAN_TYPE_STATE, body, fan_state_put(body, &m));
+	return bed_answer(job, rank, token, 0, FAN_TYPE_STATE, body, fan_ctl_put(body, &m));
 }
 
 static inline void bed_form(unsigned job)

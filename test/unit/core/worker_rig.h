@@ -152,7 +152,7 @@ static inline enum fan_verdict rig_welcome(uint64_t nonce, unsigned window)
 {
 	uint8_t body[FAN_CTL_BYTES_MAX];
 	const struct fan_welcome m = rig_welcome_of((uint16_t)window, 0, 0);
-	return rig_ctl(FAN_TYPE_WELCOME, nonce, body, fan_welcome_put(body, &m));
+	return rig_ctl(FAN_TYPE_WELCOME, nonce, body, fan_ctl_put(body, &m));
 }
 
 static inline enum fan_verdict rig_state_about(unsigned state, int err, uint64_t missing,
@@ -164,7 +164,7 @@ static inline enum fan_verdict rig_state_about(unsigned state, int err, uint64_t
 			      .err = (int8_t)err,
 			      .ranks = 3,
 			      .missing = {missing}};
-	return rig_ctl(FAN_TYPE_STATE, rig.cfg.nonce, body, fan_state_put(body, &m));
+	return rig_ctl(FAN_TYPE_STATE, rig.cfg.nonce, body, fan_ctl_put(body, &m));
 }
 
 static inline enum fan_verdict rig_state(unsigned state, int err, uint64_t missing)
@@ -184,7 +184,7 @@ static inline void rig_join_as(const struct fan_welcome *m)
 {
 	uint8_t body[FAN_CTL_BYTES_MAX];
 	rig_tick();
-	assert_int_equal(rig_ctl(FAN_TYPE_WELCOME, rig.cfg.nonce, body, fan_welcome_put(body, m)),
+	assert_int_equal(rig_ctl(FAN_TYPE_WELCOME, rig.cfg.nonce, body, fan_ctl_put(body, m)),
 			 FAN_CTL);
 	rig_tick();
 	assert_int_equal(rig_state(FAN_JOB_READY, 0, 0), FAN_CTL);

@@ -65,7 +65,7 @@ static void item_of(struct fan_out_item *it, uint64_t nonce, enum fan_type type,
 			     .topic = (uint8_t)topic,
 			     .sender = FAN_RANK_NONE,
 			     .nonce = nonce};
-	fan_echoed_put(body, who);
+	fan_ctl_put(body, who);
 	fan_ctl_finish(it, &h, body, FAN_ECHO_MIN);
 }
 

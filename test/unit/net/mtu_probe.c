@@ -33,7 +33,7 @@ static size_t answer_of(const struct fan_echoed *who, uint8_t *pkt, uint64_t non
 	struct fan_out out;
 
 	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
-	fan_echoed_put(body, who);
+	fan_ctl_put(body, who);
 	fan_ctl_finish(fan_out_add(&out, FAN_TO_PEER), &h, body, bytes - FAN_HEAD_BYTES);
 	memcpy(pkt, item.head, FAN_HEAD_BYTES);
 	memcpy(pkt + FAN_HEAD_BYTES, body, bytes - FAN_HEAD_BYTES);

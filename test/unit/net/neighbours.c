@@ -52,7 +52,7 @@ static size_t answer_to(unsigned i, uint8_t *p)
 			     .topic = FAN_TOPIC_ECHO,
 			     .sender = FAN_RANK_NONE,
 			     .nonce = fan_wire_nonce(asked)};
-	fan_echoed_put(body, &who);
+	fan_ctl_put(body, &who);
 	fan_ctl_finish(&it, &f, body, FAN_ECHO_MIN);
 	return fan_out_item_copy(&it, p);
 }

@@ -269,7 +269,7 @@ static void forged_to_rank(unsigned type, bool sealed, bool by_group)
 			     .type = (uint8_t)type,
 			     .payload = body};
 	if (type == FAN_TYPE_STATE)
-		f.payload_bytes = fan_state_put(body, &failed);
+		f.payload_bytes = fan_ctl_put(body, &failed);
 	fan_wire_put(pkt, &f);
 	memcpy(pkt + FAN_HEAD_BYTES, body, sizeof body);
 	size_t len = FAN_HEAD_BYTES + f.payload_bytes;

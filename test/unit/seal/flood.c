@@ -47,7 +47,7 @@ static void flood(bool sealed)
 		.nonce = fan_rng_next(&net.rng) | 1, .type = FAN_TYPE_JOIN, .payload = body};
 	f.sender = under ? n / 8 % NEWCOMERS : 0;
 	const fan_peer from = {.addr = {66, n * 40503 % SOURCES}, .port = 6};
-	f.payload_bytes = fan_join_put(body, &m);
+	f.payload_bytes = fan_ctl_put(body, &m);
 	fan_wire_put(pkt, &f);
 	memcpy(pkt + FAN_HEAD_BYTES, body, f.payload_bytes);
 	size_t len = FAN_HEAD_BYTES + f.payload_bytes;

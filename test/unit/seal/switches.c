@@ -276,7 +276,7 @@ TEST_WITH(drill_6__relay_about_another_job, NULL, close_net)
 				     .job = t.job + other,
 				     .epoch = t.epoch,
 				     .nonce = 77};
-		fan_ctl_finish(&leaves, &h, body, fan_leave_put(body, &bye));
+		fan_ctl_finish(&leaves, &h, body, fan_ctl_put(body, &bye));
 		size_t bytes = fan_out_item_copy(&leaves, inner);
 		const struct fan_envelope v = {.token = 1, .hops = 1};
 		struct fan_out_item *it = fan_out_add(&out, FAN_TO_PEER);

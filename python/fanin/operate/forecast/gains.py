@@ -43,7 +43,6 @@ def _by_settings(net: Net, job: Job) -> Iterator[Change]:
             replace(net, sums=[True] * len(net.sums)),
             "hosts that sum with the switches: unset FANIN_HOSTS",
         )
-    yield replace(net, even_shares=False), "shares that follow the network: unset FANIN_SPLIT"
     yield (
         replace(net, window_bytes=0.0),
         "larger socket buffers on all hosts, as root: sysctl -w "

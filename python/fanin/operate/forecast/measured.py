@@ -158,7 +158,7 @@ def summing(of: Job, said: Dict[str, Any]) -> Finding:
     """Fill in `of` by what "summing" says; who sums, in words."""
     of.net = replace(
         of.net,
-        **{key: said[key] for key in ("shares_memory", "even_shares", "payload", "sums")},
+        **{key: said[key] for key in ("shares_memory", "payload", "sums")},
         window_bytes=said["window_bytes"],
     )
     of.named.jumbo_payload = said["jumbo_payload"]

@@ -34,7 +34,6 @@ class Net:
     rail_mbps: List[List[float]] = field(default_factory=list)  # by each further network
     sums: List[bool] = field(default_factory=list)  # the host has an aggregator, for a share
     shares_memory: bool = False  # the ranks of a host send one stream
-    even_shares: bool = False  # shares do not follow the network
     payload: int = 1408  # bytes of a tensor in a full frame
     headers: int = 78  # bytes of all others in it
     rtt_ns: float = 0.0  # while the network is idle
@@ -124,17 +123,6 @@ def _best_shares(net: Net, wire_bytes: float) -> Forecast:
     return Forecast(high, 0.0, False, of_hosts, of_switches)
 
 
-def _even_shares(net: Net, wire_bytes: float) -> Forecast:
-    """The same share for each that sums."""
-    streams, share = net.streams(), 1 / net.parts()
-    hosts = [share if sums else 0.0 for sums in net.sums]
-    times = [_ns(streams * share, wire_bytes, mbps) for mbps in net.switch_mbps]
-    for h, mbps in enumerate(net.host_mbps):
-        m = net.streams_of(h)
-        times.append(_ns(m + hosts[h] * (streams - 2 * m), wire_bytes, mbps))
-    return Forecast(max(times), 0.0, False, hosts, [share] * len(net.switch_mbps))
-
-
 def _one_network(net: Net, rail: int) -> Net:
     """Number `rail` alone."""
     here = [mbps for mbps, at in zip(net.switch_mbps, net.switch_rail) if at == rail]
@@ -150,8 +138,8 @@ def _by_links(net: Net, wire_bytes: float) -> Forecast:
     for rail in range(1 + len(net.rail_mbps)):
         one = _one_network(net, rail)
         if one.parts():
-            f = (_even_shares if net.even_shares else _best_shares)(one, wire_bytes)
-            found[rail] = f, one.parts() if net.even_shares else 1 / f.ns
+            f = _best_shares(one, wire_bytes)
+            found[rail] = f, 1 / f.ns
     every = sum(weight for _, weight in found.values())
     whole = Forecast(0.0, 0.0, False, [0.0] * len(net.ranks), [0.0] * len(net.switch_mbps))
     for rail, (f, weight) in found.items():

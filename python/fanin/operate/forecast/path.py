@@ -403,7 +403,7 @@ def two_ranks(path: Path, said: Dict[str, Any]) -> Iterator[Finding]:
 def _multicast(path: Path, heard: bool) -> Finding:
     own = "each rank gets its own copy of results"
     if not path.multicast:
-        return Finding("multicast", "ok", f"not used, by FANIN_MULTICAST=0: {own}")
+        return Finding("multicast", "ok", f"not used, by multicast = 0: {own}")
     text = "results arrive by multicast: once over the link for all ranks"
     if not heard:
         text = "the switch offers no group"

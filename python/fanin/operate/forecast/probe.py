@@ -31,7 +31,7 @@ _SOCKET = {
     **{"error": _ERROR, "segment": True, "gro": True},
     **{f"{key}_bytes": _INT for key in ("receive", "send", "wanted")},
 }
-_FLAGS = "is_rank ahead hosts local split asked wanted one_host".split()
+_FLAGS = "is_rank ahead hosts local asked wanted one_host".split()
 _SHAPES: Dict[str, Any] = {
     "settings": {
         "version": TEXT,
@@ -123,7 +123,6 @@ _SHAPES: Dict[str, Any] = {
     },
     "summing": {
         "shares_memory": True,
-        "even_shares": True,
         "payload": _BYTES,
         "jumbo_payload": _BYTES,
         "window_bytes": (0.0, 1e15),

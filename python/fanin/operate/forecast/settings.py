@@ -63,12 +63,9 @@ def _named(of: Dict[str, Any]) -> List[str]:
     elif not of["hosts"]:
         text.append("Hosts sum nothing, because FANIN_HOSTS=0.")
     else:
-        shares = "shares follow what is measured"
-        if not of["split"]:
-            shares = "all shares are even, because FANIN_SPLIT=0"
         text.append(
             "Where ranks are on several hosts, the first rank of each host sums a share as well; "
-            f"{shares} (FANIN_HOSTS=0: named switches sum everything)."
+            "shares follow what is measured (FANIN_HOSTS=0: named switches sum everything)."
         )
     return text
 

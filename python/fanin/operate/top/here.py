@@ -101,9 +101,8 @@ def nothing(job: str, pid: int) -> str:
     whose = " of this user" if os.geteuid() else ""
     return (
         f"no ranks{whose} run here. A process is seen from its first communicator on, unless "
-        "FANIN_PS=0 is set or no folder can have its status file; of "
-        "another user, by root alone; in a container with folders of its "
-        "own, from inside."
+        "no folder can have its status file; of another user, by root alone; in a container with "
+        "folders of its own, from inside."
     )
 
 

@@ -24,7 +24,7 @@ static bool forge(unsigned n, uint16_t rank, const struct fan_join *m)
 		.sender = rank,
 		.type = FAN_TYPE_JOIN,
 		.payload = body,
-		.payload_bytes = fan_join_put(body, m),
+		.payload_bytes = fan_ctl_put(body, m),
 	};
 	assert_int_equal(rig_send(elsewhere(n), &f), FAN_CTL);
 	assert_int_equal(rig.gots, 1);
@@ -186,7 +186,7 @@ static bool is_proved_by(void (*change)(struct fan_frag *f, fan_peer *from), uin
 	assert_int_equal(rig_ask(0, 5, &m), FAN_OK);
 	assert_true(rig_welcomed(0));
 	const struct fan_beat beat = {.cookie = rig.cookie[0]};
-	struct fan_frag f = rig_control(FAN_TYPE_BEAT, 0, 5, body, fan_beat_put(body, &beat));
+	struct fan_frag f = rig_control(FAN_TYPE_BEAT, 0, 5, body, fan_ctl_put(body, &beat));
 	fan_peer from = rig_peer(0);
 	if (change)
 		change(&f, &from);
@@ -339,14 +339,14 @@ TEST_WITH(challenge__behind_a_switch, rig_open, rig_close)
 	struct fan_welcome w;
 	fill();
 	rig.job = 9u << FAN_ROUTE_BITS;
-	const struct fan_frag join = rig_control(FAN_TYPE_JOIN, 0, 5, body, fan_join_put(body, &m));
+	const struct fan_frag join = rig_control(FAN_TYPE_JOIN, 0, 5, body, fan_ctl_put(body, &m));
 	struct fan_frag f = via(&below, &join);
 	assert_int_equal(f.job, 9u << FAN_ROUTE_BITS);
-	assert_int_equal(fan_welcome_get(&w, &f), FAN_OK);
+	assert_int_equal(fan_ctl_get(&w, &f), FAN_OK);
 	uint8_t more[RIG_BODY];
 	const struct fan_beat beat = {.cookie = w.cookie};
 	rig.epoch = f.epoch;
-	f = rig_control(FAN_TYPE_BEAT, 0, 5, more, fan_beat_put(more, &beat));
+	f = rig_control(FAN_TYPE_BEAT, 0, 5, more, fan_ctl_put(more, &beat));
 	assert_int_equal(via(&below, &f).type, FAN_TYPE_STATE);
 	f = via(&below, &join);
 	assert_int_equal(f.type, FAN_TYPE_WELCOME);
@@ -370,7 +370,7 @@ static unsigned answers(enum fan_type type, unsigned messages)
 			.type = (uint8_t)type,
 			.payload = body,
 			.payload_bytes =
-				type == FAN_TYPE_JOIN ? fan_join_put(body, &own) : FAN_CTL_UP_MIN,
+				type == FAN_TYPE_JOIN ? fan_ctl_put(body, &own) : FAN_CTL_UP_MIN,
 		};
 		rig_send(elsewhere(100 + n), &f);
 		answered += rig.gots;

@@ -40,7 +40,7 @@ static void refuses_other_version(uint8_t type)
 	assert_int_equal(rig_bytes(rig_peer(0), packet, sizeof packet), FAN_DROP);
 	struct fan_refuse no;
 	assert_int_equal(rig_type(0), FAN_TYPE_REFUSE);
-	assert_int_equal(fan_refuse_get(&no, &rig.got[0].f), FAN_OK);
+	assert_int_equal(fan_ctl_get(&no, &rig.got[0].f), FAN_OK);
 	assert_int_equal(no.err, FAN_E_VERSION);
 	assert_int_equal(no.have, FAN_WIRE_VERSION);
 	assert_int_equal(no.want, 9);
@@ -184,7 +184,7 @@ TEST_WITH(control__leave_with_an_error, rig_open, rig_close)
 	rig_form("a", 3, 0);
 	uint8_t body[RIG_BODY];
 	struct fan_leave m = {.err = FAN_E_STALLED, .blamed = {0xff02, 1, 0, UINT64_C(1) << 63}};
-	rig_ctl(FAN_TYPE_LEAVE, 2, rig_nonce(2), body, fan_leave_put(body, &m));
+	rig_ctl(FAN_TYPE_LEAVE, 2, rig_nonce(2), body, fan_ctl_put(body, &m));
 	struct fan_state s = rig_state(1);
 	assert_int_equal(s.err, FAN_E_STALLED);
 	assert_true(s.rank_a == FAN_RANK_NONE && s.rank_b == FAN_RANK_NONE);
@@ -322,11 +322,11 @@ TEST_WITH(control__query, rig_open, rig_close)
 	rig_form("a", 2, 0);
 	uint8_t body[RIG_BODY];
 	struct fan_query m = {.index = 0};
-	size_t bytes = fan_query_put(body, &m);
+	size_t bytes = fan_ctl_put(body, &m);
 	assert_int_equal(rig_query(FAN_TOPIC_JOB, 0, 9, body, bytes), FAN_CTL);
 	struct fan_report r;
 	assert_int_equal(rig_type(0), FAN_TYPE_REPORT);
-	assert_int_equal(fan_report_get(&r, &rig.got[0].f), FAN_OK);
+	assert_int_equal(fan_ctl_get(&r, &rig.got[0].f), FAN_OK);
 	assert_string_equal(r.name, "a");
 	assert_true(rig.got[0].f.payload_bytes <= bytes);
 	assert_int_equal(rig_query(FAN_TOPIC_JOB, 0, 9, body, 2), FAN_DROP); /* no amplifier */
@@ -338,7 +338,7 @@ TEST_WITH(control__query, rig_open, rig_close)
 static size_t echo(uint16_t bytes, uint16_t answer_bytes, struct fan_echoed *m)
 {
 	static uint8_t body[FAN_ECHO_MAX + 8];
-	fan_echo_put(body, &(struct fan_echo){answer_bytes, bytes});
+	fan_ctl_put(body, &(struct fan_echo){answer_bytes, bytes});
 	if (rig_query(FAN_TOPIC_ECHO, 3, 9, body, bytes) != FAN_CTL)
 		return 0;
 	assert_int_equal(rig.gots, 1);
@@ -348,7 +348,7 @@ static size_t echo(uint16_t bytes, uint16_t answer_bytes, struct fan_echoed *m)
 	assert_int_equal(rig.got[0].f.sender, FAN_RANK_NONE);
 	fan_peer asker = rig_peer(3);
 	assert_true(fan_peer_equal(&rig.got[0].peer, &asker));
-	assert_int_equal(fan_echoed_get(m, &rig.got[0].f), FAN_OK);
+	assert_int_equal(fan_ctl_get(m, &rig.got[0].f), FAN_OK);
 	for (size_t i = 8 + m->version_bytes; i < rig.got[0].f.payload_bytes; i++)
 		assert_int_equal(rig.got[0].payload[i], 0); /* nothing of others leaks */
 	return rig.got[0].f.payload_bytes;

@@ -225,11 +225,11 @@ static int claim(const struct fan_join *job, uint16_t rank, uint64_t nonce)
 	struct fan_refuse no;
 	uint8_t body[RIG_BODY];
 	m.claim = proof;
-	struct fan_frag f = rig_control(FAN_TYPE_JOIN, rank, nonce, body, fan_join_put(body, &m));
+	struct fan_frag f = rig_control(FAN_TYPE_JOIN, rank, nonce, body, fan_ctl_put(body, &m));
 	assert_int_equal(rig_send(rig_peer(OTHER_HOST), &f), FAN_CTL);
 	assert_true(rig.gots > 0);
 	assert_int_equal(rig_type(rig.gots - 1), FAN_TYPE_REFUSE);
-	assert_int_equal(fan_refuse_get(&no, &rig.got[rig.gots - 1].f), FAN_OK);
+	assert_int_equal(fan_ctl_get(&no, &rig.got[rig.gots - 1].f), FAN_OK);
 	proof = no.err == FAN_E_RANK_TAKEN ? no.have : 0;
 	return no.err;
 }

@@ -56,7 +56,7 @@ TEST_WITH(member__ghost_gives_way, rig_open, rig_close)
 	assert_int_equal(rig.ag->jobs.job[0].in, 2);
 	const struct fan_beat none = {.flags = 0}; /* the one that was displaced learns of it */
 	uint8_t body[RIG_BODY];
-	struct fan_frag f = rig_control(FAN_TYPE_BEAT, 0, 5, body, fan_beat_put(body, &none));
+	struct fan_frag f = rig_control(FAN_TYPE_BEAT, 0, 5, body, fan_ctl_put(body, &none));
 	rig_send(rig_peer(9), &f);
 	assert_int_equal(rig_state(0).state, FAN_JOB_NONE);
 	const uint32_t told = rig.epoch; /* to it, too */
@@ -215,7 +215,7 @@ TEST_WITH(member__no_window_of_one, rig_open, rig_close)
 	const struct fan_leave bye = {.err = FAN_OK};
 	rig.job = first;
 	rig.epoch = epoch;
-	assert_int_equal(rig_ctl(FAN_TYPE_LEAVE, 0, 5, body, fan_leave_put(body, &bye)), FAN_CTL);
+	assert_int_equal(rig_ctl(FAN_TYPE_LEAVE, 0, 5, body, fan_ctl_put(body, &bye)), FAN_CTL);
 	m = named(2, 2, 0, 3);
 	assert_int_equal(rig_join(0, 7, &m), FAN_OK);
 	assert_int_equal(rig.window, 2);
@@ -261,7 +261,7 @@ TEST_WITH(member__churn, rig_open, rig_close)
 			rig.job = j->id;
 			rig.epoch = j->epoch;
 			rig_ctl(FAN_TYPE_LEAVE, (uint16_t)fan_rng_below(&r, 2), nonce, body,
-				fan_leave_put(body, &bye));
+				fan_ctl_put(body, &bye));
 		} else {
 			unsigned name = (unsigned)fan_rng_below(&r, 20);
 			/* a life is in one job, and always asks for the same */
@@ -301,7 +301,7 @@ static enum fan_verdict join_unanswered_of(uint16_t rank, uint64_t nonce, const 
 {
 	uint8_t body[RIG_BODY];
 	const struct fan_join m = rig_join_of(name, ranks);
-	enum fan_verdict v = rig_ctl(FAN_TYPE_JOIN, rank, nonce, body, fan_join_put(body, &m));
+	enum fan_verdict v = rig_ctl(FAN_TYPE_JOIN, rank, nonce, body, fan_ctl_put(body, &m));
 	assert_int_equal(rig.gots, 0);
 	return v;
 }

@@ -21,7 +21,7 @@ static enum fan_verdict join(uint16_t rank, uint16_t route, uint8_t path, uint16
 {
 	uint8_t body[RIG_BODY];
 	struct fan_join m = rig_join_of("a", ranks);
-	size_t bytes = fan_join_put(body, &m);
+	size_t bytes = fan_ctl_put(body, &m);
 	struct fan_frag f = {
 		.nonce = rig_nonce(rank),
 		.job = (uint32_t)route << FAN_ROUTE_BITS,
@@ -46,8 +46,7 @@ static enum fan_verdict say(unsigned type, uint16_t rank, uint16_t route)
 	uint8_t body[RIG_BODY];
 	const struct fan_beat beat = {.cookie = rig.cookie[rank]};
 	const struct fan_leave leave = {.err = FAN_OK};
-	size_t bytes =
-		type == FAN_TYPE_BEAT ? fan_beat_put(body, &beat) : fan_leave_put(body, &leave);
+	size_t bytes = type == FAN_TYPE_BEAT ? fan_ctl_put(body, &beat) : fan_ctl_put(body, &leave);
 	struct fan_frag f = {
 		.nonce = rig_nonce(rank),
 		.job = on(route),
@@ -185,13 +184,13 @@ TEST_WITH(moves__jobs_with_and_without_routes_do_not_mix, rig_open, rig_close)
 	assert_int_equal(join(1, 0, 0, 2), FAN_CTL);
 	struct fan_refuse no;
 	assert_int_equal(rig_type(0), FAN_TYPE_REFUSE);
-	assert_int_equal(fan_refuse_get(&no, &rig.got[0].f), FAN_OK);
+	assert_int_equal(fan_ctl_get(&no, &rig.got[0].f), FAN_OK);
 	assert_int_equal(no.err, FAN_E_JOB_MISMATCH);
 	assert_int_equal(join(1, 3, 0, 2), FAN_CTL);
 	assert_int_equal(say(FAN_TYPE_BEAT, 1, 3), FAN_CTL);
 	assert_int_equal(rig.ag->jobs.job[0].state, FAN_JOB_READY);
 	assert_int_equal(join(1, 0, 0, 2), FAN_CTL);
-	assert_int_equal(fan_refuse_get(&no, &rig.got[0].f), FAN_OK);
+	assert_int_equal(fan_ctl_get(&no, &rig.got[0].f), FAN_OK);
 	assert_int_equal(no.err, FAN_E_JOB_MISMATCH); /* at once, though it is READY */
 }
 

@@ -44,10 +44,10 @@ static uint8_t welcome_flags(const char *name, uint16_t rank, uint16_t route, ui
 	m.options = options;
 	rig.job = (uint32_t)route << FAN_ROUTE_BITS;
 	rig.epoch = 0;
-	assert_int_equal(via(rank, FAN_TYPE_JOIN, body, fan_join_put(body, &m)), FAN_CTL);
+	assert_int_equal(via(rank, FAN_TYPE_JOIN, body, fan_ctl_put(body, &m)), FAN_CTL);
 	struct fan_frag f = inside(0);
 	assert_int_equal(f.type, FAN_TYPE_WELCOME);
-	assert_int_equal(fan_welcome_get(&w, &f), FAN_OK);
+	assert_int_equal(fan_ctl_get(&w, &f), FAN_OK);
 	rig.job = f.job;
 	rig.epoch = f.epoch;
 	rig.cookie[rank] = w.cookie;
@@ -64,7 +64,7 @@ static int form(void **state)
 				 r ? FAN_WELCOME_NUMBERS : 0);
 	for (uint16_t r = 0; r < RANKS; r++) {
 		const struct fan_beat b = {.cookie = rig.cookie[r]};
-		assert_int_equal(via(r, FAN_TYPE_BEAT, body, fan_beat_put(body, &b)), FAN_CTL);
+		assert_int_equal(via(r, FAN_TYPE_BEAT, body, fan_ctl_put(body, &b)), FAN_CTL);
 	}
 	assert_int_equal(rig.ag->jobs.job[0].state, FAN_JOB_READY);
 	rig_settle();
@@ -105,7 +105,7 @@ static enum fan_drop dropped(enum fan_verdict v)
 {
 	assert_int_equal(v, FAN_DROP);
 	assert_int_equal(rig.gots, 0);
-	return fan_aggregator_last_drop(rig.ag);
+	return rig.ag->last_drop;
 }
 
 TEST_WITH(server__partials_complete_once, form, rig_close)
@@ -199,7 +199,7 @@ static uint8_t join_by(fan_peer from, uint8_t path)
 {
 	uint8_t body[RIG_BODY];
 	struct fan_join m = rig_join_of("a", RANKS);
-	size_t bytes = fan_join_put(body, &m);
+	size_t bytes = fan_ctl_put(body, &m);
 	struct fan_frag f = {.nonce = rig_nonce(0),
 			     .type = FAN_TYPE_JOIN,
 			     .path = path,
@@ -242,7 +242,7 @@ TEST_WITH(server__envelopes_hold_only_what_ranks_say, form, rig_close)
 {
 	uint8_t body[FAN_REPORT_BYTES];
 	const struct fan_query q = {.index = 0};
-	assert_int_equal(dropped(via(0, FAN_TYPE_QUERY, body, fan_query_put(body, &q))),
+	assert_int_equal(dropped(via(0, FAN_TYPE_QUERY, body, fan_ctl_put(body, &q))),
 			 FAN_DROP_TYPE);
 	uint8_t nothing[FAN_HEAD_BYTES] = {0};
 	struct fan_frag f = {.type = FAN_TYPE_RELAY,
@@ -354,7 +354,7 @@ static int open_aggregator(void **state)
 	struct fan_join m = rig_join_of("a", HOME_RANKS);
 	m.options = FAN_JOIN_AHEAD;
 	for (uint16_t r = 0; r < HOME_RANKS; r++) {
-		send_via(r, FAN_TYPE_JOIN, body, fan_join_put(body, &m));
+		send_via(r, FAN_TYPE_JOIN, body, fan_ctl_put(body, &m));
 		assert_int_equal(rig_type(0), FAN_TYPE_RELAY);
 		rig.job = rig.got[0].f.job;
 		rig.epoch = rig.got[0].f.epoch;
@@ -363,12 +363,12 @@ static int open_aggregator(void **state)
 		struct fan_welcome w;
 		assert_int_equal(fan_envelope_get(&v, &rig.got[0].f), FAN_OK);
 		assert_int_equal(fan_wire_get(&inner, v.inner, v.inner_bytes), -1);
-		assert_int_equal(fan_welcome_get(&w, &inner), FAN_OK);
+		assert_int_equal(fan_ctl_get(&w, &inner), FAN_OK);
 		rig.cookie[r] = w.cookie;
 	}
 	for (uint16_t r = 0; r < HOME_RANKS; r++) {
 		const struct fan_beat beat = {.flags = FAN_BEAT_AHEAD, .cookie = rig.cookie[r]};
-		send_via(r, FAN_TYPE_BEAT, body, fan_beat_put(body, &beat));
+		send_via(r, FAN_TYPE_BEAT, body, fan_ctl_put(body, &beat));
 	}
 	assert_int_equal(rig.ag->jobs.job[0].state, FAN_JOB_READY);
 	rig_settle();

@@ -78,11 +78,11 @@ static void query(fan_peer from, struct fan_report *m)
 	uint8_t body[FAN_REPORT_BYTES];
 	const struct fan_query q = {.index = 0};
 	struct fan_frag f =
-		rig_control(FAN_TYPE_QUERY, FAN_RANK_NONE, 7, body, fan_query_put(body, &q));
+		rig_control(FAN_TYPE_QUERY, FAN_RANK_NONE, 7, body, fan_ctl_put(body, &q));
 	f.job = f.epoch = 0;
 	f.topic = FAN_TOPIC_JOB;
 	assert_int_equal(rig_send(from, &f), FAN_CTL);
-	assert_int_equal(fan_report_get(m, &rig.got[0].f), FAN_OK);
+	assert_int_equal(fan_ctl_get(m, &rig.got[0].f), FAN_OK);
 }
 
 TEST_WITH(stranger__query_tells_no_open_fragment, rig_open, rig_close)
@@ -230,12 +230,12 @@ static struct fan_frag any_message(struct fan_rng *r, uint8_t *body)
 	f.topic = (uint8_t)fan_rng_below(r, FAN_TOPIC_COUNT);
 	f.frag = fan_rng_below(r, 2);
 	switch (f.type) {
-	case FAN_TYPE_JOIN: f.payload_bytes = fan_join_put(body, &join); break;
-	case FAN_TYPE_BEAT: f.payload_bytes = fan_beat_put(body, &beat); break;
-	case FAN_TYPE_LEAVE: f.payload_bytes = fan_leave_put(body, &leave); break;
+	case FAN_TYPE_JOIN: f.payload_bytes = fan_ctl_put(body, &join); break;
+	case FAN_TYPE_BEAT: f.payload_bytes = fan_ctl_put(body, &beat); break;
+	case FAN_TYPE_LEAVE: f.payload_bytes = fan_ctl_put(body, &leave); break;
 	case FAN_TYPE_QUERY:
-		f.payload_bytes = f.topic == FAN_TOPIC_ECHO ? fan_echo_put(body, &echo)
-							    : fan_query_put(body, &query);
+		f.payload_bytes = f.topic == FAN_TOPIC_ECHO ? fan_ctl_put(body, &echo)
+							    : fan_ctl_put(body, &query);
 		break;
 	case FAN_TYPE_MISS: f.missing = UINT64_MAX; break;
 	case FAN_TYPE_PROBE: f.flags = FAN_F_INSIST; break;
@@ -266,7 +266,7 @@ TEST_WITH(stranger__answers_are_not_longer_than_questions, rig_open, rig_close)
 		     fan_rng_below(&r, 20) ? FAN_WIRE_VERSION : 3);
 		struct fan_welcome w;
 		if (at == 0 && rig_type(0) == FAN_TYPE_WELCOME &&
-		    fan_welcome_get(&w, &rig.got[0].f) == FAN_OK) {
+		    fan_ctl_get(&w, &rig.got[0].f) == FAN_OK) {
 			rig.job = rig.got[0].f.job;
 			rig.epoch = rig.got[0].f.epoch;
 			rig.cookie[0] = w.cookie;
@@ -290,7 +290,7 @@ static void join_from(unsigned n, uint16_t rank, uint64_t nonce, uint8_t path,
 		      const struct fan_join *m)
 {
 	uint8_t body[RIG_BODY];
-	struct fan_frag f = rig_control(FAN_TYPE_JOIN, rank, nonce, body, fan_join_put(body, m));
+	struct fan_frag f = rig_control(FAN_TYPE_JOIN, rank, nonce, body, fan_ctl_put(body, m));
 	f.job = f.epoch = 0;
 	f.path = path;
 	rig_send(elsewhere(n), &f);
@@ -307,7 +307,7 @@ TEST_WITH(stranger__a_rank_elsewhere_is_none, rig_open, rig_close)
 	assert_int_equal(rig_beat(0, 5, 0, 0), FAN_CTL);
 	uint8_t body[RIG_BODY];
 	const struct fan_beat beat = {.cookie = rig.cookie[0]};
-	struct fan_frag f = rig_control(FAN_TYPE_BEAT, 1, 6, body, fan_beat_put(body, &beat));
+	struct fan_frag f = rig_control(FAN_TYPE_BEAT, 1, 6, body, fan_ctl_put(body, &beat));
 	assert_int_equal(rig_send(elsewhere(1), &f), FAN_DROP);
 	assert_int_equal(rig.gots, 0);
 	assert_int_equal(rig.ag->jobs.job[0].in, 2);
@@ -327,7 +327,7 @@ TEST_WITH(stranger__a_rank_does_not_move_elsewhere, rig_open, rig_close)
 	uint8_t body[RIG_BODY];
 	const struct fan_beat beat = {.cookie = rig.cookie[1]};
 	struct fan_frag f =
-		rig_control(FAN_TYPE_BEAT, 1, rig_nonce(1), body, fan_beat_put(body, &beat));
+		rig_control(FAN_TYPE_BEAT, 1, rig_nonce(1), body, fan_ctl_put(body, &beat));
 	assert_int_equal(rig_send(elsewhere(1), &f), FAN_DROP);
 	assert_int_equal(rig.gots, 0);
 	rig_add(0, 0, 1);
@@ -382,7 +382,7 @@ TEST_WITH(stranger__one_source_does_not_hold_all_places, rig_open, rig_close)
 		join_from(0, 0, 7, 0, &m);
 		const struct fan_beat beat = {.cookie = rig_welcome().cookie};
 		struct fan_frag f =
-			rig_control(FAN_TYPE_BEAT, 0, 7, body, fan_beat_put(body, &beat));
+			rig_control(FAN_TYPE_BEAT, 0, 7, body, fan_ctl_put(body, &beat));
 		f.job = rig.got[0].f.job;
 		f.epoch = rig.got[0].f.epoch;
 		assert_int_equal(rig_send(elsewhere(0), &f), FAN_CTL);
@@ -445,11 +445,11 @@ TEST_WITH(stranger__old_workers_are_told, rig_open, rig_close)
 {
 	uint8_t body[RIG_BODY];
 	const struct fan_join m = rig_join_of("old", 2);
-	fan_join_put(body, &m);
+	fan_ctl_put(body, &m);
 	struct fan_frag f = rig_control(FAN_TYPE_JOIN, 0, 5, body, 12 + m.name_bytes);
 	struct fan_refuse no;
 	assert_int_equal(rig_send(elsewhere(0), &f), FAN_CTL);
-	assert_int_equal(fan_refuse_get(&no, &rig.got[0].f), FAN_OK);
+	assert_int_equal(fan_ctl_get(&no, &rig.got[0].f), FAN_OK);
 	assert_int_equal(no.err, FAN_E_VERSION);
 	assert_true(rig.got[0].f.payload_bytes <= f.payload_bytes);
 	f.payload_bytes--; /* its name is not whole */

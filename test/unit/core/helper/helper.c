@@ -228,7 +228,7 @@ TEST_WITH(helper__tells_of_its_cache, open_helper, rig_close)
 		if (rig_tick() && rig.got[0].type == FAN_TYPE_BEAT)
 			break;
 	}
-	assert_int_equal(fan_beat_get(&m, &rig.got[0]), FAN_OK);
+	assert_int_equal(fan_ctl_get(&m, &rig.got[0]), FAN_OK);
 	assert_int_equal(m.flags, FAN_BEAT_AHEAD | FAN_BEAT_HELPER);
 	assert_int_equal(m.cache.frags, 4);
 	assert_int_equal(m.cache.open, 1);

@@ -54,7 +54,7 @@ TEST_WITH(slot__duplicate_while_open, rig_open, rig_close)
 	rig_form("a", 2, 0);
 	assert_int_equal(rig_add(0, 0, 1), FAN_WAIT);
 	assert_int_equal(rig_add(0, 0, 100), FAN_DROP);
-	assert_int_equal(fan_aggregator_last_drop(rig.ag), FAN_DROP_DUPLICATE);
+	assert_int_equal(rig.ag->last_drop, FAN_DROP_DUPLICATE);
 	assert_int_equal(rig_add(1, 0, 2), FAN_DONE);
 	assert_int_equal(rig_value(0), 3);
 }
@@ -95,7 +95,7 @@ TEST_WITH(slot__stale_after_two_rounds, rig_open, rig_close)
 		rig_add(1, n, 2);
 	}
 	assert_int_equal(rig_add(0, 0, 100), FAN_DROP);
-	assert_int_equal(fan_aggregator_last_drop(rig.ag), FAN_DROP_STALE);
+	assert_int_equal(rig.ag->last_drop, FAN_DROP_STALE);
 	assert_int_equal(rig_probe(0, 0), FAN_DROP);
 	assert_int_equal(rig_drops(FAN_DROP_STALE), 2);
 	assert_int_equal(rig_probe(0, 2u * rig.window), FAN_REPLAY);
@@ -107,7 +107,7 @@ TEST_WITH(slot__ahead, rig_open, rig_close)
 {
 	rig_form("a", 2, 0);
 	assert_int_equal(rig_add(0, rig.window, 1), FAN_DROP);
-	assert_int_equal(fan_aggregator_last_drop(rig.ag), FAN_DROP_AHEAD);
+	assert_int_equal(rig.ag->last_drop, FAN_DROP_AHEAD);
 	rig_add(0, 0, 1);
 	assert_int_equal(rig_add(1, rig.window, 1), FAN_DROP); /* one contribution is missing */
 	rig_add(1, 0, 1);

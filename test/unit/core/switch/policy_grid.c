@@ -84,7 +84,7 @@ TEST_WITH(policy_grid__behind_another_switch, bed_open, NULL)
 		struct fan_frag f = bed_head(1, r, 0, FAN_TYPE_BEAT);
 		f.nonce = 1 + r;
 		fan_out_init(&out, &item, 1, scratch, sizeof scratch);
-		fan_ctl_finish(&item, &f, body, fan_beat_put(body, &m));
+		fan_ctl_finish(&item, &f, body, fan_ctl_put(body, &m));
 		fan_envelope_put(&item, &out, &v, 0, 0, item.head, item.payload,
 				 item.payload_bytes);
 		fan_out_item_copy(&item, packet);
@@ -136,7 +136,7 @@ static enum fan_verdict beat_of(fan_peer from, uint16_t rank, uint64_t nonce, un
 {
 	uint8_t body[256];
 	const struct fan_beat m = {.flags = 0};
-	const size_t bytes = fan_beat_put(body, &m);
+	const size_t bytes = fan_ctl_put(body, &m);
 	struct fan_frag f = {.nonce = nonce,
 			     .job = bed_job(7), /* none here */
 			     .epoch = BED_EPOCH,
@@ -183,7 +183,7 @@ TEST_WITH(child__leave_of_a_stranger, bed_open, NULL)
 	const struct fan_state m = {.state = FAN_JOB_LEFT};
 	struct fan_frag left = {.nonce = 666, .sender = FAN_RANK_NONE, .type = FAN_TYPE_STATE};
 	uint8_t inside[512];
-	const size_t bytes = fan_state_put(body, &m);
+	const size_t bytes = fan_ctl_put(body, &m);
 	left.payload = body;
 	left.payload_bytes = bytes;
 	fan_wire_put(inside, &left);

@@ -32,7 +32,7 @@ TEST_WITH(relay__shards_must_be_as_many, bed_open, NULL)
 	assert_int_equal(bed_welcome(0, 0, a, 3), FAN_CTL);
 	assert_int_equal(bed.got[0].f.type, FAN_TYPE_REFUSE);
 	assert_int_equal(bed.got[0].f.nonce, 1);
-	assert_int_equal(fan_refuse_get(&no, &bed.got[0].f), FAN_OK);
+	assert_int_equal(fan_ctl_get(&no, &bed.got[0].f), FAN_OK);
 	assert_int_equal(no.err, FAN_E_SHARDS);
 	assert_int_equal(no.have, 2);
 	assert_int_equal(no.want, 3);
@@ -50,7 +50,7 @@ TEST_WITH(relay__who_has_left_is_forgotten, bed_open, NULL)
 		assert_int_equal(bed_left(0, r, token), FAN_CTL);
 		fan_peer to = bed_worker(0, r);
 		assert_int_equal(bed.got[0].f.type, FAN_TYPE_STATE);
-		assert_int_equal(fan_state_get(&m, &bed.got[0].f), FAN_OK);
+		assert_int_equal(fan_ctl_get(&m, &bed.got[0].f), FAN_OK);
 		assert_int_equal(m.state, FAN_JOB_LEFT);
 		assert_true(fan_peer_equal(&bed.got[0].peer, &to));
 	}
@@ -66,7 +66,7 @@ TEST_WITH(relay__ranks_of_others, bed_open, NULL)
 {
 	uint8_t body[64];
 	const struct fan_beat m = {.flags = 0};
-	size_t bytes = fan_beat_put(body, &m);
+	size_t bytes = fan_ctl_put(body, &m);
 	struct fan_frag f = bed_frag(FAN_TYPE_BEAT, bed_job(0), 0, 1);
 	assert_int_equal(bed_give(bed_worker(1, 0), &f, body, bytes), FAN_DROP);
 	assert_int_equal(bed.gots, 0);
@@ -85,12 +85,12 @@ TEST_WITH(relay__table_is_full, bed_open, NULL)
 	struct fan_join m = {.ranks = BED_RANKS, .payload_bytes = 64, .alive_ms = 1000};
 	m.name_bytes = 1;
 	m.name[0] = 'a';
-	size_t bytes = fan_join_put(body, &m);
+	size_t bytes = fan_ctl_put(body, &m);
 	struct fan_frag f = {.nonce = 77, .sender = 2, .type = FAN_TYPE_JOIN};
 	assert_int_equal(bed_give(bed_worker(0, 2), &f, body, bytes), FAN_CTL);
 	assert_int_equal(bed.got[0].f.type, FAN_TYPE_REFUSE);
 	assert_int_equal(bed.got[0].f.nonce, 77);
-	assert_int_equal(fan_refuse_get(&no, &bed.got[0].f), FAN_OK);
+	assert_int_equal(fan_ctl_get(&no, &bed.got[0].f), FAN_OK);
 	assert_int_equal(no.err, FAN_E_MEMBERS_FULL);
 	assert_int_equal(no.have, 2);
 }
@@ -123,7 +123,7 @@ TEST_WITH(relay__stops, bed_open, NULL)
 			fan_out_item_copy(&item[r], packet);
 			assert_int_equal(fan_wire_get(&f, packet, fan_out_item_bytes(&item[r])),
 					 -1);
-			assert_int_equal(fan_state_get(&s, &f), FAN_OK);
+			assert_int_equal(fan_ctl_get(&s, &f), FAN_OK);
 			assert_true(fan_peer_equal(&item[r].peer, &at));
 			assert_int_equal(s.state, FAN_JOB_AWAY);
 			assert_int_equal(f.nonce, 1 + r);
@@ -136,12 +136,12 @@ TEST_WITH(relay__stops, bed_open, NULL)
 	m.name_bytes = 1;
 	m.name[0] = 'a';
 	struct fan_frag f = {.nonce = 77, .sender = 3, .type = FAN_TYPE_JOIN};
-	assert_int_equal(bed_give(bed_worker(0, 3), &f, body, fan_join_put(body, &m)), FAN_CTL);
+	assert_int_equal(bed_give(bed_worker(0, 3), &f, body, fan_ctl_put(body, &m)), FAN_CTL);
 	assert_int_equal(bed.got[0].f.type, FAN_TYPE_REFUSE);
-	assert_int_equal(fan_refuse_get(&no, &bed.got[0].f), FAN_OK);
+	assert_int_equal(fan_ctl_get(&no, &bed.got[0].f), FAN_OK);
 	assert_int_equal(no.err, FAN_E_STOPPED);
 	f.path = 1; /* of a life that may be known: as before */
-	assert_int_equal(bed_give(bed_worker(0, 3), &f, body, fan_join_put(body, &m)), FAN_CTL);
+	assert_int_equal(bed_give(bed_worker(0, 3), &f, body, fan_ctl_put(body, &m)), FAN_CTL);
 	assert_int_equal(bed.got[0].f.type, FAN_TYPE_RELAY);
 }
 

@@ -43,8 +43,7 @@ static enum fan_verdict speak(fan_peer from, unsigned type, uint16_t rank, bool 
 	uint8_t body[256], scratch[512], packet[512];
 	const struct fan_beat beat = {.flags = beat_flags};
 	const struct fan_join join = {.ranks = BED_RANKS, .name = "j", .name_bytes = 1};
-	size_t bytes =
-		type == FAN_TYPE_JOIN ? fan_join_put(body, &join) : fan_beat_put(body, &beat);
+	size_t bytes = type == FAN_TYPE_JOIN ? fan_ctl_put(body, &join) : fan_ctl_put(body, &beat);
 	struct fan_frag f = bed_frag(type, job, rank, 1 + rank);
 	struct fan_out_item item;
 	struct fan_out out;
@@ -76,7 +75,7 @@ static enum fan_verdict tell(fan_peer from, uint16_t rank, enum fan_job_state jo
 	struct fan_out_item item;
 	struct fan_out out;
 	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
-	fan_ctl_finish(&item, &f, body, fan_state_put(body, &m));
+	fan_ctl_finish(&item, &f, body, fan_ctl_put(body, &m));
 	fan_envelope_put(&item, &out, &v, job, BED_EPOCH, item.head, item.payload,
 			 item.payload_bytes);
 	fan_out_item_copy(&item, packet);

@@ -178,7 +178,7 @@ static void join_below(uint16_t rank)
 	struct fan_frag f = bed_head(1, rank, 0, FAN_TYPE_BEAT);
 	f.nonce = 1 + rank;
 	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
-	fan_ctl_finish(&item, &f, body, fan_beat_put(body, &m));
+	fan_ctl_finish(&item, &f, body, fan_ctl_put(body, &m));
 	fan_envelope_put(&item, &out, &v, 0, 0, item.head, item.payload, item.payload_bytes);
 	fan_out_item_copy(&item, packet);
 	assert_int_equal(fan_wire_get(&f, packet, fan_out_item_bytes(&item)), -1);

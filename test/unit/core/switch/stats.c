@@ -8,7 +8,7 @@ static enum fan_verdict ask_from(enum fan_topic topic, uint16_t index, uint16_t 
 {
 	uint8_t body[FAN_REPORT_BYTES];
 	const struct fan_query q = {.index = index, .first = first};
-	size_t bytes = fan_query_put(body, &q);
+	size_t bytes = fan_ctl_put(body, &q);
 	struct fan_frag f = {.nonce = 4711,
 			     .sender = FAN_RANK_NONE,
 			     .type = FAN_TYPE_QUERY,
@@ -35,7 +35,7 @@ static struct fan_rank_stats rank_stats_of(uint16_t index, uint16_t first)
 	struct fan_rank_stats m;
 	assert_int_equal(ask_from(FAN_TOPIC_RANKS, index, first), FAN_CTL);
 	is_answer(FAN_TOPIC_RANKS);
-	assert_int_equal(fan_rank_stats_get(&m, &bed.got[0].f), FAN_OK);
+	assert_int_equal(fan_ctl_get(&m, &bed.got[0].f), FAN_OK);
 	assert_int_equal(m.index, index);
 	assert_int_equal(m.first, first);
 	return m;
@@ -46,7 +46,7 @@ static struct fan_helper_stats helper_stats_of(uint16_t index, uint16_t first)
 	struct fan_helper_stats m;
 	assert_int_equal(ask_from(FAN_TOPIC_HELPERS, index, first), FAN_CTL);
 	is_answer(FAN_TOPIC_HELPERS);
-	assert_int_equal(fan_helper_stats_get(&m, &bed.got[0].f), FAN_OK);
+	assert_int_equal(fan_ctl_get(&m, &bed.got[0].f), FAN_OK);
 	assert_int_equal(m.index, index);
 	assert_int_equal(m.first, first);
 	return m;
@@ -57,7 +57,7 @@ static struct fan_slot_stats slot_stats_of(uint16_t index)
 	struct fan_slot_stats m;
 	assert_int_equal(ask(FAN_TOPIC_SLOTS, index), FAN_CTL);
 	is_answer(FAN_TOPIC_SLOTS);
-	assert_int_equal(fan_slot_stats_get(&m, &bed.got[0].f), FAN_OK);
+	assert_int_equal(fan_ctl_get(&m, &bed.got[0].f), FAN_OK);
 	assert_int_equal(m.index, index);
 	return m;
 }
@@ -133,7 +133,7 @@ TEST_WITH(stats__report_and_echo, bed_open, NULL)
 	assert_int_equal(bed_welcome(0, 0, token, 3), FAN_CTL);
 	assert_int_equal(ask(FAN_TOPIC_JOB, 0), FAN_CTL);
 	is_answer(FAN_TOPIC_JOB);
-	assert_int_equal(fan_report_get(&r, &bed.got[0].f), FAN_OK);
+	assert_int_equal(fan_ctl_get(&r, &bed.got[0].f), FAN_OK);
 	assert_int_equal(r.jobs, 1);
 	assert_int_equal(r.shards, 3);
 	assert_int_equal(r.ranks, BED_RANKS);
@@ -142,7 +142,7 @@ TEST_WITH(stats__report_and_echo, bed_open, NULL)
 	struct fan_frag f = {.nonce = 4711, .type = FAN_TYPE_QUERY, .topic = FAN_TOPIC_ECHO};
 	assert_int_equal(bed_give(bed_worker(7, 7), &f, body, sizeof body), FAN_CTL);
 	is_answer(FAN_TOPIC_ECHO);
-	assert_int_equal(fan_echoed_get(&e, &bed.got[0].f), FAN_OK);
+	assert_int_equal(fan_ctl_get(&e, &bed.got[0].f), FAN_OK);
 	assert_int_equal(e.payload_bytes, 64);
 	assert_int_equal(e.shards, 3);
 	assert_int_equal(bed_give(bed_worker(7, 7), &f, body, 4), FAN_DROP);

@@ -144,7 +144,7 @@ static size_t encode(const struct fan_envelope *v)
 	struct fan_frag h = {.nonce = 77, .job = 5, .epoch = 6, .sender = 1, .type = FAN_TYPE_BEAT};
 	const struct fan_beat m = {.flags = 1};
 	struct fan_out_item beat;
-	fan_ctl_finish(&beat, &h, body, fan_beat_put(body, &m));
+	fan_ctl_finish(&beat, &h, body, fan_ctl_put(body, &m));
 	fan_envelope_put(it, &out, v, 5, 6, beat.head, beat.payload, beat.payload_bytes);
 	return fan_out_item_copy(it, packet);
 }
@@ -167,7 +167,7 @@ TEST(envelope__round_trip)
 	assert_true(w.window == v.window && w.payload_bytes == v.payload_bytes);
 	assert_int_equal(fan_wire_get(&inner, w.inner, w.inner_bytes), -1);
 	struct fan_beat m;
-	assert_int_equal(fan_beat_get(&m, &inner), FAN_OK);
+	assert_int_equal(fan_ctl_get(&m, &inner), FAN_OK);
 	assert_int_equal(m.flags, 1);
 	assert_int_equal(inner.nonce, 77);
 }

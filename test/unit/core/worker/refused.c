@@ -160,7 +160,7 @@ static enum fan_verdict forged_state(unsigned state, int err, uint64_t nonce, bo
 {
 	uint8_t body[FAN_CTL_BYTES_MAX];
 	const struct fan_state m = {.state = (uint8_t)state, .err = (int8_t)err, .ranks = 3};
-	return rig_packet(FAN_TYPE_STATE, nonce, body, fan_state_put(body, &m), by_group);
+	return rig_packet(FAN_TYPE_STATE, nonce, body, fan_ctl_put(body, &m), by_group);
 }
 
 /* Who has joined as a rank that has not come may know the epoch, but no nonce: what it says while

@@ -57,7 +57,7 @@ static int welcome(uint32_t job, uint8_t path)
 		.type = FAN_TYPE_WELCOME,
 		.path = path,
 		.payload = body,
-		.payload_bytes = fan_welcome_put(body, &m),
+		.payload_bytes = fan_ctl_put(body, &m),
 	};
 	return rig_recv(&f, false);
 }

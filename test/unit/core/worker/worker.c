@@ -28,7 +28,7 @@ TEST_WITH(worker__joins, rig_open, rig_close)
 	rig_sends(FAN_TYPE_JOIN);
 	assert_int_equal(rig.got[0].nonce, rig.cfg.nonce);
 	assert_int_equal(rig.got[0].sender, 1);
-	assert_int_equal(fan_join_get(&m, &rig.got[0]), FAN_OK);
+	assert_int_equal(fan_ctl_get(&m, &rig.got[0]), FAN_OK);
 	assert_string_equal(m.name, "job");
 	assert_int_equal(m.ranks, 3);
 	assert_int_equal(rig_tick(), 0);
@@ -50,10 +50,9 @@ TEST_WITH(worker__refused, rig_open, rig_close)
 	rig_tick();
 	uint8_t body[FAN_CTL_BYTES_MAX];
 	struct fan_refuse no = {.err = FAN_E_RANK_TAKEN, .rank = 1};
-	assert_int_equal(
-		rig_ctl(FAN_TYPE_REFUSE, rig.cfg.nonce + 1, body, fan_refuse_put(body, &no)),
-		FAN_DROP);
-	assert_int_equal(rig_ctl(FAN_TYPE_REFUSE, rig.cfg.nonce, body, fan_refuse_put(body, &no)),
+	assert_int_equal(rig_ctl(FAN_TYPE_REFUSE, rig.cfg.nonce + 1, body, fan_ctl_put(body, &no)),
+			 FAN_DROP);
+	assert_int_equal(rig_ctl(FAN_TYPE_REFUSE, rig.cfg.nonce, body, fan_ctl_put(body, &no)),
 			 FAN_CTL);
 	assert_int_equal(fan_worker_phase(rig.w), FAN_W_FAILED);
 	assert_int_equal(fan_worker_fault(rig.w)->err, FAN_E_RANK_TAKEN);
@@ -123,7 +122,7 @@ static enum fan_verdict answer(unsigned type, uint32_t job, uint8_t path)
 {
 	uint8_t body[64];
 	const struct fan_welcome m = {.window = 4, .shards = 1, .beat_ms = 125, .alive_ms = 1000};
-	size_t bytes = fan_welcome_put(body, &m);
+	size_t bytes = fan_ctl_put(body, &m);
 	struct fan_frag f = {.nonce = rig.cfg.nonce,
 			     .job = job,
 			     .epoch = rig.epoch,
@@ -296,7 +295,7 @@ TEST_WITH(worker__beats, rig_open, rig_close)
 		rig.now_ns = fan_worker_deadline(rig.w);
 		for (unsigned n = rig_tick(); n; n--) {
 			assert_int_equal(rig.got[0].type, FAN_TYPE_BEAT);
-			assert_int_equal(fan_beat_get(&m, &rig.got[0]), FAN_OK);
+			assert_int_equal(fan_ctl_get(&m, &rig.got[0]), FAN_OK);
 			assert_int_equal(rig.got[0].nonce, rig.cfg.nonce);
 			assert_int_equal(m.flags, 0);
 			beats++;
@@ -376,7 +375,7 @@ static enum fan_verdict group_test(bool by_group)
 {
 	uint8_t body[FAN_CTL_BYTES_MAX];
 	const struct fan_state m = {.state = FAN_JOB_FORMING, .ranks = 3};
-	return rig_packet(FAN_TYPE_STATE, 0, body, fan_state_put(body, &m), by_group);
+	return rig_packet(FAN_TYPE_STATE, 0, body, fan_ctl_put(body, &m), by_group);
 }
 
 TEST_WITH(worker__group_test, rig_open, rig_close)
@@ -389,7 +388,7 @@ TEST_WITH(worker__group_test, rig_open, rig_close)
 	assert_int_equal(rig_tick(), 0); /* by unicast it tests nothing */
 	assert_int_equal(group_test(true), FAN_CTL);
 	assert_int_equal(rig_tick(), 1); /* at once */
-	assert_int_equal(fan_beat_get(&m, &rig.got[0]), FAN_OK);
+	assert_int_equal(fan_ctl_get(&m, &rig.got[0]), FAN_OK);
 	assert_true(m.flags & FAN_BEAT_HEARD);
 	assert_int_equal(group_test(true), FAN_CTL);
 	assert_int_equal(rig_tick(), 0); /* once */
@@ -399,7 +398,7 @@ static enum fan_verdict forged_state(unsigned state, int err, uint64_t nonce, bo
 {
 	uint8_t body[FAN_CTL_BYTES_MAX];
 	const struct fan_state m = {.state = (uint8_t)state, .err = (int8_t)err, .ranks = 3};
-	return rig_packet(FAN_TYPE_STATE, nonce, body, fan_state_put(body, &m), by_group);
+	return rig_packet(FAN_TYPE_STATE, nonce, body, fan_ctl_put(body, &m), by_group);
 }
 
 /* No aggregator says NONE unasked, or FAILED by the group: somebody else does. */
@@ -425,7 +424,7 @@ static enum fan_verdict left(uint64_t nonce)
 {
 	uint8_t body[FAN_CTL_BYTES_MAX];
 	const struct fan_state m = {.state = FAN_JOB_LEFT};
-	return rig_ctl(FAN_TYPE_STATE, nonce, body, fan_state_put(body, &m));
+	return rig_ctl(FAN_TYPE_STATE, nonce, body, fan_ctl_put(body, &m));
 }
 
 /* What a switch passes on by the token of a child that it has forgotten. */
@@ -433,7 +432,7 @@ TEST_WITH(worker__state_of_another_life, rig_open, rig_close)
 {
 	uint8_t body[FAN_CTL_BYTES_MAX];
 	const struct fan_state m = {.state = FAN_JOB_NONE};
-	size_t bytes = fan_state_put(body, &m);
+	size_t bytes = fan_ctl_put(body, &m);
 	rig_ready();
 	assert_int_equal(rig_ctl(FAN_TYPE_STATE, rig.cfg.nonce + 1, body, bytes), FAN_DROP);
 	assert_int_equal(fan_worker_last_drop(rig.w), FAN_DROP_SENDER);
@@ -448,7 +447,7 @@ TEST_WITH(worker__leaves, rig_open, rig_close)
 	struct fan_leave m;
 	fan_worker_leave(rig.w, rig.now_ns, FAN_OK, NULL);
 	assert_int_equal(rig_tick(), 1);
-	assert_int_equal(fan_leave_get(&m, &rig.got[0]), FAN_OK);
+	assert_int_equal(fan_ctl_get(&m, &rig.got[0]), FAN_OK);
 	assert_int_equal(rig.got[0].nonce, rig.cfg.nonce);
 	assert_int_equal(m.err, FAN_OK);
 	assert_int_equal(left(rig.cfg.nonce + 1), FAN_DROP);
@@ -466,7 +465,7 @@ TEST_WITH(worker__leaves_without_an_answer, rig_open, rig_close)
 	while (fan_worker_phase(rig.w) == FAN_W_LEAVING) {
 		struct fan_leave m;
 		for (unsigned n = rig_tick(); n; n--, sent++) {
-			assert_int_equal(fan_leave_get(&m, &rig.got[0]), FAN_OK);
+			assert_int_equal(fan_ctl_get(&m, &rig.got[0]), FAN_OK);
 			assert_int_equal(m.blamed[0], 2);
 		}
 		rig.now_ns += 10 * FAN_MS;

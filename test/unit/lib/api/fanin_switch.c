@@ -299,9 +299,6 @@ TEST(start__options_from_variables)
 	o.mtu = 1500; /* stronger */
 	fanin_switch_stop(started(&o), 0);
 	unsetenv("FANIN_MTU");
-	setenv("FANIN_MULTICAST", "no", 1);
-	assert_refused(&o, FANIN_E_CONFIG, "FANIN_MULTICAST: \"no\"");
-	unsetenv("FANIN_MULTICAST");
 }
 
 /* A process that runs alone may serve others, and a launcher's jobs may have other sizes. */

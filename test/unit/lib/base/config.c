@@ -27,11 +27,13 @@ TEST_WITH(config__unknown_variables_with_the_one_that_was_meant, clean, NULL)
 	setenv("FANIN_SERVICE_HOST", "10.0.0.1", 1);
 	setenv("FANIN_SWITCH_SLOTS", "1", 1);
 	setenv("FANIN_METRICS", "m", 1);
+	setenv("FANIN_PACE", "0", 1);
 	setenv("FANINSWITCH", "m", 1);
 	fan_config_unknown(list_unknown, text);
 	assert_non_null(strstr(text, "FANIN_SWICH>FANIN_SWITCH "));
 	assert_non_null(strstr(text, "FANIN_TIMEOUTMS>FANIN_TIMEOUT_MS "));
 	assert_non_null(strstr(text, "FANIN_SERVICE_HOST> "));
+	assert_non_null(strstr(text, "FANIN_PACE>pace in the file FANIN_CONFIG "));
 	assert_null(strstr(text, "FANIN_SWITCH_SLOTS"));
 	assert_null(strstr(text, "FANIN_METRICS"));
 	assert_null(strstr(text, "FANINSWITCH"));
@@ -72,22 +74,16 @@ TEST_WITH(config__defaults, clean, NULL)
 TEST_WITH(config__running_ahead, clean, NULL)
 {
 	struct fanin_options o = complete();
-	SET({"FANIN_AHEAD", "32768"}, {"FANIN_CACHE", "65536"});
+	write_file("[worker]\nahead = 32768\ncache = 65536\ncongestion = a2tp\n");
 	assert_int_equal(load(&o), FAN_OK);
 	assert_int_equal(c.ahead, FAN_AHEAD_MAX);
+	assert_int_equal(c.congestion, FAN_CONGESTION_A2TP);
 	assert_int_equal(c.cache, FAN_CACHE_MAX);
 	assert_int_equal(c.rto_min_ms, 0);
 	o.ahead = 0;
 	assert_refused(&o, "cache 65536 without ahead", "expected ahead as well");
 	o.cache = 0;
 	assert_int_equal(load(&o), FAN_OK);
-	clean(NULL);
-	o = complete();
-	write_file("[worker]\nahead = 100\ncache = 7\ncongestion = a2tp\n");
-	assert_int_equal(load(&o), FAN_OK);
-	assert_int_equal(c.ahead, 100);
-	assert_int_equal(c.congestion, FAN_CONGESTION_A2TP);
-	assert_int_equal(c.cache, 7);
 }
 
 TEST_WITH(config__payload_fits_mtu, clean, NULL)
@@ -108,14 +104,14 @@ TEST_WITH(config__variables, clean, NULL)
 	struct fanin_options o = FANIN_OPTIONS_INIT;
 	SET({"FANIN_SWITCH", "[fd00::1]:7"}, {"FANIN_JOB", "train"}, {"FANIN_RANK", "2"},
 	    {"FANIN_RANKS", "8"}, {"FANIN_MTU", "9000"}, {"FANIN_TIMEOUT_MS", "500"},
-	    {"FANIN_MODE", "fixed"}, {"FANIN_MULTICAST", "0"});
+	    {"FANIN_MODE", "fixed"}, {"FANIN_PACE", "0"}, {"FANIN_RTO_MIN_MS", "x"});
 	assert_is(&o, 2, 8);
 	assert_string_equal(c.switch_addr, "[fd00::1]:7");
 	assert_string_equal(c.job, "train");
 	assert_int_equal(c.payload_bytes, FAN_PAYLOAD_MAX);
 	assert_int_equal(c.timeout_ms, 500);
 	assert_int_equal(c.mode, FANIN_MODE_FIXED);
-	assert_int_equal(c.multicast, 0);
+	assert_int_equal(c.pace, FAN_CONFIG_PACE); /* which no variable changes */
 }
 
 TEST_WITH(config__field_wins_over_variable, clean, NULL)
@@ -162,7 +158,7 @@ TEST_WITH(config__file_errors_tell_the_line, clean, NULL)
 		"expected switch, job, run, rank, ranks, mtu, window, timeout_ms, alive_ms, mode, wire, "
 		"multicast, priority, ahead, cache, server, "
 		"controller, pace, rto_min_ms, key_file, controller_key_file, join_ms, congestion, local, "
-		"hosts, split, rails or ps");
+		"hosts or rails");
 	write_file("[worker]\nmtu\n");
 	assert_refused(&o, ":2: expected", "key = value");
 	setenv("FANIN_CONFIG", "/nonexistent/fanin.ini", 1);
@@ -195,17 +191,11 @@ TEST_WITH(config__variable_errors, clean, NULL)
 		{"FANIN_MTU", "1e3"},
 		{"FANIN_WIRE", "int32"},
 		{"FANIN_RANKS", "257"},
-		{"FANIN_MULTICAST", "yes"},
 		{"FANIN_TIMEOUT_MS", "99999999999999999999"},
 		{"FANIN_JOB", "has\"quote"},
 		{"FANIN_ALIVE_MS", "10"},
-		{"FANIN_AHEAD", "32769"},
-		{"FANIN_CACHE", "65537"},
-		{"FANIN_CONGESTION", "cubic"},
-		{"FANIN_AHEAD", "-1"},
 		{"FANIN_KEY_FILE", ""}, /* would run open */
 		{"FANIN_CONTROLLER_KEY_FILE", ""},
-		{"FANIN_SPLIT", "yes"},
 		{"FANIN_HOSTS", "2"},
 		{"FANIN_LINK_MBPS", "2.5G"},
 		{"FANIN_LINK_MBPS", "-1"},
@@ -233,19 +223,30 @@ TEST_WITH(config__flags, clean, NULL)
 TEST_WITH(config__flags_in_the_file, clean, NULL)
 {
 	struct fanin_options o = complete();
-	write_file("[other]\nps = 0\n[worker]\nsplit = 1\nps = 0\nps = 1\nhosts = 0\n");
+	write_file("[other]\nhosts = 1\n[worker]\nrails = 1\nhosts = 0\nhosts = 1\n");
 	assert_int_equal(load(&o), FAN_OK);
-	assert_int_equal(c.ps, 0);
 	assert_int_equal(c.hosts, 0);
-	assert_int_equal(c.split, 1);
+	assert_int_equal(c.rails, 1);
 	assert_int_equal(c.local, -1);
-	setenv("FANIN_PS", "1", 1);
+	setenv("FANIN_HOSTS", "1", 1);
 	assert_int_equal(load(&o), FAN_OK);
-	assert_int_equal(c.ps, 1);
-	write_file("[worker]\nps = no\n");
-	assert_refused(&o, ":2: ps: \"no\"", "expected 0 or 1");
-	write_file("[worker]\nlink_mbps = 100\n"); /* of a machine's devices, not of a job */
-	assert_refused(&o, "unknown key", "split, rails or ps");
+	assert_int_equal(c.hosts, 1);
+	static const char *const wrong[][2] = {
+		{"rails = no", "expected 0 or 1"},
+		{"multicast = yes", "from 0 to 1"},
+		{"ahead = 32769", "from 0 to 32768"},
+		{"ahead = -1", "from 0 to 32768"},
+		{"cache = 65537", "from 0 to 65536"},
+		{"congestion = cubic", "a2tp"},
+		{"split = 0", "unknown key"},
+		{"link_mbps = 100", "hosts or rails"}, /* of a machine's devices, not of a job */
+	};
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+		char text[64];
+		snprintf(text, sizeof text, "[worker]\n%s\n", wrong[i][0]);
+		write_file(text);
+		assert_refused(&o, ":2: ", wrong[i][1]);
+	}
 }
 
 /* What a command's flag is to the library. */
@@ -289,7 +290,7 @@ TEST_WITH(config__older_options, clean, NULL)
 	o.controller_addr = "beyond its end";
 	o.pace = 5000;
 	o.reserved = 1;
-	setenv("FANIN_RTO_MIN_MS", "30", 1);
+	write_file("[worker]\nrto_min_ms = 30\n");
 	assert_int_equal(load(&o), FAN_OK);
 	assert_int_equal(c.priority, 9);
 	assert_string_equal(c.controller_addr, "");
@@ -410,15 +411,15 @@ TEST_WITH(tell__value_and_where_it_is_from, clean, NULL)
 	assert_string_equal(window.value, "0");
 	assert_string_equal(window.from, "");
 	assert_true(window.rows > 20);
-	write_file("[worker]\nlocal = 0\nps = 0\n");
+	write_file("[worker]\nlocal = 0\nrails = 0\n");
 	setenv("FANIN_LOCAL", "1", 1);
-	struct told local = tell("local"), ps = tell("ps"), split = tell("split");
+	struct told local = tell("local"), rails = tell("rails"), hosts = tell("hosts");
 	assert_string_equal(local.value, "1");
 	assert_string_equal(local.from, "FANIN_LOCAL");
-	assert_string_equal(ps.value, "0");
-	assert_non_null(strstr(ps.from, ":3: ps"));
-	assert_string_equal(split.value, "");
-	assert_string_equal(split.from, "");
+	assert_string_equal(rails.value, "0");
+	assert_non_null(strstr(rails.from, ":3: rails"));
+	assert_string_equal(hosts.value, "");
+	assert_string_equal(hosts.from, "");
 }
 
 TEST_WITH(tell__all_rows_after_an_error, clean, NULL)

@@ -117,7 +117,7 @@ TEST_WITH(failover__asks_a_switch_that_does_not_answer_to_join, begin, end)
 	struct fan_frag h = {
 		.type = FAN_TYPE_REPORT, .topic = FAN_TOPIC_ECHO, .nonce = cn.failover.echo.nonce};
 	struct fan_out_item it;
-	fan_echoed_put(body, &who);
+	fan_ctl_put(body, &who);
 	fan_ctl_finish(&it, &h, body, FAN_ECHO_MIN);
 	const size_t bytes = fan_out_item_copy(&it, pkt);
 	assert_true(fan_failover_heard(&cn.failover, pkt, bytes));

@@ -31,7 +31,7 @@ static void send_join(int fd, unsigned n)
 		.ranks = 2, .payload_bytes = FAN_PAYLOAD_MIN, .window = 2, .alive_ms = 1000};
 	struct fan_frag f = {.nonce = 1 + n, .type = FAN_TYPE_JOIN, .payload = body};
 	m.name_bytes = (uint8_t)snprintf(m.name, sizeof m.name, "nobody-%u", n);
-	f.payload_bytes = fan_join_put(body, &m);
+	f.payload_bytes = fan_ctl_put(body, &m);
 	fan_wire_put(pkt, &f);
 	memcpy(pkt + FAN_HEAD_BYTES, body, f.payload_bytes);
 	assert_true(send(fd, pkt, FAN_HEAD_BYTES + f.payload_bytes, 0) > 0);

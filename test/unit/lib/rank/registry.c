@@ -317,24 +317,6 @@ TEST(registry__writes_a_file_of_its_user_alone)
 	program_invocation_short_name = own;
 }
 
-/* No file; operations go on. */
-static void be_unseen(struct member *m)
-{
-	char path[FAN_STATUS_PATH_BYTES];
-	int32_t x[COUNT] = {0}, y[COUNT];
-	EXPECT(fanin_allreduce(m->comm, x, y, COUNT, FANIN_INT32, FANIN_SUM) == FANIN_OK);
-	wait_ms(100);
-	status_file(path);
-	EXPECT(!*path);
-}
-
-TEST(registry__is_turned_off)
-{
-	setenv("FANIN_PS", "0", 1);
-	team_run_once(2, be_unseen);
-	unsetenv("FANIN_PS");
-}
-
 /* Where a link, or a folder that others may enter, stands in place of the first folder, the file is
  * in the next one: nobody's word leads it elsewhere. */
 static void be_elsewhere(struct member *m __attribute__((unused)))
