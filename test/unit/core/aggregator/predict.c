@@ -106,7 +106,7 @@ static void step(struct run *r, unsigned rank, struct seen *s)
 	r->predicted += was.on && rig.ag->predicted.next.f.frag == was.next.f.frag + 1 &&
 			(s->v == FAN_WAIT || s->v == FAN_DONE);
 	s->what = what;
-	s->drop = s->v == FAN_DROP ? fan_aggregator_last_drop(rig.ag) : 0;
+	s->drop = s->v == FAN_DROP ? rig.ag->last_drop : 0;
 	s->gots = rig.gots;
 	s->answers = answers();
 	if (s->v == FAN_WAIT || s->v == FAN_DONE) {
