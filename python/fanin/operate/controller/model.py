@@ -84,7 +84,6 @@ class Node:
     index: int = 0
     siblings: int = 0
     list_number: int = 0  # of the last list of neighbours sent to it; 0: none
-    list_is_old: bool = False
     strays: List[int] = field(default_factory=list)  # routes there of an earlier controller
     stray_s: float = 0  # when to remove them
     ends: List[Tuple[Link, int]] = field(default_factory=list)  # its links, and which end it is
