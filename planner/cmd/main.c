@@ -5,8 +5,8 @@
  * Each line of standard input is a request, one JSON object, and gets one line of answer:
  *
  *     {"topology"}                            is it one?  {}
- *     {"topology", "plan"}                    the plan as it is: {"plan", "install"}
- *     {"topology", "keep", "worth", "look"}   a plan for jobs of which some run: the same
+ *     {"topology", "plan"}                    the plan as it is, see below
+ *     {"topology", "keep", "worth", "look"}   a plan for jobs of which some run, likewise
  *     {"topology", "algorithms", "results", "bound", "from", "plan", "wants_install"}
  *                                             a plan by each: {"plans", "install" or "refused"}
  *
@@ -15,6 +15,10 @@
  * run.  These keep servers and shares, and their paths where nothing has failed.  "look" asks for
  * better paths as well, if they give "worth" times the rate.  Jobs without trees are planned beside
  * them.
+ *
+ * Before the answer {"feasible_gbps", "binding"} to these two, each element of the lists "jobs",
+ * "trees" and "assignments" of the plan, and "parts", "workers" and "switches" of the installation
+ * has a line of its own, {"more": [LIST, ELEMENT]}: a reader need not stop others for long.
  *
  * "algorithms" are names, or "all" alone; "given" takes "plan" as it is, and the others mend
  * "from", if there is one.  Each of "plans" is as plan/plan_json.h has it, with "installable",
@@ -344,9 +348,28 @@ static int make_plan(struct plan_request *r)
 	return err;
 }
 
-/* The plan and its installation, as an answer; NULL with `r->why` or `*err`. */
+/* Print each element of these lists of `of` on a line of its own.  Returns 0 or FAN_E_NOMEM. */
+static int print_lists(const json_t *of, const char *const *keys)
+{
+	for (; *keys; keys++) {
+		const json_t *list = json_object_get(of, *keys);
+		for (size_t i = 0; i < json_array_size(list); i++) {
+			json_t *line = json_pack("{s[sO]}", "more", *keys, json_array_get(list, i));
+			int err = json_dumpf(line, stdout, JSON_COMPACT);
+			json_decref(line);
+			if (err || putchar('\n') == EOF)
+				return FAN_E_NOMEM;
+		}
+	}
+	return FAN_OK;
+}
+
+/* Print the lists of the plan and of its installation.  Returns the end of the answer; NULL with
+ * `r->why` or `*err`. */
 static json_t *tell(struct plan_request *r, int *err)
 {
+	static const char *const of_plan[] = {"jobs", "trees", "assignments", NULL};
+	static const char *const of_install[] = {"parts", "workers", "switches", NULL};
 	const struct fan_plan_about about = {r->algorithm->name, r->options.seed, 0, false};
 	struct fan_install in;
 	struct fan_eval e;
@@ -357,8 +380,15 @@ static json_t *tell(struct plan_request *r, int *err)
 	*err = fan_install_make(&in, &r->t, &r->p, r->slots, &r->why);
 	if (!*err) {
 		json_t *plan = fan_report_json(&r->t, &r->p, &e, &about);
-		json_object_del(plan, "loads"); /* half of it, and nobody asks */
-		answer = json_pack("{so so}", "plan", plan, "install", fan_install_json(&in));
+		json_t *install = fan_install_json(&in);
+		*err = print_lists(plan, of_plan);
+		*err = *err ? *err : print_lists(install, of_install);
+		if (!*err)
+			answer = json_pack("{sO sO}", "feasible_gbps",
+					   json_object_get(plan, "feasible_gbps"), "binding",
+					   json_object_get(plan, "binding"));
+		json_decref(plan);
+		json_decref(install);
 	}
 	fan_install_free(&in);
 	fan_eval_free(&e);

@@ -110,7 +110,7 @@ class Rig:
                     if conn.node and conn.is_open and name not in silent:
                         self.say(name, {"health": {"packets": 1}})
                 self.dispatch.tick()
-                while drafts_end and self.c.phase == "drafting":
+                while drafts_end and (self.c.phase == "drafting" or self.dispatch.drafting.sending):
                     await asyncio.sleep(0.001)
                 self.c.now_s += 0.01
 
@@ -152,6 +152,12 @@ class Rig:
         hello = {"hello": kind, "name": name, "listen": self.listen(name), "shards": 1,
                  "slots": 64, "started": started, "routes": list(numbers), **more}  # fmt: skip
         self.say(conn, hello)
+
+    def all_daemons(self):
+        """Those of the topology say hello."""
+        for name, one in self.c.nodes.items():
+            if one.is_daemon:
+                self.hello(name, kind=one.kind)
 
     def daemons(self):
         for name in DAEMONS:

@@ -423,9 +423,7 @@ def test_best_counts_results(rig, algorithm, low, high):
     """Rates of the parts of InArt's example, all together."""
     with open(ROOT / "experiments/lab/inart-example.json", encoding="utf-8") as file:
         rig.new(json.load(file), algorithm=algorithm)
-    for name, one in rig.c.nodes.items():
-        if one.is_daemon:
-            rig.hello(name, kind=one.kind)
+    rig.all_daemons()
     rig.wait(0.2)
     assert low < sum(part.gbps for part in rig.job.parts) < high
 

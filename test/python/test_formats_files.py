@@ -511,3 +511,14 @@ def test_a_scenario_gives_the_rate_of_links_without_one(tmp_path):
     found = research_network.given(place, scenario)["topology"]
     assert {link["gbps"] for link in found["links"]} == {25} and len(found["links"]) == 11
     assert research_network.summaries[-1].startswith("topology.conf: topology.conf of Slurm: ")
+
+
+def test_what_few_files_need_is_loaded_for_them():
+    """`fanin sim` and `fanin plan` start sooner."""
+    program = (
+        "import sys; fanin = sys.modules['fanin'] = type(sys)('fanin'); "
+        f"fanin.__path__ = [{str(PYTHON / 'fanin')!r}]; import fanin.research.sim; print(*sys.modules)"
+    )
+    command = [sys.executable, "-I", "-S", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert not {"html", "pickletools", "tarfile", "zipfile"} & set(done.stdout.split())

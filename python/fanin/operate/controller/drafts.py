@@ -13,6 +13,7 @@ from . import drains, limits, load
 from .core import LOOK, SEARCH, Controller
 from .model import Job, Json, Node, Path, Rule, Wrong
 from .planner import Planner
+from .turns import in_turns, pieces
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,19 @@ class DraftPart:
 class Draft:
     """A plan: by job its parts, its rate in Gb/s, and trees and assignments, numbered from 0."""
 
-    nodes: int
+    jobs: List[Job]
+    nodes: int = 0
     gbps: float = 0
     binding: str = "nothing"  # what is full first
-    jobs: List[Job] = field(default_factory=list)
     parts: Dict[str, List[DraftPart]] = field(default_factory=dict)
     rates: Dict[str, float] = field(default_factory=dict)
     trees: Dict[str, List[Json]] = field(default_factory=dict)
     assignments: Dict[str, List[Json]] = field(default_factory=dict)
+    texts: Dict[str, str] = field(default_factory=dict)  # trees and assignments as JSON
+
+    def give(self, job: Job) -> None:
+        """Let the job keep what it has here."""
+        job.keep(self.trees[job.name], self.assignments[job.name], self.texts[job.name])
 
 
 # ---- the topology as it is ----
@@ -111,43 +117,54 @@ def _slots(c: Controller) -> int:
 # ---- from the planner's answer ----
 
 
-def _paths(install: Json) -> Dict[int, Path]:
-    """By route number of the installation."""
-    joins: Dict[int, List[str]] = {}
-    for worker in install["workers"]:  # in the order of ranks
-        for join in worker["joins"]:
-            joins.setdefault(join["route"], []).append(join["at"])
-    stops: Dict[int, Dict[str, Tuple[int, Tuple[Rule, ...]]]] = {}
-    for switch in install["switches"]:
-        for route in switch["routes"]:
-            rules = tuple(Rule.planned(entry) for entry in route["entries"])
-            stops.setdefault(route["route"], {})[switch["name"]] = (route["quota"], rules)
-    return {
-        part["route"]: Path(
-            part["server"], tuple(joins[part["route"]]), stops.get(part["route"], {})
-        )
-        for part in install["parts"]
-    }
+class Reading:
+    """The planner's answer for some jobs, element by element."""
 
+    def __init__(self, jobs: List[Job]) -> None:
+        self.draft = Draft(jobs)
+        for job in jobs:
+            self.draft.trees[job.name], self.draft.assignments[job.name] = [], []
+        self._first: Dict[str, int] = {}  # the number of a job's first tree
+        self._joins: Dict[int, List[str]] = {}  # by route number of the installation
+        self._stops: Dict[int, Dict[str, Tuple[int, Tuple[Rule, ...]]]] = {}
+        self._parts: List[Json] = []
 
-def read(answer: Json, jobs: List[Job], nodes: int) -> Draft:
-    """The planner's answer for these jobs."""
-    plan, install = answer["plan"], answer["install"]
-    draft = Draft(nodes, plan["feasible_gbps"], plan["binding"] or "nothing", jobs)
-    paths = _paths(install)
-    for part in install["parts"]:
-        cut = (part["cut"][0], part["cut"][1])
-        of = draft.parts.setdefault(part["job"], [])
-        of.append(DraftPart(cut, part["gbps"], paths[part["route"]]))
-    base: Dict[str, int] = {}
-    for tree in plan["trees"]:  # a job's trees have numbers in a row
-        first = base.setdefault(tree["job"], tree["tree"])
-        draft.trees.setdefault(tree["job"], []).append({**tree, "tree": tree["tree"] - first})
-    for one in plan["assignments"]:
-        of_job = draft.assignments.setdefault(one["job"], [])
-        of_job.append({**one, "tree": one["tree"] - base[one["job"]]})
-    draft.rates = {job["name"]: job["gbps"] for job in plan["jobs"]}
-    return draft
+    def take(self, name: str, one: Json) -> None:
+        """Take an element of a list; trees come before assignments, and workers by rank."""
+        draft = self.draft
+        if name == "jobs":
+            draft.rates[one["name"]] = one["gbps"]
+        elif name == "trees":  # a job's trees have numbers in a row
+            one["tree"] -= self._first.setdefault(one["job"], one["tree"])
+            draft.trees[one["job"]].append(one)
+        elif name == "assignments":
+            one["tree"] -= self._first[one["job"]]
+            draft.assignments[one["job"]].append(one)
+        elif name == "parts":
+            self._parts.append(one)
+        elif name == "workers":
+            for join in one["joins"]:
+                self._joins.setdefault(join["route"], []).append(join["at"])
+        elif name == "switches":
+            for route in one["routes"]:
+                rules = tuple(map(Rule.planned, route["entries"]))
+                stops = self._stops.setdefault(route["route"], {})
+                stops[one["name"]] = (route["quota"], rules)
+
+    async def end(self, answer: Json, nodes: int) -> Draft:
+        """The whole."""
+        draft = self.draft
+        draft.nodes, draft.gbps = nodes, answer["feasible_gbps"]
+        draft.binding = answer["binding"] or draft.binding
+        for part in self._parts:
+            number, (start, end) = part["route"], part["cut"]
+            joins, stops = tuple(self._joins[number]), self._stops.get(number, {})
+            of = draft.parts.setdefault(part["job"], [])
+            of.append(DraftPart((start, end), part["gbps"], Path(part["server"], joins, stops)))
+        for job in draft.jobs:
+            plan = {"trees": draft.trees[job.name], "assignments": draft.assignments[job.name]}
+            draft.texts[job.name] = "".join([piece async for piece in in_turns(pieces(plan), 1)])
+        return draft
 
 
 # ---- what must hold ----
@@ -213,14 +230,16 @@ async def make(c: Controller, planner: Planner, jobs: List[Job]) -> Draft:
     """Plan the jobs on what is up; Wrong: why not."""
     there = topology(c, jobs, whole=False)
     look = c.goal == SEARCH or (c.goal == LOOK and not c.given)
+    reading = Reading(jobs)
     answer = await planner.ask(
         there,
         _slots(c),
+        reading.take,
         keep=joined([job for job in jobs if _keeps(c, job)]),
         worth=1 if c.goal == SEARCH else limits.WORTH,
         look=look,
     )
-    draft = read(answer, jobs, len(there["nodes"]))
+    draft = await reading.end(answer, len(there["nodes"]))
     check(c, draft)
     return draft
 
@@ -228,8 +247,9 @@ async def make(c: Controller, planner: Planner, jobs: List[Job]) -> Draft:
 async def take_given(c: Controller, planner: Planner, plan: Json, jobs: List[Job]) -> Draft:
     """Check a plan against the whole topology; Wrong: it does not fit."""
     there = topology(c, jobs, whole=True)
-    answer = await planner.ask(there, plan=plan)
-    draft = read(answer, jobs, len(there["nodes"]))
+    reading = Reading(jobs)
+    answer = await planner.ask(there, 0, reading.take, plan=plan)
+    draft = await reading.end(answer, len(there["nodes"]))
     for job in jobs:
         if job.state != "free" and not fits_parts(draft, job) and not restores(draft, job):
             raise Wrong("its workers go by other parts, and parts stay")

@@ -283,7 +283,7 @@ def unplan(c: Controller, job: Job, seconds: float) -> None:
     for route in list(job.routes):
         routes.leave(c, route, seconds)
     job.parts, job.announced = [], False
-    job.keep(None, [])
+    job.keep(None, [], "")
 
 
 def _begin_again(c: Controller, job: Job, why: str) -> None:

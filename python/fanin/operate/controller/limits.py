@@ -26,6 +26,8 @@ EVENT_BYTES = 255  # text of an event
 WHY_BYTES = 319  # text of an error
 ADDRESS_BYTES = 79  # ADDR:PORT
 REFUSALS_MAX = 4  # refusals of a job's routes until it waits for a change
+SLICE = 32  # elements of a plan that are written, read or sent at a time
+TURNS = 4  # of the loop, that others have before the next ones
 OVERTAKEN_MAX = 3  # outdated plans in a row until one is completed nevertheless
 DESCRIPTORS_SPARE = 40  # for files, people and the planner
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 Json = Dict[str, Any]
 
@@ -84,7 +84,6 @@ class Node:
     index: int = 0
     siblings: int = 0
     list_number: int = 0  # of the last list of neighbours sent to it; 0: none
-    list_is_old: bool = False
     strays: List[int] = field(default_factory=list)  # routes there of an earlier controller
     stray_s: float = 0  # when to remove them
     ends: List[Tuple[Link, int]] = field(default_factory=list)  # its links, and which end it is
@@ -145,8 +144,7 @@ class Link:
         return max(self.load_gbps, self.measured_gbps)
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """What a switch does with fragments of some ranks: the previous hop (None: workers), the ranks
     as text such as "0-3,7", the next hop, hops to the server, and whether it sums them."""
 
@@ -163,18 +161,10 @@ class Rule:
             entry["from"], entry["ranks"], entry["next"], entry["depth"], bool(entry["sums"])
         )
 
-    def count(self) -> int:
+    def rank_count(self) -> int:
         """How many ranks."""
-        return len(ranks_in(self.ranks))
-
-
-def ranks_in(text: str) -> Set[int]:
-    """The ranks of a text such as "0-3,7"."""
-    found: Set[int] = set()
-    for piece in filter(None, text.split(",")):
-        first, _, last = piece.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return found
+        ends = [piece.partition("-") for piece in self.ranks.split(",") if piece]
+        return sum(int(last or first) - int(first) + 1 for first, _, last in ends)
 
 
 @dataclass(frozen=True)
@@ -280,7 +270,7 @@ class Job:
     gbps: float = 0  # planned rate of each worker
     trees: Optional[List[Json]] = None  # its plan as planner/plan/plan_json.h has it; None: none
     assignments: List[Json] = field(default_factory=list)
-    plan_text: str = ""  # these as JSON, made when needed
+    plan_text: str = ""  # these as JSON
     why: str = "it has not been planned yet"
 
     @property
@@ -296,6 +286,6 @@ class Job:
         """Are they groups of one job?  All of these are in the same life."""
         return bool(self.groups and other.groups) and self.whole_name == other.whole_name
 
-    def keep(self, trees: Optional[List[Json]], assignments: List[Json]) -> None:
-        """Take a plan, whose trees are numbered from 0."""
-        self.trees, self.assignments, self.plan_text = trees, assignments, ""
+    def keep(self, trees: Optional[List[Json]], assignments: List[Json], text: str) -> None:
+        """Take a plan, whose trees are numbered from 0, and its text."""
+        self.trees, self.assignments, self.plan_text = trees, assignments, text

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`fanin plan --serve` as a child process: requests and answers are lines of JSON.
 
-The loop never waits for a plan.  A child that is not needed any more is killed; it dies with its
-controller.  planner/cmd/main.c describes requests and answers.
+The loop never waits for a plan, and others have their turn while one is written or read.  A child
+that is not needed any more is killed; it dies with its controller.  planner/cmd/main.c describes
+requests and answers.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ import asyncio
 import json
 import os
 import signal
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
+from . import limits
 from .model import Json, Settings, Wrong
+from .turns import in_turns, others_first, pieces
 
 ANSWER_BYTES_MAX = 256 << 20
 END_S = 1.0  # for a child to end that has closed its output
 Process = asyncio.subprocess.Process
+Take = Callable[[str, Json], None]  # a list's name, and its next element
 
 
 class Planners:
@@ -106,26 +110,46 @@ class Planner:
         if self._child is not None:
             self._planners.give(self._child, self._is_busy)
 
-    async def ask(self, topology: Json, slots: int = 0, **request: Any) -> Json:
-        """The answer; Wrong: what the planner says of the request.  OSError: it does not run.
+    async def ask(
+        self, topology: Json, slots: int = 0, take: Optional[Take] = None, **request: Any
+    ) -> Json:
+        """The answer, and before it the elements of its lists to `take`; Wrong: what the planner
+        says of the request.  OSError: it does not run.
 
         `slots`: of each switch, which are shared out; 0: no quotas."""
-        await asyncio.sleep(0)  # here and below: others first, since each piece may take a while
         request["topology"] = topology
         request["options"] = {**self._planners.options, "slots": slots}
         if self._child is None:
             self._child = await self._planners.take()
-        to, answers = self._child.stdin, self._child.stdout
-        assert to is not None and answers is not None
         self._is_busy = True
-        to.write(json.dumps(request, separators=(",", ":")).encode() + b"\n")
-        await to.drain()
-        said = await answers.readline()
-        if not said.endswith(b"\n"):
-            raise OSError(await _end_of(self._child))
-        answer: Json = json.loads(said)
+        await self._write(self._child, request)
+        answer = await self._read(self._child, take)
         self._is_busy = False
-        await asyncio.sleep(0)
         if "error" in answer:
             raise Wrong(answer["error"])
         return answer
+
+    @staticmethod
+    async def _write(child: Process, request: Json) -> None:
+        to = child.stdin
+        assert to is not None
+        async for piece in in_turns(pieces(request), 1):
+            to.write(piece.encode())
+            await to.drain()
+        to.write(b"\n")
+
+    @staticmethod
+    async def _read(child: Process, take: Optional[Take]) -> Json:
+        answers, count = child.stdout, 0
+        assert answers is not None
+        while True:
+            line = await answers.readline()
+            if not line.endswith(b"\n"):
+                raise OSError(await _end_of(child))
+            said: Json = json.loads(line)
+            if "more" not in said or take is None:
+                return said
+            take(*said["more"])
+            count += 1
+            if count % limits.SLICE == 0:
+                await others_first()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Set
 
 from . import drafts, jobs, limits, routes
 from .core import LOOK, MEND, NEVER_S, Controller, plain
@@ -76,7 +76,7 @@ def _take_job(c: Controller, draft: Draft, job: Job) -> None:
         jobs.unplan(c, job, 0)
         job.why = "no memory, or no number, for its routes"
         return
-    job.keep(draft.trees.get(job.name, []), draft.assignments.get(job.name, []))
+    draft.give(job)
     job.gbps = draft.rates[job.name]
     how = "the plan that was given" if c.given else c.settings.algorithm
     job.why = plain(
@@ -84,8 +84,6 @@ def _take_job(c: Controller, draft: Draft, job: Job) -> None:
         f"bound by {draft.binding[:100]}",
         limits.WHY_BYTES,
     )
-    for part in job.parts:
-        routes.push(c, part.route)
     jobs.settle(c, job)
 
 
@@ -110,7 +108,8 @@ def _check(c: Controller, draft: Draft) -> None:
 
 
 def _take(c: Controller, answer: Answer) -> None:
-    """Take an answer; Wrong: it does not fit any more, and nothing was done."""
+    """Take an answer, but for sending its routes; Wrong: it does not fit any more, and nothing was
+    done."""
     draft = answer.draft
     if draft is not None:
         _check(c, draft)
@@ -161,6 +160,7 @@ class Drafting:
     def __init__(self, c: Controller) -> None:
         self._c = c
         self._task: Optional[asyncio.Task[None]] = None
+        self.sending: Set[asyncio.Task[None]] = set()  # of routes, which goes on beside all else
         self._failures = 0  # of the planner, in a row
 
     def tick(self) -> float:
@@ -218,6 +218,9 @@ class Drafting:
             c.overtaken += 1
             c.settle_plan(c.now_s)
             return
+        sending = asyncio.get_running_loop().create_task(routes.push_all(c))
+        self.sending.add(sending)
+        sending.add_done_callback(self.sending.discard)
         self._finish()
         if late:
             c.settle_plan(c.now_s)
@@ -263,6 +266,6 @@ async def install(c: Controller, plan: Any) -> None:
         draft = await drafts.take_given(c, planner, plan, list(c.jobs.values()))
     for job in draft.jobs:
         if c.jobs.get(job.name) is job:
-            job.keep(draft.trees.get(job.name, []), draft.assignments.get(job.name, []))
+            draft.give(job)
     c.given = True
     c.plan_in(0, "a plan was given")

@@ -28,7 +28,7 @@ def _entries(route: Route) -> List[Json]:
             "from": rule.source,
             "next": rule.next,
             "depth": rule.depth,
-            "ranks": rule.count(),
+            "ranks": rule.rank_count(),
             "sums": rule.sums,
         }
         for switch, (_, rules) in route.path.stops.items()
@@ -121,6 +121,10 @@ def status_text(c: Controller) -> str:
 
 def why(c: Controller, job: Job) -> str:
     """Why the job is planned so, or is not, and its paths switch by switch."""
-    used = [links.shown(c, link) for link in c.links if link.is_down or link.used_gbps > 0]
+    used = [
+        links.shown(c, link)
+        for link in c.links
+        if (link in c.lively or link.load_gbps) and (link.is_down or link.used_gbps > 0)
+    ]
     loaded = [_node(c, node, 0) for node in c.nodes.values() if node.load_gbps > 0]
     return "\n".join([*tree.lacks(used, loaded), *tree.job_lines(_job(job))])

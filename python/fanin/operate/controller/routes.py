@@ -7,11 +7,12 @@ switch that comes back gets its rules again, under the same numbers.
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Tuple
 
 from . import limits
 from .core import NEVER_S, Controller, plain
 from .model import Job, Json, Node, Path, Route, Stop
+from .turns import in_turns
 
 STOP_BITS = 20  # of an id: number of the stop
 
@@ -71,14 +72,22 @@ def _id(route: Route, switch: str, leaves: bool) -> int:
     return (route.number << STOP_BITS | stop) << 1 | leaves
 
 
-def push(c: Controller, route: Route) -> None:
-    """Send the route's rules to the switches that do not have them."""
-    for switch, state in route.stops.items():
-        conn = c.nodes[switch].conn
-        if route.state == "leaving" or state is not Stop.WANTED or conn is None:
-            continue
+def _push(c: Controller, route: Route, switch: str) -> None:
+    """Send the route's rules to a switch that does not have them."""
+    conn = c.nodes[switch].conn
+    if route.state != "leaving" and route.stops.get(switch) is Stop.WANTED and conn is not None:
         route.stops[switch] = Stop.ASKED
         c.send(conn, {"id": _id(route, switch, False), "install": _install(c, route, switch)})
+
+
+async def push_all(c: Controller) -> None:
+    """Send all routes to the switches that do not have them, one switch after the other."""
+    wanted: List[Tuple[str, Route]] = []
+    async for route in in_turns(list(c.routes.values())):
+        wanted += [(s, route) for s, state in route.stops.items() if state is Stop.WANTED]
+    wanted.sort(key=lambda pair: pair[0])
+    async for switch, route in in_turns(wanted):
+        _push(c, route, switch)
 
 
 def leave(c: Controller, route: Route, seconds: float) -> None:
@@ -150,7 +159,7 @@ def _refused(c: Controller, route: Route, node: Node, why: str) -> None:
 
 
 def answer(c: Controller, node: Node, number: int, error: Optional[str]) -> Optional[Job]:
-    """Take a daemon's answer to request `number`.  The job whose routes have changed, if any."""
+    """Take a daemon's answer to request `number`.  The job of the route that is there now, if it is."""
     leaves, stop = bool(number & 1), number >> 1 & ((1 << STOP_BITS) - 1)
     route = c.routes.get(number >> STOP_BITS + 1)
     if route is None or stop >= len(route.stops) or leaves != (route.state == "leaving"):
@@ -165,7 +174,7 @@ def answer(c: Controller, node: Node, number: int, error: Optional[str]) -> Opti
         _refused(c, route, node, error)
     else:
         route.stops[switch] = Stop.THERE
-        return route.job
+        return route.job if route.is_there else None
     return None
 
 
@@ -181,7 +190,7 @@ def greet(c: Controller, node: Node, numbers: List[int]) -> None:
         elif len(node.strays) < limits.SWITCH_ROUTES_MAX:
             node.strays.append(number)
     for route in c.routes.values():
-        push(c, route)
+        _push(c, route, node.name)
 
 
 def forget(c: Controller, node: Node) -> None:

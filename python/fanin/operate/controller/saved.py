@@ -28,9 +28,6 @@ def text(c: Controller) -> str:
 
 
 def _job_text(job: Job) -> str:
-    job.plan_text = job.plan_text or json.dumps(
-        {"trees": job.trees, "assignments": job.assignments}
-    )
     head = {
         "name": job.name,
         "life": job.life,
@@ -61,7 +58,9 @@ def _restore(c: Controller, job: Job, said: Json) -> None:
     life = said.get("life")
     job.life = life if isinstance(life, int) and life >= 0 else 0
     job.state = "restored"
-    job.keep(said["trees"], said["assignments"])
+    trees, assignments = said["trees"], said["assignments"]
+    text = json.dumps({"trees": trees, "assignments": assignments})
+    job.keep(trees, assignments, text)
     for rank in job.ranks:
         rank.absent_s = c.now_s
     c.note(f"{job.name}: {len(job.restore)} parts as an earlier controller left them")

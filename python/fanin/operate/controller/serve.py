@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -168,6 +169,8 @@ async def _run(values: Dict[str, Any]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     c = await _make(values, event)
+    gc.collect()
+    gc.freeze()  # nodes and links stay, so that nobody waits while they are looked through
     files = Files(c, values, log.write)
     sockets = Sockets(Dispatch(c), keys, files.write)
     http = None

@@ -90,19 +90,22 @@ def _branch(entries: list[Json], at: str) -> str:
 
 
 def _tree(part: Json) -> Iterator[str]:
-    """The switches that send to the part's server, and those that send to these."""
+    """The switches that send to the part's server, and below each those whose ranks it sends on."""
     below: dict[tuple[str, int], dict[str, list[Json]]] = {}  # senders by next hop and depth
     for entry in part["entries"]:
         senders = below.setdefault((entry["next"], entry["depth"]), {})
         senders.setdefault(entry["at"], []).append(entry)
 
-    def walk(to: str, depth: int) -> Iterator[str]:
-        for at, entries in below.get((to, depth), {}).items():
-            yield "  " * (depth + 1) + _branch(entries, at)
-            if depth < HOPS_MAX:
-                yield from walk(at, depth + 1)
+    def walk(to: str, depth: int, senders: Iterable[Any]) -> Iterator[str]:
+        found = below.get((to, depth), {})
+        for at in senders:
+            if at in found:
+                yield "  " * (depth + 1) + _branch(found[at], at)
+                if depth < HOPS_MAX:
+                    yield from walk(at, depth + 1, dict.fromkeys(e.get("from") for e in found[at]))
 
-    return islice(walk(part["server"], 1), HOPS_MAX * len(part["entries"]))
+    every = list(below.get((part["server"], 1), {}))
+    return islice(walk(part["server"], 1, every), HOPS_MAX * len(part["entries"]))
 
 
 def job_lines(job: Json) -> Iterator[str]:

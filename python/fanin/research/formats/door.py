@@ -2,6 +2,7 @@
 """The forms of networks that are read, each known by what is in the file (doc/files.md).
 
 A file is opened (gzip, zip and tar with one file in it), its form found, and read as a graph.
+Modules that archives alone need are loaded for them.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import tarfile
-import zipfile
 import zlib
 from typing import Any, Callable, NamedTuple, Optional
 
@@ -95,6 +94,8 @@ def _gunzip(data: bytes, most: int) -> bytes:
 
 
 def _unzip(data: bytes, most: int) -> bytes:
+    import zipfile
+
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         rows = [one for one in archive.infolist()[:MEMBERS_MAX] if not one.is_dir()]
         name = _one([one.filename for one in rows])
@@ -105,6 +106,8 @@ def _unzip(data: bytes, most: int) -> bytes:
 
 
 def _untar(data: bytes, most: int) -> bytes:
+    import tarfile
+
     found: list[tarfile.TarInfo] = []
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
         for _ in range(MEMBERS_MAX):
@@ -121,6 +124,18 @@ def _untar(data: bytes, most: int) -> bytes:
 _ARCHIVES = ((0, b"\x1f\x8b", _gunzip), (0, b"PK\x03\x04", _unzip), (257, b"ustar", _untar))
 
 
+def _take(take: Callable[[bytes, int], bytes], data: bytes, most: int) -> bytes:
+    import tarfile
+    import zipfile
+
+    try:
+        return take(data, most)
+    except (zlib.error, EOFError, OSError, zipfile.BadZipFile, tarfile.TarError,
+            RuntimeError, NotImplementedError, ValueError) as error:  # fmt: skip
+        cause = str(error) or "it ends too early"
+        raise FormatError(f"an archive that is broken: {cause}") from None
+
+
 def opened(data: bytes, bytes_max: int = 0) -> bytes:
     """What is in an archive, or in one inside of that; other data as it is.
 
@@ -133,12 +148,7 @@ def opened(data: bytes, bytes_max: int = 0) -> bytes:
                 most = most if take is _untar else min(most, UNPACKED_BYTES_MAX)
                 if len(data) > packed_max:
                     raise FormatError(f"an archive of more than {packed_max >> 20} MiB")
-                try:
-                    data = take(data, most)
-                except (zlib.error, EOFError, OSError, zipfile.BadZipFile, tarfile.TarError,
-                        RuntimeError, NotImplementedError, ValueError) as error:  # fmt: skip
-                    cause = str(error) or "it ends too early"
-                    raise FormatError(f"an archive that is broken: {cause}") from None
+                data = _take(take, data, most)
                 break
     if len(data) > most:
         raise FormatError(f"more than {most >> 20} MiB")

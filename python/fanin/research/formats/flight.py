@@ -8,7 +8,6 @@ reader here, which knows no others.
 from __future__ import annotations
 
 import io
-import pickletools
 from typing import Any, Iterable, Iterator
 
 from .calls import GROUPS_MAX, SHARES
@@ -111,6 +110,8 @@ _GIVEN = ("BINUNICODE", "SHORT_BINUNICODE", "BININT", "BININT1", "BININT2", "BIN
 
 
 def _unpickled(data: bytes) -> Any:
+    import pickletools  # which takes a while, for a few files
+
     if len(data) > PICKLE_BYTES_MAX:
         raise FormatError(f"a pickle of more than {PICKLE_BYTES_MAX >> 20} MiB")
     values = _Values()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from typing import Any
 
@@ -62,6 +61,8 @@ def _lists(text: str) -> _List:
 
 def _value(string: Any, word: str) -> Any:
     if string is not None:
+        import html  # which takes a while, for a few files
+
         return html.unescape(string[:TEXT_MAX])
     if re.fullmatch(r"[+-]?\d{1,18}", word):
         return int(word)
