@@ -11,7 +11,7 @@ import os
 import socket
 from typing import Any, Callable
 
-from torch._C._distributed_c10d import Store
+from ._store import PatientStore
 
 KEY = "meeting"
 ELSEWHERE = "elsewhere"  # an address of a rank on another host than rank 0
@@ -43,6 +43,11 @@ def is_loopback(address: str) -> bool:
         return ipaddress.ip_address(address.partition("%")[0]).is_loopback
     except ValueError:
         return False
+
+
+def _is_known_elsewhere(host: str) -> bool:
+    """Whether a name or address may mean the same on another host."""
+    return host not in ("", "localhost", "0.0.0.0", "::") and not is_loopback(host)
 
 
 def _is_this_host(host: str) -> bool:
@@ -94,22 +99,25 @@ class Meeting:
     @property
     def variables(self) -> dict[str, str]:
         """For the library."""
-        found = {"MASTER_ADDR": self.host, "MASTER_PORT": self.port}
-        if self.lives:
-            found["TORCHELASTIC_RESTART_COUNT"] = self.lives
-        return found
+        return {"MASTER_ADDR": self.host, "MASTER_PORT": self.port, **self.restarts}
+
+    @property
+    def restarts(self) -> dict[str, str]:
+        """For the library that is told where a switch is."""
+        return {"TORCHELASTIC_RESTART_COUNT": self.lives} if self.lives else {}
 
 
-def tell(store: Store, own: str = "") -> Meeting:
+def tell(store: PatientStore, own: str = "") -> Meeting:
     """Rank 0's part.  `own`: its address, where the variables speak of another one."""
     host, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "")
-    theirs = bool(host and port)  # others know rank 0's host by their own MASTER_ADDR
-    if own:
-        host, port, theirs = own, "0", False
-    elif not theirs:
-        host, port = _own_host(), "0"
-    elif os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" and not _is_this_host(host):
+    may_be_elsewhere = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    if own or not (host and port):
+        host, port, may_be_elsewhere = own or store.host, "0", True
+    theirs = not own and bool(host)  # others know rank 0's host by their own MASTER_ADDR or store
+    if theirs and may_be_elsewhere and not _is_this_host(host):
         host, theirs = local_address(host) or host, False
+    if not own and port == "0" and not _is_known_elsewhere(host):
+        host = _own_host()
     if not (port.isdecimal() and 0 < int(port) < PORTS and _free_port(int(port))):
         port = str(_free_port())
     lives = os.environ.get("TORCHELASTIC_RESTART_COUNT", "")
@@ -118,11 +126,12 @@ def tell(store: Store, own: str = "") -> Meeting:
     return Meeting(host, port, lives)
 
 
-def hear(store: Store, read: Read) -> Meeting:
+def hear(store: PatientStore, read: Read) -> Meeting:
     """The other ranks' part."""
     host, port, lives, theirs, alone = read(KEY).split(" ")
     if theirs == "1":
-        host = os.environ.get("MASTER_ADDR") or host
+        met = store.host if _is_known_elsewhere(store.host) else host
+        host = os.environ.get("MASTER_ADDR") or met
     mine = local_address(host) if alone == "1" else ""
     if mine and not is_loopback(mine):
         store.set(ELSEWHERE, mine)
@@ -130,11 +139,11 @@ def hear(store: Store, read: Read) -> Meeting:
     return Meeting(host, port, "" if lives == "-" else lives)
 
 
-def own_address(store: Store, read: Read, first: str = "") -> str:
-    """This host's address as the other ranks' hosts see it; "": not known.  `first`: rank 0's address, if
-    MASTER_ADDR is another one.  Once all have heard where
-    they meet: rank 0's way to itself may be loopback, while others are elsewhere."""
-    address = local_address(first or os.environ.get("MASTER_ADDR", ""))
+def own_address(store: PatientStore, read: Read, first: str) -> str:
+    """This host's address as the other ranks' hosts see it; "": not known.  `first`: rank 0's host.  Once
+    all have heard where they meet: rank 0's way to itself may be loopback, while others are elsewhere.
+    """
+    address = local_address(first)
     if is_loopback(address) and store.add(f"{ELSEWHERE} ranks", 0):
         return local_address(read(ELSEWHERE))
     return address

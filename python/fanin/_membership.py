@@ -97,6 +97,7 @@ class Membership:
         self.meeting: _meeting.Meeting | None = (
             None  #: the switch inside rank 0; None: others are named
         )
+        self.first = os.environ.get("MASTER_ADDR", "")  #: rank 0's host, as this rank knows it
         self.kept: list[Any] = []  #: as long as this
         self.shrunk = 0  #: how often its ranks were to leave some behind
         self.store = PatientStore(store)
@@ -207,8 +208,7 @@ class Membership:
         """This host's address as the other ranks' hosts see it; "": not known.  All have joined."""
         if self._world is not None:
             return self._world.own_address()
-        first = self._at.address if self._at else ""
-        return _meeting.own_address(self.store, self._read, first)
+        return _meeting.own_address(self.store, self._read, self.first)
 
     def next_number(self) -> int:
         """One that no other group of the job has."""
@@ -356,27 +356,18 @@ class Membership:
             return arguments, {"FANIN_LOCAL": local}
         if self.size == 1:
             return arguments, {}
-        if self._at is not None:
-            return self._place_of(self._at, arguments, named)
-        first = self.rank == 0
-        meeting = _meeting.tell(self.store) if first else _meeting.hear(self.store, self._read)
+        at = self._at  # of ranks whose launcher knows nothing of this
+        if at is not None:
+            arguments["job"] = f"{self._name_of_job()}.{at.name}"
+        if self.rank == 0:
+            meeting = _meeting.tell(self.store, at.address if at else "")
+        else:
+            meeting = _meeting.hear(self.store, self._read)
+        self.first = meeting.host
         if not named:
             self.meeting = meeting
-            return arguments, meeting.variables
-        return arguments, {"TORCHELASTIC_RESTART_COUNT": meeting.lives} if meeting.lives else {}
-
-    def _place_of(
-        self, at: Place, arguments: dict[str, Any], named: bool
-    ) -> tuple[dict[str, Any], dict[str, str]]:
-        """Of ranks whose launcher knows nothing of this."""
-        arguments["job"] = f"{self._name_of_job()}.{at.name}"
-        if named:
-            return arguments, at.variables
-        if self.rank == 0:
-            self.meeting = _meeting.tell(self.store, at.address)
-        else:
-            self.meeting = _meeting.hear(self.store, self._read)
-        return arguments, {**self.meeting.variables, **at.variables}
+        variables = meeting.restarts if named else meeting.variables
+        return arguments, {**variables, **(at.variables if at else {})}
 
     def _name_of_job(self) -> str:
         job = self.options.communicator.get("job") or _arguments.told("job") or "torch"

@@ -30,6 +30,14 @@ class PatientStore(Store):
         self._store = store
         self._look = look
 
+    @property
+    def host(self) -> str:
+        """That of the TCPStore below, as this rank was given it; "": there is none."""
+        store = self._store
+        while hasattr(store, "underlying_store"):
+            store = store.underlying_store
+        return str(getattr(store, "host", ""))
+
     def set(self, key: str, value: Any) -> None:
         self._store.set(key, value)
         self._store.add(key + TOLD, 1)

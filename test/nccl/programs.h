@@ -54,10 +54,10 @@ int colls_large(struct seat *s, const struct api *a, size_t bytes);
 /* Which types and operations are summed, and which not. */
 int colls_support(const struct api *a);
 
-/* timing.c.  Lines "WHAT RANKS BYTES SECONDS" on standard output, `turns` of each in turns: collnet
- * and ring, of an all-reduce of `bytes` bytes of float32, through CollNet in pieces of `piece`
- * bytes; link and tcp, of a message of `bytes` bytes from rank 0 to rank 1, and, as link-processor
- * and tcp-processor, the processor time of both ranks. */
+/* timing.c.  Lines "WHAT RANKS BYTES SECONDS" on standard output, `turns` of each in turns:
+ * collnet, if the plug-in offers it, and ring, of an all-reduce of `bytes` bytes of float32,
+ * through CollNet in pieces of `piece` bytes; link and tcp, of a message of `bytes` bytes from rank
+ * 0 to rank 1, and, as link-processor and tcp-processor, the processor time of both ranks. */
 int timing_sums(struct seat *s, const struct api *a, size_t bytes, size_t piece, int turns);
 int timing_messages(struct seat *s, const struct api *a, size_t bytes, int turns);
 

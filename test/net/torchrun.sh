@@ -98,11 +98,30 @@ ended 'localhost is the master to rank 0 alone' $?
 pair 0 localhost 10.77.0.1 23456 KUBERNETES_SERVICE_HOST=10.96.0.1 PYTHONUNBUFFERED=0
 ended 'localhost to rank 0 alone, and nobody counts the ranks of a host (Kubeflow)' $?
 
-# Rank 0's name gets known once both ranks wait for it, as a pod's does when the pod is there.
 for host in 0 1; do
         mkdir -p "/etc/netns/$prefix-w$host"
         echo '127.0.0.1 localhost' >"/etc/netns/$prefix-w$host/hosts"
 done
+
+# Ranks without MASTER_ADDR, of hosts with names of their own, which only they know, and for loopback as Debian has it.
+by_tcp() { # HOST PORT
+        for rank in 0 1; do
+                echo "127.0.1.1 own$rank" >>"/etc/netns/$prefix-w$rank/hosts"
+                # shellcheck disable=SC2016  # the inner shell expands it
+                start w$rank "rank$rank" unshare -u sh -c 'hostname "$1"; shift; exec "$@"' sh own$rank \
+                        timeout -k 2 $rank_timeout_s env PYTHONPATH="$root/python" OMP_NUM_THREADS=1 FANIN_LIBRARY="$library" \
+                        RANK=$rank WORLD_SIZE=2 "$torch" "$root/test/python/launched.py" summed "tcp://$1:$2"
+                ranks="$ranks $!"
+        done
+        wait_ranks && grep -q 'launched: fanin: active, 2 ranks through' "$dir/rank0"
+}
+by_tcp 10.77.0.1 29506
+ended 'tcp://, to an address of rank 0, whose name others do not know' $?
+echo 10.77.0.1 own0 >>"/etc/netns/$prefix-w1/hosts"
+by_tcp own0 29507
+ended 'tcp://, to the name of rank 0, which is loopback to itself' $?
+
+# Rank 0's name gets known once both ranks wait for it, as a pod's does when the pod is there.
 for rank in 0 1; do
         start_rank $rank env MASTER_ADDR=rank0.late MASTER_PORT=29505 RANK=$rank WORLD_SIZE=2 \
                 "$fanin" bench -b 64K -e 64K -n 2 -w 0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks as launchers start them, and what stands beside them.
 
-    launched.py summed                      a rank under any launcher, with no option: it sums, and rank 0 says how
+    launched.py summed [METHOD]             a rank under any launcher, with no option: it sums, and rank 0 says how
     launched.py spawned PORT                ranks that torch.multiprocessing.spawn starts
     launched.py restarted                   ranks under `torchrun --max_restarts`
     launched.py elastic FOLDER STEPS [KILLS]    ranks under torchrun on hosts that come and go
@@ -27,13 +27,14 @@ WAIT = datetime.timedelta(seconds=60)
 SPAWNED = 2  # ranks
 
 
-def summed():
-    """A sum; the summary of rank 0."""
-    dist.init_process_group("fanin")
-    total = torch.full((50000,), float(dist.get_rank()))
-    dist.all_reduce(total)
-    size = dist.get_world_size()
-    assert bool((total == size * (size - 1) / 2).all())
+def summed(method="env://"):
+    """Sums by fanin and by Gloo; the summary of rank 0."""
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("fanin", init_method=method, rank=rank, world_size=size)
+    for dtype in (torch.float32, torch.int8):
+        total = torch.full((50000,), rank, dtype=dtype)
+        dist.all_reduce(total)
+        assert bool((total == size * (size - 1) // 2).all())
     dist.barrier()
     if dist.get_rank() == 0:
         print("launched:", fanin.torch.summary())

@@ -215,6 +215,8 @@ def test_what_is_set_stays():
 class Store:
     """A store of torch.distributed, as far as a meeting asks it."""
 
+    host = ""
+
     def __init__(self):
         self.values = {}
 
@@ -238,10 +240,11 @@ TORCHRUN = {
 OF_OTHERS = "203.0.113.7"  # TEST-NET-3: no address of this host
 
 
-def meet(monkeypatch, of_first, of_other):
-    """(what rank 0 takes, what another rank takes) with these variables of each, and the store."""
+def meet(monkeypatch, of_first, of_other, hosts=("", "")):
+    """(what rank 0 takes, what another rank takes) with these variables and hosts of the store of each, and
+    the store."""
     store, taken = Store(), []
-    for variables in (of_first, of_other):
+    for variables, store.host in zip((of_first, of_other), hosts):
         for name, value in dict(TORCHRUN, **variables).items():
             monkeypatch.setenv(name, value)
         heard = _meeting.hear(store, store.read) if taken else _meeting.tell(store)
@@ -300,11 +303,30 @@ def test_rank_0_learns_its_address_where_its_own_name_is_loopback(monkeypatch):
     monkeypatch.setattr(_meeting, "local_address", lambda host: seen.get(host, ""))
     first, other, store = meet(monkeypatch, master, dict(master, MASTER_ADDR="pod-0"))
     assert (first.host, other.host) == ("localhost", "pod-0")
-    assert _meeting.own_address(store, store.read) == "198.51.100.2"
-    monkeypatch.setenv("MASTER_ADDR", "localhost")
-    assert _meeting.own_address(store, store.read) == "198.51.100.1"
+    assert _meeting.own_address(store, store.read, other.host) == "198.51.100.2"
+    assert _meeting.own_address(store, store.read, first.host) == "198.51.100.1"
     first, other, store = meet(monkeypatch, master, master)  # all on one host
-    assert _meeting.own_address(store, store.read) == "127.0.0.1"
+    assert _meeting.own_address(store, store.read, first.host) == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    "hosts, taken",
+    [
+        (("here", "here"), ("here", "here")),  # tcp://here:PORT
+        (("here", "198.51.100.2"), ("here", "198.51.100.2")),
+        (("localhost", "198.51.100.2"), ("own", "198.51.100.2")),
+        (("127.0.0.1", "127.0.0.1"), ("own", "own")),
+        (("far", "far"), ("198.51.100.1", "198.51.100.1")),  # a store of neither
+        (("", ""), ("own", "own")),  # file://
+    ],
+)
+def test_ranks_without_variables_meet_at_the_host_of_the_store(monkeypatch, hosts, taken):
+    """Its own name may be loopback to rank 0, and unknown to others."""
+    monkeypatch.setattr(_meeting, "_own_host", lambda: "own")
+    monkeypatch.setattr(_meeting, "_is_this_host", lambda host: host != "far")
+    monkeypatch.setattr(_meeting, "local_address", lambda host: "198.51.100.1")
+    first, other, _ = meet(monkeypatch, {}, {}, hosts)
+    assert (first.host, other.host) == taken and first.port == other.port
 
 
 def assert_all(outcome, expected):
