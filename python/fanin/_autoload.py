@@ -6,13 +6,14 @@ PyTorch calls `autoload` at the end of `import torch` (entry point torch.backend
 what it raises would end that import, in programs that never use fanin, too.
 """
 
+import ctypes
 import inspect
 import logging
 import sys
 from typing import Any
 
-DEVICES = ["cpu", "cuda"]  # whose tensors fanin takes
 NAME = "fanin"
+DRIVER = "libcuda.so.1"
 
 logger = logging.getLogger("fanin")
 
@@ -32,8 +33,24 @@ def register() -> None:
         return
     named: dict[str, Any] = {"extended_api": True}
     if "devices" in inspect.signature(dist.Backend.register_backend).parameters:
-        named["devices"] = DEVICES  # PyTorch 2
+        named["devices"] = devices()  # PyTorch 2
     dist.Backend.register_backend(NAME, _create, **named)
+
+
+def devices() -> list[str]:
+    """Those whose tensors fanin takes, and whose the machine has: torch.distributed's sharded tensors
+    begin with the first one that is not the CPU.  CUDA is not asked: that would break it in processes
+    forked later."""
+    version: Any = sys.modules["torch"].version
+    return ["cpu", "cuda"] if version.hip or (version.cuda and _has_driver()) else ["cpu"]
+
+
+def _has_driver() -> bool:
+    try:
+        ctypes.CDLL(DRIVER)
+    except OSError:
+        return False
+    return True
 
 
 def _create(given: Any, options: Any) -> Any:

@@ -17,7 +17,7 @@ import torch
 
 from . import _buffers, _elastic, _report, _staging
 from ._agreed import PackedAllGather, said
-from ._autoload import DEVICES
+from ._autoload import devices as known_devices
 from ._carried import Carried, Gather, InPlace, Scatter, bytes_of
 from ._completion import Completer, FaninWork, copy_back, ended, join, level
 from ._devices import OWN, beside, collective, know, named_devices, refuse
@@ -51,7 +51,7 @@ class FaninGroup(GlooAlone):
     ) -> None:
         first = open_level(0)
         rank, size = first.membership.rank, first.membership.size
-        super().__init__(rank, size, devices or dict.fromkeys(DEVICES, OWN), others or {})
+        super().__init__(rank, size, devices or dict.fromkeys(known_devices(), OWN), others or {})
         self.fallbacks: dict[str, int] = {}  #: reason -> operations that went to Gloo
         self.timeout = timeout
         self.life = life or Life("alone")  #: which the group is of

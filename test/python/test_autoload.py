@@ -63,6 +63,18 @@ def test_import_torch_knows_the_name_and_imports_nothing_else():
     assert said(SUM).split("\n")[0] == "fanin FaninGroup [1.0, 1.0, 1.0]"
 
 
+CAPABLE = """
+import torch, torch.distributed as dist
+print(dist.Backend.backend_capability["fanin"], torch.cuda.is_initialized())
+"""
+
+
+@LOADS
+def test_devices_are_those_of_the_machine():
+    has = bool(torch.version.hip) or (bool(torch.version.cuda) and torch.cuda.is_available())
+    assert said(CAPABLE).strip() == f"{['cpu', 'cuda'] if has else ['cpu']} False"
+
+
 @LOADS
 def test_a_package_that_does_not_work_ends_no_import_of_torch(tmp_path):
     broken = tmp_path / "fanin"
