@@ -537,7 +537,6 @@ enum fan_verdict fan_aggregator_take_up(struct fan_aggregator *ag, uint64_t now_
 					struct fan_frag *f, bool marked, struct fan_out *out)
 {
 	assert(fan_out_has(out, FAN_AGGREGATOR_OUT_MAX));
-	ag->predicted.on = false;
 	ag->now_ns = now_ns;
 	ag->stats.packets++;
 	struct fan_job *j = find_below(ag, f);

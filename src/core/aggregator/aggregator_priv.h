@@ -38,7 +38,7 @@ struct fan_aggregator {
 	} contested[FAN_CONTESTED_MAX];
 	uint64_t contested_ns; /* until then some are */
 	enum fan_drop last_drop;
-	/* The contribution that likely comes next.  Off after all else. */
+	/* The contribution that likely comes next: predict.c */
 	struct fan_predicted {
 		bool on;
 		struct fan_expected next;

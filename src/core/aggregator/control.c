@@ -98,6 +98,7 @@ static void mark_failed(struct fan_job *j, const struct fan_job_fault *fault)
 void fan_control_fail(struct fan_aggregator *ag, struct fan_job *j,
 		      const struct fan_job_fault *fault, struct fan_out *out)
 {
+	ag->predicted.on = false;
 	mark_failed(j, fault);
 	fan_tree_uplink_end(ag, j, fault->err);
 	touch(ag);
@@ -531,7 +532,6 @@ void fan_aggregator_tick(struct fan_aggregator *ag, uint64_t now_ns, struct fan_
 	unsigned room = ag->cfg.siblings ? 2 + FAN_TREE_UPLINK_ITEMS : 4;
 	uint64_t next = UINT64_MAX;
 	assert(out->count || fan_out_has(out, FAN_AGGREGATOR_OUT_MAX)); /* or it would never end */
-	ag->predicted.on = false;
 	ag->now_ns = now_ns;
 	ag->deadline_ns = UINT64_MAX;
 	for (unsigned i = 0; i < ag->jobs.max; i++) {

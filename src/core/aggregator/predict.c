@@ -3,7 +3,7 @@
  * headers differ in two numbers.
  *
  * The first one takes all checks.  Those of its job and its sender hold for the next one as well,
- * unless something else was handled in between. */
+ * unless another packet was handled in between, or the job or the aggregator ends. */
 #include "aggregator_priv.h"
 
 void fan_predict_begin(struct fan_aggregator *ag, const fan_peer *from, const struct fan_frag *f,
@@ -48,7 +48,5 @@ enum fan_verdict fan_predict_take(struct fan_aggregator *ag, uint64_t now_ns, st
 	p->round = fan_pool_next(pool, r.round);
 	fan_pool_prefetch(pool, p->round, true);
 	enum fan_verdict v = fan_round_add(pool, p->job->ranks, &p->contribution, &r);
-	v = fan_aggregator_took(ag, now_ns, p->job, &p->contribution, v, &r, out);
-	p->on = v == FAN_WAIT || v == FAN_DONE;
-	return v;
+	return fan_aggregator_took(ag, now_ns, p->job, &p->contribution, v, &r, out);
 }

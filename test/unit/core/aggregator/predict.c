@@ -178,6 +178,21 @@ TEST_WITH(predict__not_after_a_failure, rig_open, rig_close)
 	rig_refused(add(0, 2, FAN_SUM), FAN_DROP_STATE);
 }
 
+/* Whatever else fails the job: its uplink may while a contribution is handled. */
+TEST_WITH(predict__not_after_another_failure, rig_open, rig_close)
+{
+	const struct fan_job_fault fault = {.err = FAN_E_STALLED};
+	struct fan_out_item item[FAN_AGGREGATOR_OUT_MAX];
+	uint8_t scratch[FAN_AGGREGATOR_OUT_MAX * 256];
+	struct fan_out out;
+	rig_form("a", 2, FAN_JOIN_NUMBERS);
+	assert_int_equal(add(0, 0, FAN_SUM), FAN_WAIT);
+	assert_true(rig.ag->predicted.on);
+	fan_out_init(&out, item, FAN_AGGREGATOR_OUT_MAX, scratch, sizeof scratch);
+	fan_control_fail(rig.ag, &rig.ag->jobs.job[0], &fault, &out);
+	rig_refused(add(0, 1, FAN_SUM), FAN_DROP_STATE);
+}
+
 /* The other rank has fallen silent meanwhile. */
 TEST_WITH(predict__not_after_a_timer, rig_open, rig_close)
 {
