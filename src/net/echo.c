@@ -44,11 +44,13 @@ void fan_echo_ask(struct fan_echo_asker *a, struct fan_udp *udp, const fan_peer 
 int64_t fan_echo_heard(const struct fan_echo_asker *a, const uint8_t *pkt, size_t len,
 		       struct fan_echoed *who)
 {
-	struct fan_echoed any;
 	struct fan_frag f;
 	if (!a->asked || len < FAN_HEAD_BYTES || pkt[1] != FAN_TYPE_REPORT ||
 	    fan_wire_nonce(pkt) - a->nonce >= a->asked || fan_wire_get(&f, pkt, len) >= 0 ||
-	    f.topic != FAN_TOPIC_ECHO || fan_ctl_get(who ? who : &any, &f) != FAN_OK)
+	    f.topic != FAN_TOPIC_ECHO)
+		return -1;
+	struct fan_echoed any = {0};
+	if (fan_ctl_get_body(FAN_BODY_ECHOED, who ? who : &any, &f) != FAN_OK)
 		return -1;
 	return (int64_t)(f.nonce - a->nonce);
 }

@@ -38,13 +38,12 @@ enum fan_verdict fan_predict_take(struct fan_aggregator *ag, uint64_t now_ns, st
 {
 	struct fan_predicted *p = &ag->predicted;
 	const struct fan_pool *pool = &p->job->pool;
-	struct fan_round_outcome r;
+	struct fan_round_outcome r = {.round = p->round};
 	assert(fan_out_has(out, FAN_AGGREGATOR_OUT_MAX));
 	ag->now_ns = now_ns;
 	ag->stats.packets++;
 	p->member->heard_ns = now_ns;
 	p->contribution.elements = p->next.f.payload;
-	r.round = p->round;
 	p->round = fan_pool_next(pool, r.round);
 	fan_pool_prefetch(pool, p->round, true);
 	enum fan_verdict v = fan_round_add(pool, p->job->ranks, &p->contribution, &r);
