@@ -117,7 +117,7 @@ static bool find_use(enum fan_mpi_use *use)
 {
 	static const char *const words[] = {"learn", "always", "never", NULL};
 	static const struct fan_option o = {
-		.name = "FANIN_MPI_USE", .kind = FAN_OPTION_WORD, .words = words};
+		.name = "FANIN_USE", .kind = FAN_OPTION_WORD, .words = words};
 	const char *text = fan_option_variable(o.name);
 	char why[64] = "expected ";
 	int value = FAN_USE_LEARN;

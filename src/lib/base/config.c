@@ -103,7 +103,7 @@ static const struct key keys[] = {
 	VARIABLE(library),
 	VARIABLE(metrics),
 	VARIABLE(trace),
-	VARIABLE(mpi_use),
+	VARIABLE(use),
 	VARIABLE(mpi_report),
 };
 _Static_assert(offsetof(struct fanin_options, run) + sizeof(char *) == sizeof(struct fanin_options),
