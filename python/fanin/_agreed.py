@@ -76,12 +76,12 @@ def balance(rank: int, sends: Sequence[int], receives: Sequence[int]) -> int:
 
 
 def marked(
-    comm: Communicator, mark: int, tensor: torch.Tensor, within: float = 0.0
+    comm: Communicator, mark: int, tensor: torch.Tensor, op: str = "sum", within: float = 0.0
 ) -> Operation[Any]:
-    """A sum that nothing without the mark is added to."""
+    """A reduction that nothing without the mark is added to."""
     comm.mark(mark)
     try:
-        return comm.allreduce_start(tensor, "sum", within=within)
+        return comm.allreduce_start(tensor, op, within=within)
     finally:
         comm.mark(0)
 
@@ -109,7 +109,7 @@ class PackedAllGather:
 
     def start(self, comm: Communicator, tensor: torch.Tensor, within: float) -> Operation[Any]:
         """The sum, in place."""
-        return marked(comm, GATHER, tensor, within)
+        return marked(comm, GATHER, tensor, within=within)
 
     def spread(self, over: Sequence[torch.Tensor]) -> None:
         """Once it has ended, to contiguous tensors of all ranks.  MismatchError: they differ."""
@@ -232,13 +232,18 @@ class _Queued:
     """An operation through Gloo, which begins when it is its turn and all have stated it."""
 
     def __init__(
-        self, sequencer: "Sequencer", stated: Stated | None, call: Callable[[], Any]
+        self,
+        sequencer: "Sequencer",
+        stated: Stated | None,
+        call: Callable[[Any], Any],
+        gloo: Callable[[], Any],
     ) -> None:
         self._sequencer = sequencer
         self._number = sequencer.number  # the same on all ranks
         self._refused = False  # Gloo has raised, and the others were told
         self._stated = stated
-        self._call: Callable[[], Any] | None = call
+        self._call: Callable[[Any], Any] | None = call
+        self._gloo = gloo
         self._works: list[Any] = []
         self._error: Exception | None = None
         self.begun = False
@@ -249,7 +254,7 @@ class _Queued:
             if self._stated is not None:
                 self._stated.wait()
             assert self._call is not None
-            found = self._call()
+            found = self._call(self._gloo())
             self._works = found if isinstance(found, list) else [found]
         except Exception as error:  # `wait` raises it
             self._error = error
@@ -263,7 +268,7 @@ class _Queued:
             if self._error is not None:
                 raise self._error
             for work in self._works:
-                self._sequencer.end(work)
+                self._sequencer.end(work, self._gloo)
         except FaninError:
             raise
         except Exception as error:
@@ -334,10 +339,10 @@ class Sequencer:
     def _wait_of(self, stated: Stated) -> Callable[[], None]:
         return stated.wait if self._membership.is_wanted() else self.add(stated, lambda _: []).wait
 
-    def add(self, stated: Stated | None, call: Callable[[Any], Any]) -> _Queued:
-        """Let `call` start operations of the Gloo group when it is their turn.  Under the group's
-        lock."""
-        queued = _Queued(self, stated, lambda: call(self._gloo()))
+    def add(self, stated: Stated | None, call: Callable[[Any], Any], gloo: Any = None) -> _Queued:
+        """Let `call` start operations of a Gloo group, this level's or another one, when it is their turn.
+        Under the group's lock."""
+        queued = _Queued(self, stated, call, self._gloo if gloo is None else lambda: gloo)
         self._waiting.append(queued)
         return queued
 
@@ -349,14 +354,14 @@ class Sequencer:
                     self._waiting[0].begin()
                     self._waiting.popleft()
 
-    def end(self, work: Any) -> None:
+    def end(self, work: Any, gloo: Callable[[], Any]) -> None:
         """Wait for an operation of Gloo's.  A rank that has given up as the others heard its word does not
         begin it, and Gloo alone waits for it until the group's timeout."""
         while not _has_ended(work):
             try:
                 self._membership.check()
             except FaninError:
-                leave(self._gloo())
+                leave(gloo())
                 raise
 
     def refused(self, number: int, error: Exception) -> None:

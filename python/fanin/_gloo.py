@@ -129,18 +129,26 @@ def leave(group: Any) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
 
 
-def connect(store: Any, rank: int, size: int, address: str, timeout: datetime.timedelta) -> Any:
-    """Gloo's group, by the interface that has `address`; "": that of this host's name."""
+def connect(
+    store: Any,
+    rank: int,
+    size: int,
+    address: str,
+    timeout: datetime.timedelta,
+    lazy: bool = LAZY,
+) -> Any:
+    """Gloo's group, by the interface that has `address`; "": that of this host's name.  `lazy`: ranks
+    connect when one first has something for another."""
     options = c10d.ProcessGroupGloo._Options()
     options._timeout = timeout
-    options._devices = _devices(address)
+    options._devices = _devices(address, lazy)
     if not options._devices:
         return c10d.ProcessGroupGloo(store, rank, size, timeout=timeout)
     return c10d.ProcessGroupGloo(store, rank, size, options)
 
 
-def _devices(address: str) -> list[Any]:
-    lazy: dict[str, Any] = {"lazy_init": True} if LAZY else {}
+def _devices(address: str, is_lazy: bool) -> list[Any]:
+    lazy: dict[str, Any] = {"lazy_init": is_lazy} if LAZY else {}
     gloo = c10d.ProcessGroupGloo
     names = os.environ.get("GLOO_SOCKET_IFNAME", "")
     if names:

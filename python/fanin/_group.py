@@ -18,6 +18,7 @@ import torch
 from . import _buffers, _elastic, _report, _staging
 from ._agreed import PackedAllGather, said
 from ._autoload import devices as known_devices
+from ._beside import FASTER, Beside, may_take
 from ._carried import Carried, Gather, InPlace, Scatter, bytes_of
 from ._completion import Completer, FaninWork, copy_back, ended, join, level
 from ._devices import OWN, beside, collective, know, named_devices, refuse
@@ -160,6 +161,10 @@ class FaninGroup(GlooAlone):
     @collective
     def allreduce(self, tensors: Any, opts: Any = None) -> Any:
         tensors, opts = listed(tensors), options_of(c10d.AllreduceOptions, opts)
+        beside = self._beside_for(tensors, opts.reduceOp)
+        if beside is not None:
+            text = said("all_reduce", tensors, "sum")
+            return self._by_gloo("allreduce", tensors, opts, text, beside)
         if is_waited_for(opts) and len(tensors) == 1 and self._here().membership.is_wanted():
             op = name_of(opts.reduceOp)
             memory = _buffers.summed_in_place(tensors[0], op == "avg") if op else None
@@ -478,13 +483,26 @@ class FaninGroup(GlooAlone):
             self._ended = ended([])
         return self._ended
 
-    def _by_gloo(self, name: str, tensors: Tensors, opts: Any, text: str) -> Any:
+    def _beside_for(self, tensors: Tensors, op: Any) -> Beside | None:
+        """What a sum that fanin can carry goes through instead, where that is faster.  The same on all
+        ranks."""
+        if level() or self._coalesced or not may_take(tensors, op):
+            return None
+        found = self._here().beside if self.membership.is_wanted() else None
+        if found is None or not found.takes(tensors[0]):
+            return None
+        self.fallbacks[FASTER] = self.fallbacks.get(FASTER, 0) + 1
+        return found
+
+    def _by_gloo(
+        self, name: str, tensors: Tensors, opts: Any, text: str, beside: Beside | None = None
+    ) -> Any:
         """In place; where a tensor is not contiguous, on copies: Gloo would take its memory for one
         that is."""
         dense = [contiguous(tensor) for tensor in tensors]
         finish = copy_back(list(zip(tensors, dense)))
         return self._through_gloo(
-            text, tensors, lambda gloo: getattr(gloo, name)(dense, opts), finish
+            text, tensors, lambda gloo: getattr(gloo, name)(dense, opts), finish, beside=beside
         )
 
     def _through_gloo(
@@ -494,14 +512,15 @@ class FaninGroup(GlooAlone):
         call: Callable[[Any], Any],
         finish: Callable[[], Any] | None = None,
         unbalance: int = 0,
+        beside: Beside | None = None,
     ) -> Any:
-        """Have `call` start operations of a Gloo group once all ranks have said that they do so: in
-        `text`, and with an `unbalance` whose sum is 0."""
+        """Have `call` start operations of a Gloo group, the level's unless it is `beside`'s, once all ranks
+        have said that they do so: in `text`, and with an `unbalance` whose sum is 0."""
         here = self._here()
         here.membership.is_wanted()
         with here.order:
             stated = here.sequencer.state(text, unbalance) if self.membership.size > 1 else None
-            queued = here.sequencer.add(stated, call)
+            queued = here.sequencer.add(stated, call, beside.gloo if beside else None)
             work = FaninWork(outputs, [queued.wait], finish)
         return self._added(work)
 
@@ -527,6 +546,7 @@ def create(given: Any, options: Options | None) -> FaninGroup:
         options = default.membership.options if default is not None else Options()
     if not isinstance(options, Options):
         raise TypeError(f"pg_options: {type(options).__name__}: expected fanin.torch.Options")
+    options.learns(given.group_size)  # ValueError: on each rank, before they meet
     devices = named_devices()
     refuse(devices)
     later = default is None and bool(getattr(given, "enable_reconfigure", False))

@@ -11,6 +11,7 @@ import torch
 
 from . import _gloo, _staging
 from ._agreed import Sequencer
+from ._beside import Beside, Make
 from ._completion import LEVELS_MAX, FaninWork
 from ._elastic import Place
 from ._membership import AGREE_S, Membership, Options
@@ -20,6 +21,7 @@ from .communicator import Operation
 
 c10d: Any = torch._C._distributed_c10d  # PyTorch's stubs lack half of it
 
+BESIDE_S = 30.0  # to connect all ranks in, beside their operations
 STAGED = LEVELS_MAX + 1  # number of the level of tensors on a GPU, beside level 0
 
 
@@ -34,8 +36,12 @@ class Level:
     """What operations of one level go through.  Its Gloo group is made when something first goes
     through it, on all ranks: that takes longer, and more memory, than all the rest of a group."""
 
-    def __init__(self, membership: Membership, make_gloo: Callable[[], Any]) -> None:
+    def __init__(
+        self, membership: Membership, make_gloo: Callable[[], Any], make_beside: Make | None = None
+    ) -> None:
         self.membership = membership
+        self._make_beside = make_beside
+        self._beside: Beside | None = None
         self.sequencer = Sequencer(membership, lambda: self.gloo)
         self.order = threading.Lock()  # operations start in the order of their calls
         self.ops = 0  #: that went through fanin
@@ -54,12 +60,21 @@ class Level:
                 set_timeout(self._gloo, self._timeout)
             return self._gloo
 
+    @property
+    def beside(self) -> Beside | None:
+        """What may take sums that fanin can carry.  The ranks have joined; used by their order."""
+        meeting = self.membership.meeting
+        if self._beside is None and self._make_beside and meeting and meeting.learns:
+            self._beside = Beside(self.membership, self.order, self._make_beside)
+        return self._beside
+
     def set_timeout(self, timeout: datetime.timedelta) -> None:
         """For operations to come."""
         self.membership.set_timeout(timeout)
         with self._lock:
             self._timeout = timeout
             set_timeout(self._gloo, timeout)
+            set_timeout(self._beside.gloo if self._beside else None, timeout)
 
     @property
     def stager(self) -> _staging.Stager:
@@ -70,8 +85,9 @@ class Level:
 
     @property
     def threads(self) -> list[threading.Thread]:
-        """Of the stager."""
-        return self._stager.threads if self._stager is not None else []
+        """To wait for, once it is closed."""
+        found = self._stager.threads if self._stager is not None else []
+        return found + (self._beside.threads if self._beside is not None else [])
 
     def work_of(
         self,
@@ -88,6 +104,8 @@ class Level:
 
     def close(self) -> None:
         """Leave the job."""
+        if self._beside is not None:
+            self._beside.end()
         if self._stager is not None:
             self._stager.stop()
         self.membership.close()
@@ -105,7 +123,7 @@ def open_level(
     members, name = given.global_ranks_in_group or range(size), f"{given.group_id} {number}"
     of = world(number)
     membership = Membership(store, rank, size, options, of, members, name, None, given.timeout)
-    return Level(membership, lambda: _make_gloo(store, membership, given.timeout))
+    return _level_of(store, membership, given.timeout, number)
 
 
 def reopen_level(
@@ -119,7 +137,24 @@ def reopen_level(
     store, name = c10d.PrefixStore(str(number), at.store), f"{at.name} {number}"
     of, members = world(number), range(at.size)
     membership = Membership(store, at.rank, at.size, options, of, members, name, at, timeout)
-    return Level(membership, lambda: _make_gloo(store, membership, timeout))
+    return _level_of(store, membership, timeout, number)
+
+
+def _level_of(store: Any, membership: Membership, timeout: Any, number: int) -> Level:
+    def make_beside(look: Callable[[], None]) -> Any:
+        rank, size, address = membership.rank, membership.size, membership.own_address()
+
+        def make(keys: Any) -> Any:
+            return _gloo.connect(keys, rank, size, address, timeout, lazy=False)
+
+        keys = c10d.PrefixStore("beside", store)
+        return _gloo.made(make, keys, rank, size, BESIDE_S, look)
+
+    return Level(
+        membership,
+        lambda: _make_gloo(store, membership, timeout),
+        make_beside if number == 0 else None,
+    )
 
 
 def _make_gloo(store: Any, membership: Membership, timeout: Any) -> Any:

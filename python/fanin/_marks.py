@@ -7,6 +7,7 @@ from .errors import FaninError
 
 STATEMENT = 1  # what a rank is about to do: _agreed.py
 GATHER = 2  # a small all-gather
+TIMES = 3  # of a trial, on which ranks agree: _beside.py
 
 _WORDS = [
     (
@@ -14,6 +15,10 @@ _WORDS = [
         "word of another operation",
     ),
     (re.compile(rf"sum of int32, \d+ elements with mark {GATHER}\b"), "small all-gather"),
+    (
+        re.compile(rf"maximum of float64, \d+ elements with mark {TIMES}\b"),
+        "times of a trial",
+    ),
 ]
 
 

@@ -90,6 +90,7 @@ class Meeting:
     host: str
     port: str
     lives: str  #: TORCHELASTIC_RESTART_COUNT of rank 0, which each agent counts for itself
+    learns: bool = False  #: sums go by Gloo where that is faster
 
     @property
     def address(self) -> str:
@@ -107,7 +108,7 @@ class Meeting:
         return {"TORCHELASTIC_RESTART_COUNT": self.lives} if self.lives else {}
 
 
-def tell(store: PatientStore, own: str = "") -> Meeting:
+def tell(store: PatientStore, own: str = "", learns: bool = False) -> Meeting:
     """Rank 0's part.  `own`: its address, where the variables speak of another one."""
     host, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "")
     may_be_elsewhere = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
@@ -122,13 +123,14 @@ def tell(store: PatientStore, own: str = "") -> Meeting:
         port = str(_free_port())
     lives = os.environ.get("TORCHELASTIC_RESTART_COUNT", "")
     alone = is_loopback(local_address(host))
-    store.set(KEY, " ".join((host, port, lives or "-", str(int(theirs)), str(int(alone)))))
-    return Meeting(host, port, lives)
+    words = host, port, lives or "-", str(int(theirs)), str(int(alone)), str(int(learns))
+    store.set(KEY, " ".join(words))
+    return Meeting(host, port, lives, learns)
 
 
 def hear(store: PatientStore, read: Read) -> Meeting:
     """The other ranks' part."""
-    host, port, lives, theirs, alone = read(KEY).split(" ")
+    host, port, lives, theirs, alone, learns = read(KEY).split(" ")
     if theirs == "1":
         met = store.host if _is_known_elsewhere(store.host) else host
         host = os.environ.get("MASTER_ADDR") or met
@@ -136,7 +138,7 @@ def hear(store: PatientStore, read: Read) -> Meeting:
     if mine and not is_loopback(mine):
         store.set(ELSEWHERE, mine)
         store.add(f"{ELSEWHERE} ranks", 1)
-    return Meeting(host, port, "" if lives == "-" else lives)
+    return Meeting(host, port, "" if lives == "-" else lives, learns == "1")
 
 
 def own_address(store: PatientStore, read: Read, first: str) -> str:

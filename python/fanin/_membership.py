@@ -17,6 +17,7 @@ from torch._C._distributed_c10d import Store
 
 from . import _arguments, _gathering, _meeting
 from ._elastic import Place
+from ._learner import RANKS_MAX
 from ._marks import in_words
 from ._store import PatientStore
 from .communicator import Communicator, Operation
@@ -31,6 +32,15 @@ GRACE_S = 1.0  # for what goes through Gloo to end, once the communicator has
 REFUSED_S = 15.0  # for Gloo to refuse it to all ranks, or for a lost rank to be found
 ROOM_S = 0.001  # between looks for room for one more operation
 JOINED = "joined"
+LEARN = "learn"
+NAMED = (  # of these, fanin alone has what is meant
+    "switch",
+    "controller",
+    "mode",
+    "wire",
+    "key_file",
+    "ahead",
+)
 RANK_LOST, STALLED = -7, -9  # FANIN_E_RANK_LOST, FANIN_E_STALLED
 NAME_CHARS = 24  # of a group's name: enough for no two to be alike
 JOB_BYTES = 40  # of the job's name in the names of its groups' jobs
@@ -46,14 +56,25 @@ class Options:
         Gloo for everything, and rank 0 logs a warning.
     communicator
         Arguments of fanin.Communicator, such as {"mode": "fixed"}.
+    use
+        Of the default group, by rank 0's word.  "learn": trials show whether large sums are faster by
+        fanin or by Gloo, and take that way; "always": fanin alone; None: as FANIN_USE says, "learn" if it
+        says nothing.  Only where no switch is named, and sums are neither sealed nor "fixed".
     """
 
     required: bool = True
     communicator: dict[str, Any] = dataclasses.field(default_factory=dict)
+    use: str | None = None
 
     def given(self, *names: str) -> bool:
         """Whether one of the arguments is given here, by the environment or in the INI file."""
         return any(self.communicator.get(name) or _arguments.told(name) for name in names)
+
+    def learns(self, size: int) -> bool:
+        """Whether sums of `size` ranks may go by Gloo where that is faster.  ValueError: no such word."""
+        use = self.use or _arguments.told("use") or LEARN
+        _arguments.choice("use", use, {LEARN: 1, "always": 0})
+        return use == LEARN and size <= RANKS_MAX and not self.given(*NAMED)
 
 
 @contextlib.contextmanager
@@ -360,7 +381,8 @@ class Membership:
         if at is not None:
             arguments["job"] = f"{self._name_of_job()}.{at.name}"
         if self.rank == 0:
-            meeting = _meeting.tell(self.store, at.address if at else "")
+            learns = self.options.learns(self.size)
+            meeting = _meeting.tell(self.store, at.address if at else "", learns)
         else:
             meeting = _meeting.hear(self.store, self._read)
         self.first = meeting.host

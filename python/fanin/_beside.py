@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Gloo group beside fanin, for the sums that a learner (_learner.py) leaves to it.
+
+It is apart from the one for what fanin cannot do, and all ranks connect before it is used, in a thread:
+where they do not reach each other by TCP, sums stay with fanin, and nobody waits.
+"""
+
+import logging
+import threading
+from typing import Any, Callable
+
+import torch
+
+from ._agreed import marked
+from ._learner import FAILED, LEAST_BYTES, PENDING, READY, Learner
+from ._marks import TIMES
+from ._membership import Membership
+from ._tensors import Tensors, name_of
+from .errors import ClosedError, FaninError
+
+FASTER = "all_reduce: steps by Gloo are faster, or tried"
+TYPES = {torch.float32, torch.float64, torch.int32, torch.int64}
+
+Look = Callable[[], None]
+Make = Callable[[Look], Any]  # connects all ranks, or raises a FaninError; its argument ends that
+
+
+def may_take(tensors: Tensors, op: Any) -> bool:
+    """Whether both ways sum alike, but for rounding, and it is worth a question.  The same on all ranks."""
+    if len(tensors) != 1 or tensors[0].numel() * tensors[0].element_size() < LEAST_BYTES:
+        return False
+    one = tensors[0]
+    plain = one.layout == torch.strided and one.device.type == "cpu"
+    return plain and one.dtype in TYPES and name_of(op) == "sum"
+
+
+class Beside:
+    """Of level 0 of a default group."""
+
+    def __init__(self, membership: Membership, order: threading.Lock, make: Make) -> None:
+        self.learner = Learner(self)
+        self.gloo: Any = None
+        self.threads: list[threading.Thread] = []
+        self._membership = membership
+        self._order = order
+        self._make = make
+        self._ended = threading.Event()
+        self._state = PENDING
+
+    def takes(self, tensor: torch.Tensor) -> bool:
+        """Whether the next sum that it may take goes to `gloo`."""
+        before = self.learner.by_gloo
+        taken = self.learner.next(tensor.numel() * tensor.element_size())
+        if self.learner.by_gloo != before:
+            faster = "Gloo" if self.learner.by_gloo else "fanin"
+            self._membership.say(f"large sums go by {faster}: steps are faster", logging.INFO)
+        return taken
+
+    def end(self) -> None:
+        """Give up connecting."""
+        self._ended.set()
+
+    # As the learner asks.
+
+    def connect(self) -> None:
+        """In a thread."""
+        thread = threading.Thread(target=self._connect, name="fanin-beside", daemon=True)
+        self.threads.append(thread)
+        thread.start()
+
+    def connected(self) -> float:
+        """The thread's state."""
+        return self._state
+
+    def agree(self, values: list[float]) -> Callable[[], list[float]]:
+        """By fanin."""
+        tensor = torch.tensor(values, dtype=torch.float64)
+        with self._order:
+            op = self._membership.start(lambda comm: marked(comm, TIMES, tensor, "max"))
+
+        def wait() -> list[float]:
+            self._membership.wait(op)
+            return [float(value) for value in tensor]
+
+        return wait
+
+    def _connect(self) -> None:
+        try:
+            self.gloo = self._make(self._look)
+            self._state = READY
+        except (FaninError, RuntimeError) as error:  # of Gloo's, or of the store
+            self._membership.say(f"no sums by Gloo: {error}", logging.DEBUG)
+            self._state = FAILED
+
+    def _look(self) -> None:
+        self._membership.check()
+        if self._ended.is_set():
+            raise ClosedError("the group was closed")

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one rank of a test of the two ways does: `learner_ranks.py FUNCTION ARGUMENTS-AS-JSON`.
+
+Times decide nothing here: `judge` says what trials find.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import fanin.torch
+from fanin import _beside, _gloo, _learner
+
+SIZES = [1 << 16, 3 << 15, 1 << 16, 1 << 14]  # elements of the sums of a step
+TYPES = [torch.float32, torch.float64, torch.int32, torch.int64]
+STEPS_MAX = 2000
+
+
+def judge(gloo_s):
+    """Have trials find this for a step by Gloo, and a second for one by fanin."""
+    _learner.median_of = lambda times, by_gloo: gloo_s if by_gloo else 1.0
+
+
+def group():
+    """The default group, and what learns in it."""
+    dist.init_process_group("fanin")
+    return dist.group.WORLD
+
+
+def learner():
+    """Of the default group, once it has begun."""
+    found = dist.group.WORLD._here().beside
+    return found.learner if found is not None else None
+
+
+def summed(number, elems, dtype, blocking):
+    """One sum of known numbers; whether it is right on this rank."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    tensor = torch.arange(elems).remainder(13).add(number % 7 + rank).to(dtype)
+    expected = torch.arange(elems).remainder(13).add(number % 7).mul(size) + size * (size - 1) // 2
+    work = dist.all_reduce(tensor, async_op=not blocking)
+    return lambda: (blocking or work.wait()) and torch.equal(tensor, expected.to(dtype))
+
+
+def step(number):
+    """A step of a program: some sums at a time, among others that are never tried."""
+    dtype, blocking = TYPES[number % len(TYPES)], number % 3 == 0
+    ends = [summed(number + n, elems, torch.float32, blocking) for n, elems in enumerate(SIZES)]
+    ends.append(summed(number, 100, dtype, blocking))
+    return all(end() for end in ends)
+
+
+def steps(until):
+    """Steps until all ranks see that; how many were right."""
+    right = []
+    while len(right) < STEPS_MAX and not until():
+        right.append(step(len(right)))
+    return right
+
+
+def turns(_):
+    """Sums go by Gloo once trials find it faster, and by fanin again."""
+    world = group()
+    judge(0.5)
+    right = steps(lambda: learner().by_gloo)
+    right += [step(n) for n in range(20)]
+    text, taken = world.summary(), world.fallbacks[_beside.FASTER]
+    judge(2.0)
+    learner()._look = learner()._count  # the next trial
+    right += steps(lambda: not learner().by_gloo)
+    right += [step(n) for n in range(20)]
+    return {
+        "right": all(right),
+        "steps": len(right),
+        "summary": text,
+        "taken": taken,
+        "trials": learner().trials,
+    }
+
+
+def training(arguments):
+    """Parameters after a training with DDP whose gradients go by Gloo in the end."""
+    group()
+    judge(0.5)
+    torch.manual_seed(3)
+    layers = [torch.nn.Linear(256, 256) for _ in range(3)]
+    ddp = DistributedDataParallel(torch.nn.Sequential(*layers), bucket_cap_mb=0.3)
+    optimizer, count = torch.optim.SGD(ddp.parameters(), lr=1e-3), 0
+    while count < STEPS_MAX and not (learner() and learner().by_gloo):
+        optimizer.zero_grad()
+        ddp(torch.randn(4, 256) + dist.get_rank()).square().mean().backward()
+        optimizer.step()
+        count += 1
+    flat = torch.cat([one.detach().reshape(-1) for one in ddp.parameters()])
+    found = [torch.zeros_like(flat) for _ in range(dist.get_world_size())]
+    dist.all_gather(found, flat)
+    return {"same": all(torch.equal(one, flat) for one in found), "by_gloo": learner().by_gloo}
+
+
+def apart(arguments):
+    """One rank cannot be reached by TCP."""
+    group()
+    judge(0.5)
+    if dist.get_rank() == arguments["rank"]:
+
+        def refuse(*_, **__):
+            raise RuntimeError("no way")
+
+        _gloo.connect = refuse
+    _gloo.TRY_S = 1.0
+    right = steps(lambda: learner()._off)
+    right += [step(n) for n in range(20)]
+    return {"right": all(right), "off": learner()._off, "taken": dist.group.WORLD.fallbacks}
+
+
+def ended(arguments):
+    """How sums by Gloo end where one rank has ended, or wants another sum."""
+    group()
+    judge(0.5)
+    steps(lambda: learner().by_gloo)
+    if dist.get_rank() == 1 and arguments["how"] == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    begun, elems = time.monotonic(), SIZES[0]
+    if dist.get_rank() == 1:
+        elems += 64
+    try:
+        dist.all_reduce(torch.ones(elems))
+    except RuntimeError as error:
+        return {"error": type(error).__name__, "text": str(error), "s": time.monotonic() - begun}
+    return {"error": ""}
+
+
+def used(arguments):
+    """What a group with these options learns."""
+    try:
+        dist.init_process_group("fanin", pg_options=fanin.torch.Options(**arguments["options"]))
+    except ValueError as error:
+        return {"error": str(error)}
+    right = [step(n) for n in range(30)]
+    return {"right": all(right), "learns": learner() is not None}
+
+
+def leaving(_):
+    """The process ends while ranks connect."""
+    group()
+    make = _gloo.connect
+
+    def connect(*arguments, **named):
+        time.sleep(3600 if dist.get_rank() else 0)
+        return make(*arguments, **named)
+
+    _gloo.connect = connect
+    right = steps(lambda: learner()._questions or learner()._asked is not None)
+    dist.destroy_process_group()
+    return {"right": all(right), "steps": len(right)}
+
+
+if __name__ == "__main__":
+    print(json.dumps(globals()[sys.argv[1]](json.loads(sys.argv[2]))), flush=True)

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which way sums take (fanin._learner): all ranks decide alike, and take the faster way."""
+
+import itertools
+import random
+
+import pytest
+
+from conftest import Processes
+
+from fanin import _beside, _learner
+from fanin._learner import FAILED, PENDING, READY, Learner
+
+STEP = [1 << 20, 25 << 20, 25 << 20, 1 << 20, 7 << 20]  # sums of a step, in bytes
+STEP_S = {False: 0.100, True: 0.080}  # of a step by fanin, and by Gloo
+
+
+class Ranks:
+    """Learners of a few ranks that start the same sums, with clocks of their own."""
+
+    def __init__(self, size=3, states=(READY,), seed=1):
+        self.rng = random.Random(seed)
+        self.states = states  # of Gloo's connections, one a question; the last one stays
+        self.connects = 0
+        self.questions = []  # for each: what the ranks say
+        self.times = [self.rng.random() * 100 for _ in range(size)]
+        self.step_s = dict(STEP_S)
+        self.ways = []  # of each sum
+        self.learners = [Learner(Rank(self, rank), self.clock(rank)) for rank in range(size)]
+
+    def clock(self, rank):
+        return lambda: self.times[rank]
+
+    def sum(self, size, seconds):
+        """One sum, which takes a rank `seconds` of its way, and a little more or less on each rank."""
+        ways = {learner.next(size) for learner in self.learners}
+        assert len(ways) == 1, "ranks differ"
+        self.ways += ways
+        self.times = [
+            at + seconds[self.ways[-1]] * self.rng.uniform(0.98, 1.02) for at in self.times
+        ]
+
+    def steps(self, count, sizes=None):
+        """Steps of a program, in which the last sum takes the time."""
+        for _ in range(count):
+            for size in (sizes or STEP)[:-1]:
+                self.sum(size, {False: 0.0, True: 0.0})
+            self.sum((sizes or STEP)[-1], self.step_s)
+
+    @property
+    def by_gloo(self):
+        return self.learners[0].by_gloo
+
+    @property
+    def trials(self):
+        return self.learners[0].trials
+
+
+class Rank:
+    """What one learner asks."""
+
+    def __init__(self, of, rank):
+        self.of, self.rank, self.asked = of, rank, 0
+
+    def connect(self):
+        self.of.connects += 1
+
+    def connected(self):
+        return self.of.states[min(self.asked, len(self.of.states) - 1)] if self.rank else READY
+
+    def agree(self, values):
+        number, self.asked, at = self.asked, self.asked + 1, len(self.of.ways)
+        if number == len(self.of.questions):
+            self.of.questions.append({})
+        self.of.questions[number][self.rank] = values
+
+        def wait():
+            said = self.of.questions[number].values()
+            assert len(self.of.ways) - at >= _learner.LEAD
+            assert len(said) == len(self.of.learners), "waits for a rank that has not asked yet"
+            return [max(ones) for ones in zip(*said)]
+
+        return wait
+
+
+def test_the_faster_way_is_taken():
+    ranks = Ranks()
+    ranks.steps(60)
+    assert ranks.trials == 1 and ranks.by_gloo and ranks.connects == 3
+    ranks.step_s = {False: 0.05, True: 0.08}
+    ranks.steps(800)
+    assert ranks.trials >= 2 and not ranks.by_gloo
+
+
+def test_fanin_stays_where_it_is_as_fast():
+    ranks = Ranks()
+    ranks.step_s = {False: 0.100, True: 0.099}
+    ranks.steps(2000)
+    assert 2 <= ranks.trials <= 5 and not ranks.by_gloo, "trials become rare"
+
+
+def test_a_trial_goes_each_way_in_turns():
+    ranks = Ranks(size=1)
+    ranks.step_s = {False: 0.1, True: 0.2}
+    ranks.steps(200)
+    runs = [(way, len(list(of))) for way, of in itertools.groupby(ranks.ways)]
+    three = (1 + _learner.TIMED) * len(STEP)
+    assert runs[1:4] == [(True, three), (False, three), (True, three)] and len(runs) == 5
+
+
+def test_trials_cost_a_small_share():
+    ranks = Ranks(size=1)
+    ranks.step_s = {False: 0.1, True: 1.0}
+    ranks.steps(3000)
+    assert ranks.trials == 1
+    ranks.steps(17000)
+    lost = ranks.ways.count(True) / len(ranks.ways) * 9
+    assert ranks.trials >= 2 and lost < 2 * _learner.SHARE
+
+
+def test_one_slow_step_decides_nothing():
+    ranks = Ranks(size=1)
+    while not ranks.learners[0]._pattern:
+        ranks.steps(1)
+    ranks.steps(3 + _learner.TIMED)
+    ranks.times = [at + 5.0 for at in ranks.times]  # in a timed step by Gloo
+    ranks.steps(40)
+    assert ranks.trials == 1 and ranks.by_gloo
+
+
+@pytest.mark.parametrize("states", [(FAILED,), (PENDING, PENDING, FAILED), (PENDING,)])
+def test_without_gloo_all_sums_are_fanins(states):
+    ranks = Ranks(states=states)
+    ranks.steps(4000)
+    assert not any(ranks.ways) and ranks.trials == 0 and ranks.connects == 3
+    asked = len(ranks.questions)
+    ranks.steps(100)
+    assert len(ranks.questions) == asked <= _learner.QUESTIONS_MAX
+
+
+def test_a_trial_begins_once_all_are_connected():
+    ranks = Ranks(states=(PENDING, PENDING, PENDING, READY))
+    ranks.steps(100)
+    assert [max(said[rank][0] for rank in said) for said in ranks.questions[:4]] == [
+        PENDING
+    ] * 3 + [READY]
+    assert ranks.trials == 1 and ranks.by_gloo
+
+
+def test_sums_without_a_period_are_not_tried():
+    ranks = Ranks()
+    for _ in range(5000):
+        ranks.sum(ranks.rng.randrange(1 << 16, 1 << 30), STEP_S)
+    assert not any(ranks.ways) and ranks.connects == 0
+
+
+def test_other_sizes_end_a_trial():
+    ranks = Ranks()
+    for _ in range(40):
+        ranks.steps(ranks.rng.randrange(1, 30))
+        ranks.sum(3 << 20, STEP_S)
+    ranks.steps(1000)
+    assert ranks.trials and ranks.by_gloo
+
+
+def test_ranks_agree_whatever_the_sums_are():
+    for seed in range(200):
+        ranks = Ranks(size=1 + seed % 4, states=(PENDING,) * (seed % 3) + (READY,), seed=seed)
+        for _ in range(ranks.rng.randrange(1, 12)):
+            sizes = [ranks.rng.randrange(1, 4) << 20 for _ in range(ranks.rng.randrange(1, 9))]
+            ranks.step_s = {way: ranks.rng.uniform(0.01, 0.1) for way in (False, True)}
+            ranks.steps(ranks.rng.randrange(1, 200), sizes)
+
+
+def test_the_first_step_of_a_way_is_not_timed():
+    ways = [(_learner.is_gloos(step), _learner.is_timed(step)) for step in range(_learner.STEPS)]
+    runs = [[False] + [True] * _learner.TIMED] * 2 * _learner.ROUNDS
+    assert [timed for _, timed in ways] == [one for run in runs for one in run]
+    assert all(before[0] == after[0] for before, after in zip(ways, ways[1:]) if after[1])
+
+
+def test_a_period():
+    assert _learner.period_of([1] * 4) == 1
+    assert _learner.period_of([1, 2] * 4) == 2
+    assert _learner.period_of([9] + [1, 1, 2] * 4) == 3
+    assert _learner.period_of([1, 2] * 3 + [1]) == 0
+    assert _learner.period_of([]) == 0
+    most = list(range(_learner.PERIOD_MAX))
+    assert _learner.period_of(most * 4) == _learner.PERIOD_MAX
+    assert _learner.period_of([*most, -1] * 4) == 0
+
+
+# ---- ranks ----------------------------------------------------------------------
+
+
+def answers(size, name, arguments=None, environment=None, dead=()):
+    """What each rank printed."""
+    processes = Processes(size, name, arguments or {}, environment, "learner_ranks.py")
+    return processes.answers(dead)
+
+
+def test_sums_are_right_whichever_way_they_go():
+    for answer in answers(3, "turns"):
+        assert answer["right"] and answer["trials"] == 2 and answer["taken"] >= 80
+        assert f"operations: {_beside.FASTER}" in answer["summary"]
+
+
+def test_a_training_goes_by_gloo():
+    for answer in answers(2, "training"):
+        assert answer == {"same": True, "by_gloo": True}
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_where_gloo_cannot_connect_sums_are_fanins(rank):
+    for answer in answers(2, "apart", {"rank": rank}):
+        assert answer["right"] and answer["off"] and answer["taken"] == {}
+
+
+def test_a_rank_that_ends_is_named():
+    found = answers(3, "ended", {"how": "killed"}, {"FANIN_ALIVE_MS": "1000"}, dead=[1])
+    for answer in (found[0], found[2]):
+        assert answer["error"] == "RankLostError" and "rank 1" in answer["text"]
+
+
+def test_ranks_that_disagree_are_told():
+    for answer in answers(3, "ended", {"how": "differs"}):
+        assert answer["error"] == "MismatchError" and "65600" in answer["text"]
+
+
+def test_who_learns():
+    for options, learns in (
+        ({}, True),
+        ({"use": "always"}, False),
+        ({"communicator": {"mode": "fixed"}}, False),
+    ):
+        assert answers(2, "used", {"options": options}) == [{"right": True, "learns": learns}] * 2
+    always = {"FANIN_USE": "always"}
+    assert answers(2, "used", {"options": {}}, always) == [{"right": True, "learns": False}] * 2
+    found = answers(2, "used", {"options": {"use": "perhaps"}})
+    for answer in found:
+        assert "use 'perhaps': expected learn, always" in answer["error"]
+
+
+def test_a_process_may_end_while_ranks_connect():
+    for answer in answers(2, "leaving"):
+        assert answer["right"] and answer["steps"] < 100
