@@ -344,18 +344,6 @@ static bool is_late(const struct report *t)
 	return fan_clock_ns() > t->by_ns;
 }
 
-/* As it is, or with escapes where it is no UTF-8. */
-static json_t *name_json(const char *name, size_t bytes)
-{
-	struct fan_text escaped = FAN_LINE();
-	json_t *whole = json_stringn(name, bytes);
-
-	if (whole)
-		return whole;
-	fan_text_escaped(&escaped, name, bytes);
-	return json_string(escaped.at);
-}
-
 static json_t *missing_json(const uint64_t *set)
 {
 	json_t *missing = json_array();
@@ -369,11 +357,11 @@ static void add_job(json_t *jobs, const struct fan_report *r, unsigned shard)
 {
 	json_t *j =
 		json_pack("{s:o, s:s, s:i, s:i, s:i, s:I, s:I, s:b, s:I, s:i, s:o}", "name",
-			  name_json(r->name, r->name_bytes), "state", fan_job_state_text(r->state),
-			  "shard", (int)shard, "ranks", (int)r->ranks, "window", (int)r->window,
-			  "results", (json_int_t)r->results, "replays", (json_int_t)r->replays,
-			  "multicast", (int)r->multicast, "waiting", (json_int_t)r->waiting,
-			  "operations", (int)r->operations, "missing", missing_json(r->missing));
+			  fan_json_text(r->name), "state", fan_job_state_text(r->state), "shard",
+			  (int)shard, "ranks", (int)r->ranks, "window", (int)r->window, "results",
+			  (json_int_t)r->results, "replays", (json_int_t)r->replays, "multicast",
+			  (int)r->multicast, "waiting", (json_int_t)r->waiting, "operations",
+			  (int)r->operations, "missing", missing_json(r->missing));
 
 	if (r->waiting && r->oldest != UINT64_MAX)
 		json_object_set_new(j, "oldest", json_integer((json_int_t)r->oldest));
@@ -388,10 +376,10 @@ static void add_job(json_t *jobs, const struct fan_report *r, unsigned shard)
 
 static void add_slots(json_t *slots, const struct fan_slot_stats *m, unsigned shard)
 {
-	json_t *j = json_pack("{s:o, s:i, s:I, s:I, s:I, s:I}", "name",
-			      name_json(m->name, m->name_bytes), "shard", (int)shard, "slots",
-			      (json_int_t)m->slots, "slots_used", (json_int_t)m->slots_used, "held",
-			      (json_int_t)m->held, "quota", (json_int_t)m->quota);
+	json_t *j = json_pack("{s:o, s:i, s:I, s:I, s:I, s:I}", "name", fan_json_text(m->name),
+			      "shard", (int)shard, "slots", (json_int_t)m->slots, "slots_used",
+			      (json_int_t)m->slots_used, "held", (json_int_t)m->held, "quota",
+			      (json_int_t)m->quota);
 	json_t *counts = json_pack(
 		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "hits", (json_int_t)m->hits,
 		"taken", (json_int_t)m->taken, "collisions", (json_int_t)m->collisions,

@@ -18,6 +18,8 @@
 #include "cmd/args.h"
 #include "core/wire/ctlmsg.h"
 #include "lib/base/config.h"
+#include "net/echo.h"
+#include "net/logline.h"
 #include "lib/comm/meeting.h"
 #include "net/udp.h"
 
@@ -72,10 +74,6 @@ struct doctor {
 	struct fanin_comm *job; /* job of all ranks; NULL: not open */
 };
 
-/* Make JSON of a text, which may have the name of a file or a host in it: escaped if it is no
- * UTF-8. */
-json_t *doctor_text(const char *text);
-
 /* Print the line {KIND: value}; takes the reference. */
 void doctor_line(const char *kind, json_t *value);
 
@@ -96,9 +94,6 @@ const char *doctor_no_path(const struct doctor *d);
 
 /* Print that the check is skipped. */
 void doctor_skip(const char *check, const char *why);
-
-/* Print that there is no socket for the check; `error` is a negative errno. */
-void doctor_no_socket(const char *check, int error);
 
 /* True if the switch cannot be asked; prints a skip. */
 bool doctor_skips(const struct doctor *d, const char *check);

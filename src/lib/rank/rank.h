@@ -450,9 +450,6 @@ int fan_rank_run_within(struct fan_rank *r, const struct fan_op_args *args, int 
  * tensors, bytes a second over `over_s`. */
 struct json_t *fan_rank_tell(const struct fan_rank *r, uint64_t now_ns, double rate, double over_s);
 
-/* A text as JSON; one that is no UTF-8 has "?" for all that is not printable ASCII. */
-struct json_t *fan_rank_text_json(const char *text);
-
 /* Any thread, of a rank that is no column: write its wait as a sentence to `text`, `bytes` bytes.
  * False: it does not wait, or has not reported since `asked_ns`. */
 bool fan_rank_wait_sentence(const struct fan_rank *r, uint64_t asked_ns, char *text, size_t bytes);
