@@ -12,7 +12,6 @@
 #include <time.h>
 
 #include "cmd/cmd.h"
-#include "doctor_echo.h"
 #include "lib/comm/comm.h"
 #include "net/clock.h"
 
@@ -373,8 +372,7 @@ static void check_all(struct doctor *d)
 		doctor_check_path(d);
 		doctor_check_sum(d);
 	}
-	doctor_measure_links(d);
-	doctor_measure_job(d);
+	doctor_measure_together(d);
 }
 
 /* Print lines of JSON for `fanin doctor`, which runs this. */

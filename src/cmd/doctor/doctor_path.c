@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "doctor.h"
-#include "doctor_echo.h"
 #include "net/clock.h"
 #include "net/netlink.h"
 
@@ -87,12 +86,12 @@ static void ask_switch(struct doctor *d)
 			      fan_json_text(d->who.version), "window", (int)d->who.window, "shards",
 			      (int)d->who.shards, "group", (int)d->who.group_family));
 }
+
 /* Print that there is no socket for the check; `error` is a negative errno. */
 static void print_no_socket(const char *check, int error)
 {
 	doctor_line("no_socket", json_pack("{s:s, s:i}", "check", check, "error", -error));
 }
-
 
 /* Run the train of check `name`; false: there is no socket, as the line reports. */
 static bool run_train(struct doctor *d, const char *name, struct doctor_train *tr,
