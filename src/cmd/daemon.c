@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "cmd/log.h"
-#include "cmd/metrics/metrics_daemon.h"
 #include "cmd/metrics/metrics_http.h"
 #include "file/text.h"
 #include "lib/base/config.h"
@@ -160,29 +159,6 @@ static int start_client(struct fan_daemon_client **client, struct fan_daemon *d,
 	return fan_daemon_client_start(client, &g);
 }
 
-/* The source of metrics. */
-struct metrics_of {
-	struct fan_daemon *d;
-	const char *role;
-};
-
-static void put_metrics(void *ctx, struct fan_expose *x)
-{
-	const struct metrics_of *m = ctx;
-
-	metrics_put_daemon(x, m->d, m->role);
-}
-
-/* Serve metrics if --metrics asks for it.  0, or -1 with `why`. */
-static int start_metrics(struct metrics_http **http, struct metrics_of *m,
-			 const struct daemon_args *a, char *why, size_t bytes)
-{
-	*http = NULL;
-	if (fan_peer_is_none(&a->metrics))
-		return 0;
-	return metrics_http_start(http, &a->metrics, put_metrics, m, why, bytes);
-}
-
 /* SIGHUP: read the key file again.  If it cannot be read, the keys stay. */
 static void read_keys_again(struct fan_daemon *d, struct daemon_args *a)
 {
@@ -239,8 +215,7 @@ int daemon_run(const char *name, const struct fan_daemon_options *o, struct daem
 		return e == FAN_E_INVALID ? 2 : 1;
 	}
 	log_start(d, o, a, policy);
-	struct metrics_of m = {d, name};
-	e = start_metrics(&http, &m, a, why, sizeof why);
+	e = metrics_http_start(&http, &a->metrics, d, name, why, sizeof why);
 	if (e)
 		fprintf(stderr, "fanin %s: --metrics: %s\n", name, why);
 	if (!e && (e = start_client(&client, d, o, a)))
