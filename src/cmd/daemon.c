@@ -15,6 +15,7 @@
 #include "lib/base/config.h"
 #include "net/daemon_client.h"
 #include "net/logline.h"
+#include "net/shard.h"
 #include "net/udp.h"
 
 #define ADDRESS_BYTES 80
@@ -163,13 +164,14 @@ static int start_client(struct fan_daemon_client **client, struct fan_daemon *d,
 static void read_keys_again(struct fan_daemon *d, struct daemon_args *a)
 {
 	struct fan_keys keys;
+	struct fan_shard_request new = {.wish = FAN_SHARD_KEYS, .keys = &keys};
 	char why[ARGS_WHY_BYTES];
 	struct fan_text l = FAN_LINE();
 
 	if (fan_key_file_read(&keys, a->key, why, sizeof why)) {
 		fan_text_add(&l, "event=warning text=\"keys are as before: %s\"", why);
 	} else {
-		fan_daemon_set_keys(d, &keys);
+		fan_daemon_ask(d, &new);
 		fan_text_add(&l, "event=keys count=%u", keys.count);
 	}
 	explicit_bzero(&keys, sizeof keys);
@@ -179,13 +181,14 @@ static void read_keys_again(struct fan_daemon *d, struct daemon_args *a)
 /* Run until a signal ends the daemon. */
 static void serve(struct fan_daemon *d, struct daemon_args *a, const sigset_t *signals)
 {
+	struct fan_shard_request dump = {.wish = FAN_SHARD_DUMP};
 	int signal = 0;
 
 	for (;;) {
 		if (sigwait(signals, &signal) != 0)
 			continue;
 		if (signal == SIGUSR1)
-			fan_daemon_dump(d);
+			fan_daemon_ask(d, &dump);
 		else if (signal == SIGHUP)
 			read_keys_again(d, a);
 		else
