@@ -558,17 +558,6 @@ static void rank_stats(const struct fan_switch *sw, const struct fan_switch_job 
 		stands(sw, j, (uint16_t)(m->first + m->count), &m->rank[m->count]);
 }
 
-static bool standing(const struct fan_switch *sw, const struct fan_switch_job *j, uint16_t rank,
-		     struct fan_standing *s, uint64_t *behind)
-{
-	const struct fan_sa_atp *sa = j->sa;
-	if (!sa->inner)
-		return false;
-	stands(sw, j, rank, s);
-	*behind = sa->progress.front - sa->progress.next[rank];
-	return true;
-}
-
 static void take(struct fan_switch *sw, uint16_t before, uint16_t now)
 {
 	if (before)
@@ -585,6 +574,5 @@ const struct fan_run_ahead_calls fan_run_ahead = {
 	.end = end,
 	.take = take,
 	.row = row,
-	.standing = standing,
 	.rank_stats = rank_stats,
 };
