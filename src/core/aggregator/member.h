@@ -146,18 +146,6 @@ struct fan_jobs {
 size_t fan_jobs_bytes(const struct fan_aggregator_config *cfg);
 void fan_jobs_init(struct fan_jobs *t, void *mem, const struct fan_aggregator_config *cfg);
 
-/* Are both the id of one job, on any routes? */
-static inline bool fan_job_id_is(uint32_t a, uint32_t b)
-{
-	return !((a ^ b) & ((UINT32_C(1) << FAN_ROUTE_BITS) - 1));
-}
-
-/* `id` on a route. */
-static inline uint32_t fan_job_id_on(uint32_t id, uint16_t route)
-{
-	return (uint32_t)route << FAN_ROUTE_BITS | (id & ((UINT32_C(1) << FAN_ROUTE_BITS) - 1));
-}
-
 /* The job with this id, on any route, or NULL. */
 static inline struct fan_job *fan_jobs_get(struct fan_jobs *t, uint32_t id)
 {
@@ -214,12 +202,6 @@ static inline bool fan_job_is_member(const struct fan_job *j, uint16_t rank, con
 static inline uint32_t fan_job_id_for(const struct fan_job *j, uint16_t rank)
 {
 	return fan_job_id_on(j->id, j->members[rank].route);
-}
-
-/* The next hop towards `rank`. */
-static inline fan_peer fan_job_hop(const struct fan_job *j, uint16_t rank)
-{
-	return fan_peer_hop(&j->peers[rank]);
 }
 
 /* Remove the member: it has left in good order (`left`) or is lost. */
