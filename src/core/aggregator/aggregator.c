@@ -6,7 +6,6 @@
 #include "core/sum/reduce.h"
 #include "core/sum/round_add.h"
 #include "core/wire/query.h"
-#include "partials.h"
 
 #define OF_MEMBERS                                                                                 \
 	(1u << FAN_TYPE_DATA | 1u << FAN_TYPE_PARTIAL | 1u << FAN_TYPE_PROBE |                     \

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy_sa_atp.h"
 
-#include "core/switch/relay.h"
 #include "core/switch/routed.h"
 #include "core/switch/switch_priv.h"
 

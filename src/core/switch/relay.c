@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* relay.c - control messages of a switch's children that go up, and what comes down for them. */
-#include "relay.h"
-
 #include "child.h"
 #include "routed.h"
 
