@@ -108,8 +108,9 @@ static struct fan_goal goal(const struct fan_switch *sw, const struct fan_switch
 	uint32_t draw = (uint32_t)frag * SCATTER;
 	if (b->number != number || !b->count || (draw >> 24) >= b->share)
 		return up;
-	unsigned turn = (unsigned)((uint64_t)(draw << 8) * b->count >> 32);
-	struct fan_goal helper = {.rank = (uint16_t)fan_ranks_nth(b->ranks, turn)};
+	struct fan_goal helper = {.rank = fan_ranks_first(b->ranks)};
+	for (uint64_t turn = (uint64_t)(draw << 8) * b->count >> 32; turn > 0; turn--)
+		helper.rank = (uint16_t)fan_ranks_next(b->ranks, helper.rank + 1u);
 	helper.peer = fan_path_down(sw, j, helper.rank);
 	return fan_peer_is_none(&helper.peer) ? up : helper; /* it has gone */
 }
