@@ -16,7 +16,6 @@
 #include "core/base/err.h"
 #include "eval.h"
 #include "fit.h"
-#include "rules.h"
 #include "steps.h"
 
 #define HALVINGS 40   /* of the interval of rates in a search by bisection */

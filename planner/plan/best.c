@@ -18,7 +18,6 @@
 #include "eval.h"
 #include "fit.h"
 #include "relax.h"
-#include "rules.h"
 #include "steps.h"
 
 #define ROUTES_MAX     150000 /* candidate routes of all pairs */

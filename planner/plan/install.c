@@ -511,6 +511,15 @@ static json_t *worker_json(const struct fan_install *in, uint32_t job, uint32_t 
 			 "job", in->t->job[job].name, "rank", (int)rank, "joins", joins);
 }
 
+/* The node with what is installed there, if anything is; takes the reference. */
+static json_t *node_json(const struct fan_install *in, uint32_t node, json_t *routes)
+{
+	if (json_array_size(routes))
+		return json_pack("{ss so}", "name", in->t->node[node].name, "routes", routes);
+	json_decref(routes);
+	return NULL;
+}
+
 static json_t *switch_json(const struct fan_install *in, uint32_t node)
 {
 	json_t *routes = json_array();
@@ -520,10 +529,7 @@ static json_t *switch_json(const struct fan_install *in, uint32_t node)
 				json_array_append_new(routes,
 						      stop_json(in, in->part[i].route,
 								&in->stop[in->part[i].stop + s]));
-	if (json_array_size(routes))
-		return json_pack("{ss so}", "name", in->t->node[node].name, "routes", routes);
-	json_decref(routes);
-	return NULL;
+	return node_json(in, node, routes);
 }
 
 static json_t *server_json(const struct fan_install *in, uint32_t node)
@@ -532,10 +538,7 @@ static json_t *server_json(const struct fan_install *in, uint32_t node)
 	for (uint32_t i = 0; i < in->parts; i++)
 		if (in->part[i].server == node)
 			json_array_append_new(routes, json_integer(in->part[i].route));
-	if (json_array_size(routes))
-		return json_pack("{ss so}", "name", in->t->node[node].name, "routes", routes);
-	json_decref(routes);
-	return NULL;
+	return node_json(in, node, routes);
 }
 
 json_t *fan_install_json(const struct fan_install *in)

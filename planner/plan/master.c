@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "master.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +6,6 @@
 #include "core/base/err.h"
 #include "eval.h"
 #include "fit.h"
-#include "plan.h"
 #include "steps.h"
 
 #define ROWS 50	  /* rows added at once */

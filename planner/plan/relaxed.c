@@ -6,6 +6,7 @@
 
 #include "algorithm.h"
 #include "core/base/err.h"
+#include "core/base/rng.h"
 #include "eval.h"
 #include "fit.h"
 #include "relax.h"
@@ -69,8 +70,12 @@ static void round_group(const struct fan_relax *r, uint32_t g, uint32_t s, struc
 	}
 }
 
-int fan_round_volumes(struct fan_plan *p, const struct fan_relax *r, const double *split,
-		      struct fan_rng *rng)
+/* Round once.  For every server each worker picks a switch or the server with a probability
+ * proportional to its volume there, and a route to that place likewise; sums pick their routes.
+ * Shares are those of `split` (by job and server, r->servers for each job).  Trees are fitted.  On
+ * FAN_E_NOMEM `*p` is empty. */
+static int round_volumes(struct fan_plan *p, const struct fan_relax *r, const double *split,
+			 struct fan_rng *rng)
 {
 	const struct fan_topo *t = r->c->t;
 	*p = (struct fan_plan){0};
@@ -126,7 +131,7 @@ static int improve(struct fan_plan *p, const struct fan_relax *r)
 static int draw(struct fan_plan *p, const struct fan_relax *r, const double *split,
 		struct fan_rng *rng, enum fan_rounding rounding, struct fan_planned *how)
 {
-	int err = fan_round_volumes(p, r, split, rng);
+	int err = round_volumes(p, r, split, rng);
 	if (err)
 		return err;
 	note_rate(how, fan_eval_gbps(r->c->t, p));

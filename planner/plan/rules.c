@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rules.h"
-
 #include <stdlib.h>
 #include <string.h>
 

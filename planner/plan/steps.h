@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* steps.h - the steps of algorithms: bounds on the rate, rounding of volumes to whole flows, local
- * search, trees, and their shares. */
+/* steps.h - the steps of algorithms: bounds on the rate, rules, local search, trees, and their
+ * shares. */
 #ifndef FAN_PLAN_STEPS_H
 #define FAN_PLAN_STEPS_H
 
 #include "algorithm.h"
 #include "cands.h"
-#include "core/base/rng.h"
+#include "lp.h"
 #include "plan.h"
 #include "relax.h"
 
@@ -26,16 +26,34 @@ double fan_bound_closed(const struct fan_cands *c);
  * many steps, or memory is exhausted. */
 double fan_bound(const struct fan_cands *c, bool levels);
 
-/* ---- relaxed.c ---- */
+/* ---- rules.c ---- */
 
-/* Rounding of volumes to whole flows: each worker picks one place at random. */
+/* What the algorithms without a linear program share: which switch sums for a host, shortest
+ * routes, and trees whose workers send to given switches. */
 
-/* Round once.  For every server each worker picks a switch or the server with a probability
- * proportional to its volume there, and a route to that place likewise; sums pick their routes.
- * Shares are those of `split` (by job and server, r->servers for each job).  Trees are fitted.  On
- * FAN_E_NOMEM `*p` is empty. */
-int fan_round_volumes(struct fan_plan *p, const struct fan_relax *r, const double *split,
-		      struct fan_rng *rng);
+/* Shortest routes between all nodes that a rule may use.  Of several, a hash chooses one for each
+ * pair of nodes, as in switches that spread flows. */
+struct fan_rules {
+	struct fan_cands c;
+	uint64_t seed;	   /* of the hash */
+	uint32_t *sums_at; /* by node: the switch that sums for this host, or FAN_NODE_NONE */
+};
+
+/* Find up to o->paths routes for each pair, and hosts' switches by o->sums_at.  Errors are those of
+ * fan_cands_open. */
+int fan_rules_open(struct fan_rules *r, const struct fan_topo *t, const struct fan_plan_options *o);
+void fan_rules_close(struct fan_rules *r);
+
+/* Let worker `w` of the tree send to `node`, a switch that sums, or the server.  The first worker
+ * at a switch adds the sum's flow.  If there is no route to the switch or from it to the server, or
+ * the tree has as many sums as workers, the worker sends to the server. */
+void fan_rules_send(const struct fan_rules *r, struct fan_tree *tree, uint32_t w, uint32_t node);
+
+/* Let switch `from` send its sum to switch `to`, which sums it again, if there is a route. */
+void fan_rules_stack(const struct fan_rules *r, struct fan_tree *tree, uint32_t from, uint32_t to);
+
+/* Do fan_rules_stack for all sums of the tree. */
+void fan_rules_stack_all(const struct fan_rules *r, struct fan_tree *tree, uint32_t to);
 
 /* ---- search.c ---- */
 
@@ -93,7 +111,47 @@ int fan_trees_exact(const struct fan_cands *c, struct fan_plan *p, uint32_t tree
 
 /* ---- master.c ---- */
 
-/* The share of the model that each tree carries. */
+/* The linear program that decides how much each of many trees carries.
+ *
+ * It has a column for each tree, and a row for each link, switch or host that trees load.  Of
+ * thousands of rows a few dozen matter, so the program begins with few, and is solved again with
+ * rows for the resources that its solution overloads, until there are none. */
+
+/* The load that a tree puts on a resource for each Gb/s that it carries. */
+struct fan_master_need {
+	uint32_t resource;
+	float gbps; /* an integer */
+};
+
+struct fan_master {
+	const struct fan_topo *t;
+	struct fan_lp lp; /* column 0: the rate; column i + 1: tree i; row j: job j */
+	int *row;	  /* by resource: its row; -1: none yet */
+	uint32_t trees, tree_room;
+	uint32_t *job;	 /* by tree */
+	uint32_t *first; /* by tree, and one more: index of its first in `need` */
+	struct fan_master_need *need;
+	uint32_t needs, need_room;
+	double *of_tree, *load; /* by resource; of_tree is zero except while a tree is added */
+	bool *seen;		/* by arc: the tree's results pass it */
+	uint64_t steps;		/* of the simplex */
+};
+
+/* Begin a program whose rate is at most `most_gbps`.  On FAN_E_NOMEM `*m` is empty. */
+int fan_master_open(struct fan_master *m, const struct fan_topo *t, double most_gbps);
+void fan_master_close(struct fan_master *m);
+
+/* Add a tree, of which nothing is kept but its loads.  FAN_E_NOMEM */
+int fan_master_add(struct fan_master *m, const struct fan_tree *tree);
+
+/* Find the best rate, m->lp.best, with all trees so far.  Errors are those of fan_lp_solve. */
+int fan_master_solve(struct fan_master *m);
+
+/* From the last solution: what tree `i` carries in Gb/s (0 if it was added since); the price of one
+ * more Gb/s of a resource; the most that one Gb/s of a tree of the job may cost. */
+double fan_master_gbps(const struct fan_master *m, uint32_t i);
+double fan_master_price(const struct fan_master *m, uint32_t resource);
+double fan_master_job_price(const struct fan_master *m, uint32_t job);
 
 /* Set the shares that give the highest rate with these trees, by linear program.  Every job needs a
  * tree.  `price` (may be NULL): by resource, what one more Gb/s of it would add to the rate;

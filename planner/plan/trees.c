@@ -5,7 +5,6 @@
 
 #include "core/base/err.h"
 #include "fit.h"
-#include "master.h"
 #include "steps.h"
 
 #define SPREAD	    0.02       /* of the total price, spread over all limited resources */

@@ -103,7 +103,7 @@ static void tell_missed(const struct run *r, const struct fan_trace *t)
 /* Run `e`, which has begun, with the records that the request asks for. */
 static json_t *run_experiment(struct run *r, struct fan_experiment *e)
 {
-	struct fan_progress progress = {tell, r};
+	struct fan_experiment_progress progress = {tell, r};
 	struct fan_timeline *timeline = NULL;
 	struct fan_trace trace = {.missed = 0};
 	const json_t *node = json_object_get(r->request, "pcap_node");

@@ -19,7 +19,8 @@ static void halve(struct fan_series *s)
 	s->interval_ns *= 2;
 }
 
-void fan_series_add(struct fan_series *s, const uint64_t *figure)
+/* Add a sample, that of s->next_ns. */
+static void series_add(struct fan_series *s, const uint64_t *figure)
 {
 	if (s->count == FAN_SERIES_MAX)
 		halve(s);
@@ -179,7 +180,7 @@ static void sample_aggregator(struct fan_sim_daemon *d)
 		[FAN_SERIES_FLUSHES] = st->flushes,
 		[FAN_SERIES_RX_BYTES] = d->slots ? all.node.up_bytes : d->rx_bytes,
 	};
-	fan_series_add(d->sums, figure);
+	series_add(d->sums, figure);
 }
 
 static void sample_slots(struct fan_sim_daemon *d)
@@ -200,7 +201,7 @@ static void sample_slots(struct fan_sim_daemon *d)
 		[FAN_SERIES_FLUSHES] = st->flushes,
 		[FAN_SERIES_RX_BYTES] = d->rx_bytes,
 	};
-	fan_series_add(d->shares, figure);
+	series_add(d->shares, figure);
 }
 
 /* ---- the actor ---- */

@@ -40,9 +40,6 @@ struct fan_series {
 	uint32_t weight[FAN_SERIES_MAX];
 };
 
-/* Add a sample, that of s->next_ns. */
-void fan_series_add(struct fan_series *s, const uint64_t *figure);
-
 struct fan_sim_daemon {
 	struct fan_sim *sim;
 	uint32_t actor;

@@ -530,7 +530,7 @@ void fan_experiment_end(struct fan_experiment *e)
 	memset(e, 0, sizeof *e);
 }
 
-static bool tell(const struct fan_experiment *e, const struct fan_progress *progress)
+static bool tell(const struct fan_experiment *e, const struct fan_experiment_progress *progress)
 {
 	uint64_t done = 0, all = 0;
 	for (uint32_t i = 0; i < e->scenario->jobs; i++) {
@@ -541,7 +541,7 @@ static bool tell(const struct fan_experiment *e, const struct fan_progress *prog
 	return progress->tell(progress->arg, e->sim.now_ns, done, all);
 }
 
-bool fan_experiment_run(struct fan_experiment *e, const struct fan_progress *progress)
+bool fan_experiment_run(struct fan_experiment *e, const struct fan_experiment_progress *progress)
 {
 	struct fan_sim *s = &e->sim;
 	bool more = true;

@@ -21,7 +21,7 @@ struct fan_standing_at {
 	uint64_t kept;	 /* sums in its helper cache */
 };
 
-/* What a switch has counted, as in struct fan_switch_rank, by rank. */
+/* What a switch has counted, as in struct fan_sa_atp, by rank. */
 struct fan_standing_loans {
 	uint32_t *lent, *deferred;
 	uint32_t *kept; /* by helper and helped rank: helper x ranks + helped */
@@ -39,17 +39,7 @@ struct fan_standings {
 	uint64_t life[2];		/* the present one */
 };
 
-/* False: out of memory. */
-bool fan_standings_init(struct fan_standings *s, uint32_t ranks, uint64_t interval_ns);
 void fan_standings_free(struct fan_standings *s);
-
-/* Record that the s->ranks ranks stand as `at` says.  Time does not run backwards. */
-void fan_standings_look(struct fan_standings *s, uint64_t now_ns, const struct fan_standing_at *at);
-
-/* The switch has counted `r` for `rank` until now in its life `life`: in a new one all counts begin
- * at 0. */
-void fan_standings_count(struct fan_standings *s, const uint64_t life[2], uint16_t rank,
-			 const struct fan_switch_rank *r);
 
 struct fan_observer {
 	struct fan_experiment *experiment;
@@ -171,7 +161,7 @@ struct fan_experiment {
 };
 
 /* Tells how far a run is: `done` of `all` iterations.  Returns false to end it. */
-struct fan_progress {
+struct fan_experiment_progress {
 	bool (*tell)(void *arg, uint64_t now_ns, uint64_t done, uint64_t all);
 	void *arg;
 };
@@ -180,7 +170,7 @@ struct fan_progress {
 bool fan_experiment_begin(struct fan_experiment *e, const struct fan_scenario *s);
 
 /* Run until all jobs have ended or the limit is reached.  False: out of memory, or told to end. */
-bool fan_experiment_run(struct fan_experiment *e, const struct fan_progress *progress);
+bool fan_experiment_run(struct fan_experiment *e, const struct fan_experiment_progress *progress);
 
 /* The results, as doc/sim.md describes them; NULL: out of memory. */
 json_t *fan_experiment_result(const struct fan_experiment *e);

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fields.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -27,7 +27,7 @@ bool fan_job_cut(struct fan_job_config *c, uint64_t bytes)
 		c->first++;
 	if (!c->bucket)
 		return false;
-	struct fan_bucket b = {.high = m->layers - 1};
+	struct fan_bucket b = {.elems = 0};
 	for (uint32_t i = m->layers; i-- > 0;) {
 		b.low = i;
 		b.elems += m->layer[i].numel;
@@ -35,7 +35,7 @@ bool fan_job_cut(struct fan_job_config *c, uint64_t bytes)
 		if (!full || b.elems == 0)
 			continue;
 		c->bucket[c->buckets++] = b;
-		b = (struct fan_bucket){.high = i - 1};
+		b.elems = 0;
 	}
 	return true;
 }

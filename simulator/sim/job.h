@@ -35,7 +35,7 @@ struct fan_model {
 
 /* Gradients that are reduced together.  Bucket 0, that of the last layers, is ready first. */
 struct fan_bucket {
-	uint32_t low, high; /* the first and the last layer, both included */
+	uint32_t low; /* its first layer */
 	uint64_t elems;
 };
 

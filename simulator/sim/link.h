@@ -157,9 +157,9 @@ struct fan_sim_link {
 	struct fan_rng rng;
 	struct fan_link_config cfg;
 	struct fan_link_stats {
-		uint64_t packets, bytes;	 /* carried, overhead included */
-		uint64_t overflows;		 /* dropped: the queue was full */
-		uint64_t lost, damaged, doubled; /* faults; damaged packets may have arrived */
+		uint64_t packets, bytes; /* carried, overhead included */
+		uint64_t overflows;	 /* dropped: the queue was full */
+		uint64_t lost;		 /* by faults */
 		uint64_t marked;
 		uint64_t queue_max_ps; /* a packet's longest wait for those before it */
 	} stats;

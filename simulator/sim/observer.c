@@ -2,6 +2,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "core/helper/policy_sa_atp.h"
+#include "core/switch/routed.h"
+#include "core/switch/switch_priv.h"
 #include "experiment.h"
 
 /* ---- standings ---- */
@@ -14,7 +17,8 @@ static bool loans_init(struct fan_standing_loans *l, size_t ranks)
 	return l->lent != NULL;
 }
 
-bool fan_standings_init(struct fan_standings *s, uint32_t ranks, uint64_t interval_ns)
+/* False: out of memory. */
+static bool standings_init(struct fan_standings *s, uint32_t ranks, uint64_t interval_ns)
 {
 	assert(ranks > 0);
 	memset(s, 0, sizeof *s);
@@ -57,7 +61,9 @@ static void halve(struct fan_standings *s)
 	s->interval_ns *= 2;
 }
 
-void fan_standings_look(struct fan_standings *s, uint64_t now_ns, const struct fan_standing_at *at)
+/* Record that the s->ranks ranks stand as `at` says.  Time does not run backwards. */
+static void standings_look(struct fan_standings *s, uint64_t now_ns,
+			   const struct fan_standing_at *at)
 {
 	if (!s->count)
 		s->start_ns = now_ns;
@@ -72,19 +78,21 @@ void fan_standings_look(struct fan_standings *s, uint64_t now_ns, const struct f
 	}
 }
 
-void fan_standings_count(struct fan_standings *s, const uint64_t life[2], uint16_t rank,
-			 const struct fan_switch_rank *r)
+/* The switch has counted so much for `rank` until now in its life `life`: in a new one all counts
+ * begin at 0. */
+static void standings_count(struct fan_standings *s, const uint64_t life[2], uint16_t rank,
+			    uint32_t lent, uint32_t deferred, const uint32_t *kept)
 {
 	assert(rank < s->ranks);
 	size_t counts = (size_t)s->ranks * (s->ranks + UINT32_C(2));
 	if (memcmp(s->life, life, sizeof s->life) != 0)
 		memcpy(s->past.lent, s->all.lent, counts * sizeof *s->past.lent);
 	memcpy(s->life, life, sizeof s->life);
-	s->all.lent[rank] = s->past.lent[rank] + r->lent;
-	s->all.deferred[rank] = s->past.deferred[rank] + r->deferred;
-	for (uint32_t h = 0; r->kept && h < s->ranks; h++) {
+	s->all.lent[rank] = s->past.lent[rank] + lent;
+	s->all.deferred[rank] = s->past.deferred[rank] + deferred;
+	for (uint32_t h = 0; kept && h < s->ranks; h++) {
 		size_t pair = (size_t)rank * s->ranks + h;
-		s->all.kept[pair] = s->past.kept[pair] + r->kept[h];
+		s->all.kept[pair] = s->past.kept[pair] + kept[h];
 	}
 }
 
@@ -109,25 +117,26 @@ static void note_lags(struct fan_experiment_job *j, uint64_t now_ns)
 		lag->max = at[r].behind > lag->max ? at[r].behind : lag->max;
 		lag->samples++;
 	}
-	fan_standings_look(&j->standings, now_ns, at);
+	standings_look(&j->standings, now_ns, at);
 }
 
-static uint64_t id_of(const struct fan_switch_rank *r)
+static uint64_t id_of(const struct fan_switch_job *j)
 {
-	return (uint64_t)r->job << 32 | r->epoch;
+	return (uint64_t)j->id << 32 | j->epoch;
 }
 
-/* The job's index at this switch, or -1.  After a restart the switch knows no names. */
-static int find_job(const struct fan_sim_daemon *d, const struct fan_experiment_job *j,
-		    struct fan_switch_rank *r)
+/* The job at this switch, or NULL.  After a restart the switch knows no names. */
+static const struct fan_switch_job *find_job(const struct fan_switch *sw,
+					     const struct fan_experiment_job *j)
 {
-	for (unsigned i = 0; fan_switch_rank(d->slots, i, 0, r); i++) {
-		bool same = r->name[0] ? strcmp(r->name, j->cfg.name) == 0
-				       : id_of(r) == j->standings.life[1];
-		if (r->ahead && same)
-			return (int)i;
+	for (unsigned i = 0; sw && i < fan_switch_places(sw); i++) {
+		const struct fan_switch_job *at = fan_switch_job_at(sw, i);
+		bool same = at->name[0] ? strcmp(at->name, j->cfg.name) == 0
+					: id_of(at) == j->standings.life[1];
+		if (at->used && at->ahead && same)
+			return at;
 	}
-	return -1;
+	return NULL;
 }
 
 /* Record what a switch counts for the job's ranks: the first switch with all of them below, since
@@ -135,27 +144,24 @@ static int find_job(const struct fan_sim_daemon *d, const struct fan_experiment_
  * the job its counts begin at 0; until then the last ones hold. */
 static void note_loans(const struct fan_experiment *e, struct fan_experiment_job *j)
 {
-	const struct fan_sim_daemon *at = NULL;
+	const struct fan_switch *sw = NULL;
+	const struct fan_switch_job *found = NULL;
+	uint64_t life[2] = {0};
 	if (j->cfg.seat && j->cfg.seat[0].ranks != j->cfg.ranks)
 		return; /* a tree: each leaf lends to its own ranks only */
-	struct fan_switch_rank one, found = {.whole = false};
-	unsigned index = 0;
-	uint64_t life[2] = {0};
-	for (uint32_t n = 0; n < e->scenario->nodes && !found.whole; n++) {
+	for (uint32_t n = 0; n < e->scenario->nodes && !(found && fan_path_has_all(found)); n++) {
 		const struct fan_sim_daemon *d = e->daemon[n];
-		int i = d && d->slots ? find_job(d, j, &one) : -1;
-		if (i < 0 || (at && !one.whole))
+		const struct fan_switch_job *one = d ? find_job(d->slots, j) : NULL;
+		if (!one || (found && !fan_path_has_all(one)))
 			continue;
-		at = d;
-		index = (unsigned)i;
+		sw = d->slots;
 		found = one;
-		life[0] = (uint64_t)n << 32 | at->restarts;
-		life[1] = id_of(&one);
+		life[0] = (uint64_t)n << 32 | d->restarts;
+		life[1] = id_of(one);
 	}
-	if (!at)
-		return;
-	for (uint16_t r = 0; r < j->cfg.ranks && fan_switch_rank(at->slots, index, r, &one); r++)
-		fan_standings_count(&j->standings, life, r, &one);
+	for (uint16_t r = 0; found && r < j->cfg.ranks && r < found->ranks; r++)
+		standings_count(&j->standings, life, r, found->sa->lent[r], found->sa->deferred[r],
+				fan_run_ahead.row(sw, found, r));
 }
 
 static void tick(void *self)
@@ -188,7 +194,7 @@ bool fan_observer_begin(struct fan_observer *o, struct fan_experiment *e, uint64
 		if (!j->cfg.ahead || j->shared.by_ring || j->cfg.ranks > FAN_RANKS_MAX)
 			continue;
 		any = true;
-		ok &= fan_standings_init(&j->standings, j->cfg.ranks, interval_ns);
+		ok &= standings_init(&j->standings, j->cfg.ranks, interval_ns);
 	}
 	*o = (struct fan_observer){
 		.experiment = e, .interval_ns = interval_ns, .next_ns = interval_ns};

@@ -240,7 +240,6 @@ static bool is_lost(struct fan_sim *s, struct fan_sim_link *l)
 /* Replace the packet by a damaged copy; false: it is lost. */
 static bool damage(struct fan_sim *s, struct fan_sim_link *l, struct fan_sim_packet *p)
 {
-	l->stats.damaged++;
 	/* a packet cut and then lengthened would pass all checks but UDP's */
 	if (!p->body || p->flags & FAN_PACKET_DAMAGED)
 		return false;
@@ -274,7 +273,6 @@ static void push_faulty(struct fan_sim *s, uint32_t link, struct fan_link_entry 
 		twin.at_ns += fan_rng_below(&l->rng, f->reorder_ns + 1);
 		if (twin.packet.body)
 			twin.packet.body->refs++;
-		l->stats.doubled++;
 		push_stray(s, &twin, l->to);
 	}
 	if (!lost && chance(&l->rng, f->corrupt))

@@ -387,7 +387,9 @@ static int read_line(const struct args_command *c, void *values, int argc, char 
 	return e;
 }
 
-int args_read(const struct args_command *c, void *values, int argc, char **argv, char *why)
+/* 0; or -1 and the error in `why`, ARGS_WHY_BYTES bytes: where, what was expected and what was
+ * found. */
+static int read_all(const struct args_command *c, void *values, int argc, char **argv, char *why)
 {
 	assert(c->count <= ARGS_OPTIONS_MAX);
 	if (read_line(c, NULL, argc, argv, why))
@@ -443,7 +445,7 @@ void args_parse(const struct args_command *c, void *values, int argc, char **arg
 		list(c);
 		exit(cmd_end(0));
 	}
-	if (args_read(c, values, argc, argv, why) == 0)
+	if (read_all(c, values, argc, argv, why) == 0)
 		return;
 	fprintf(stderr, "%s\nTry `fanin %s --help`.\n", why, c->name);
 	exit(USAGE_STATUS);

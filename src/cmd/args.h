@@ -49,18 +49,13 @@ struct args_command {
 	int (*worker)(const char *flag, const char *text, char *expected, size_t bytes);
 };
 
-/* Read all sources into `values`, the struct of the table's offsets.  0; or -1 and the error in
- * `why`, ARGS_WHY_BYTES bytes: where, what was expected and what was found.  --help ends the
- * program. */
-int args_read(const struct args_command *c, void *values, int argc, char **argv, char *why);
-
 /* Refuse to start a daemon without a key where ranks have one.  `given`: its key file, by --OPTION,
  * "" for none; `variable` names the key file of ranks.  2, the exit status, and a line on stderr if
  * `given` is empty and the variable is set; otherwise 0. */
 int args_need_key(const char *command, const char *option, const char *given, const char *variable);
 
-/* As args_read, but prints an error and ends the program with status 2.  --list-options alone
- * prints the table and ends it with status 0. */
+/* Read all sources into `values`, the struct of the table's offsets.  An error, or --help, ends the
+ * program; --list-options alone prints the table and does so. */
 void args_parse(const struct args_command *c, void *values, int argc, char **argv);
 
 /* End the program as args_parse does, with the error `format` about `command`. */

@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #include "cmd/log.h"
-#include "cmd/metrics/metrics_daemon.h"
 #include "cmd/metrics/metrics_http.h"
 #include "file/text.h"
 #include "lib/base/config.h"
 #include "net/daemon_client.h"
 #include "net/logline.h"
+#include "net/shard.h"
 #include "net/udp.h"
 
 #define ADDRESS_BYTES 80
@@ -160,40 +160,18 @@ static int start_client(struct fan_daemon_client **client, struct fan_daemon *d,
 	return fan_daemon_client_start(client, &g);
 }
 
-/* The source of metrics. */
-struct metrics_of {
-	struct fan_daemon *d;
-	const char *role;
-};
-
-static void put_metrics(void *ctx, struct fan_expose *x)
-{
-	const struct metrics_of *m = ctx;
-
-	metrics_put_daemon(x, m->d, m->role);
-}
-
-/* Serve metrics if --metrics asks for it.  0, or -1 with `why`. */
-static int start_metrics(struct metrics_http **http, struct metrics_of *m,
-			 const struct daemon_args *a, char *why, size_t bytes)
-{
-	*http = NULL;
-	if (fan_peer_is_none(&a->metrics))
-		return 0;
-	return metrics_http_start(http, &a->metrics, put_metrics, m, why, bytes);
-}
-
 /* SIGHUP: read the key file again.  If it cannot be read, the keys stay. */
 static void read_keys_again(struct fan_daemon *d, struct daemon_args *a)
 {
 	struct fan_keys keys;
+	struct fan_shard_request new = {.wish = FAN_SHARD_KEYS, .keys = &keys};
 	char why[ARGS_WHY_BYTES];
 	struct fan_text l = FAN_LINE();
 
 	if (fan_key_file_read(&keys, a->key, why, sizeof why)) {
 		fan_text_add(&l, "event=warning text=\"keys are as before: %s\"", why);
 	} else {
-		fan_daemon_set_keys(d, &keys);
+		fan_daemon_ask(d, &new);
 		fan_text_add(&l, "event=keys count=%u", keys.count);
 	}
 	explicit_bzero(&keys, sizeof keys);
@@ -203,13 +181,14 @@ static void read_keys_again(struct fan_daemon *d, struct daemon_args *a)
 /* Run until a signal ends the daemon. */
 static void serve(struct fan_daemon *d, struct daemon_args *a, const sigset_t *signals)
 {
+	struct fan_shard_request dump = {.wish = FAN_SHARD_DUMP};
 	int signal = 0;
 
 	for (;;) {
 		if (sigwait(signals, &signal) != 0)
 			continue;
 		if (signal == SIGUSR1)
-			fan_daemon_dump(d);
+			fan_daemon_ask(d, &dump);
 		else if (signal == SIGHUP)
 			read_keys_again(d, a);
 		else
@@ -239,8 +218,7 @@ int daemon_run(const char *name, const struct fan_daemon_options *o, struct daem
 		return e == FAN_E_INVALID ? 2 : 1;
 	}
 	log_start(d, o, a, policy);
-	struct metrics_of m = {d, name};
-	e = start_metrics(&http, &m, a, why, sizeof why);
+	e = metrics_http_start(&http, &a->metrics, d, name, why, sizeof why);
 	if (e)
 		fprintf(stderr, "fanin %s: --metrics: %s\n", name, why);
 	if (!e && (e = start_client(&client, d, o, a)))

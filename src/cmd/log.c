@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,30 @@
 #include "core/base/limits.h"
 #include "file/text.h"
 #include "net/clock.h"
+
+#define LOG_BURST     2000 /* lines of a burst: the start of the largest job, all counters */
+#define LOG_LINES_A_S 20   /* after that: 300 MB a day at most */
+
+#define LOG_REFUSALS_BURST 200
+#define LOG_REFUSALS_A_S   2
+
+/* Kinds of lines, each with a bound of its own. */
+enum log_kind {
+	LOG_REFUSALS, /* of ranks, daemons and lines: one packet causes one */
+	LOG_COMINGS,  /* jobs and ranks that join, move and leave: members cause these */
+	LOG_REST,     /* jobs that are ready or fail, warnings, answers to signals */
+	LOG_KINDS
+};
+
+/* Use of a bound.  All zero: none. */
+struct log_bound {
+	uint64_t full_ns; /* time at which a whole burst is permitted again */
+	uint64_t omitted; /* since the last line */
+};
+
+#define LOG_ENTRY_BYTES 8192	   /* of a line for the journal, with its fields */
+#define LOG_QUEUE_BYTES (1u << 20) /* of lines that wait: more than all bursts */
+#define LOG_END_MS	1000	   /* for lines that wait when the program ends */
 
 #define STAMP_BYTES 32
 #define SECOND_NS   UINT64_C(1000000000)
@@ -51,7 +76,9 @@ static enum log_kind kind_of(const char *line)
 	return LOG_REST;
 }
 
-bool log_takes(struct log_bound *b, enum log_kind kind, uint64_t now_ns, uint64_t *omitted)
+/* May a line of `kind`, whose bound is `b`, be written at `now_ns`?  If so `*omitted` is the number
+ * of those left out before. */
+static bool log_takes(struct log_bound *b, enum log_kind kind, uint64_t now_ns, uint64_t *omitted)
 {
 	uint64_t line_ns = SECOND_NS / bounds[kind].lines_a_s;
 	uint64_t full_ns = b->full_ns > now_ns ? b->full_ns : now_ns;
@@ -149,7 +176,11 @@ static void put_fields(char *entry, size_t *used, const char *line)
 	}
 }
 
-size_t log_entry(char *entry, const char *line)
+/* Fill `entry`, LOG_ENTRY_BYTES, with a line as the journal takes it: MESSAGE, PRIORITY,
+ * SYSLOG_IDENTIFIER, and of what the line has FANIN_EVENT, FANIN_JOB, FANIN_RANK, FANIN_SHARD and
+ * FANIN_CAUSE.  A part of a job, "j/1!4", has two FANIN_JOB: its own name, and "j".  Returns its
+ * bytes. */
+static size_t log_entry(char *entry, const char *line)
 {
 	const bool bad = strncmp(line, "event=warning ", strlen("event=warning ")) == 0 ||
 			 strncmp(line, "event=job_failed ", strlen("event=job_failed ")) == 0;
@@ -166,7 +197,8 @@ size_t log_entry(char *entry, const char *line)
 	return used;
 }
 
-bool log_is_journal(int fd, const char *stream)
+/* Is `fd` the stream that `stream` names, "DEVICE:INODE" as systemd has it?  NULL names none. */
+static bool log_is_journal(int fd, const char *stream)
 {
 	unsigned long long device, inode;
 	struct stat s;
@@ -293,7 +325,8 @@ static void *run(void *arg)
 	return arg;
 }
 
-void log_end(void)
+/* Wait until all lines are written, LOG_END_MS at most; exit() does. */
+static void log_end(void)
 {
 	const uint64_t by_ns = fan_clock_ns() + LOG_END_MS * FAN_MS;
 	struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};

@@ -56,26 +56,15 @@ static bool find_planner(char *found)
 	return false;
 }
 
-/* Is there a fanin-planner?  If not, a line on stderr says what to do. */
-static bool has_planner(void)
-{
-	static char path[PATH_MAX];
-
-	return find_planner(path);
-}
-
 /* `fanin plan --serve`: become fanin-planner.  Returns the exit status, and a line on stderr, when
  * that fails. */
-static int become_planner(void)
+static int become_planner(char *path)
 {
-	static char path[PATH_MAX];
 	char plan[] = "plan", serve[] = "--serve";
 	char *const args[] = {path, plan, serve, NULL};
 
-	if (find_planner(path)) {
-		execv(path, args);
-		fprintf(stderr, "fanin plan: %s: %s\n", path, strerror(errno));
-	}
+	execv(path, args);
+	fprintf(stderr, "fanin plan: %s: %s\n", path, strerror(errno));
 	return 1;
 }
 
@@ -443,8 +432,10 @@ int cmd_plan(int argc, char **argv)
 		.slots = SLOTS,
 	};
 
+	static char path[PATH_MAX];
+
 	args_parse(&plan, &a, argc, argv);
-	if (a.serve)
-		return become_planner();
-	return has_planner() ? cmd_python("research", &plan, &a) : 1;
+	if (!find_planner(path))
+		return 1;
+	return a.serve ? become_planner(path) : cmd_python("research", &plan, &a);
 }

@@ -24,17 +24,15 @@ struct ask_talk {
 	char at[ASK_ADDRESS_BYTES];
 };
 
-/* A question, and where its answer goes: one of the four. */
+/* A question, and where its answer goes: the topic's struct. */
 struct ask_question {
 	enum fan_topic topic;
-	uint16_t index, first;
-	struct fan_report *job;		  /* of QUERY */
-	struct fan_slot_stats *slots;	  /* topic SLOTS */
-	struct fan_rank_stats *ranks;	  /* topic RANKS, which has `first` */
-	struct fan_helper_stats *helpers; /* topic HELPERS, which has it, too */
+	uint16_t index, first; /* `first`: of topics RANKS and HELPERS */
+	void *answer;
 };
 
 #define TRIES	     5 /* questions before a switch counts as silent */
+#define RANK_TRIES   3 /* since one or its answer may be lost */
 #define ANSWER_MS    200
 #define BUFFER_BYTES (256 * 1024)
 #define STRAYS_MAX   64 /* datagrams without an answer, before the question is repeated */
@@ -70,17 +68,19 @@ static void put(struct ask_talk *t, const struct ask_question *w, uint64_t nonce
 
 static bool is_answer(const struct ask_question *w, const struct fan_frag *f)
 {
-	if (f->type != FAN_TYPE_REPORT || f->topic != w->topic)
+	static const enum fan_body bodies[] = {[FAN_TOPIC_JOB] = FAN_BODY_REPORT,
+					       [FAN_TOPIC_SLOTS] = FAN_BODY_SLOT_STATS,
+					       [FAN_TOPIC_RANKS] = FAN_BODY_RANK_STATS,
+					       [FAN_TOPIC_HELPERS] = FAN_BODY_HELPER_STATS};
+	const struct fan_rank_stats *r = w->answer;
+	const struct fan_helper_stats *h = w->answer;
+
+	if (f->type != FAN_TYPE_REPORT || f->topic != w->topic ||
+	    fan_ctl_get_body(bodies[w->topic], w->answer, f) != FAN_OK)
 		return false;
-	if (w->job)
-		return fan_ctl_get(w->job, f) == FAN_OK;
-	if (w->ranks)
-		return fan_ctl_get(w->ranks, f) == FAN_OK && w->ranks->index == w->index &&
-		       w->ranks->first == w->first;
-	if (w->helpers)
-		return fan_ctl_get(w->helpers, f) == FAN_OK && w->helpers->index == w->index &&
-		       w->helpers->first == w->first;
-	return fan_ctl_get(w->slots, f) == FAN_OK;
+	return w->topic == FAN_TOPIC_RANKS     ? r->index == w->index && r->first == w->first
+	       : w->topic == FAN_TOPIC_HELPERS ? h->index == w->index && h->first == w->first
+					       : true;
 }
 
 /* Is one of the datagrams of the batch the answer to `nonce`? */
@@ -119,12 +119,12 @@ static int ask_once(struct ask_talk *t, const struct ask_question *w)
 	return 0;
 }
 
-/* Ask at most `tries` times.  False: no answer. */
-static bool ask_times(struct ask_talk *t, const struct ask_question *w, unsigned tries)
+/* Ask a few times.  False: no answer. */
+static bool ask_again(struct ask_talk *t, const struct ask_question *w)
 {
 	int n = 0;
 
-	for (unsigned i = 0; i < tries && n != 1; i++)
+	for (unsigned i = 0; i < RANK_TRIES && n != 1; i++)
 		n = ask_once(t, w);
 	return n == 1;
 }
@@ -154,8 +154,6 @@ static int ask_until(struct ask_talk *t, const struct ask_question *w, uint64_t 
 }
 
 /* ---- the ranks of a job ---- */
-
-#define RANK_TRIES 3 /* questions, since one or its answer may be lost */
 
 /* Most answers about pairs from a switch: some are full, the others have scanned as many pairs as
  * they may. */
@@ -229,11 +227,8 @@ static bool ask_helpers(struct ask_talk *t, unsigned index, struct team *team)
 	if (!any)
 		return true;
 	for (unsigned n = 0; n < ANSWERS_MAX; n++) {
-		const struct ask_question w = {.topic = FAN_TOPIC_HELPERS,
-					       .index = (uint16_t)index,
-					       .first = first,
-					       .helpers = &m};
-		if (!ask_times(t, &w, RANK_TRIES) || m.ranks != team->ranks ||
+		const struct ask_question w = {FAN_TOPIC_HELPERS, (uint16_t)index, first, &m};
+		if (!ask_again(t, &w) || m.ranks != team->ranks ||
 		    !is_named(team, m.name, m.name_bytes))
 			return false;
 		for (unsigned i = 0; i < m.count; i++) {
@@ -254,11 +249,9 @@ static unsigned ask_team(struct ask_talk *t, unsigned index, struct team *team)
 	unsigned first = 0;
 
 	do {
-		const struct ask_question w = {.topic = FAN_TOPIC_RANKS,
-					       .index = (uint16_t)index,
-					       .first = (uint16_t)first,
-					       .ranks = &m};
-		if (!ask_times(t, &w, RANK_TRIES))
+		const struct ask_question w = {FAN_TOPIC_RANKS, (uint16_t)index, (uint16_t)first,
+					       &m};
+		if (!ask_again(t, &w))
 			return 0;
 		struct fan_text name = fan_text_in(team->name, sizeof team->name);
 		if (!first)
@@ -344,18 +337,6 @@ static bool is_late(const struct report *t)
 	return fan_clock_ns() > t->by_ns;
 }
 
-/* As it is, or with escapes where it is no UTF-8. */
-static json_t *name_json(const char *name, size_t bytes)
-{
-	struct fan_text escaped = FAN_LINE();
-	json_t *whole = json_stringn(name, bytes);
-
-	if (whole)
-		return whole;
-	fan_text_escaped(&escaped, name, bytes);
-	return json_string(escaped.at);
-}
-
 static json_t *missing_json(const uint64_t *set)
 {
 	json_t *missing = json_array();
@@ -369,11 +350,11 @@ static void add_job(json_t *jobs, const struct fan_report *r, unsigned shard)
 {
 	json_t *j =
 		json_pack("{s:o, s:s, s:i, s:i, s:i, s:I, s:I, s:b, s:I, s:i, s:o}", "name",
-			  name_json(r->name, r->name_bytes), "state", fan_job_state_text(r->state),
-			  "shard", (int)shard, "ranks", (int)r->ranks, "window", (int)r->window,
-			  "results", (json_int_t)r->results, "replays", (json_int_t)r->replays,
-			  "multicast", (int)r->multicast, "waiting", (json_int_t)r->waiting,
-			  "operations", (int)r->operations, "missing", missing_json(r->missing));
+			  fan_json_text(r->name), "state", fan_job_state_text(r->state), "shard",
+			  (int)shard, "ranks", (int)r->ranks, "window", (int)r->window, "results",
+			  (json_int_t)r->results, "replays", (json_int_t)r->replays, "multicast",
+			  (int)r->multicast, "waiting", (json_int_t)r->waiting, "operations",
+			  (int)r->operations, "missing", missing_json(r->missing));
 
 	if (r->waiting && r->oldest != UINT64_MAX)
 		json_object_set_new(j, "oldest", json_integer((json_int_t)r->oldest));
@@ -388,10 +369,10 @@ static void add_job(json_t *jobs, const struct fan_report *r, unsigned shard)
 
 static void add_slots(json_t *slots, const struct fan_slot_stats *m, unsigned shard)
 {
-	json_t *j = json_pack("{s:o, s:i, s:I, s:I, s:I, s:I}", "name",
-			      name_json(m->name, m->name_bytes), "shard", (int)shard, "slots",
-			      (json_int_t)m->slots, "slots_used", (json_int_t)m->slots_used, "held",
-			      (json_int_t)m->held, "quota", (json_int_t)m->quota);
+	json_t *j = json_pack("{s:o, s:i, s:I, s:I, s:I, s:I}", "name", fan_json_text(m->name),
+			      "shard", (int)shard, "slots", (json_int_t)m->slots, "slots_used",
+			      (json_int_t)m->slots_used, "held", (json_int_t)m->held, "quota",
+			      (json_int_t)m->quota);
 	json_t *counts = json_pack(
 		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "hits", (json_int_t)m->hits,
 		"taken", (json_int_t)m->taken, "collisions", (json_int_t)m->collisions,
@@ -409,8 +390,7 @@ static void ask_slots(struct report *report, struct ask_talk *t, unsigned shard)
 	struct fan_slot_stats m = {.jobs = 1};
 
 	for (unsigned i = 0; i < FAN_JOBS_MAX && i < m.jobs && !is_late(report); i++) {
-		const struct ask_question w = {
-			.topic = FAN_TOPIC_SLOTS, .index = (uint16_t)i, .slots = &m};
+		const struct ask_question w = {FAN_TOPIC_SLOTS, (uint16_t)i, 0, &m};
 		if (ask_once(t, &w) != 1 || i >= m.jobs)
 			return;
 		add_slots(report->slots, &m, shard);
@@ -431,8 +411,7 @@ static int ask_jobs(struct report *report, struct ask_talk *t, unsigned shard, u
 	struct fan_report r = {.jobs = 1};
 
 	for (unsigned i = 0; i < FAN_GROUPS_MAX && i < r.jobs; i++) {
-		const struct ask_question w = {
-			.topic = FAN_TOPIC_JOB, .index = (uint16_t)i, .job = &r};
+		const struct ask_question w = {FAN_TOPIC_JOB, (uint16_t)i, 0, &r};
 		if (ask_until(t, &w, report->by_ns, why))
 			return -1;
 		*shards = r.shards;

@@ -2,7 +2,6 @@
 /* backend.c - the library for one MPI: what libfanin-mpi.so hands the program's calls to. */
 #include "calls.h"
 #include "collective.h"
-#include "fortran.h"
 #include "group.h"
 #include "request.h"
 #include "world.h"

@@ -23,4 +23,12 @@ int fan_mpi_allgather(const void *in, int in_count, MPI_Datatype in_type, void *
 /* Store the functions that take these calls, and those with large counts, in `mine`. */
 void fan_mpi_collectives_take(fan_mpi_function *mine);
 
+/* ---- fortran.c: Open MPI's Fortran functions, which do not call those of C ----
+ *
+ * Handles are numbers, constants such as MPI_IN_PLACE are addresses of variables, and the last
+ * argument receives the error code. */
+
+/* Store the functions that take the calls in `mine`.  `constants` must stay. */
+void fan_mpi_fortran_take(const struct fan_mpi_constants *constants, fan_mpi_function *mine);
+
 #endif

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fortran.h"
-
 #include <stddef.h>
 
 #include "collective.h"

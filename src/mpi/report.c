@@ -25,9 +25,11 @@ static const char *const texts[FAN_WHYS] = {
 
 bool fan_mpi_report_on;
 
-void fan_mpi_report_count(enum fan_mpi_why why, uint64_t calls, uint64_t bytes)
+void fan_mpi_report_add(enum fan_mpi_why why, uint64_t calls, uint64_t bytes)
 {
 	assert(why < FAN_WHYS);
+	if (!fan_mpi_report_on)
+		return;
 	atomic_fetch_add_explicit(&counts[why].calls, calls, memory_order_relaxed);
 	atomic_fetch_add_explicit(&counts[why].bytes, bytes, memory_order_relaxed);
 }

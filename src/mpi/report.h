@@ -24,13 +24,7 @@ enum fan_mpi_why {
 extern bool fan_mpi_report_on;
 
 /* `calls` more, of `bytes` bytes together. */
-void fan_mpi_report_count(enum fan_mpi_why why, uint64_t calls, uint64_t bytes);
-
-static inline void fan_mpi_report_add(enum fan_mpi_why why, uint64_t calls, uint64_t bytes)
-{
-	if (fan_mpi_report_on)
-		fan_mpi_report_count(why, calls, bytes);
-}
+void fan_mpi_report_add(enum fan_mpi_why why, uint64_t calls, uint64_t bytes);
 
 /* One line on standard error. */
 void fan_mpi_report_print(int rank);

@@ -296,6 +296,7 @@ void fan_daemon_facts(const struct fan_daemon *d, struct fan_daemon_facts *facts
 	if (d->cfg.aggregator.group_family)
 		facts->group = fan_line_group(&s->cfg.aggregator, 0);
 	facts->memory = d->shards * fan_node_bytes(&s->cfg);
+	facts->shards = d->shards;
 	facts->sockets = s->sockets;
 	facts->sndbuf = s->udp[0].sndbuf;
 	facts->rcvbuf = s->udp[0].rcvbuf;
@@ -303,26 +304,18 @@ void fan_daemon_facts(const struct fan_daemon *d, struct fan_daemon_facts *facts
 	facts->gro = s->udp[0].gro;
 }
 
-void fan_daemon_dump(struct fan_daemon *d)
+void fan_daemon_ask(struct fan_daemon *d, struct fan_shard_request *r)
 {
 	for (unsigned i = 0; i < d->shards; i++)
-		fan_shard_dump(d->shard[i]);
-}
-
-/* Remove the route from the shards up to `count` again. */
-static void forget(struct fan_daemon *d, unsigned count, uint16_t number)
-{
-	assert(count <= d->shards);
-	struct fan_shard_request r = {.wish = FAN_SHARD_UNROUTE, .number = number};
-	for (unsigned i = 0; i < count; i++)
-		fan_shard_ask(d->shard[i], &r);
+		fan_shard_ask(d->shard[i], r);
 }
 
 int fan_daemon_route(struct fan_daemon *d, const struct fan_route_config *c)
 {
 	struct fan_route_entry entry[FAN_ROUTE_ENTRIES_MAX];
 	struct fan_route_config moved = *c;
-	struct fan_shard_request r = {.wish = FAN_SHARD_ROUTE, .route = &moved};
+	struct fan_shard_request r = {
+		.wish = FAN_SHARD_ROUTE, .route = &moved, .number = c->number};
 	if (!c->entries || c->entries > FAN_ROUTE_ENTRIES_MAX)
 		return FAN_E_INVALID;
 	memcpy(entry, c->entry, c->entries * sizeof *entry);
@@ -333,9 +326,11 @@ int fan_daemon_route(struct fan_daemon *d, const struct fan_route_config *c)
 	for (unsigned i = 0; i < d->shards; i++) {
 		fan_shard_ask(d->shard[i], &r);
 		if (r.err) { /* all shards have the same routes: it is the first, or no memory */
-			if (r.err != FAN_E_BUSY)
-				forget(d, i, c->number);
-			return r.err;
+			int e = r.err;
+			r.wish = FAN_SHARD_UNROUTE;
+			if (e != FAN_E_BUSY)
+				fan_daemon_ask(d, &r); /* also where it is not */
+			return e;
 		}
 		for (unsigned k = 0; k < c->entries; k++) {
 			entry[k].next.port++;
@@ -343,23 +338,6 @@ int fan_daemon_route(struct fan_daemon *d, const struct fan_route_config *c)
 		}
 	}
 	return FAN_OK;
-}
-
-void fan_daemon_unroute(struct fan_daemon *d, uint16_t number)
-{
-	forget(d, d->shards, number);
-}
-
-void fan_daemon_set_keys(struct fan_daemon *d, const struct fan_keys *keys)
-{
-	struct fan_shard_request r = {.wish = FAN_SHARD_KEYS, .keys = keys};
-	for (unsigned i = 0; i < d->shards; i++)
-		fan_shard_ask(d->shard[i], &r);
-}
-
-unsigned fan_daemon_shards(const struct fan_daemon *d)
-{
-	return d->shards;
 }
 
 void fan_daemon_health(struct fan_daemon *d, unsigned shard, struct fan_shard_health *h)

@@ -61,8 +61,9 @@ struct fan_daemon_facts {
 	fan_peer group;	    /* first multicast group; none: results go by unicast */
 	size_t memory;	    /* bytes for slots and jobs, all shards together */
 	int sndbuf, rcvbuf; /* granted to each socket, bytes */
-	unsigned sockets;   /* of each shard: rank r sends to number r modulo this */
-	bool segment, gro;  /* UDP_SEGMENT and UDP_GRO work */
+	unsigned shards;
+	unsigned sockets;  /* of each shard: rank r sends to number r modulo this */
+	bool segment, gro; /* UDP_SEGMENT and UDP_GRO work */
 };
 
 /* Set every field to its default: 4096 slots for MTU 1500 on 127.0.0.1, any port. */
@@ -82,22 +83,18 @@ fan_peer fan_daemon_address(const struct fan_daemon *d);
 
 void fan_daemon_facts(const struct fan_daemon *d, struct fan_daemon_facts *facts);
 
-/* Log what every job waits for, and the counters, as on SIGUSR1.  From any thread; the
- * lines come later, from the shards' threads. */
-void fan_daemon_dump(struct fan_daemon *d);
+/* All shards do the request, a DUMP, KEYS or UNROUTE, one after another.  From any thread; UNROUTE
+ * by the one that installs routes. */
+struct fan_shard_request;
+void fan_daemon_ask(struct fan_daemon *d, struct fan_shard_request *r);
 
 /* Install a route in all shards, or in none; the entries are for shard 0, and shard i adds i to
- * their ports.  Remove one.  By one thread at a time.
+ * their ports.  By one thread at a time.
  *
  * FAN_E_INVALID, FAN_E_BUSY, FAN_E_SLOTS_FULL  see fan_switch_route */
 int fan_daemon_route(struct fan_daemon *d, const struct fan_route_config *c);
-void fan_daemon_unroute(struct fan_daemon *d, uint16_t number);
 
-/* Give a daemon with keys these for JOINs from now on.  Jobs keep the keys that they have. */
-void fan_daemon_set_keys(struct fan_daemon *d, const struct fan_keys *keys);
-
-/* How many shards there are; fill in the counters of one.  From any thread. */
-unsigned fan_daemon_shards(const struct fan_daemon *d);
+/* Fill in the counters of one shard.  From any thread. */
 struct fan_shard_health;
 void fan_daemon_health(struct fan_daemon *d, unsigned shard, struct fan_shard_health *h);
 

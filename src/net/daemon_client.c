@@ -286,10 +286,11 @@ static int install(struct fan_daemon_client *a, char *why)
 
 static void take_away(struct fan_daemon_client *a)
 {
+	struct fan_shard_request r = {.wish = FAN_SHARD_UNROUTE, .number = a->order.route};
 	unsigned place = place_of(a, a->order.route);
 	if (place == a->routes)
 		return;
-	fan_daemon_unroute(a->o.daemon, a->order.route);
+	fan_daemon_ask(a->o.daemon, &r);
 	a->route[place] = a->route[--a->routes];
 }
 
@@ -432,7 +433,7 @@ static void hang_up(struct fan_daemon_client *a, int e)
 	char text[ADDRESS_BYTES];
 	struct fan_text l = FAN_LINE();
 	fan_lines_close(&a->lines);
-	fan_neighbours_unlist(&a->neighbours);
+	a->neighbours.number = 0;
 	a->said_hello = false;
 	a->retry_ns = fan_clock_ns() + (first ? random % FAN_DAEMON_CLIENT_FIRST_MS
 					      : FAN_DAEMON_CLIENT_RETRY_MS + random % spread) *

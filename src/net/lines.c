@@ -178,7 +178,8 @@ void fan_lines_notice_loss(int fd, int idle_s, int each_s, int probes, int unack
 		(void)setsockopt(fd, values[i][0], values[i][1], &values[i][2], sizeof(int));
 }
 
-void fan_lines_open(struct fan_lines *l, int fd)
+/* Take over the non-blocking socket `fd`. */
+static void take_over(struct fan_lines *l, int fd)
 {
 	assert(fd >= 0);
 	memset(l, 0, sizeof *l);
@@ -202,7 +203,7 @@ int fan_lines_dial(struct fan_lines *l, const fan_peer *to)
 		close(fd);
 		return e;
 	}
-	fan_lines_open(l, fd);
+	take_over(l, fd);
 	l->connecting = true;
 	return 0;
 }

@@ -35,9 +35,6 @@ struct fan_lines {
  * apart, after `idle_s` of silence, or by data unacknowledged for `unacked_ms`. */
 void fan_lines_notice_loss(int fd, int idle_s, int each_s, int probes, int unacked_ms);
 
-/* Take over the non-blocking socket `fd`. */
-void fan_lines_open(struct fan_lines *l, int fd);
-
 /* Begin to connect to `to`.  0, or -errno: closed. */
 int fan_lines_dial(struct fan_lines *l, const fan_peer *to);
 void fan_lines_close(struct fan_lines *l);

@@ -2,6 +2,7 @@
 #include "logline.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <string.h>
 
 #include "core/wire/envelope.h"
@@ -26,6 +27,16 @@ static const char *ranks_text(const uint64_t *set, char *text, size_t bytes)
 	if (!t.used)
 		fan_text_add(&t, "none");
 	return text;
+}
+
+json_t *fan_json_text(const char *text)
+{
+	struct fan_text escaped = FAN_LINE();
+	json_t *whole = json_string(text);
+	if (whole)
+		return whole;
+	fan_text_escaped(&escaped, text, strlen(text));
+	return json_string(escaped.at);
 }
 
 const char *fan_job_state_text(unsigned state)

@@ -17,6 +17,9 @@
 /* An empty line, in memory of the block. */
 #define FAN_LINE() fan_text_in((char[FAN_LINE_BYTES]){0}, FAN_LINE_BYTES)
 
+/* JSON of a text that others wrote: escaped, as in a line, where it is no UTF-8. */
+struct json_t *fan_json_text(const char *text);
+
 /* The word for an enum fan_job_state. */
 const char *fan_job_state_text(unsigned state);
 

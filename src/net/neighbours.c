@@ -31,11 +31,6 @@ void fan_neighbours_set(struct fan_neighbours *n, uint32_t number, const struct 
 	n->number = number;
 }
 
-void fan_neighbours_unlist(struct fan_neighbours *n)
-{
-	n->number = 0;
-}
-
 /* A neighbour that was not asked yet cannot have answered. */
 static bool judge(struct fan_arrival *h)
 {

@@ -25,7 +25,7 @@ struct fan_neighbour {
 };
 
 struct fan_neighbours {
-	uint32_t number; /* of the list, by the controller; 0: none */
+	uint32_t number; /* of the list, by the controller; 0: none, or that controller is gone */
 	unsigned count;
 	uint32_t turn;
 	uint64_t due_ns; /* time of the next turn */
@@ -43,9 +43,6 @@ struct fan_neighbours {
  * others begin as not silent.  `count` <= FAN_NEIGHBOURS_MAX. */
 void fan_neighbours_set(struct fan_neighbours *n, uint32_t number, const struct fan_neighbour *of,
 			unsigned count, uint64_t now_ns);
-
-/* Set the number to 0: the controller that numbered the list is gone. */
-void fan_neighbours_unlist(struct fan_neighbours *n);
 
 /* Begin a turn: update the neighbours' states by the answers since the last one.  True: a state has
  * changed.  Call fan_neighbours_ask for all neighbours afterwards. */

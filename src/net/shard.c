@@ -288,6 +288,8 @@ static void answer(struct fan_shard *s, struct fan_shard_request *r)
 	r->err = FAN_OK;
 	if (r->wish == FAN_SHARD_KEYS && s->gate)
 		fan_gate_set_keys(s->gate, r->keys);
+	else if (r->wish == FAN_SHARD_DUMP)
+		fan_shard_log_counters(s, true);
 	else if (r->wish == FAN_SHARD_HEALTH)
 		fan_shard_fill_health(s, r->health);
 	else if (r->wish == FAN_SHARD_RINGS)
@@ -310,8 +312,6 @@ static void handle_requests(struct fan_shard *s)
 		answer(s, r);
 		sem_post(&s->answered);
 	}
-	if (atomic_exchange(&s->dump, false))
-		fan_shard_log_counters(s, true);
 }
 
 /* A thread waits for the end of jobs: admit no more, and post `empty` once none of them is left. */
@@ -518,12 +518,6 @@ static void wake(const struct fan_shard *s)
 	/* It fails only if the counter is full, and then the thread wakes as well. */
 	if (write(s->wake_fd, &one, sizeof one) < 0)
 		return;
-}
-
-void fan_shard_dump(struct fan_shard *s)
-{
-	atomic_store(&s->dump, true);
-	wake(s);
 }
 
 void fan_shard_drain(struct fan_shard *s, const struct fan_drain *of)

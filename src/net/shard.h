@@ -33,7 +33,8 @@ enum fan_shard_wish {
 	FAN_SHARD_ROUTE,
 	FAN_SHARD_UNROUTE,
 	FAN_SHARD_HEALTH,
-	FAN_SHARD_KEYS,
+	FAN_SHARD_KEYS, /* jobs keep the keys that they have */
+	FAN_SHARD_DUMP, /* log what every job waits for, and the counters, as on SIGUSR1 */
 	FAN_SHARD_RINGS
 };
 
@@ -95,11 +96,11 @@ struct fan_shard {
 	unsigned index;
 	struct fan_shard_log *log;
 	int epoll_fd, wake_fd;
-	atomic_bool stop, dump, drain; /* set by others, then wake_fd is written */
-	bool draining;		       /* of the thread: the aggregator knows */
-	struct fan_drain drain_of;     /* written before drain */
-	sem_t empty;		       /* posted when drain is set and none of these jobs is left */
-	pthread_mutex_t asking;	       /* held from a request to its answer */
+	atomic_bool stop, drain;   /* set by others, then wake_fd is written */
+	bool draining;		   /* of the thread: the aggregator knows */
+	struct fan_drain drain_of; /* written before drain */
+	sem_t empty;		   /* posted when drain is set and none of these jobs is left */
+	pthread_mutex_t asking;	   /* held from a request to its answer */
 	_Atomic(struct fan_shard_request *) asked; /* then wake_fd is written; NULL: none */
 	sem_t answered;				   /* posted when it is done */
 	_Atomic uint64_t heard_ns;		   /* of the last packet of a socket; 0: none */
@@ -130,9 +131,6 @@ int fan_shard_new(struct fan_shard **shard, unsigned index, const struct fan_udp
 
 /* Start its thread, with all signals blocked.  0, or -errno. */
 int fan_shard_start(struct fan_shard *s);
-
-/* Make the thread log its jobs and counters. */
-void fan_shard_dump(struct fan_shard *s);
 
 /* Make the thread watch for a moment without jobs; then wait for that moment, at most until
  * `by_ns`.  True: it came. */

@@ -47,19 +47,51 @@ bool fan_seal_item(const struct fan_cipher *c, void *key, uint64_t counter, stru
 	return true;
 }
 
+/* The counter whose lower bits are `low`. */
+static uint64_t counter_of(const struct fan_replay *r, uint32_t low)
+{
+	int32_t ahead = (int32_t)(low - (uint32_t)r->highest);
+	if (ahead < 0 && r->highest < (uint64_t) - (int64_t)ahead)
+		return r->highest + (uint32_t)ahead;
+	return r->highest + (uint64_t)(int64_t)ahead;
+}
+
+/* Has `counter` not come, as far as is known?  Those behind the window are taken for known. */
+static bool is_new(const struct fan_replay *r, uint64_t counter, uint64_t window)
+{
+	if (counter > r->highest)
+		return true;
+	return counter && r->highest - counter < window &&
+	       !(r->bits[counter / 64 % FAN_REPLAY_WORDS] >> counter % 64 & 1);
+}
+
+/* `counter` has come, authentic and new. */
+static void note(struct fan_replay *r, uint64_t counter)
+{
+	uint64_t word = counter / 64;
+	if (counter > r->highest) {
+		uint64_t last = r->highest / 64;
+		uint64_t end = word - last > FAN_REPLAY_WORDS ? last + FAN_REPLAY_WORDS : word;
+		while (last < end)
+			r->bits[++last % FAN_REPLAY_WORDS] = 0;
+		r->highest = counter;
+	}
+	r->bits[word % FAN_REPLAY_WORDS] |= UINT64_C(1) << counter % 64;
+}
+
 enum fan_seal_verdict fan_seal_open(const struct fan_cipher *c, void *key, struct fan_replay *r,
 				    uint64_t window, uint8_t *pkt, size_t *len)
 {
 	if (*len < FAN_HEAD_BYTES + FAN_SEAL_MORE)
 		return FAN_SEAL_TAG;
 	const size_t bytes = *len - FAN_SEAL_MORE;
-	const struct fan_cipher_text t = {fan_replay_counter(r, fan_get32(pkt + CHECK_AT)), pkt,
-					  CHECK_AT, bytes - FAN_HEAD_BYTES};
-	if (!fan_replay_is_new(r, t.counter, window))
+	const struct fan_cipher_text t = {counter_of(r, fan_get32(pkt + CHECK_AT)), pkt, CHECK_AT,
+					  bytes - FAN_HEAD_BYTES};
+	if (!is_new(r, t.counter, window))
 		return FAN_SEAL_REPLAY;
 	if (!c->unseal(key, &t, pkt + FAN_HEAD_BYTES, pkt + bytes))
 		return FAN_SEAL_TAG;
-	fan_replay_note(r, t.counter);
+	note(r, t.counter);
 	unmark(pkt, bytes);
 	*len = bytes;
 	return FAN_SEAL_GOOD;

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cmd/args.h"
+#include "cmd/args.c"
 #include "fuzz.h"
 
 struct values {
@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char why[ARGS_WHY_BYTES], program[] = "fanin";
 	char *argv[] = {program, NULL};
 	memset(why, 'w', sizeof why);
-	int err = args_read(&command, &v, 1, argv, why);
+	int err = read_all(&command, &v, 1, argv, why);
 	FUZZ_CHECK(v.guard == 0xdeadbeef);
 	if (err) {
 		FUZZ_CHECK(memchr(why, '\0', sizeof why));

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "net/lines.h"
+#include "net/lines.c"
 
 #define LINES	 512  /* that one end puts */
 #define WIRE	 8192 /* bytes on their way in one direction, kept back when it is full */
@@ -283,8 +283,8 @@ static void begin(int a[2], int b[2], unsigned how, bool small)
 	is_signed = two.count;
 	open_pair(a, 0);
 	open_pair(b, 2);
-	fan_lines_open(&dialler, a[0]);
-	fan_lines_open(&called, b[0]);
+	take_over(&dialler, a[0]);
+	take_over(&called, b[0]);
 	way[UP] = begin_way(&dialler, &called, a[1], b[1]);
 	way[DOWN] = begin_way(&called, &dialler, b[1], a[1]);
 	way[UP].spoiled = how == 2; /* with MACs, which are not expected */

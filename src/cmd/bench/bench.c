@@ -89,11 +89,6 @@ static const struct args_command command = {
 	.count = sizeof options / sizeof options[0],
 };
 
-size_t bench_dtype_bytes(int dtype)
-{
-	return fan_dtype_bytes((unsigned)dtype);
-}
-
 /* ---- what rank 0 prints, and the JSON that it writes ---- */
 
 static const char *mode_name(const struct bench_options *o)
@@ -138,7 +133,7 @@ void bench_print_head(const struct bench_options *o, const fanin_comm *comm)
 
 static uint64_t tensor_bytes(const struct bench_options *o, const struct bench_result *r)
 {
-	return r->count * bench_dtype_bytes(o->dtype);
+	return r->count * fan_dtype_bytes((unsigned)o->dtype);
 }
 
 /* In GB/s of 1e9 bytes, as nccl-tests has them. */
@@ -171,7 +166,7 @@ static json_t *result_json(const struct bench_options *o, const struct fanin_sta
 			   const struct bench_result *r, int ranks, uint64_t all_bytes)
 {
 	const uint64_t sent = in_blocks(o) ? fan_wire_bytes(FAN_BLOCK8, r->count)
-					   : r->count * bench_dtype_bytes(wire_type(o));
+					   : r->count * fan_dtype_bytes((unsigned)wire_type(o));
 	json_t *start = json_array(), *took = json_array();
 	for (int i = 0; i < r->iters && i < BENCH_SERIES_MAX; i++) {
 		json_array_append_new(start, json_integer(r->start_ns[i] / 1000));

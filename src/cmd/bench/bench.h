@@ -9,6 +9,7 @@
 #define FAN_CMD_BENCH_BENCH_H
 
 #include <fanin.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,14 +39,6 @@ struct bench_options {
 	int policy;	    /* of the local switch, enum fan_policy */
 	char json[ARGS_TEXT_BYTES]; /* file, or "" */
 	bool progress;
-};
-
-size_t bench_dtype_bytes(int dtype);
-
-/* Wait until all ranks are here.  0 or an error of the library. */
-struct bench_gate {
-	int (*wait)(void *ctx);
-	void *ctx; /* NULL: the communicator */
 };
 
 /* Inputs and results of one iteration, period by period: element i of a tensor is
@@ -91,15 +84,14 @@ struct bench_result {
 };
 
 /* Be one rank: all sizes, all iterations.  The exit status; errors go to stderr.
- * `gate` NULL: the library's barrier. */
-int bench_run(const struct bench_options *o, const struct bench_gate *gate);
+ * All ranks wait for each other at `gate`; NULL: by the library's barrier. */
+int bench_run(const struct bench_options *o, pthread_barrier_t *gate);
 
 /* Be the parent of a switch and o->local ranks.  The exit status. */
 int bench_local(const struct bench_options *o);
 
 void bench_tile_make(struct bench_tile *t, const struct bench_options *o, int rank, int ranks,
 		     int iter);
-void bench_fill(const struct bench_tile *t, void *tensor, size_t count);
 
 /* How many of `count` elements are not as expected; the first of them in `*first`. */
 uint64_t bench_count_wrong(const struct bench_tile *t, const void *tensor, size_t count,

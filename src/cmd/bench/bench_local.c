@@ -6,7 +6,6 @@
  * it is killed itself, so are they. */
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,12 +131,6 @@ static int start_switch(struct family *f)
 
 /* ---- the ranks ---- */
 
-static int wait_gate(void *ctx)
-{
-	pthread_barrier_wait(ctx);
-	return 0;
-}
-
 static pthread_barrier_t *make_gate(unsigned ranks)
 {
 	pthread_barrier_t *gate =
@@ -176,8 +169,7 @@ static int start_ranks(struct family *f)
 			continue;
 		}
 		struct bench_options o = *f->o;
-		struct bench_gate gate = {wait_gate, f->gate};
-		int rc = name_rank(&o, f->address, r) ? 1 : bench_run(&o, &gate);
+		int rc = name_rank(&o, f->address, r) ? 1 : bench_run(&o, f->gate);
 		_exit(cmd_end(rc));
 	}
 	return 0;

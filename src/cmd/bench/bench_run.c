@@ -13,13 +13,14 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "net/clock.h"
 
 #define RESTARTS_MAX 1000
 
 /* One rank, while it runs. */
 struct bench_rank {
 	const struct bench_options *o;
-	const struct bench_gate *gate;
+	pthread_barrier_t *gate; /* NULL: the communicator's */
 	fanin_comm *comm;
 	int rank, ranks;
 	bool waited;	     /* it has waited for others, and has reported that */
@@ -44,9 +45,7 @@ struct bench_rank {
 
 static int64_t now_ns(void)
 {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+	return (int64_t)fan_clock_ns();
 }
 
 /* Say why the rank cannot go on; returns `e`. */
@@ -64,7 +63,10 @@ static int ended_by(const struct bench_rank *k, int e)
 
 static int pass_gate(const struct bench_rank *k)
 {
-	return k->gate ? k->gate->wait(k->gate->ctx) : fanin_barrier(k->comm);
+	if (!k->gate)
+		return fanin_barrier(k->comm);
+	pthread_barrier_wait(k->gate);
+	return FANIN_OK;
 }
 
 /* Print what fanin_comm_create is waiting for. */
@@ -227,6 +229,13 @@ static int compute(const struct bench_rank *k, int iter)
 	return 0;
 }
 
+static void fill(const struct bench_tile *t, char *tensor, size_t count)
+{
+	size_t tile = BENCH_PERIOD * t->elem_bytes, bytes = count * t->elem_bytes;
+	for (size_t at = 0; at < bytes; at += tile)
+		memcpy(tensor + at, t->in, bytes - at < tile ? bytes - at : tile);
+}
+
 /* One iteration, which begins at `*start` and takes this rank `*ns`.  `gated`: the ranks have
  * waited for each other. */
 static int iterate(struct bench_rank *k, size_t count, int iter, int64_t *start, int64_t *ns,
@@ -237,7 +246,7 @@ static int iterate(struct bench_rank *k, size_t count, int iter, int64_t *start,
 	if (o->check || iter == 0) {
 		bench_tile_make(&k->tile, o, k->rank + o->first, o->workers ? o->workers : k->ranks,
 				iter);
-		bench_fill(&k->tile, k->in, count);
+		fill(&k->tile, k->in, count);
 	}
 	int e = o->compute_ms ? compute(k, iter) : gated ? 0 : pass_gate(k);
 	*start = now_ns();
@@ -323,7 +332,7 @@ static size_t size_count(const struct bench_options *o, int64_t size)
 		bytes *= (uint64_t)o->factor;
 	if (size >= BENCH_SIZES_MAX || bytes > o->end_bytes)
 		return 0;
-	return bytes / bench_dtype_bytes(o->dtype);
+	return bytes / fan_dtype_bytes((unsigned)o->dtype);
 }
 
 /* Has rank 0 been timing for o->seconds, after `timed` iterations?  All ranks wait here. */
@@ -510,7 +519,7 @@ static int run_all(struct bench_rank *k)
 	return e ? ended_by(k, e) : 0;
 }
 
-int bench_run(const struct bench_options *o, const struct bench_gate *gate)
+int bench_run(const struct bench_options *o, pthread_barrier_t *gate)
 {
 	struct bench_rank *k = calloc(1, sizeof *k);
 	if (!k) {

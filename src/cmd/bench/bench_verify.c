@@ -82,7 +82,7 @@ void bench_tile_make(struct bench_tile *t, const struct bench_options *o, int ra
 	int amp = o->op == FANIN_SUM ? exact_max(o) / ranks : exact_max(o);
 	amp = amp < AMPLITUDE ? amp : AMPLITUDE;
 	t->dtype = o->dtype;
-	t->elem_bytes = bench_dtype_bytes(o->dtype);
+	t->elem_bytes = fan_dtype_bytes((unsigned)o->dtype);
 	t->tolerance = tolerance(o, amp, ranks);
 	for (int j = 0; j < BENCH_PERIOD; j++) {
 		size_t at = (size_t)j * t->elem_bytes;
@@ -94,13 +94,6 @@ void bench_tile_make(struct bench_tile *t, const struct bench_options *o, int ra
 		put(t->in + at, o->dtype, scale * value(o, amp, rank, ranks, j, iter));
 		put(t->expected + at, o->dtype, scale * all);
 	}
-}
-
-void bench_fill(const struct bench_tile *t, void *tensor, size_t count)
-{
-	size_t tile = BENCH_PERIOD * t->elem_bytes, bytes = count * t->elem_bytes;
-	for (size_t at = 0; at < bytes; at += tile)
-		memcpy((char *)tensor + at, t->in, bytes - at < tile ? bytes - at : tile);
 }
 
 static bool is_right(const struct bench_tile *t, const unsigned char *got,

@@ -12,10 +12,8 @@
 #include <time.h>
 
 #include "cmd/cmd.h"
-#include "doctor_echo.h"
 #include "lib/comm/comm.h"
 #include "net/clock.h"
-#include "net/logline.h"
 
 #define RESOLVE_SECONDS	  3 /* patience with name servers */
 #define COUNT_DEFAULT	  300
@@ -86,11 +84,6 @@ void doctor_skip(const char *check, const char *why)
 	doctor_line("skip", json_pack("{s:s, s:s}", "check", check, "why", why));
 }
 
-void doctor_no_socket(const char *check, int error)
-{
-	doctor_line("no_socket", json_pack("{s:s, s:i}", "check", check, "error", -error));
-}
-
 bool doctor_skips(const struct doctor *d, const char *check)
 {
 	const char *why = doctor_no_path(d);
@@ -109,17 +102,6 @@ void doctor_line(const char *kind, json_t *value)
 	putchar('\n');
 	fflush(stdout);
 	json_decref(line);
-}
-
-json_t *doctor_text(const char *text)
-{
-	struct fan_text escaped = FAN_LINE();
-	json_t *whole = json_string(text);
-
-	if (whole)
-		return whole;
-	fan_text_escaped(&escaped, text, strlen(text));
-	return json_string(escaped.at);
 }
 
 /* ---- the doctors of all ranks ---- */
@@ -182,12 +164,12 @@ static void print_meeting(const struct doctor *d, const fan_peer *at, int error,
 		json_array_append_new(rails,
 				      json_string(fan_peer_text(&m->host[d->group.host].rail[j].at,
 								place, sizeof place)));
-	doctor_line("meeting",
-		    json_pack("{s:b, s:b, s:b, s:o, s:s, s:o, s:o, s:i}", "met", d->group.met,
-			      "first", d->group.first, "silent_switch",
-			      d->resolved && error == FAN_E_UNREACHABLE, "error", doctor_text(why),
-			      "at", at ? fan_peer_text(at, place, sizeof place) : "", "ranks",
-			      ranks, "rails", rails, "silent", silent));
+	doctor_line("meeting", json_pack("{s:b, s:b, s:b, s:o, s:s, s:o, s:o, s:i}", "met",
+					 d->group.met, "first", d->group.first, "silent_switch",
+					 d->resolved && error == FAN_E_UNREACHABLE, "error",
+					 fan_json_text(why), "at",
+					 at ? fan_peer_text(at, place, sizeof place) : "", "ranks",
+					 ranks, "rails", rails, "silent", silent));
 }
 
 /* Do the configuration and the options say that there are other ranks? */
@@ -237,7 +219,7 @@ bool doctor_group_add(struct doctor *d, int32_t *words, unsigned count)
 		return true;
 	const char *why = *fanin_comm_error(g->comm) ? fanin_comm_error(g->comm) : fan_err_text(e);
 	g->met = false;
-	doctor_line("lost", json_pack("{s:o}", "why", doctor_text(why)));
+	doctor_line("lost", json_pack("{s:o}", "why", fan_json_text(why)));
 	return false;
 }
 
@@ -260,7 +242,7 @@ static json_t *config_json(struct doctor *d)
 	char why[FAN_CONFIG_WHY_BYTES] = "";
 	const bool bad = fan_config_load_part(&d->cfg, &init, why, sizeof why);
 
-	return json_pack("{s:o, s:i, s:i, s:b}", "error", doctor_text(bad ? why : ""), "mtu",
+	return json_pack("{s:o, s:i, s:i, s:b}", "error", fan_json_text(bad ? why : ""), "mtu",
 			 d->cfg.mtu, "timeout_ms", d->cfg.timeout_ms, "multicast",
 			 d->cfg.multicast != 0);
 }
@@ -375,9 +357,9 @@ static void find_switches(struct doctor *d)
 	for (unsigned i = 0; i < d->named_count; i++)
 		exposed |= fan_peer_is_public(&d->named[i]);
 	doctor_line("named",
-		    json_pack("{s:o, s:s, s:b, s:o, s:o, s:b}", "text", doctor_text(asked.text),
-			      "at", d->at, "late", late, "lost", doctor_text(lost ? lost : ""),
-			      "key", doctor_text(d->cfg.keys.count ? d->cfg.key_file : ""),
+		    json_pack("{s:o, s:s, s:b, s:o, s:o, s:b}", "text", fan_json_text(asked.text),
+			      "at", d->at, "late", late, "lost", fan_json_text(lost ? lost : ""),
+			      "key", fan_json_text(d->cfg.keys.count ? d->cfg.key_file : ""),
 			      "exposed", exposed));
 }
 
@@ -390,8 +372,7 @@ static void check_all(struct doctor *d)
 		doctor_check_path(d);
 		doctor_check_sum(d);
 	}
-	doctor_measure_links(d);
-	doctor_measure_job(d);
+	doctor_measure_together(d);
 }
 
 /* Print lines of JSON for `fanin doctor`, which runs this. */

@@ -7,8 +7,7 @@
  *     doctor_path.c      the path to the switch: answer, version, loss, sizes, bursts, shards
  *     doctor_sum.c       a job of two ranks that tries sums and multicast
  *     doctor_echo.c      trains and streams of ECHOs
- *     doctor_links.c     the rates of streams between hosts, and to switches
- *     doctor_job.c       the job of all ranks: who sums, and how long all-reduces take */
+ *     doctor_job.c       all ranks: the rates of streams, who sums, how long all-reduces take */
 #ifndef FAN_CMD_DOCTOR_DOCTOR_H
 #define FAN_CMD_DOCTOR_DOCTOR_H
 
@@ -19,6 +18,8 @@
 #include "core/wire/ctlmsg.h"
 #include "lib/base/config.h"
 #include "lib/comm/meeting.h"
+#include "net/echo.h"
+#include "net/logline.h"
 #include "net/udp.h"
 
 #define DOCTOR_ADDRESS_BYTES 80
@@ -72,10 +73,6 @@ struct doctor {
 	struct fanin_comm *job; /* job of all ranks; NULL: not open */
 };
 
-/* Make JSON of a text, which may have the name of a file or a host in it: escaped if it is no
- * UTF-8. */
-json_t *doctor_text(const char *text);
-
 /* Print the line {KIND: value}; takes the reference. */
 void doctor_line(const char *kind, json_t *value);
 
@@ -88,17 +85,13 @@ void doctor_check_sum(struct doctor *d);
 
 /* Print what all ranks measure together: without other ranks nothing but, of links, the rates to
  * named switches. */
-void doctor_measure_links(struct doctor *d);
-void doctor_measure_job(struct doctor *d);
+void doctor_measure_together(struct doctor *d);
 
 /* Why the switch cannot be asked: "path" or "time"; NULL: it can. */
 const char *doctor_no_path(const struct doctor *d);
 
 /* Print that the check is skipped. */
 void doctor_skip(const char *check, const char *why);
-
-/* Print that there is no socket for the check; `error` is a negative errno. */
-void doctor_no_socket(const char *check, int error);
 
 /* True if the switch cannot be asked; prints a skip. */
 bool doctor_skips(const struct doctor *d, const char *check);
@@ -109,5 +102,48 @@ void doctor_print_settings(void);
 
 /* All-reduce the words in place, by sum.  False: a rank is lost, which is printed. */
 bool doctor_group_add(struct doctor *d, int32_t *words, unsigned count);
+
+/* ---- doctor_echo.c: trains of ECHOs to one shard of a switch, and their answers ---- */
+
+#define DOCTOR_TRAIN_MAX  65536	     /* ECHOs of a train */
+#define DOCTOR_COUNT_MAX  5000	     /* of one that a user asks for */
+#define DOCTOR_BURST_MAX  64	     /* ECHOs sent at once */
+#define DOCTOR_STREAM_MAX (64 << 20) /* bytes of one stream, at most */
+
+struct doctor_train {
+	/* The packets to send. */
+	unsigned count; /* 1 .. DOCTOR_TRAIN_MAX */
+	unsigned burst; /* sent at once, 1 .. DOCTOR_BURST_MAX */
+	uint64_t gap_ns;
+	unsigned window;   /* in place of gaps: ECHOs in flight; 0: gaps */
+	uint64_t wait_ns;  /* to wait for answers to the last */
+	uint64_t until_ns; /* end by then, whatever is missing */
+	uint16_t body_bytes, answer_bytes;
+	bool once; /* end with the first answer */
+
+	/* The result. */
+	unsigned tried, sent; /* the difference: refused by the kernel */
+	unsigned answered;
+	unsigned version;	/* of the protocol, if another answered; 0: none */
+	unsigned strays;	/* datagrams that are no switch's answer */
+	unsigned batch;		/* most datagrams in one receive */
+	int error;		/* last errno of a receive, ECONNREFUSED for one */
+	int send_error;		/* last errno of a send */
+	struct fan_echoed who;	/* valid if any were answered */
+	const uint64_t *rtt_ns; /* `answered` times, rising; valid until the next train */
+};
+
+/* Open a socket to `to`.  It ignores the kernel's path MTU, and IP never fragments its datagrams.
+ * 0, or -errno. */
+int doctor_echo_open(struct fan_udp *udp, const fan_peer *to);
+
+/* Send and wait; ends early when all answers have arrived, or when the interface refuses the size
+ * (EMSGSIZE). */
+void doctor_train_run(struct fan_udp *udp, struct doctor_train *tr);
+
+/* Send ECHOs to `to` for `ns`, `window` in flight.  The answers per second once the path is full;
+ * 0: there are none. */
+double doctor_stream(const fan_peer *to, unsigned window, uint64_t ns, uint16_t body_bytes,
+		     uint16_t answer_bytes);
 
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "doctor_echo.h"
-
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "doctor.h"
 #include "lib/link/connection.h"
 #include "net/clock.h"
 

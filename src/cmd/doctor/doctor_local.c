@@ -48,9 +48,9 @@ static json_t *library_json(void)
 		const char *error = dlerror();
 		why = error ? error : "no fanin_version in it";
 	}
-	json_t *all = json_pack("{s:o, s:o, s:o, s:o, s:b}", "program", doctor_text(program),
-				"path", doctor_text(path), "version", doctor_text(version), "why",
-				doctor_text(why), "named", is_named);
+	json_t *all = json_pack("{s:o, s:o, s:o, s:o, s:b}", "program", fan_json_text(program),
+				"path", fan_json_text(path), "version", fan_json_text(version),
+				"why", fan_json_text(why), "named", is_named);
 	if (lib)
 		dlclose(lib);
 	return all;
@@ -158,15 +158,16 @@ void doctor_print_machine(void)
 					 FAN_BUILD_VERSION, "protocol", FAN_WIRE_VERSION, "library",
 					 library_json(), "clock", clock_json(), "socket",
 					 socket_json(), "offload", offload_json(), "shares_memory",
-					 shares, "no_memory", doctor_text(why)));
+					 shares, "no_memory", fan_json_text(why)));
 }
 
 /* ---- settings ---- */
 
 static void add_option(void *options, const char *name, const char *value, const char *from)
 {
-	json_array_append_new(options, json_pack("{s:s, s:o, s:o}", "name", name, "value",
-						 doctor_text(value), "from", doctor_text(from)));
+	json_array_append_new(options,
+			      json_pack("{s:s, s:o, s:o}", "name", name, "value",
+					fan_json_text(value), "from", fan_json_text(from)));
 }
 
 /* A variable that begins with FANIN_ and that nothing reads. */
@@ -174,7 +175,7 @@ static void add_unknown(void *unknown, const char *name, const char *near, const
 {
 	(void)from;
 	json_array_append_new(unknown,
-			      json_pack("{s:o, s:s}", "name", doctor_text(name), "near", near));
+			      json_pack("{s:o, s:s}", "name", fan_json_text(name), "near", near));
 }
 
 /* What src/lib/comm/comm.c chooses by. */
@@ -185,15 +186,16 @@ static json_t *sums_json(const struct fan_config *c)
 
 	const bool is_wrong = fan_switch_list_check(c, wrong, sizeof wrong);
 	const bool is_nowhere = fan_rendezvous_find(&r, nowhere, sizeof nowhere);
-	return json_pack(
-		"{s:o, s:b, s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:b}", "wrong",
-		doctor_text(is_wrong ? wrong : ""), "is_rank", fan_config_is_rank(c), "controller",
-		doctor_text(c->controller_addr), "switch", doctor_text(c->switch_addr), "server",
-		doctor_text(c->server_addr), "key", doctor_text(c->keys.count ? c->key_file : ""),
-		"ahead", c->ahead != 0, "hosts", c->hosts != 0, "local", c->local != 0, "asked",
-		fan_host_sharing_is_asked_for(c), "wanted", fan_host_sharing_is_wanted(c),
-		"nowhere", doctor_text(is_nowhere ? nowhere : ""), "meeting", doctor_text(r.addr),
-		"one_host", r.one_host);
+	return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:b}",
+			 "wrong", fan_json_text(is_wrong ? wrong : ""), "is_rank",
+			 fan_config_is_rank(c), "controller", fan_json_text(c->controller_addr),
+			 "switch", fan_json_text(c->switch_addr), "server",
+			 fan_json_text(c->server_addr), "key",
+			 fan_json_text(c->keys.count ? c->key_file : ""), "ahead", c->ahead != 0,
+			 "hosts", c->hosts != 0, "local", c->local != 0, "asked",
+			 fan_host_sharing_is_asked_for(c), "wanted", fan_host_sharing_is_wanted(c),
+			 "nowhere", fan_json_text(is_nowhere ? nowhere : ""), "meeting",
+			 fan_json_text(r.addr), "one_host", r.one_host);
 }
 
 void doctor_print_settings(void)
@@ -209,5 +211,5 @@ void doctor_print_settings(void)
 			      FAN_BUILD_VERSION, "built", FAN_BUILD_FEATURES, "protocol",
 			      FAN_WIRE_VERSION, "library", library_json(), "socket", socket_json(),
 			      "options", options, "unknown", unknown, "error",
-			      doctor_text(e ? why : ""), "sums", sums_json(&c)));
+			      fan_json_text(e ? why : ""), "sums", sums_json(&c)));
 }

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "doctor.h"
-#include "doctor_echo.h"
 #include "net/clock.h"
 #include "net/netlink.h"
 
@@ -84,8 +83,14 @@ static void ask_switch(struct doctor *d)
 			      redirected, "answers", !d->no_path, "other_protocol", (int)tr.version,
 			      "error", error, "strays", tr.strays > 0, "tried", (int)tr.tried,
 			      "tried_ms", (int)(tr.tried * REACH_GAP_NS / FAN_MS), "version",
-			      doctor_text(d->who.version), "window", (int)d->who.window, "shards",
+			      fan_json_text(d->who.version), "window", (int)d->who.window, "shards",
 			      (int)d->who.shards, "group", (int)d->who.group_family));
+}
+
+/* Print that there is no socket for the check; `error` is a negative errno. */
+static void print_no_socket(const char *check, int error)
+{
+	doctor_line("no_socket", json_pack("{s:s, s:i}", "check", check, "error", -error));
 }
 
 /* Run the train of check `name`; false: there is no socket, as the line reports. */
@@ -95,7 +100,7 @@ static bool run_train(struct doctor *d, const char *name, struct doctor_train *t
 	int e = doctor_echo_open(udp, &d->sw);
 
 	if (e) {
-		doctor_no_socket(name, e);
+		print_no_socket(name, e);
 		return false;
 	}
 	if (!tr->wait_ns)
@@ -273,7 +278,7 @@ static void check_mtu(struct doctor *d)
 		return;
 	int e = doctor_echo_open(&s.udp, &d->sw);
 	if (e) {
-		doctor_no_socket("mtu", e);
+		print_no_socket("mtu", e);
 		return;
 	}
 	fan_next_hop_read(&s.path, &d->sw);

@@ -104,7 +104,7 @@ static void print_sum(const struct rank *r, const char *job)
 
 	doctor_line("sum", json_pack("{s:s, s:s, s:o, s:i, s:i, s:I, s:b}", "job", job, "cause",
 				     bad ? fan_err_name(bad->err) : "", "why",
-				     doctor_text(bad ? bad->why : ""), "bytes",
+				     fan_json_text(bad ? bad->why : ""), "bytes",
 				     (int)(COUNT * sizeof(float)), "wrong",
 				     (int)(r[0].wrong + r[1].wrong), "retransmits",
 				     (json_int_t)(r[0].stats.retransmits + r[1].stats.retransmits),

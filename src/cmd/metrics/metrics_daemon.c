@@ -4,8 +4,6 @@
  * Labels are bounded: `shard` by FAN_SHARDS_MAX, `fanin_job` by FAN_JOBS_MAX a shard, `reason` by
  * FAN_DROP_COUNT, `rank` by WAITS_MAX of a job.  The label is not called `job`, which is
  * Prometheus' own. */
-#include "metrics_daemon.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +14,7 @@
 #include "core/base/err.h"
 #include "core/base/limits.h"
 #include "core/base/rank_set.h"
+#include "metrics_http.h"
 #include "net/logline.h"
 #include "net/shard.h"
 
@@ -461,9 +460,11 @@ static void put_process(struct fan_expose *x, const char *role)
 
 void metrics_put_daemon(struct fan_expose *x, struct fan_daemon *d, const char *role)
 {
-	struct shards s = {.count = fan_daemon_shards(d)};
-	struct fan_shard_health *health = calloc(s.count, sizeof *health);
+	struct fan_daemon_facts facts;
 
+	fan_daemon_facts(d, &facts);
+	struct shards s = {.count = facts.shards};
+	struct fan_shard_health *health = calloc(s.count, sizeof *health);
 	if (!health) {
 		x->full = true;
 		return;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "net/clock.h"
+#include "net/udp.h"
 
 #define NS_PER_S     1e9
 #define SWEEP_MS     1000
@@ -40,8 +41,8 @@ struct point {
 
 struct metrics_http {
 	struct MHD_Daemon *daemon;
-	metrics_source *source;
-	void *ctx;
+	struct fan_daemon *of;
+	const char *role;
 	struct guest guest[METRICS_CONNECTIONS_MAX];
 	struct point point[METRICS_POINTS_MAX]; /* the oldest first */
 	unsigned points;
@@ -87,7 +88,7 @@ static enum MHD_Result reply_metrics(struct metrics_http *h, struct MHD_Connecti
 {
 	struct fan_expose x = {.text = NULL};
 
-	h->source(h->ctx, &x);
+	metrics_put_daemon(&x, h->of, h->role);
 	if (x.full || !x.text) {
 		free(x.text);
 		return reply_text(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "text/plain",
@@ -167,7 +168,7 @@ static void note_point(struct metrics_http *h)
 	if (now_ns < h->next_ns)
 		return;
 	h->next_ns = now_ns + METRICS_POINT_NS;
-	h->source(h->ctx, &x);
+	metrics_put_daemon(&x, h->of, h->role);
 	if (x.full || !x.text)
 		free(x.text);
 	else
@@ -396,21 +397,23 @@ static int start_thread(struct metrics_http *h)
 	return e;
 }
 
-int metrics_http_start(struct metrics_http **http, const fan_peer *at, metrics_source *source,
-		       void *ctx, char *why, size_t bytes)
+int metrics_http_start(struct metrics_http **http, const fan_peer *at, struct fan_daemon *d,
+		       const char *role, char *why, size_t bytes)
 {
 	struct sockaddr_storage ss;
-	struct metrics_http *h = *http = calloc(1, sizeof *h);
+	struct metrics_http *h = *http = fan_peer_is_none(at) ? NULL : calloc(1, sizeof *h);
 	unsigned flags = MHD_USE_EPOLL;
 	char text[80];
 
+	if (fan_peer_is_none(at))
+		return 0;
 	fan_peer_text(at, text, sizeof text);
 	if (!h) {
 		snprintf(why, bytes, "no memory");
 		return -1;
 	}
-	h->source = source;
-	h->ctx = ctx;
+	h->of = d;
+	h->role = role;
 	h->stop_fd = -1;
 	fan_peer_to_sockaddr(at, fan_peer_family(at), &ss);
 	if (fan_peer_family(at) == AF_INET6)
@@ -449,13 +452,14 @@ void metrics_http_stop(struct metrics_http *http)
 
 #else
 
-int metrics_http_start(struct metrics_http **http, const fan_peer *at, metrics_source *source,
-		       void *ctx, char *why, size_t bytes)
+int metrics_http_start(struct metrics_http **http, const fan_peer *at, struct fan_daemon *d,
+		       const char *role, char *why, size_t bytes)
 {
-	(void)at;
-	(void)source;
-	(void)ctx;
+	(void)d;
+	(void)role;
 	*http = NULL;
+	if (fan_peer_is_none(at))
+		return 0;
 	snprintf(why, bytes,
 		 "this fanin was built without libmicrohttpd (Debian: libmicrohttpd-dev); Debian's "
 		 "package fanin has it");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics_http.h - metrics over HTTP, by libmicrohttpd: /metrics, and a page at /, which begins
- * with the last two minutes of jobs from /history.
+/* metrics_http.h - metrics of a daemon over HTTP, by libmicrohttpd: /metrics, and a page at /,
+ * which begins with the last two minutes of jobs from /history.
  *
  * Connections, their memory and their time are bounded, and a new client is always accepted: it
  * replaces the one of its host, or of the host that has most, that has waited longest.  Anyone who
@@ -8,8 +8,8 @@
 #ifndef FAN_CMD_METRICS_HTTP_H
 #define FAN_CMD_METRICS_HTTP_H
 
+#include "net/daemon.h"
 #include "net/expose.h"
-#include "net/udp.h"
 
 #define METRICS_CONNECTIONS_MAX 64
 #define METRICS_HOST_MAX	4     /* of one host; of an IPv6 network of 64 bits */
@@ -22,15 +22,15 @@
 
 struct metrics_http;
 
-/* Fill in all metrics. */
-typedef void metrics_source(void *ctx, struct fan_expose *x);
-
-/* Serve on `at`, by a thread that blocks the signals that the caller blocks and calls `source`.  0
- * and `*http`; or -1 with a text in `why`. */
-int metrics_http_start(struct metrics_http **http, const fan_peer *at, metrics_source *source,
-		       void *ctx, char *why, size_t bytes);
+/* Serve those of `d`, whose role is the label `role`, on `at`, by a thread that blocks the signals
+ * that the caller blocks.  0 and `*http`, NULL if `at` is none; or -1 with a text in `why`. */
+int metrics_http_start(struct metrics_http **http, const fan_peer *at, struct fan_daemon *d,
+		       const char *role, char *why, size_t bytes);
 
 /* NULL is allowed. */
 void metrics_http_stop(struct metrics_http *http);
+
+/* Everything about a running daemon: its build, its process, shards and jobs (metrics_daemon.c). */
+void metrics_put_daemon(struct fan_expose *x, struct fan_daemon *d, const char *role);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "admission.h"
-
 #include <assert.h>
+
+#include "member.h"
 
 #define ID_SALT UINT64_C(0x6964) /* as prf.c has one */
 

@@ -6,7 +6,6 @@
 #include "core/sum/reduce.h"
 #include "core/sum/round_add.h"
 #include "core/wire/query.h"
-#include "partials.h"
 
 #define OF_MEMBERS                                                                                 \
 	(1u << FAN_TYPE_DATA | 1u << FAN_TYPE_PARTIAL | 1u << FAN_TYPE_PROBE |                     \
@@ -151,7 +150,7 @@ static struct fan_frag put_result(struct fan_out_item *it, const struct fan_job 
 static struct fan_out_item *add_for(struct fan_out *out, const struct fan_job *j, uint16_t rank)
 {
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
-	it->peer = fan_job_hop(j, rank);
+	it->peer = fan_peer_hop(&j->peers[rank]);
 	return it;
 }
 

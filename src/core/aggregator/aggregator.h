@@ -157,9 +157,6 @@ unsigned fan_aggregator_undrained(const struct fan_aggregator *ag);
 /* Fill in the report of job number r->index (0 .. jobs-1). */
 void fan_aggregator_report(const struct fan_aggregator *ag, struct fan_report *r);
 
-/* Fill in the statistics of ranks of job number m->index, from m->first on. */
-void fan_aggregator_rank_stats(const struct fan_aggregator *ag, struct fan_rank_stats *m);
-
 /* Assert all invariants, round by round: for tests and simulations. */
 void fan_aggregator_audit(const struct fan_aggregator *ag);
 

@@ -4,7 +4,6 @@
 
 #include "aggregator_priv.h"
 #include "core/base/awake.h"
-#include "partials.h"
 
 /* A job's timers have changed: run tick. */
 static void touch(struct fan_aggregator *ag)

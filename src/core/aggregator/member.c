@@ -66,7 +66,7 @@ static bool find_hops_on(const struct fan_job *j, uint16_t route, fan_peer *hops
 		if (!(m->flags & FAN_MEMBER_IN) || m->route != route)
 			continue;
 		if (m->gap_of == r)
-			hops[r] = fan_job_hop(j, r);
+			hops[r] = fan_peer_hop(&j->peers[r]);
 		any = true;
 	}
 	return any;

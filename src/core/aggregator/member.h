@@ -146,18 +146,6 @@ struct fan_jobs {
 size_t fan_jobs_bytes(const struct fan_aggregator_config *cfg);
 void fan_jobs_init(struct fan_jobs *t, void *mem, const struct fan_aggregator_config *cfg);
 
-/* Are both the id of one job, on any routes? */
-static inline bool fan_job_id_is(uint32_t a, uint32_t b)
-{
-	return !((a ^ b) & ((UINT32_C(1) << FAN_ROUTE_BITS) - 1));
-}
-
-/* `id` on a route. */
-static inline uint32_t fan_job_id_on(uint32_t id, uint16_t route)
-{
-	return (uint32_t)route << FAN_ROUTE_BITS | (id & ((UINT32_C(1) << FAN_ROUTE_BITS) - 1));
-}
-
 /* The job with this id, on any route, or NULL. */
 static inline struct fan_job *fan_jobs_get(struct fan_jobs *t, uint32_t id)
 {
@@ -216,12 +204,6 @@ static inline uint32_t fan_job_id_for(const struct fan_job *j, uint16_t rank)
 	return fan_job_id_on(j->id, j->members[rank].route);
 }
 
-/* The next hop towards `rank`. */
-static inline fan_peer fan_job_hop(const struct fan_job *j, uint16_t rank)
-{
-	return fan_peer_hop(&j->peers[rank]);
-}
-
 /* Remove the member: it has left in good order (`left`) or is lost. */
 void fan_job_drop_member(struct fan_job *j, uint16_t rank, bool left);
 
@@ -236,5 +218,32 @@ void fan_job_missing(const struct fan_job *j, uint64_t frag, bool waiting, uint6
 
 /* Number of fragments that are OPEN or AWAITING, and the oldest of them, UINT64_MAX if none. */
 uint32_t fan_job_open(const struct fan_job *j, uint64_t *oldest);
+
+/* ---- admission.c: who may join, and what a new job gets of members and slots ---- */
+
+/* The outcome of a JOIN. */
+struct fan_admission {
+	/* the member's job; of a refused JOIN the job of that name, NULL: there is none, and no
+	 * room for it */
+	struct fan_job *job;
+	bool created;	      /* it is new */
+	bool again;	      /* the member was in before: its WELCOME was lost */
+	struct fan_refuse no; /* why it is refused */
+};
+
+/* Let `from` join by `m`, in a new job or in the one of that name.  A refused JOIN leaves no
+ * state.  FAN_E_RANK_TAKEN may be by a life that has proved nothing. */
+enum fan_err fan_jobs_join(struct fan_jobs *t, uint64_t now_ns, const fan_peer *from,
+			   const struct fan_frag *head, const struct fan_join *m,
+			   struct fan_admission *a);
+
+/* Has the sender of `head`, a JOIN with the body `m`, joined a job of that name already? */
+bool fan_jobs_knows(struct fan_jobs *t, const struct fan_frag *head, const struct fan_join *m);
+
+/* Has this life of a rank joined any job that there is? */
+bool fan_jobs_have(const struct fan_jobs *t, uint16_t rank, uint64_t nonce);
+
+/* Give the job another id and epoch: each of its members must join again. */
+void fan_jobs_rename(struct fan_jobs *t, struct fan_job *j);
 
 #endif

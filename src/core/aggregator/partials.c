@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* partials.c - the aggregator of ranks behind switches: their partial sums, the envelopes
  * of their control messages, and reminders to the switches. */
-#include "partials.h"
-
 #include <assert.h>
 
 #include "aggregator_priv.h"

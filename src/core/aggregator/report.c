@@ -56,11 +56,10 @@ void fan_aggregator_report(const struct fan_aggregator *ag, struct fan_report *r
 	r->work.busy_ns = (int64_t)j->work.busy_ns > 0 ? j->work.busy_ns : 0;
 }
 
-/* Is `from` the host of a rank of job number `index`? */
-static bool is_of_member(const struct fan_aggregator *ag, uint16_t index, const fan_peer *from)
+static bool knows_host(const void *self, uint16_t index, const fan_peer *from)
 {
 	uint16_t jobs;
-	const struct fan_job *j = find_job(ag, index, &jobs);
+	const struct fan_job *j = find_job(self, index, &jobs);
 	for (unsigned r = 0; j && r < j->ranks; r++)
 		if (j->members[r].flags & FAN_MEMBER_SURE && fan_peer_same_host(&j->peers[r], from))
 			return true;
@@ -99,10 +98,10 @@ unsigned fan_aggregator_undrained(const struct fan_aggregator *ag)
 	return n;
 }
 
-void fan_aggregator_rank_stats(const struct fan_aggregator *ag, struct fan_rank_stats *m)
+/* How ranks from m->first on stand. */
+static void report_ranks(const void *self, struct fan_rank_stats *m)
 {
-	*m = (struct fan_rank_stats){.index = m->index, .first = m->first};
-	const struct fan_job *j = find_job(ag, m->index, &m->jobs);
+	const struct fan_job *j = find_job(self, m->index, &m->jobs);
 	if (!j)
 		return;
 	m->ranks = j->ranks;
@@ -116,19 +115,9 @@ void fan_aggregator_rank_stats(const struct fan_aggregator *ag, struct fan_rank_
 				      &m->rank[m->count]);
 }
 
-static bool knows_host(const void *self, uint16_t index, const fan_peer *from)
-{
-	return is_of_member(self, index, from);
-}
-
 static void report_job(const void *self, struct fan_report *m)
 {
 	fan_aggregator_report(self, m);
-}
-
-static void report_ranks(const void *self, struct fan_rank_stats *m)
-{
-	fan_aggregator_rank_stats(self, m);
 }
 
 /* No slots are shared here, and no helper gets anything from here. */

@@ -42,9 +42,3 @@ void fan_copy_fence(void)
 {
 }
 #endif
-
-void fan_copy_prefetch(const void *p, size_t bytes)
-{
-	for (size_t at = 0; at < bytes; at += LINE)
-		__builtin_prefetch((const uint8_t *)p + at);
-}

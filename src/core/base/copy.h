@@ -19,7 +19,4 @@ void fan_copy_past(void *to, const void *from, size_t bytes);
 /* Order the stores of fan_copy_past before all that follow. */
 void fan_copy_fence(void);
 
-/* Prefetch `bytes` bytes at `p`. */
-void fan_copy_prefetch(const void *p, size_t bytes);
-
 #endif

@@ -142,13 +142,4 @@ static inline unsigned fan_ranks_count(const uint64_t *set)
 	return n;
 }
 
-/* The rank with exactly `n` lower ones in the set; FAN_RANK_NONE if there is none. */
-static inline unsigned fan_ranks_nth(const uint64_t *set, unsigned n)
-{
-	unsigned rank = fan_ranks_first(set);
-	while (n-- > 0 && rank != FAN_RANK_NONE)
-		rank = fan_ranks_next(set, rank + 1);
-	return rank;
-}
-
 #endif

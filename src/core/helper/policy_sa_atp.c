@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy_sa_atp.h"
 
-#include "core/switch/relay.h"
 #include "core/switch/routed.h"
 #include "core/switch/switch_priv.h"
 
@@ -109,8 +108,9 @@ static struct fan_goal goal(const struct fan_switch *sw, const struct fan_switch
 	uint32_t draw = (uint32_t)frag * SCATTER;
 	if (b->number != number || !b->count || (draw >> 24) >= b->share)
 		return up;
-	unsigned turn = (unsigned)((uint64_t)(draw << 8) * b->count >> 32);
-	struct fan_goal helper = {.rank = (uint16_t)fan_ranks_nth(b->ranks, turn)};
+	struct fan_goal helper = {.rank = fan_ranks_first(b->ranks)};
+	for (uint64_t turn = (uint64_t)(draw << 8) * b->count >> 32; turn > 0; turn--)
+		helper.rank = (uint16_t)fan_ranks_next(b->ranks, helper.rank + 1u);
 	helper.peer = fan_path_down(sw, j, helper.rank);
 	return fan_peer_is_none(&helper.peer) ? up : helper; /* it has gone */
 }
@@ -558,17 +558,6 @@ static void rank_stats(const struct fan_switch *sw, const struct fan_switch_job 
 		stands(sw, j, (uint16_t)(m->first + m->count), &m->rank[m->count]);
 }
 
-static bool standing(const struct fan_switch *sw, const struct fan_switch_job *j, uint16_t rank,
-		     struct fan_standing *s, uint64_t *behind)
-{
-	const struct fan_sa_atp *sa = j->sa;
-	if (!sa->inner)
-		return false;
-	stands(sw, j, rank, s);
-	*behind = sa->progress.front - sa->progress.next[rank];
-	return true;
-}
-
 static void take(struct fan_switch *sw, uint16_t before, uint16_t now)
 {
 	if (before)
@@ -585,6 +574,5 @@ const struct fan_run_ahead_calls fan_run_ahead = {
 	.end = end,
 	.take = take,
 	.row = row,
-	.standing = standing,
 	.rank_stats = rank_stats,
 };

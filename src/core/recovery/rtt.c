@@ -26,7 +26,7 @@ void fan_rtt_init(struct fan_rtt *r, uint32_t min_ms)
 }
 
 /* Keep the smallest of the last 64 to 128 samples. */
-static void note_least(struct fan_rtt *r, uint64_t sample_ns)
+void fan_rtt_answer(struct fan_rtt *r, uint64_t sample_ns)
 {
 	if (r->span == 0 || sample_ns < r->span_ns)
 		r->span_ns = sample_ns;
@@ -36,11 +36,6 @@ static void note_least(struct fan_rtt *r, uint64_t sample_ns)
 		return;
 	r->least_ns = r->span_ns;
 	r->span = 0;
-}
-
-void fan_rtt_answer(struct fan_rtt *r, uint64_t sample_ns)
-{
-	note_least(r, sample_ns);
 }
 
 static void count(struct fan_rtt_histogram *h, uint64_t sample_ns)
@@ -53,7 +48,7 @@ static void count(struct fan_rtt_histogram *h, uint64_t sample_ns)
 
 void fan_rtt_sample(struct fan_rtt *r, uint64_t sample_ns)
 {
-	note_least(r, sample_ns);
+	fan_rtt_answer(r, sample_ns);
 	count(&r->seen, sample_ns);
 	/* A wait for other ranks' losses must not lengthen this rank's time-out. */
 	if (sample_ns > FAN_RTO_MAX_NS)

@@ -17,7 +17,7 @@ static void heard_late(struct fan_seq_gap *g, unsigned behind, bool again)
 	g->heard |= bit;
 }
 
-uint64_t fan_seq_gap_jump(struct fan_seq_gap *g, int step, bool again)
+uint64_t fan_seq_gap_note(struct fan_seq_gap *g, int step, bool again)
 {
 	assert(g->heard & 1);
 	assert(g->few >= FAN_GAP_RESULTS && g->few <= FAN_GAP_AGAIN);
@@ -36,11 +36,13 @@ uint64_t fan_seq_gap_jump(struct fan_seq_gap *g, int step, bool again)
 	return ~g->heard & (passed << g->few | (g->twice ? passed << FAN_GAP_AGAIN : 0));
 }
 
-uint64_t fan_seq_gap_take(struct fan_seq_gap *g, uint16_t seq)
+uint64_t fan_seq_gap_heard(struct fan_seq_gap *g, uint16_t seq)
 {
+	if (fan_seq_gap_is_next(g, seq))
+		return 0;
 	int step = (int16_t)(uint16_t)(seq - g->last);
 	if (g->heard && step > -FAN_GAP_BEGUN)
-		return fan_seq_gap_jump(g, step, false);
+		return fan_seq_gap_note(g, step, false);
 	fan_seq_gap_init(g, seq, g->twice);
 	return 0;
 }

@@ -25,18 +25,9 @@ struct fan_seq_gap {
 /* Begin a stream whose first number is `last` + 1. */
 void fan_seq_gap_init(struct fan_seq_gap *g, uint16_t last, bool twice);
 
-/* The general case of fan_seq_gap_note. */
-uint64_t fan_seq_gap_jump(struct fan_seq_gap *g, int step, bool again);
-
 /* Number last + `step` has come; `again`: in a retransmission.  Bit i of the returned value:
  * number last - i, by the new `last`, is to be requested. */
-static inline uint64_t fan_seq_gap_note(struct fan_seq_gap *g, int step, bool again)
-{
-	if (step != 1 || g->heard != UINT64_MAX)
-		return fan_seq_gap_jump(g, step, again);
-	g->last++; /* as it is nearly always */
-	return 0;
-}
+uint64_t fan_seq_gap_note(struct fan_seq_gap *g, int step, bool again);
 
 /* Has number `seq` come in order, with none missing?  Then it is noted, as it is nearly always. */
 static inline bool fan_seq_gap_is_next(struct fan_seq_gap *g, uint16_t seq)
@@ -55,10 +46,6 @@ static inline void fan_seq_gap_resume(struct fan_seq_gap *g)
 /* Packet `seq` of a neighbour that numbers each packet once has come.  Returns as
  * fan_seq_gap_note.  After too many losses to report, the stream begins anew; and with a number
  * that is FAN_GAP_BEGUN or more behind, since the neighbour has. */
-uint64_t fan_seq_gap_take(struct fan_seq_gap *g, uint16_t seq);
-static inline uint64_t fan_seq_gap_heard(struct fan_seq_gap *g, uint16_t seq)
-{
-	return fan_seq_gap_is_next(g, seq) ? 0 : fan_seq_gap_take(g, seq);
-}
+uint64_t fan_seq_gap_heard(struct fan_seq_gap *g, uint16_t seq);
 
 #endif

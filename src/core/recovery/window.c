@@ -259,7 +259,7 @@ uint32_t fan_window_numbered(const struct fan_window *w, uint16_t low)
 
 /* Drop finished entries from the front of the log.  Returns the slot of the first other one, or
  * FAN_WSLOT_NONE. */
-static uint32_t log_front(struct fan_window *w)
+uint32_t fan_window_oldest(struct fan_window *w)
 {
 	for (; w->log_count; log_pop(w)) {
 		const struct fan_wslot *s = &w->slot[*log_at(w, 0)];
@@ -273,7 +273,7 @@ static uint32_t log_front(struct fan_window *w)
  * place at the end. */
 static void make_room(struct fan_window *w)
 {
-	uint32_t i = log_front(w);
+	uint32_t i = fan_window_oldest(w);
 	if (w->log_count < w->log_size)
 		return;
 	assert(i != FAN_WSLOT_NONE); /* the log has room for something */
@@ -325,16 +325,11 @@ void fan_window_done(struct fan_window *w, uint32_t i)
 	for (; w->slot[w->low_at].frag > w->low; w->low++)
 		w->low_at = w->low_at + 1 == w->size ? 0 : w->low_at + 1;
 	unsigned most = w->ahead ? GAPS_AHEAD : UINT_MAX;
-	for (uint32_t old; (old = log_front(w)) != FAN_WSLOT_NONE; log_pop(w)) {
+	for (uint32_t old; (old = fan_window_oldest(w)) != FAN_WSLOT_NONE; log_pop(w)) {
 		if (log_seq(w) + w->gap > w->acked || !most--)
 			break;
 		make_urgent(w, old, FAN_WSLOT_PROBE);
 	}
-}
-
-uint32_t fan_window_oldest(struct fan_window *w)
-{
-	return log_front(w);
 }
 
 /* Probe for the slot's fragment, if it is out, and insist on an answer. */

@@ -2,7 +2,6 @@
 #include "child.h"
 
 #include "core/base/awake.h"
-#include "relay.h"
 #include "routed.h"
 
 /* A mark for each place of the table, so that a look for a child does not read all of them: 0, it

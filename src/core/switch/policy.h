@@ -143,11 +143,6 @@ struct fan_run_ahead_calls {
 	const uint32_t *(*row)(const struct fan_switch *sw, const struct fan_switch_job *j,
 			       uint16_t rank);
 
-	/* Does the job run ahead?  Then: how rank `rank` stands, and how far it is behind the
-	 * furthest. */
-	bool (*standing)(const struct fan_switch *sw, const struct fan_switch_job *j, uint16_t rank,
-			 struct fan_standing *s, uint64_t *behind);
-
 	/* Fill in the statistics of ranks from m->first on, if the job does. */
 	void (*rank_stats)(const struct fan_switch *sw, const struct fan_switch_job *j,
 			   struct fan_rank_stats *m);

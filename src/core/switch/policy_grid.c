@@ -8,7 +8,6 @@
  * not what fills the slots here.  Ranks that run ahead send in order and cannot go back: to their
  * jobs the policy is atp. */
 #include "policy.h"
-#include "relay.h"
 #include "routed.h"
 #include "switch_priv.h"
 

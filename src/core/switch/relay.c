@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* relay.c - control messages of a switch's children that go up, and what comes down for them. */
-#include "relay.h"
-
 #include "child.h"
 #include "routed.h"
 
@@ -431,41 +429,47 @@ uint16_t fan_relay_addressee(const struct fan_frag *f)
 	return fan_tag_rank(f->to ? f->to : f->helper);
 }
 
-static enum fan_verdict to_one(struct fan_switch *sw, const struct fan_switch_job *j,
-			       const fan_peer *from, const struct fan_frag *f, struct fan_out *out)
+/* Send `f` on as it came, but for the congestion that it may have met just now. */
+static enum fan_verdict send_on(struct fan_out_item *it, const struct fan_frag *f)
 {
-	uint16_t rank = fan_relay_addressee(f);
-	if (!fan_route_down_one(j->route, from, rank))
-		return fan_switch_drop(sw, FAN_DROP_ROUTE);
-	const fan_peer hop = fan_routed_down(sw, j, from, rank);
+	fan_relay_copy(it, f);
+	if (f->flags & FAN_F_ECN)
+		fan_wire_put(it->head, f);
+	return FAN_PASS;
+}
+
+static enum fan_verdict send_to(struct fan_switch *sw, fan_peer hop, const struct fan_frag *f,
+				struct fan_out *out)
+{
 	if (fan_peer_is_none(&hop))
 		return fan_switch_drop(sw, FAN_DROP_SENDER);
 	struct fan_out_item *it = fan_out_add(out, FAN_TO_PEER);
 	it->peer = hop;
 	it->down = true;
-	fan_relay_copy(it, f);
-	if (f->flags & FAN_F_ECN) /* it may have been met just now */
-		fan_wire_put(it->head, f);
-	return FAN_PASS;
+	return send_on(it, f);
+}
+
+static enum fan_verdict send_to_group(const struct fan_group *group, const struct fan_frag *f,
+				      struct fan_out *out)
+{
+	struct fan_out_item *it = fan_out_add(out, FAN_TO_GROUP);
+	it->group = group;
+	return send_on(it, f);
 }
 
 static enum fan_verdict routed_fragment(struct fan_switch *sw, const struct fan_switch_job *j,
 					const fan_peer *from, const struct fan_frag *f,
 					struct fan_out *out)
 {
-	if (fan_relay_addressee(f) != FAN_RANK_NONE)
-		return to_one(sw, j, from, f, out);
+	const uint16_t rank = fan_relay_addressee(f);
+	if (rank != FAN_RANK_NONE)
+		return fan_route_down_one(j->route, from, rank)
+			       ? send_to(sw, fan_routed_down(sw, j, from, rank), f, out)
+			       : fan_switch_drop(sw, FAN_DROP_ROUTE);
 	if (f->type != FAN_TYPE_RESULT)
 		return fan_routed_to_all(sw, j, from, f, out);
-	const struct fan_group *group[] = {&j->group, &j->route->below};
-	for (unsigned i = 0; i < 2; i++) {
-		struct fan_out_item *it = fan_out_add(out, FAN_TO_GROUP);
-		it->group = group[i];
-		fan_relay_copy(it, f);
-		if (f->flags & FAN_F_ECN) /* it may have met congestion just now */
-			fan_wire_put(it->head, f);
-	}
-	return FAN_PASS;
+	send_to_group(&j->group, f, out);
+	return send_to_group(&j->route->below, f, out);
 }
 
 enum fan_verdict fan_relay_fragment(struct fan_switch *sw, struct fan_switch_job *j,
@@ -474,23 +478,10 @@ enum fan_verdict fan_relay_fragment(struct fan_switch *sw, struct fan_switch_job
 {
 	if (j->route)
 		return routed_fragment(sw, j, from, f, out);
-	uint16_t rank = fan_relay_addressee(f);
-	if (f->type == FAN_TYPE_FLUSH && !j->switches && rank == FAN_RANK_NONE)
+	const uint16_t rank = fan_relay_addressee(f);
+	if (rank != FAN_RANK_NONE)
+		return send_to(sw, fan_relay_hop(sw, j, rank), f, out);
+	if (f->type == FAN_TYPE_FLUSH && !j->switches)
 		return FAN_CTL;
-	struct fan_out_item *it;
-	if (rank != FAN_RANK_NONE) {
-		fan_peer hop = fan_relay_hop(sw, j, rank);
-		if (fan_peer_is_none(&hop))
-			return fan_switch_drop(sw, FAN_DROP_SENDER);
-		it = fan_out_add(out, FAN_TO_PEER);
-		it->peer = hop;
-		it->down = true;
-	} else {
-		it = fan_out_add(out, FAN_TO_GROUP);
-		it->group = &j->group;
-	}
-	fan_relay_copy(it, f);
-	if (f->flags & FAN_F_ECN) /* it may have met congestion just now */
-		fan_wire_put(it->head, f);
-	return FAN_PASS;
+	return send_to_group(&j->group, f, out);
 }

@@ -3,7 +3,6 @@
 #ifndef FAN_SWITCH_ROUTED_H
 #define FAN_SWITCH_ROUTED_H
 
-#include "relay.h"
 #include "switch_priv.h"
 
 /* Set `*above` if `f` comes from a next hop of its route, and clear it if from a child; without a

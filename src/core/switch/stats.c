@@ -156,34 +156,6 @@ enum fan_verdict fan_stats_recv(struct fan_switch *sw, const fan_peer *from,
 		       : fan_switch_drop(sw, FAN_DROP_FORMAT);
 }
 
-bool fan_switch_rank(const struct fan_switch *sw, unsigned index, uint16_t rank,
-		     struct fan_switch_rank *r)
-{
-	uint16_t jobs;
-	const struct fan_switch_job *j =
-		index < UINT16_MAX ? find(sw, (uint16_t)index, &jobs) : NULL;
-	if (!j || rank >= j->ranks)
-		return false;
-	struct fan_standing s = {.flags = 0};
-	uint64_t behind = 0;
-	bool ahead = fan_run_ahead.standing(sw, j, rank, &s, &behind);
-	*r = (struct fan_switch_rank){
-		.name = j->name,
-		.job = j->id,
-		.epoch = j->epoch,
-		.ahead = ahead,
-		.behind = behind,
-		.straggles = s.flags & FAN_RANK_STRAGGLES,
-		.offers = s.flags & FAN_RANK_OFFERS,
-		.full = s.flags & FAN_RANK_FULL,
-		.lent = s.lent,
-		.deferred = s.deferred,
-		.kept = fan_run_ahead.row(sw, j, rank),
-		.whole = fan_path_has_all(j),
-	};
-	return true;
-}
-
 /* Slots that the job holds. */
 static uint32_t count_held(const struct fan_switch *sw, const struct fan_switch_job *j)
 {

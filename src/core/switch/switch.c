@@ -3,7 +3,6 @@
 
 #include "child.h"
 #include "core/wire/query.h"
-#include "relay.h"
 #include "routed.h"
 
 #define FROM_BELOW                                                                                 \

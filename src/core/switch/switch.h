@@ -73,23 +73,6 @@ struct fan_switch_report {
 	uint32_t jobs;
 };
 
-/* Statistics of a rank of a job. */
-struct fan_switch_rank {
-	const char *name; /* of the job, valid until the next call; empty: not known */
-	uint32_t job, epoch;
-	bool ahead;	   /* the job has run-ahead; otherwise all below is 0 */
-	bool straggles;	   /* it is a straggler */
-	bool offers;	   /* it is a helper */
-	bool full;	   /* it is a helper that has lately reported a full cache */
-	uint64_t behind;   /* its lag, fragments */
-	uint32_t lent;	   /* sums and contributions that it was given to keep */
-	uint32_t deferred; /* its contributions that were deferred */
-	/* by rank: deferred contributions that it was given to keep; NULL: none. Valid until the
-	 * next call */
-	const uint32_t *kept;
-	bool whole; /* all ranks are below this switch */
-};
-
 /* Bytes that a switch of this configuration needs; 0 if a field is out of range. */
 size_t fan_switch_bytes(const struct fan_switch_config *cfg);
 
@@ -134,9 +117,5 @@ void fan_switch_report(const struct fan_switch *sw, struct fan_switch_report *r)
 
 /* Fill in the counters of job number m->index (0 .. jobs-1). */
 void fan_switch_slot_stats(const struct fan_switch *sw, struct fan_slot_stats *m);
-
-/* Fill in the statistics of `rank` of job number `index` (0 .. jobs-1); false: there is none. */
-bool fan_switch_rank(const struct fan_switch *sw, unsigned index, uint16_t rank,
-		     struct fan_switch_rank *r);
 
 #endif

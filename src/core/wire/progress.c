@@ -51,8 +51,3 @@ struct fan_frag fan_progress_question(const struct fan_frag *asked, uint16_t ran
 		.type = FAN_TYPE_PROGRESS,
 	};
 }
-
-uint64_t fan_progress_heard(const struct fan_frag *f)
-{
-	return f->frag + 1 < f->behind ? 0 : f->frag + 1 - f->behind;
-}

@@ -56,7 +56,4 @@ struct fan_frag fan_progress_answer(const struct fan_progress *p, uint16_t ranks
 /* The request of rank `rank` about the DATA `asked`, to follow a contribution that went on. */
 struct fan_frag fan_progress_question(const struct fan_frag *asked, uint16_t rank);
 
-/* The slowest rank's next fragment, by the PROGRESS `f`. */
-uint64_t fan_progress_heard(const struct fan_frag *f);
-
 #endif

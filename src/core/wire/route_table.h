@@ -59,6 +59,18 @@ static inline uint16_t fan_route_number(uint32_t job)
 	return (uint16_t)(job >> FAN_ROUTE_BITS);
 }
 
+/* Are both the id of one job, on any routes? */
+static inline bool fan_job_id_is(uint32_t a, uint32_t b)
+{
+	return !((a ^ b) & ((UINT32_C(1) << FAN_ROUTE_BITS) - 1));
+}
+
+/* `id` on a route. */
+static inline uint32_t fan_job_id_on(uint32_t id, uint16_t route)
+{
+	return (uint32_t)route << FAN_ROUTE_BITS | (id & ((UINT32_C(1) << FAN_ROUTE_BITS) - 1));
+}
+
 /* Write the route into the free `r`.  FAN_OK, or FAN_E_INVALID: a number, depth or count out of
  * range, no ranks, two entries that fit one packet, or sums with two next hops. */
 int fan_route_set(struct fan_route *r, const struct fan_route_config *c);

@@ -8,6 +8,7 @@
 #include "worker_priv.h"
 
 #define CHUNK 256 /* elements converted at a time, past the cache */
+#define LINE  64u /* bytes of the cache */
 
 static struct fan_stream_op *op_at(struct fan_worker *w, uint64_t id)
 {
@@ -113,6 +114,12 @@ static void put_blocks(const struct fan_op *op, uint64_t at, uint32_t count, uin
 	}
 }
 
+static void prefetch(const uint8_t *p, size_t bytes)
+{
+	for (size_t at = 0; at < bytes; at += LINE)
+		__builtin_prefetch(p + at);
+}
+
 /* The payload of a contribution: where it lies, or converted into scratch. */
 static bool put_payload(struct fan_worker *w, const struct fan_stream_op *op,
 			const struct fan_stream_frag *p, struct fan_frag *f, struct fan_out *out)
@@ -130,8 +137,8 @@ static bool put_payload(struct fan_worker *w, const struct fan_stream_op *op,
 		return true;
 	}
 	if (is_large(op)) /* the fragment after this one, which likely comes next */
-		fan_copy_prefetch(in + (p->at + p->count) * fan_dtype_bytes(op->op.dtype),
-				  p->count * fan_dtype_bytes(op->op.dtype));
+		prefetch(in + (p->at + p->count) * fan_dtype_bytes(op->op.dtype),
+			 p->count * fan_dtype_bytes(op->op.dtype));
 	if (!fan_out_fits(out, 0, f->payload_bytes))
 		return false;
 	uint8_t *to = fan_out_scratch(out, f->payload_bytes);

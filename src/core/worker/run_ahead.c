@@ -106,6 +106,6 @@ enum fan_verdict fan_run_ahead_progress(struct fan_worker *w, uint64_t now_ns,
 		adapt(w, now_ns, s, f);
 		fan_window_arrived(&w->window, i);
 	}
-	note_slowest(w, fan_progress_heard(f));
+	note_slowest(w, f->frag + 1 < f->behind ? 0 : f->frag + 1 - f->behind);
 	return FAN_CTL;
 }

@@ -320,7 +320,7 @@ bool fan_worker_supply(struct fan_worker *w, uint64_t now_ns, const uint8_t *pkt
 {
 	struct fan_frag f;
 	bool ours = fan_wire_get(&f, pkt, len) < 0 && f.type == FAN_TYPE_RESULT && w->welcomed &&
-		    fan_worker_is_job(w, f.job) && f.epoch == w->epoch;
+		    fan_job_id_is(f.job, w->job) && f.epoch == w->epoch;
 	return ours && supply(w, now_ns, &f) == FAN_DONE;
 }
 

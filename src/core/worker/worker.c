@@ -91,12 +91,6 @@ static struct fan_frag control_head(const struct fan_worker *w, enum fan_type ty
 	};
 }
 
-/* Return the job's number on a route. */
-static uint32_t on_route(const struct fan_worker *w, uint16_t route)
-{
-	return (uint32_t)route << FAN_ROUTE_BITS | (w->job & ((UINT32_C(1) << FAN_ROUTE_BITS) - 1));
-}
-
 static size_t join_body(const struct fan_worker *w, uint8_t *body)
 {
 	struct fan_join m = {
@@ -211,7 +205,7 @@ static void put_control(struct fan_worker *w, struct fan_out *out)
 		h = control_head(w, FAN_TYPE_LEAVE);
 		if (w->rejoins)
 			/* it is sent where this route is, and the aggregator knows the nonce */
-			h.job = on_route(w, w->cfg.route);
+			h.job = fan_job_id_on(w->job, w->cfg.route);
 		bytes = leave_body(w, body);
 	} else {
 		h = control_head(w, FAN_TYPE_BEAT);
@@ -439,7 +433,7 @@ bool fan_worker_hears(const struct fan_worker *w, const struct fan_frag *f)
 {
 	if (f->type == FAN_TYPE_WELCOME || f->type == FAN_TYPE_REFUSE)
 		return f->nonce == w->cfg.nonce;
-	return w->welcomed && fan_worker_is_job(w, f->job) && f->epoch == w->epoch;
+	return w->welcomed && fan_job_id_is(f->job, w->job) && f->epoch == w->epoch;
 }
 
 void fan_worker_offer(struct fan_worker *w, uint64_t now_ns, uint64_t frag)

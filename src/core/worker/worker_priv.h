@@ -129,12 +129,6 @@ struct fan_worker {
 	struct fan_worker_helper *helper; /* NULL: it keeps nothing for others */
 };
 
-/* Is `job` the worker's job, on any route? */
-static inline bool fan_worker_is_job(const struct fan_worker *w, uint32_t job)
-{
-	return !((job ^ w->job) & ((UINT32_C(1) << FAN_ROUTE_BITS) - 1));
-}
-
 /* Assert the invariants that hold between calls. */
 static inline void fan_worker_check(const struct fan_worker *w)
 {

@@ -75,8 +75,8 @@ static void ask_anew(struct fan_worker *w, uint64_t now_ns)
 static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
 	const struct fan_fault fault = {.err = FAN_E_RESTARTED};
-	bool knows =
-		f->type == FAN_TYPE_WELCOME && fan_worker_is_job(w, f->job) && f->epoch == w->epoch;
+	bool knows = f->type == FAN_TYPE_WELCOME && fan_job_id_is(f->job, w->job) &&
+		     f->epoch == w->epoch;
 	if (f->type == FAN_TYPE_WELCOME && f->path != w->path)
 		return fan_worker_drop(w, FAN_DROP_STATE); /* to a JOIN on another path */
 	if (fan_route_number(f->job) != w->cfg.route)
@@ -111,7 +111,7 @@ static enum fan_verdict recv_answer(struct fan_worker *w, uint64_t now_ns, const
  * that. */
 static enum fan_verdict leave_there(struct fan_worker *w, uint64_t now_ns, const struct fan_frag *f)
 {
-	if (f->type != FAN_TYPE_WELCOME || f->path != w->path || !fan_worker_is_job(w, f->job) ||
+	if (f->type != FAN_TYPE_WELCOME || f->path != w->path || !fan_job_id_is(f->job, w->job) ||
 	    f->epoch != w->epoch)
 		return fan_worker_drop(w, FAN_DROP_STATE);
 	if (fan_route_number(f->job) != w->cfg.route)
@@ -332,7 +332,7 @@ enum fan_verdict fan_worker_take(struct fan_worker *w, uint64_t now_ns, struct f
 			return leave_there(w, now_ns, f);
 		return f->type == FAN_TYPE_WELCOME ? recv_welcome(w, now_ns, f) : recv_refuse(w, f);
 	}
-	if (!w->welcomed || !fan_worker_is_job(w, f->job))
+	if (!w->welcomed || !fan_job_id_is(f->job, w->job))
 		return fan_worker_drop(w, FAN_DROP_JOB);
 	if (f->epoch != w->epoch)
 		return fan_worker_drop(w, FAN_DROP_EPOCH);

@@ -175,22 +175,30 @@ static int find_slurm(struct fan_rendezvous *r, char *why, size_t bytes)
 	return place(r, host, FAN_RENDEZVOUS_PORT + hash(id) % FAN_RENDEZVOUS_PORTS);
 }
 
-/* mpirun names rank 0's host to no rank, unless all of them are here. */
-static int find_mpi(struct fan_rendezvous *r, char *why, size_t bytes)
+/* mpirun names rank 0's host to no rank, unless all of them are here: in the launch `id`. */
+static int find_here(struct fan_rendezvous *r, const char *id, const char *mpi, char *why,
+		     size_t bytes)
 {
-	const char *id = fan_option_variable("PMIX_NAMESPACE");
-	if (!id)
-		id = fan_option_variable("OMPI_MCA_ess_base_jobid");
-	if (!id || !same(fan_option_variable("OMPI_COMM_WORLD_LOCAL_SIZE"),
-			 fan_option_variable("OMPI_COMM_WORLD_SIZE"))) {
+	if (!id) {
 		snprintf(why, bytes,
-			 "no switch: Open MPI does not tell on which host rank 0 is; name a switch "
-			 "in FANIN_SWITCH, or rank 0's host and a free port in MASTER_ADDR and "
-			 "MASTER_PORT (mpirun -x)");
+			 "no switch: %s does not tell on which host rank 0 is; name a switch in "
+			 "FANIN_SWITCH, or rank 0's host and a free port in MASTER_ADDR and "
+			 "MASTER_PORT (mpirun %s)",
+			 mpi, *mpi == 'O' ? "-x" : "-genv");
 		return FAN_E_CONFIG;
 	}
 	r->one_host = true;
 	return place(r, "127.0.0.1", FAN_RENDEZVOUS_PORT + hash(id) % FAN_RENDEZVOUS_PORTS);
+}
+
+static int find_open_mpi(struct fan_rendezvous *r, char *why, size_t bytes)
+{
+	const bool here = same(fan_option_variable("OMPI_COMM_WORLD_LOCAL_SIZE"),
+			       fan_option_variable("OMPI_COMM_WORLD_SIZE"));
+	const char *id = fan_option_variable("PMIX_NAMESPACE");
+	if (!id)
+		id = fan_option_variable("OMPI_MCA_ess_base_jobid");
+	return find_here(r, here ? id : NULL, "Open MPI", why, bytes);
 }
 
 /* Name a launch of MPICH's mpirun: all ranks of a host are children of one process. */
@@ -209,16 +217,8 @@ static bool is_local_hydra(void)
 static int find_hydra(struct fan_rendezvous *r, char *why, size_t bytes)
 {
 	char id[ID_BYTES];
-	if (!is_local_hydra()) {
-		snprintf(why, bytes,
-			 "no switch: MPICH does not tell on which host rank 0 is; name a switch in "
-			 "FANIN_SWITCH, or rank 0's host and a free port in MASTER_ADDR and "
-			 "MASTER_PORT (mpirun -genv)");
-		return FAN_E_CONFIG;
-	}
 	hydra_id(id, sizeof id);
-	r->one_host = true;
-	return place(r, "127.0.0.1", FAN_RENDEZVOUS_PORT + hash(id) % FAN_RENDEZVOUS_PORTS);
+	return find_here(r, is_local_hydra() ? id : NULL, "MPICH", why, bytes);
 }
 
 int fan_rendezvous_find(struct fan_rendezvous *r, char *why, size_t bytes)
@@ -228,7 +228,7 @@ int fan_rendezvous_find(struct fan_rendezvous *r, char *why, size_t bytes)
 	if (master)
 		return find_master(r, master, why, bytes);
 	if (fan_option_variable("OMPI_COMM_WORLD_SIZE"))
-		return find_mpi(r, why, bytes);
+		return find_open_mpi(r, why, bytes);
 	if (fan_option_variable("SLURM_JOB_ID") && !is_local_hydra())
 		return find_slurm(r, why, bytes);
 	if (fan_option_variable("PMI_SIZE"))

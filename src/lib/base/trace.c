@@ -14,12 +14,11 @@
 #include "core/base/err.h"
 #include "file/file.h"
 #include "file/option.h"
-#include "file/text.h"
 #include "net/clock.h"
+#include "net/logline.h"
 #include "rank_file.h"
 
-#define NS_PER_S   UINT64_C(1000000000)
-#define NAME_BYTES (4 * (FAN_NAME_MAX + 32)) /* escaped */
+#define NS_PER_S UINT64_C(1000000000)
 
 struct fan_trace {
 	char path[FAN_RANK_FILE_BYTES];
@@ -109,18 +108,6 @@ static void put_event(FILE *f, const struct fan_trace *t, const struct fan_trace
 	}
 }
 
-/* A name may have quotes, and be no UTF-8. */
-static void put_text(FILE *f, const char *text)
-{
-	char shown[NAME_BYTES];
-	struct fan_text s = fan_text_in(shown, sizeof shown);
-	json_t *j = json_string(text);
-	fan_text_escaped(&s, text, strlen(text));
-	j = j ? j : json_string(shown);
-	json_dumpf(j, f, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
-	json_decref(j);
-}
-
 /* Name what counts as process and thread there. */
 static void put_head(FILE *f, const struct fan_trace *t, uint64_t lost)
 {
@@ -129,7 +116,9 @@ static void put_head(FILE *f, const struct fan_trace *t, uint64_t lost)
 	snprintf(name, sizeof name, "fanin %s rank %d", t->job, t->rank);
 	fprintf(f, "[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":",
 		t->rank);
-	put_text(f, name);
+	json_t *shown = fan_json_text(name);
+	json_dumpf(shown, f, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+	json_decref(shown);
 	fprintf(f, ",\"lost\":%" PRIu64 "}},\n", lost);
 	for (unsigned i = 0; i < sizeof threads / sizeof threads[0]; i++)
 		fprintf(f,

@@ -450,7 +450,8 @@ static int join_hosts(struct fanin_comm **comm)
 		&c->rank.lock); /* which the thread takes before it looks at further parts */
 	c->rank.own = fan_embedded_switch_daemon(c->embedded);
 	c->rank.cfg.launch = launch_of(c, m);
-	fan_rank_leave_parts(&c->rank, mix(c, m, connections));
+	c->rank.asked.parts_to_add = mix(c, m, connections);
+	c->rank.kind->wake(&c->rank);
 	pthread_mutex_unlock(&c->rank.lock);
 	fan_rank_wait_ready(&c->rank);
 	return atomic_load(&c->rank.error);
@@ -479,7 +480,9 @@ void fan_comm_complete(struct fanin_comm *c)
 					       c->rank.parts.mbps[k], c->rank.parts.rail[k]};
 	}
 	pthread_mutex_lock(&c->rank.lock);
-	fan_rank_leave_complete(&c->rank);
+	c->rank.asked.complete = true;
+	if (c->rank.kind->has_sockets)
+		c->rank.kind->wake(&c->rank);
 	pthread_mutex_unlock(&c->rank.lock);
 }
 

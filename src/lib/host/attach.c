@@ -256,7 +256,7 @@ static bool map(struct fan_host_memory *m, size_t bytes)
 	return true;
 }
 
-static void unmap(struct fan_host_memory *m)
+void fan_host_detach(struct fan_host_memory *m)
 {
 	if (m->s)
 		munmap(m->s, m->bytes);
@@ -447,14 +447,8 @@ int fan_host_attach(struct fan_host_memory *m, const struct fan_host_seat *h, ch
 		fail_for_missing(m, h, why, bytes);
 	}
 	if (e)
-		unmap(m);
+		fan_host_detach(m);
 	return e;
-}
-
-void fan_host_detach(struct fan_host_memory *m)
-{
-	unmap(m);
-	*m = (struct fan_host_memory){.fd = -1};
 }
 
 /* ---- rehearsal ---- */
@@ -494,6 +488,6 @@ bool fan_host_can_attach(unsigned ranks, char *why, size_t bytes)
 	for (unsigned i = 0; i < 3; i++)
 		if (fd[i] >= 0)
 			close(fd[i]);
-	unmap(&m);
+	fan_host_detach(&m);
 	return can;
 }

@@ -42,6 +42,7 @@ int fan_host_attach(struct fan_host_memory *m, const struct fan_host_seat *h, ch
  */
 bool fan_host_can_attach(unsigned ranks, char *why, size_t bytes);
 
+/* Give the segment and the lock back. */
 void fan_host_detach(struct fan_host_memory *m);
 
 /* Number `i` held its lock, and has ended.  If it left before, its beat showed that first.

@@ -299,7 +299,7 @@ static void start_ops(struct fan_rank *r, uint64_t now_ns)
 static void end_ops(struct fan_rank *r)
 {
 	struct fan_host_comm *l = r->host;
-	uint64_t done = fan_host_done(&l->board);
+	const uint64_t done = l->board.first_op;
 	struct fanin_stats net = {.size = sizeof net};
 	assert(done <= l->board.next_op);
 	if (l->ended == done)

@@ -533,11 +533,6 @@ void fan_host_finish(struct fan_host_board *l)
 		;
 }
 
-uint64_t fan_host_done(const struct fan_host_board *l)
-{
-	return l->first_op;
-}
-
 unsigned fan_host_missing(const struct fan_host_board *l, bool missing[FAN_HOST_RANKS_MAX],
 			  bool *shares)
 {

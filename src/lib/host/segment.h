@@ -119,8 +119,8 @@ struct fan_host_board {
 	unsigned me, ranks, columns; /* the segment's values may change: do not trust them */
 	unsigned job_ranks;	     /* that an average divides by */
 	struct fan_host_op op[FAN_HOST_OPS_KEPT]; /* a ring: number i at op[i % KEPT] */
-	uint64_t first_op, next_op;
-	uint64_t chunks; /* of all operations started so far */
+	uint64_t first_op, next_op;		  /* those before first_op have ended */
+	uint64_t chunks;			  /* of all operations started so far */
 	/* chunks: the next to copy in, to sum, to get from the other hosts, to copy out */
 	uint64_t in, sum, net, out;
 	/* the operations that these belong to, or those before them: first_op - 1 or more */
@@ -171,9 +171,6 @@ bool fan_host_work(struct fan_host_board *l);
 /* With an error in the segment: end the operations to whose results nothing is missing.  Ranks that
  * have them may have left since, and that may be the error. */
 void fan_host_finish(struct fan_host_board *l);
-
-/* Operations of this rank that have ended, in their order. */
-uint64_t fan_host_done(const struct fan_host_board *l);
 
 /* The blame for an end: ranks of the job; and for other hosts a cause, 0: they get none,
  * and hosts.  NULL: none. */

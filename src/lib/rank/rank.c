@@ -202,19 +202,6 @@ int fan_rank_begin(struct fan_rank *r)
 	return atomic_load(&r->error);
 }
 
-void fan_rank_leave_parts(struct fan_rank *r, unsigned count)
-{
-	r->asked.parts_to_add = count;
-	r->kind->wake(r);
-}
-
-void fan_rank_leave_complete(struct fan_rank *r)
-{
-	r->asked.complete = true;
-	if (r->kind->has_sockets)
-		r->kind->wake(r);
-}
-
 void fan_rank_end(struct fan_rank *r, int error, const char *why, const uint64_t *blamed)
 {
 	assert(error != FAN_OK && error != FAN_E_PENDING);

@@ -307,7 +307,7 @@ struct fan_rank {
 	pthread_mutex_t lock;	/* for all up to the next blank line */
 	pthread_cond_t changed; /* ready, error, or room for operations */
 	bool ready;		/* all ranks have joined */
-	/* Requests of callers to the thread, under the lock. */
+	/* Requests of callers to the thread, under the lock, which they wake afterwards. */
 	struct {
 		struct fan_op_queue queued; /* operations that it has not taken yet */
 		bool awake;		    /* it will look at these before it sleeps */
@@ -426,11 +426,6 @@ unsigned fan_rank_connections(const struct fan_rank *r);
 /* In a child of fork(), to which the communicator does not belong. */
 bool fan_rank_is_forked(const struct fan_rank *r);
 
-/* With the lock held, leave to the thread: to join `count` further parts, which
- * have been set; and that there are no further ones. */
-void fan_rank_leave_parts(struct fan_rank *r, unsigned count);
-void fan_rank_leave_complete(struct fan_rank *r);
-
 /* Queue `count` operations at once, at most FAN_RANKS_MAX: all or none, and then `ops` are NULL.
  * `wait`: wait for room instead of FAN_E_BUSY. */
 int fan_rank_submit(struct fan_rank *r, const struct fan_op_args *args, unsigned count, bool wait,
@@ -449,9 +444,6 @@ int fan_rank_run_within(struct fan_rank *r, const struct fan_op_args *args, int 
 /* Any thread: what was shown last as an object of JSON, which the caller owns.  `rate` is of
  * tensors, bytes a second over `over_s`. */
 struct json_t *fan_rank_tell(const struct fan_rank *r, uint64_t now_ns, double rate, double over_s);
-
-/* A text as JSON; one that is no UTF-8 has "?" for all that is not printable ASCII. */
-struct json_t *fan_rank_text_json(const char *text);
 
 /* Any thread, of a rank that is no column: write its wait as a sentence to `text`, `bytes` bytes.
  * False: it does not wait, or has not reported since `asked_ns`. */

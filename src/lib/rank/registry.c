@@ -19,6 +19,7 @@
 #include "lib/base/config.h"
 #include "lib/base/rank_file.h"
 #include "net/clock.h"
+#include "net/logline.h"
 #include "rank.h"
 
 #define VERSION	    1 /* of a status file */
@@ -195,10 +196,10 @@ static char *status_text(void)
 	char version[32];
 	snprintf(version, sizeof version, "%d.%d.%d", FANIN_VERSION_MAJOR, FANIN_VERSION_MINOR,
 		 FANIN_VERSION_PATCH);
-	json_t *j = json_pack("{s:i, s:i, s:o, s:s, s:i, s:o}", "version", VERSION, "pid",
-			      (int)getpid(), "program",
-			      fan_rank_text_json(program_invocation_short_name), "library", version,
-			      "more", (int)registry.more, "ranks", ranks_json());
+	json_t *j =
+		json_pack("{s:i, s:i, s:o, s:s, s:i, s:o}", "version", VERSION, "pid",
+			  (int)getpid(), "program", fan_json_text(program_invocation_short_name),
+			  "library", version, "more", (int)registry.more, "ranks", ranks_json());
 	char *text = json_dumps(j, JSON_COMPACT | JSON_ENSURE_ASCII);
 	json_decref(j);
 	return text;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "net/clock.h"
+#include "net/logline.h"
 #include "registry.h"
 #include "thread.h"
 
@@ -129,19 +130,6 @@ void fan_rank_snapshot_add(struct fan_rank_snapshot *s, const struct fanin_op *o
 	};
 }
 
-json_t *fan_rank_text_json(const char *text)
-{
-	char plain[FAN_FAULT_TEXT_BYTES];
-	size_t n = 0;
-	json_t *whole = json_string(text);
-	if (whole)
-		return whole;
-	for (; text[n] && n + 1 < sizeof plain; n++)
-		plain[n] = (char)(text[n] >= ' ' && text[n] <= '~' ? text[n] : '?');
-	plain[n] = '\0';
-	return json_string(plain);
-}
-
 static json_t *ops_json(const struct fan_rank_snapshot *s, uint64_t now_ns)
 {
 	json_t *ops = json_array();
@@ -164,7 +152,7 @@ static json_t *places_json(const struct fan_rank_snapshot *s)
 		json_array_append_new(places,
 				      json_pack("{s:s, s:o}", "at",
 						fan_peer_text(&s->place[i].at, at, sizeof at),
-						"job", fan_rank_text_json(s->place[i].job)));
+						"job", fan_json_text(s->place[i].job)));
 	return places;
 }
 
@@ -248,15 +236,15 @@ json_t *fan_rank_tell(const struct fan_rank *r, uint64_t now_ns, double rate, do
 					 : "idle";
 	json_t *j = json_pack(
 		"{s:o, s:i, s:i, s:s, s:s, s:b, s:b, s:i, s:f, s:o, s:f, s:f, s:f}", "job",
-		fan_rank_text_json(r->cfg.job), "rank", rank, "ranks", r->cfg.ranks, "state", state,
+		fan_json_text(r->cfg.job), "rank", rank, "ranks", r->cfg.ranks, "state", state,
 		"mode", mode_of(r), "column", r->column.global != NULL, "sealed",
 		r->cfg.keys.count != 0, "open", (int)open, "waited_s", waited, "waits",
-		fan_rank_text_json(open || !ready ? s->waits : ""), "rate", rate, "over_s", over_s,
+		fan_json_text(open || !ready ? s->waits : ""), "rate", rate, "over_s", over_s,
 		"told_s",
 		s->at_ns && s->at_ns < now_ns ? (double)(now_ns - s->at_ns) / NS_PER_S : 0);
 	if (!j)
 		return NULL;
-	json_object_set_new(j, "switch", fan_rank_text_json(r->cfg.switch_addr));
+	json_object_set_new(j, "switch", fan_json_text(r->cfg.switch_addr));
 	json_object_set_new(j, "hosts", json_integer(shown.stats.hosts));
 	json_object_set_new(j, "missing", ranks_json(s->missing));
 	json_object_set_new(j, "away", json_boolean(s->away));
@@ -266,7 +254,7 @@ json_t *fan_rank_tell(const struct fan_rank *r, uint64_t now_ns, double rate, do
 	json_object_set_new(j, "stats", stats_json(&shown.stats));
 	if (r->column.global)
 		json_object_set_new(j, "of", globals_json(r));
-	json_object_set_new(j, "error", fan_rank_text_json(failed ? r->sentence : ""));
+	json_object_set_new(j, "error", fan_json_text(failed ? r->sentence : ""));
 	return j;
 }
 

@@ -6,9 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd/args.h"
-#include "file/text.h"
-#include "net/udp.h"
+#include "cmd/args.c"
 
 struct values {
 	int slots, color;
@@ -62,7 +60,7 @@ static int with(const char *a, const char *b, const char *c)
 
 	while (argv[argc])
 		argc++;
-	return args_read(&command, &v, argc, argv, why);
+	return read_all(&command, &v, argc, argv, why);
 }
 
 static void write_file(const char *text)

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "cmd/log.h"
+#include "cmd/log.c"
 
 /* ---- end ---- */
 

@@ -11,7 +11,7 @@ bool fan_mpi_report_on = true;
 static uint64_t reported_calls, reported_bytes;
 static struct fan_mpi_pass pass;
 
-void fan_mpi_report_count(enum fan_mpi_why why, uint64_t calls, uint64_t bytes)
+void fan_mpi_report_add(enum fan_mpi_why why, uint64_t calls, uint64_t bytes)
 {
 	assert_int_equal(why, FAN_WHY_FASTER);
 	reported_calls += calls;

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/err.h"
-#include "net/lines.h"
+#include "net/lines.c"
 #include "net/order.h"
 #include "net/udp.h"
 
@@ -19,7 +19,7 @@ static int open_pair(void **state)
 	int fd[2];
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd), 0);
-	fan_lines_open(&l, fd[0]);
+	take_over(&l, fd[0]);
 	other = fd[1];
 	return 0;
 }
@@ -234,8 +234,7 @@ TEST(order__what_is_wrong)
 
 /* ---- signed lines, and somebody between their ends who reads, changes, repeats and leaves out,
  * and has no key ---- */
-#define CAUGHT	  4096
-#define MAC_CHARS 33 /* of a MAC and the space behind it */
+#define CAUGHT 4096
 
 static struct fan_lines dialler, called;
 static int from_dialler, from_called; /* the ends that are in between */
@@ -254,8 +253,8 @@ static void begin(struct fan_keys dials, struct fan_keys takes)
 	int a[2], b[2];
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, a), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, b), 0);
-	fan_lines_open(&dialler, a[0]);
-	fan_lines_open(&called, b[0]);
+	take_over(&dialler, a[0]);
+	take_over(&called, b[0]);
 	from_dialler = a[1];
 	from_called = b[1];
 	assert_int_equal(fan_lines_sign(&dialler, &dials, true), 0);

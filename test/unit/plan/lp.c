@@ -6,7 +6,6 @@
 
 #include "plan/algorithm.h"
 #include "plan/lp.h"
-#include "plan/master.h"
 #include "plan/relax.h"
 #include "plan/steps.h"
 #include "rig.h"

@@ -2,11 +2,8 @@
 /* Rules without a program, and roundings of one. */
 #include "unit/unit.h"
 
-#include "plan/algorithm.h"
 #include "plan/install.h"
-#include "plan/relax.h"
-#include "plan/rules.h"
-#include "plan/steps.h"
+#include "plan/relaxed.c"
 #include "rig.h"
 
 /* ---- rules ---- */
@@ -187,7 +184,7 @@ TEST(rules__two_levels_can_be_installed)
 #define DRAWS 2000
 
 /* The relaxed program of the example, solved, with the whole model on its one server. */
-static void solve(struct fan_cands *c, struct fan_relax *r, const struct fan_topo *t)
+static void solve_volumes(struct fan_cands *c, struct fan_relax *r, const struct fan_topo *t)
 {
 	static const double whole[] = {1};
 	struct fan_cands_options o = {.paths = 4};
@@ -205,12 +202,12 @@ TEST(round__probabilities_are_volumes)
 	struct fan_rng rng = {5};
 	const double split[] = {1};
 	double hits[3][4] = {{0}};
-	solve(&c, &r, &t);
+	solve_volumes(&c, &r, &t);
 	assert_int_equal(c.groups, 3);
 	assert_int_equal(c.sums, 3);
 	for (unsigned i = 0; i < DRAWS; i++) {
 		PLAN p;
-		assert_int_equal(fan_round_volumes(&p, &r, split, &rng), FAN_OK);
+		assert_int_equal(round_volumes(&p, &r, split, &rng), FAN_OK);
 		for (uint32_t g = 0; g < c.groups; g++)
 			for (uint32_t k = 0; k < c.group[g].count; k++) {
 				uint32_t to = p.tree[0].flow[c.member[c.group[g].first + k]].to;
@@ -260,7 +257,7 @@ TEST(round__nothing_for_a_share_of_nothing)
 	assert_int_equal(fan_cands_open(&c, &t, &o), FAN_OK);
 	assert_int_equal(fan_relax_open(&r, &c, split), FAN_OK);
 	assert_int_equal(fan_relax_solve(&r, false), FAN_OK);
-	assert_int_equal(fan_round_volumes(&p, &r, split, &rng), FAN_OK);
+	assert_int_equal(round_volumes(&p, &r, split, &rng), FAN_OK);
 	assert_int_equal(p.trees, 1);
 	assert_int_equal(p.tree[0].server, rig_node(&t, "S2"));
 	assert_true(fan_eval_gbps(&t, &p) > 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/unit.h"
 
-#include "sim/daemon.h"
+#include "sim/daemon.c"
 #include "sim/event.h"
 #include "sim/link.h"
 
@@ -115,7 +115,7 @@ TEST(series__bounded_and_nothing_lost)
 	uint64_t sum = 0;
 	for (uint64_t i = 0; i < 5000; i++) {
 		const uint64_t figure[FAN_SERIES_FIGURES] = {i, 1, 0, 0};
-		fan_series_add(s, figure);
+		series_add(s, figure);
 		sum += i;
 	}
 	uint64_t kept = 0, ones = 0, weight = 0;
@@ -137,9 +137,9 @@ TEST(series__interval_doubles)
 	s->start_ns = 100;
 	s->interval_ns = 10;
 	for (unsigned i = 0; i < FAN_SERIES_MAX; i++)
-		fan_series_add(s, figure);
+		series_add(s, figure);
 	assert_int_equal(s->interval_ns, 10);
-	fan_series_add(s, figure);
+	series_add(s, figure);
 	assert_int_equal(s->interval_ns, 20);
 	assert_int_equal(s->count, FAN_SERIES_MAX / 2 + 1);
 	assert_int_equal(s->next_ns, 100 + (FAN_SERIES_MAX / 2 + 2) * 20);

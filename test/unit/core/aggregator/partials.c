@@ -442,14 +442,29 @@ TEST_WITH(server_ahead__pace_of_sums, open_aggregator, rig_close)
 	assert_int_equal(rig.got[0].f.behind, 2); /* 2 has sent 6, and comes to 7 */
 }
 
+/* What a QUERY learns of the ranks of job number `index`, from `first` on. */
+static struct fan_rank_stats standing(uint16_t index, uint16_t first)
+{
+	const fan_peer local = {.addr = {0, UINT64_C(1) << 56}, .port = 5}; /* ::1 */
+	const struct fan_query q = {.index = index, .first = first};
+	uint8_t body[FAN_REPORT_BYTES];
+	struct fan_rank_stats m;
+	struct fan_frag f =
+		rig_control(FAN_TYPE_QUERY, FAN_RANK_NONE, 7, body, fan_ctl_put(body, &q));
+	f.job = f.epoch = 0;
+	f.topic = FAN_TOPIC_RANKS;
+	assert_int_equal(rig_send(local, &f), FAN_CTL);
+	assert_int_equal(fan_ctl_get(&m, &rig.got[0].f), FAN_OK);
+	return m;
+}
+
 /* An aggregator tells of its ranks what the contributions that come to it tell. */
 TEST_WITH(server_ahead__how_ranks_stand, open_aggregator, rig_close)
 {
-	struct fan_rank_stats m = {.index = 0, .first = 1};
 	assert_int_equal(sum(0, 1, 6, 7, 1), FAN_DONE);
 	assert_int_equal(sum(0, -1, 8, 3, 1), FAN_WAIT);
 	assert_int_equal(sum(0, -1, 9, 1, 1), FAN_WAIT);
-	fan_aggregator_rank_stats(rig.ag, &m);
+	struct fan_rank_stats m = standing(0, 1);
 	assert_int_equal(m.jobs, 1);
 	assert_int_equal(m.ranks, HOME_RANKS);
 	assert_int_equal(m.ahead, 1);
@@ -458,8 +473,7 @@ TEST_WITH(server_ahead__how_ranks_stand, open_aggregator, rig_close)
 	assert_memory_equal(m.name, "a", 2);
 	assert_int_equal(m.rank[0].behind, 1);
 	assert_int_equal(m.rank[1].behind, 3);
-	m = (struct fan_rank_stats){.index = 1};
-	fan_aggregator_rank_stats(rig.ag, &m);
+	m = standing(1, 0);
 	assert_int_equal(m.jobs, 1);
 	assert_int_equal(m.ranks, 0);
 }

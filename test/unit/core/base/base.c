@@ -50,7 +50,6 @@ TEST(copy__past_the_cache)
 		for (unsigned bytes = 0; bytes < 400; bytes += 1 + bytes % 13) {
 			unsigned source = (at * 5 + bytes) % 64;
 			memset(to, 0xa5, sizeof to);
-			fan_copy_prefetch(from + source, bytes);
 			fan_copy_past(to + at, from + source, bytes);
 			fan_copy_fence();
 			assert_memory_equal(to + at, from + source, bytes);
@@ -172,12 +171,10 @@ TEST(ranks__in_order)
 			if (!m.has[r])
 				continue;
 			assert_int_equal(next, r);
-			assert_int_equal(fan_ranks_nth(set, n), r);
 			next = fan_ranks_next(set, r + 1);
 			n++;
 		}
 		assert_int_equal(next, FAN_RANK_NONE);
-		assert_int_equal(fan_ranks_nth(set, n), FAN_RANK_NONE);
 		assert_int_equal(fan_ranks_count(set), n);
 		assert_int_equal(fan_ranks_is_empty(set), n == 0);
 		assert_int_equal(fan_ranks_next(set, FAN_RANKS_MAX), FAN_RANK_NONE);

@@ -35,11 +35,17 @@ static int goes_to(unsigned i)
 	return -1;
 }
 
-static struct fan_switch_rank rank_of(uint16_t rank)
+static struct fan_standing rank_of(uint16_t rank)
 {
-	struct fan_switch_rank r;
-	assert_true(fan_switch_rank(bed.sw, 0, rank, &r));
-	return r;
+	struct fan_rank_stats m = {.first = rank};
+	fan_run_ahead.rank_stats(bed.sw, &bed.sw->job[0], &m);
+	assert_true(m.ahead && m.count);
+	return m.rank[0];
+}
+
+static const uint32_t *kept_by(uint16_t rank)
+{
+	return fan_run_ahead.row(bed.sw, &bed.sw->job[0], rank);
 }
 
 /* All three far ahead of the fourth, in step. */
@@ -65,12 +71,9 @@ TEST_WITH(sa_atp__slots_give_way_to_who_is_far_ahead, open_ahead, NULL)
 	assert_int_equal(fan_switch_stats(bed.sw)->yields, 1);
 	bed_is_partial(0, 0, 1, 7, 7);
 	run_to(0, SLOTS + 2, 2 * FAN_LAG_FRAGS);
-	struct fan_switch_rank r = rank_of(3);
-	assert_true(r.straggles && r.ahead && r.offers);
-	assert_int_equal(r.behind, 2 * FAN_LAG_FRAGS);
-	assert_false(rank_of(0).straggles);
-	assert_false(fan_switch_rank(bed.sw, 0, BED_RANKS, &r));
-	assert_false(fan_switch_rank(bed.sw, 1, 0, &r));
+	assert_int_equal(rank_of(3).flags, FAN_RANK_STRAGGLES | FAN_RANK_OFFERS);
+	assert_int_equal(rank_of(3).behind, 2 * FAN_LAG_FRAGS);
+	assert_false(rank_of(0).flags & FAN_RANK_STRAGGLES);
 }
 
 /* The sum of those ahead goes to a helper, and so does the late contribution. */
@@ -138,9 +141,8 @@ static void counts_are_as_seen(void)
 		for (unsigned r = 0; r < BED_RANKS; r++)
 			deferred[r] += seen.parts[to][r];
 	for (uint16_t r = 0; r < BED_RANKS; r++) {
-		struct fan_switch_rank at = rank_of(r);
-		assert_int_equal(at.deferred, deferred[r]);
-		assert_memory_equal(at.kept, seen.parts[r], sizeof seen.parts[r]);
+		assert_int_equal(rank_of(r).deferred, deferred[r]);
+		assert_memory_equal(kept_by(r), seen.parts[r], sizeof seen.parts[r]);
 	}
 }
 
@@ -161,13 +163,12 @@ TEST_WITH(sa_atp__who_helps_whom, open_ahead, NULL)
 			send_noted(3, n);
 	}
 	counts_are_as_seen();
-	struct fan_switch_rank r[BED_RANKS] = {rank_of(0), rank_of(1), rank_of(2), rank_of(3)};
-	uint32_t kept = r[0].kept[3] + r[1].kept[3] + r[2].kept[3] + r[3].kept[3];
-	assert_int_equal(r[3].deferred, 150);
+	uint32_t kept = kept_by(0)[3] + kept_by(1)[3] + kept_by(2)[3] + kept_by(3)[3];
+	assert_int_equal(rank_of(3).deferred, 150);
 	assert_in_range(kept, 100, 149); /* of the first blocks some go up */
-	assert_true(r[0].kept[3] && r[1].kept[3] && r[0].kept[2]);
-	assert_true(r[3].kept[3] <= WINDOW / 16 + 1); /* before it was known to be slow */
-	assert_true(r[0].whole && r[0].deferred == 0 && r[1].deferred == 0);
+	assert_true(kept_by(0)[3] && kept_by(1)[3] && kept_by(0)[2]);
+	assert_true(kept_by(3)[3] <= WINDOW / 16 + 1); /* before it was known to be slow */
+	assert_true(rank_of(0).deferred == 0 && rank_of(1).deferred == 0);
 	assert_int_equal(seen.parts[BED_RANKS][3], 150 - kept);
 }
 
@@ -200,17 +201,17 @@ TEST_WITH(sa_atp__sums_of_helpers_pass, open_ahead, NULL)
 	bed_is_partial(0, 0, 20, 0xf, 15);
 	assert_int_equal(bed.got[0].f.helper, FAN_TAG(2));
 	assert_int_equal(bed_give(bed_worker(0, 1), &f, body, 12), FAN_DROP);
-	assert_false(rank_of(2).full);
+	assert_false(rank_of(2).flags & FAN_RANK_FULL);
 	f.flags |= FAN_F_FULL; /* it had no room */
 	assert_int_equal(bed_give(bed_worker(0, 2), &f, body, 12), FAN_PASS);
-	assert_true(rank_of(2).full);
+	assert_true(rank_of(2).flags & FAN_RANK_FULL);
 	uint32_t lent = rank_of(2).lent;
 	run_ahead(200, 400);
 	assert_true(rank_of(1).lent > lent + 30);
 	assert_true(rank_of(2).lent < lent + 30);
 	bed.now_ns += FAN_HELPER_FULL_NS;
 	bed_add(0, 0, 401, 1, 0, 0);
-	assert_false(rank_of(2).full);
+	assert_false(rank_of(2).flags & FAN_RANK_FULL);
 }
 
 static enum fan_verdict ask(uint16_t rank, uint64_t frag, uint16_t flags)

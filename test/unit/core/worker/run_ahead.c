@@ -60,6 +60,9 @@ TEST_WITH(ahead__lead, rig_open, rig_close)
 	const struct fan_worker_stats *st = fan_worker_stats(rig.w);
 	assert_int_equal(st->next, sent);
 	assert_in_range(st->next - st->slowest, 20, 4 * 8); /* four bursts are always allowed */
+	const uint64_t slowest = st->slowest;
+	unaggregated(7, 9, 0); /* more behind than there are fragments: a lie */
+	assert_int_equal(fan_worker_stats(rig.w)->slowest, slowest);
 }
 
 /* Silence is a slow rank's first, and shows a loss when none is known to be behind. */

@@ -43,7 +43,7 @@ static void run(struct fan_rng *r, unsigned ranks, uint64_t ops)
 		unsigned done = 0;
 		fan_host_work(&local[fan_rng_below(r, ranks)]);
 		for (unsigned i = 0; i < ranks; i++)
-			done += fan_host_done(&local[i]) == ops;
+			done += local[i].first_op == ops;
 		if (done == ranks)
 			return;
 	}
@@ -205,7 +205,7 @@ TEST(segment__room_for_as_many_again)
 		for (unsigned n = 0; n < 4 * FAN_HOST_OPS_MAX; n++)
 			fan_host_work(&local[n % 2]);
 		for (unsigned i = 0; i < 2; i++) {
-			assert_int_equal(fan_host_done(&local[i]), time * FAN_HOST_OPS_MAX);
+			assert_int_equal(local[i].first_op, time * FAN_HOST_OPS_MAX);
 			assert_true(fan_host_has_room(&local[i]));
 			for (unsigned n = 0; n < FAN_HOST_OPS_MAX; n++)
 				assert_int_equal(out[i][n], 7);
@@ -262,22 +262,22 @@ static void finish_late(uint64_t count)
 		own.out = out[i] = calloc(count, sizeof *in);
 		fan_host_start(&local[i], &own, 0);
 	}
-	for (unsigned i = 0; i < 6 && !fan_host_done(&local[2]); i++)
+	for (unsigned i = 0; i < 6 && !local[2].first_op; i++)
 		fan_host_work(&local[i % 3]);
 	struct fan_op next = op;
 	next.out = in;
 	fan_host_start(&local[0], &next, 0);
 	fan_host_start(&local[1], &next, 0);
-	const unsigned late = fan_host_done(&local[1]) ? 0 : 1, other = 1 - late;
+	const unsigned late = local[1].first_op ? 0 : 1, other = 1 - late;
 	fan_host_work(&local[other]);
-	assert_int_equal(fan_host_done(&local[other]), 1);
-	assert_int_equal(fan_host_done(&local[late]), 0);
+	assert_int_equal(local[other].first_op, 1);
+	assert_int_equal(local[late].first_op, 0);
 	fan_host_fail(local[other].s, other, FAN_E_RANK_LEFT, "left", &(struct fan_host_blame){0});
 	assert_false(fan_host_work(&local[late]));
 	for (unsigned i = 0; i < 2; i++)
 		fan_host_finish(&local[i]);
 	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(fan_host_done(&local[i]), 1);
+		assert_int_equal(local[i].first_op, 1);
 		for (uint64_t k = 0; k < count; k++)
 			assert_true(out[i][k] == 3 * (float)(k % 100));
 		free(out[i]);
@@ -381,7 +381,7 @@ static void run_hosts(struct fan_rng *r, uint64_t ops)
 		fan_host_work(&local[fan_rng_below(r, RANKS)]);
 		network((unsigned)fan_rng_below(r, COLUMNS));
 		for (unsigned i = 0; i < RANKS; i++)
-			done += fan_host_done(&local[i]) == ops;
+			done += local[i].first_op == ops;
 		if (done == RANKS)
 			return;
 	}
@@ -461,7 +461,7 @@ TEST(segment__shares_that_are_back_end_well)
 	for (unsigned i = 0; i < 3; i++) {
 		static const unsigned order[] = {1, 0, 2};
 		fan_host_finish(&local[order[i]]);
-		assert_int_equal(fan_host_done(&local[order[i]]), 1);
+		assert_int_equal(local[order[i]].first_op, 1);
 		for (unsigned k = 0; k < 3000; k++)
 			assert_true(out[order[i]][k] == (float)(RANKS * k));
 	}
@@ -483,9 +483,9 @@ static void *be_rank(void *arg)
 			values[k] = (int32_t)(k + l->me);
 		struct fan_op op = op_of(FAN_SUM, FAN_INT32, count, values, values);
 		fan_host_start(l, &op, 0);
-		while (fan_host_done(l) <= (uint64_t)n) {
+		while (l->first_op <= (uint64_t)n) {
 			uint32_t heard = fan_host_received(l, FAN_HOST_WORK);
-			if (!fan_host_work(l) && fan_host_done(l) <= (uint64_t)n)
+			if (!fan_host_work(l) && l->first_op <= (uint64_t)n)
 				fan_host_sleep(l, FAN_HOST_WORK, heard, 20000);
 		}
 		for (uint64_t k = 0; k < count; k++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that run ahead of a slow one in real daemons on the loopback: exact sums, memory
  * within its bounds. */
+#include "net/shard.h"
 #include "unit/lib/team.h"
 
 #define OPS   40
@@ -40,10 +41,11 @@ static void note_line(void *ctx, const char *line)
 /* The slow rank lets the others run ahead, until slots have given way to them. */
 static void let_run(const struct member *m)
 {
+	struct fan_shard_request dump = {.wish = FAN_SHARD_DUMP};
 	for (int i = 0; i < PATIENCE && m->rank == SLOW && asked; i++) {
 		if (atomic_load(&yields) > 0)
 			return;
-		fan_daemon_dump(asked);
+		fan_daemon_ask(asked, &dump);
 		pause_ms(10);
 	}
 }

@@ -91,7 +91,8 @@ static void leave_second_part(struct fan_rank *r)
 {
 	const struct fan_rank_part part = {.at = second_at, .inside = -1};
 	fan_rank_set_part(r, r->parts.count, &part, "");
-	fan_rank_leave_parts(r, 1);
+	r->asked.parts_to_add = 1;
+	r->kind->wake(r);
 }
 
 static void add_a_part(struct member *m)
@@ -123,7 +124,8 @@ static void complete(struct member *m)
 	struct fan_rank *r = &m->comm->rank;
 	begin(m);
 	catch_awake(r);
-	fan_rank_leave_complete(r);
+	r->asked.complete = true;
+	r->kind->wake(r);
 	pthread_mutex_unlock(&r->lock);
 	EXPECT(is_prompt(r, has_completed));
 }

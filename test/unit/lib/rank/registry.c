@@ -291,7 +291,7 @@ static void be_looked_at(struct member *m)
 		EXPECT(has_file(later) && !strcmp(later, path));
 		json_t *j = look_at(path);
 		EXPECT(json_array_size(json_object_get(j, "ranks")) == 2);
-		EXPECT(is(j, "program", "caf?"));
+		EXPECT(is(j, "program", "caf\\xe9"));
 		json_decref(j);
 		look_without_descriptors(path);
 		look_after_a_removal(path);
