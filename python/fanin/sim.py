@@ -51,7 +51,7 @@ def _request(file: str, root: Any, sets: Mapping[str, Any]) -> dict[str, Any]:
             settings.put(root, key, value)
         return {"scenario": Scenario(file, root).flat()}
     except settings.SettingError as error:
-        raise ScenarioError(f"--set {error}") from None
+        raise ScenarioError(f"--set: {error}") from None
     except ScenarioError as error:
         raise ScenarioError(str(error).replace(f"{file}: ", "", 1)) from None
 

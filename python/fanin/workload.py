@@ -42,11 +42,9 @@ def read(path: str) -> Trace:
 
 
 def _read(path: str) -> tuple[Trace, str]:
-    try:
-        return recorded.read(files.read(path))
-    except (WorkloadError, files.FileError) as error:
-        text = str(error) if isinstance(error, files.FileError) else f"{path}: {error}"
-        raise WorkloadError(text) from None
+    data = files.read(path)
+    with files.of(path):
+        return recorded.read(data)
 
 
 def left_out(trace: Trace, group: str = "") -> tuple[str, float]:
@@ -98,11 +96,9 @@ def main() -> int:
     path, choice = _options()
     try:
         trace, form = _read(path)
-        try:
+        with files.of(path):
             layers = recorded.model(trace, choice)
             line = recorded.said(trace, form, choice)
-        except WorkloadError as error:
-            raise WorkloadError(f"{path}: {error}") from None
     except WorkloadError as error:
         print(_plain(f"fanin.workload: {error}"), file=sys.stderr)
         return 1

@@ -19,10 +19,8 @@ import pytest
 from conftest import BUILD, NO_PLANNER
 from controller_rig import DAEMONS, RANKS, Rig, Wrong, topology
 
-from fanin.operate import shape
 from fanin.operate.controller import limits, lines, sockets
 from fanin.operate.controller.model import Refused
-from fanin.operate.top import tree as trees
 from fanin.research import formats
 
 LINES = min(int(os.environ.get("FUZZ_LINES", 2000)), 128_000)
@@ -125,7 +123,6 @@ def test_status_says_what_is_there(rig):
     assert rig.ask("why k") == 'error: no job "k"'
     assert rig.ask("hello").startswith('error: "hello": expected status')
     shown = json.loads(rig.ask("status json"))
-    assert trees.lines(shape.checked(shown, trees.STATUS)) == status.split("\n")  # as top shows it
     assert len(shown["nodes"]) == 10 and shown["jobs"][0]["joined"] == 4
     assert shown["jobs"][0]["parts"][0]["server"] == "PS"
     assert shown["jobs"][0]["parts"][0]["moved"] == 4

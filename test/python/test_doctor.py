@@ -2,17 +2,12 @@
 """python/fanin/operate/forecast: what `fanin doctor` and `fanin info` say of what `fanin probe`
 prints."""
 
-import json
 import os
 
 import pytest
+from probe_lines import said
 
-from fanin.operate.forecast import findings, local, path, probe, settings
-
-
-def said(kind, of):
-    """What a line of the probe says, checked."""
-    return probe.parse(json.dumps({kind: of}).encode())[1]
+from fanin.operate.forecast import findings, local, path, settings
 
 
 def seen(**of):

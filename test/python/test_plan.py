@@ -171,7 +171,7 @@ def test_a_number_keeps_all_its_digits(ask, tmp_path):
         ({"plans": [PLAN]}, ("--plan=x", "--algorithm=atp"), 2, "there is no other plan"),
         ({"plans": [PLAN]}, ("--from=x", "--algorithm=all"), 2, "only best, grid and inart mend"),
         ({"plans": [PLAN]}, ("--plan=/nowhere/x",), 2, "/nowhere/x: No such file"),
-        ({"plans": [PLAN]}, ("--wheels=4",), 2, 'unexpected argument "--wheels=4"'),
+        ({"plans": [PLAN]}, ("--wheels=4",), 2, "--wheels=4: expected --FLAG or --OPTION=VALUE"),
         ("half a li", (), 1, "fanin plan: the planner ended with 0\n"),
     ],
     ids=range(12),

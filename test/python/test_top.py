@@ -18,7 +18,7 @@ import pytest
 from conftest import BUILD, ROOT, WAIT_S, ranks
 
 from fanin.operate import shape
-from fanin.operate.top import cells, here, history, query, status, switches, tree
+from fanin.operate.top import cells, here, history, query, status, switches
 
 FILES = 2000  # hostile ones, of a seeded generator
 NOBODY = 65534
@@ -482,30 +482,6 @@ def test_helpers_of_a_slow_rank_are_named():
 def test_names_are_not_looked_up_because_a_process_says_so():
     assert query.is_address("10.0.0.1:7") and query.is_address("[fe80::1%eth0]:7")
     assert not any(map(query.is_address, ("host:7", "10.0.0.1", "--version", "1.2.3.4:7,x", "")))
-
-
-def test_no_status_of_a_controller_breaks_its_reader():
-    """Trees whose entries are of any depth and lead to each other have an end."""
-    taken = 0
-    for seed in range(100):
-        hostile = Hostile(seed)
-        said = hostile.any() if seed % 4 == 0 else hostile.of(tree.STATUS)
-        names = ("a", "b", "c")
-        entries = [
-            {"at": at, "next": to, "depth": depth}
-            for depth in range(20) for at in names for to in names
-        ]  # fmt: skip
-        if isinstance(said, dict):
-            said["jobs"] = [
-                {"parts": [{"server": "a", "entries": entries}, hostile.any()][: 1 + seed % 2]}
-            ]
-        try:
-            printed = tree.lines(shape.checked(said, tree.STATUS))
-        except shape.Bad:
-            continue
-        taken += 1
-        assert len(printed) < 5000 and all(c.isprintable() for c in "".join(printed))
-    assert 10 < taken < 100
 
 
 def test_the_module_runs_by_its_name():

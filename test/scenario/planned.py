@@ -361,7 +361,7 @@ def wrong(folder):
     refused('routes[0].routes[0].entries[0].from: "S9": no node', entry(**{'from': 'S9'}))
     refused('entries[0].ranks: expected a text', entry(ranks='1-'))
     refused('entries[0].ranks: expected a text', entry(ranks='256'))
-    refused('entries[0].depth: expected a number', entry(depth=0))
+    refused('entries[0].depth: 0: expected a whole number', entry(depth=0))
     refused('routes[0].routes[0].entries: contradict', lambda p: p['switches'][0]['routes'][0]
             ['entries'].append(dict(route['entries'][0], depth=9)))
     refused('entries[0].sums: "S1" cannot sum', lambda p: topology['nodes'][0].update(kind='router'))

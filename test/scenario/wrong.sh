@@ -37,10 +37,10 @@ text() { # SCENARIO MESSAGE
 
 text 'nonsense' 'bad.json: it looks like none of these; networks are read as JSON, '
 text '{"a": 1}' 'bad.json: JSON of another kind, with "a"; networks are read as JSON, '
-text '{"topology": {}, "topology": {}}' 'bad.json: duplicate object key "topology"'
+text '{"topology": {}, "topology": {}}' 'bad.json: not JSON: duplicate object key "topology"'
 text '[]' 'bad.json: expected an object, got an array'
 text '{}' 'bad.json: lacks the key "topology"'
-text '{"topology": {"nodes": []}}' 'bad.json: topology.nodes: expected an array with an entry'
+text '{"topology": {"nodes": []}}' 'bad.json: topology.nodes: expected an array of 1 to 16384 entries'
 rm bad.json
 refuse 'bad.json: No such file or directory'
 
@@ -116,7 +116,7 @@ set_to 'jobs.j.cache_frags=100' 'bad.json: jobs[0].cache_frags: goes with ahead:
 set_to 'topology.nodes.w.ahead_max=100' 'bad.json: topology.nodes[1].ahead_max: a worker has none'
 set_to 'changes=[{"at_s": 1, "a": "w0", "b": "w1", "gbps": 1}]' 'bad.json: changes[0]: no link between "w0" and "w1"'
 set_to 'background=[{"from": "w0", "to": "w9", "gbps": 1}]' 'bad.json: background[0].to: no node "w9"'
-set_to 'jobs.k.window=4' 'bad.json: --set "jobs.k.window": the scenario has nothing at "k"'
+set_to 'jobs.k.window=4' 'bad.json: --set: "jobs.k.window": the scenario has nothing at "k"'
 refuse 'bad.json: jobs[0].window: 1: expected a whole number from 2 to 4096' --sweep jobs.j.window=64,1
 refuse '--seed: "x": expected a whole number' --seed x
 refuse 'fanin sim: unexpected argument "other.json"' other.json
@@ -181,9 +181,9 @@ text '{"topology": {"nodes": [{"name": "s0", "kind": "switch", "policy": "none"}
  {"name": "w", "kind": "worker", "count": 2}], "links": [{"a": "w*", "b": "s0", "gbps": 10}]},
  "jobs": [{"name": "j", "model": {"numel": 1000}, "at": "s0"}]}' \
         'bad.json: jobs.j.at: "s0" has the policy none and names no server'
-text '{"hosts": 4,, "jobs": 1}' 'bad.json:1:13: '
-text '{"hosts": NaN}' 'bad.json: NaN: no number of JSON'
-text '{"hosts": 12345678901234567890}' 'bad.json: 12345678901234567890: too big a number'
+text '{"hosts": 4,, "jobs": 1}' 'bad.json: line 1, column 13: not JSON: '
+text '{"hosts": NaN}' 'bad.json: not JSON: NaN: no number of JSON'
+text '{"hosts": 12345678901234567890}' 'bad.json: not JSON: 12345678901234567890: too big a number'
 printf '%s' "$good" >bad.json
 
 # variants

@@ -31,8 +31,18 @@ def main() -> int:
         return 2
     folder, function = COMMANDS[name]
     command = __import__(f"fanin.operate.{folder}.command", fromlist=[function])
-    status: int = getattr(command, function)(sys.argv[2:])
-    return status
+    try:
+        status: int = getattr(command, function)(sys.argv[2:])
+        print(end="", flush=True)
+        return status
+    except KeyboardInterrupt:
+        return 0
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):  # somebody reads on
+            where = error.filename or "standard output"
+            print(f"fanin {name}: {where}: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left does not fail once more
+        return 1
 
 
 if __name__ == "__main__":

@@ -3,15 +3,16 @@
 
 A shape is a tuple of the least and the most that a number may be; True for a truth; a number for
 the most characters of a text; a list of one shape and the most elements; a dict of shapes by key.
-What no shape names is dropped.  What is missing is the least, False, "" or nothing, unless its key
-has a "?": then it stays so, and null counts as missing.
+A function takes the value, None if it is missing, and returns a checked one.  What no shape names is
+dropped.  What is missing is the least, False, "" or nothing, unless its key has a "?": then it stays
+so, and null counts as missing; or a "!": then it is Bad.
 """
 
 from __future__ import annotations
 
 import math
 
-from ..research.files import decode, plain
+from ..research.files import FileError, decode, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ TOLD = {
 }
 
 
-class Bad(Exception):
+class Bad(FileError):
     """It is not what the shape says."""
 
 
@@ -107,16 +108,13 @@ def _nothing(shape: Any) -> Any:
     """What stands for a value that is missing."""
     if shape is True:
         return False
+    if callable(shape):
+        return shape(None)
     if isinstance(shape, int):
         return ""
     if isinstance(shape, tuple):
-        return max(shape[0], 0) if shape[0] >= 0 else shape[0]
+        return shape[0]
     return [] if isinstance(shape, list) else checked({}, shape)
-
-
-def _field(value: dict[str, Any], key: str, shape: Any) -> Any:
-    """One member of an object."""
-    return checked(value[key], shape) if key in value else _nothing(shape)
 
 
 def checked(value: Any, shape: Any) -> Any:
@@ -125,6 +123,8 @@ def checked(value: Any, shape: Any) -> Any:
         if not isinstance(value, bool):
             raise Bad("expected true or false")
         return value
+    if callable(shape):
+        return shape(value)
     if isinstance(shape, int):
         if not isinstance(value, str):
             raise Bad("expected a text")
@@ -137,17 +137,31 @@ def checked(value: Any, shape: Any) -> Any:
         return [checked(one, shape[0]) for one in value]
     if not isinstance(value, dict):
         raise Bad("expected an object")
-    return {
-        key.rstrip("?"): _field(value, key.rstrip("?"), of)
-        for key, of in shape.items()
-        if not key.endswith("?") or value.get(key[:-1]) is not None
-    }
+    found = {}
+    for key, of in shape.items():
+        name = key.rstrip("?!")
+        if key.endswith("!") and name not in value:
+            raise Bad(f"expected {name}")
+        if not key.endswith("?") or value.get(name) is not None:
+            found[name] = checked(value[name], of) if name in value else _nothing(of)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """The value, of which no text speaks to a terminal."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return plain(value) if isinstance(value, str) else value
 
 
 def load(text: bytes, shape: Any | None = None) -> Any:
-    """The value that the JSON in `text` has, by its shape if one is given; Bad: it is not so."""
+    """The value that the JSON in `text` has, by its shape if one is given; Bad: it is not so.
+
+    Without one it is what this program's own children say, which is only made plain."""
     try:
         value = decode(text.decode())
     except (ValueError, RecursionError) as error:
         raise Bad("no JSON") from error
-    return value if shape is None else checked(value, shape)
+    return _plain(value) if shape is None else checked(value, shape)

@@ -9,8 +9,10 @@ computing.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Iterator, Optional
+from statistics import median_high
+from typing import Any, Optional
 
 from . import files
 
@@ -36,42 +38,26 @@ def _number(value: Any, key: str) -> float:
     return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else 0.0
 
 
-def _median(values: list[float]) -> float:
-    return sorted(values)[len(values) // 2]
-
-
-def _halves(events: list[Any], phase: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    for i, event in enumerate(events):
-        if (
-            isinstance(event, dict)
-            and event.get("name") == "allreduce"
-            and event.get("ph") == phase
-        ):
-            yield i, event
-
-
-def _ends(events: list[Any]) -> dict[tuple[Any, float], list[tuple[int, float]]]:
-    """Places and times of the ends of all-reduces, by id and process."""
-    found: dict[tuple[Any, float], list[tuple[int, float]]] = {}
-    for i, event in _halves(events, "e"):
-        if isinstance(event.get("id"), str):
-            key = event["id"], _number(event, "pid")
-            found.setdefault(key, []).append((i, _number(event, "ts")))
-    return found
-
-
 def _operations(events: list[Any]) -> tuple[list[Operation], int]:
     """The all-reduces of a trace, and the number of processes that have some."""
-    ends, found = _ends(events), []  # type: ignore[var-annotated]
-    begun: dict[float, int] = {}
-    for i, event in _halves(events, "b"):
-        size, pid = _number(event.get("args"), "bytes"), _number(event, "pid")
-        later = [at for k, at in ends.get((event.get("id"), pid), []) if k > i]
-        number = begun.get(pid, 0)
-        if size < BYTES_LEAST or number >= OPS_MAX or not later:
+    ends: dict[tuple[str, float], float] = {}  # of the next one to end, by id and process
+    halves: list[
+        tuple[float, float, float, float]
+    ] = []  # process, size, begin, end: the last first
+    for event in reversed(events):
+        of = event if isinstance(event, dict) and event.get("name") == "allreduce" else {}
+        name, pid, at_us = of.get("id"), _number(of, "pid"), _number(of, "ts")
+        if isinstance(name, str) and of.get("ph") == "e":
+            ends[name, pid] = at_us
+        elif isinstance(name, str) and of.get("ph") == "b" and (name, pid) in ends:
+            halves.append((pid, _number(of.get("args"), "bytes"), at_us, ends[name, pid]))
+    found: list[Operation] = []
+    begun: Counter[float] = Counter()
+    for pid, size, begin_us, end_us in reversed(halves):
+        number = begun[pid]
+        if size < BYTES_LEAST or number >= OPS_MAX:
             continue
-        begin_us, end_us = _number(event, "ts"), later[0]
-        begun[pid] = number + 1
+        begun[pid] += 1
         if number == len(found):
             found.append(Operation(size, begin_us, end_us, end_us - begin_us))
         elif found[number].size == size:
@@ -83,7 +69,7 @@ def _fit(found: list[Operation]) -> tuple[float, float]:
     """The time for each byte, and the fixed time."""
     low, high = min(op.size for op in found), max(op.size for op in found)
     low_us, high_us = (
-        _median([op.took_us for op in found if op.size == size]) for size in (low, high)
+        median_high([op.took_us for op in found if op.size == size]) for size in (low, high)
     )
     fixed_us = 2 * DELAY_US
     if low < high and high_us > low_us:
@@ -115,8 +101,8 @@ def _measure(found: list[Operation], period: int) -> Optional[tuple[float, float
     starts = range(0, len(found) - period, period)
     if not starts:
         return None
-    iteration_us = _median([found[k + period].begin_us - found[k].begin_us for k in starts])
-    busy_us = _median([_busy(found[k : k + period]) for k in starts])
+    iteration_us = median_high([found[k + period].begin_us - found[k].begin_us for k in starts])
+    busy_us = median_high([_busy(found[k : k + period]) for k in starts])
     return iteration_us, max(iteration_us - busy_us, 0.0)
 
 

@@ -7,10 +7,11 @@ import json
 import os
 import stat
 import sys
+from contextlib import contextmanager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Iterator
 
 BYTES_MAX = 256 << 20  # of a file that is read
 INT_MAX = (1 << 63) - 1
@@ -18,6 +19,15 @@ INT_MAX = (1 << 63) - 1
 
 class FileError(ValueError):
     """A file that cannot be read or written, or makes no sense; the text names it and the cause."""
+
+
+@contextmanager
+def of(name: str) -> Iterator[None]:
+    """FileError: one about what is in the file `name`, which it begins with then."""
+    try:
+        yield
+    except FileError as error:
+        raise FileError(f"{name}: {error}") from None
 
 
 def plain(text: str) -> str:
@@ -148,22 +158,25 @@ def value_of(text: str) -> Any:
         return text
 
 
-def parse(data: bytes, name: str) -> Any:
-    """The array or object that a file named `name` has as JSON."""
+def parse(data: bytes) -> Any:
+    """The array or object that a file has as JSON.  FileError: line, column and cause."""
     try:
         text = data.decode("utf-8")
-        if text.lstrip(" \t\r\n")[:1] not in ("{", "["):
-            raise json.JSONDecodeError("expected JSON", text, 0)
-        return decode(text)
+        if text.lstrip(" \t\r\n")[:1] in ("{", "["):
+            return decode(text)
+        cause = "line 1, column 1: not JSON: '[' or '{' expected"
     except json.JSONDecodeError as error:
-        raise FileError(plain(f"{name}:{error.lineno}:{error.colno}: {error.msg}")) from None
+        cause = f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}"
     except (ValueError, RecursionError) as error:
-        raise FileError(plain(f"{name}: {error}")) from None
+        cause = f"not JSON: {error}"
+    raise FileError(plain(cause))
 
 
 def load(path: str) -> Any:
     """The array or object in a file."""
-    return parse(read(path), path)
+    data = read(path)
+    with of(path):
+        return parse(data)
 
 
 def real(value: float, digits: int = 15) -> str:

@@ -7,27 +7,9 @@ import os
 from typing import Any, Optional
 
 from . import files, models, recorded
-from .fields import (
-    BOOL,
-    GBPS,
-    MS,
-    NAME,
-    OTHER,
-    S,
-    SHARE,
-    TIMES,
-    U16,
-    U16_MAX,
-    U32,
-    U64,
-    WORD,
-    Field,
-    Place,
-    read,
-)
+from .fields import U16_MAX, Field, Place, entries, read, stored
 from .formats.arrivals import Arrival, Arrivals
 from .formats.collectives import RANKS_MAX as GROUP_MAX
-from .formats.network import FormatError
 from .formats.traces import parse
 from .network import data_of, summaries, text_of
 from .topology import (
@@ -39,7 +21,6 @@ from .topology import (
     WINDOW_MAX,
     WINDOW_QUOTA,
     Topology,
-    stored,
     words,
 )
 
@@ -60,71 +41,71 @@ VERIFY_NUMEL = (
 CONGESTIONS = ("fanin", "a2tp")
 
 _JOB = {
-    "name": Field(NAME),
-    "model": Field(OTHER),
-    "workers": Field(U32, 2, WORKERS_MAX),
-    "hosts": Field(OTHER),
-    "at": Field(NAME),
-    "tensor": Field(NAME),
-    "reduce": Field(WORD, words=("fanin", "ring", "tree", "two-level-ring")),
-    "copies": Field(U32, 1, JOBS_MAX),
-    "arrival_s": Field(S, 0, 1e6),
-    "interval_s": Field(S, 0, 1e6),
-    "iterations": Field(U32, 1, ITERATIONS_MAX),
-    "payload_bytes": Field(U16, PAYLOAD_MIN, PAYLOAD_MAX),
-    "pace_gbps": Field(GBPS, 1e-6, 1e5),
-    "window": Field(U16, 2, WINDOW_MAX),
-    "ahead": Field(U16, 0, AHEAD_MAX),
-    "cache_frags": Field(U32, 0, CACHE_MAX),
-    "bucket_bytes": Field(U64),
-    "mode": Field(WORD, words=("native", "fixed")),
-    "wire": Field(WORD, words=("float32", "float16", "bfloat16", "int8")),
-    "priority": Field(WORD, words=("remaining", "attained", "started", "none")),
-    "congestion": Field(WORD, words=CONGESTIONS),
-    "overlap": Field(BOOL),
-    "verify": Field(BOOL),
-    "jitter": Field(SHARE, 0, 1),
-    "pareto": Field(TIMES, 0, 1000),
-    "slow": Field(OTHER),
-    "route": Field(U16, 1, U16_MAX),
-    "cut": Field(OTHER),
-    "joins": Field(OTHER),
-    "groups": Field(OTHER),
-    "retries": Field(U32, 0, 1000),
-    "alive_s": Field(S, 0.1, 600),
-    "stall_s": Field(S, 0.1, 1e5),
+    "name": Field("name"),
+    "model": Field("other"),
+    "workers": Field("u32", 2, WORKERS_MAX),
+    "hosts": Field("other"),
+    "at": Field("name"),
+    "tensor": Field("name"),
+    "reduce": Field("word", words=("fanin", "ring", "tree", "two-level-ring")),
+    "copies": Field("u32", 1, JOBS_MAX),
+    "arrival_s": Field("s", 0, 1e6),
+    "interval_s": Field("s", 0, 1e6),
+    "iterations": Field("u32", 1, ITERATIONS_MAX),
+    "payload_bytes": Field("u16", PAYLOAD_MIN, PAYLOAD_MAX),
+    "pace_gbps": Field("gbps", 1e-6, 1e5),
+    "window": Field("u16", 2, WINDOW_MAX),
+    "ahead": Field("u16", 0, AHEAD_MAX),
+    "cache_frags": Field("u32", 0, CACHE_MAX),
+    "bucket_bytes": Field("u64"),
+    "mode": Field("word", words=("native", "fixed")),
+    "wire": Field("word", words=("float32", "float16", "bfloat16", "int8")),
+    "priority": Field("word", words=("remaining", "attained", "started", "none")),
+    "congestion": Field("word", words=CONGESTIONS),
+    "overlap": Field("bool"),
+    "verify": Field("bool"),
+    "jitter": Field("share", 0, 1),
+    "pareto": Field("times", 0, 1000),
+    "slow": Field("other"),
+    "route": Field("u16", 1, U16_MAX),
+    "cut": Field("other"),
+    "joins": Field("other"),
+    "groups": Field("other"),
+    "retries": Field("u32", 0, 1000),
+    "alive_s": Field("s", 0.1, 600),
+    "stall_s": Field("s", 0.1, 1e5),
 }
 
-_FIRST = {"first": Field(U32, 1, JOBS_MAX)}
+_FIRST = {"first": Field("u32", 1, JOBS_MAX)}
 
 _SLOW = {
-    "rank": Field(U32, 0, WORKERS_MAX - 1),
-    "ranks": Field(U32, 0, WORKERS_MAX),
-    "what": Field(WORD, words=("compute", "sending", "both")),
-    "speed": Field(SHARE, 1e-6, 1),
-    "from_s": Field(S, 0, 1e6),
-    "to_s": Field(S, 0, 1e6),
-    "interval_ms": Field(MS, 0.001, 1e9),
-    "chance": Field(SHARE, 0, 1),
+    "rank": Field("u32", 0, WORKERS_MAX - 1),
+    "ranks": Field("u32", 0, WORKERS_MAX),
+    "what": Field("word", words=("compute", "sending", "both")),
+    "speed": Field("share", 1e-6, 1),
+    "from_s": Field("s", 0, 1e6),
+    "to_s": Field("s", 0, 1e6),
+    "interval_ms": Field("ms", 0.001, 1e9),
+    "chance": Field("share", 0, 1),
 }
 
 _SYNTHETIC = {
-    "numel": Field(U64, 0, models.NUMEL_MAX),
-    "layers": Field(U32, 1, PARTS_MAX),
-    "forward_ms": Field(MS, 0, 3.6e6),
-    "backward_ms": Field(MS, 0, 3.6e6),
+    "numel": Field("u64", 0, models.NUMEL_MAX),
+    "layers": Field("u32", 1, PARTS_MAX),
+    "forward_ms": Field("ms", 0, 3.6e6),
+    "backward_ms": Field("ms", 0, 3.6e6),
 }
 
 _TRACED = {
-    "trace": Field(OTHER),
-    "steps": Field(U32, 1, ITERATIONS_MAX),
-    "compute_ms": Field(MS, 0, 3.6e6),
-    "ranks": Field(U32, 1, GROUP_MAX),
-    "group": Field(OTHER),
-    "partial": Field(BOOL),
+    "trace": Field("other"),
+    "steps": Field("u32", 1, ITERATIONS_MAX),
+    "compute_ms": Field("ms", 0, 3.6e6),
+    "ranks": Field("u32", 1, GROUP_MAX),
+    "group": Field("other"),
+    "partial": Field("bool"),
 }
 
-_SCALED = {"of": Field(OTHER), "scale": Field(SHARE, 1e-6, 1), "compute": Field(SHARE, 0, 1)}
+_SCALED = {"of": Field("other"), "scale": Field("share", 1e-6, 1), "compute": Field("share", 0, 1)}
 
 
 class Model:
@@ -182,10 +163,9 @@ def _named(place: Place, key: str, name: str) -> Model:
     known = place.file if table else "", name
     if known not in _models:
         if table:
-            try:
-                layers = models.parse(text_of(place, key, name))
-            except models.ModelError as error:
-                place.fail(key, f"{name}: {error}")
+            text = text_of(place, key, name)
+            with place.of(key, name):
+                layers = models.parse(text)
         elif name in models.NAMES:
             layers = models.made(name)
         else:
@@ -241,12 +221,10 @@ def _traced(place: Place, given: Any) -> Model:
     known = f"{place.file}:{name}", choice
     if known not in _traces:
         data = _data(place, "trace", name)
-        try:
+        with place.of("trace", name):
             trace, form = recorded.read(data)
             _traces[known] = recorded.model(trace, choice)
             summaries.append(f"{name}: {recorded.said(trace, form, choice)}")
-        except FormatError as error:
-            place.fail("trace", f"{name}: {error}")
     layers = [(numel, 0, backward_ns) for numel, backward_ns in reversed(_traces[known])]
     return Model(os.path.basename(name)[: models.NAME_MAX], layers)
 
@@ -306,13 +284,10 @@ def _joins(place: Place, top: Topology, job: Job, given: dict[str, Any]) -> None
         job.seats.append(Seat(node, i % each, each, i, route))
 
 
-def _slow(place: Place, ranks: int, given: Any) -> list[dict[str, Any]]:
+def _slow(place: Place, ranks: int, given: dict[str, Any]) -> list[dict[str, Any]]:
     """Who is slow, and when."""
-    if not isinstance(given, list) or len(given) > SLOWS_MAX:
-        place.fail("slow", f"expected an array of at most {SLOWS_MAX} entries")
     found = []
-    for i, item in enumerate(given):
-        at = place.inside(f"slow[{i}]")
+    for at, item in entries(place, given, "slow", SLOWS_MAX):
         values = read(at, item, _SLOW)
         rank = values.setdefault("rank", 0)
         many = values.setdefault("ranks", 1 if "rank" in item else ranks)
@@ -342,13 +317,6 @@ def _hosts(place: Place, top: Topology, ranks: int, given: Any) -> list[int]:
             place.fail(f"hosts[{i}]", f'"{name}" is there twice')
         found[node] = None
     return list(found)
-
-
-def _usual(values: dict[str, Any]) -> dict[str, Any]:
-    usual = {"payload_bytes": PAYLOAD_1500, "window": WINDOW_QUOTA, "iterations": 1}
-    values = {**usual, "alive_s": ALIVE_NS, "stall_s": STALL_NS, **values}
-    values["payload_bytes"] = values["payload_bytes"] // 8 * 8
-    return values
 
 
 class Jobs:
@@ -395,23 +363,28 @@ class Jobs:
             _cut(place, job.model, given["cut"])
         if "joins" in given:
             _joins(place, self.top, job, given)
-        if "slow" in given:
-            job.slow = _slow(place, job.ranks, given["slow"])
+        job.slow = _slow(place, job.ranks, given)
         if "hosts" in given:
             job.hosts = _hosts(place, self.top, job.ranks, given["hosts"])
         self.names.add(name)
         self.found.append(job)
 
+    def _values(self, place: Place, given: Any) -> dict[str, Any]:
+        usual = {"payload_bytes": PAYLOAD_1500, "window": WINDOW_QUOTA, "iterations": 1}
+        usual.update(alive_s=ALIVE_NS, stall_s=STALL_NS)
+        usual.update(read(place, given, words(_JOB, "congestion", given)))
+        usual["payload_bytes"] = usual["payload_bytes"] // 8 * 8
+        return usual
+
     def read(self, place: Place, given: Any) -> None:
         """Read an entry of "jobs", which may stand for several."""
-        values = _usual(read(place, given, words(place, _JOB, "congestion", given)))
+        values = self._values(place, given)
         self._check(place, values, given)
         for copy in range(values.get("copies", 1)):
             self._add(place, values, given, copy)
 
     def _read_arrival(self, place: Place, one: Arrival, common: dict[str, Any]) -> None:
-        values = _usual(read(place, common, words(place, _JOB, "congestion", common)))
-        given = dict(common)
+        values, given = self._values(place, common), dict(common)
         if "model" not in given and one.model is not None:
             given["model"] = one.model
         if "iterations" not in given:
@@ -431,10 +404,8 @@ class Jobs:
         data = _data(place, "file", name)
         common = {key: value for key, value in given.items() if key not in ("file", "first")}
         first = read(place, {"first": given.get("first", JOBS_MAX)}, _FIRST)["first"]
-        try:
+        with place.of("file", str(name)):
             found, form = parse(data)
-        except FormatError as error:
-            place.fail("file", f"{name}: {error}")
         if not isinstance(found, Arrivals):
             place.fail("file", f"{name}: {form}: expected a list of jobs")
         taken = found.jobs[:first] if "first" in given else found.jobs

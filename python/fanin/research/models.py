@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import Callable, Iterator, NamedTuple, Tuple
 
+from .files import FileError
+
 LAYERS_MAX = 4096
 NUMEL_MAX = 1 << 36  # of a layer
 NS_MAX = 3_600_000_000_000
@@ -26,7 +28,7 @@ NCF_USERS, NCF_ITEMS = 138493, 26744  # MovieLens-20M
 HEAD = ["layer", "numel", "forward_ns", "backward_ns"]
 
 
-class ModelError(ValueError):
+class ModelError(FileError):
     """A table that makes no sense; the text has the line."""
 
 

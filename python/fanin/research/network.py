@@ -12,13 +12,13 @@ import os
 from typing import Any
 
 from . import files, formats
-from .fields import NAME_MAX, NAME_SET, OTHER, Field, Place, read
+from .fields import NAME_MAX, NAME_SET, Field, Place, read
 
 TEXT_MAX = 64 << 20
 
 _KINDS = {"worker": "workers", "switch": "switches", "server": "servers"}
 _FIELDS = {
-    key: Field(OTHER)
+    key: Field("other")
     for key in ("from", "attach", "rate", "workers", "switches", "servers", "links")
 }
 
@@ -28,10 +28,8 @@ def data_of(
 ) -> bytes:
     """What is in a file that the scenario names, relative to its own folder."""
     path = os.path.join(os.path.dirname(place.file), name)
-    try:
+    with place.of(key):
         data = files.read(path, bytes_max)
-    except files.FileError as error:
-        place.fail(key, str(error))
     if is_text and b"\0" in data:
         place.fail(key, f"{path}: is no text: it has zeros")
     return data
@@ -104,13 +102,11 @@ def _network(place: Place, given: dict[str, Any]) -> Any:
     data = b"" if formats.is_made(source) else data_of(place, "from", source, False)
     key = source, data, attach, rate
     if key not in _networks:
-        try:
+        with place.of("", source):
             hosts = formats.Attach(attach) if "attach" in given else None
             network = formats.load_network(
                 source, data, hosts, formats.Rate(rate) if rate else None
             )
-        except formats.FormatError as error:
-            place.fail("", f"{source}: {error}")
         if network.summary:
             summaries.append(f"{source}: {network.summary}")
         _networks[key] = json.loads(files.dump(network.to_json()))

@@ -15,9 +15,8 @@ class Outcome:
 
     def __init__(self, name: str) -> None:
         self.name = name  # "ring, slots=64": all of "set" except the seed
-        self.mean = self.low = self.high = math.nan  # of the runs' mean completion times, s
-        self.counted = self.runs = 0  # runs that have a time; all of them
-        self.failed = self.jobs = 0  # jobs
+        self.times: list[float] = []  # the runs' mean completion times, s
+        self.runs = self.failed = self.jobs = 0
         self.why = ""  # the first failed job and its error
 
     def add(self, run: dict[str, Any]) -> None:
@@ -29,14 +28,13 @@ class Outcome:
         self.runs += 1
         self.failed += failed
         self.jobs += len(run["jobs"])
-        if failed or not isinstance(mean, (int, float)):
-            return
-        self.counted += 1
-        if self.counted == 1:
-            self.low = self.high = self.mean = mean
-            return
-        self.low, self.high = min(self.low, mean), max(self.high, mean)
-        self.mean += (mean - self.mean) / self.counted
+        if not failed and isinstance(mean, (int, float)):
+            self.times.append(mean)
+
+    @property
+    def mean(self) -> float:
+        """Of the runs that have a time."""
+        return sum(self.times) / len(self.times) if self.times else math.nan
 
 
 def _name(settings: dict[str, Any]) -> str:
@@ -70,16 +68,12 @@ def sweep_rows(sweep: dict[str, Any]) -> Iterator[str]:
     )  # fmt: skip
     groups = outcomes(sweep)
     for one in groups:
-        times = [
-            f"{t:12.6f}" if one.counted else f"{'-':>12}" for t in (one.mean, one.low, one.high)
-        ]
-        ratio = (
-            f"{one.mean / groups[0].mean:9.3f}"
-            if one.counted and groups[0].counted
-            else f"{'-':>9}"
-        )
+        found = (one.mean, min(one.times), max(one.times)) if one.times else ("-",) * 3
+        times = " ".join(f"{t:>12}" if isinstance(t, str) else f"{t:12.6f}" for t in found)
+        ratio = one.mean / (groups[0].mean or math.nan)
+        by_first = f"{'-':>9}" if math.isnan(ratio) else f"{ratio:9.3f}"
         why = f"  {one.why}" if one.why else ""
-        yield f"{one.name:<40} {one.runs:5d} {' '.join(times)} {ratio} {one.failed:8d}{why}"
+        yield f"{one.name:<40} {one.runs:5d} {times} {by_first} {one.failed:8d}{why}"
 
 
 def job_rows(run: dict[str, Any]) -> Iterator[str]:

@@ -49,19 +49,16 @@ class Placer:
 
     def _nearest(self, hosts: list[int]) -> Optional[int]:
         """The switch nearest to all workers or, if none sums, the nearest server."""
-        best: Optional[int] = None
-        least = 0
         for kind in ("switch", "server"):
+            found = []
             for i, node in enumerate(self.top.nodes):
-                if node.kind != kind or not self._sums(i):
-                    continue
-                depths = self.top.depths(i)
-                steps = [depths[host] for host in hosts]
-                if min(steps) >= 0 and (best is None or sum(steps) < least):
-                    best, least = i, sum(steps)
-            if best is not None:
-                break
-        return best
+                if node.kind == kind and self._sums(i):
+                    depths = self.top.depths(i)
+                    steps = [depths[host] for host in hosts]
+                    found += [(sum(steps), i)] if min(steps) >= 0 else []
+            if found:
+                return min(found)[1]  # the first of several
+        return None
 
     def _find_node(self, place: Place, job: Job, hosts: list[int]) -> int:
         """The node that the scenario names, or the nearest."""

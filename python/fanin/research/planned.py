@@ -7,10 +7,11 @@ becomes one job for each of its parts, with its share of every layer, its server
 
 from __future__ import annotations
 
+import re
 from typing import Any, Optional
 
 from . import files
-from .fields import U16_MAX, Place
+from .fields import U16_MAX, Field, Place, entries, read
 from .jobs import CUT_BITS, whole
 from .network import data_of
 from .topology import HOPS_MAX, RANKS_MAX, SLOTS_MAX, WINDOW_MAX, WINDOW_QUOTA, Topology
@@ -19,6 +20,17 @@ ENTRIES_MAX = 64  # of a route, in one switch
 ROUTES_MAX = 256  # in one switch
 WINDOW_MIN = 4  # the least window of a part, however small
 PACE_MIN = 1e-6  # Gb/s: a part whose pace is lower has next to nothing to send
+
+_SWITCH = {"name": Field("other"), "routes": Field("other")}
+_ROUTE = {
+    "route": Field("u16", 1, U16_MAX),
+    "quota": Field("u32", 0, SLOTS_MAX),
+    "entries": Field("other"),
+}
+_ENTRY = {
+    **dict.fromkeys(("from", "next", "ranks", "sums"), Field("other")),
+    "depth": Field("u32", 1, HOPS_MAX),
+}
 
 Json = Any
 
@@ -134,10 +146,9 @@ def _load(place: Place, value: Json) -> Json:
         return value
     if not isinstance(value, str):
         place.fail("plan", "expected an object, or the name of a file")
-    try:
-        return files.parse(data_of(place, "plan", value), value)
-    except files.FileError as error:
-        place.fail("plan", str(error))
+    data = data_of(place, "plan", value)
+    with place.of("plan", value):
+        return files.parse(data)
 
 
 def planned(place: Place, root: Json) -> Json:
@@ -161,74 +172,51 @@ def planned(place: Place, root: Json) -> Json:
 
 def _ranks(place: Place, text: Json) -> list[int]:
     """A set of ranks such as "0-3,7"."""
-    found: list[int] = []
-    for piece in text.split(",") if isinstance(text, str) and text else []:
-        first, dash, last = piece.partition("-")
-        ends = (first, last) if dash else (first, first)
-        if not all(end.isascii() and end.isdigit() and len(end) < 10 for end in ends):
-            place.fail("ranks", 'expected a text like "0-3,7"')
-        low, high = (int(end) for end in ends)
-        if not low <= high < RANKS_MAX:
-            place.fail("ranks", 'expected a text like "0-3,7"')
-        found += range(low, high + 1)
-    if not isinstance(text, str):
+    one, found = r"(\d{1,9})(?:-(\d{1,9}))?", []  # type: str, list[int]
+    fits = isinstance(text, str) and bool(re.fullmatch(f"({one}(,(?!$)|$))*", text, re.ASCII))
+    for first, last in re.findall(one, text) if fits else ():
+        low, high = int(first), int(last or first)
+        fits = fits and low <= high < RANKS_MAX
+        found += range(low, high + 1) if fits else ()
+    if not fits:
         place.fail("ranks", 'expected a text like "0-3,7"')
     return found
 
 
-def _shown(name: Json) -> str:
-    return name[:63] if isinstance(name, str) else ""
-
-
 def _entry(place: Place, top: Topology, node: int, given: Json) -> dict[str, Any]:
-    source, depth = _get(given, "from"), whole(_get(given, "depth"))
-    came, after = top.find(source), top.find(_get(given, "next"))
-    if source is not None and came is None:
-        place.fail("from", f'"{_shown(source)}": no node of that name')
-    if after is None:
-        place.fail("next", f'"{_shown(_get(given, "next"))}": no node of that name')
-    if not 1 <= depth <= HOPS_MAX:
-        place.fail("depth", f"expected a number from 1 to {HOPS_MAX}")
-    entry: dict[str, Any] = {"next": after, "depth": depth}
-    entry["ranks"] = _ranks(place, _get(given, "ranks"))
-    entry["sums"] = "sums" in given and given["sums"] is not False
-    if came is not None:
-        entry["from"] = came
-    if entry["sums"] and top.nodes[node].kind == "router":
+    found = read(place, given, _ENTRY, "depth", "ranks", "next")
+    for key in ("from", "next"):
+        if given.get(key) is not None or key == "next":
+            found[key] = top.find(given[key])
+            if found[key] is None:
+                place.fail(key, f'"{str(given[key])[:63]}": no node of that name')
+    found["ranks"] = _ranks(place, given["ranks"])
+    found["sums"] = given.get("sums", False) is not False
+    if found["sums"] and top.nodes[node].kind == "router":
         place.fail("sums", f'"{top.nodes[node].name}" cannot sum')
-    return entry
+    return found
 
 
 def _route(place: Place, top: Topology, node: int, given: Json) -> dict[str, Any]:
-    number, quota = whole(_get(given, "route")), whole(_get(given, "quota"))
-    entries = _list(given, "entries")
-    if not 1 <= number <= U16_MAX:
-        place.fail("route", f"expected a number from 1 to {U16_MAX}")
-    if not 0 <= quota <= SLOTS_MAX:
-        place.fail("quota", f"expected a number from 0 to {SLOTS_MAX}")
-    if not 1 <= len(entries) <= ENTRIES_MAX:
-        place.fail("entries", f"expected an array of 1 to {ENTRIES_MAX}")
-    found = [
-        _entry(place.inside(f"entries[{i}]"), top, node, entry) for i, entry in enumerate(entries)
-    ]
-    return {"path": place.path, "node": node, "number": number, "quota": quota, "entries": found}
+    values = read(place, given, _ROUTE, "route")
+    found = [_entry(at, top, node, e) for at, e in entries(place, given, "entries", ENTRIES_MAX, 1)]
+    quota = values.get("quota", 0)
+    return {"path": place.path, "node": node, "number": values["route"], "quota": quota,
+            "entries": found}  # fmt: skip
 
 
 def routes(place: Place, top: Topology, root: dict[str, Json]) -> list[dict[str, Any]]:
     """The routes of all switches, flat.  Switches on routes share slots."""
-    given, found = root.get("routes", []), []  # type: Json, list[dict[str, Any]]
-    if not isinstance(given, list) or len(given) > len(top.nodes):
-        place.fail("routes", "expected an array, a switch each")
-    for i, switch in enumerate(given):
-        at = place.inside(f"routes[{i}]")
-        node, listed = top.find(_get(switch, "name")), _list(switch, "routes")
+    found: list[dict[str, Any]] = []
+    for at, switch in entries(place, root, "routes", len(top.nodes)):
+        read(at, switch, _SWITCH, "name")
+        node = top.find(switch["name"])
         if node is None or not top.nodes[node].forwards:
-            at.fail("name", f'"{_shown(_get(switch, "name"))}": no switch of that name')
-        if not 1 <= len(listed) <= ROUTES_MAX:
-            at.fail("routes", f"expected an array of 1 to {ROUTES_MAX}")
+            at.fail("name", f'"{str(switch["name"])[:63]}": no switch of that name')
         if not top.nodes[node].shares:
             top.nodes[node].policy = "atp"
-        found += [_route(at.inside(f"routes[{k}]"), top, node, r) for k, r in enumerate(listed)]
+        listed = entries(at, switch, "routes", ROUTES_MAX, 1)
+        found += [_route(inside, top, node, route) for inside, route in listed]
     if not found:
         for one in top.nodes:
             if "sums_gbps" in one.values:

@@ -10,28 +10,12 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from .fields import (
-    BOOL,
-    GBPS,
-    NAME,
-    OTHER,
-    S,
-    SHARE,
-    U16,
-    U32,
-    U64,
-    US,
-    WORD,
-    Field,
-    Place,
-    entries,
-    read,
-)
-from .jobs import MS_NS, Job, Jobs, Model
+from .fields import Field, Place, entries, read, stored
+from .jobs import JOBS_MAX, MS_NS, Job, Jobs
 from .network import given
 from .place import Placer, check_tensors
 from .planned import planned, routes
-from .topology import Topology, stored, topology
+from .topology import Topology, topology
 
 FLOWS_MAX, TCPS_MAX, CHANGES_MAX = 1024, 256, 4096
 PARTS_MAX = 128  # of a tensor
@@ -39,76 +23,67 @@ FAULTS = ("loss", "duplicate", "reorder", "corrupt", "jitter_ns")
 ALONE = "goes with the level packets only"
 
 _SCENARIO = {
-    "name": Field(NAME),
-    "seed": Field(U64),
-    "limit_s": Field(S, 1e-6, 1e6),
-    "sample_us": Field(US, 1, 1e9),
-    "ecmp": Field(BOOL),
-    "level": Field(WORD, words=("packets", "flows")),
-    **{key: Field(OTHER) for key in ("comment", "topology", "jobs", "job_trace", "background",
+    "name": Field("name"),
+    "seed": Field("u64"),
+    "limit_s": Field("s", 1e-6, 1e6),
+    "sample_us": Field("us", 1, 1e9),
+    "ecmp": Field("bool"),
+    "level": Field("word", words=("packets", "flows")),
+    **{key: Field("other") for key in ("comment", "topology", "jobs", "job_trace", "background",
                                      "flows", "changes", "plan", "routes")},
 }  # fmt: skip
 
 KEYS = tuple(_SCENARIO)
 
 _BACKGROUND = {
-    "from": Field(NAME),
-    "to": Field(NAME),
-    "gbps": Field(GBPS, 1e-6, 1e5),
-    "packet_bytes": Field(U16, 64, 9000),
-    "start_s": Field(S, 0, 1e6),
-    "stop_s": Field(S, 0, 1e6),
-    "jitter": Field(SHARE, 0, 1),
+    "from": Field("name"),
+    "to": Field("name"),
+    "gbps": Field("gbps", 1e-6, 1e5),
+    "packet_bytes": Field("u16", 64, 9000),
+    "start_s": Field("s", 0, 1e6),
+    "stop_s": Field("s", 0, 1e6),
+    "jitter": Field("share", 0, 1),
 }
 
 _TCP = {
-    "from": Field(NAME),
-    "to": Field(NAME),
-    "kind": Field(WORD, words=("cubic", "dctcp")),
-    "start_s": Field(S, 0, 1e6),
-    "stop_s": Field(S, 0, 1e6),
-    "bytes": Field(U64, 1, 1e15),
-    "ack_segments": Field(U32, 1, 64),
+    "from": Field("name"),
+    "to": Field("name"),
+    "kind": Field("word", words=("cubic", "dctcp")),
+    "start_s": Field("s", 0, 1e6),
+    "stop_s": Field("s", 0, 1e6),
+    "bytes": Field("u64", 1, 1e15),
+    "ack_segments": Field("u32", 1, 64),
 }
 
 _CHANGE = {
-    "at_s": Field(S, 0, 1e6),
-    "a": Field(NAME),
-    "b": Field(NAME),
-    "gbps": Field(GBPS, 1e-6, 1e5),
-    "down": Field(BOOL),
-    "up": Field(BOOL),
-    "node": Field(NAME),
-    "restart_s": Field(S, 0, 1e6),
+    "at_s": Field("s", 0, 1e6),
+    "a": Field("name"),
+    "b": Field("name"),
+    "gbps": Field("gbps", 1e-6, 1e5),
+    "down": Field("bool"),
+    "up": Field("bool"),
+    "node": Field("name"),
+    "restart_s": Field("s", 0, 1e6),
 }
 
 
 def _node(place: Place, top: Topology, values: dict[str, Any], key: str) -> int:
     """The node that a key names."""
     node = top.find(values.get(key))
-    if node is not None:
-        return node
-    if key not in values:
-        place.fail("", f'lacks the key "{key}"')
-    place.fail(key, f'no node "{values[key]}"')
+    if node is None:
+        place.fail(key, f'no node "{values[key]}"')
+    return node
 
 
-def _ends(place: Place, top: Topology, values: dict[str, Any], needed: str) -> dict[str, Any]:
+def _flow(place: Place, top: Topology, item: Any, table: dict[str, Field]) -> dict[str, Any]:
     """A flow from one node to another."""
+    values = read(place, item, table, "from", "to", "kind" if "kind" in table else "gbps")
     found = {key: _node(place, top, values, key) for key in ("from", "to")}
-    if needed not in values:
-        place.fail("", f'lacks the key "{needed}"')
     if found["from"] == found["to"]:
         place.fail("to", "is where it comes from")
-    return stored({**values, **found})
-
-
-def _tcp(place: Place, top: Topology, item: Any) -> dict[str, Any]:
-    values = read(place, item, _TCP)
-    flow = _ends(place, top, values, "kind")
-    if "stop_s" in values and values["stop_s"] <= values.get("start_s", 0):
+    if "kind" in table and "stop_s" in values and values["stop_s"] <= values.get("start_s", 0):
         place.fail("stop_s", "expected more than start_s")
-    return flow
+    return stored({**values, **found})
 
 
 def _restart(place: Place, top: Topology, values: dict[str, Any]) -> dict[str, Any]:
@@ -117,8 +92,6 @@ def _restart(place: Place, top: Topology, values: dict[str, Any]) -> dict[str, A
         place.fail("node", f'"{values["node"]}": only switches and servers restart')
     if any(values.get(key) for key in ("a", "b", "gbps", "down", "up")):
         place.fail("node", "goes with at_s and restart_s only")
-    if "restart_s" not in values:
-        place.fail("", 'lacks the key "restart_s"')
     kept = {key: values[key] for key in ("at_s", "restart_s") if key in values}
     return {**stored(kept), "node": node}
 
@@ -126,8 +99,9 @@ def _restart(place: Place, top: Topology, values: dict[str, Any]) -> dict[str, A
 def _change(
     place: Place, top: Topology, link: dict[tuple[int, int], int], item: Any
 ) -> dict[str, Any]:
-    values = read(place, item, _CHANGE)
-    if "node" in values:
+    restarts = isinstance(item, dict) and "node" in item
+    values = read(place, item, _CHANGE, *(["restart_s"] if restarts else ["a", "b"]))
+    if restarts:
         return _restart(place, top, values)
     a, b = (_node(place, top, values, key) for key in ("a", "b"))
     if (a, b) not in link:
@@ -168,27 +142,12 @@ def _check_flows(place: Place, root: dict[str, Any], top: Topology, jobs: list[J
 # ---- flat ----
 
 
-class _Models:
-    """Models of a flat scenario, each once."""
-
-    def __init__(self) -> None:
-        self.flat: list[dict[str, Any]] = []
-        self.known: dict[tuple[Any, ...], int] = {}
-
-    def number(self, model: Model) -> int:
-        """The model's number."""
-        key = (model.name, *model.layers)
-        if key not in self.known:
-            self.known[key] = len(self.flat)
-            layers = [value for layer in model.layers for value in layer]
-            self.flat.append({"name": model.name, "layers": layers})
-        return self.known[key]
-
-
 def _flat_job(job: Job, model: int) -> dict[str, Any]:
     values = stored(job.values)
     flat = {key: value for key, value in values.items() if key not in ("workers", "at")}
-    flat["alive_ms"], flat["stall_ms"] = (flat.pop(key) // MS_NS for key in ("alive_s", "stall_s"))
+    flat["alive_ms"], flat["stall_ms"] = (
+        flat.pop(key) // MS_NS for key in ("alive_ns", "stall_ns")
+    )
     flat.update(name=job.name, model=model, hosts=job.hosts, shared=job.shared)
     if job.slow:
         flat["slow"] = job.slow
@@ -205,9 +164,7 @@ class Scenario:
     def __init__(self, file: str, root: Any) -> None:
         place = Place(file)
         root = given(place, planned(place, root))
-        self.values = read(place, root, _SCENARIO)
-        if "topology" not in root:
-            place.fail("", 'lacks the key "topology"')
+        self.values = read(place, root, _SCENARIO, "topology")
         self.top = topology(place.inside("topology"), root["topology"])
         self.routes = routes(place, self.top, root)
         self.jobs = self._read_jobs(place, root)
@@ -217,11 +174,9 @@ class Scenario:
             _check_flows(place, {**root, "ecmp": self.values.get("ecmp")}, self.top, self.jobs)
 
     def _read_jobs(self, place: Place, root: dict[str, Any]) -> list[Job]:
-        jobs, listed = Jobs(self.top), root.get("jobs", [])
-        if not isinstance(listed, list):
-            place.fail("jobs", "expected an array")
-        for i, item in enumerate(listed):
-            jobs.read(place.inside(f"jobs[{i}]"), item)
+        jobs = Jobs(self.top)
+        for at, item in entries(place, root, "jobs", JOBS_MAX):
+            jobs.read(at, item)
         if "job_trace" in root:
             jobs.read_trace(place.inside("job_trace"), root["job_trace"])
         if not jobs.found:
@@ -231,11 +186,13 @@ class Scenario:
     def _read_traffic(self, place: Place, root: dict[str, Any]) -> None:
         """Read what else is on the network, and what changes."""
         top = self.top
-        self.background = [
-            _ends(at, top, read(at, item, _BACKGROUND), "gbps")
-            for at, item in entries(place, root, "background", FLOWS_MAX)
-        ]
-        self.flows = [_tcp(at, top, item) for at, item in entries(place, root, "flows", TCPS_MAX)]
+        self.background, self.flows = (
+            [_flow(at, top, item, table) for at, item in entries(place, root, key, most)]
+            for key, most, table in (
+                ("background", FLOWS_MAX, _BACKGROUND),
+                ("flows", TCPS_MAX, _TCP),
+            )
+        )
         link: dict[tuple[int, int], int] = {}
         for i, one in enumerate(top.links if root.get("changes") else []):
             link[one["a"], one["b"]] = link[one["b"], one["a"]] = i
@@ -262,8 +219,9 @@ class Scenario:
 
     def flat(self) -> dict[str, Any]:
         """As the engine reads it."""
-        models = _Models()
-        jobs = [_flat_job(job, models.number(job.model)) for job in self.jobs]
+        models = {(job.model.name, *job.model.layers): job.model for job in self.jobs}
+        number = {model: i for i, model in enumerate(models)}
+        jobs = [_flat_job(job, number[(job.model.name, *job.model.layers)]) for job in self.jobs]
         values = stored(self.values)
         if values.get("level") == "packets":  # all that the engine knows
             del values["level"]
@@ -271,7 +229,10 @@ class Scenario:
             **values,
             "nodes": [node.flat() for node in self.top.nodes],
             "links": self.top.links,
-            "models": models.flat,
+            "models": [
+                {"name": model.name, "layers": [value for layer in model.layers for value in layer]}
+                for model in models.values()
+            ],
             "jobs": jobs,
             "background": self.background,
             "flows": self.flows,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterable, Iterator, Sequence
 
 from . import files
 
@@ -14,47 +14,31 @@ VALUES_MAX = 64  # of a key of a sweep; variants
 POINTS_MAX = 1024  # combinations
 
 
-class SettingError(ValueError):
+class SettingError(files.FileError):
     """A setting that the scenario has no place for."""
 
 
-class _Walk:
-    """A path through JSON, the value to put at its end, and how often that was done."""
-
-    def __init__(self, parts: Sequence[str], value: Any) -> None:
-        self.parts, self.value = parts, value
-        self.hits, self.lost = 0, ""
-
-    def array(self, entries: list[Any], depth: int) -> None:
-        """Take the entries with this number or name; for * all."""
-        part = self.parts[depth]
+def _walk(at: Any, parts: Sequence[str], value: Any) -> tuple[int, str]:
+    """Put the value at the end of a path from here; how often that was done, and the part that led
+    nowhere."""
+    part, *rest = parts
+    keys: list[Any] = [part] if isinstance(at, dict) and (part in at or not rest) else []
+    if isinstance(at, list):
         number = int(part) if part.isascii() and part.isdigit() and len(part) < 10 else -1
-        found = [
+        keys = [
             i
-            for i, entry in enumerate(entries)
+            for i, entry in enumerate(at)
             if part == "*" or i == number or (isinstance(entry, dict) and entry.get("name") == part)
         ]
-        if not found:
-            self.lost = part
-        for i in found:
-            if depth + 1 == len(self.parts):
-                entries[i] = self.value
-                self.hits += 1
-            else:
-                self.at(entries[i], depth + 1)
-
-    def at(self, value: Any, depth: int) -> None:
-        """Follow the path from its part `depth` on."""
-        part = self.parts[depth]
-        if isinstance(value, list):
-            self.array(value, depth)
-        elif isinstance(value, dict) and depth + 1 == len(self.parts):
-            value[part] = self.value
-            self.hits += 1
-        elif isinstance(value, dict) and part in value:
-            self.at(value[part], depth + 1)
+    hits, lost = 0, "" if keys else part
+    for key in keys:
+        if rest:
+            more, lost = _walk(at[key], rest, value)
+            hits += more
         else:
-            self.lost = part
+            at[key] = value
+            hits += 1
+    return hits, lost
 
 
 def put(root: Any, path: str, value: Any) -> None:
@@ -62,25 +46,28 @@ def put(root: Any, path: str, value: Any) -> None:
 
     Its parts are keys, numbers or names of array entries, or * for all of them."""
     parts = [part for part in path.split(".") if part]
-    walk = _Walk(parts, value)
-    if parts and len(parts) <= DEPTH_MAX:
-        walk.at(root, 0)
-    else:
-        walk.lost = path
-    if not walk.hits:
-        raise SettingError(f'"{path}": the scenario has nothing at "{walk.lost or path}"')
+    hits, lost = _walk(root, parts, value) if 0 < len(parts) <= DEPTH_MAX else (0, path)
+    if not hits:
+        raise SettingError(f'"{path}": the scenario has nothing at "{lost}"')
+
+
+def put_all(root: Any, given: Iterable[tuple[str, str]]) -> None:
+    """The same of keys and texts, which are JSON or else stand for themselves."""
+    for path, text in given:
+        put(root, path, files.value_of(text))
 
 
 def read_variants(path: str) -> dict[str, dict[str, Any]]:
     """Named groups of settings."""
     found = files.load(path)
-    if not isinstance(found, dict) or not found:
-        raise files.FileError(f"{path}: expected an object of settings by name")
-    if len(found) > VALUES_MAX:
-        raise files.FileError(f"{path}: more than {VALUES_MAX} variants")
-    for name, sets in found.items():
-        if not name or not isinstance(sets, dict):
-            raise files.FileError(f"{path}: {name}: expected an object of values by key")
+    with files.of(path):
+        if not isinstance(found, dict) or not found:
+            raise files.FileError("expected an object of settings by name")
+        if len(found) > VALUES_MAX:
+            raise files.FileError(f"more than {VALUES_MAX} variants")
+        for name, sets in found.items():
+            if not name or not isinstance(sets, dict):
+                raise files.FileError(f"{name}: expected an object of values by key")
     return found
 
 

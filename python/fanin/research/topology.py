@@ -4,25 +4,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Iterable, Optional, Sequence
+from typing import Any, Iterable, Iterator, Optional, Sequence
 
 from . import engine
-from .fields import (
-    BOOL,
-    GBPS,
-    NAME,
-    NAME_MAX,
-    NAMES,
-    OTHER,
-    SHARE,
-    U16,
-    U32,
-    US,
-    WORD,
-    Field,
-    Place,
-    read,
-)
+from .fields import NAME_MAX, Field, Place, entries, read, stored
 
 NODES_MAX, LINKS_MAX = 16384, 65536
 RANKS_MAX = 256  # children of one switch in one job
@@ -36,78 +21,63 @@ KINDS = ("worker", "switch", "server", "router")
 POLICIES = ("switchml", "atp", "esa", "grid", "none")
 
 _NODE = {
-    "name": Field(NAME),
-    "kind": Field(WORD, words=KINDS),
-    "count": Field(U32, 1, NODES_MAX),
-    "gbps": Field(GBPS, 1e-6, 1e5),
-    "sums_gbps": Field(GBPS, 1e-6, 1e5),
-    "ecn_bytes": Field(U32, 0, QUEUE_MAX),
-    "policy": Field(WORD, words=POLICIES),
-    "server": Field(NAME),
-    "quota": Field(U32, 0, SLOTS_MAX),
-    "free_early": Field(BOOL),
-    "preemption": Field(BOOL),
-    "ageing": Field(BOOL),
-    "priorities": Field(BOOL),
-    "reminders": Field(BOOL),
-    "slots": Field(U32, 1, SLOTS_MAX),
-    "memory_frags": Field(U32, 0, 2 * SLOTS_MAX),
-    "window": Field(U32, 2, WINDOW_MAX),
-    "ahead_max": Field(U16, 0, AHEAD_MAX),
-    "jobs": Field(U32, 1, JOBS_MAX),
-    "buffer_bytes": Field(U32),
-    "multicast": Field(BOOL),
-    "parent": Field(NAME),
-    "payload_bytes": Field(U16, PAYLOAD_MIN, PAYLOAD_MAX),
+    "name": Field("name"),
+    "kind": Field("word", words=KINDS),
+    "count": Field("u32", 1, NODES_MAX),
+    "gbps": Field("gbps", 1e-6, 1e5),
+    "sums_gbps": Field("gbps", 1e-6, 1e5),
+    "ecn_bytes": Field("u32", 0, QUEUE_MAX),
+    "policy": Field("word", words=POLICIES),
+    "server": Field("name"),
+    "quota": Field("u32", 0, SLOTS_MAX),
+    "free_early": Field("bool"),
+    "preemption": Field("bool"),
+    "ageing": Field("bool"),
+    "priorities": Field("bool"),
+    "reminders": Field("bool"),
+    "slots": Field("u32", 1, SLOTS_MAX),
+    "memory_frags": Field("u32", 0, 2 * SLOTS_MAX),
+    "window": Field("u32", 2, WINDOW_MAX),
+    "ahead_max": Field("u16", 0, AHEAD_MAX),
+    "jobs": Field("u32", 1, JOBS_MAX),
+    "buffer_bytes": Field("u32"),
+    "multicast": Field("bool"),
+    "parent": Field("name"),
+    "payload_bytes": Field("u16", PAYLOAD_MIN, PAYLOAD_MAX),
 }
 
 _LINK = {
-    "a": Field(NAMES),
-    "b": Field(NAMES),
-    "gbps": Field(GBPS, 1e-6, 1e5),
-    "back_gbps": Field(GBPS, 1e-6, 1e5),
-    "delay_us": Field(US, 0, 1e7),
-    "queue_bytes": Field(U32, 64, QUEUE_MAX),
-    "ecn_bytes": Field(U32, 0, QUEUE_MAX),
-    "overhead_bytes": Field(U32, 0, 1000),
-    "loss": Field(SHARE, 0, 1),
-    "loss_burst": Field(SHARE, 0, 1),
-    "loss_burst_us": Field(US, 0, 1e7),
-    "duplicate": Field(SHARE, 0, 1),
-    "reorder": Field(SHARE, 0, 1),
-    "reorder_us": Field(US, 0, 1e7),
-    "corrupt": Field(SHARE, 0, 1),
-    "jitter_us": Field(US, 0, 1e7),
+    "a": Field("names"),
+    "b": Field("names"),
+    "gbps": Field("gbps", 1e-6, 1e5),
+    "back_gbps": Field("gbps", 1e-6, 1e5),
+    "delay_us": Field("us", 0, 1e7),
+    "queue_bytes": Field("u32", 64, QUEUE_MAX),
+    "ecn_bytes": Field("u32", 0, QUEUE_MAX),
+    "overhead_bytes": Field("u32", 0, 1000),
+    "loss": Field("share", 0, 1),
+    "loss_burst": Field("share", 0, 1),
+    "loss_burst_us": Field("us", 0, 1e7),
+    "duplicate": Field("share", 0, 1),
+    "reorder": Field("share", 0, 1),
+    "reorder_us": Field("us", 0, 1e7),
+    "corrupt": Field("share", 0, 1),
+    "jitter_us": Field("us", 0, 1e7),
 }
 
-# Keys of the flat scenario whose names differ: there a unit is always the stored one.
-STORED = {
-    "gbps": "bps",
-    "back_gbps": "back_bps",
-    "delay_us": "delay_ns",
-    "loss_burst_us": "loss_burst_ns",
-    "reorder_us": "reorder_ns",
-    "jitter_us": "jitter_ns",
-    "sums_gbps": "sums_bps",
-    "pace_gbps": "pace_bps",
-    "start_s": "start_ns",
-    "stop_s": "stop_ns",
-    "at_s": "at_ns",
-    "from_s": "from_ns",
-    "to_s": "to_ns",
-    "restart_s": "restart_ns",
-    "interval_ms": "interval_ns",
-    "limit_s": "limit_ns",
-    "sample_us": "sample_ns",
+# Keys that some kinds of nodes have no use for, and what is said of them there.
+_SUMMING = "slots window jobs buffer_bytes multicast ahead_max parent".split()
+_SWITCH = (
+    "policy server quota free_early preemption ageing priorities sums_gbps memory_frags".split()
+)
+_ONLY: dict[str, tuple[Sequence[str], str]] = {
+    **dict.fromkeys(_SUMMING, (("switch", "server"), "has none")),
+    "reminders": (("switch", "server"), "sends none"),
+    **dict.fromkeys(_SWITCH, (("switch",), "has none: only switches do")),
 }
 
 
-def stored(values: dict[str, Any]) -> dict[str, Any]:
-    """The values by the keys of the flat scenario."""
-    return {STORED.get(key, key): value for key, value in values.items()}
-
-
-def words(place: Place, table: dict[str, Field], key: str, given: Any) -> dict[str, Field]:
+def words(table: dict[str, Field], key: str, given: Any) -> dict[str, Field]:
     """The table, with the words of `key` that this program knows beyond the usual ones."""
     value = given.get(key) if isinstance(given, dict) else None
     if not isinstance(value, str) or value in table[key].words:
@@ -191,11 +161,16 @@ class Topology:
 
     # ---- trees ----
 
+    def above(self, node: int, way: str) -> Iterator[int]:
+        """The nodes above, the nearest first: by "parent", or by "server"."""
+        up: Optional[int] = getattr(self.nodes[node], way)
+        while up is not None:  # ends: no cycle
+            yield up
+            up = getattr(self.nodes[up], way)
+
     def root(self, node: int) -> int:
         """The node above all others of its tree."""
-        while self.nodes[node].parent is not None:
-            node = self.nodes[node].parent  # type: ignore[assignment]  # ends: no cycle
-        return node
+        return [node, *self.above(node, "parent")][-1]
 
     def below(self, root: int) -> list[int]:
         """The nodes of the tree of `root`, in the order of their numbers."""
@@ -208,9 +183,7 @@ class Topology:
 
     def aggregator(self, node: int) -> int:
         """The node that completes a switch's sums: a server, or a switch."""
-        while self.nodes[node].server is not None:
-            node = self.nodes[node].server  # type: ignore[assignment]  # ends: no cycle
-        return node
+        return [node, *self.above(node, "server")][-1]
 
     # ---- paths: only switches and routers forward ----
 
@@ -246,41 +219,24 @@ class Topology:
 
     def nearest(self, host: int, among: Iterable[int]) -> Optional[int]:
         """The node that is nearest to `host`, the first of several."""
-        best: Optional[int] = None
-        least = 0
-        for node in among:
-            depth = self.depths(node)[host]
-            if depth >= 0 and (best is None or depth < least):
-                best, least = node, depth
-        return best
+        steps = ((self.depths(node)[host], node) for node in among)
+        return min((one for one in steps if one[0] >= 0), default=(0, None), key=lambda s: s[0])[1]
 
 
 # ---- nodes ----
 
 
-def _check_keys(place: Place, given: dict[str, Any], values: dict[str, Any]) -> None:
+def _check_keys(place: Place, values: dict[str, Any], given: dict[str, Any]) -> None:
     """Refuse keys that a node of this kind has no use for."""
-    kind, sums = values["kind"], values["kind"] in ("switch", "server")
-    used = ("slots", "window", "jobs", "buffer_bytes", "multicast")
-    if not sums and any(values.get(key) for key in used):
-        place.fail("", f"a {kind} has no slots, window, jobs, buffer or multicast")
-    for key, does in (
-        ("ahead_max", "has none"),
-        ("reminders", "sends none"),
-        ("parent", "has none"),
-    ):
-        if not sums and key in given:
-            place.fail(key, f"a {kind} {does}")
-    for key in ("policy", "server", "quota", "free_early", "preemption", "ageing", "priorities",
-                "sums_gbps"):  # fmt: skip
-        if kind != "switch" and key in given:
-            place.fail(key, f"a {kind} has none: only switches do")
+    kind = values["kind"]
+    for key in given:
+        kinds, text = _ONLY.get(key, (KINDS, ""))
+        if kind not in kinds and (given[key] or key not in _SUMMING):
+            place.fail(key, f"a {kind} {text}")
     if values.get("ecn_bytes") and not values.get("gbps"):
         place.fail("ecn_bytes", "goes with gbps: else nothing waits there")
-    if values.get("sums_gbps") and ("gbps" in given or values.get("ecn_bytes")):
+    if values.get("sums_gbps") and ("gbps" in values or values.get("ecn_bytes")):
         place.fail("sums_gbps", "goes without gbps and ecn_bytes")
-    if values.get("slots") == 1 and not _shares(values):
-        place.fail("slots", f"1: the policy {values.get('policy', 'switchml')} needs two")
 
 
 def _shares(values: dict[str, Any]) -> bool:
@@ -290,18 +246,17 @@ def _shares(values: dict[str, Any]) -> bool:
 def _count_slots(place: Place, values: dict[str, Any]) -> None:
     """The slots for which the memory has room: switchml has each slot twice."""
     frags, shares = values.pop("memory_frags", 0), _shares(values)
-    if not frags:
-        return
-    if values["kind"] != "switch":
-        place.fail("memory_frags", f"a {values['kind']} has none: only switches do")
-    if values.get("slots"):
+    if frags and values.get("slots"):
         place.fail("memory_frags", "goes without slots: it says how many")
-    most = SLOTS_MAX if shares else 2 * SLOTS_MAX
-    if frags > most:
-        place.fail("memory_frags", f"{frags}: expected at most {most}")
-    values["slots"] = frags if shares else frags // 2
-    if not values["slots"]:
-        place.fail("memory_frags", f"1: the policy {values.get('policy', 'switchml')} needs two")
+    if frags:
+        most = SLOTS_MAX if shares else 2 * SLOTS_MAX
+        if frags > most:
+            place.fail("memory_frags", f"{frags}: expected at most {most}")
+        values["slots"] = frags if shares else frags // 2
+    if values.get("slots", 2) < 2 - shares:
+        policy = values.get("policy", "switchml")
+        key = "memory_frags" if frags else "slots"
+        place.fail(key, f"{frags or 1}: the policy {policy} needs two slots")
 
 
 def _set_defaults(values: dict[str, Any]) -> None:
@@ -320,12 +275,9 @@ def _set_defaults(values: dict[str, Any]) -> None:
 
 
 def _read_node(top: Topology, place: Place, given: Any, entry: int) -> None:
-    values = read(place, given, words(place, _NODE, "policy", given))
-    for key in ("name", "kind"):
-        if key not in values:
-            place.fail("", f'lacks the key "{key}"')
+    values = read(place, given, words(_NODE, "policy", given), "name", "kind")
+    _check_keys(place, values, given)
     _count_slots(place, values)
-    _check_keys(place, given, values)
     _set_defaults(values)
     name, count = values.pop("name"), values.pop("count", 0)
     for i in range(count or 1):
@@ -361,11 +313,8 @@ def _read_parent(top: Topology, place: Place, i: int) -> None:
             "parent",
             'goes without "server", here and there: it is for those who complete sums themselves',
         )
-    at: Optional[int] = up
-    while at is not None:
-        if at == i:
-            place.fail("parent", f'"{node.parent_name}" is below "{node.name}" itself')
-        at = top.nodes[at].parent
+    if i in (up, *top.above(up, "parent")):
+        place.fail("parent", f'"{node.parent_name}" is below "{node.name}" itself')
     if len(top.nodes[up].children) == RANKS_MAX:
         place.fail("parent", f'"{node.parent_name}" has more than {RANKS_MAX} children')
     node.parent = up
@@ -400,29 +349,20 @@ def _read_server(top: Topology, place: Place, i: int) -> None:
         place.fail(
             "server", f'"{node.server_name}": no server or switch with shared slots of that name'
         )
-    at: Optional[int] = up
-    while at is not None:
-        if at == i:
-            place.fail("server", f'"{node.server_name}" leads to "{node.name}" itself')
-        at = top.nodes[at].server
+    if i in (up, *top.above(up, "server")):
+        place.fail("server", f'"{node.server_name}" leads to "{node.name}" itself')
     node.server = None if node.policy == "switchml" else up
 
 
-def _check_length(top: Topology, place: Place, i: int) -> None:
-    hops = 0
-    at: Optional[int] = i
-    while at is not None:
-        hops += top.nodes[at].shares
-        at = top.nodes[at].server
-    if hops > HOPS_MAX:
-        place.fail("server", f"more than {HOPS_MAX} switches in a row")
-
-
 def _read_servers(top: Topology, place: Place) -> None:
-    for check in (_read_server, _check_length):
-        for i, node in enumerate(top.nodes):
-            if node.server_name:
-                check(top, place.inside(f"nodes[{node.entry}]"), i)
+    named = [
+        (i, place.inside(f"nodes[{n.entry}]")) for i, n in enumerate(top.nodes) if n.server_name
+    ]
+    for i, at in named:
+        _read_server(top, at, i)
+    for i, at in named:
+        if sum(top.nodes[k].shares for k in (i, *top.above(i, "server"))) > HOPS_MAX:
+            at.fail("server", f"more than {HOPS_MAX} switches in a row")
 
 
 # ---- links ----
@@ -437,10 +377,7 @@ def _fitting(top: Topology, pattern: str) -> Sequence[int]:
 
 
 def _read_link(top: Topology, place: Place, given: Any) -> None:
-    values = read(place, given, _LINK)
-    for key in ("a", "b", "gbps"):
-        if key not in values:
-            place.fail("", f'lacks the key "{key}"')
+    values = read(place, given, _LINK, "a", "b", "gbps")
     a, b = values.pop("a"), values.pop("b")
     flat, before = stored(values), len(top.links)
     ends = _fitting(top, b)
@@ -479,23 +416,16 @@ def _check_links(top: Topology, place: Place) -> None:
             place.fail("links", f'no path from "{top.nodes[0].name}" to "{node.name}"')
 
 
-def _entries(place: Place, given: dict[str, Any], key: str) -> list[Any]:
-    found = given.get(key)
-    if not isinstance(found, list) or not found:
-        place.fail(key, "expected an array with an entry")
-    return found
-
-
 def topology(place: Place, given: Any) -> Topology:
     """Read and check nodes and links."""
     top = Topology()
-    read(place, given, {"nodes": Field(OTHER), "links": Field(OTHER)})
-    for i, item in enumerate(_entries(place, given, "nodes")):
-        _read_node(top, place.inside(f"nodes[{i}]"), item, i)
+    read(place, given, {"nodes": Field("other"), "links": Field("other")})
+    for i, (at, item) in enumerate(entries(place, given, "nodes", NODES_MAX, 1)):
+        _read_node(top, at, item, i)
     _read_parents(top, place)
     _read_servers(top, place)
-    for i, item in enumerate(_entries(place, given, "links")):
-        _read_link(top, place.inside(f"links[{i}]"), item)
+    for at, item in entries(place, given, "links", LINKS_MAX, 1):
+        _read_link(top, at, item)
     top.index()
     _check_links(top, place)
     return top

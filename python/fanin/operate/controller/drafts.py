@@ -210,15 +210,19 @@ def _check_parent(c: Controller, job: Job, part: DraftPart) -> None:
         )
 
 
+def _check_parts(draft: Draft) -> None:
+    for job in draft.jobs:
+        if job.state != "free" and not fits_parts(draft, job) and not restores(draft, job):
+            raise Wrong("its workers go by other parts, and parts stay")
+
+
 def check(c: Controller, draft: Draft) -> None:
     """Wrong: it does not fit daemons and workers as they are."""
     for job in draft.jobs:
         for part in draft.parts[job.name]:
             _check_threads(c, part)
             _check_parent(c, job, part)
-    for job in draft.jobs:
-        if job.state != "free" and not fits_parts(draft, job) and not restores(draft, job):
-            raise Wrong("its workers go by other parts, and parts stay")
+    _check_parts(draft)
 
 
 def _keeps(c: Controller, job: Job) -> bool:
@@ -250,7 +254,5 @@ async def take_given(c: Controller, planner: Planner, plan: Json, jobs: List[Job
     reading = Reading(jobs)
     answer = await planner.ask(there, 0, reading.take, plan=plan)
     draft = await reading.end(answer, len(there["nodes"]))
-    for job in jobs:
-        if job.state != "free" and not fits_parts(draft, job) and not restores(draft, job):
-            raise Wrong("its workers go by other parts, and parts stay")
+    _check_parts(draft)
     return draft

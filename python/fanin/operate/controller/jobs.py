@@ -16,6 +16,13 @@ from .model import Conn, Has, Job, Json, Node, Rank, Refused
 # ---- lines out ----
 
 
+def _way(c: Controller, job: Job, number: int, rank: int) -> Json:
+    """How a rank sends a part."""
+    part = job.parts[number]
+    at = c.nodes[part.route.path.joins[rank]].listen
+    return {"route": part.route.number, "at": at, "gbps": part.gbps}
+
+
 def _part(c: Controller, job: Job, number: int, rank: int) -> Json:
     """A part as a rank is told of it.  Its name at the aggregator begins with the job's and '/',
     since it has the job's tenant, and differs in each life, since a later life must not meet members
@@ -23,13 +30,8 @@ def _part(c: Controller, job: Job, number: int, rank: int) -> Json:
     part = job.parts[number]
     life = f"~{job.life % 1000}" if job.life else ""
     return {
-        "number": number,
-        "name": f"{job.whole_name}/{number}{life}",
-        "route": part.route.number,
-        "cut": list(part.cut),
-        "at": c.nodes[part.route.path.joins[rank]].listen,
-        "aggregator": c.nodes[part.server].listen,
-        "gbps": part.gbps,
+        **{"number": number, "name": f"{job.whole_name}/{number}{life}", "cut": list(part.cut)},
+        **{"aggregator": c.nodes[part.server].listen, **_way(c, job, number, rank)},
     }
 
 
@@ -49,14 +51,7 @@ def _send_parts(c: Controller, job: Job, number: int) -> None:
 
 
 def _send_move(c: Controller, job: Job, number: int, rank: int) -> None:
-    part = job.parts[number]
-    move = {
-        "part": number,
-        "route": part.route.number,
-        "at": c.nodes[part.route.path.joins[rank]].listen,
-        "gbps": part.gbps,
-    }
-    c.send(job.ranks[rank].conn, {"move": move})
+    c.send(job.ranks[rank].conn, {"move": {"part": number, **_way(c, job, number, rank)}})
 
 
 # ---- settling ----

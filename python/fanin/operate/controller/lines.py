@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines from daemons and workers: one table of messages and kinds of fields.
+"""Lines from daemons and workers: one table of messages, whose fields are shapes (shape.py).
 
 Nothing of a line is trusted.  `decode` is the only way from bytes to a message: it gives the name
 of the message and its fields, of which each has the type and bounds of the table, or raises
@@ -9,14 +9,14 @@ Refused with a sentence.  Other keys are left out.
 from __future__ import annotations
 
 import ipaddress
-import json
 import math
 import re
 import socket
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from . import limits
 from ...research import files
+from ..shape import Bad, checked
+from . import limits
 from .model import HEALTH, Json, Refused, Wrong
 
 # ---- addresses, as options, topologies and daemons write them: HOST:PORT or [IPV6]:PORT ----
@@ -64,67 +64,25 @@ def text_of(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-# ---- kinds of fields ----
+# ---- kinds of fields: as shapes, or functions from a JSON value, None if it is missing ----
 
-NONE: Any = object()  # a field that is not there
-Kind = Callable[[Any], Any]  # from a JSON value to a checked one; raises _Bad
-
-INT_MIN, INT_MAX = -(1 << 63), (1 << 63) - 1
-
-
-class _Bad(Exception):
-    """A value is not of its kind."""
+INT = (-(1 << 63), (1 << 63) - 1)
 
 
 def _whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def integer(low: int = INT_MIN, high: int = INT_MAX, default: Any = NONE) -> Kind:
-    """A whole number from `low` to `high`; without a default it has to be there."""
-
-    def check(value: Any) -> Any:
-        if value is NONE and default is not NONE:
-            return default
-        if not _whole(value) or not low <= value <= high:
-            raise _Bad
-        return value
-
-    return check
-
-
-def text(most: int, default: Any = NONE) -> Kind:
-    """A string of at most `most` bytes of UTF-8, without a zero."""
-
-    def check(value: Any) -> Any:
-        if value is NONE and default is not NONE:
-            return default
-        if not isinstance(value, str) or len(value) > most or "\0" in value:
-            raise _Bad
-        try:
-            if len(value.encode()) > most:
-                raise _Bad
-        except UnicodeEncodeError:
-            raise _Bad from None
-        return value
-
-    return check
-
-
-def nested(fields: Dict[str, Kind]) -> Kind:
-    """An object with these fields."""
-
-    def check(value: Any) -> Any:
-        if not isinstance(value, dict):
-            raise _Bad
-        return {key: kind(value.get(key, NONE)) for key, kind in fields.items()}
-
-    return check
+def text(value: Any) -> str:
+    """A text that is UTF-8, without a zero; Bad: it is none."""
+    if not isinstance(value, str) or re.search("[\0\ud800-\udfff]", value):
+        raise Bad("expected a text")
+    return value
 
 
 def count(value: Any) -> int:
     """A counter; 0 if it is not one."""
-    return int(value) if _whole(value) and 0 <= value <= INT_MAX else 0
+    return int(value) if _whole(value) and 0 <= value <= INT[1] else 0
 
 
 def gbps_by_name(value: Any) -> Dict[str, float]:
@@ -137,7 +95,7 @@ def gbps_by_name(value: Any) -> Dict[str, float]:
 def is_number(value: Any) -> bool:
     """Is it a finite number?"""
     if _whole(value):
-        return bool(INT_MIN <= value <= INT_MAX)
+        return bool(INT[0] <= value <= INT[1])
     return isinstance(value, float) and math.isfinite(value)
 
 
@@ -156,7 +114,7 @@ def names(value: Any) -> List[str]:
     return [one for one in value[: limits.BESIDE_MAX] if isinstance(one, str)]
 
 
-def numbers(most: int) -> Kind:
+def numbers(most: int) -> Callable[[Any], Optional[List[int]]]:
     """Route numbers: those of a list that are none are 0.  None: no list."""
 
     def check(value: Any) -> Optional[List[int]]:
@@ -168,115 +126,82 @@ def numbers(most: int) -> Kind:
 
 
 def address(value: Any) -> str:
-    """ADDR:PORT of a daemon."""
-    found: str = text(limits.ADDRESS_BYTES)(value)
-    if not is_address(found):
-        raise _Bad
-    return found
-
-
-ABOVE = {
-    "at": text(limits.ADDRESS_BYTES),
-    "index": integer(0, limits.RANKS_MAX, 0),
-    "siblings": integer(0, limits.RANKS_MAX, 0),
-}
+    """ADDR:PORT of a daemon; Bad: it is none."""
+    if len(text(value)) > limits.ADDRESS_BYTES or not is_address(value):
+        raise Bad("expected ADDR:PORT")
+    return str(value)
 
 
 def above(value: Any) -> Json:
     """A server's parent, and its place among the parent's children; "" and zeros: none."""
-    if value is NONE:
+    if value is None:
         return {"at": "", "index": 0, "siblings": 0}
-    found: Json = nested(ABOVE)(value)
-    if found["index"] >= found["siblings"]:
-        raise _Bad
+    place = (0, limits.RANKS_MAX)
+    found: Json = checked(value, {"at!": text, "index": place, "siblings": place})
+    if len(found["at"]) > limits.ADDRESS_BYTES or found["index"] >= found["siblings"]:
+        raise Bad("expected a place")
     return found
 
 
-HEALTH_FIELDS: Dict[str, Kind] = {
-    **dict.fromkeys(HEALTH, count),
-    "neighbours": count,
-    "silent": names,
-    "others": gbps_by_name,
-}
-JOIN = {
-    "job": text(1 << 20),
-    "rank": integer(),
-    "ranks": integer(),
-    "launch": launch,
-    "routes": numbers(limits.PARTS_MAX + 1),
-}
-
-# Of each message: its fields with their kinds, and what is said where one is not of its kind.  A
-# message is the first of its role's whose own name the line has as a key.
-Message = List[Tuple[Dict[str, Kind], str]]
-HELLO: Message = [
-    (
-        {"hello": text(1 << 20), "name": text(1 << 20), "listen": address},
-        "hello: expected hello, name, and listen as ADDR:PORT",
-    ),
-    (
-        {
-            "shards": integer(1, limits.SHARDS_MAX),
-            "slots": integer(0, limits.SLOTS_MAX, 0),
-            "started": integer(default=0),
-        },
-        f'hello of "%s": expected shards from 1 to {limits.SHARDS_MAX}, and slots',
-    ),
-    (
-        {"above": above, "routes": numbers(4 * limits.SWITCH_ROUTES_MAX)},
-        'hello of "%s": expected above with at, index, siblings',
-    ),
-]
-NEW = "new"
-NODE = "node"
-WORKER = "worker"
-MESSAGES: Dict[str, Dict[str, Message]] = {
+# By role and name, what a message has, and what is said where it is not so; "": what is said of a line
+# without any of the role's messages.  A message is the first of these whose name the line has as a key.
+NEW, NODE, WORKER = "new", "node", "worker"
+MESSAGES: Dict[str, Dict[str, Tuple[Json, str]]] = {
     NEW: {
-        "hello": HELLO,
-        "join": [({"join": nested(JOIN)}, "join: expected job, rank and ranks")],
+        "hello": (
+            {
+                **{"hello!": text, "name!": text, "listen!": address, "started": (0, INT[1])},
+                **{"shards!": (1, limits.SHARDS_MAX), "slots": (0, limits.SLOTS_MAX)},
+                **{"above": above, "routes": numbers(4 * limits.SWITCH_ROUTES_MAX)},
+            },
+            f"hello: expected hello, name, listen as ADDR:PORT, shards from 1 to {limits.SHARDS_MAX}, "
+            "slots; of a server expected above with at, index, siblings",
+        ),
+        "join": (
+            {
+                "join!": {
+                    **{"job!": text, "rank!": INT, "ranks!": INT, "launch": launch},
+                    "routes": numbers(limits.PARTS_MAX + 1),
+                }
+            },
+            "join: expected job, rank and ranks",
+        ),
     },
     NODE: {
-        "health": [({"health": nested(HEALTH_FIELDS)}, "")],
-        "ok": [({"ok": integer()}, "")],
-        "error": [({"error": integer(), "why": text(1 << 20, "for no reason")}, "")],
-        "stopping": [({"stopping": lambda value: value is True}, "")],
+        "health": (
+            {
+                "health": {
+                    **dict.fromkeys((*HEALTH, "neighbours"), count),
+                    **{"silent": names, "others": gbps_by_name},
+                }
+            },
+            "",
+        ),
+        "ok": ({"ok": INT}, ""),
+        "error": ({"error": INT, "why": lambda why: text(why or "for no reason")}, ""),
+        "stopping": ({"stopping": lambda value: value is True}, ""),
     },
     WORKER: {
-        "moved": [({"moved": nested({"part": integer(), "route": integer()})}, "expected moved")],
-        "join": [({"join": lambda value: value}, "")],
+        "moved": ({"moved": {"part!": INT, "route!": INT}}, ""),
+        "join": ({"join": lambda value: value}, ""),
     },
 }
-
-
-def parse(said: bytes) -> Any:
-    """JSON as it is; Refused: it is none, has a key twice, or is nested too deeply."""
-    try:
-        return files.decode(said.decode())
-    except json.JSONDecodeError as error:
-        column, cause = error.colno, error.msg
-    except (ValueError, RecursionError) as error:
-        column, cause = 0, str(error) if not isinstance(error, RecursionError) else "too deep"
-    raise Refused(f"expected a JSON object in a line, column {column}: {cause}")
 
 
 def decode(said: bytes, role: str, unknown: str) -> Tuple[str, Json]:
     """The message's name and its checked fields.  `role`: who sends it, a key of MESSAGES;
     `unknown` is said of a line without any of that role's messages."""
-    line = parse(said)
+    try:
+        line = files.parse(said)
+    except files.FileError as error:
+        raise Refused(f"expected a JSON object in a line: {error}") from None
     if not isinstance(line, dict):
-        raise Refused("expected a JSON object in a line, column 0: something else")
-    for name, groups in MESSAGES[role].items():
-        if name not in line:
-            continue
-        fields: Json = {}
-        for kinds, wrong in groups:
-            try:
-                for key, kind in kinds.items():
-                    fields[key] = kind(line.get(key, NONE))
-            except _Bad:
-                if not wrong:
-                    raise Refused(unknown) from None
-                whom = str(fields.get("name", ""))[:63]
-                raise Refused(wrong.replace("%s", whom)) from None
-        return name, fields
-    raise Refused(unknown)
+        raise Refused("expected a JSON object in a line")
+    name = next((name for name in MESSAGES[role] if name in line), "")
+    if not name:
+        raise Refused(unknown)
+    shape, wrong = MESSAGES[role][name]
+    try:
+        return name, checked(line, shape)
+    except Bad:
+        raise Refused(wrong or unknown) from None

@@ -18,7 +18,7 @@ import os
 import re
 import time
 from collections import deque
-from typing import Any, Callable, Deque, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from .lines import plain_host
 from .model import Json
@@ -48,26 +48,13 @@ def _number(value: float) -> str:
     return str(int(value)) if whole else f"{value:.14g}"
 
 
-class Exposed:
-    """Metrics as text, family by family."""
-
-    def __init__(self) -> None:
-        self._lines: List[str] = []
-
-    def family(self, name: str, kind: str, about: str, samples: Iterable[Sample]) -> None:
-        """Add a family and its samples."""
-        self._lines += [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
-        for labels, value in samples:
-            inside = ",".join(f'{key}="{_escape(text)}"' for key, text in labels.items())
-            self._lines.append(f"{name}{{{inside}}} {_number(value)}" if inside else
-                               f"{name} {_number(value)}")  # fmt: skip
-
-    def one(self, name: str, kind: str, about: str, value: float) -> None:
-        """Add a family of one sample without labels."""
-        self.family(name, kind, about, [({}, value)])
-
-    def text(self) -> str:
-        return "\n".join(self._lines) + "\n"
+def _family(name: str, kind: str, about: str, samples: Iterable[Sample]) -> Iterator[str]:
+    """The lines of a family."""
+    yield f"# HELP {name} {about}"
+    yield f"# TYPE {name} {kind}"
+    for labels, value in samples:
+        inside = ",".join(f'{key}="{_escape(text)}"' for key, text in labels.items())
+        yield f"{name}{{{inside}}} {_number(value)}" if inside else f"{name} {_number(value)}"
 
 
 def _resident_bytes() -> float:
@@ -78,33 +65,6 @@ def _resident_bytes() -> float:
         return 0
 
 
-def _process(x: Exposed, version: str, lost: int) -> None:
-    labels = {"version": version, "protocol": str(WIRE_VERSION), "role": "controller"}
-    x.family("fanin_build_info", "gauge", "1; labels tell the build.", [(labels, 1)])
-    x.one("process_cpu_seconds_total", "counter", "Processor time of all threads.",
-          time.process_time())  # fmt: skip
-    x.one("process_resident_memory_bytes", "gauge", "Memory in use.", _resident_bytes())
-    x.one("fanin_log_lost_lines_total", "counter", "Lines of the log that nobody read in time.",
-          lost)  # fmt: skip
-    x.one("process_start_time_seconds", "gauge", "Time of the start, since 1970.", _START_S)
-
-
-def _nodes(x: Exposed, nodes: List[Json]) -> None:
-    daemons = [
-        ({"node": n["name"], "kind": n["kind"]}, n)
-        for n in nodes[:NODES_MAX]
-        if n["kind"] != "worker"
-    ]
-    x.family("fanin_controller_node_up", "gauge", "1: the node's daemon is there; 0: it is not.",
-             [(labels, n["state"] == "up") for labels, n in daemons])  # fmt: skip
-    x.family("fanin_controller_node_routes", "gauge", "Routes that the node knows.",
-             [(labels, n["routes"]) for labels, n in daemons])  # fmt: skip
-
-
-def _off_route(job: Json) -> float:
-    return float(sum(part["ranks"] - part["moved"] for part in job["parts"]))
-
-
 JOB_FAMILIES: List[Tuple[str, str, Callable[[Json], Any]]] = [
     ("ready", "1: the job's ranks have their plan.", lambda job: job["ready"]),
     ("ranks", "Ranks of the job.", lambda job: job["ranks"]),
@@ -113,7 +73,7 @@ JOB_FAMILIES: List[Tuple[str, str, Callable[[Json], Any]]] = [
     (
         "ranks_off_route",
         "Ranks of parts that are not on the planned route yet.",
-        _off_route,
+        lambda job: sum(part["ranks"] - part["moved"] for part in job["parts"]),
     ),
     (
         "planned_bytes_per_second",
@@ -125,18 +85,34 @@ JOB_FAMILIES: List[Tuple[str, str, Callable[[Json], Any]]] = [
 
 def text(status: Json, version: str, lost: int) -> str:
     """All metrics, of what `status json` shows.  `lost`: lines of the log."""
-    x = Exposed()
-    _process(x, version, lost)
-    x.one("fanin_controller_plans_total", "counter", "Plans made so far.", status["epoch"])
-    _nodes(x, status["nodes"])
+    build = {"version": version, "protocol": str(WIRE_VERSION), "role": "controller"}
+    nodes = [
+        ({"node": n["name"], "kind": n["kind"]}, n)
+        for n in status["nodes"][:NODES_MAX]
+        if n["kind"] != "worker"
+    ]
     down = [link for link in status["links"][:NODES_MAX] if link["state"] == "down"]
-    x.family("fanin_controller_link_down", "gauge",
-             "1 for each link that plans leave out because it is down.",
-             [({"a": link["a"], "b": link["b"]}, 1) for link in down])  # fmt: skip
+    families: List[Tuple[str, str, str, Iterable[Sample]]] = [
+        ("fanin_build_info", "gauge", "1; labels tell the build.", [(build, 1)]),
+        ("process_cpu_seconds_total", "counter", "Processor time of all threads.",
+         [({}, time.process_time())]),
+        ("process_resident_memory_bytes", "gauge", "Memory in use.", [({}, _resident_bytes())]),
+        ("fanin_log_lost_lines_total", "counter", "Lines of the log that nobody read in time.",
+         [({}, lost)]),
+        ("process_start_time_seconds", "gauge", "Time of the start, since 1970.", [({}, _START_S)]),
+        ("fanin_controller_plans_total", "counter", "Plans made so far.", [({}, status["epoch"])]),
+        ("fanin_controller_node_up", "gauge", "1: the node's daemon is there; 0: it is not.",
+         [(labels, n["state"] == "up") for labels, n in nodes]),
+        ("fanin_controller_node_routes", "gauge", "Routes that the node knows.",
+         [(labels, n["routes"]) for labels, n in nodes]),
+        ("fanin_controller_link_down", "gauge",
+         "1 for each link that plans leave out because it is down.",
+         [({"a": link["a"], "b": link["b"]}, 1) for link in down]),
+    ]  # fmt: skip
     for name, about, value in JOB_FAMILIES:
-        x.family(f"fanin_controller_job_{name}", "gauge", about,
-                 [({"fanin_job": job["name"]}, value(job)) for job in status["jobs"]])  # fmt: skip
-    return x.text()
+        samples = [({"fanin_job": job["name"]}, value(job)) for job in status["jobs"]]
+        families.append((f"fanin_controller_job_{name}", "gauge", about, samples))
+    return "".join(f"{line}\n" for family in families for line in _family(*family))
 
 
 # ---- over HTTP ----
@@ -212,15 +188,11 @@ class Http:
     def _make_room(self, host: str) -> None:
         """Close who has waited longest, of the host or of all."""
         same = [w for w, (other, _) in self._clients.items() if other == host]
-        if len(same) >= HOST_MAX:
-            self._send_away(same)
-        elif len(self._clients) >= CONNECTIONS_MAX:
-            self._send_away(list(self._clients))
-
-    def _send_away(self, writers: List[asyncio.StreamWriter]) -> None:
-        longest = min(writers, key=lambda writer: self._clients[writer][1])
-        del self._clients[longest]
-        longest.transport.abort()
+        among = same if len(same) >= HOST_MAX else list(self._clients)
+        if len(same) >= HOST_MAX or len(among) >= CONNECTIONS_MAX:
+            longest = min(among, key=lambda writer: self._clients[writer][1])
+            del self._clients[longest]
+            longest.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = writer.get_extra_info("peername") or ("",)

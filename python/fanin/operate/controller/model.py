@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 Json = Dict[str, Any]
 
@@ -157,9 +157,15 @@ class Rule(NamedTuple):
     @staticmethod
     def planned(entry: Json) -> Rule:
         """The planner's form, in which "sums" counts ranks."""
-        return Rule(
-            entry["from"], entry["ranks"], entry["next"], entry["depth"], bool(entry["sums"])
-        )
+        way = {key: entry[key] for key in ("ranks", "next", "depth")}
+        return Rule(entry["from"], sums=bool(entry["sums"]), **way)
+
+    def shown(self, name_of: Callable[[str], str]) -> Json:
+        """As JSON, with other names of nodes."""
+        source = None if self.source is None else name_of(self.source)
+        found = {**self._asdict(), "from": source, "next": name_of(self.next)}
+        del found["source"]
+        return found
 
     def rank_count(self) -> int:
         """How many ranks."""

@@ -60,10 +60,7 @@ async def _admit(c: Controller, said: Any) -> None:
     nodes = [node.said for node in c.nodes.values()]
     network = {"nodes": nodes, "links": [link.said for link in c.links]}
     loop = asyncio.get_running_loop()
-    try:
-        read = await loop.run_in_executor(None, formats.read, {**network, "jobs": [said]})
-    except formats.FormatError as error:
-        raise Wrong(str(error)) from None
+    read = await loop.run_in_executor(None, formats.read, {**network, "jobs": [said]})
     topology = read.to_json()
     async with Planner(c.planners) as planner:
         await planner.ask(topology)

@@ -6,8 +6,7 @@ from __future__ import annotations
 import json
 from typing import List
 
-from ..top import tree
-from . import links, routes
+from . import links, routes, tree
 from .core import Controller
 from .model import Job, Json, Node, Part, Route
 
@@ -23,14 +22,7 @@ def _summed_at(route: Route) -> List[str]:
 def _entries(route: Route) -> List[Json]:
     """The rules that switches have of the route."""
     return [
-        {
-            "at": switch,
-            "from": rule.source,
-            "next": rule.next,
-            "depth": rule.depth,
-            "ranks": rule.rank_count(),
-            "sums": rule.sums,
-        }
+        {"at": switch, **rule.shown(str), "ranks": rule.rank_count()}
         for switch, (_, rules) in route.path.stops.items()
         for rule in rules
     ]

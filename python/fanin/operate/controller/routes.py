@@ -53,16 +53,7 @@ def free(c: Controller, route: Route) -> None:
 
 def _install(c: Controller, route: Route, switch: str) -> Json:
     quota, rules = route.path.stops[switch]
-    entries = [
-        {
-            "from": c.nodes[rule.source].listen if rule.source is not None else None,
-            "ranks": rule.ranks,
-            "next": c.nodes[rule.next].listen,
-            "depth": rule.depth,
-            "sums": rule.sums,
-        }
-        for rule in rules
-    ]
+    entries = [rule.shown(lambda name: c.nodes[name].listen) for rule in rules]
     return {"route": route.number, "quota": quota, "entries": entries}
 
 

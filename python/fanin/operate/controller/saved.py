@@ -12,12 +12,15 @@ accept it again; one that has something else refuses it, and the part gets a new
 from __future__ import annotations
 
 import json
-from typing import Any, Callable, List
+from typing import Any, Callable
 
 from ...research import files
-from . import drains, limits, load
+from ..shape import Bad, checked
+from . import drains, limits, lines, load
 from .core import MEND, Controller
 from .model import Job, Json, Wrong
+
+TREES_MAX = 1 << 20  # and assignments, of a job
 
 
 def text(c: Controller) -> str:
@@ -37,30 +40,24 @@ def _job_text(job: Job) -> str:
     return json.dumps(head)[:-1] + ", " + job.plan_text[1:]
 
 
-def _numbers(said: Any) -> List[int]:
-    """Route numbers; none: they are wrong."""
-    fit = isinstance(said, list) and 1 <= len(said) <= limits.PARTS_MAX
-    if not fit or not all(type(n) is int and 1 <= n <= limits.NUMBER_MAX for n in said):
-        return []
-    return list(said)
-
-
-def _are_objects(said: Any, **types: type) -> bool:
-    """Is it a list of objects with values of these types?"""
-    return isinstance(said, list) and all(
-        isinstance(one, dict) and all(type(one.get(key)) is t for key, t in types.items())
-        for one in said
-    )
+# What of a job's state is checked; trees and assignments are taken as they are.
+_TREE: Json = {"tree!": lines.INT, "job!": lines.text}
+_JOB: Json = {
+    "life": lambda life: life if type(life) is int and life >= 0 else 0,
+    "routes!": [(1, limits.NUMBER_MAX), limits.PARTS_MAX],
+    "trees!": [{**_TREE, "server!": lines.text}, TREES_MAX],
+    "assignments!": [_TREE, TREES_MAX],
+}
 
 
 def _restore(c: Controller, job: Job, said: Json) -> None:
-    """Restore a job.  Its ranks have ABSENT_S to reconnect."""
-    life = said.get("life")
-    job.life = life if isinstance(life, int) and life >= 0 else 0
-    job.state = "restored"
-    trees, assignments = said["trees"], said["assignments"]
-    text = json.dumps({"trees": trees, "assignments": assignments})
-    job.keep(trees, assignments, text)
+    """Restore a job.  Its ranks have ABSENT_S to reconnect.  Bad: it makes no sense."""
+    fields = checked(said, _JOB)
+    if not fields["routes"]:
+        raise Bad("expected routes")
+    job.restore, job.life, job.state = fields["routes"], fields["life"], "restored"
+    plan = {key: said[key] for key in ("trees", "assignments")}
+    job.keep(plan["trees"], plan["assignments"], json.dumps(plan))
     for rank in job.ranks:
         rank.absent_s = c.now_s
     c.note(f"{job.name}: {len(job.restore)} parts as an earlier controller left them")
@@ -89,13 +86,10 @@ def restore(c: Controller, state: Any) -> None:
         job = c.jobs.get(name) if isinstance(name, str) else None
         if job is None or fields.get("bound") is not True:
             continue  # no worker has its parts: it is planned again
-        job.restore = _numbers(fields.get("routes"))
-        trees_fit = _are_objects(fields.get("trees"), tree=int, job=str, server=str)
-        if not trees_fit or not _are_objects(fields.get("assignments"), tree=int, job=str):
-            job.restore = []
-        if not job.restore:
-            raise Wrong(f"jobs[{number}]: expected trees, assignments and routes")
-        _restore(c, job, fields)
+        try:
+            _restore(c, job, fields)
+        except Bad:
+            raise Wrong(f"jobs[{number}]: expected trees, assignments and routes") from None
     _load_loads(c, said.get("loads"))
     drains.restore(c, said.get("drained"))
 

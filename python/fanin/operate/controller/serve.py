@@ -10,7 +10,8 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional
+from types import SimpleNamespace
+from typing import Any, Callable, List, Optional
 
 from ...research import files, formats
 from . import limits, metrics, plans, reports, saved
@@ -24,23 +25,18 @@ from .saved import Kept
 from .sign import read_keys
 from .sockets import Sockets
 
-EXIT_FAILED, EXIT_WRONG = 1, 2
 PAGES = ("page.html", "../../../../src/cmd/metrics/page.html")  # beside this file
 
 
-class Stop(Exception):
-    """The controller cannot start: text and exit status."""
-
-    def __init__(self, text: str, status: int) -> None:
-        super().__init__(text)
-        self.status = status
+class Failed(Exception):
+    """The controller cannot start; the text says why."""
 
 
 class Files:
     """--state and --json: written before lines about an event are sent."""
 
-    def __init__(self, c: Controller, values: Dict[str, Any], log: Callable[[str], None]) -> None:
-        self._c, state, shown = c, values["state"], values["json"]
+    def __init__(self, c: Controller, options: SimpleNamespace, log: Callable[[str], None]) -> None:
+        self._c, state, shown = c, options.state, options.json
         self._state = Kept("state", state, log, limits.AGAIN_S) if state else None
         self._json = Kept("json", shown, log, limits.AGAIN_S) if shown else None
         self._json_s = 0.0  # the status is not written before
@@ -60,42 +56,29 @@ class Files:
         return None if whole else limits.AGAIN_S
 
 
-def _read(path: str) -> Any:
-    try:
-        return files.load(path)
-    except files.FileError as error:
-        raise Stop(str(error), EXIT_WRONG) from None
-
-
 async def _network(settings: Settings, planners: Planners) -> Json:
     """The topology with all defaults filled in."""
+    topology: Json = formats.load(settings.file).to_json()
     try:
-        topology: Json = formats.load(settings.file).to_json()
         async with Planner(planners) as planner:
             await planner.ask(topology)
-    except (Wrong, formats.FormatError) as wrong:
-        raise Stop(f"{settings.file}: {wrong}", EXIT_WRONG) from None
-    except files.FileError as error:
-        raise Stop(str(error), EXIT_WRONG) from None
+    except Wrong as wrong:
+        raise Wrong(f"{settings.file}: {wrong}") from None
     except OSError as error:
-        raise Stop(f"fanin plan: {error}", EXIT_FAILED) from None
+        raise Failed(f"fanin plan: {error}") from None
     return topology
 
 
-async def _make(values: Dict[str, Any], log: Callable[[str], None]) -> Controller:
+async def _make(options: SimpleNamespace, log: Callable[[str], None]) -> Controller:
     """A controller with topology, plan and state."""
     settings = Settings(
-        values["topology"],
-        values["algorithm"],
-        values["trees"],
-        values["sums_at"],
-        values["wait"],
+        options.topology, options.algorithm, options.trees, options.sums_at, options.wait
     )
     planners = Planners(settings)
     topology = await _network(settings, planners)
-    plan = _read(values["plan"]) if values["plan"] else None
-    is_there = values["state"] and os.path.exists(values["state"])
-    state = _read(values["state"]) if is_there else None
+    plan = files.load(options.plan) if options.plan else None
+    is_there = options.state and os.path.exists(options.state)
+    state = files.load(options.state) if is_there else None
     now_s = time.monotonic()
     c = Controller(settings, planners, now_s, log, start_s=now_s, awake_s=now_s + 1)
     try:
@@ -105,9 +88,9 @@ async def _make(values: Dict[str, Any], log: Callable[[str], None]) -> Controlle
         if state is not None:
             saved.restore(c, state)
     except Wrong as wrong:
-        file = values["plan"] or (values["state"] if state is not None else "")
+        file = options.plan or (options.state if state is not None else "")
         where = f"{settings.file}, {file}" if file else settings.file
-        raise Stop(f"{where}: {wrong}", EXIT_WRONG) from None
+        raise Wrong(f"{where}: {wrong}") from None
     return c
 
 
@@ -120,24 +103,26 @@ def _page() -> str:
     return ""
 
 
-def _open(sockets: Sockets, values: Dict[str, Any]) -> str:
+def _open(sockets: Sockets, options: SimpleNamespace) -> str:
     """Listen; the address."""
     what = "--listen"
     try:
-        host, port, family = resolve(values["listen"])
+        host, port, family = resolve(options.listen)
         port = sockets.listen(host, port, family)
         what = "--socket"
-        if values["socket"]:
-            sockets.listen_unix(values["socket"])
+        if options.socket:
+            sockets.listen_unix(options.socket)
     except OSError as error:
-        raise Stop(f"{what}: {error.strerror}", EXIT_FAILED) from None
+        raise Failed(f"{what}: {error.strerror}") from None
     return text_of(host, port)
 
 
-async def _serve_metrics(c: Controller, values: Dict[str, Any], log: Log) -> Optional[metrics.Http]:
-    if not values["metrics"]:
+async def _serve_metrics(
+    c: Controller, options: SimpleNamespace, log: Log
+) -> Optional[metrics.Http]:
+    if not options.metrics:
         return None
-    host, port, _ = resolve(values["metrics"])
+    host, port, _ = resolve(options.metrics)
     version = os.environ.pop("FANIN_VERSION", "unknown")
 
     def text() -> str:
@@ -149,38 +134,38 @@ async def _serve_metrics(c: Controller, values: Dict[str, Any], log: Log) -> Opt
         await http.start(host, port)
     except OSError as error:
         cause = os.strerror(error.errno) if error.errno else str(error)
-        raise Stop(f"--metrics: {text_of(host, port)}: {cause}", EXIT_FAILED) from None
+        raise Failed(f"--metrics: {text_of(host, port)}: {cause}") from None
     return http
 
 
-async def _run(values: Dict[str, Any]) -> None:
+async def _run(options: SimpleNamespace) -> None:
     log = Log()
 
     def event(text: str) -> None:
-        if not values["quiet"]:
+        if not options.quiet:
             log.write(text)
 
     keys: List[bytes] = []
     try:
-        keys = read_keys(values["key"]) if values["key"] else []
+        keys = read_keys(options.key) if options.key else []
     except Wrong as wrong:
-        raise Stop(f"--key: {wrong}", EXIT_FAILED) from None
+        raise Failed(f"--key: {wrong}") from None
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    c = await _make(values, event)
+    c = await _make(options, event)
     gc.collect()
     gc.freeze()  # nodes and links stay, so that nobody waits while they are looked through
-    files = Files(c, values, log.write)
-    sockets = Sockets(Dispatch(c), keys, files.write)
+    written = Files(c, options, log.write)
+    sockets = Sockets(Dispatch(c), keys, written.write)
     http = None
     try:
-        at = _open(sockets, values)
-        http = await _serve_metrics(c, values, log)
+        at = _open(sockets, options)
+        http = await _serve_metrics(c, options, log)
         event(f"{c.settings.file:.200}, listening on {at}")
         await sockets.start()
         await stopped.wait()
-        files.write(at_end=True)
+        written.write(at_end=True)
     finally:
         if http is not None:
             http.stop()
@@ -188,11 +173,11 @@ async def _run(values: Dict[str, Any]) -> None:
         await c.planners.end()
 
 
-def serve(values: Dict[str, Any]) -> int:
+def serve(options: SimpleNamespace) -> int:
     """Serve until SIGINT or SIGTERM; the exit status."""
     try:
-        asyncio.run(_run(values))
+        asyncio.run(_run(options))
         return 0
-    except (Stop, Wrong) as stop:
-        print(f"fanin controller: {stop}", file=sys.stderr)
-        return stop.status if isinstance(stop, Stop) else EXIT_WRONG
+    except (Failed, Wrong, files.FileError) as error:
+        print(f"fanin controller: {error}", file=sys.stderr)
+        return 1 if isinstance(error, Failed) else 2

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from dataclasses import dataclass, field
@@ -98,11 +97,8 @@ def _guarded(name: str, run: Callable[[List[str]], int], arguments: List[str]) -
         return run(arguments)
     except (Bad, probe.Ended) as error:
         print(f"fanin {name}: fanin probe: {error}", file=sys.stderr)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads on
-    except OSError as error:
-        where = error.filename or "standard output"  # the program, which cannot be started
-        print(f"fanin {name}: {where}: {error.strerror}", file=sys.stderr)
+    except KeyError as error:
+        print(f"fanin {name}: fanin probe: it is another version: no {error}", file=sys.stderr)
     return 1
 
 

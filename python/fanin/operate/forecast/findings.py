@@ -40,6 +40,11 @@ class Finding:
         return {member: getattr(self, member) for member in members}
 
 
+def fails(name: str, found: str, *advice: str, **values: Any) -> Finding:
+    """Of a check that FAILs."""
+    return Finding(name, "FAIL", found, list(advice), values)
+
+
 def judged(name: str, found: str, advice: Dict[str, Any], values: Dict[str, Any]) -> Finding:
     """With the advice that holds: a warning if there is some."""
     held = [text for text, holds in advice.items() if holds]

@@ -7,7 +7,7 @@ import os
 from typing import Any, Dict, List, Optional, Tuple
 
 from ...research.files import plain
-from .findings import Finding, Path, judged
+from .findings import Finding, Path, fails, judged
 
 CORES_OF_A_RANK = 2  # for training, and for the thread that sends and receives
 CGROUP_LEVELS = 32  # nested groups that are read
@@ -21,7 +21,7 @@ def config(path: Path, said: Dict[str, Any]) -> Finding:
     """What FANIN_* and the INI file give a worker."""
     path.multicast = said["multicast"]
     if said["error"]:
-        return Finding("config", "FAIL", said["error"], ["correct it: no worker starts with it"])
+        return fails("config", said["error"], "correct it: no worker starts with it")
     multicast = "welcome" if path.multicast else "forbidden"
     file = plain(os.environ.get("FANIN_CONFIG", "no file (FANIN_CONFIG)"))
     text = f"MTU {said['mtu']}, timeout {said['timeout_ms']} ms, multicast {multicast}"
@@ -52,8 +52,9 @@ def _library(path: Path, said: Dict[str, Any]) -> Finding:
     """The library that other programs, such as Python, load."""
     text = f"program {path.version}, protocol {path.protocol}; "
     if not said["version"] and said["named"]:
-        advice = "set FANIN_LIBRARY to libfanin.so.0, or unset it"
-        return Finding("library", "FAIL", text + said["why"], [advice])
+        return fails(
+            "library", text + said["why"], "set FANIN_LIBRARY to libfanin.so.0, or unset it"
+        )
     both = (
         "install both in one version; `fanin info` and `python3 -m fanin` say which files they are"
     )
@@ -179,7 +180,7 @@ def sysctl(name: str) -> int:
 
 def _buffers(said: Dict[str, Any]) -> Finding:
     if said["error"]:
-        return Finding("buffers", "FAIL", f"no UDP socket: {os.strerror(said['error'])}")
+        return fails("buffers", f"no UDP socket: {os.strerror(said['error'])}")
     want, receive, send = (said[f"{key}_bytes"] for key in ("wanted", "receive", "send"))
     limits = {f"{key}_max": sysctl(f"core/{key}_max") for key in ("rmem", "wmem")}
     enough = min(receive, send) >= want
@@ -206,7 +207,7 @@ def _times(count: int, what: str) -> str:
 
 
 def _offload(said: Dict[str, Any]) -> Finding:
-    if said["error"]:
+    if said.get("error"):
         text = f"not known: no UDP socket on 127.0.0.1: {os.strerror(said['error'])}"
         return Finding("offload", "warn", text, ["as root: ip link set lo up"])
     sent, came, kernel = said["datagrams"], said["came"], os.uname().release

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import gains
-from .findings import Finding
+from .findings import Finding, fails
 from .model import WIDE_MBPS, Forecast, Net, forecast
 
 WIDE = 0.9  # part of what all hosts send; a switch that takes it is as wide
@@ -39,21 +39,13 @@ def alone(said: Dict[str, Any], has_ranks: bool) -> List[Finding]:
     found, texts, rates = [], [], []
     for switch in said["switches"]:
         if not switch["per_s"]:
-            advice = [f"find out why: fanin doctor --switch {switch['at']}"]
-            found.append(Finding("links", "FAIL", f"switch {switch['at']} does not answer", advice))
+            advice = f"find out why: fanin doctor --switch {switch['at']}"
+            found.append(fails("links", f"switch {switch['at']} does not answer", advice))
         rates.append(_mbps(switch["per_s"], said["payload"] + said["headers"]))
         texts.append(f"{switch['at']} {rates[-1]:.0f}")
     every = "for a forecast, run it as every rank of the job: torchrun ... --no-python fanin doctor"
-    found.append(
-        Finding(
-            "links",
-            "ok",
-            f"Mb/s to the switch and back: {', '.join(texts)}",
-            [every] if has_ranks else [],
-            {"switch_mbps": rates},
-        )
-    )
-    return found
+    text, several = f"Mb/s to the switch and back: {', '.join(texts)}", [every] if has_ranks else []
+    return [*found, Finding("links", "ok", text, several, {"switch_mbps": rates})]
 
 
 def _host_rates(said: Dict[str, Any], rail: int) -> Tuple[Rates, Rates]:
@@ -103,7 +95,7 @@ def job(said: Dict[str, Any], tensor_bytes: int) -> Tuple[Job, List[Finding]]:
                 silent, at = True, switch["at"]
                 what = f"switch {at} does not answer the host of rank {host['first']}"
                 advice = f"on that host: fanin doctor --no-join --switch {at}"
-                found.append(Finding("links", "FAIL", what, [advice]))
+                found.append(fails("links", what, advice))
     rails = [_narrower(*_host_rates(said, rail)) for rail in range(len(said["rails"]))]
     known = all(rails) and not silent
     net = Net(

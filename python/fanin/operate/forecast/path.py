@@ -7,7 +7,7 @@ import errno
 import os
 from typing import Any, Dict, Iterator, List
 
-from .findings import Finding, Path, judged
+from .findings import Finding, Path, fails, judged
 from .local import sysctl
 
 SWITCHES_MAX = 64
@@ -38,25 +38,17 @@ def named(path: Path, said: Dict[str, Any]) -> Iterator[Finding]:
     path.at = said["at"]
     if path.at and said["lost"]:
         lost = said["lost"]
-        yield Finding(
-            "switch",
-            "FAIL",
-            f"switch {lost} cannot be resolved here, or more than {SWITCHES_MAX} are named",
-            [f"ask the name servers: getent hosts {lost.partition(':')[0]}"],
-        )
+        what = f"switch {lost} cannot be resolved here, or more than {SWITCHES_MAX} are named"
+        yield fails("switch", what, f"ask the name servers: getent hosts {lost.partition(':')[0]}")
     elif not path.at and text:
         path.no_path = "the switch's name has no address"
         why = "no name server answered in time" if said["late"] else "unknown here"
-        port = text.rpartition(":")[2]
-        yield Finding(
+        yield fails(
             "switch",
-            "FAIL",
             f'switch has no address: "{host}": {why}',
-            [
-                f"ask the name servers: getent hosts {host}",
-                f"give the address itself: --switch 10.0.0.1:{port}; or as root: echo '10.0.0.1 "
-                f"{host}' >> /etc/hosts",
-            ],
+            f"ask the name servers: getent hosts {host}",
+            f"give the address itself: --switch 10.0.0.1:{text.rpartition(':')[2]}; or as root: echo "
+            f"'10.0.0.1 {host}' >> /etc/hosts",
         )
     elif not path.at and path.ranks == 1:  # several meet at rank 0
         path.no_path = "no switch given"
@@ -81,15 +73,12 @@ def meeting(path: Path, said: Dict[str, Any]) -> Iterator[Finding]:
         why = "the switch does not answer" if said["silent_switch"] else said["error"]
         text = "the ranks did not meet"
         path.no_path = path.no_path if path.at else text
-        yield Finding(
+        yield fails(
             "hosts",
-            "FAIL",
             f"{text}: {why}",
-            [
-                "run it as every rank of the job, at the same time and with the same variables: "
-                "torchrun ... --no-python fanin doctor",
-                "to check this machine alone: fanin doctor --no-join",
-            ],
+            "run it as every rank of the job, at the same time and with the same variables: "
+            "torchrun ... --no-python fanin doctor",
+            "to check this machine alone: fanin doctor --no-join",
         )
     elif hosts and not said["met"]:
         yield Finding("hosts", "skip", f"{hosts} hosts or more: their links are not measured")
@@ -114,7 +103,7 @@ def meeting(path: Path, said: Dict[str, Any]) -> Iterator[Finding]:
 def lost(_: Path, said: Dict[str, Any]) -> Finding:
     """Ranks that had met."""
     advice = "read that rank's doctor, and check that its host is up"
-    return Finding("hosts", "FAIL", f"the ranks have lost each other: {said['why']}", [advice])
+    return fails("hosts", f"the ranks have lost each other: {said['why']}", advice)
 
 
 # ---- the switch ----
@@ -144,7 +133,7 @@ def _silence(path: Path, said: Dict[str, Any]) -> Finding:
             "does a firewall there drop UDP?  as root: nft add rule inet filter input udp dport "
             f"{path.port()} accept",
         ]
-    return Finding("switch", "FAIL", f"switch does not answer: {why}", advice)
+    return fails("switch", f"switch does not answer: {why}", *advice)
 
 
 def switch(path: Path, said: Dict[str, Any]) -> Iterator[Finding]:
@@ -170,7 +159,7 @@ def switch(path: Path, said: Dict[str, Any]) -> Iterator[Finding]:
                 f"switch {path.at} speaks version {said['other_protocol']} of the protocol, this "
                 f"program {path.protocol}"
             )
-            yield Finding("switch", "FAIL", text, [ONE_VERSION])
+            yield fails("switch", text, ONE_VERSION)
         else:
             yield _silence(path, said)
         yield Finding("version", "skip", path.no_path)
@@ -207,7 +196,7 @@ def no_socket(_: Path, said: Dict[str, Any]) -> Finding:
     """To the switch."""
     to = "that probes the path" if said["check"] == "mtu" else "to the switch"
     text = f"cannot open a socket {to}: {os.strerror(said['error'])}"
-    return Finding(said["check"], "FAIL", text)
+    return fails(said["check"], text)
 
 
 def judge_loss(sent: int, answered: int) -> str:
@@ -265,7 +254,7 @@ def mtu(path: Path, said: Dict[str, Any]) -> Finding:
             f"fragments for MTU {asked}, packets of {said['packet_bytes']} bytes, "
             f"{MTU_FAILS[said['fails']]}; {known}"
         )
-        return Finding("mtu", "FAIL", text, _larger(path, said), values)
+        return fails("mtu", text, *_larger(path, said), **values)
     if told and works:
         text = (
             f"packets of {said['packet_bytes']} bytes for MTU {asked} pass in both directions, but "
@@ -286,11 +275,8 @@ def mtu(path: Path, said: Dict[str, Any]) -> Finding:
             f"the path takes MTU {asked}, but the switch's slots are for {slots} (its --mtu): it "
             "refuses such jobs"
         )
-        advice = [
-            f"start the switch for it: {start} {asked}",
-            f"or, on all ranks: {export}{slots}",
-        ]
-        return Finding("mtu", "FAIL", text, advice, values)
+        raise_it = f"start the switch for it: {start} {asked}"
+        return fails("mtu", text, raise_it, f"or, on all ranks: {export}{slots}", **values)
     text = f"MTU {asked} works in both directions; the switch's slots are for {slots}"
     if longest:
         text = (
@@ -356,18 +342,14 @@ def shards(path: Path, said: Dict[str, Any]) -> Finding:
         text = f"{count}, on ports {ports}; all answer" if count > 1 else f"1, on port {first}"
         return Finding("shards", "ok", text, [], values)
     path.no_path = "a shard of the switch is silent"
-    listed = ", ".join(map(str, silent[:SILENT_SHOWN]))
-    return Finding(
+    listed = ", ".join([*map(str, silent[:SILENT_SHOWN]), *["..."] * (len(silent) > SILENT_SHOWN)])
+    return fails(
         "shards",
-        "FAIL",
-        f"the switch has {count}, on ports {ports}; silent: {listed}"
-        f"{', ...' if len(silent) > SILENT_SHOWN else ''}",
-        [
-            "let the firewall pass all of them, as root on the switch: nft add rule inet filter "
-            f"input udp dport {first}-{first + count - 1} accept",
-            f"give workers the first port: the switch has {count}, from the one that it listens on",
-        ],
-        values,
+        f"the switch has {count}, on ports {ports}; silent: {listed}",
+        "let the firewall pass all of them, as root on the switch: nft add rule inet filter input udp "
+        f"dport {first}-{first + count - 1} accept",
+        f"give workers the first port: the switch has {count}, from the one that it listens on",
+        **values,
     )
 
 
@@ -377,26 +359,20 @@ def shards(path: Path, said: Dict[str, Any]) -> Finding:
 def two_ranks(path: Path, said: Dict[str, Any]) -> Iterator[Finding]:
     """A job of two ranks in one process."""
     if not said["job"]:
-        yield Finding("sum", "FAIL", "no memory or no thread for two ranks")
+        yield fails("sum", "no memory or no thread for two ranks")
         return
     if said["cause"]:
-        yield Finding(
-            "sum",
-            "FAIL",
-            f"a job of 2 ranks did not work: {said['why']}",
-            [f"read the switch's log, and: fanin top --once --switch {path.at}"],
-            {"cause": said["cause"]},
-        )
+        advice = f"read the switch's log, and: fanin top --once --switch {path.at}"
+        text = f"a job of 2 ranks did not work: {said['why']}"
+        yield fails("sum", text, advice, cause=said["cause"])
         return
     wrong = said["wrong"]
-    yield Finding(
-        "sum",
-        "FAIL" if wrong else "ok",
+    text = (
         f"job {said['job']} of 2 ranks: {said['bytes'] // 1024} KiB summed, {wrong} elements wrong, "
-        f"{said['retransmits']} fragments sent again",
-        [TAMPERED] if wrong else [],
-        {"wrong": wrong},
+        f"{said['retransmits']} fragments sent again"
     )
+    bad = [TAMPERED] if wrong else []
+    yield Finding("sum", "FAIL" if wrong else "ok", text, bad, {"wrong": wrong})
     yield _multicast(path, said["multicast"])
 
 
@@ -453,6 +429,5 @@ def failure(_: Path, said: Dict[str, Any]) -> Finding:
     text = said["why"]
     if said["cause"]:
         text = f"the job of all ranks did not work: {text}"
-    advice = "check one host alone: fanin doctor --no-join"
     values = {"cause": said["cause"]} if said["cause"] else {}
-    return Finding(said["check"], "FAIL", text, [advice], values)
+    return fails(said["check"], text, "check one host alone: fanin doctor --no-join", **values)

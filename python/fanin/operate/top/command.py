@@ -3,30 +3,19 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from types import SimpleNamespace
 
 from ...research.files import FileError
-from ..flags import Wrong, parse
+from ...research.flags import Wrong, parse, texts
 from . import here, query
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 SWITCHES_MAX = 32
-
-
-def _parse(name: str, arguments: list[str]) -> SimpleNamespace:
-    """The flags; Wrong: there is none such."""
-    texts = dict.fromkeys("job switch controller page json".split(), "")
-    numbers = {"pid": 0, "interval": 1}
-    truths = dict.fromkeys("all_hosts merge here once".split(), False)
-    values: dict[str, Any] = {**texts, **numbers, **truths}
-    if name == "ps":
-        values["json"] = False
-    return SimpleNamespace(**parse(arguments, values))
+OPTIONS = {
+    **texts("job switch controller page json"),
+    **{"pid": 0, "interval": 1},
+    **dict.fromkeys("all_hosts merge here once".split(), False),
+}
 
 
 def check(name: str, options: SimpleNamespace) -> list[str]:
@@ -45,39 +34,23 @@ def check(name: str, options: SimpleNamespace) -> list[str]:
     return at if name == "top" else []
 
 
-def _top(options: SimpleNamespace, at: list[str]) -> int:
-    """`fanin top`; the exit status."""
-    from . import watch  # `fanin ps` does without
-
-    try:
-        watch.run(options, at)
-    except query.Silent as error:
-        which = "--controller: " if options.controller else ""
-        print(f"fanin top: {which}{error}", file=sys.stderr)
-        return 1
-    return 0
-
-
 def _run(name: str, arguments: list[str]) -> int:
     """Run "ps" or "top" with these flags; the exit status."""
     try:
-        options = _parse(name, arguments)
+        options = parse(arguments, {**OPTIONS, "json": False} if name == "ps" else OPTIONS)
         at = check(name, options)
-        return here.ps(options) if name == "ps" else _top(options, at)
+        if name == "ps":
+            return here.ps(options)
+        from . import watch  # `fanin ps` does without
+
+        watch.run(options, at)
+        return 0
     except Wrong as error:
         print(f"fanin {name}: {error}", file=sys.stderr)
         return 2
     except (FileError, query.Silent) as error:
-        print(f"fanin {name}: {error}", file=sys.stderr)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads on
-    except OSError as error:
-        print(
-            f"fanin {name}: {error.filename or 'standard output'}: {error.strerror}",
-            file=sys.stderr,
-        )
-    except KeyboardInterrupt:
-        return 0
+        which = "--controller: " if options.controller and isinstance(error, query.Silent) else ""
+        print(f"fanin {name}: {which}{error}", file=sys.stderr)
     return 1
 
 

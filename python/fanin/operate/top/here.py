@@ -265,14 +265,8 @@ def collect(job: str = "", all_hosts: bool = False) -> Found:
 
 def ps(options: Any) -> int:
     """`fanin ps`; the exit status."""
-    try:
-        if options.merge:
-            found = merge(sys.stdin.buffer)
-        else:
-            found = collect(options.job, options.all_hosts)
-    except shape.Bad as error:
-        print(f"fanin ps: {error}", file=sys.stderr)
-        return 1
+    merged = options.merge
+    found = merge(sys.stdin.buffer) if merged else collect(options.job, options.all_hosts)
     keep(found, options.job, options.pid)
     if options.json:
         print(json.dumps(found, separators=(",", ":")))

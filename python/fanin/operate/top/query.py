@@ -12,13 +12,13 @@ import re
 import time
 
 from .. import shape
-from . import tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    Switch = dict[str, Any]  # what SWITCH says
+    # What a line of `fanin query` says: "at", "error", "jobs", "slots", "ranks" (src/cmd/query.c).
+    Switch = dict[str, Any]
 
 AT_ONCE = 64  # addresses of one `fanin query`
 MORE_S = 60.0  # for `fanin query` beyond what it was given
@@ -27,50 +27,6 @@ CONTROLLER_S = 30.0  # a controller that plans answers afterwards
 _ADDRESS = re.compile(
     r"([0-9]{1,3}(\.[0-9]{1,3}){3}|\[[0-9a-fA-F:.]+(%[\w.-]+)?\]):[0-9]{1,5}", re.A
 )
-
-_RANKS = [(0, 65535), shape.RANKS_MAX]
-_SHARD = (0, 255)
-JOB = {
-    "name": shape.TEXT,
-    "state": shape.TEXT,
-    "shard": _SHARD,
-    "ranks": (0, 65535),
-    "window": (0, 65535),
-    "results": shape.COUNT,
-    "replays": shape.COUNT,
-    "multicast": True,
-    "waiting": shape.COUNT,
-    "operations": shape.COUNT,
-    "missing": _RANKS,
-    "oldest?": shape.COUNT,
-    "age_s?": shape.SECONDS,
-    "cause?": shape.TEXT,
-    "cause_text?": shape.TEXT,
-}
-_SLOT_COUNTS = (
-    "slots slots_used held quota hits taken collisions over_quota passed preemptions evictions "
-    "flushes completions"
-).split()
-SLOTS = {"name": shape.TEXT, "shard": _SHARD, **{key: shape.COUNT for key in _SLOT_COUNTS}}
-_RANK_COUNTS = "behind behind_most deferred lent cache_frags cache_open cache_peak".split()
-STANDING = {
-    "job": shape.TEXT,
-    "shard": _SHARD,
-    "rank": (0, 65535),
-    "copy?": shape.COUNT,
-    **{key: shape.COUNT for key in _RANK_COUNTS},
-    "straggles": True,
-    "offers": True,
-    "full": True,
-    "helps?": {f"{rank}?": shape.COUNT for rank in range(shape.RANKS_MAX)},
-}
-SWITCH = {
-    "at": shape.TEXT,
-    "error": shape.TEXT,
-    "jobs": [JOB, 1 << 16],
-    "slots": [SLOTS, 1 << 16],
-    "ranks": [STANDING, 1 << 20],
-}
 
 
 class Silent(Exception):
@@ -96,7 +52,7 @@ def _run(flags: list[str], within_ms: int) -> list[Switch]:
             timeout=patience,
             check=True,
         )
-        return [shape.load(line, SWITCH) for line in done.stdout.splitlines()]
+        return [shape.load(line) for line in done.stdout.splitlines()]
     except (OSError, subprocess.SubprocessError, shape.Bad) as error:
         raise Silent(f"fanin query: {error}") from error
 
@@ -145,12 +101,3 @@ def ask_controller(path: str, line: str) -> bytes:
         what = error.strerror or str(error)
         raise Silent(f"{path}: {what}; does a controller run there with that --socket?") from error
     return bytes(text)
-
-
-def status_of_controller(path: str) -> tuple[Any, dict[str, Any]]:
-    """What a controller says about itself, and of that what is shown; Silent: it does not."""
-    try:
-        status = shape.load(ask_controller(path, "status json"))
-        return status, shape.checked(status, tree.STATUS)
-    except shape.Bad as error:
-        raise Silent(f"the answer is no status: {error}") from error

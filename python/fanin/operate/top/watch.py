@@ -14,7 +14,8 @@ import time
 from types import SimpleNamespace
 
 from ...research import files
-from . import cells, here, query, switches, tree
+from .. import shape
+from . import cells, here, query, switches
 from .history import History, drawn
 
 TYPE_CHECKING = False
@@ -60,8 +61,7 @@ class Top:
     def read(self) -> Shown:
         """Ask for everything anew; query.Silent: somebody does not answer."""
         if self.options.controller:
-            status, checked = query.status_of_controller(self.options.controller)
-            return status, tree.lines(checked)
+            return self._read_controller(self.options.controller)
         text: list[str] = []
         root: dict[str, Any] = {}
         if self.at:
@@ -71,6 +71,15 @@ class Top:
             root = {**root, "here": found} if self.at else found
             text += ["", *lines] if text else lines
         return root, text
+
+    def _read_controller(self, path: str) -> Shown:
+        """Its status, as JSON only where that is written."""
+        try:
+            told = query.ask_controller(path, "status json") if self.options.json else b"{}"
+            text = query.ask_controller(path, "status").decode(errors="replace")
+            return shape.load(told), [files.plain(line) for line in text.splitlines()]
+        except shape.Bad as error:
+            raise query.Silent(f"the answer is no status: {error}") from error
 
     def _read_ranks(self) -> Shown:
         """The ranks of this host."""

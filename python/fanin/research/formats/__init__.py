@@ -2,7 +2,7 @@
 """Networks from numbers or files: read, checked, and written in the one form that C reads.
 
 `load` gives what the planner plans for, `load_network` what the simulator runs on.  Both raise
-FormatError, whose text has the place in the source and the cause, and files.FileError.
+FormatError, whose text has the place in the source and the cause.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Iterable, Optional, Sequence
 from .. import files
 from ..fields import NAME_MAX, nearest
 from . import door, traces
-from .door import decode, is_network
+from .door import is_network
 from .generate import Attach, is_made, make
 from .graph import Rate
 from .network import FormatError, Network, split
@@ -28,7 +28,6 @@ __all__ = [
     "Network",
     "Rate",
     "check_keys",
-    "decode",
     "is_made",
     "is_network",
     "load",
@@ -82,19 +81,26 @@ def _read(data: bytes, hosts: Optional[Attach], rate: Rate, has_jobs: bool) -> N
     return network
 
 
+def _made_or_read(
+    source: str, data: bytes, hosts: Optional[Attach], rate: Optional[Rate], has_jobs: bool
+) -> Network:
+    if not is_made(source):
+        return _read(data, hosts, rate or Rate(), has_jobs)
+    if hosts or rate:
+        raise FormatError(f"{'attach' if hosts else 'rate'}: it is made with hosts already")
+    return make(source, has_jobs)
+
+
 def load(source: str, hosts: Optional[Attach] = None, rate: Optional[Rate] = None) -> Network:
     """The network and its jobs, from numbers or a file; `hosts`: to add, with one job of all."""
-    if not is_made(source):
-        network = _read(files.read(source, door.BYTES_MAX), hosts, rate or Rate(), True)
-        if hosts:
+    data = b"" if is_made(source) else files.read(source, door.BYTES_MAX)
+    with files.of(source):
+        network = _made_or_read(source, data, hosts, rate, True)
+        if hosts or is_made(source):
             network.add_all()
+        if is_made(source):
+            split(network)
         return network
-    if hosts or rate:
-        raise FormatError(f"--{'attach' if hosts else 'rate'}: it is made with hosts already")
-    network = make(source, True)
-    network.add_all()
-    split(network)
-    return network
 
 
 def load_network(
@@ -103,11 +109,7 @@ def load_network(
     """Nodes and links alone, from numbers or, if `source` is a file's name, from its `data`.
 
     A network made from numbers has a server only if asked for."""
-    if not is_made(source):
-        return _read(data, hosts, rate or Rate(), False)
-    if hosts or rate:
-        raise FormatError(f"{'attach' if hosts else 'rate'}: it is made with hosts already")
-    return make(source, False)
+    return _made_or_read(source, data, hosts, rate, False)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -117,7 +119,7 @@ def main(argv: Sequence[str]) -> int:
     for line in sys.stdin:
         try:
             print(json.dumps(load(line.strip()).to_json()), flush=True)
-        except (FormatError, files.FileError) as error:
-            print(f"{line.strip()}: {error}", file=sys.stderr)
+        except FormatError as error:
+            print(error, file=sys.stderr)
             return 2
     return 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
 from .collectives import (
     NUMEL_MAX,
@@ -49,15 +49,22 @@ def is_call(name: Any) -> bool:
     )
 
 
-def noted(about: dict[str, Any], keys: tuple[str, str, str, str], what: str) -> Any:
-    """What the process group notes, by these names of it: collective, type, elements in and out."""
-    if keys[2] not in about:
-        return None
-    most = max(
-        whole(about.get(key, 0), f"{what}: {key}", NUMEL_MAX) if about.get(key) != "" else 0
-        for key in keys[2:]
-    )
-    return kind_of(str(about.get(keys[0], ""))), most, str(about.get(keys[1], ""))
+def note(call: Call, about: dict[str, Any], names: Sequence[str], group: str = "") -> Call:
+    """Add what the process group notes, by these names of it: collective, type, elements in and out,
+    the group, otherwise `group`, and its ranks."""
+    collective, dtype, *numels, its_group, ranks = names
+    if numels[0] in about:
+        most = max(
+            whole(about.get(key, 0), f"{call.what}: {key}", NUMEL_MAX)
+            if about.get(key) != ""
+            else 0
+            for key in numels
+        )
+        call.noted = kind_of(str(about.get(collective, ""))), most, str(about.get(dtype, ""))
+    call.group = str(about.get(its_group) or group)
+    if about.get(ranks):
+        call.ranks = whole(about[ranks], f"{call.what}: {ranks}", RANKS_MAX)
+    return call
 
 
 def _bytes(sizes: list[tuple[int, str]], what: str) -> tuple[int, str]:

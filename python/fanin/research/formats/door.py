@@ -8,7 +8,6 @@ Modules that archives alone need are loaded for them.
 from __future__ import annotations
 
 import io
-import json
 import re
 import zlib
 from typing import Any, Callable, NamedTuple, Optional
@@ -27,12 +26,17 @@ HEAD_BYTES = 1 << 16
 
 
 class Form(NamedTuple):
-    """A row: `is_it` asks a text, the value of JSON or YAML, or the name of XML's first element."""
+    """A row of networks or of traces.
+
+    `of`: "json", "xml", "lines", "text" (lines do not matter), "yaml", "items" of JSON or "data".
+    `is_it` asks the value of JSON or YAML, the name of XML's first element, a text, an item and the keys
+    before it, or the data.  `read` takes the value, all items, a text, or the data: XML's as well.
+    """
 
     name: str
-    of: str  # "json", "xml", "lines", "text" (lines do not matter) or "yaml"
-    is_it: Callable[[Any], bool]
-    read: Callable[[Any], Graph]  # XML is read from bytes
+    of: str
+    is_it: Callable[..., bool]
+    read: Callable[[Any], Any]
 
 
 def _root(*names: str) -> Callable[[str], bool]:
@@ -158,28 +162,13 @@ def opened(data: bytes, bytes_max: int = 0) -> bytes:
 # ---- forms ----
 
 
-def decode(data: bytes) -> Any:
-    """What a file has as JSON.  FormatError: line, column and cause."""
-    try:
-        text = data.decode("utf-8")
-        if text.lstrip(" \t\r\n")[:1] in ("{", "["):
-            return files.decode(text)
-    except json.JSONDecodeError as error:
-        raise FormatError(
-            f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}"
-        ) from None
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"not JSON: {error}") from None
-    raise FormatError("line 1, column 1: not JSON: '[' or '{' expected")
-
-
 def _decode_some(data: bytes) -> Any:
     """JSON of a network, which has no more values than one needs."""
     if data.count(b",") > LISTS_MAX or data.count(b"{") > OBJECTS_MAX or (
         data.count(b"[") > LISTS_MAX
     ):  # fmt: skip
         raise FormatError("more values than a network has")
-    return decode(data)
+    return files.parse(data)
 
 
 def _text(data: bytes) -> str:
@@ -260,7 +249,7 @@ def parse(data: bytes, rate: Rate) -> tuple[Any, str, list[str]]:
     form, value = _parts(opened(data))
     if form is None:
         return value, "", []
-    graph = form.read(value)
+    graph: Graph = form.read(value)
     if not graph.nodes:
         raise FormatError(f"{form.name}: nodes: there is none: the file is blank")
     root = graph.to_json(rate)

@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable
 
-from .calls import PARAMS, Call, add_groups, counted, is_call, merged, noted, tensors
-from .collectives import RANKS_MAX, Trace, check_count, numels, whole
+from .calls import PARAMS, Call, add_groups, counted, is_call, merged, note, tensors
+from .collectives import Trace, check_count, numels, whole
 from .network import FormatError
 from .stream import Item
 
 _TENSOR = re.compile(r"Tensor\(([^()]*)\)")
 _INIT = "## process_group:init ##"
-_NOTED = ("collective_name", "dtype", "in_msg_nelems", "out_msg_nelems")
+_NOTED = "collective_name dtype in_msg_nelems out_msg_nelems pg_name pg_size".split()
 
 
 def is_execution(item: Item, keys: set[str]) -> bool:
@@ -68,11 +68,8 @@ def _call(node: dict[str, Any], what: str) -> Call:
     if name == PARAMS and words:
         name = words[0]  # "allreduce"
     groups = [one for one in listed if isinstance(one, list) and one and isinstance(one[0], str)]
-    call = Call(name, what, _sizes(given, what), noted(about, _NOTED, what))
-    call.group = str(about.get("pg_name") or (groups[0][0] if groups else ""))
-    if about.get("pg_size"):
-        call.ranks = whole(about["pg_size"], f"{what}: pg_size", RANKS_MAX)
-    return call
+    call = Call(name, what, _sizes(given, what))
+    return note(call, about, _NOTED, groups[0][0] if groups else "")
 
 
 def read(items: Iterable[Item]) -> Trace:

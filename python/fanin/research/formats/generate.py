@@ -10,9 +10,9 @@ fat-tree racks R1, ..., aggregation switches A1, ..., and cores C1, ...; routers
 from __future__ import annotations
 
 import math
-import re
 from typing import Callable, NamedTuple
 
+from .graph import number
 from .network import (
     GBPS_MAX,
     GBPS_MIN,
@@ -86,7 +86,6 @@ _NUMBERS = {
 }
 _ATTACHED = ("workers", "servers", "link", "server", "switch", "switch_max", "programmable",
              "seed", "largest")  # fmt: skip
-_VALUE = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 class Numbers:
@@ -95,32 +94,23 @@ class Numbers:
     def __init__(self, text: str) -> None:
         self._values = {name: float(row.default) for name, row in _NUMBERS.items()}
         self.given: set[str] = set()
-        while text or not self.given:
-            text = self._take(text)
+        for word in text.split(","):
+            self._take(word)
 
-    def _take(self, text: str) -> str:
-        """Take the first number of the text; what stands behind it."""
-        found = re.match("[^=,]*", text)
-        name = found[0] if found else ""
-        if text[len(name) : len(name) + 1] != "=":
-            raise FormatError(f'expected NAME=NUMBER at "{text[:_SHOWN]}"')
+    def _take(self, word: str) -> None:
+        """Take a number, as "k=8"."""
+        name, equals, given = word.partition("=")
+        if not equals:
+            raise FormatError(f'expected NAME=NUMBER at "{word[:_SHOWN]}"')
         if name not in _NUMBERS:
             known = ", ".join(list(_NUMBERS)[:-2])
             raise FormatError(f'"{name[:_WORD]}": expected {known} or seed')
-        row, rest = _NUMBERS[name], text[len(name) + 1 :]
-        number = _VALUE.match(rest)
-        value = float(number[0]) if number else math.nan
-        if not row.least <= value <= row.most or (row.is_whole and value != math.floor(value)):
+        row, value = _NUMBERS[name], number(given)
+        if value is None or not row.least <= value <= row.most or row.is_whole and value % 1:
             kind = "whole number" if row.is_whole else "number"
             raise FormatError(f"{name}: expected a {kind} from {row.least:g} to {row.most:g}")
         self._values[name] = value
         self.given.add(name)
-        rest = rest[len(number[0]) if number else 0 :]
-        if rest and rest[0] != ",":
-            raise FormatError(f'expected a comma at "{rest[:_SHOWN]}"')
-        if rest == ",":
-            raise FormatError('expected NAME=NUMBER at ""')
-        return rest[1:]
 
     def set(self, name: str, value: float) -> None:
         """Replace one that was not given."""
@@ -394,18 +384,19 @@ class Attach:
 
 def _pieces(network: Network) -> list[int]:
     """By node: the first node of its piece."""
-    of = list(range(len(network.nodes)))
-
-    def first(node: int) -> int:
-        while of[node] != node:
-            of[node] = of[of[node]]
-            node = of[node]
-        return node
-
+    near: list[list[int]] = [[] for _ in network.nodes]
     for link in network.links:
-        a, b = first(link.a), first(link.b)
-        of[max(a, b)] = min(a, b)
-    return [first(i) for i in range(len(of))]
+        near[link.a].append(link.b)
+        near[link.b].append(link.a)
+    of = [-1] * len(near)
+    for first in range(len(near)):
+        pending = [first] if of[first] < 0 else []
+        while pending:
+            node = pending.pop()
+            if of[node] < 0:
+                of[node] = first
+                pending += near[node]
+    return of
 
 
 def _keep_whole(network: Network, largest: bool) -> None:

@@ -13,11 +13,11 @@ import re
 from collections import Counter
 from typing import Any, Optional
 
-from .network import GBPS_MAX, GBPS_MIN, LINKS_MAX, NAME_MAX, NODES_MAX, FormatError, is_plain
+from ..fields import NAME_MAX, is_plain
+from .network import CABLES_MAX, GBPS_MAX, GBPS_MIN, NODES_MAX, FormatError
 
 Attributes = dict[str, Any]
 
-EDGES_MAX = 4 * LINKS_MAX  # several between two nodes are one link
 NAMES = ("gbps", "background_gbps", "delay_us")
 _RATES = ("capacity", "bandwidth", "speed", "rate", "bw", "LinkSpeed")  # in a unit not known
 _LABELS = ("LinkLabel", "label", "EdgeLabel")  # texts that may have a rate and its unit
@@ -105,8 +105,8 @@ class Graph:
 
     def edge(self, a: Any, b: Any, directed: bool, of: Attributes) -> None:
         """Add one.  Some maps have edges from a node to itself, which carry nothing."""
-        if len(self.edges) == EDGES_MAX:
-            raise FormatError(f"more than {EDGES_MAX} edges")
+        if len(self.edges) == CABLES_MAX:
+            raise FormatError(f"more than {CABLES_MAX} edges")
         if a == b:
             self.loops += 1
         else:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from ..fields import NAME_MAX
 from .graph import Graph
-from .network import NAME_MAX, FormatError
-
+from .network import FormatError
 
 _LANE_GBPS = {"SDR": 2, "DDR": 4, "QDR": 8, "FDR10": 10, "FDR": 150 / 11, "EDR": 25, "HDR": 50,
               "NDR": 100, "XDR": 200}  # fmt: skip

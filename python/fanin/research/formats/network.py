@@ -15,10 +15,14 @@ form (planner/plan/topo.h).
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Optional
 
+from ..fields import NAME_MAX
+from ..files import FileError
+
 NODES_MAX, LINKS_MAX, JOBS_MAX = 16384, 65536, 256
-NAME_MAX = 63  # bytes of a name
+CABLES_MAX = 4 * LINKS_MAX  # several between two nodes are one link
 GROUP_NAME_BYTES = 4  # "@255" behind a job's name
 GROUP_RANKS_MAX = 256  # workers of a job that is installed
 GBPS_MIN, GBPS_MAX = 1e-4, 1e9
@@ -26,53 +30,46 @@ GBPS_MIN, GBPS_MAX = 1e-4, 1e9
 WORKER, SWITCH, SERVER = KINDS = ("worker", "switch", "server")
 
 
-class FormatError(ValueError):
-    """A network that makes no sense; the text has the path in it, or the line, and the cause."""
+# A network that makes no sense; the text has the path in it, or the line, and the cause.
+FormatError = FileError
 
 
-def is_plain(name: str) -> bool:
-    """Has it no control characters, nor halves of any?"""
-    return not any(
-        c < " " or "\x7f" <= c < "\xa0" or "\ud800" <= c <= "\udfff" for c in name
-    )  # fmt: skip
-
-
+@dataclass
 class Node:
-    """A node; `parent` is the number of the server that adds up this server's sums."""
+    """A node; rates of 0 are not given."""
 
-    __slots__ = ("name", "kind", "gbps", "background_gbps", "address", "parent")
-
-    def __init__(
-        self, name: str, kind: str, gbps: float = 0.0, background: float = 0.0, address: str = ""
-    ) -> None:
-        self.name, self.kind = name, kind
-        self.gbps, self.background_gbps = gbps, background  # 0: not given
-        self.address = address  # of the host that it dials a controller from; "": any
-        self.parent: Optional[int] = None
+    name: str
+    kind: str
+    gbps: float = 0.0
+    background_gbps: float = 0.0
+    address: str = ""  # of the host that it dials a controller from; "": any
+    parent: Optional[int] = None  # the number of the server that adds up this server's sums
 
 
+@dataclass
 class Link:
     """A link between nodes `a` and `b`, by number; rates in each direction."""
 
-    __slots__ = ("a", "b", "gbps", "background_gbps", "delay_us")
+    a: int
+    b: int
+    gbps: float
+    delay_us: float = 0.0
+    background_gbps: float = 0.0
 
-    def __init__(self, a: int, b: int, gbps: float) -> None:
-        self.a, self.b, self.gbps = a, b, gbps
-        self.background_gbps = self.delay_us = 0.0
 
-
+@dataclass
 class Job:
     """Workers that sum together, and their servers, by number.
 
     A group of a job whose servers have parents has one server, and spare ones below others."""
 
-    def __init__(
-        self, name: str, workers: list[int], servers: list[int], weight: float, demand: float
-    ) -> None:
-        self.name, self.workers, self.servers = name, workers, servers
-        self.weight, self.demand_gbps = weight, demand
-        self.group: Optional[tuple[int, int]] = None
-        self.spares: list[int] = []
+    name: str
+    workers: list[int]
+    servers: list[int]
+    weight: float = 1.0
+    demand_gbps: float = 0.0
+    group: Optional[tuple[int, int]] = None
+    spares: list[int] = field(default_factory=list)
 
 
 class Network:
@@ -113,7 +110,7 @@ class Network:
 
     def add_all(self) -> None:
         """Add one job of all workers and servers."""
-        self.jobs.append(Job("job", self.members(WORKER), self.members(SERVER), 1.0, 0.0))
+        self.jobs.append(Job("job", self.members(WORKER), self.members(SERVER)))
 
     def lift_limits(self) -> None:
         """Give links between switches more than what all hosts and their sums can ever fill.
@@ -126,44 +123,30 @@ class Network:
             if lift:
                 link.gbps, link.background_gbps = 2 * hosts, 0.0
 
-    # ---- JSON ----
-
-    def _node(self, node: Node) -> dict[str, Any]:
-        found: dict[str, Any] = {"name": node.name, "kind": node.kind}
-        for key in ("gbps", "background_gbps", "address"):
-            if getattr(node, key):
-                found[key] = getattr(node, key)
-        if node.parent is not None:
-            found["parent"] = self.nodes[node.parent].name
-        return found
-
-    def _link(self, link: Link) -> dict[str, Any]:
-        found: dict[str, Any] = {"a": self.nodes[link.a].name, "b": self.nodes[link.b].name}
-        found.update(gbps=link.gbps, delay_us=link.delay_us)
-        if link.background_gbps:
-            found["background_gbps"] = link.background_gbps
-        return found
-
-    def _job(self, job: Job) -> dict[str, Any]:
-        found: dict[str, Any] = {
-            "name": job.name,
-            "workers": [self.nodes[i].name for i in job.workers],
-            "servers": [self.nodes[i].name for i in job.servers],
-            "weight": job.weight,
-            "demand_gbps": job.demand_gbps,
-        }
-        if job.group:
-            found["group"] = list(job.group)
-        if job.spares:
-            found["spares"] = [self.nodes[i].name for i in job.spares]
-        return found
-
     def to_json(self) -> dict[str, Any]:
         """The form above."""
+        names = [node.name for node in self.nodes]
+        nodes = [
+            {**vars(n), "parent": None if n.parent is None else names[n.parent]} for n in self.nodes
+        ]
+        links = [{**vars(n), "a": names[n.a], "b": names[n.b]} for n in self.links]
+        jobs = [
+            {
+                **vars(job),
+                **{key: [names[i] for i in getattr(job, key)] for key in ("workers", "servers")},
+                "group": list(job.group or ()),
+                "spares": [names[i] for i in job.spares],
+            }
+            for job in self.jobs
+        ]
+
+        def shown(found: list[dict[str, Any]], *kept: str) -> list[dict[str, Any]]:
+            return [{k: v for k, v in one.items() if v or k in kept} for one in found]
+
         return {
-            "nodes": [self._node(node) for node in self.nodes],
-            "links": [self._link(link) for link in self.links],
-            "jobs": [self._job(job) for job in self.jobs],
+            "nodes": shown(nodes),
+            "links": shown(links, "delay_us"),
+            "jobs": shown(jobs, "workers", "servers", "demand_gbps"),
         }
 
 

@@ -11,7 +11,7 @@ import math
 from collections import deque
 from typing import Any, Iterable, Optional
 
-from .calls import LIBRARIES, SHARES, Call, add_groups, counted, is_call, merged, noted
+from .calls import LIBRARIES, SHARES, Call, add_groups, counted, is_call, merged, note
 from .collectives import (
     RANKS_MAX,
     Collective,
@@ -28,7 +28,8 @@ from .stream import Item
 
 _OF_NO_TENSOR = ("", "Scalar", "ScalarList", "None")
 _ON_DEVICE = ("gpu_user_annotation", "kernel", "gpu_memcpy", "gpu_memset")  # the same, once more
-_NOTED = ("Collective name", "dtype", "In msg nelems", "Out msg nelems")
+_NOTED = ("Collective name", "dtype", "In msg nelems", "Out msg nelems", "Process Group Name",
+          "Group size")  # fmt: skip
 
 
 def is_profile(item: Item, _keys: set[str]) -> bool:
@@ -56,10 +57,7 @@ def _call(event: dict[str, Any], what: str) -> Call:
     args = event.get("args")
     args = args if isinstance(args, dict) else {}
     name = str(event["name"])
-    call = Call(name, what, _sizes(args, what), noted(args, _NOTED, what))
-    call.group = str(args.get("Process Group Name", ""))
-    if args.get("Group size"):
-        call.ranks = whole(args["Group size"], f"{what}: Group size", RANKS_MAX)
+    call = note(Call(name, what, _sizes(args, what)), args, _NOTED)
     call.has_shapes = "Input Dims" in args or event.get("pid") == "CPU functions"  # not by Kineto
     call.at_us = time_of(event.get("ts"), f"{what}: ts")
     return call

@@ -3,27 +3,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple, Optional, Union
+from typing import Any, Optional, Union
 
 from .. import files
 from . import arrivals, chakra, door, execution, flight, profile, stream, workloads
 from .arrivals import Arrivals
 from .collectives import Trace
+from .door import Form
 from .network import FormatError
 
 BYTES_MAX = files.BYTES_MAX  # of a trace, unpacked
 ITEMS_MAX = 4096  # entries of a JSON by which it must be known
 TEXT_MAX = 64 << 20
-
-
-class Form(NamedTuple):
-    """A row: `is_it` asks an item of JSON and the keys before it, or the data; `read` takes all items,
-    the data, or a text."""
-
-    name: str
-    of: str  # "items" of JSON, "data" or "text"
-    is_it: Callable[..., bool]
-    read: Callable[[Any], Union[Trace, Arrivals]]
 
 
 FORMS = (

@@ -1,54 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a controller tells, in words: nodes, links, jobs, and the trees that sum them.
-
-The controller answers `status` and `why` so, and `fanin top` shows what is in `status json`.
-"""
+"""What `status json` has, in words: nodes, links, jobs, and the trees that sum them."""
 
 from __future__ import annotations
 
 from itertools import islice
+from typing import Any, Dict, Iterable, Iterator, List, Tuple
 
-from ..shape import COUNT, SECONDS, TEXT
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Iterable, Iterator
-
-    Json = dict[str, Any]
+from .model import Json
 
 HOPS_MAX = 16  # of a route, many more than there are
 _HEALTH = "packets hits passed drops".split()
-_NODE: Json = {
-    **dict.fromkeys("name kind state listen".split(), TEXT),
-    **{"routes": COUNT, "since_s": SECONDS, "load_gbps": SECONDS, "drained": True},
-    "health": dict.fromkeys(_HEALTH, COUNT),
-}
-_LINK: Json = {
-    **dict.fromkeys("a b state".split(), TEXT),
-    **dict.fromkeys("since_s back_in_s? load_gbps measured_gbps".split(), SECONDS),
-    "flaps": COUNT,
-}
-_ENTRY: Json = {
-    **dict.fromkeys("at from? next".split(), TEXT),
-    **{"depth": COUNT, "ranks": COUNT, "sums": True},
-}
-_PART: Json = {
-    **dict.fromkeys("number route ranks moved".split(), COUNT),
-    **{
-        "server": TEXT,
-        "share": SECONDS,
-        "summed_at": [TEXT, 1 << 14],
-        "entries": [_ENTRY, 1 << 16],
-    },
-}
-_JOB: Json = {
-    **{"name": TEXT, "ranks": COUNT, "joined": COUNT, "ready": True},
-    **{"planned_gbps": SECONDS, "why": TEXT, "parts": [_PART, 64]},
-}
-STATUS: Json = {  # of `status json`: what is shown of it
-    **{"topology": TEXT, "algorithm": TEXT, "epoch": COUNT, "up_s": SECONDS},
-    **{"nodes": [_NODE, 1 << 14], "links": [_LINK, 1 << 16], "jobs": [_JOB, 256]},
-}
 
 
 def _node(node: Json) -> str:
@@ -76,10 +37,10 @@ def lacks(links: Iterable[Json], nodes: Iterable[Json]) -> Iterator[str]:
             yield f"{node['kind']} {node['name']}: others use {node['load_gbps']:.4g} Gb/s"
 
 
-def _branch(entries: list[Json], at: str) -> str:
+def _branch(entries: List[Json], at: str) -> str:
     """What becomes of the ranks whose parts pass `at`: these entries."""
     ranks = sum(e["ranks"] for e in entries)
-    workers = sum(e["ranks"] for e in entries if not e.get("from"))
+    workers = sum(e["ranks"] for e in entries if not e["from"])
     summed = sum(e["ranks"] for e in entries if e["sums"])
     return (
         at
@@ -91,7 +52,7 @@ def _branch(entries: list[Json], at: str) -> str:
 
 def _tree(part: Json) -> Iterator[str]:
     """The switches that send to the part's server, and below each those whose ranks it sends on."""
-    below: dict[tuple[str, int], dict[str, list[Json]]] = {}  # senders by next hop and depth
+    below: Dict[Tuple[str, int], Dict[str, List[Json]]] = {}  # senders by next hop and depth
     for entry in part["entries"]:
         senders = below.setdefault((entry["next"], entry["depth"]), {})
         senders.setdefault(entry["at"], []).append(entry)
@@ -102,7 +63,7 @@ def _tree(part: Json) -> Iterator[str]:
             if at in found:
                 yield "  " * (depth + 1) + _branch(found[at], at)
                 if depth < HOPS_MAX:
-                    yield from walk(at, depth + 1, dict.fromkeys(e.get("from") for e in found[at]))
+                    yield from walk(at, depth + 1, dict.fromkeys(e["from"] for e in found[at]))
 
     every = list(below.get((part["server"], 1), {}))
     return islice(walk(part["server"], 1, every), HOPS_MAX * len(part["entries"]))
@@ -125,8 +86,8 @@ def job_lines(job: Json) -> Iterator[str]:
         yield from _tree(part)
 
 
-def lines(status: Json) -> list[str]:
-    """All of it; `status` is as STATUS has it."""
+def lines(status: Json) -> List[str]:
+    """All of it."""
     return [
         f"{status['topology']}: algorithm {status['algorithm']}, {status['epoch']} plans made, up for "
         f"{status['up_s']:.1f} s",
