@@ -11,9 +11,10 @@ them what has their tensors.
 import datetime
 import functools
 import inspect
+import os
 import sys
 import threading
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, Iterator, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -114,27 +115,38 @@ def _nccl(own: Any, options: Any) -> Any:
 _MAKERS: dict[str, Callable[[Any, Any], Any]] = {"gloo": _gloo, "nccl": _nccl}
 
 
-def _first_tensor(arguments: Any) -> torch.Tensor | None:
+def _tensors(arguments: Any) -> Iterator[torch.Tensor]:
     for one in arguments:
         if isinstance(one, torch.Tensor):
-            return one
-        found = _first_tensor(one) if isinstance(one, (list, tuple)) else None
-        if found is not None:
-            return found
-    return None
+            yield one
+        elif isinstance(one, (list, tuple)):
+            yield from _tensors(one)
+
+
+def _refuse_nan(name: str, rank: int, arguments: Any, source: int) -> None:
+    """As PyTorch's NanCheckHook does, which sees no group that is written in Python."""
+    root = arguments[1].rootRank if name == "broadcast" and len(arguments) > 1 else rank
+    if root == rank and not name.startswith("recv"):
+        for tensor in _tensors(arguments[source : source + 1]):
+            if tensor.layout == torch.strided:
+                torch.ops.c10d.check_for_nan(tensor)  # type: ignore[attr-defined]
 
 
 def collective(method: Call) -> Call:
     """An operation: of the backend that has its tensors' device."""
     name, whole = method.__name__, untraced(method)
+    first = list(inspect.signature(method).parameters)[1]
+    source = 1 if first.startswith("output") else 0  # the argument that is read
 
     @functools.wraps(method)
     def call(self: "DevicesGroup", *arguments: Any, **named: Any) -> Any:
         if self.others:
-            tensor = _first_tensor(arguments)
+            tensor = next(_tensors(arguments), None)
             other = self.others.get(tensor.device.type) if tensor is not None else None
             if other is not None:
                 return getattr(other, name)(*arguments, **named)
+        if self._refuses_nan:
+            _refuse_nan(name, self.rank(), arguments, source)
         work = whole(self, *arguments, **named)
         if self._coalesced:
             self._coalesced.get(threading.get_ident(), []).append(work)
@@ -168,6 +180,8 @@ class DevicesGroup(ProcessGroup):
         self._coalesced: dict[int, list[Any]] = {}  # works by thread, between start and end
         self.timeout: datetime.timedelta | None = None  #: of an operation
         self._levels: dict[int, Level] = {}
+        asked = os.environ.get("TORCH_DIST_NAN_CHECK") == "1"
+        self._refuses_nan = asked and hasattr(c10d, "NanCheckHook")  # PyTorch 2.15
 
     @property
     def error(self) -> Any:

@@ -451,6 +451,40 @@ def mismatch():
     return {}
 
 
+def nan_refused():
+    """Calls that read a NaN, and calls that only write over one, where PyTorch is told to look for them."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+
+    def of(number):
+        return torch.tensor([1.0, number])
+
+    def read(number):
+        into = [of(float("nan")) for _ in range(size)]
+        yield "all_reduce", lambda: dist.all_reduce(of(number))
+        yield "reduce", lambda: dist.reduce(of(number), 0)
+        yield "all_gather", lambda: dist.all_gather(into, of(number))
+        yield "reduce_scatter", lambda: dist.reduce_scatter(into[0], [of(number)] * size)
+        yield "gather", lambda: dist.gather(of(number), into if rank == 0 else None)
+        yield "all_to_all_single", lambda: dist.all_to_all_single(into[0], of(number))
+
+    def refused(call):
+        try:
+            call()
+        except RuntimeError as error:
+            return "NaN found in input tensor" in str(error)
+        return False
+
+    answer = {name: refused(call) for name, call in read(float("nan"))}
+    if rank == 0:
+        answer["broadcast"] = refused(lambda: dist.broadcast(of(float("nan")), 0))
+    written = of(2.0 if rank == 0 else float("nan"))
+    dist.broadcast(written, 0)
+    for _, call in read(2.0):
+        call()
+    answer["written"] = written.tolist() == [1.0, 2.0]
+    return answer
+
+
 def not_required():
     """No switch there, and that is allowed."""
     total = torch.ones(3)

@@ -8,8 +8,10 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
 import torch.distributed as dist
 from conftest import ROOT, WAIT_S, Processes, free_port, torchrun
+from torch._C import _distributed_c10d as c10d
 
 import fanin
 from fanin import _gloo
@@ -63,6 +65,12 @@ def test_fixed_mode_gives_the_same_bits_on_every_run():
     runs = [answers(2, "fixed", environment={"FANIN_MODE": "fixed"}) for _ in range(2)]
     assert len({answer["hash"] for run in runs for answer in run}) == 1
     assert "active" in runs[0][0]["summary"]
+
+
+@pytest.mark.skipif(not hasattr(c10d, "NanCheckHook"), reason="PyTorch 2.15 and later")
+def test_a_nan_that_is_read_is_refused_where_pytorch_looks_for_it():
+    for answer in answers(2, "nan_refused", environment={"TORCH_DIST_NAN_CHECK": "1"}):
+        assert all(answer.values()), answer
 
 
 def test_workers_of_a_data_loader_fork():
