@@ -257,6 +257,15 @@ def test_odd_numbers_and_texts_are_refused(text):
         shape.load(text.encode("latin-1"), {"rank": (0, 9), "job": 9})
 
 
+def test_what_must_be_there_and_functions():
+    with pytest.raises(shape.Bad):
+        shape.load(b'{"b": 1}', {"a!": shape.COUNT})
+    of = {"a!": shape.COUNT, "b": lambda value: [value], "c?": lambda value: [value]}
+    assert shape.load(b'{"a": 7}', of) == {"a": 7, "b": [None]}
+    assert shape.load(b'{"a": 7, "b": 1, "c": 2}', of) == {"a": 7, "b": [1], "c": [2]}
+    assert shape.load(b'{"a": ["x\\u001b[2J"]}') == {"a": ["x?[2J"]}  # of a child of its own
+
+
 # ---- processes ----
 
 

@@ -139,11 +139,14 @@ def checked(value: Any, shape: Any) -> Any:
         raise Bad("expected an object")
     found = {}
     for key, of in shape.items():
-        name = key.rstrip("?!")
-        if key.endswith("!") and name not in value:
+        mark = key[-1]
+        name = key[:-1] if mark in "?!" else key
+        if name in value and (mark != "?" or value[name] is not None):
+            found[name] = of(value[name]) if callable(of) else checked(value[name], of)
+        elif mark == "!":
             raise Bad(f"expected {name}")
-        if not key.endswith("?") or value.get(name) is not None:
-            found[name] = checked(value[name], of) if name in value else _nothing(of)
+        elif mark != "?":
+            found[name] = _nothing(of)
     return found
 
 

@@ -84,7 +84,8 @@ def _period(found: list[Operation]) -> tuple[list[Operation], int]:
     for period in range(1, len(sizes) // 2 + 1):
         if sizes[period:] == sizes[:-period]:
             return found, period
-    return [op for op in found if op.size == max(sizes)], 1
+    largest = max(sizes)
+    return [op for op in found if op.size == largest], 1
 
 
 def _busy(ops: list[Operation]) -> float:

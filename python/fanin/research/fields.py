@@ -162,6 +162,8 @@ def read(place: Place, value: Any, table: dict[str, Field], *needed: str) -> dic
             if not isinstance(item, bool):
                 place.fail(key, f"expected true or false, got {type_name(item)}")
             found[key] = item
+        elif field.kind == "real" and type(item) is float and field.least <= item <= field.most:
+            found[key] = item  # as most are, in files of many links
         elif field.kind != "other":
             found[key] = number(place, key, field, item)
     for key in needed:

@@ -143,6 +143,15 @@ def above(value: Any) -> Json:
     return found
 
 
+def health(value: Any) -> Json:
+    """A report, which each daemon sends four times a second; Bad: it is no object."""
+    if not isinstance(value, dict):
+        raise Bad("expected an object")
+    get = value.get
+    found: Json = {key: count(get(key)) for key in (*HEALTH, "neighbours")}
+    return {**found, "silent": names(get("silent")), "others": gbps_by_name(get("others"))}
+
+
 # By role and name, what a message has, and what is said where it is not so; "": what is said of a line
 # without any of the role's messages.  A message is the first of these whose name the line has as a key.
 NEW, NODE, WORKER = "new", "node", "worker"
@@ -168,15 +177,7 @@ MESSAGES: Dict[str, Dict[str, Tuple[Json, str]]] = {
         ),
     },
     NODE: {
-        "health": (
-            {
-                "health": {
-                    **dict.fromkeys((*HEALTH, "neighbours"), count),
-                    **{"silent": names, "others": gbps_by_name},
-                }
-            },
-            "",
-        ),
+        "health": ({"health": health}, ""),
         "ok": ({"ok": INT}, ""),
         "error": ({"error": INT, "why": lambda why: text(why or "for no reason")}, ""),
         "stopping": ({"stopping": lambda value: value is True}, ""),

@@ -134,8 +134,9 @@ class _Reader:
         link.gbps = min(rates) if min(rates) > 0 else max(rates)
         link.background_gbps = max(used)
         link.delay_us = max(link.delay_us, values.get("delay_us", 0.0))
-        names = '"{}" and "{}"'.format(*(self.network.nodes[i].name for i in (link.a, link.b)))
-        _check_used(place, link.background_gbps, link.gbps, names)
+        if link.background_gbps > 0:
+            ends_of = (self.network.nodes[i].name for i in (link.a, link.b))
+            _check_used(place, link.background_gbps, link.gbps, '"{}" and "{}"'.format(*ends_of))
 
     # ---- jobs ----
 
