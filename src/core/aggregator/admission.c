@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 
-#include "member.h"
+#include "aggregator_priv.h"
 
 #define ID_SALT UINT64_C(0x6964) /* as prf.c has one */
 

@@ -79,31 +79,6 @@ TEST_WITH(control__beat_tells_who_is_missing, rig_open, rig_close)
 	assert_int_equal(rig_state(0).missing[0], 0);
 }
 
-TEST_WITH(control__silence, rig_open, rig_close)
-{
-	rig_form("a", 2, 0);
-	uint64_t begin = rig.now_ns;
-	while (rig.now_ns < begin + 1300 * FAN_MS) {
-		uint64_t due_ns = fan_aggregator_deadline(rig.ag);
-		if (due_ns > rig.now_ns + 50 * FAN_MS) {
-			rig.now_ns += 50 * FAN_MS;
-			rig_beat(0, rig_nonce(0), 0, 0);
-			continue;
-		}
-		rig.now_ns = due_ns > rig.now_ns ? due_ns : rig.now_ns;
-		rig_tick();
-		assert_true(fan_aggregator_deadline(rig.ag) > rig.now_ns || rig.gots);
-		if (rig.gots)
-			break;
-	}
-	assert_in_range(rig.now_ns - begin, 1000 * FAN_MS, 1250 * FAN_MS);
-	assert_int_equal(rig_state(0).err, FAN_E_RANK_LOST);
-	assert_int_equal(rig_state(0).missing[0], 2);
-	rig_pass(10000 * FAN_MS); /* a failed job ends when all are silent */
-	assert_int_equal(job0()->state, FAN_JOB_NONE);
-	assert_int_equal(fan_aggregator_deadline(rig.ag), UINT64_MAX);
-}
-
 /* Contributions are as good as BEATs. */
 TEST_WITH(control__data_is_a_sign_of_life, rig_open, rig_close)
 {
@@ -134,37 +109,6 @@ TEST_WITH(control__silent_while_forming, rig_open, rig_close)
 	struct fan_join m = rig_join_of("a", 2);
 	rig_join(0, 5, &m);
 	rig_pass(1300 * FAN_MS);
-	assert_int_equal(job0()->state, FAN_JOB_NONE);
-}
-
-/* The machine was suspended: nobody could be heard, and nobody is lost.  Who is silent after that
- * is, as soon as ever. */
-TEST_WITH(control__silence_counts_while_awake, rig_open, rig_close)
-{
-	rig_form("a", 2, 0);
-	rig_pass(600 * FAN_MS);
-	rig.now_ns += 12000 * FAN_MS;
-	rig_tick();
-	assert_int_equal(job0()->state, FAN_JOB_READY);
-	rig_beat(0, rig_nonce(0), 0, 0);
-	rig_pass(300 * FAN_MS);
-	assert_int_equal(job0()->state, FAN_JOB_READY);
-	rig_pass(400 * FAN_MS);
-	assert_int_equal(job0()->state, FAN_JOB_FAILED);
-	rig_beat(0, rig_nonce(0), 0, 0);
-	assert_int_equal(rig_state(0).missing[0], 2);
-}
-
-TEST_WITH(control__leave, rig_open, rig_close)
-{
-	rig_form("a", 2, 0);
-	assert_int_equal(rig_leave(0, FAN_OK), FAN_CTL);
-	assert_int_equal(rig_state(0).state, FAN_JOB_LEFT);
-	assert_int_equal(rig.got[0].f.nonce, rig_nonce(0));
-	assert_int_equal(rig_leave(0, FAN_OK), FAN_DROP); /* again: the answer was lost */
-	assert_int_equal(rig_state(0).state, FAN_JOB_LEFT);
-	assert_int_equal(job0()->state, FAN_JOB_READY);
-	assert_int_equal(rig_leave(1, FAN_OK), FAN_CTL);
 	assert_int_equal(job0()->state, FAN_JOB_NONE);
 }
 
@@ -240,44 +184,6 @@ static void with_group(void)
 	rig.cfg.group_family = 6;
 	rig.cfg.group_base[0] = 0xff;
 	rig_again();
-}
-
-TEST_WITH(control__group_that_all_hear, rig_open, rig_close)
-{
-	with_group();
-	rig_form("a", 2, FAN_JOIN_GROUP);
-	assert_int_equal(job0()->state, FAN_JOB_FORMING);
-	assert_int_equal(fan_aggregator_deadline(rig.ag), 0);
-	rig_tick();
-	assert_int_equal(rig_state(0).state, FAN_JOB_FORMING);
-	assert_int_equal(rig.got[0].dest, FAN_TO_MCAST);
-	rig_beat(0, rig_nonce(0), 0, FAN_BEAT_HEARD);
-	assert_int_equal(rig_state(0).state, FAN_JOB_FORMING);
-	rig_beat(1, rig_nonce(1), 0, FAN_BEAT_HEARD);
-	assert_int_equal(rig_state(0).state, FAN_JOB_READY);
-	assert_int_equal(rig_state(0).multicast, 1);
-	assert_true(job0()->group.multicast);
-}
-
-TEST_WITH(control__group_that_one_does_not_hear, rig_open, rig_close)
-{
-	with_group();
-	rig_form("a", 2, FAN_JOIN_GROUP);
-	unsigned tests = 0;
-	while (job0()->state == FAN_JOB_FORMING) {
-		rig_tick();
-		tests += rig.gots && rig.got[0].dest == FAN_TO_MCAST;
-		if (job0()->state == FAN_JOB_FORMING)
-			rig_beat(0, rig_nonce(0), 0, FAN_BEAT_HEARD);
-		rig.now_ns += FAN_GROUP_TEST_NS;
-		assert_true(tests <= FAN_GROUP_TESTS);
-	}
-	assert_int_equal(tests, FAN_GROUP_TESTS);
-	assert_int_equal(job0()->state, FAN_JOB_READY);
-	assert_false(job0()->group.multicast);
-	/* it says so too late */
-	rig_beat(1, rig_nonce(1), 0, FAN_BEAT_HEARD);
-	assert_false(job0()->group.multicast);
 }
 
 TEST_WITH(control__group_that_one_cannot_join, rig_open, rig_close)

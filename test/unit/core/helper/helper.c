@@ -371,14 +371,6 @@ TEST_WITH(helper_cache__duplicates, open_cache, NULL)
 	assert_int_equal(stats()->done, 1);
 }
 
-TEST_WITH(helper_cache__what_disagrees_sends_the_sum, open_cache, NULL)
-{
-	add(0, 7, 1, 0);
-	assert_int_equal(add(1, 7, 2, FAN_F_REDUCE), FAN_DROP);
-	assert_int_equal(alone.last_drop, FAN_DROP_MISMATCH);
-	takes(7, 1, 1);
-}
-
 /* Never more than M, and what finds no room is passed on and says so. */
 TEST_WITH(helper_cache__is_bounded, open_cache, NULL)
 {
@@ -440,38 +432,6 @@ TEST_WITH(helper_cache__of_one_and_of_none, open_cache, NULL)
 	flush_cache(2);
 	fan_worker_helper.forget(alone.helper, 2);
 	assert_false(is_due());
-}
-
-/* Many fragments, in and out in every order: the sums stay right. */
-TEST_WITH(helper_cache__many, open_cache, NULL)
-{
-	begin(32);
-	uint64_t done = 0, x = 1;
-	static uint8_t came[200];
-	memset(came, 0, sizeof came);
-	for (unsigned n = 0; n < 20000; n++) {
-		x = x * UINT64_C(6364136223846793005) + 1;
-		uint64_t frag = (x >> 33) % 200;
-		uint16_t rank = (uint16_t)((x >> 50) % RANKS);
-		if (came[frag] >> rank & 1)
-			continue;
-		enum fan_verdict v = add(rank, frag, (int32_t)frag << rank, 0);
-		if (v == FAN_DROP)
-			continue;
-		came[frag] |= (uint8_t)(1u << rank);
-		struct fan_out_item it;
-		while (next(&it)) {
-			uint64_t sent = fan_get64(it.head + 16), ranks = fan_get64(it.payload);
-			assert_int_equal(fan_get32(it.payload + 8), sent * ranks);
-			if (came[sent] == 7) {
-				fan_worker_helper.forget(alone.helper, sent);
-				came[sent] = 0;
-				done++;
-			}
-		}
-		assert_true(stats()->open <= 32);
-	}
-	assert_true(done > 1000);
 }
 
 UNIT_MAIN
