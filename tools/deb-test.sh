@@ -74,6 +74,7 @@ step "a bare $SUITE"
 mkdir -p "$out"
 rm -f "${out:?}"/*.deb "$out"/fanin_*
 base=$(mktemp -d "${TMPDIR:-/var/tmp}/fanin-deb.XXXXXX")
+unset TMPDIR # which no bare system has
 root=$base/root
 builder=$base/builder
 make_bare "$root" >"$out/debootstrap.log" 2>&1 || fail "$out/debootstrap.log"
@@ -112,7 +113,6 @@ inside 'apt-get -q install -y --no-install-recommends /debs/fanin_*.deb' >>"$out
 inside 'fanin bench --local 4 -b 1M -n 5'
 inside 'id fanin; grep -q "^listen" /etc/fanin/switch.ini; FANIN_CONFIG=/etc/fanin/switch.ini fanin switch & sleep 1
         fanin top --once --switch 127.0.0.1:5000 && kill $! && wait $!'
-
 
 step 'autopkgtest'
 autopkgtest -q --no-built-binaries --output-dir="$base/autopkgtest" "$root"/debs/*.deb "$base/source" -- chroot "$root" \
