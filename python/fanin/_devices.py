@@ -129,7 +129,8 @@ def _refuse_nan(name: str, rank: int, arguments: Any, source: int) -> None:
     if root == rank and not name.startswith("recv"):
         for tensor in _tensors(arguments[source : source + 1]):
             if tensor.layout == torch.strided:
-                torch.ops.c10d.check_for_nan(tensor)  # type: ignore[attr-defined]
+                whole = tensor.contiguous()  # it reads memory without strides
+                torch.ops.c10d.check_for_nan(whole)  # type: ignore[attr-defined]
 
 
 def collective(method: Call) -> Call:
