@@ -129,7 +129,8 @@ def _refuse_nan(name: str, rank: int, arguments: Any, source: int) -> None:
     if root == rank and not name.startswith("recv"):
         for tensor in _tensors(arguments[source : source + 1]):
             if tensor.layout == torch.strided:
-                torch.ops.c10d.check_for_nan(tensor)  # type: ignore[attr-defined]
+                whole = tensor.contiguous()  # it reads memory without strides
+                torch.ops.c10d.check_for_nan(whole)  # type: ignore[attr-defined]
 
 
 def collective(method: Call) -> Call:
@@ -169,6 +170,7 @@ class DevicesGroup(ProcessGroup):
     supports_shrinking = False
     supports_tensor_alloc = False
     supports_time_estimate = False
+    supports_abort_hooks = False
 
     def __init__(
         self, rank: int, size: int, devices: dict[str, str], others: dict[str, Any]
@@ -192,6 +194,12 @@ class DevicesGroup(ProcessGroup):
         """The same in the words of PyTorch from 2.7 on.  torchft asks at each step."""
         kinds = torch._C._distributed_c10d.ErrorType  # type: ignore[attr-defined]
         return kinds.SUCCESS if self.error is None else kinds.COMM_ERROR
+
+    def register_pre_hook(self, hook_id: int, hook: Any) -> None:
+        """In PyTorch 2.15, which calls hooks between a group and its backends: here never."""
+        raise NotImplementedError("hooks: expected a group of PyTorch's own backends alone")
+
+    register_post_hook = register_pre_hook
 
     def set_timeout(self, timeout: datetime.timedelta) -> None:
         """For operations to come, as torch.distributed.set_timeout of PyTorch 2.15 asks."""

@@ -206,6 +206,30 @@ def torchft(backend):
     return plain(model.parameters())
 
 
+def ray(backend):
+    """Workers are Ray's, which this process alone asks for."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    import ray as cluster
+    from ray.train import RunConfig, ScalingConfig
+    from ray.train.torch import TorchConfig, TorchTrainer
+
+    def training():
+        model = torch.nn.parallel.DistributedDataParallel(network())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(3):
+            optimizer.zero_grad()
+            model(batch(step)).square().mean().backward()
+            optimizer.step()
+        assert dist.get_backend() == backend
+        return plain(model.parameters())
+
+    cluster.init(num_cpus=2, include_dashboard=False, object_store_memory=100 << 20)
+    with tempfile.TemporaryDirectory() as folder:
+        how = {"torch_config": TorchConfig(backend), "run_config": RunConfig(storage_path=folder)}
+        trainer = TorchTrainer(training, scaling_config=ScalingConfig(num_workers=2), **how)
+        return trainer.fit().return_value
+
+
 def causal(_batch, _head, query, key):
     return query >= key
 
@@ -265,7 +289,7 @@ def torchtitan(backend):
 if __name__ == "__main__":
     name, how, file = sys.argv[1:]
     came = globals()[name](how)
-    if os.environ["RANK"] == "0":
+    if os.environ.get("RANK", "0") == "0":
         with open(file, "w", encoding="utf-8") as out:
             json.dump(came, out)
     if dist.is_initialized():

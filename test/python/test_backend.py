@@ -14,7 +14,7 @@ from conftest import ROOT, WAIT_S, Processes, free_port, torchrun
 from torch._C import _distributed_c10d as c10d
 
 import fanin
-from fanin import _gloo
+from fanin import _gloo, _group
 
 HERE = Path(__file__).parent
 
@@ -71,6 +71,12 @@ def test_fixed_mode_gives_the_same_bits_on_every_run():
 def test_a_nan_that_is_read_is_refused_where_pytorch_looks_for_it():
     for answer in answers(2, "nan_refused", environment={"TORCH_DIST_NAN_CHECK": "1"}):
         assert all(answer.values()), answer
+
+
+@pytest.mark.parametrize("when", ["pre", "post"])
+def test_hooks_that_would_never_be_called_are_refused(when):
+    with pytest.raises(NotImplementedError, match="hooks"):
+        getattr(_group.FaninGroup, f"register_{when}_hook")(None, 1, print)
 
 
 def test_workers_of_a_data_loader_fork():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A test of PyTorch's with the backend "gloo" made "fanin"."""
+import os
 import re
 
 # "gloo" and "cpu:gloo,cuda:nccl" as whole strings.
@@ -10,7 +11,28 @@ ASKS = ("is_gloo_available", "Backend.GLOO")
 HAS = re.compile(r"\bif backend (==|!=) dist\.Backend\.GLOO:")
 # A call of Gloo's own, whose result no test uses.
 OWN = re.compile(r"\bbackend\.create_device\(interface=LOOPBACK\)")
-IMPORT = "import fanin.torch  # noqa\n"
+# The first import of PyTorch.
+FIRST = re.compile(r"^(?=(?:import|from) torch\b)", re.MULTILINE)
+IMPORT = "import renamed; renamed.begin()  # noqa\n"
+
+
+def begin() -> None:
+    """In each process of the tests: fanin is what PyTorch takes for CPUs, where a test names no backend.  A test
+    that makes a group of it is noted in the file $NOTES."""
+    from fanin import _group, torch
+
+    defaults = torch.dist.Backend.default_device_backend_map
+    if defaults["cpu"] == "fanin":
+        return
+    defaults["cpu"] = "fanin"
+    make = _group.FaninGroup.__init__
+
+    def make_noted(*given, **named):
+        make(*given, **named)
+        with open(os.environ["NOTES"], "a", encoding="utf-8") as f:
+            f.write(os.environ.get("PYTEST_CURRENT_TEST", "") + "\n")
+
+    _group.FaninGroup.__init__ = make_noted
 
 
 def text(source: str) -> str:
@@ -24,8 +46,4 @@ def text(source: str) -> str:
             line = OWN.sub("pass", NAME.sub(r"\1\2fanin\3\1", line))
         lines.append(line)
     renamed = "\n".join(lines)
-    at = renamed.find("import torch\n")
-    if renamed != source and (at == 0 or renamed[at - 1 : at] == "\n"):
-        at += len("import torch\n")
-        renamed = renamed[:at] + IMPORT + renamed[at:]
-    return renamed
+    return renamed if renamed == source else FIRST.sub(IMPORT, renamed, count=1)
