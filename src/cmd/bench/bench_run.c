@@ -5,6 +5,7 @@
  * that none checks on a core that another needs for the all-reduce, every element checked.  Its
  * time is that of the slowest rank; so after all iterations the ranks all-reduce their lists of
  * times with max. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -332,7 +333,9 @@ static size_t size_count(const struct bench_options *o, int64_t size)
 		bytes *= (uint64_t)o->factor;
 	if (size >= BENCH_SIZES_MAX || bytes > o->end_bytes)
 		return 0;
-	return bytes / fan_dtype_bytes((unsigned)o->dtype);
+	const unsigned each = fan_dtype_bytes((unsigned)o->dtype);
+	assert(each > 0); /* o->dtype is of the table of types */
+	return bytes / each;
 }
 
 /* Has rank 0 been timing for o->seconds, after `timed` iterations?  All ranks wait here. */
