@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log: lines with their time, to standard error.
+"""The log: lines with their time, to standard error; where that is the journal, to its socket.
 
 Strangers can cause lines, so lines are bounded: a burst, then a rate; refusals have a bound of their
 own, so that they displace no others.  A thread writes them, so that nobody else waits for who reads
@@ -11,11 +11,13 @@ from __future__ import annotations
 import atexit
 import os
 import queue
+import socket
 import threading
 import time
 from dataclasses import dataclass
 from typing import Dict, Optional
 
+JOURNAL = "/run/systemd/journal/socket"
 LINES_MAX = 8192  # that wait to be written
 END_S = 1.0  # for those that wait when the program ends
 
@@ -39,6 +41,18 @@ class _Bound:
         return True
 
 
+def _journal() -> Optional[socket.socket]:
+    """The journal's socket, if standard error is its stream."""
+    try:
+        device, inode = os.environ["JOURNAL_STREAM"].split(":")
+        found = os.fstat(2)
+        if (found.st_dev, found.st_ino) == (int(device), int(inode)):
+            return socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    except (KeyError, ValueError, OSError):
+        pass
+    return None
+
+
 class Log:
     """`write` takes a line and does not wait."""
 
@@ -51,6 +65,7 @@ class Log:
         }
         self._queue: queue.Queue[str] = queue.Queue(LINES_MAX)
         self._thread: Optional[threading.Thread] = None
+        self._socket = _journal()
 
     def write(self, line: str) -> None:
         bound = self._bounds[line.startswith("refused: ")]
@@ -82,6 +97,14 @@ class Log:
             self._queue.task_done()
 
     def _write_one(self, line: str) -> None:
+        if self._socket is not None:
+            text = line.partition(" ")[2]
+            entry = f"PRIORITY=6\nSYSLOG_IDENTIFIER=fanin\nMESSAGE={text}\n"
+            try:
+                self._socket.sendto(entry.encode(), socket.MSG_DONTWAIT, JOURNAL)
+                return
+            except OSError:
+                pass  # a journal that is behind, or away, has the line by standard error
         try:
             left = (line + "\n").encode()
             while left:
