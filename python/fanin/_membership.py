@@ -225,6 +225,20 @@ class Membership:
         self.fail(FaninError(f"rank {self.rank}: Gloo refuses what all ranks have stated: {error}"))
         self.close()
 
+    def first_said(self, key: str, word: bool) -> bool:
+        """The `word` of the rank that is the first to call this with `key`; False: the store has gone."""
+        patient = PatientStore(self.store, self.check)
+        try:
+            if patient.add(f"{key} said", 1) == 1:
+                patient.set(key, str(int(word)))
+                return word
+            patient.wait([key], datetime.timedelta(seconds=AGREE_S))
+            return patient.get(key) == b"1"
+        except FaninError:
+            raise
+        except RuntimeError:
+            return False
+
     def own_address(self) -> str:
         """This host's address as the other ranks' hosts see it; "": not known.  All have joined."""
         if self._world is not None:

@@ -4,6 +4,7 @@
 Times decide nothing here: `judge` says what trials find.
 """
 
+import datetime
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ from fanin import _beside, _gloo, _learner
 SIZES = [1 << 16, 3 << 15, 1 << 16, 1 << 14]  # elements of the sums of a step
 TYPES = [torch.float32, torch.float64, torch.int32, torch.int64]
 STEPS_MAX = 2000
+AHEAD, AHEAD_S = 40, 30  # sums, and the longest that one waits
 
 
 def judge(gloo_s):
@@ -134,6 +136,21 @@ def ended(arguments):
     except RuntimeError as error:
         return {"error": type(error).__name__, "text": str(error), "s": time.monotonic() - begun}
     return {"error": ""}
+
+
+def ahead(_):
+    """Rank 0 starts many sums, and only then lets rank 1 start its own."""
+    dist.init_process_group("fanin", timeout=datetime.timedelta(seconds=AHEAD_S))
+    judge(0.5)
+    store, right = dist.distributed_c10d._get_default_store(), []
+    for turn in range(3):
+        if dist.get_rank():
+            store.get(f"go {turn}")
+        ends = [summed(turn, SIZES[0], torch.float32, blocking=False) for _ in range(AHEAD)]
+        if dist.get_rank() == 0:
+            store.set(f"go {turn}", "1")
+        right += [end() for end in ends]
+    return {"right": all(right), "asked": dist.group.WORLD._here().beside._questions > 0}
 
 
 def used(arguments):

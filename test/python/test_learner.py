@@ -26,6 +26,7 @@ class Ranks:
         self.times = [self.rng.random() * 100 for _ in range(size)]
         self.step_s = dict(STEP_S)
         self.ways = []  # of each sum
+        self.late = ()  # questions whose answers come too late
         self.learners = [Learner(Rank(self, rank), self.clock(rank)) for rank in range(size)]
 
     def clock(self, rank):
@@ -78,7 +79,7 @@ class Rank:
             said = self.of.questions[number].values()
             assert len(self.of.ways) - at >= _learner.LEAD
             assert len(said) == len(self.of.learners), "waits for a rank that has not asked yet"
-            return [max(ones) for ones in zip(*said)]
+            return None if number in self.of.late else [max(ones) for ones in zip(*said)]
 
         return wait
 
@@ -147,6 +148,14 @@ def test_a_trial_begins_once_all_are_connected():
     assert ranks.trials == 1 and ranks.by_gloo
 
 
+def test_an_answer_that_comes_too_late_is_asked_for_again():
+    for late in ({0}, {1}, {0, 1, 2, 4}):
+        ranks = Ranks()
+        ranks.late = late
+        ranks.steps(1200)
+        assert ranks.by_gloo and ranks.connects == 3
+
+
 def test_sums_without_a_period_are_not_tried():
     ranks = Ranks()
     for _ in range(5000):
@@ -166,6 +175,7 @@ def test_other_sizes_end_a_trial():
 def test_ranks_agree_whatever_the_sums_are():
     for seed in range(200):
         ranks = Ranks(size=1 + seed % 4, states=(PENDING,) * (seed % 3) + (READY,), seed=seed)
+        ranks.late = {ranks.rng.randrange(8) for _ in range(seed % 5)}
         for _ in range(ranks.rng.randrange(1, 12)):
             sizes = [ranks.rng.randrange(1, 4) << 20 for _ in range(ranks.rng.randrange(1, 9))]
             ranks.step_s = {way: ranks.rng.uniform(0.01, 0.1) for way in (False, True)}
@@ -220,6 +230,11 @@ def test_a_rank_that_ends_is_named():
     found = answers(3, "ended", {"how": "killed"}, {"FANIN_ALIVE_MS": "1000"}, dead=[1])
     for answer in (found[0], found[2]):
         assert answer["error"] == "RankLostError" and "rank 1" in answer["text"]
+
+
+def test_a_start_waits_for_no_rank_that_waits_for_it():
+    for answer in answers(2, "ahead"):
+        assert answer == {"right": True, "asked": True}
 
 
 def test_ranks_that_disagree_are_told():
