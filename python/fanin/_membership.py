@@ -198,14 +198,17 @@ class Membership:
 
     def check(self) -> None:
         """What a rank calls that waits for others by Gloo, to which those never come that have given up.
-        FaninError: what has ended the communicator, GRACE_S ago."""
+        FaninError: what has ended the communicator, or that this rank has closed it, GRACE_S ago.
+        """
+        if self.communicator is None:
+            return
         with contextlib.suppress(ClosedError):
-            if self.communicator is None or not self.communicator.error:
+            if not self.communicator.error:
                 return
-            now = time.monotonic()
-            self._ended_s = self._ended_s or now
-            if now - self._ended_s >= GRACE_S:
-                self.start(lambda comm: comm.barrier_start())  # ends as all do now
+        now = time.monotonic()
+        self._ended_s = self._ended_s or now
+        if now - self._ended_s >= GRACE_S:
+            self.start(lambda comm: comm.barrier_start())  # ends as all do now
 
     def refused(self, key: str, error: Exception) -> None:
         """Gloo refuses this rank what all have stated under `key`: unless it does so to all ranks, or a rank
@@ -279,9 +282,10 @@ class Membership:
 
     def _what_ended(self) -> str:
         """The communicator, in a sentence; "": nothing, or there is none."""
-        with contextlib.suppress(ClosedError):
+        try:
             return self.communicator.error if self.communicator is not None else ""
-        return ""
+        except ClosedError as error:
+            return str(error)
 
     def _failed(self, error: FaninError) -> FaninError:
         """What ends an operation, for the user, kept."""

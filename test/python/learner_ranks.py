@@ -9,7 +9,9 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
+import types
 
 import torch
 import torch.distributed as dist
@@ -21,6 +23,7 @@ from fanin import _beside, _gloo, _learner
 SIZES = [1 << 16, 3 << 15, 1 << 16, 1 << 14]  # elements of the sums of a step
 TYPES = [torch.float32, torch.float64, torch.int32, torch.int64]
 STEPS_MAX = 2000
+STUCK_S = 12  # longer than a process takes to end
 AHEAD, AHEAD_S = 40, 30  # sums, and the longest that one waits
 
 
@@ -161,6 +164,30 @@ def used(arguments):
         return {"error": str(error)}
     right = [step(n) for n in range(30)]
     return {"right": all(right), "learns": learner() is not None}
+
+
+def stuck(arguments):
+    """Rank 1 has stated a sum, and does not begin it while rank 0 ends."""
+    world = group()
+    judge(0.5)
+    steps(lambda: learner().by_gloo)
+    here = world._here()
+    if dist.get_rank():
+        before, begun = here.beside.gloo, threading.Event()
+        here.beside.gloo = types.SimpleNamespace()
+        if arguments["leaves"]:
+            del before  # which ends its connections
+        here.beside.gloo.allreduce = lambda *_: begun.set() or time.sleep(STUCK_S)
+    work = dist.all_reduce(torch.ones(SIZES[0]), async_op=True)
+    del work  # a program that does not wait for it
+    if dist.get_rank():
+        begun.wait()
+        print(json.dumps({"left": []}), flush=True)
+        time.sleep(STUCK_S)
+        os._exit(0)
+    time.sleep(1.0)
+    world.close()
+    return {"left": [one.name for one in threading.enumerate() if one.name == "fanin"]}
 
 
 def leaving(_):
