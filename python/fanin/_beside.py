@@ -68,8 +68,12 @@ class Beside:
     def connect(self) -> None:
         """In a thread."""
         thread = threading.Thread(target=self._connect, name="fanin-beside", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads: the sum itself may need none
+            self._state = FAILED
+            return
         self.threads.append(thread)
-        thread.start()
 
     def connected(self) -> float:
         """The thread's state."""

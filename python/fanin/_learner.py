@@ -13,6 +13,7 @@ ranks that are LEAD sums behind, then all ranks do without it; otherwise it wait
 
 from __future__ import annotations
 
+import math
 import statistics
 import threading
 import time
@@ -174,7 +175,7 @@ class Learner:
         by_gloo = gloo < fanin * (1.0 if self.by_gloo else MARGIN)
         least = 2 * self._rest if by_gloo == self.by_gloo else REST_MIN
         best = min(fanin, gloo)
-        wasted = sum(times) - STEPS * best
+        wasted = math.fsum(times) - STEPS * best  # the same by each Python
         self._rest = round(min(REST_MAX, max(least, wasted / (SHARE * best) if best > 0 else 0)))
         self._look = self._count + self._rest * self._period
         self.by_gloo = by_gloo

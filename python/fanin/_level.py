@@ -63,8 +63,7 @@ class Level:
     @property
     def beside(self) -> Beside | None:
         """What may take sums that fanin can carry.  The ranks have joined; used by their order."""
-        meeting = self.membership.meeting
-        if self._beside is None and self._make_beside and meeting and meeting.learns:
+        if self._beside is None and self._make_beside and self.membership.learns:
             self._beside = Beside(self.membership, self.order, self._make_beside)
         return self._beside
 

@@ -118,6 +118,7 @@ class Membership:
         self.meeting: _meeting.Meeting | None = (
             None  #: the switch inside rank 0; None: others are named
         )
+        self.learns = False  #: rank 0's word: sums go by Gloo where that is faster
         self.first = os.environ.get("MASTER_ADDR", "")  #: rank 0's host, as this rank knows it
         self.kept: list[Any] = []  #: as long as this
         self.shrunk = 0  #: how often its ranks were to leave some behind
@@ -403,7 +404,7 @@ class Membership:
             meeting = _meeting.tell(self.store, at.address if at else "", learns)
         else:
             meeting = _meeting.hear(self.store, self._read)
-        self.first = meeting.host
+        self.first, self.learns = meeting.host, meeting.learns
         if not named:
             self.meeting = meeting
         variables = meeting.restarts if named else meeting.variables

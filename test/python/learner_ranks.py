@@ -156,6 +156,34 @@ def ahead(_):
     return {"right": all(right), "asked": dist.group.WORLD._here().beside._questions > 0}
 
 
+def coalesced(_):
+    """A thread of rank 0 alone is where sums are coalesced, while others go on."""
+    world = group()
+    judge(0.5)
+    if dist.get_rank() == 0:
+        cpu = torch.device("cpu")
+        thread = threading.Thread(target=world._start_coalescing, args=[cpu])
+        thread.start()
+        thread.join()
+    right = steps(lambda: learner().by_gloo)
+    return {"right": all(right), "by_gloo": learner().by_gloo}
+
+
+def without_threads(_):
+    """One rank can start no thread."""
+    group()
+    judge(0.5)
+    if dist.get_rank():
+
+        class Thread(threading.Thread):
+            def start(self):
+                raise RuntimeError("can't start new thread")
+
+        _beside.threading = types.SimpleNamespace(Thread=Thread, Event=threading.Event)
+    right = steps(lambda: learner()._off)
+    return {"right": all(right), "off": learner()._off}
+
+
 def used(arguments):
     """What a group with these options learns."""
     try:

@@ -237,6 +237,16 @@ def test_a_start_waits_for_no_rank_that_waits_for_it():
         assert answer == {"right": True, "asked": True}
 
 
+def test_a_thread_that_coalesces_is_not_all_of_its_rank():
+    for answer in answers(2, "coalesced"):
+        assert answer == {"right": True, "by_gloo": True}
+
+
+def test_where_no_thread_can_start_sums_are_fanins():
+    for answer in answers(2, "without_threads"):
+        assert answer == {"right": True, "off": True}
+
+
 def test_ranks_that_disagree_are_told():
     for answer in answers(3, "ended", {"how": "differs"}):
         assert answer["error"] == "MismatchError" and "65600" in answer["text"]
