@@ -8,7 +8,7 @@ import pytest
 
 from conftest import Processes
 
-from fanin import _beside, _learner
+from fanin import _beside, _learner, _level
 from fanin._learner import FAILED, PENDING, READY, Learner
 
 STEP = [1 << 20, 25 << 20, 25 << 20, 1 << 20, 7 << 20]  # sums of a step, in bytes
@@ -235,6 +235,28 @@ def test_a_rank_that_ends_is_named():
 def test_a_start_waits_for_no_rank_that_waits_for_it():
     for answer in answers(2, "ahead"):
         assert answer == {"right": True, "asked": True}
+
+
+def test_a_timeout_set_while_ranks_connect_is_gloos():
+    class Gloo:
+        timeouts = []
+
+        def set_timeout(self, timeout):
+            self.timeouts.append(timeout)
+
+    class Membership:
+        learns = True
+
+        def set_timeout(self, timeout):
+            pass
+
+    gloo = Gloo()
+    level = _level.Level(Membership(), None, lambda look: gloo)
+    make = level.beside._make
+    level.set_timeout(1)
+    assert make(None) is gloo and Gloo.timeouts == [1]
+    level.set_timeout(2)
+    assert Gloo.timeouts == [1, 2]
 
 
 def test_a_thread_that_coalesces_is_not_all_of_its_rank():
