@@ -5,6 +5,7 @@ It is apart from the one for what fanin cannot do, and all ranks connect before 
 where they do not reach each other by TCP, sums stay with fanin, and nobody waits.
 """
 
+import contextlib
 import logging
 import threading
 from typing import Any, Callable
@@ -12,13 +13,14 @@ from typing import Any, Callable
 import torch
 
 from ._agreed import marked
-from ._learner import FAILED, LEAST_BYTES, PENDING, READY, Learner
+from ._learner import FAILED, LEAST_BYTES, PENDING, READY, Answer, Learner
 from ._marks import TIMES
 from ._membership import Membership
 from ._tensors import Tensors, name_of
 from .errors import ClosedError, FaninError
 
 FASTER = "all_reduce: steps by Gloo are faster, or tried"
+PATIENCE_S = 1.0  # for ranks that are behind to answer, of which this one may hold some up
 TYPES = {torch.float32, torch.float64, torch.int32, torch.int64}
 
 Look = Callable[[], None]
@@ -46,6 +48,7 @@ class Beside:
         self._make = make
         self._ended = threading.Event()
         self._state = PENDING
+        self._questions = 0
 
     def takes(self, tensor: torch.Tensor) -> bool:
         """Whether the next sum that it may take goes to `gloo`."""
@@ -65,20 +68,30 @@ class Beside:
     def connect(self) -> None:
         """In a thread."""
         thread = threading.Thread(target=self._connect, name="fanin-beside", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads: the sum itself may need none
+            self._state = FAILED
+            return
         self.threads.append(thread)
-        thread.start()
 
     def connected(self) -> float:
         """The thread's state."""
         return self._state
 
-    def agree(self, values: list[float]) -> Callable[[], list[float]]:
-        """By fanin."""
+    def agree(self, values: list[float]) -> Answer:
+        """By fanin, and by the store whether it came in time: the first to say so says it for all."""
+        self._questions += 1
+        key = f"answer/{self._questions}"
         tensor = torch.tensor(values, dtype=torch.float64)
         with self._order:
             op = self._membership.start(lambda comm: marked(comm, TIMES, tensor, "max"))
 
-        def wait() -> list[float]:
+        def wait() -> list[float] | None:
+            with contextlib.suppress(FaninError, TimeoutError):  # kept, for the next wait
+                op.wait(PATIENCE_S)
+            if not self._membership.first_said(key, op.done()):
+                return None
             self._membership.wait(op)
             return [float(value) for value in tensor]
 

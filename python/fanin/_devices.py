@@ -301,6 +301,10 @@ class DevicesGroup(ProcessGroup):
             return backend._end_coalescing()
         return self._all_of(self._coalesced.pop(threading.get_ident(), []))
 
+    def _is_coalescing(self) -> bool:
+        """Whether this thread is: other threads of other ranks may be elsewhere."""
+        return threading.get_ident() in self._coalesced
+
     start_coalescing = _start_coalescing
     end_coalescing = _end_coalescing
 

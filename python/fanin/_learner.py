@@ -7,16 +7,17 @@ A trial has steps of each way in turns, takes the median step of each, and the f
 next trial.
 
 All ranks decide alike: by the number of sums so far and their sizes, which are equal on all ranks, and
-by times on which they have agreed.  A start waits for ranks that are LEAD sums behind where there is
-such an answer to look at, and otherwise for nobody.
+by times on which they have agreed.  Where there is such an answer to look at, a start waits a moment for
+ranks that are LEAD sums behind, then all ranks do without it; otherwise it waits for nobody.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 import threading
 import time
-from typing import Callable, Protocol
+from typing import Callable, Optional, Protocol
 
 LEAST_BYTES = 1 << 16  # smaller sums are fanin's, and not counted
 RANKS_MAX = 64  # Gloo connects each rank with each
@@ -31,8 +32,9 @@ STEPS = ROUNDS * ROUND_STEPS
 SHARE = 0.01  # of the time, that trials may waste
 REST_MIN, REST_MAX = 100, 1_000_000  # steps between trials
 MARGIN = 0.97  # Gloo is taken below this part of fanin's time, and fanin again at Gloo's
-QUESTIONS_MAX = 1000  # whether Gloo is connected
+QUESTIONS_MAX = 16  # whether Gloo is connected, each after twice as many sums
 READY, PENDING, FAILED = 0.0, 1.0, 2.0  # the answers; the largest counts
+Answer = Callable[[], Optional[list[float]]]
 
 
 class Ways(Protocol):
@@ -44,8 +46,9 @@ class Ways(Protocol):
     def connected(self) -> float:
         """READY, PENDING or FAILED."""
 
-    def agree(self, values: list[float]) -> Callable[[], list[float]]:
-        """Start to find the largest of each on all ranks; what waits for it."""
+    def agree(self, values: list[float]) -> Answer:
+        """Start to find the largest of each on all ranks; what waits for it a moment.  Its None, on all ranks:
+        one has waited in vain."""
 
 
 def period_of(sizes: list[int]) -> int:
@@ -86,7 +89,7 @@ class Learner:
         self._count = 0  # sums so far
         self._look = FIRST  # the count at which a trial may begin
         self._sizes: list[int] = []  # the last ones
-        self._asked: Callable[[], list[float]] | None = None
+        self._asked: Answer | None = None
         self._due = 0  # the count at which the answer is looked at
         self._questions = 0
         self._connecting = self._connected = self._off = False
@@ -108,7 +111,10 @@ class Learner:
     def _next(self, size: int) -> bool:
         if self._asked is not None and self._count >= self._due:
             answer, self._asked = self._asked(), None
-            self._decide(answer) if self._connected else self._begin(answer[0])
+            if answer is None:
+                self._later()
+            else:
+                self._decide(answer) if self._connected else self._begin(answer[0])
         if self._pattern:
             return self._try(size)
         self._sizes.append(size)
@@ -144,6 +150,7 @@ class Learner:
         """Once all ranks know whether all are connected."""
         self._questions += 1
         if state == PENDING and self._questions < QUESTIONS_MAX:
+            self._look = self._count + (LEAD << self._questions)
             return
         self._connected, self._off = state == READY, state != READY
 
@@ -168,7 +175,7 @@ class Learner:
         by_gloo = gloo < fanin * (1.0 if self.by_gloo else MARGIN)
         least = 2 * self._rest if by_gloo == self.by_gloo else REST_MIN
         best = min(fanin, gloo)
-        wasted = sum(times) - STEPS * best
+        wasted = math.fsum(times) - STEPS * best  # the same by each Python
         self._rest = round(min(REST_MAX, max(least, wasted / (SHARE * best) if best > 0 else 0)))
         self._look = self._count + self._rest * self._period
         self.by_gloo = by_gloo

@@ -49,6 +49,7 @@ class Level:
         self._stager: _staging.Stager | None = None
         self._make_gloo = make_gloo
         self._gloo: Any = None
+        self._timed_too: list[Any] = []  # Gloo groups beside it: one at most
         self._timeout: datetime.timedelta | None = None  # that the program has set
         self._lock = threading.Lock()
 
@@ -63,18 +64,29 @@ class Level:
     @property
     def beside(self) -> Beside | None:
         """What may take sums that fanin can carry.  The ranks have joined; used by their order."""
-        meeting = self.membership.meeting
-        if self._beside is None and self._make_beside and meeting and meeting.learns:
-            self._beside = Beside(self.membership, self.order, self._make_beside)
+        if self._beside is None and self._make_beside and self.membership.learns:
+            self._beside = Beside(self.membership, self.order, self._timed(self._make_beside))
         return self._beside
+
+    def _timed(self, make: Make) -> Make:
+        """What is made has the timeout that the program has set meanwhile, or gets it then."""
+
+        def made(look: Callable[[], None]) -> Any:
+            gloo = make(look)
+            with self._lock:
+                set_timeout(gloo, self._timeout)
+                self._timed_too.append(gloo)
+            return gloo
+
+        return made
 
     def set_timeout(self, timeout: datetime.timedelta) -> None:
         """For operations to come."""
         self.membership.set_timeout(timeout)
         with self._lock:
             self._timeout = timeout
-            set_timeout(self._gloo, timeout)
-            set_timeout(self._beside.gloo if self._beside else None, timeout)
+            for gloo in [self._gloo, *self._timed_too]:
+                set_timeout(gloo, timeout)
 
     @property
     def stager(self) -> _staging.Stager:

@@ -118,6 +118,7 @@ class Membership:
         self.meeting: _meeting.Meeting | None = (
             None  #: the switch inside rank 0; None: others are named
         )
+        self.learns = False  #: rank 0's word: sums go by Gloo where that is faster
         self.first = os.environ.get("MASTER_ADDR", "")  #: rank 0's host, as this rank knows it
         self.kept: list[Any] = []  #: as long as this
         self.shrunk = 0  #: how often its ranks were to leave some behind
@@ -198,14 +199,17 @@ class Membership:
 
     def check(self) -> None:
         """What a rank calls that waits for others by Gloo, to which those never come that have given up.
-        FaninError: what has ended the communicator, GRACE_S ago."""
+        FaninError: what has ended the communicator, or that this rank has closed it, GRACE_S ago.
+        """
+        if self.communicator is None:
+            return
         with contextlib.suppress(ClosedError):
-            if self.communicator is None or not self.communicator.error:
+            if not self.communicator.error:
                 return
-            now = time.monotonic()
-            self._ended_s = self._ended_s or now
-            if now - self._ended_s >= GRACE_S:
-                self.start(lambda comm: comm.barrier_start())  # ends as all do now
+        now = time.monotonic()
+        self._ended_s = self._ended_s or now
+        if now - self._ended_s >= GRACE_S:
+            self.start(lambda comm: comm.barrier_start())  # ends as all do now
 
     def refused(self, key: str, error: Exception) -> None:
         """Gloo refuses this rank what all have stated under `key`: unless it does so to all ranks, or a rank
@@ -224,6 +228,20 @@ class Membership:
             self.start(lambda comm: comm.barrier_start())  # which the others never begin
         self.fail(FaninError(f"rank {self.rank}: Gloo refuses what all ranks have stated: {error}"))
         self.close()
+
+    def first_said(self, key: str, word: bool) -> bool:
+        """The `word` of the rank that is the first to call this with `key`; False: the store has gone."""
+        patient = PatientStore(self.store, self.check)
+        try:
+            if patient.add(f"{key} said", 1) == 1:
+                patient.set(key, str(int(word)))
+                return word
+            patient.wait([key], datetime.timedelta(seconds=AGREE_S))
+            return patient.get(key) == b"1"
+        except FaninError:
+            raise
+        except RuntimeError:
+            return False
 
     def own_address(self) -> str:
         """This host's address as the other ranks' hosts see it; "": not known.  All have joined."""
@@ -265,9 +283,10 @@ class Membership:
 
     def _what_ended(self) -> str:
         """The communicator, in a sentence; "": nothing, or there is none."""
-        with contextlib.suppress(ClosedError):
+        try:
             return self.communicator.error if self.communicator is not None else ""
-        return ""
+        except ClosedError as error:
+            return str(error)
 
     def _failed(self, error: FaninError) -> FaninError:
         """What ends an operation, for the user, kept."""
@@ -385,7 +404,7 @@ class Membership:
             meeting = _meeting.tell(self.store, at.address if at else "", learns)
         else:
             meeting = _meeting.hear(self.store, self._read)
-        self.first = meeting.host
+        self.first, self.learns = meeting.host, meeting.learns
         if not named:
             self.meeting = meeting
         variables = meeting.restarts if named else meeting.variables

@@ -4,11 +4,14 @@
 Times decide nothing here: `judge` says what trials find.
 """
 
+import datetime
 import json
 import os
 import signal
 import sys
+import threading
 import time
+import types
 
 import torch
 import torch.distributed as dist
@@ -20,6 +23,8 @@ from fanin import _beside, _gloo, _learner
 SIZES = [1 << 16, 3 << 15, 1 << 16, 1 << 14]  # elements of the sums of a step
 TYPES = [torch.float32, torch.float64, torch.int32, torch.int64]
 STEPS_MAX = 2000
+STUCK_S = 12  # longer than a process takes to end
+AHEAD, AHEAD_S = 40, 30  # sums, and the longest that one waits
 
 
 def judge(gloo_s):
@@ -136,6 +141,49 @@ def ended(arguments):
     return {"error": ""}
 
 
+def ahead(_):
+    """Rank 0 starts many sums, and only then lets rank 1 start its own."""
+    dist.init_process_group("fanin", timeout=datetime.timedelta(seconds=AHEAD_S))
+    judge(0.5)
+    store, right = dist.distributed_c10d._get_default_store(), []
+    for turn in range(3):
+        if dist.get_rank():
+            store.get(f"go {turn}")
+        ends = [summed(turn, SIZES[0], torch.float32, blocking=False) for _ in range(AHEAD)]
+        if dist.get_rank() == 0:
+            store.set(f"go {turn}", "1")
+        right += [end() for end in ends]
+    return {"right": all(right), "asked": dist.group.WORLD._here().beside._questions > 0}
+
+
+def coalesced(_):
+    """A thread of rank 0 alone is where sums are coalesced, while others go on."""
+    world = group()
+    judge(0.5)
+    if dist.get_rank() == 0:
+        cpu = torch.device("cpu")
+        thread = threading.Thread(target=world._start_coalescing, args=[cpu])
+        thread.start()
+        thread.join()
+    right = steps(lambda: learner().by_gloo)
+    return {"right": all(right), "by_gloo": learner().by_gloo}
+
+
+def without_threads(_):
+    """One rank can start no thread."""
+    group()
+    judge(0.5)
+    if dist.get_rank():
+
+        class Thread(threading.Thread):
+            def start(self):
+                raise RuntimeError("can't start new thread")
+
+        _beside.threading = types.SimpleNamespace(Thread=Thread, Event=threading.Event)
+    right = steps(lambda: learner()._off)
+    return {"right": all(right), "off": learner()._off}
+
+
 def used(arguments):
     """What a group with these options learns."""
     try:
@@ -144,6 +192,30 @@ def used(arguments):
         return {"error": str(error)}
     right = [step(n) for n in range(30)]
     return {"right": all(right), "learns": learner() is not None}
+
+
+def stuck(arguments):
+    """Rank 1 has stated a sum, and does not begin it while rank 0 ends."""
+    world = group()
+    judge(0.5)
+    steps(lambda: learner().by_gloo)
+    here = world._here()
+    if dist.get_rank():
+        before, begun = here.beside.gloo, threading.Event()
+        here.beside.gloo = types.SimpleNamespace()
+        if arguments["leaves"]:
+            del before  # which ends its connections
+        here.beside.gloo.allreduce = lambda *_: begun.set() or time.sleep(STUCK_S)
+    work = dist.all_reduce(torch.ones(SIZES[0]), async_op=True)
+    del work  # a program that does not wait for it
+    if dist.get_rank():
+        begun.wait()
+        print(json.dumps({"left": []}), flush=True)
+        time.sleep(STUCK_S)
+        os._exit(0)
+    time.sleep(1.0)
+    world.close()
+    return {"left": [one.name for one in threading.enumerate() if one.name == "fanin"]}
 
 
 def leaving(_):

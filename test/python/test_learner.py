@@ -8,7 +8,7 @@ import pytest
 
 from conftest import Processes
 
-from fanin import _beside, _learner
+from fanin import _beside, _learner, _level
 from fanin._learner import FAILED, PENDING, READY, Learner
 
 STEP = [1 << 20, 25 << 20, 25 << 20, 1 << 20, 7 << 20]  # sums of a step, in bytes
@@ -26,6 +26,7 @@ class Ranks:
         self.times = [self.rng.random() * 100 for _ in range(size)]
         self.step_s = dict(STEP_S)
         self.ways = []  # of each sum
+        self.late = ()  # questions whose answers come too late
         self.learners = [Learner(Rank(self, rank), self.clock(rank)) for rank in range(size)]
 
     def clock(self, rank):
@@ -78,7 +79,7 @@ class Rank:
             said = self.of.questions[number].values()
             assert len(self.of.ways) - at >= _learner.LEAD
             assert len(said) == len(self.of.learners), "waits for a rank that has not asked yet"
-            return [max(ones) for ones in zip(*said)]
+            return None if number in self.of.late else [max(ones) for ones in zip(*said)]
 
         return wait
 
@@ -147,6 +148,14 @@ def test_a_trial_begins_once_all_are_connected():
     assert ranks.trials == 1 and ranks.by_gloo
 
 
+def test_an_answer_that_comes_too_late_is_asked_for_again():
+    for late in ({0}, {1}, {0, 1, 2, 4}):
+        ranks = Ranks()
+        ranks.late = late
+        ranks.steps(1200)
+        assert ranks.by_gloo and ranks.connects == 3
+
+
 def test_sums_without_a_period_are_not_tried():
     ranks = Ranks()
     for _ in range(5000):
@@ -166,6 +175,7 @@ def test_other_sizes_end_a_trial():
 def test_ranks_agree_whatever_the_sums_are():
     for seed in range(200):
         ranks = Ranks(size=1 + seed % 4, states=(PENDING,) * (seed % 3) + (READY,), seed=seed)
+        ranks.late = {ranks.rng.randrange(8) for _ in range(seed % 5)}
         for _ in range(ranks.rng.randrange(1, 12)):
             sizes = [ranks.rng.randrange(1, 4) << 20 for _ in range(ranks.rng.randrange(1, 9))]
             ranks.step_s = {way: ranks.rng.uniform(0.01, 0.1) for way in (False, True)}
@@ -222,6 +232,43 @@ def test_a_rank_that_ends_is_named():
         assert answer["error"] == "RankLostError" and "rank 1" in answer["text"]
 
 
+def test_a_start_waits_for_no_rank_that_waits_for_it():
+    for answer in answers(2, "ahead"):
+        assert answer == {"right": True, "asked": True}
+
+
+def test_a_timeout_set_while_ranks_connect_is_gloos():
+    class Gloo:
+        timeouts = []
+
+        def set_timeout(self, timeout):
+            self.timeouts.append(timeout)
+
+    class Membership:
+        learns = True
+
+        def set_timeout(self, timeout):
+            pass
+
+    gloo = Gloo()
+    level = _level.Level(Membership(), None, lambda look: gloo)
+    make = level.beside._make
+    level.set_timeout(1)
+    assert make(None) is gloo and Gloo.timeouts == [1]
+    level.set_timeout(2)
+    assert Gloo.timeouts == [1, 2]
+
+
+def test_a_thread_that_coalesces_is_not_all_of_its_rank():
+    for answer in answers(2, "coalesced"):
+        assert answer == {"right": True, "by_gloo": True}
+
+
+def test_where_no_thread_can_start_sums_are_fanins():
+    for answer in answers(2, "without_threads"):
+        assert answer == {"right": True, "off": True}
+
+
 def test_ranks_that_disagree_are_told():
     for answer in answers(3, "ended", {"how": "differs"}):
         assert answer["error"] == "MismatchError" and "65600" in answer["text"]
@@ -239,6 +286,12 @@ def test_who_learns():
     found = answers(2, "used", {"options": {"use": "perhaps"}})
     for answer in found:
         assert "use 'perhaps': expected learn, always" in answer["error"]
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_process_may_end_while_gloo_waits_for_another_rank(leaves):
+    for answer in answers(2, "stuck", {"leaves": leaves}):
+        assert answer == {"left": []}, "a thread that the interpreter's end would abort"
 
 
 def test_a_process_may_end_while_ranks_connect():
