@@ -35,7 +35,7 @@ class Way:
         group = self.group = None
         if name == "backend":
             where = {"switch": args.switch, "job": name} if args.switch else {"job": name}
-            options = fanin.torch.Options(communicator=where)
+            options = fanin.torch.Options(communicator=where, use="learn")
             group = self.group = dist.new_group(backend="fanin", pg_options=options)
         self.ddp = DistributedDataParallel(
             model(args.width), process_group=group, bucket_cap_mb=args.bucket_mb

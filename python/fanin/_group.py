@@ -486,10 +486,10 @@ class FaninGroup(GlooAlone):
     def _beside_for(self, tensors: Tensors, op: Any) -> Beside | None:
         """What a sum that fanin can carry goes through instead, where that is faster.  The same on all
         ranks."""
-        if level() or self._is_coalescing() or not may_take(tensors, op):
+        found = None if level() else self._levels[0].beside
+        if found is None or self._is_coalescing() or not may_take(tensors, op):
             return None
-        found = self._here().beside if self.membership.is_wanted() else None
-        if found is None or not found.takes(tensors[0]):
+        if not self.membership.is_wanted() or not found.takes(tensors[0]):
             return None
         self.fallbacks[FASTER] = self.fallbacks.get(FASTER, 0) + 1
         return found

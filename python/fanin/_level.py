@@ -63,7 +63,7 @@ class Level:
 
     @property
     def beside(self) -> Beside | None:
-        """What may take sums that fanin can carry.  The ranks have joined; used by their order."""
+        """What may take sums that fanin can carry.  None until the ranks have joined."""
         if self._beside is None and self._make_beside and self.membership.learns:
             self._beside = Beside(self.membership, self.order, self._timed(self._make_beside))
         return self._beside

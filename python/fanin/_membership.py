@@ -57,9 +57,9 @@ class Options:
     communicator
         Arguments of fanin.Communicator, such as {"mode": "fixed"}.
     use
-        Of the default group, by rank 0's word.  "learn": trials show whether large sums are faster by
-        fanin or by Gloo, and take that way; "always": fanin alone; None: as FANIN_USE says, "learn" if it
-        says nothing.  Only where no switch is named, and sums are neither sealed nor "fixed".
+        Of the default group, by rank 0's word.  "always": fanin alone; "learn": trials show whether steps
+        are faster whose large sums go by Gloo, and all take that way; None: as FANIN_USE says, "always"
+        if it says nothing.  Only where no switch is named, and sums are neither sealed nor "fixed".
     """
 
     required: bool = True
@@ -72,8 +72,8 @@ class Options:
 
     def learns(self, size: int) -> bool:
         """Whether sums of `size` ranks may go by Gloo where that is faster.  ValueError: no such word."""
-        use = self.use or _arguments.told("use") or LEARN
-        _arguments.choice("use", use, {LEARN: 1, "always": 0})
+        use = self.use or _arguments.told("use") or "always"
+        _arguments.choice("use", use, {"always": 0, LEARN: 1})
         return use == LEARN and size <= RANKS_MAX and not self.given(*NAMED)
 
 

@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import fanin.torch
-from fanin import _beside, _gloo, _learner
+from fanin import _beside, _gloo, _learner, _level
 
 SIZES = [1 << 16, 3 << 15, 1 << 16, 1 << 14]  # elements of the sums of a step
 TYPES = [torch.float32, torch.float64, torch.int32, torch.int64]
@@ -118,7 +118,7 @@ def apart(arguments):
             raise RuntimeError("no way")
 
         _gloo.connect = refuse
-    _gloo.TRY_S = 1.0
+    _gloo.TRY_S, _level.BESIDE_S = 1.0, 2.0
     right = steps(lambda: learner()._off)
     right += [step(n) for n in range(20)]
     return {"right": all(right), "off": learner()._off, "taken": dist.group.WORLD.fallbacks}

@@ -205,6 +205,7 @@ def test_a_period():
 
 def answers(size, name, arguments=None, environment=None, dead=()):
     """What each rank printed."""
+    environment = {"FANIN_USE": "learn", **(environment or {})}
     processes = Processes(size, name, arguments or {}, environment, "learner_ranks.py")
     return processes.answers(dead)
 
@@ -278,14 +279,14 @@ def test_who_learns():
     for options, learns in (
         ({}, True),
         ({"use": "always"}, False),
-        ({"communicator": {"mode": "fixed"}}, False),
+        ({"use": "learn", "communicator": {"mode": "fixed"}}, False),
     ):
         assert answers(2, "used", {"options": options}) == [{"right": True, "learns": learns}] * 2
-    always = {"FANIN_USE": "always"}
-    assert answers(2, "used", {"options": {}}, always) == [{"right": True, "learns": False}] * 2
+    nothing = {"FANIN_USE": ""}
+    assert answers(2, "used", {"options": {}}, nothing) == [{"right": True, "learns": False}] * 2
     found = answers(2, "used", {"options": {"use": "perhaps"}})
     for answer in found:
-        assert "use 'perhaps': expected learn, always" in answer["error"]
+        assert "use 'perhaps': expected always, learn" in answer["error"]
 
 
 @pytest.mark.parametrize("leaves", [False, True])
