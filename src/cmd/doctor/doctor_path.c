@@ -104,7 +104,7 @@ static bool run_train(struct doctor *d, const char *name, struct doctor_train *t
 		return false;
 	}
 	if (!tr->wait_ns)
-		tr->wait_ns = d->rto_ns;
+		tr->wait_ns = RTO_MAX_NS; /* less where all are answered */
 	tr->until_ns = d->deadline_ns;
 	doctor_train_run(udp, tr);
 	fan_udp_close(udp);
@@ -216,6 +216,29 @@ static enum why try_size(struct search *s, int packet_bytes)
 	return echoes(s, body, FAN_ECHO_MIN, &tr) ? BACK : FORWARD;
 }
 
+/* The largest of these sizes that passes. */
+static int narrow(struct search *s, struct bisect b)
+{
+	while (b.fails - b.passes > 1) {
+		const int size = b.passes + (b.fails - b.passes) / 2;
+		*(try_size(s, size) == PASSES ? &b.passes : &b.fails) = size;
+	}
+	return b.passes;
+}
+
+/* The same.  A machine that stalls misses answers: the next size is tried again, patiently. */
+static int narrow_twice(struct search *s, struct bisect b)
+{
+	const uint64_t rto_ns = s->d->rto_ns;
+	int found = narrow(s, b);
+
+	s->d->rto_ns = RTO_MAX_NS;
+	if (try_size(s, found + 1) == PASSES)
+		found = narrow(s, (struct bisect){found + 1, b.fails});
+	s->d->rto_ns = rto_ns;
+	return found;
+}
+
 /* The largest packet that passes, up to MTU_MAX; 0: not even MTU_MIN. */
 static int largest(struct search *s)
 {
@@ -237,11 +260,7 @@ static int largest(struct search *s)
 	}
 	if (!b.passes || b.passes == first[0])
 		return b.passes;
-	while (b.fails - b.passes > 1) {
-		const int size = b.passes + (b.fails - b.passes) / 2;
-		*(try_size(s, size) == PASSES ? &b.passes : &b.fails) = size;
-	}
-	return b.passes;
+	return narrow_twice(s, b);
 }
 
 /* The usual MTU for slots of `payload_bytes`. */
