@@ -2,7 +2,9 @@
 """A Gloo group beside fanin, for the sums that a learner (_learner.py) leaves to it.
 
 It is apart from the one for what fanin cannot do, and all ranks connect before it is used, in a thread:
-where they do not reach each other by TCP, sums stay with fanin, and nobody waits.
+where they do not reach each other by TCP, sums stay with fanin, and nobody waits.  A process that ends
+in this moment may abort on a busy machine: PyTorch's C++ code does not survive that Python ends a
+thread there.
 """
 
 import contextlib

@@ -218,20 +218,5 @@ def stuck(arguments):
     return {"left": [one.name for one in threading.enumerate() if one.name == "fanin"]}
 
 
-def leaving(_):
-    """The process ends while ranks connect."""
-    group()
-    make = _gloo.connect
-
-    def connect(*arguments, **named):
-        time.sleep(3600 if dist.get_rank() else 0)
-        return make(*arguments, **named)
-
-    _gloo.connect = connect
-    right = steps(lambda: learner()._questions or learner()._asked is not None)
-    dist.destroy_process_group()
-    return {"right": all(right), "steps": len(right)}
-
-
 if __name__ == "__main__":
     print(json.dumps(globals()[sys.argv[1]](json.loads(sys.argv[2]))), flush=True)
