@@ -73,7 +73,7 @@ class Options:
     def learns(self, size: int) -> bool:
         """Whether sums of `size` ranks may go by Gloo where that is faster.  ValueError: no such word."""
         use = self.use or _arguments.told("use") or "always"
-        _arguments.choice("use", use, {"always": 0, LEARN: 1})
+        _arguments.choice("use" if self.use else "FANIN_USE", use, {"always": 0, LEARN: 1})
         return use == LEARN and size <= RANKS_MAX and not self.given(*NAMED)
 
 

@@ -284,9 +284,9 @@ def test_who_learns():
         assert answers(2, "used", {"options": options}) == [{"right": True, "learns": learns}] * 2
     nothing = {"FANIN_USE": ""}
     assert answers(2, "used", {"options": {}}, nothing) == [{"right": True, "learns": False}] * 2
-    found = answers(2, "used", {"options": {"use": "perhaps"}})
-    for answer in found:
-        assert "use 'perhaps': expected always, learn" in answer["error"]
+    for options, name in (({"use": "perhaps"}, "use"), ({}, "FANIN_USE")):
+        for answer in answers(1, "used", {"options": options}, {"FANIN_USE": "perhaps"}):
+            assert answer == {"error": f"{name} 'perhaps': expected always, learn"}
 
 
 @pytest.mark.parametrize("leaves", [False, True])
