@@ -27,6 +27,7 @@ static struct bed {
 	struct fan_switch *sw;
 	uint64_t now_ns;
 	uint16_t window;		   /* of its jobs */
+	bool marked;			   /* packets meet a queue that marks */
 	uint8_t beat;			   /* flags of BEATs... */
 	struct fan_helper_cache_use cache; /* ...and what they say of caches */
 	struct bed_got got[FAN_SWITCH_OUT_MAX];
@@ -53,7 +54,7 @@ static inline enum fan_verdict bed_give(fan_peer from, struct fan_frag *f, const
 	if (bytes)
 		memcpy(packet + FAN_HEAD_BYTES, body, bytes);
 	enum fan_verdict v = fan_switch_recv(bed.sw, bed.now_ns, from, packet,
-					     FAN_HEAD_BYTES + bytes, false, &out);
+					     FAN_HEAD_BYTES + bytes, bed.marked, &out);
 	fan_switch_audit(bed.sw);
 	bed.gots = out.count;
 	for (unsigned i = 0; i < out.count; i++) {
@@ -198,6 +199,7 @@ static inline void bed_begin(void)
 	memset(bed.memory, 0xee, sizeof bed.memory);
 	assert_in_range(fan_switch_bytes(&bed.cfg), 1, sizeof bed.memory);
 	bed.sw = fan_switch_init(bed.memory, &bed.cfg);
+	bed.marked = false;
 }
 
 static inline int bed_open(void **state __attribute__((unused)))

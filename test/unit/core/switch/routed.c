@@ -229,6 +229,9 @@ TEST_WITH(routed__a_result_goes_down_once, open_routed, NULL)
 	assert_int_equal(send(core, FAN_TYPE_RESULT, FAN_RANK_NONE, 4, 0),
 			 FAN_DROP); /* the other way */
 	assert_int_equal(fan_switch_stats(bed.sw)->drops[FAN_DROP_DUPLICATE], 1);
+	bed.marked = true;
+	assert_int_equal(send(bed_aggregator, FAN_TYPE_RESULT, FAN_RANK_NONE, 5, 0), FAN_PASS);
+	assert_true(bed.got[0].f.flags & bed.got[1].f.flags & FAN_F_ECN);
 }
 
 static void replay(fan_peer from, uint16_t rank, const fan_peer *to)

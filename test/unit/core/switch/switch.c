@@ -48,6 +48,15 @@ TEST_WITH(switch__result_frees_the_slot, bed_open, NULL)
 	assert_int_equal(bed_add(1, 0, 0, 1, 0, 0), FAN_WAIT);
 }
 
+TEST_WITH(switch__a_mark_goes_down_with_the_result, bed_open, NULL)
+{
+	for (unsigned marked = 0; marked < 2; marked++) {
+		bed.marked = marked;
+		assert_int_equal(bed_from_aggregator(0, marked, FAN_TYPE_RESULT), FAN_PASS);
+		assert_int_equal(!!(bed.got[0].f.flags & FAN_F_ECN), marked);
+	}
+}
+
 TEST_WITH(switch__free_early, bed_open, NULL)
 {
 	bed.cfg.options = FAN_SWITCH_FREE_EARLY;
