@@ -276,9 +276,10 @@ static json_t *run(const struct setting *s, unsigned *failed)
 		(*failed)++;
 	printf("%-22s %8.2f %8.2f %7.2f%s\n", s->name, sum[s->parts / 2], cpy[s->parts / 2], r,
 	       b.wrong || b.done != want ? "  WRONG SUMS" : "");
-	json_t *fig = json_pack("{s:s, s:f, s:f, s:f, s:I}", "name", s->name, "obtained", r,
-				"sum_GBps", sum[s->parts / 2], "memcpy_GBps", cpy[s->parts / 2],
-				"wrong", (json_int_t)b.wrong);
+	json_t *fig =
+		json_pack("{s:s, s:f, s:f, s:f, s:I, s:I}", "name", s->name, "obtained", r,
+			  "sum_GBps", sum[s->parts / 2], "memcpy_GBps", cpy[s->parts / 2], "wrong",
+			  (json_int_t)b.wrong, "contributions", (json_int_t)want * RANKS);
 	free(b.sw);
 	free(b.out.item);
 	free(b.out.scratch);
@@ -299,17 +300,21 @@ int main(int argc, char **argv)
 		{"float32-1408-cached", 1408, FAN_FLOAT32, 44, 2001},
 		{"float32-8832-cached", 8832, FAN_FLOAT32, 7, 2001},
 	};
-	const char *file = NULL;
+	const char *file = NULL, *only = NULL;
 	bool once = false;
 	int at = 1;
 	if (at < argc && strcmp(argv[at], "--once") == 0) {
 		once = true;
 		at++;
 	}
+	if (at + 2 <= argc && strcmp(argv[at], "--only") == 0) {
+		only = argv[at + 1];
+		at += 2;
+	}
 	if (at + 2 == argc && strcmp(argv[at], "--json") == 0) {
 		file = argv[at + 1];
 	} else if (at != argc) {
-		fprintf(stderr, "usage: slot [--once] [--json FILE]\n");
+		fprintf(stderr, "usage: slot [--once] [--only SETTING] [--json FILE]\n");
 		return 2;
 	}
 	unsigned failed = 0;
@@ -317,6 +322,8 @@ int main(int argc, char **argv)
 	printf("%-22s %8s %8s %7s\n", "setting", "sum GB/s", "memcpy", "ratio");
 	for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++) {
 		struct setting set = all[i];
+		if (only && strcmp(only, set.name) != 0)
+			continue;
 		if (once)
 			set.parts = 1;
 		json_array_append_new(figures, run(&set, &failed));
