@@ -6,14 +6,16 @@ that is.  Ranks that have each other's handles, in one order, are a new life of 
 at the home of the first.
 """
 
+import contextlib
 import dataclasses
 import datetime
 import hashlib
+import logging
 import os
 import secrets
 import threading
 import types
-from typing import Any, Iterable, Sequence
+from typing import Any, Callable, Iterable, Sequence
 
 import torch
 import torch.distributed as dist
@@ -21,12 +23,14 @@ import torch.distributed as dist
 from . import _meeting
 from ._libuv import tcp_store
 
+logger = logging.getLogger("fanin")
+
 c10d: Any = torch._C._distributed_c10d  # PyTorch's stubs lack half of it
 KIND = "fanin1"  # of handles: kind/number/port/address
 PARTS = 4
 NAME_CHARS = 16
 FIRST_GROUP, COUNT_DIGITS = 1 << 20, 7  # the count of groups after ranks have changed
-ELSEWHERE = "192.0.2.1"  # an address of nobody (RFC 5737), to see from where the way out begins
+ELSEWHERE = "192.0.2.1", "2001:db8::1"  # nobody's (RFC 5737, 3849), to see where the way out begins
 LOOPBACK = "127.0.0.1"
 SHRINK = datetime.timedelta(
     minutes=5
@@ -57,24 +61,38 @@ _home: tuple[str, Any] | None = None  # this process's handle, and its store
 _home_lock = threading.Lock()
 
 
-def _own_address() -> str:
-    """This host's address as others see it."""
-    found = _meeting.local_address(os.environ.get("MASTER_ADDR", ""))
-    if not found or _meeting.is_loopback(found):
-        found = _meeting.local_address(ELSEWHERE) or LOOPBACK
-    return found
+def _own_address(seen: Callable[[], str]) -> str:
+    """This host's address as others see it: of the interface that the user names; as the group's ranks see
+    it; where the way out begins; of any interface."""
+    own = _meeting.interfaces()
+    for name in os.environ.get("GLOO_SOCKET_IFNAME", "").split(","):
+        if name in own:
+            return own[name]
+    found = []
+    with contextlib.suppress(RuntimeError):  # the store has gone
+        found.append(seen())
+    found += [_meeting.local_address(nobody) for nobody in ELSEWHERE]
+    for address in [*found, *own.values()]:
+        if address and not _meeting.is_loopback(address):
+            return address
+    logger.warning(
+        "fanin: reconfigure: this host has no address but loopback, so that ranks of other hosts cannot "
+        "reach it"
+    )
+    return LOOPBACK
 
 
-def handle() -> str:
-    """This process's, always the same."""
-    return _at_home()[0]
+def handle(seen: Callable[[], str]) -> str:
+    """This process's, always the same.  `seen`: this host's address, as the group's ranks see it; "": they
+    do not."""
+    return _at_home(seen)[0]
 
 
-def _at_home() -> tuple[str, Any]:
+def _at_home(seen: Callable[[], str] = str) -> tuple[str, Any]:
     global _home
     with _home_lock:
         if _home is None:
-            address = _own_address()
+            address = _own_address(seen)
             store = tcp_store(address, 0, True, datetime.timedelta(minutes=30))
             _home = f"{KIND}/{secrets.token_hex(8)}/{store.port}/{address}", store
         return _home
@@ -147,7 +165,7 @@ def shrink(group: Any, excluded: Sequence[int], options: Any = None) -> Any:
     group.membership.shrunk += 1
     key = f"shrink {group.membership.shrunk}"
     try:
-        store.set(f"{key} {own}", handle())
+        store.set(f"{key} {own}", group.get_reconfigure_handle())
         if own == kept[0]:
             store.set(key, str(secrets.randbits(UUID_BITS)))
         names = [key, *(f"{key} {rank}" for rank in kept)]

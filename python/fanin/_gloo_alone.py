@@ -48,6 +48,26 @@ class GlooAlone(DevicesGroup):
         )
 
     @collective
+    def gather_single(self, output: Any, source: torch.Tensor, *opts: Any) -> Any:
+        """As gather, into one tensor, which only the root has; in PyTorch 2.15."""
+        size, root = self.membership.size, opts[0].rootRank if opts else 0
+        outputs = [output] if root == self.membership.rank else []
+        for one in outputs:
+            if one.numel() != size * source.numel() or one.dtype != source.dtype:
+                raise ValueError(
+                    f"gather_single: input has {source.numel()} elements of {source.dtype}, output "
+                    f"{one.numel()} of {one.dtype}: expected {size} times as many of one type"
+                )
+        flat, dense = contiguous(source).detach().reshape(-1), each_contiguous([outputs])[0]
+        into = [list(one.detach().reshape(-1).chunk(size)) for one in dense]
+        return self._through_gloo(
+            said("gather", [source], root=root),
+            outputs,
+            lambda gloo: gloo.gather(into, [flat], *opts),
+            copy_back(list(zip(outputs, dense))),
+        )
+
+    @collective
     def scatter(self, outputs: Any, inputs: Any, *opts: Any) -> Any:
         sources = each_contiguous(inputs)
         return self._into_lists(

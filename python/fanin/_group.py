@@ -90,7 +90,7 @@ class FaninGroup(GlooAlone):
 
     def get_reconfigure_handle(self) -> str:
         """What others need so that this rank can be in a group with them."""
-        return _elastic.handle()
+        return _elastic.handle(self.membership.own_address)
 
     def reconfigure(self, opts: Any) -> Any:
         """Have the ranks whose handles `opts` has go on as this group, from now on with new numbers, and

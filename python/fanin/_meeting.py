@@ -5,10 +5,13 @@ rank 0 and a name to others with Kubeflow; and MASTER_PORT may be taken for UDP.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import fcntl
 import ipaddress
 import os
 import socket
+import struct
 from typing import Any, Callable
 
 from ._store import PatientStore
@@ -16,6 +19,9 @@ from ._store import PatientStore
 KEY = "meeting"
 ELSEWHERE = "elsewhere"  # an address of a rank on another host than rank 0
 PORTS = 1 << 16
+SIOCGIFFLAGS, SIOCGIFADDR = 0x8913, 0x8915  # netdevice(7)
+IFREQ, IFREQ_FLAGS, IFREQ_ADDR = struct.Struct("16s24x"), struct.Struct("16xH22x"), slice(20, 24)
+IFF_RUNNING = 0x40
 Read = Callable[[str], str]
 
 
@@ -35,6 +41,19 @@ def local_address(host: str) -> str:
             return str(one.getsockname()[0])
     except OSError:
         return ""
+
+
+def interfaces() -> dict[str, str]:
+    """IPv4 addresses of this host's interfaces that run."""
+    found = {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        for _, name in socket.if_nameindex():
+            asked = IFREQ.pack(name.encode())
+            with contextlib.suppress(OSError):  # it has none
+                (flags,) = IFREQ_FLAGS.unpack(fcntl.ioctl(one, SIOCGIFFLAGS, asked))
+                if flags & IFF_RUNNING:
+                    found[name] = socket.inet_ntoa(fcntl.ioctl(one, SIOCGIFADDR, asked)[IFREQ_ADDR])
+    return found
 
 
 def is_loopback(address: str) -> bool:

@@ -133,6 +133,7 @@ class Membership:
         self._token = ""  # in the names of its groups' jobs, of this life of the job
         self._lock = threading.Lock()
         self._tried = False
+        self._own: str | None = None  # address of this host
         self._ended_s: float | None = None  # when `check` first saw that the communicator has ended
 
     def is_wanted(self) -> bool:
@@ -244,10 +245,14 @@ class Membership:
             return False
 
     def own_address(self) -> str:
-        """This host's address as the other ranks' hosts see it; "": not known.  All have joined."""
+        """This host's address as the other ranks' hosts see it; "": not known."""
         if self._world is not None:
             return self._world.own_address()
-        return _meeting.own_address(self.store, self._read, self.first)
+        if not self._tried:
+            return _meeting.local_address(self.first)
+        if self._own is None:  # asked anew, the store may have gone
+            self._own = _meeting.own_address(self.store, self._read, self.first)
+        return self._own
 
     def next_number(self) -> int:
         """One that no other group of the job has."""

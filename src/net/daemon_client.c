@@ -450,7 +450,7 @@ static void dial(struct fan_daemon_client *a)
 {
 	int e = fan_lines_dial(&a->lines, &a->o.controller);
 	if (!e)
-		e = fan_lines_sign(&a->lines, &a->o.keys, true);
+		e = fan_lines_sign(&a->lines, &a->o.keys);
 	a->said_hello = false;
 	a->retry_ns = fan_clock_ns() + FAN_DAEMON_CLIENT_RETRY_MAX * FAN_MS;
 	if (e)

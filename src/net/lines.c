@@ -27,8 +27,7 @@ _Static_assert(sizeof BEFORE_NONCE - 1 + 2 * FAN_LINE_NONCE_BYTES + sizeof AFTER
 enum verdict {
 	GOOD,  /* the text stands behind MAC_CHARS */
 	BEGUN, /* a nonce; the caller ignores it */
-	CLEAR, /* not signed */
-	BAD,   /* another key, or not the line that is due */
+	BAD,   /* not signed, by another key, or not the line that is due */
 };
 
 static void put_hex(char *to, const uint8_t *from, size_t bytes)
@@ -57,13 +56,12 @@ static bool get_hex(uint8_t *to, const char *from, size_t bytes)
 
 /* Begin.  False: there are no random numbers. */
 static bool key_init(struct fan_line_key *k, const struct fan_cipher *c,
-		     const struct fan_keys *keys, bool dials)
+		     const struct fan_keys *keys)
 {
 	assert(keys->count > 0);
 	memset(k, 0, sizeof *k);
 	k->cipher = c;
-	k->keys = *keys;
-	k->dials = dials;
+	memcpy(k->key, keys->key[0], sizeof k->key);
 	return c->random(k->ours, sizeof k->ours);
 }
 
@@ -76,20 +74,17 @@ static void put_hello(const struct fan_line_key *k, char text[FAN_LINE_HELLO_CHA
 	       sizeof AFTER_NONCE);
 }
 
-/* Derive the keys of both directions from key number `of`. */
-static void make_keys(struct fan_line_key *k, unsigned of)
+/* Derive the keys of both directions. */
+static void make_keys(struct fan_line_key *k)
 {
-	assert(of < k->keys.count);
 	static const char up[] = "fanin lines up", down[] = "fanin lines down";
-	const uint8_t *first = k->dials ? k->ours : k->theirs;
-	const uint8_t *second = k->dials ? k->theirs : k->ours;
 	uint8_t salt[2 * FAN_LINE_NONCE_BYTES];
-	memcpy(salt, first, FAN_LINE_NONCE_BYTES);
-	memcpy(salt + FAN_LINE_NONCE_BYTES, second, FAN_LINE_NONCE_BYTES);
-	fan_hkdf(k->cipher, k->dials ? k->out : k->in, FAN_MAC_BYTES, salt, sizeof salt,
-		 k->keys.key[of], FAN_KEY_BYTES, (const uint8_t *)up, sizeof up - 1);
-	fan_hkdf(k->cipher, k->dials ? k->in : k->out, FAN_MAC_BYTES, salt, sizeof salt,
-		 k->keys.key[of], FAN_KEY_BYTES, (const uint8_t *)down, sizeof down - 1);
+	memcpy(salt, k->ours, FAN_LINE_NONCE_BYTES);
+	memcpy(salt + FAN_LINE_NONCE_BYTES, k->theirs, FAN_LINE_NONCE_BYTES);
+	fan_hkdf(k->cipher, k->out, FAN_MAC_BYTES, salt, sizeof salt, k->key, FAN_KEY_BYTES,
+		 (const uint8_t *)up, sizeof up - 1);
+	fan_hkdf(k->cipher, k->in, FAN_MAC_BYTES, salt, sizeof salt, k->key, FAN_KEY_BYTES,
+		 (const uint8_t *)down, sizeof down - 1);
 }
 
 static void mac_of(const struct fan_line_key *k, uint8_t mac[FAN_MAC_BYTES], const uint8_t *key,
@@ -99,12 +94,6 @@ static void mac_of(const struct fan_line_key *k, uint8_t mac[FAN_MAC_BYTES], con
 	fan_put64(whole, number);
 	k->cipher->mac(whole + 8, key, FAN_MAC_BYTES, (const uint8_t *)text, bytes);
 	k->cipher->mac(mac, key, FAN_MAC_BYTES, whole, sizeof whole);
-}
-
-/* May lines be signed now? */
-static bool may_sign(const struct fan_line_key *k)
-{
-	return k->begun && (k->dials || k->is_sure);
 }
 
 /* The MAC and the space of the next line to be sent. */
@@ -119,14 +108,15 @@ static void key_sign(struct fan_line_key *k, char mac[MAC_CHARS], const char *te
 
 static enum verdict take_nonce(struct fan_line_key *k, const char *line, size_t bytes)
 {
+	assert(!k->begun);
 	const char *nonce = line + sizeof BEFORE_NONCE - 1;
 	if (bytes != FAN_LINE_HELLO_CHARS ||
 	    memcmp(line, BEFORE_NONCE, sizeof BEFORE_NONCE - 1) != 0 ||
 	    !get_hex(k->theirs, nonce, sizeof k->theirs) ||
 	    memcmp(nonce + 2 * sizeof k->theirs, AFTER_NONCE, sizeof AFTER_NONCE - 1) != 0)
-		return CLEAR;
+		return BAD;
 	k->begun = true;
-	make_keys(k, 0);
+	make_keys(k);
 	return BEGUN;
 }
 
@@ -147,17 +137,9 @@ static enum verdict key_take(struct fan_line_key *k, const char *line, size_t by
 	if (!k->begun)
 		return take_nonce(k, line, bytes);
 	if (bytes < MAC_CHARS || line[MAC_CHARS - 1] != ' ' || !get_hex(mac, line, sizeof mac))
-		return CLEAR;
-	line += MAC_CHARS;
-	bytes -= MAC_CHARS;
-	bool right = is_right(k, mac, line, bytes);
-	for (unsigned i = 1; i < k->keys.count && !right && !k->dials && !k->is_sure; i++) {
-		make_keys(k, i);
-		right = is_right(k, mac, line, bytes);
-	}
-	if (!right)
 		return BAD;
-	k->is_sure = true;
+	if (!is_right(k, mac, line + MAC_CHARS, bytes - MAC_CHARS))
+		return BAD;
 	k->taken++;
 	return GOOD;
 }
@@ -364,22 +346,17 @@ static int put_line(struct fan_lines *l, const char *before, size_t before_bytes
 
 /* ---- signed ---- */
 
-static int put_nonce(struct fan_lines *l)
+int fan_lines_sign(struct fan_lines *l, const struct fan_keys *keys)
 {
 	char text[FAN_LINE_HELLO_CHARS + 1];
-	put_hello(l->key, text);
-	return put_line(l, "", 0, text, FAN_LINE_HELLO_CHARS);
-}
-
-int fan_lines_sign(struct fan_lines *l, const struct fan_keys *keys, bool dials)
-{
 	assert(!l->key);
 	if (!keys->count)
 		return 0;
 	l->key = malloc(sizeof *l->key);
-	if (!l->key || !key_init(l->key, fan_cipher_gcrypt(), keys, dials))
+	if (!l->key || !key_init(l->key, fan_cipher_gcrypt(), keys))
 		return -ENOMEM;
-	return dials ? put_nonce(l) : 0;
+	put_hello(l->key, text);
+	return put_line(l, "", 0, text, FAN_LINE_HELLO_CHARS);
 }
 
 int fan_lines_trouble(const struct fan_lines *l)
@@ -398,6 +375,7 @@ static int put_signed(struct fan_lines *l, const char *text, size_t bytes)
 /* Put the lines that came before they could be signed. */
 static int put_held(struct fan_lines *l)
 {
+	assert(l->key && l->key->begun);
 	int e = 0;
 	char *at = l->held, *end;
 	for (; at && !e && at < l->held + l->held_used; at = end + 1) {
@@ -410,32 +388,14 @@ static int put_held(struct fan_lines *l)
 	return e;
 }
 
-/* Send it unsigned, since the receiver may have no key. */
-static void refuse(struct fan_lines *l, enum verdict why)
-{
-	static const char clear[] =
-		"{\"refused\":\"lines are signed here: expected a key, --controller-key or "
-		"FANIN_CONTROLLER_KEY_FILE\"}";
-	static const char bad[] =
-		"{\"refused\":\"this line is not signed with a key of the controller's\"}";
-	l->unsigned_came = true;
-	if (!l->key->dials && why == CLEAR)
-		(void)put_line(l, "", 0, clear, sizeof clear - 1);
-	else if (!l->key->dials)
-		(void)put_line(l, "", 0, bad, sizeof bad - 1);
-}
-
 /* Return the next signed line; NULL: there is none, or the stream is of no use. */
 static char *next_signed(struct fan_lines *l, size_t *bytes)
 {
 	char *line = NULL;
 	while (!l->unsigned_came && (line = next_line(l, bytes))) {
 		enum verdict v = key_take(l->key, line, *bytes);
-		if (v == CLEAR || v == BAD)
-			refuse(l, v);
-		if (v == BEGUN && !l->key->dials)
-			(void)put_nonce(l);
-		if (l->held_used && may_sign(l->key))
+		l->unsigned_came = v == BAD;
+		if (v == BEGUN)
 			(void)put_held(l);
 		if (v == GOOD)
 			break;
@@ -458,7 +418,7 @@ int fan_lines_put(struct fan_lines *l, const char *text, size_t bytes)
 		return -EPIPE;
 	if (!l->key)
 		return put_line(l, "", 0, text, bytes);
-	if (may_sign(l->key))
+	if (l->key->begun)
 		return put_signed(l, text, bytes);
 	return append(&l->held, &l->held_room, &l->held_used, text, bytes) &&
 			       append(&l->held, &l->held_room, &l->held_used, "\n", 1)

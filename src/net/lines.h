@@ -39,9 +39,9 @@ void fan_lines_notice_loss(int fd, int idle_s, int each_s, int probes, int unack
 int fan_lines_dial(struct fan_lines *l, const fan_peer *to);
 void fan_lines_close(struct fan_lines *l);
 
-/* All lines are to be signed with one of `keys` (below), if there are any; `dials`: we have
- * dialled.  Before the first of them.  0, or -errno. */
-int fan_lines_sign(struct fan_lines *l, const struct fan_keys *keys, bool dials);
+/* Sign all lines with the first of `keys` (below), if there are any, and take only signed ones.
+ * Call it before the first line.  0, or -errno. */
+int fan_lines_sign(struct fan_lines *l, const struct fan_keys *keys);
 
 /* 0, or -EKEYREJECTED: a line was not signed as it has to be; nothing of the stream counts. */
 int fan_lines_trouble(const struct fan_lines *l);
@@ -62,9 +62,10 @@ char *fan_lines_next(struct fan_lines *l, size_t *bytes);
  * waits; -EPIPE and others of send: the stream has ended. */
 int fan_lines_put(struct fan_lines *l, const char *text, size_t bytes);
 
-/* Signed lines: without the key nobody can write or change one.
+/* Signed lines: without the key nobody can write or change one.  The controller's end is
+ * python/fanin/operate/controller/sign.py, which accepts any of several keys.
  *
- *     > {"nonce":"32 hexadecimal digits"}        who dials
+ *     > {"nonce":"32 hexadecimal digits"}        this end, which dials
  *     < {"nonce":"32 hexadecimal digits"}
  *     > MAC {"hello":"switch",...}               from now on each line, in both directions
  *
@@ -79,10 +80,8 @@ int fan_lines_put(struct fan_lines *l, const char *text, size_t bytes);
 
 struct fan_line_key {
 	const struct fan_cipher *cipher;
-	struct fan_keys keys; /* the dialler uses the first; the called side accepts any */
-	bool dials;
-	bool begun;   /* both nonces are known */
-	bool is_sure; /* the other end has shown which key it has: `in` and `out` are of that */
+	uint8_t key[FAN_KEY_BYTES]; /* the shared one */
+	bool begun;		    /* both nonces are known */
 	uint8_t ours[FAN_LINE_NONCE_BYTES], theirs[FAN_LINE_NONCE_BYTES];
 	uint8_t in[FAN_MAC_BYTES], out[FAN_MAC_BYTES];
 	uint64_t taken, signed_lines;

@@ -2,28 +2,12 @@
 /* A switch with two jobs.  The input is a list of what arrives, with right checksums:
  * from members of the first job, from strangers, from the past.  The second job must
  * not notice. */
-#include "core/aggregator/aggregator.h"
+#include "aggregator.h"
 #include "core/wire/run.h"
-#include "packets.h"
 
 #define RANKS	4
 #define PAYLOAD 64
 #define NODES	8 /* 0..3: members; 4, 5: of the second job; 6, 7: strangers */
-
-static _Alignas(64) uint8_t memory[1 << 20];
-static struct fan_aggregator *sw;
-static uint64_t now_ns, dropped;
-#define COOKIES 256
-static uint64_t cookie[COOKIES];
-static uint32_t job[2], epoch[2];
-static int32_t result; /* last RESULT of one int32 to the group */
-
-static fan_peer node(unsigned i)
-{
-	return (fan_peer){.addr = {7, i + 1}, .port = 1};
-}
-
-static size_t asked_bytes; /* the datagram that is answered */
 
 static void look_at(const struct fan_out *out)
 {
@@ -39,26 +23,13 @@ static void look_at(const struct fan_out *out)
 			struct fan_welcome w;
 			f.payload = packet + FAN_HEAD_BYTES;
 			FUZZ_CHECK(fan_ctl_get(&w, &f) == FAN_OK);
-			cookie[(it->peer.addr[1] - 1) % COOKIES] = w.cookie;
+			cookie[(it->peer.addr[1] - 1) % 256] = w.cookie;
 			job[n] = f.job;
 			epoch[n] = f.epoch;
 		}
 		if (f.type == FAN_TYPE_RESULT && f.payload_bytes == 4)
 			memcpy(&result, packet + FAN_HEAD_BYTES, 4);
 	}
-}
-
-static void give(unsigned from, const uint8_t *packet, size_t len)
-{
-	struct fan_out_item item[FAN_AGGREGATOR_OUT_MAX];
-	uint8_t scratch[FAN_AGGREGATOR_OUT_MAX * 256];
-	struct fan_out out;
-	fan_out_init(&out, item, FAN_AGGREGATOR_OUT_MAX, scratch, sizeof scratch);
-	asked_bytes = len;
-	dropped += fan_aggregator_recv(sw, now_ns, node(from), packet, len, now_ns & 1, &out) ==
-		   FAN_DROP;
-	look_at(&out);
-	fan_aggregator_audit(sw);
 }
 
 /* As a run that nobody has agreed to: those that it stands for, as src/net/shard.c gives them. */
@@ -73,17 +44,6 @@ static void give_run(unsigned from, uint8_t *packet, uint8_t more)
 		fan_run_take(head, packet, n);
 		give(from, head, sizeof head);
 	}
-}
-
-static void tick(void)
-{
-	fuzz_aggregator_tick(sw, now_ns, 2 * FAN_JOBS_MAX, look_at);
-}
-
-static void send(unsigned from, struct fan_frag *f, const uint8_t *body, size_t bytes)
-{
-	uint8_t packet[FAN_PACKET_MAX];
-	give(from, packet, fuzz_put(packet, f, body, bytes));
 }
 
 static struct fan_frag header(unsigned n, uint16_t rank, unsigned type, uint64_t nonce)
@@ -113,7 +73,7 @@ static void beat(unsigned from, unsigned n, uint16_t rank, uint64_t nonce, uint6
 		 uint8_t flags)
 {
 	uint8_t body[FAN_CTL_BYTES_MAX];
-	struct fan_beat m = {.flags = flags, .cookie = cookie[from % COOKIES]};
+	struct fan_beat m = {.flags = flags, .cookie = cookie[from % 256]};
 	struct fan_frag f = header(n, rank, FAN_TYPE_BEAT, nonce);
 	f.frag = frag;
 	send(from, &f, body, fan_ctl_put(body, &m));
@@ -146,7 +106,7 @@ static void form(uint8_t options)
 		join(r, 'a', RANKS, r, 1u + r, options);
 	for (uint16_t r = 0; r < RANKS; r++)
 		beat(r, 0, r, 1u + r, 0, 0);
-	tick();
+	tick(2 * FAN_JOBS_MAX);
 }
 
 static void fragment(struct fuzz *z, unsigned from, uint16_t rank)
@@ -182,9 +142,7 @@ static void fragment(struct fuzz *z, unsigned from, uint16_t rank)
 static void raw(struct fuzz *z, unsigned from)
 {
 	uint8_t packet[255];
-	size_t len = fuzz_8(z);
-	fuzz_bytes(z, packet, len);
-	fuzz_fix(packet, len);
+	size_t len = fuzz_raw(z, packet);
 	if (len >= 14 && packet[1] != FAN_TYPE_JOIN)
 		fan_put32(packet + 4, job[0]);
 	fuzz_fix(packet, len);
@@ -254,7 +212,7 @@ static void step(struct fuzz *z)
 		now_ns += (uint64_t)fuzz_16(z) << 12; /* up to a quarter of a second */
 		beat(4, 1, 0, 50, 0, 0);
 		beat(5, 1, 1, 51, 0, 0);
-		tick();
+		tick(2 * FAN_JOBS_MAX);
 		break;
 	default: query(z, sender, rank); break;
 	}
@@ -273,23 +231,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.shards = 1,
 		.group_family = first & 8 ? 4 : 0,
 	};
-	now_ns = FAN_MS;
-	dropped = 0;
-	if (fan_aggregator_bytes(&cfg) > sizeof memory)
-		abort();
-	sw = fan_aggregator_init(memory, &cfg);
+	begin(&cfg);
 	form(first & (7 | FAN_JOIN_NUMBERS | FAN_JOIN_QUAD));
 	const uint32_t healthy = job[1];
 	while (z.left)
 		step(&z);
-	tick();
+	tick(2 * FAN_JOBS_MAX);
 	job[1] = healthy;
 	result = 0;
 	add(1, 0, 7);
 	FUZZ_CHECK(result == 1007);
-	uint64_t counted = 0;
-	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
-		counted += fan_aggregator_stats(sw)->drops[i];
-	FUZZ_CHECK(counted == dropped);
+	check_drops();
 	return 0;
 }

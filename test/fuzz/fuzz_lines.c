@@ -261,25 +261,42 @@ static struct way begin_way(struct fan_lines *from, struct fan_lines *to, int ou
 	return (struct way){.from = from, .to = to, .out = out, .in = in};
 }
 
-/* Nonces that are the same each time; that of the dialler has left it. */
+/* A nonce that is the same each time: `hex` twice a byte on the wire of `w`, where it is. */
+static void fix_nonce(struct way *w, char hex)
+{
+	catch_bytes(w);
+	FUZZ_CHECK(w->used == FAN_LINE_HELLO_CHARS + 1);
+	memset(w->wire + sizeof "{\"nonce\":\"" - 1, hex, 2 * FAN_LINE_NONCE_BYTES);
+}
+
+/* Fix both nonces; that of the dialler has reached the other end, the controller's, which signs by
+ * the key by which the dialler takes, and takes by that by which the dialler signs. */
 static void fix_nonces(void)
 {
+	struct fan_line_key *k = called.key;
+	uint8_t up[FAN_MAC_BYTES];
 	if (!dialler.key)
 		return;
 	memset(dialler.key->ours, 0x11, sizeof dialler.key->ours);
-	if (called.key)
-		memset(called.key->ours, 0x22, sizeof called.key->ours);
-	catch_bytes(&way[UP]);
-	FUZZ_CHECK(way[UP].used == FAN_LINE_HELLO_CHARS + 1);
-	memset(way[UP].wire + sizeof "{\"nonce\":\"" - 1, '1', 2 * FAN_LINE_NONCE_BYTES);
+	fix_nonce(&way[UP], '1');
+	if (!k)
+		return;
+	way[UP].used = 0;
+	memset(k->ours, 0x11, sizeof k->ours);
+	memset(k->theirs, 0x22, sizeof k->theirs);
+	fix_nonce(&way[DOWN], '2');
+	make_keys(k);
+	memcpy(up, k->out, sizeof up);
+	memcpy(k->out, k->in, sizeof k->out);
+	memcpy(k->in, up, sizeof k->in);
+	k->begun = true;
 }
 
 /* `how`: 0, 1 not signed; 2 the dialler alone has a key; else both. */
 static void begin(int a[2], int b[2], unsigned how, bool small)
 {
-	struct fan_keys one = {.count = 1, .key = {{2}}}, two = {.count = 2, .key = {{1}, {2}}};
-	one.count = how > 1;
-	two.count = how > 2 ? 2 : 0;
+	struct fan_keys one = {.count = how > 1, .key = {{2}}},
+			two = {.count = how > 2, .key = {{2}}};
 	is_signed = two.count;
 	open_pair(a, 0);
 	open_pair(b, 2);
@@ -289,7 +306,7 @@ static void begin(int a[2], int b[2], unsigned how, bool small)
 	way[DOWN] = begin_way(&called, &dialler, b[1], a[1]);
 	way[UP].spoiled = how == 2; /* with MACs, which are not expected */
 	way[DOWN].spoiled = how == 2;
-	FUZZ_CHECK(!fan_lines_sign(&dialler, &one, true) && !fan_lines_sign(&called, &two, false));
+	FUZZ_CHECK(!fan_lines_sign(&dialler, &one) && !fan_lines_sign(&called, &two));
 	fix_nonces();
 	if (small)
 		called.in_max = dialler.in_max = IN_SMALL;
@@ -300,12 +317,11 @@ static bool is_all_here(void)
 	return way[UP].taken == way[UP].put && way[DOWN].taken == way[DOWN].put;
 }
 
-/* All that was put comes, if nobody has changed anything: who is called waits for a word first. */
+/* All that was put comes, if nobody has changed anything. */
 static void end(void)
 {
 	if (way[UP].spoiled || way[DOWN].spoiled)
 		return;
-	put(&way[UP], 1);
 	for (unsigned i = 0; i < ROUNDS && !is_all_here(); i++) {
 		carry(&way[UP], 0);
 		carry(&way[DOWN], 0);

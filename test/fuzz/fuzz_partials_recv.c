@@ -3,26 +3,12 @@
  * and fragments with right checksums, from two switches below, a rank and a stranger.
  * Whatever comes: what leaves is well formed, drops are counted, bounds hold, and a job
  * beside it, behind a switch of its own, gets its sum. */
-#include "core/aggregator/aggregator_priv.h"
-#include "packets.h"
+#include "aggregator.h"
 
 #define NODES                                                                                      \
 	4 /* 0, 1: switches below; 2: a rank of its own; 3: a stranger; 4: of the job beside */
 #define SECRET UINT64_C(0x5eed123456789a00) /* nonces of the job beside */
 #define RANKS  5 /* 0, 1 behind switch 0; 2, 3 behind switch 1; 4 is node 2 */
-
-static _Alignas(64) uint8_t memory[1 << 20];
-static struct fan_aggregator *sw;
-static uint64_t now_ns, dropped;
-#define TOKENS 256
-static uint64_t cookie[TOKENS];
-static uint32_t job[2], epoch[2]; /* the job that is attacked, and the one beside it */
-static int32_t result;
-
-static fan_peer node(unsigned i)
-{
-	return (fan_peer){.addr = {7, i + 1}, .port = 1};
-}
 
 static void look_at(const struct fan_out *out)
 {
@@ -43,7 +29,7 @@ static void look_at(const struct fan_out *out)
 		if (v.inner[1] == FAN_TYPE_WELCOME) {
 			FUZZ_CHECK(fan_wire_get(&inner, v.inner, v.inner_bytes) == -1);
 			FUZZ_CHECK(fan_ctl_get(&w, &inner) == FAN_OK);
-			cookie[v.token % TOKENS] = w.cookie;
+			cookie[v.token % 256] = w.cookie;
 		}
 		if (v.inner[1] == FAN_TYPE_WELCOME && v.token >= 40) {
 			job[1] = f.job;
@@ -53,24 +39,6 @@ static void look_at(const struct fan_out *out)
 			epoch[0] = f.epoch;
 		}
 	}
-}
-
-static void give(unsigned from, const uint8_t *packet, size_t len)
-{
-	struct fan_out_item item[FAN_AGGREGATOR_OUT_MAX];
-	uint8_t scratch[FAN_AGGREGATOR_OUT_MAX * 256];
-	struct fan_out out;
-	fan_out_init(&out, item, FAN_AGGREGATOR_OUT_MAX, scratch, sizeof scratch);
-	dropped += fan_aggregator_recv(sw, now_ns, node(from), packet, len, now_ns & 1, &out) ==
-		   FAN_DROP;
-	look_at(&out);
-	fan_aggregator_audit(sw);
-}
-
-static void send(unsigned from, struct fan_frag *f, const uint8_t *body, size_t bytes)
-{
-	uint8_t packet[2048];
-	give(from, packet, fuzz_put(packet, f, body, bytes));
 }
 
 /* A control message of rank `rank`; in an envelope if `token`. */
@@ -98,7 +66,7 @@ static void join(unsigned from, uint16_t token, char name, uint16_t ranks, uint1
 static void beat(unsigned from, uint16_t token, unsigned n, uint16_t rank, uint64_t nonce)
 {
 	uint8_t body[FAN_CTL_BYTES_MAX];
-	const struct fan_beat m = {.cookie = cookie[token % TOKENS]};
+	const struct fan_beat m = {.cookie = cookie[token % 256]};
 	struct fan_frag h = {.nonce = nonce,
 			     .job = job[n],
 			     .epoch = epoch[n],
@@ -177,11 +145,6 @@ static void envelope(struct fuzz *z, unsigned from)
 	send(from, &f, inner, len);
 }
 
-static void tick(void)
-{
-	fuzz_aggregator_tick(sw, now_ns, 4 * FAN_JOBS_MAX, look_at);
-}
-
 static void step(struct fuzz *z)
 {
 	uint8_t what = fuzz_8(z);
@@ -199,7 +162,7 @@ static void step(struct fuzz *z)
 	}
 	case 5:
 		now_ns += (uint64_t)fuzz_16(z) << 10; /* up to 67 ms */
-		tick();
+		tick(4 * FAN_JOBS_MAX);
 		break;
 	default: fragment(z, from); break;
 	}
@@ -217,20 +180,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.shards = 1,
 		.no_reminders = fuzz_8(&z) & 1,
 	};
-	now_ns = FAN_MS;
-	dropped = 0;
-	if (fan_aggregator_bytes(&cfg) > sizeof memory)
-		abort();
-	sw = fan_aggregator_init(memory, &cfg);
+	begin(&cfg);
 	form();
 	while (z.left && now_ns < 60000 * FAN_MS)
 		step(&z);
 	result = 0;
 	partial(NODES, 1, 0, 2, 7);
 	FUZZ_CHECK(result == 1007);
-	uint64_t counted = 0;
-	for (unsigned i = 0; i < FAN_DROP_COUNT; i++)
-		counted += fan_aggregator_stats(sw)->drops[i];
-	FUZZ_CHECK(counted == dropped);
+	check_drops();
 	return 0;
 }

@@ -4,7 +4,6 @@
 #ifndef TEST_FUZZ_PACKETS_H
 #define TEST_FUZZ_PACKETS_H
 
-#include "core/aggregator/aggregator.h"
 #include "core/sum/contribution.h"
 #include "core/wire/envelope.h"
 #include "fuzz.h"
@@ -128,24 +127,6 @@ static inline size_t fuzz_part(struct fuzz *z, struct fan_frag *f, uint8_t kind,
 						      : fan_wire_bytes(f->dtype, f->count);
 	fuzz_bytes(z, body + bytes, elements);
 	return bytes + elements;
-}
-
-/* Let the aggregator do all that time asks for, in `ticks_max` ticks at most. */
-static inline void fuzz_aggregator_tick(struct fan_aggregator *ag, uint64_t now_ns,
-					unsigned ticks_max,
-					void (*look_at)(const struct fan_out *out))
-{
-	struct fan_out_item item[FAN_AGGREGATOR_OUT_MAX];
-	uint8_t scratch[FAN_AGGREGATOR_OUT_MAX * FAN_ITEM_SCRATCH];
-	struct fan_out out;
-	fan_out_init(&out, item, FAN_AGGREGATOR_OUT_MAX, scratch, sizeof scratch);
-	for (unsigned i = 0; fan_aggregator_deadline(ag) <= now_ns; i++) {
-		FUZZ_CHECK(i < ticks_max);
-		fan_aggregator_tick(ag, now_ns, &out);
-		look_at(&out);
-		fan_out_reset(&out);
-		fan_aggregator_audit(ag);
-	}
 }
 
 #endif

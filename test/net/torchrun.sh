@@ -98,6 +98,32 @@ ended 'localhost is the master to rank 0 alone' $?
 pair 0 localhost 10.77.0.1 23456 KUBERNETES_SERVICE_HOST=10.96.0.1 PYTHONUNBUFFERED=0
 ended 'localhost to rank 0 alone, and nobody counts the ranks of a host (Kubeflow)' $?
 
+# Ranks go on at the first one's host, which is loopback to itself: rank 0's, then that of a new process.
+reconfigure() {
+        mkdir "$dir/handles"
+        number=0
+        for place in '0 first localhost' '1 first 10.77.0.1' '0 first localhost' '1 again localhost'; do
+                # shellcheck disable=SC2086  # words are wanted
+                set -- $place
+                start w$1 "rank$number" timeout -k 2 $rank_timeout_s \
+                        env PYTHONPATH="$root/python" OMP_NUM_THREADS=1 FANIN_LIBRARY="$library" \
+                        RANK=$number WORLD_SIZE=3 LOCAL_WORLD_SIZE=1 MASTER_ADDR="$3" MASTER_PORT=29508 \
+                        "$torch" "$root/test/python/reconfigured.py" "$dir/handles" "$2"
+                ranks="$ranks $!"
+                number=$((number + 1))
+        done
+        wait_ranks # rank 2 has killed itself
+        for number in 0 1 3; do
+                grep -q '^2: rank . of 3; fanin: active, 3 ranks' "$dir/rank$number" || return 1
+        done
+}
+if PYTHONPATH=$root/python "$torch" -c 'from fanin import _elastic; _elastic.check()' 2>"$dir/rank0"; then
+        reconfigure
+        ended 'reconfigure() at a host whose MASTER_ADDR is loopback' $?
+else
+        echo "SKIPPED: reconfigure(): $(tail -n 1 "$dir/rank0")"
+fi
+
 for host in 0 1; do
         mkdir -p "/etc/netns/$prefix-w$host"
         echo '127.0.0.1 localhost' >"/etc/netns/$prefix-w$host/hosts"

@@ -150,6 +150,10 @@ def more_calls():
     }
     dist.all_gather_into_tensor(gathered, scattered)
     right["all_gather"] = torch.equal(gathered, torch.arange(size * 3.0) * total)
+    if hasattr(dist, "gather_single"):
+        into = torch.zeros(2, size, 3)[0] if rank == 1 else None
+        dist.gather_single(scattered, into, 1)
+        right["gather_single"] = into is None or torch.equal(into.reshape(-1), gathered)
     large = torch.zeros(size * 9000)
     dist.all_gather_into_tensor(large, torch.full((9000,), float(rank)))
     right["large"] = torch.equal(large, torch.arange(float(size)).repeat_interleave(9000))

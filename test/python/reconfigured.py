@@ -94,7 +94,7 @@ if part == "again":
         except fanin.FaninError as error:
             assert "before reconfigure()" in str(error), error
     say("again", dist.group.WORLD.get_reconfigure_handle())
-    reconfigure(2, ["1", "0", "again"])
+    reconfigure(2, ["again", "0", "1"])
     os._exit(0)
 dist.init_process_group("fanin", pg_options=fanin.torch.Options(communicator={"alive": 2}))
 me = dist.get_rank()
@@ -147,5 +147,5 @@ except fanin.FaninError as error:
     assert "rank 2" in str(error), error
 is_said("COMM_ERROR")
 reconfigure(1, ["0", "1"])
-reconfigure(2, ["1", "0", "again"])
+reconfigure(2, ["again", "0", "1"])
 os._exit(0)

@@ -388,7 +388,8 @@ void plan_draw(struct plan *p, uint64_t seed, enum story story, enum plan_policy
 	p->story = fan_rng_below(&r, 2) ? STORY_CALM : (enum story)fan_rng_below(&r, STORY_DRAWN);
 	if (story < STORY_COUNT)
 		p->story = story;
-	if (policy == PLAN_TREE && p->story > STORY_RESTART && p->story < STORY_ASLEEP)
+	if (policy == PLAN_TREE && p->story > STORY_RESTART && p->story < STORY_ASLEEP &&
+	    story != STORY_DEATH)
 		p->story = STORY_CALM; /* errors name ranks of one level only */
 	draw_link(p, &r);
 	if (p->story >= STORY_DEATH)

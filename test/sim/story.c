@@ -273,6 +273,15 @@ static bool blames_only(const struct fan_fault *f, uint16_t rank)
 	return memcmp(set, f->ranks, sizeof set) == 0;
 }
 
+/* Does the fault of `w` name the victim alone?  In a tree its own switch knows who it is, by its
+ * number there, and the others that somebody is lost. */
+static bool blames_dead(const struct run *r, const struct host_worker *w, const struct fan_fault *f)
+{
+	if (w->first != r->victim->first)
+		return fan_ranks_count(f->ranks) == 0;
+	return blames_only(f, (uint16_t)(r->plan.victim - w->first));
+}
+
 /* May a rank of the story's job have ended like this? */
 static bool ended_well(const struct run *r, const struct host_worker *w, const struct host_end *end)
 {
@@ -284,7 +293,7 @@ static bool ended_well(const struct run *r, const struct host_worker *w, const s
 	switch (r->plan.story) {
 	case STORY_RESTART: return end->err == FAN_E_RESTARTED || end->err == FAN_E_UNREACHABLE;
 	case STORY_DEATH:
-		return end->err == FAN_E_RANK_LOST && blames_only(f, victim) &&
+		return end->err == FAN_E_RANK_LOST && blames_dead(r, w, f) &&
 		       end->at_ns <= r->struck_ns + late_ns + 2 * alive_ns;
 	case STORY_STALL: return end->err == FAN_E_STALLED && blames_only(f, victim);
 	case STORY_EARLY: /* it may go before the job has even formed, and then others who tire */

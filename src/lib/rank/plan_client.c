@@ -58,7 +58,7 @@ static void dial_begin(struct fan_dial *d, uint64_t now_ns)
 	assert(!d->up);
 	int e = fan_lines_dial(&d->lines, &d->to);
 	if (!e)
-		e = fan_lines_sign(&d->lines, &d->keys, true);
+		e = fan_lines_sign(&d->lines, &d->keys);
 	if (e) {
 		dial_drop(d, now_ns, strerror(-e));
 		return;

@@ -6,6 +6,7 @@
 #define TEST_UNIT_CORE_RIG_H
 
 #include "core/aggregator/aggregator_priv.h"
+#include "core/wire/envelope.h"
 #include "unit/unit.h"
 
 #define RIG_PAYLOAD 64
@@ -178,6 +179,46 @@ static inline enum fan_verdict rig_ctl(unsigned type, uint16_t rank, uint64_t no
 {
 	struct fan_frag f = rig_control(type, rank, nonce, body, bytes);
 	return rig_send(rig_peer(rank), &f);
+}
+
+/* The control message `h` in an envelope of the switch `below`, which calls its rank `token`. */
+static inline enum fan_verdict rig_via(fan_peer below, uint16_t token, struct fan_frag h,
+				       const uint8_t *body, size_t bytes)
+{
+	uint8_t scratch[1024], packet[1024];
+	struct fan_out_item it;
+	struct fan_out out;
+	const struct fan_envelope v = {.token = token, .hops = 1};
+	fan_out_init(&out, &it, 1, scratch, sizeof scratch);
+	fan_ctl_finish(&it, &h, body, bytes);
+	fan_envelope_put(&it, &out, &v, 0, 0, it.head, it.payload, it.payload_bytes);
+	fan_out_item_copy(&it, packet);
+	return rig_bytes(below, packet, fan_out_item_bytes(&it));
+}
+
+/* What answer `i` says in its envelope, which goes to the switch `below`, and the envelope. */
+static inline struct fan_frag rig_inside(unsigned i, fan_peer below, struct fan_envelope *v)
+{
+	struct fan_frag f;
+	assert_true(i < rig.gots && rig.got[i].f.type == FAN_TYPE_RELAY);
+	assert_true(fan_peer_equal(&rig.got[i].peer, &below));
+	assert_int_equal(fan_envelope_get(v, &rig.got[i].f), FAN_OK);
+	assert_int_equal(fan_wire_get(&f, v->inner, v->inner_bytes), -1);
+	return f;
+}
+
+/* Somebody at `from` who is no rank asks about `topic`. */
+static inline void rig_ask_about(fan_peer from, unsigned topic, uint16_t index, uint16_t first)
+{
+	const struct fan_query q = {.index = index, .first = first};
+	uint8_t body[FAN_REPORT_BYTES];
+	struct fan_frag f = {.nonce = 7,
+			     .sender = FAN_RANK_NONE,
+			     .type = FAN_TYPE_QUERY,
+			     .topic = (uint8_t)topic,
+			     .payload = body,
+			     .payload_bytes = fan_ctl_put(body, &q)};
+	assert_int_equal(rig_send(from, &f), FAN_CTL);
 }
 
 /* A question about `topic`. */

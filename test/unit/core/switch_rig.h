@@ -98,30 +98,6 @@ static inline uint16_t bed_beat(unsigned job, uint16_t rank)
 	return v.token;
 }
 
-/* The aggregator's answer to it. */
-static inline enum fan_verdict bed_state(unsigned job, uint16_t rank, uint16_t token)
-{
-	uint8_t body[256], scratch[512];
-	const struct fan_state m = {.state = FAN_JOB_READY, .ranks = BED_RANKS};
-	struct fan_out_item item;
-	struct fan_out out;
-	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
-	struct fan_frag h = bed_frag(FAN_TYPE_STATE, bed_job(job), FAN_RANK_NONE, 1 + rank);
-	fan_ctl_finish(&item, &h, body, fan_ctl_put(body, &m));
-	const struct fan_envelope v = {.token = token,
-				       .rank = rank,
-				       .ranks = BED_RANKS,
-				       .window = bed.window,
-				       .payload_bytes = 64};
-	fan_envelope_put(&item, &out, &v, h.job, h.epoch, item.head, item.payload,
-			 item.payload_bytes);
-	struct fan_frag f;
-	uint8_t packet[512];
-	fan_out_item_copy(&item, packet);
-	assert_int_equal(fan_wire_get(&f, packet, fan_out_item_bytes(&item)), -1);
-	return bed_give(bed_aggregator, &f, packet + FAN_HEAD_BYTES, item.payload_bytes);
-}
-
 /* A JOIN of the rank for job `name`; its token. */
 static inline uint16_t bed_join(unsigned job, uint16_t rank, const char *name)
 {
@@ -139,31 +115,45 @@ static inline uint16_t bed_join(unsigned job, uint16_t rank, const char *name)
 	return v.token;
 }
 
+/* The control message `h` from `from`; in an envelope, of `job` in `epoch`, unless `v` is NULL. */
+static inline enum fan_verdict bed_control(fan_peer from, struct fan_frag h, const uint8_t *body,
+					   size_t bytes, const struct fan_envelope *v, uint32_t job,
+					   uint32_t epoch)
+{
+	uint8_t scratch[512], packet[512];
+	struct fan_out_item item;
+	struct fan_out out;
+	struct fan_frag f;
+	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
+	fan_ctl_finish(&item, &h, body, bytes);
+	if (v)
+		fan_envelope_put(&item, &out, v, job, epoch, item.head, item.payload,
+				 item.payload_bytes);
+	fan_out_item_copy(&item, packet);
+	assert_int_equal(fan_wire_get(&f, packet, fan_out_item_bytes(&item)), -1);
+	return bed_give(from, &f, packet + FAN_HEAD_BYTES, item.payload_bytes);
+}
+
 /* The aggregator's answer `type` to it, with `body`; `ranks` of the job, or 0: it does not tell. */
 static inline enum fan_verdict bed_answer(unsigned job, uint16_t rank, uint16_t token,
 					  uint16_t ranks, enum fan_type type, const uint8_t *body,
 					  size_t bytes)
 {
-	uint8_t scratch[512], packet[512];
-	struct fan_out_item item;
-	struct fan_out out;
-	struct fan_frag f, h = {.nonce = 1 + rank,
-				.job = bed_job(job),
-				.epoch = BED_EPOCH,
-				.sender = FAN_RANK_NONE,
-				.type = (uint8_t)type};
 	const struct fan_envelope v = {.token = token,
 				       .rank = rank,
 				       .ranks = ranks,
-				       .window = BED_WINDOW,
+				       .window = bed.window,
 				       .payload_bytes = 64};
-	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
-	fan_ctl_finish(&item, &h, body, bytes);
-	fan_envelope_put(&item, &out, &v, h.job, h.epoch, item.head, item.payload,
-			 item.payload_bytes);
-	fan_out_item_copy(&item, packet);
-	assert_int_equal(fan_wire_get(&f, packet, fan_out_item_bytes(&item)), -1);
-	return bed_give(bed_aggregator, &f, packet + FAN_HEAD_BYTES, item.payload_bytes);
+	return bed_control(bed_aggregator, bed_frag(type, bed_job(job), FAN_RANK_NONE, 1 + rank),
+			   body, bytes, &v, bed_job(job), BED_EPOCH);
+}
+
+/* Its answer to a BEAT. */
+static inline enum fan_verdict bed_state(unsigned job, uint16_t rank, uint16_t token)
+{
+	uint8_t body[256];
+	const struct fan_state m = {.state = FAN_JOB_READY, .ranks = BED_RANKS};
+	return bed_answer(job, rank, token, BED_RANKS, FAN_TYPE_STATE, body, fan_ctl_put(body, &m));
 }
 
 static inline enum fan_verdict bed_welcome(unsigned job, uint16_t rank, uint16_t token,
@@ -183,6 +173,19 @@ static inline enum fan_verdict bed_left(unsigned job, uint16_t rank, uint16_t to
 	const struct fan_state m = {
 		.state = FAN_JOB_LEFT, .rank_a = FAN_RANK_NONE, .rank_b = FAN_RANK_NONE};
 	return bed_answer(job, rank, token, 0, FAN_TYPE_STATE, body, fan_ctl_put(body, &m));
+}
+
+/* The rank is behind the switch `below`, which calls it `token`. */
+static inline void bed_beat_below(unsigned job, uint16_t rank, fan_peer below, uint16_t token)
+{
+	uint8_t body[64];
+	const struct fan_beat m = {.flags = 0};
+	struct fan_envelope v = {.token = token, .hops = 1};
+	assert_int_equal(bed_control(below, bed_frag(FAN_TYPE_BEAT, bed_job(job), rank, 1 + rank),
+				     body, fan_ctl_put(body, &m), &v, 0, 0),
+			 FAN_CTL);
+	assert_int_equal(fan_envelope_get(&v, &bed.got[0].f), FAN_OK);
+	assert_int_equal(bed_state(job, rank, v.token), FAN_CTL);
 }
 
 static inline void bed_form(unsigned job)

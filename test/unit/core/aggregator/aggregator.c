@@ -5,8 +5,10 @@ TEST_WITH(aggregator__configurations, rig_open, rig_close)
 {
 	const struct fan_aggregator_config fine = rig.cfg;
 	assert_true(fan_aggregator_bytes(&fine) > 0);
-	struct fan_aggregator_config bad[9];
-	for (unsigned i = 0; i < 9; i++)
+	struct fan_aggregator_config bad[12], below = fine;
+	below.siblings = 2;
+	assert_true(fan_aggregator_bytes(&below) > fan_aggregator_bytes(&fine));
+	for (unsigned i = 0; i < 12; i++)
 		bad[i] = fine;
 	bad[0].slots = 1;
 	bad[1].slots = FAN_SLOTS_MAX + 1;
@@ -17,7 +19,10 @@ TEST_WITH(aggregator__configurations, rig_open, rig_close)
 	bad[6].window_max = 1;
 	bad[7].shards = 0;
 	bad[8].group_family = 5;
-	for (unsigned i = 0; i < 9; i++)
+	bad[9].siblings = 1;
+	bad[10].siblings = FAN_RANKS_MAX + 1;
+	bad[11].siblings = bad[11].index = 2;
+	for (unsigned i = 0; i < 12; i++)
 		assert_int_equal(fan_aggregator_bytes(&bad[i]), 0);
 }
 

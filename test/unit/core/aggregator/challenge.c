@@ -3,7 +3,6 @@
  *
  * The table has room for 4 jobs.  Hands of the test send one message at a time; rig_join alone
  * answers a challenge. */
-#include "core/wire/envelope.h"
 #include "unit/core/aggregator_rig.h"
 
 #include <stdio.h>
@@ -312,21 +311,10 @@ TEST_WITH(challenge__none_where_joins_are_authentic, rig_open, rig_close)
 /* What a rank behind a switch says, in an envelope; the answer in its own. */
 static struct fan_frag via(const fan_peer *below, const struct fan_frag *f)
 {
-	uint8_t scratch[512], packet[512];
-	struct fan_out_item it;
-	struct fan_out out;
-	struct fan_frag head = *f, inner;
-	struct fan_envelope v = {.token = 3, .hops = 1};
-	fan_out_init(&out, &it, 1, scratch, sizeof scratch);
-	fan_ctl_finish(&it, &head, f->payload, f->payload_bytes);
-	fan_envelope_put(&it, &out, &v, 0, 0, it.head, it.payload, it.payload_bytes);
-	fan_out_item_copy(&it, packet);
-	rig_bytes(*below, packet, fan_out_item_bytes(&it));
-	assert_int_equal(rig_type(0), FAN_TYPE_RELAY);
-	assert_true(fan_peer_equal(&rig.got[0].peer, below));
-	assert_int_equal(fan_envelope_get(&v, &rig.got[0].f), FAN_OK);
+	struct fan_envelope v;
+	rig_via(*below, 3, *f, f->payload, f->payload_bytes);
+	struct fan_frag inner = rig_inside(0, *below, &v);
 	assert_int_equal(v.token, 3);
-	assert_int_equal(fan_wire_get(&inner, v.inner, v.inner_bytes), -1);
 	return inner;
 }
 

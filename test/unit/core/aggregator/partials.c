@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/sum/contribution.h"
-#include "core/wire/envelope.h"
 #include "unit/core/aggregator_rig.h"
 
 #define RANKS 4
@@ -11,28 +10,8 @@ static uint16_t seq; /* of the next PARTIAL */
 /* What rank `rank` says, in an envelope from the switch below.  Its token is rank + 1. */
 static enum fan_verdict via(uint16_t rank, enum fan_type type, const uint8_t *body, size_t bytes)
 {
-	uint8_t scratch[512], packet[512];
-	struct fan_out_item it;
-	struct fan_out out;
-	struct fan_frag h = rig_control(type, rank, rig_nonce(rank), NULL, 0);
-	const struct fan_envelope v = {.token = (uint16_t)(rank + 1), .hops = 1};
-	fan_out_init(&out, &it, 1, scratch, sizeof scratch);
-	fan_ctl_finish(&it, &h, body, bytes);
-	fan_envelope_put(&it, &out, &v, 0, 0, it.head, it.payload, it.payload_bytes);
-	fan_out_item_copy(&it, packet);
-	return rig_bytes(below, packet, fan_out_item_bytes(&it));
-}
-
-/* What answer `i` says in its envelope, which goes to the switch below. */
-static struct fan_frag inside(unsigned i)
-{
-	struct fan_envelope v;
-	struct fan_frag f;
-	assert_int_equal(rig_type(i), FAN_TYPE_RELAY);
-	assert_true(fan_peer_equal(&rig.got[i].peer, &below));
-	assert_int_equal(fan_envelope_get(&v, &rig.got[i].f), FAN_OK);
-	assert_int_equal(fan_wire_get(&f, v.inner, v.inner_bytes), -1);
-	return f;
+	return rig_via(below, (uint16_t)(rank + 1),
+		       rig_control(type, rank, rig_nonce(rank), NULL, 0), body, bytes);
 }
 
 /* Rank `rank` of the job `name` joins from below, by `route`; flags of its WELCOME. */
@@ -45,7 +24,8 @@ static uint8_t welcome_flags(const char *name, uint16_t rank, uint16_t route, ui
 	rig.job = (uint32_t)route << FAN_ROUTE_BITS;
 	rig.epoch = 0;
 	assert_int_equal(via(rank, FAN_TYPE_JOIN, body, fan_ctl_put(body, &m)), FAN_CTL);
-	struct fan_frag f = inside(0);
+	struct fan_envelope v;
+	struct fan_frag f = rig_inside(0, below, &v);
 	assert_int_equal(f.type, FAN_TYPE_WELCOME);
 	assert_int_equal(fan_ctl_get(&w, &f), FAN_OK);
 	rig.job = f.job;
@@ -79,7 +59,7 @@ static enum fan_verdict partial(fan_peer from, uint64_t frag, uint64_t ranks, in
 		uint64_t bitmap[4];
 		uint8_t value[4];
 	} body = {{ranks}, {0}};
-	uint8_t packet[128], payload[64];
+	uint8_t payload[64];
 	struct fan_frag f = rig_data(0, frag, &value);
 	size_t bytes = words * 8u;
 	memcpy(payload, body.bitmap, bytes);
@@ -88,16 +68,9 @@ static enum fan_verdict partial(fan_peer from, uint64_t frag, uint64_t ranks, in
 	f.seq = seq;
 	f.payload = payload;
 	f.payload_bytes = bytes + 4;
-	fan_wire_put(packet, &f);
-	memcpy(packet + FAN_HEAD_BYTES, payload, f.payload_bytes);
-	struct fan_out_item item[FAN_AGGREGATOR_OUT_MAX];
-	uint8_t scratch[FAN_AGGREGATOR_OUT_MAX * 256];
-	struct fan_out out;
-	fan_out_init(&out, item, FAN_AGGREGATOR_OUT_MAX, scratch, sizeof scratch);
-	enum fan_verdict v = fan_aggregator_recv(rig.ag, rig.now_ns, from, packet,
-						 FAN_HEAD_BYTES + f.payload_bytes, marked, &out);
-	fan_aggregator_audit(rig.ag);
-	rig_decode(&out);
+	rig.marked = marked;
+	enum fan_verdict v = rig_send(from, &f);
+	rig.marked = false;
 	return v;
 }
 
@@ -326,23 +299,9 @@ static fan_peer hop_of(uint16_t rank)
 /* A control message of the rank, in the envelope of its switch. */
 static void send_via(uint16_t rank, unsigned type, const uint8_t *body, size_t bytes)
 {
-	uint8_t scratch[1024];
-	struct fan_out_item item;
-	struct fan_out out;
-	struct fan_frag h = {.nonce = rig_nonce(rank),
-			     .job = type == FAN_TYPE_JOIN ? 0 : rig.job,
-			     .epoch = type == FAN_TYPE_JOIN ? 0 : rig.epoch,
-			     .sender = rank,
-			     .type = (uint8_t)type};
-	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
-	uint8_t copy[FAN_CTL_BYTES_MAX];
-	memcpy(copy, body, bytes);
-	fan_ctl_finish(&item, &h, copy, bytes);
-	const struct fan_envelope v = {.token = (uint16_t)(rank + 1), .hops = 1};
-	fan_envelope_put(&item, &out, &v, 0, 0, item.head, item.payload, item.payload_bytes);
-	uint8_t packet[1024];
-	fan_out_item_copy(&item, packet);
-	assert_int_equal(rig_bytes(hop_of(rank), packet, fan_out_item_bytes(&item)), FAN_CTL);
+	assert_int_equal(rig_via(hop_of(rank), (uint16_t)(rank + 1),
+				 rig_control(type, rank, rig_nonce(rank), NULL, 0), body, bytes),
+			 FAN_CTL);
 }
 
 static int open_aggregator(void **state)
@@ -354,15 +313,13 @@ static int open_aggregator(void **state)
 	struct fan_join m = rig_join_of("a", HOME_RANKS);
 	m.options = FAN_JOIN_AHEAD;
 	for (uint16_t r = 0; r < HOME_RANKS; r++) {
+		struct fan_envelope v;
+		struct fan_welcome w;
+		rig.job = rig.epoch = 0;
 		send_via(r, FAN_TYPE_JOIN, body, fan_ctl_put(body, &m));
-		assert_int_equal(rig_type(0), FAN_TYPE_RELAY);
+		struct fan_frag inner = rig_inside(0, hop_of(r), &v);
 		rig.job = rig.got[0].f.job;
 		rig.epoch = rig.got[0].f.epoch;
-		struct fan_envelope v;
-		struct fan_frag inner;
-		struct fan_welcome w;
-		assert_int_equal(fan_envelope_get(&v, &rig.got[0].f), FAN_OK);
-		assert_int_equal(fan_wire_get(&inner, v.inner, v.inner_bytes), -1);
 		assert_int_equal(fan_ctl_get(&w, &inner), FAN_OK);
 		rig.cookie[r] = w.cookie;
 	}
@@ -446,14 +403,8 @@ TEST_WITH(server_ahead__pace_of_sums, open_aggregator, rig_close)
 static struct fan_rank_stats standing(uint16_t index, uint16_t first)
 {
 	const fan_peer local = {.addr = {0, UINT64_C(1) << 56}, .port = 5}; /* ::1 */
-	const struct fan_query q = {.index = index, .first = first};
-	uint8_t body[FAN_REPORT_BYTES];
 	struct fan_rank_stats m;
-	struct fan_frag f =
-		rig_control(FAN_TYPE_QUERY, FAN_RANK_NONE, 7, body, fan_ctl_put(body, &q));
-	f.job = f.epoch = 0;
-	f.topic = FAN_TOPIC_RANKS;
-	assert_int_equal(rig_send(local, &f), FAN_CTL);
+	rig_ask_about(local, FAN_TOPIC_RANKS, index, first);
 	assert_int_equal(fan_ctl_get(&m, &rig.got[0].f), FAN_OK);
 	return m;
 }

@@ -75,13 +75,7 @@ TEST_WITH(stranger__beat_with_another_nonce, rig_open, rig_close)
 
 static void query(fan_peer from, struct fan_report *m)
 {
-	uint8_t body[FAN_REPORT_BYTES];
-	const struct fan_query q = {.index = 0};
-	struct fan_frag f =
-		rig_control(FAN_TYPE_QUERY, FAN_RANK_NONE, 7, body, fan_ctl_put(body, &q));
-	f.job = f.epoch = 0;
-	f.topic = FAN_TOPIC_JOB;
-	assert_int_equal(rig_send(from, &f), FAN_CTL);
+	rig_ask_about(from, FAN_TOPIC_JOB, 0, 0);
 	assert_int_equal(fan_ctl_get(m, &rig.got[0].f), FAN_OK);
 }
 

@@ -75,25 +75,8 @@ TEST_WITH(policy_grid__behind_another_switch, bed_open, NULL)
 	bed_form(0);
 	for (uint16_t r = 0; r < 2; r++)
 		bed_state(1, r, bed_beat(1, r));
-	for (uint16_t r = 2; r < BED_RANKS; r++) {
-		uint8_t body[64], scratch[512], packet[512];
-		const struct fan_beat m = {0};
-		struct fan_out_item item;
-		struct fan_out out;
-		struct fan_envelope v = {.token = (uint16_t)(40 + r), .hops = 1};
-		struct fan_frag f = bed_head(1, r, 0, FAN_TYPE_BEAT);
-		f.nonce = 1 + r;
-		fan_out_init(&out, &item, 1, scratch, sizeof scratch);
-		fan_ctl_finish(&item, &f, body, fan_ctl_put(body, &m));
-		fan_envelope_put(&item, &out, &v, 0, 0, item.head, item.payload,
-				 item.payload_bytes);
-		fan_out_item_copy(&item, packet);
-		assert_int_equal(fan_wire_get(&f, packet, fan_out_item_bytes(&item)), -1);
-		assert_int_equal(bed_give(below, &f, packet + FAN_HEAD_BYTES, item.payload_bytes),
-				 FAN_CTL);
-		assert_int_equal(fan_envelope_get(&v, &bed.got[0].f), FAN_OK);
-		assert_int_equal(bed_state(1, r, v.token), FAN_CTL);
-	}
+	for (uint16_t r = 2; r < BED_RANKS; r++)
+		bed_beat_below(1, r, below, (uint16_t)(40 + r));
 	assert_int_equal(bed_add(0, 0, 0, 1, 0, 0), FAN_WAIT);
 	int32_t value = 5;
 	struct fan_frag alone = bed_head(1, 3, 0, FAN_TYPE_DATA);

@@ -40,29 +40,20 @@ static enum fan_verdict send(fan_peer from, unsigned type, uint16_t rank, uint64
 /* A control message of the rank, from a worker or in an envelope of `from`'s. */
 static enum fan_verdict speak(fan_peer from, unsigned type, uint16_t rank, bool wrapped)
 {
-	uint8_t body[256], scratch[512], packet[512];
+	uint8_t body[256];
 	const struct fan_beat beat = {.flags = beat_flags};
 	const struct fan_join join = {.ranks = BED_RANKS, .name = "j", .name_bytes = 1};
 	size_t bytes = type == FAN_TYPE_JOIN ? fan_ctl_put(body, &join) : fan_ctl_put(body, &beat);
-	struct fan_frag f = bed_frag(type, job, rank, 1 + rank);
-	struct fan_out_item item;
-	struct fan_out out;
-	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
-	fan_ctl_finish(&item, &f, body, bytes);
 	const struct fan_envelope v = {.token = (uint16_t)(40 + rank), .hops = 1};
-	if (wrapped)
-		fan_envelope_put(&item, &out, &v, 0, 0, item.head, item.payload,
-				 item.payload_bytes);
-	fan_out_item_copy(&item, packet);
-	assert_int_equal(fan_wire_get(&f, packet, fan_out_item_bytes(&item)), -1);
-	return bed_give(from, &f, packet + FAN_HEAD_BYTES, item.payload_bytes);
+	return bed_control(from, bed_frag(type, job, rank, 1 + rank), body, bytes,
+			   wrapped ? &v : NULL, 0, 0);
 }
 
 /* A STATE, `job_state`, of the aggregator's about `rank` comes back by `from`, for what was sent
  * last. */
 static enum fan_verdict tell(fan_peer from, uint16_t rank, enum fan_job_state job_state)
 {
-	uint8_t body[256], scratch[512], packet[512];
+	uint8_t body[256];
 	struct fan_envelope sent, v;
 	assert_int_equal(fan_envelope_get(&sent, &bed.got[0].f), FAN_OK);
 	v = (struct fan_envelope){.token = sent.token,
@@ -71,16 +62,8 @@ static enum fan_verdict tell(fan_peer from, uint16_t rank, enum fan_job_state jo
 				  .window = BED_WINDOW,
 				  .payload_bytes = 64};
 	const struct fan_state m = {.state = (uint8_t)job_state, .ranks = BED_RANKS};
-	struct fan_frag f = bed_frag(FAN_TYPE_STATE, job, FAN_RANK_NONE, 1 + rank);
-	struct fan_out_item item;
-	struct fan_out out;
-	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
-	fan_ctl_finish(&item, &f, body, fan_ctl_put(body, &m));
-	fan_envelope_put(&item, &out, &v, job, BED_EPOCH, item.head, item.payload,
-			 item.payload_bytes);
-	fan_out_item_copy(&item, packet);
-	assert_int_equal(fan_wire_get(&f, packet, fan_out_item_bytes(&item)), -1);
-	return bed_give(from, &f, packet + FAN_HEAD_BYTES, item.payload_bytes);
+	return bed_control(from, bed_frag(FAN_TYPE_STATE, job, FAN_RANK_NONE, 1 + rank), body,
+			   fan_ctl_put(body, &m), &v, job, BED_EPOCH);
 }
 
 static enum fan_verdict answer(fan_peer from, uint16_t rank)

@@ -167,27 +167,7 @@ TEST_WITH(sent__workers_are_warned_now_and_then, open_sent, NULL)
 	assert_int_equal(bed.got[0].dest, FAN_TO_GROUP);
 }
 
-/* Rank `rank` of job 1 is behind the switch `lower`, which calls it `rank` + 1. */
-static void join_below(uint16_t rank)
-{
-	uint8_t body[64], scratch[512], packet[512];
-	const struct fan_beat m = {.flags = 0};
-	struct fan_out_item item;
-	struct fan_out out;
-	struct fan_envelope v = {.token = (uint16_t)(rank + 1), .hops = 1};
-	struct fan_frag f = bed_head(1, rank, 0, FAN_TYPE_BEAT);
-	f.nonce = 1 + rank;
-	fan_out_init(&out, &item, 1, scratch, sizeof scratch);
-	fan_ctl_finish(&item, &f, body, fan_ctl_put(body, &m));
-	fan_envelope_put(&item, &out, &v, 0, 0, item.head, item.payload, item.payload_bytes);
-	fan_out_item_copy(&item, packet);
-	assert_int_equal(fan_wire_get(&f, packet, fan_out_item_bytes(&item)), -1);
-	assert_int_equal(bed_give(lower, &f, packet + FAN_HEAD_BYTES, item.payload_bytes), FAN_CTL);
-	assert_int_equal(fan_envelope_get(&v, &bed.got[0].f), FAN_OK);
-	assert_int_equal(bed_state(1, rank, v.token), FAN_CTL);
-}
-
-/* A DATA of that rank that `lower` passes on, numbered there. */
+/* A DATA of a rank of job 1 that `lower` passes on, numbered there. */
 static enum fan_verdict from_below(uint16_t rank, uint64_t frag, uint16_t seq)
 {
 	struct fan_frag f = bed_head(1, rank, frag, FAN_TYPE_DATA);
@@ -204,7 +184,7 @@ static enum fan_verdict from_below(uint16_t rank, uint64_t frag, uint16_t seq)
 TEST_WITH(sent__a_switch_below_is_followed, open_sent, NULL)
 {
 	for (uint16_t r = 0; r < BED_RANKS; r++)
-		join_below(r);
+		bed_beat_below(1, r, lower, (uint16_t)(r + 1));
 	for (uint16_t n = 0; n < 12; n++) { /* it may begin anywhere */
 		assert_int_equal(from_below(n % BED_RANKS, n, (uint16_t)(500 + n)), FAN_PASS);
 		assert_int_equal(bed.gots, 1);

@@ -176,6 +176,16 @@ static int unmarked(fanin_comm *c, double *x, double *y)
 	return fanin_allreduce(c, x, y, 2, FANIN_FLOAT64, FANIN_SUM);
 }
 
+static int shorter(fanin_comm *c, double *x, double *y)
+{
+	return fanin_allreduce(c, x, y, 1, FANIN_FLOAT64, FANIN_SUM);
+}
+
+static int maximum(fanin_comm *c, double *x, double *y)
+{
+	return fanin_allreduce(c, x, y, 2, FANIN_INT64, FANIN_MAX);
+}
+
 static const struct {
 	call *others, *last; /* what ranks 0 and 1, and rank 2 ask for */
 	const char *words;
@@ -185,6 +195,9 @@ static const struct {
 	{reduce_to, reduce_to_1, "they disagree about the root"},
 	{broadcast_of, gather, "sent all-gather of float64, 2 elements a rank"},
 	{reduce_to, scatter, "sent reduce-scatter with sum of float64, 2 elements a rank"},
+	{unmarked, shorter, "rank 2 sent sum of float64, 1 element"},
+	{unmarked, maximum, "rank 2 sent maximum of int64, 2 elements"},
+	{unmarked, broadcast_of, "rank 2 sent broadcast of float64, 2 elements"},
 	{unmarked, marked, "rank 2 sent sum of float64, 2 elements with mark 3"},
 };
 

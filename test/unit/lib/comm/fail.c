@@ -24,43 +24,6 @@
 		}                                                                                  \
 	} while (0)
 
-/* ---- ranks that disagree ---- */
-
-enum difference { OTHER_COUNT, OTHER_TYPE, OTHER_OP, OTHER_CALL };
-
-static void disagree(struct member *m)
-{
-	float x[400] = {0};
-	enum difference how = *(enum difference *)m->team->ctx;
-	bool other = m->rank == 1;
-	/* Only when all are in, or it is the join of the last one that ends.  The others may
-	 * end the job before this rank has seen the barrier's end. */
-	int e = fanin_barrier(m->comm);
-	if (e)
-		EXPECT(e == FANIN_E_MISMATCH);
-	else if (other && how == OTHER_CALL)
-		e = fanin_broadcast(m->comm, x, 300, FANIN_FLOAT32, 0);
-	else
-		e = fanin_allreduce(m->comm, x, x, other && how == OTHER_COUNT ? 299 : 300,
-				    other && how == OTHER_TYPE ? FANIN_INT32 : FANIN_FLOAT32,
-				    other && how == OTHER_OP ? FANIN_MAX : FANIN_SUM);
-	EXPECT(e == FANIN_E_MISMATCH);
-	EXPECT_END(m->comm, FANIN_E_MISMATCH, "rank 1 sent");
-	EXPECT(strstr(fanin_comm_error(m->comm), how == OTHER_COUNT  ? "299 elements"
-						 : how == OTHER_TYPE ? "int32"
-						 : how == OTHER_OP   ? "maximum"
-								     : "broadcast"));
-}
-
-TEST(fail__mismatch_names_both_ranks)
-{
-	for (enum difference how = OTHER_COUNT; how <= OTHER_CALL; how++) {
-		struct team t = team_new(3, disagree);
-		t.ctx = &how;
-		team_run_last(&t);
-	}
-}
-
 /* ---- joining ---- */
 
 static int create(const char *address, const char *job, int rank, int ranks, int timeout_ms,

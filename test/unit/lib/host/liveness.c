@@ -291,23 +291,28 @@ struct slept {
 	int result[2], sum[2];
 };
 
-static void run_slept(struct slept *job, int rank)
+/* Rank `rank` of two, which have the host's memory.  An error, or 0. */
+static int start_alone(struct fanin_comm *c, uint64_t nonce, int rank, int alive_ms)
 {
 	struct fan_meeting m = {.hosts = 1};
 	struct fanin_options options = FANIN_OPTIONS_INIT;
-	struct fanin_comm *c = fan_comm_new();
 	char why[256];
-	int32_t mine = rank + 1;
 	options.rank = rank;
 	options.ranks = 2;
 	options.timeout_ms = TEAM_PATIENT_MS;
-	options.alive_ms = SLEEP_MS - ALIVE_MS;
-	m.host[0] = (struct fan_meeting_host){.ranks = 2, .nonce = job->nonce};
+	options.alive_ms = alive_ms;
+	m.host[0] = (struct fan_meeting_host){.ranks = 2, .nonce = nonce};
 	int e = fan_config_load(&c->rank.cfg, &options, why, sizeof why);
 	if (!e)
 		e = fan_host_comm_open(&c->rank, &m, false);
-	if (!e)
-		e = fan_rank_start(&c->rank);
+	return e ? e : fan_rank_start(&c->rank);
+}
+
+static void run_slept(struct slept *job, int rank)
+{
+	struct fanin_comm *c = fan_comm_new();
+	int32_t mine = rank + 1;
+	int e = start_alone(c, job->nonce, rank, SLEEP_MS - ALIVE_MS);
 	if (rank == 0)
 		atomic_store(&job->waits, 1);
 	else
@@ -400,21 +405,9 @@ TEST(host_liveness__what_a_suspended_host_slept_is_nobodys_silence)
  */
 static struct fanin_comm *run_last(uint64_t nonce, int rank)
 {
-	struct fan_meeting m = {.hosts = 1};
-	struct fanin_options options = FANIN_OPTIONS_INIT;
 	struct fanin_comm *c = fan_comm_new();
-	char why[256];
 	int32_t mine = rank + 1, sum = 0;
-	options.rank = rank;
-	options.ranks = 2;
-	options.timeout_ms = TEAM_PATIENT_MS;
-	options.alive_ms = ALIVE_MS;
-	m.host[0] = (struct fan_meeting_host){.ranks = 2, .nonce = nonce};
-	int e = fan_config_load(&c->rank.cfg, &options, why, sizeof why);
-	if (!e)
-		e = fan_host_comm_open(&c->rank, &m, false);
-	if (!e)
-		e = fan_rank_start(&c->rank);
+	int e = start_alone(c, nonce, rank, ALIVE_MS);
 	if (!e)
 		e = fanin_allreduce(c, &mine, &sum, 1, FANIN_INT32, FANIN_SUM);
 	assert_true(!e && sum == 3);

@@ -45,9 +45,9 @@ static void tell_parts(char *text, size_t bytes, unsigned parts, const char *one
 	snprintf(text + n, bytes - n, "]}}\n");
 }
 
-static void start_controller(const char *text,
-			     void (*heard)(struct scripted *, struct scripted_worker *,
-					   const char *))
+typedef void heard_line(struct scripted *, struct scripted_worker *, const char *);
+
+static void start_controller(const char *text, heard_line *heard)
 {
 	memset(&controller, 0, sizeof controller);
 	controller.text = text;
@@ -63,6 +63,17 @@ static struct team following(void (*body)(struct member *))
 	t.options.timeout_ms = TEAM_PATIENT_MS;
 	t.options.alive_ms = 60000;
 	return t;
+}
+
+/* All ranks run `body` with `ctx` under a controller that says `text` by `heard`. */
+static void follow_text(const char *text, heard_line *heard, void (*body)(struct member *),
+			void *ctx)
+{
+	struct team t = following(body);
+	t.ctx = ctx;
+	start_controller(text, heard);
+	team_run(&t);
+	scripted_stop(&controller);
 }
 
 /* ---- parts ---- */
@@ -197,23 +208,20 @@ static void ended_and_begun_anew(struct member *m)
 	EXPECT(fanin_barrier(m->comm) == 0);
 }
 
-static void run_two_parts(void (*body)(struct member *))
+static void run_two_parts(heard_line *heard, void (*body)(struct member *))
 {
 	char text[2048], one[80], other[80];
 	struct fan_daemon *a = team_switch(one, sizeof one, 1);
 	struct fan_daemon *b = team_switch(other, sizeof other, 1);
-	struct team t = following(body);
 	tell_parts(text, sizeof text, 2, one, other);
-	start_controller(text, say_text);
-	team_run(&t);
-	scripted_stop(&controller);
+	follow_text(text, heard, body, NULL);
 	fan_daemon_stop(b);
 	fan_daemon_stop(a);
 }
 
 TEST(plan_client__again)
 {
-	run_two_parts(ended_and_begun_anew);
+	run_two_parts(say_text, ended_and_begun_anew);
 }
 
 /* Sums until `count` has reached `least`. */
@@ -255,17 +263,8 @@ static void controller_comes_and_goes(struct member *m)
 
 TEST(plan_client__goes_on_without_its_controller)
 {
-	char text[2048], one[80], other[80];
-	struct fan_daemon *a = team_switch(one, sizeof one, 1);
-	struct fan_daemon *b = team_switch(other, sizeof other, 1);
-	struct team t = following(controller_comes_and_goes);
 	atomic_store(&with_routes, 0);
-	tell_parts(text, sizeof text, 2, one, other);
-	start_controller(text, note_routes);
-	team_run(&t);
-	scripted_stop(&controller);
-	fan_daemon_stop(b);
-	fan_daemon_stop(a);
+	run_two_parts(note_routes, controller_comes_and_goes);
 }
 
 static const char *elsewhere;
@@ -288,24 +287,26 @@ static void parts_move(struct member *m)
 	EXPECT(s.moves == 4);
 }
 
-/* The aggregator of part 1 has many addresses, one for each path. */
-TEST(plan_client__moves)
+/* An aggregator that has many addresses, one for each path; its port. */
+static unsigned start_everywhere(struct fan_daemon **d)
 {
-	char text[2048], one[80], other[80], why[256];
 	struct fan_daemon_options o;
-	struct fan_daemon *b = NULL, *a = team_switch(one, sizeof one, 1);
-	struct team t = following(parts_move);
+	char why[256];
 	fan_daemon_defaults(&o);
 	o.core.payload_bytes = FAN_PAYLOAD_MAX;
 	assert_int_equal(fan_peer_parse(&o.listen, "0.0.0.0:0", why, sizeof why), 0);
-	assert_int_equal(fan_daemon_start(&b, &o, why, sizeof why), 0);
-	fan_peer at = fan_daemon_address(b);
-	snprintf(other, sizeof other, "127.0.0.1:%u", at.port);
+	assert_int_equal(fan_daemon_start(d, &o, why, sizeof why), 0);
+	return fan_daemon_address(*d).port;
+}
+
+TEST(plan_client__moves)
+{
+	char text[2048], one[80], other[80];
+	struct fan_daemon *b, *a = team_switch(one, sizeof one, 1);
+	snprintf(other, sizeof other, "127.0.0.1:%u", start_everywhere(&b));
 	elsewhere = strchr(other, ':') + 1;
 	tell_parts(text, sizeof text, 2, one, other);
-	start_controller(text, say_text);
-	team_run(&t);
-	scripted_stop(&controller);
+	follow_text(text, say_text, parts_move, NULL);
 	fan_daemon_stop(b);
 	fan_daemon_stop(a);
 }
@@ -313,26 +314,16 @@ TEST(plan_client__moves)
 /* Moved before anybody is in. */
 TEST(plan_client__moves_while_joining)
 {
-	char text[2048], one[80], other[80], why[256];
-	struct fan_daemon_options o;
-	struct fan_daemon *b = NULL, *a = team_switch(one, sizeof one, 1);
-	struct team t = following(all_calls);
+	char text[2048], one[80];
+	struct fan_daemon *b, *a = team_switch(one, sizeof one, 1);
 	unsigned parts = 2;
-	fan_daemon_defaults(&o);
-	o.core.payload_bytes = FAN_PAYLOAD_MAX;
-	assert_int_equal(fan_peer_parse(&o.listen, "0.0.0.0:0", why, sizeof why), 0);
-	assert_int_equal(fan_daemon_start(&b, &o, why, sizeof why), 0);
-	fan_peer at = fan_daemon_address(b);
-	snprintf(other, sizeof other, "127.0.0.1:9"); /* nobody is there */
-	tell_parts(text, sizeof text, parts, one, other);
+	tell_parts(text, sizeof text, parts, one, "127.0.0.1:9"); /* nobody is there */
 	size_t n = strlen(text);
 	snprintf(text + n, sizeof text - n,
-		 "{\"move\":{\"part\":1,\"route\":77,\"at\":\"127.0.0.3:%u\"}}\n", at.port);
-	start_controller(text, say_text);
-	t.ctx = &parts;
-	team_run(&t);
+		 "{\"move\":{\"part\":1,\"route\":77,\"at\":\"127.0.0.3:%u\"}}\n",
+		 start_everywhere(&b));
+	follow_text(text, say_text, all_calls, &parts);
 	assert_int_equal(atomic_load(&controller.moved), RANKS);
-	scripted_stop(&controller);
 	fan_daemon_stop(b);
 	fan_daemon_stop(a);
 }
@@ -358,14 +349,10 @@ TEST(plan_client__again_while_joining)
 {
 	char text[2048], one[80];
 	struct fan_daemon *a = team_switch(one, sizeof one, 1);
-	struct team t = following(all_calls);
 	unsigned parts = 2;
 	tell_parts(text, sizeof text, parts, one, one);
-	start_controller(text, change_the_plan);
-	t.ctx = &parts;
-	team_run(&t);
+	follow_text(text, change_the_plan, all_calls, &parts);
 	assert_int_equal(atomic_load(&controller.joins), 2 * RANKS);
-	scripted_stop(&controller);
 	fan_daemon_stop(a);
 }
 
@@ -399,17 +386,13 @@ TEST(plan_client__waits_for_an_earlier_life)
 {
 	char text[2048], one[80];
 	struct fan_daemon *a = team_switch(one, sizeof one, 1);
-	struct team t = following(all_calls);
 	unsigned parts = 1;
 	pthread_t earlier;
 	tell_parts(text, sizeof text, parts, one, one);
-	start_controller(text, say_text);
 	assert_int_equal(pthread_create(&earlier, NULL, be_an_earlier_life, one), 0);
 	wait_for_job(a);
-	t.ctx = &parts;
-	team_run(&t);
+	follow_text(text, say_text, all_calls, &parts);
 	pthread_join(earlier, NULL);
-	scripted_stop(&controller);
 	fan_daemon_stop(a);
 }
 
