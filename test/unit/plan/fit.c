@@ -19,15 +19,11 @@ static void assert_installs(const struct fan_topo *t, const struct fan_plan *p)
 /* Everybody sums at home but W1, W5 and W7, whose paths lead in a circle together. */
 static struct fan_plan circle(const struct fan_topo *t)
 {
-	static const char *const flows[] = {"W1 S1 S2 S3", "W2 S1", "W3 S1",	   "W4 S1",
-					    "W5 S2 S3 S1", "W6 S2", "W7 S3 S1 S2", "W8 S3"};
-	struct fan_plan p = {0};
-	struct fan_tree *tree = fan_plan_add(&p, t, 0, rig_node(t, "PS"), 1);
-	for (unsigned i = 0; i < 8; i++)
-		rig_flow(t, &tree->flow[i], flows[i]);
-	rig_flow(t, fan_tree_add_sum(tree, rig_node(t, "S1")), "S1 S3 PS");
-	rig_flow(t, fan_tree_add_sum(tree, rig_node(t, "S2")), "S2 S3 PS");
-	rig_flow(t, fan_tree_add_sum(tree, rig_node(t, "S3")), "S3 PS");
+	struct fan_plan p = rig_grid_plan(t);
+	rig_flow(t, &p.tree[0].flow[0], "W1 S1 S2 S3");
+	rig_flow(t, &p.tree[0].flow[3], "W4 S1");
+	rig_flow(t, &p.tree[0].flow[4], "W5 S2 S3 S1");
+	rig_flow(t, &p.tree[0].flow[6], "W7 S3 S1 S2");
 	return p;
 }
 
