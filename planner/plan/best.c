@@ -122,7 +122,7 @@ static int offer_improved(struct best *b, struct fan_plan *p, enum fan_moves mov
 	if (!err)
 		err = fit(b, p);
 	if (!err)
-		err = fan_pack_shares(b->t, p, NULL, NULL);
+		err = fan_pack_shares(b->t, p);
 	if (err)
 		fan_plan_free(p);
 	return err ? err : judge(b, p);
@@ -253,8 +253,7 @@ static int consolidate(struct best *b, uint32_t n, uint32_t number)
 			if (used + n > b->c.sums)
 				used = 0;
 			if (!err)
-				err = fan_search_fill(&b->c, &p, p.trees - 1, b->open + used, n,
-						      false);
+				err = fan_search_fill(&b->c, &p, p.trees - 1, b->open + used, n);
 			used += n;
 		}
 	}

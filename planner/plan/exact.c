@@ -250,7 +250,7 @@ static int read_plan(const struct exact *x, struct fan_plan *p)
 			read_sums(x, j, s, tree);
 		}
 	}
-	return x->split ? fan_pack_shares(x->t, p, NULL, NULL) : FAN_OK;
+	return x->split ? fan_pack_shares(x->t, p) : FAN_OK;
 }
 
 static int solve(struct exact *x, const struct fan_plan_options *o, struct fan_plan *p,

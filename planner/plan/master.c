@@ -288,7 +288,7 @@ static void drop_empty(struct fan_plan *p)
 	p->trees = kept;
 }
 
-int fan_pack_shares(const struct fan_topo *t, struct fan_plan *p, double *price, double *job_price)
+int fan_pack_shares(const struct fan_topo *t, struct fan_plan *p)
 {
 	struct fan_master m;
 	int err = fan_master_open(&m, t, FAN_TOPO_GBPS_MAX);
@@ -298,14 +298,9 @@ int fan_pack_shares(const struct fan_topo *t, struct fan_plan *p, double *price,
 		err = fan_master_add(&m, &p->tree[i]);
 	if (!err)
 		err = fan_master_solve(&m);
-	for (uint32_t r = 0; r < fan_topo_resources(t) && price && !err; r++)
-		price[r] = fan_master_price(&m, r);
-	for (uint32_t j = 0; j < t->jobs && job_price && !err; j++)
-		job_price[j] = fan_master_job_price(&m, j);
 	if (!err) {
 		take_shares(&m, p);
-		if (!price)
-			drop_empty(p);
+		drop_empty(p);
 	}
 	fan_master_close(&m);
 	return err;
@@ -365,11 +360,11 @@ static bool are_few(const struct fan_topo *t, const struct fan_plan *p, const st
 
 int fan_pack_few(const struct fan_topo *t, struct fan_plan *p, struct fan_few few)
 {
-	int err = fan_pack_shares(t, p, NULL, NULL);
+	int err = fan_pack_shares(t, p);
 	while (!err && !are_few(t, p, &few)) {
 		if (!cut(t, p, &few))
 			return FAN_E_NOMEM;
-		err = fan_pack_shares(t, p, NULL, NULL);
+		err = fan_pack_shares(t, p);
 	}
 	return err;
 }

@@ -81,7 +81,7 @@ static int fill_again(const struct fan_cands *c, struct fan_plan *p, uint32_t i,
 		tree->flow[w].to = FAN_NODE_NONE;
 		tree->flow[w].route.hops = 0;
 	}
-	return fan_search_fill(c, p, i, open, count, false);
+	return fan_search_fill(c, p, i, open, count);
 }
 
 /* Try other switches for a tree, first each alone, then all: local search would not find them,
@@ -133,7 +133,7 @@ static int search_again(const struct fan_topo *t, const struct fan_cands *c,
 		if (!err)
 			err = fan_fit_plan(t, p);
 		if (!err)
-			err = fan_pack_shares(t, p, NULL, NULL);
+			err = fan_pack_shares(t, p);
 	}
 	return err;
 }

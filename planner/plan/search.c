@@ -357,7 +357,7 @@ int fan_search(const struct fan_cands *c, struct fan_plan *p, enum fan_moves mov
 }
 
 int fan_search_fill(const struct fan_cands *c, struct fan_plan *p, uint32_t i, const uint32_t *open,
-		    uint32_t count, bool direct)
+		    uint32_t count)
 {
 	struct search s;
 	int err = open_search(&s, c, p);
@@ -370,7 +370,7 @@ int fan_search_fill(const struct fan_cands *c, struct fan_plan *p, uint32_t i, c
 		struct place best = {.node = FAN_NODE_NONE, .cost = INFINITY};
 		for (uint32_t k = 0; k < count; k++)
 			consider(&s, tree, g, open[k], fan_tree_sum(tree, c->sum[open[k]]), &best);
-		if (direct || best.node == FAN_NODE_NONE)
+		if (best.node == FAN_NODE_NONE)
 			consider_server(&s, tree, g, &best);
 		place_worker(&s, tree, w, &best);
 		if ((w & (w + 1)) == 0) /* loads have doubled: keep powers in range */

@@ -80,10 +80,9 @@ int fan_search(const struct fan_cands *c, struct fan_plan *p, enum fan_moves mov
 int fan_search_mend(const struct fan_cands *c, struct fan_plan *p);
 
 /* Fill tree `i` of the plan, which has no flows yet: place its workers one by one where each costs
- * least at that moment, among the `count` switches of `open` (numbers of candidates) and, if
- * `direct`, the server. */
+ * least at that moment, among the `count` switches of `open` (numbers of candidates). */
 int fan_search_fill(const struct fan_cands *c, struct fan_plan *p, uint32_t i, const uint32_t *open,
-		    uint32_t count, bool direct);
+		    uint32_t count);
 
 /* ---- trees.c ---- */
 
@@ -153,13 +152,11 @@ double fan_master_gbps(const struct fan_master *m, uint32_t i);
 double fan_master_price(const struct fan_master *m, uint32_t resource);
 double fan_master_job_price(const struct fan_master *m, uint32_t job);
 
-/* Set the shares that give the highest rate with these trees, by linear program.  Every job needs a
- * tree.  `price` (may be NULL): by resource, what one more Gb/s of it would add to the rate;
- * without it, trees that carry nothing are removed.  `job_price` (may be NULL): by job, the most
- * that one Gb/s of its trees may cost.
+/* Set the shares that give the highest rate with these trees, by linear program, and remove trees
+ * that carry nothing.  Every job needs a tree.
  *
  * Errors are those of fan_lp_solve; on error the plan is unchanged. */
-int fan_pack_shares(const struct fan_topo *t, struct fan_plan *p, double *price, double *job_price);
+int fan_pack_shares(const struct fan_topo *t, struct fan_plan *p);
 
 /* How many trees of a job may stay on each of its servers: `tenths` tenths of `most`, or of the
  * number that can be installed if that is lower. */

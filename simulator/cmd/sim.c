@@ -20,8 +20,8 @@
 /* ---- `fanin sim --engine`, for fanin.research.engine ----
  *
  * Reads requests as JSON, {"scenario"} or {"words"}, and prints each result as JSON.  A request for
- * a run may name files that the run writes ("trace", "pcap" of "pcap_node", "chrome_trace" with
- * times from "start_ns" on), and ask for lines about its "progress". */
+ * a run may name files that the run writes ("trace", "pcap" of "pcap_node"), and ask for lines
+ * about its "progress". */
 
 #define WHY_BYTES 2048
 #define FAILED	  1
@@ -32,8 +32,8 @@
 struct run {
 	const json_t *request;
 	struct fan_scenario scenario;
-	FILE *trace, *pcap, *chrome_trace; /* NULL: not asked for */
-	uint64_t told_ns;		   /* of the last line of progress */
+	FILE *trace, *pcap; /* NULL: not asked for */
+	uint64_t told_ns;   /* of the last line of progress */
 	char why[WHY_BYTES];
 };
 
@@ -63,12 +63,12 @@ static bool tell(void *arg, uint64_t now_ns, uint64_t done, uint64_t all)
 	return true;
 }
 
-static const char *const outputs[] = {"trace", "pcap", "chrome_trace"};
+static const char *const outputs[] = {"trace", "pcap"};
 #define OUTPUTS (sizeof outputs / sizeof *outputs)
 
 static bool open_files(struct run *r)
 {
-	FILE **const f[OUTPUTS] = {&r->trace, &r->pcap, &r->chrome_trace};
+	FILE **const f[OUTPUTS] = {&r->trace, &r->pcap};
 	for (unsigned i = 0; i < OUTPUTS; i++) {
 		const char *name = text_of(r, outputs[i]);
 		if (name &&
@@ -81,7 +81,7 @@ static bool open_files(struct run *r)
 /* Close the files.  False: some of the output is lost, and r->why says why. */
 static bool close_files(struct run *r)
 {
-	FILE *const f[OUTPUTS] = {r->trace, r->pcap, r->chrome_trace};
+	FILE *const f[OUTPUTS] = {r->trace, r->pcap};
 	bool whole = true;
 	for (unsigned i = 0; i < OUTPUTS; i++)
 		if (f[i] && fan_file_done(f[i], text_of(r, outputs[i]), r->why, sizeof r->why))
@@ -104,23 +104,17 @@ static void tell_missed(const struct run *r, const struct fan_trace *t)
 static json_t *run_experiment(struct run *r, struct fan_experiment *e)
 {
 	struct fan_experiment_progress progress = {tell, r};
-	struct fan_timeline *timeline = NULL;
 	struct fan_trace trace = {.missed = 0};
 	const json_t *node = json_object_get(r->request, "pcap_node");
 	json_t *result = NULL;
 	if (r->trace || r->pcap)
 		fan_trace_begin(&trace, e, r->trace, r->pcap,
 				node ? (uint32_t)json_integer_value(node) : FAN_SIM_NONE);
-	const json_int_t start_ns = json_integer_value(json_object_get(r->request, "start_ns"));
-	if (r->chrome_trace &&
-	    !(timeline = fan_timeline_begin(e, r->chrome_trace, (uint64_t)start_ns)))
-		return NULL;
 	bool quiet = !json_is_true(json_object_get(r->request, "progress"));
 	if (fan_experiment_run(e, quiet ? NULL : &progress))
 		result = fan_experiment_result(e);
 	if (!quiet && isatty(STDERR_FILENO))
 		fputs("\r\033[K", stderr);
-	fan_timeline_end(timeline);
 	if (result && trace.missed)
 		tell_missed(r, &trace);
 	return result;
@@ -214,7 +208,6 @@ struct flags {
 	char file[ARGS_TEXT_BYTES], variants[ARGS_TEXT_BYTES], plan[ARGS_TEXT_BYTES];
 	char json[ARGS_TEXT_BYTES], report[ARGS_TEXT_BYTES];
 	char trace[ARGS_TEXT_BYTES], pcap[ARGS_TEXT_BYTES];
-	char chrome_trace[ARGS_TEXT_BYTES], beside[ARGS_TEXT_BYTES];
 	char calibrate[ARGS_TEXT_BYTES];
 	char seed[ARGS_TEXT_BYTES];
 	struct args_many set, sweep;
@@ -247,10 +240,6 @@ static const struct fan_option options[] = {
 	{"trace", 0, ARGS_TEXT, AT(trace), 0, 0, NULL, "FILE", "write a line for each packet"},
 	{"pcap", 0, ARGS_TEXT, AT(pcap), 0, 0, NULL, "FILE[:NODE]",
 	 "write headers of all packets, or of those from and for NODE, for Wireshark"},
-	{"chrome-trace", 0, ARGS_TEXT, AT(chrome_trace), 0, 0, NULL, "FILE",
-	 "write operations, parts and stalls of each rank for Perfetto, as FANIN_TRACE does"},
-	{"beside", 0, ARGS_TEXT, AT(beside), 0, 0, NULL, "FILE",
-	 "lay them over this trace of real ranks, from its first operation on"},
 	{"quiet", 'q', ARGS_FLAG, AT(quiet), 0, 0, NULL, NULL, "no progress, no table"},
 	{"calibrate", 0, ARGS_TEXT, AT(calibrate), 0, 0, NULL, "TRACE",
 	 "print a scenario whose links and computing take as long as in this trace of real ranks "

@@ -414,8 +414,6 @@ static void run(struct fan_trainer *t, bool due)
 	}
 	if (fan_worker_phase(t->core) == FAN_W_LEFT)
 		go(t);
-	if (s->timeline)
-		fan_timeline_look(s->timeline, t);
 }
 
 static void recv_packet(void *self, const struct fan_sim_packet *p)
@@ -482,7 +480,6 @@ static void run_ring(struct fan_trainer *t)
 			again = true;
 		}
 		note_quiet(t);
-		fan_timeline_look(t->shared->sim->timeline, t);
 	}
 	if (t->iteration < c->iterations || t->bucket_done < buckets_all(t))
 		return;

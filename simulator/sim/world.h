@@ -102,7 +102,6 @@ struct fan_sim {
 			    const struct fan_sim_packet *p);
 		void *arg;
 	} watch;
-	struct fan_timeline *timeline; /* records what ranks do; or NULL */
 	/* Sees every packet on every link; may drop it (true) or delay it. */
 	bool (*filter)(void *arg, uint32_t link, const struct fan_sim_packet *p, uint64_t *late_ns);
 	void *filter_arg;

@@ -23,7 +23,6 @@ struct daemon_args {
 	int policy;		     /* -1: as it has to be */
 	int quota;
 	bool free_early;
-	bool drain; /* stop another one, and start nothing */
 };
 
 /* Fill in `o` from what both have in common; `slots` are those of the aggregator.  0; or the exit

@@ -1,33 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* switch.c - `fanin switch`, and `fanin server`, which is the switch of policy none: the daemon
  * around src/net/daemon. */
-#include <assert.h>
-#include <ctype.h>
-#include <dirent.h>
-#include <errno.h>
-#include <inttypes.h>
-#include <netinet/in.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "cmd.h"
 #include "daemon.h"
-#include "file/text.h"
 #include "net/udp.h"
 
 static const char *const policies[] = {FAN_POLICY_NAMES, "none", NULL};
 enum { POLICY_NONE = FAN_POLICY_COUNT };
-#define ROUTES	      64 /* at a time, each 60 KB a thread */
-#define ADDRESS_BYTES 80
-#define DRAIN_MS      10000 /* many times what a goodbye takes */
-#define DRAIN_LOOK_MS 10
-#define PATH_ROOM     528  /* of two names in /proc */
-#define SOCKETS_MAX   4096 /* lines that are read of a table of the kernel's */
-#define PROCESS_NAME  "fanin"
+#define ROUTES 64 /* at a time, each 60 KB a thread */
 
 #define AT(field) offsetof(struct daemon_args, field)
 static const struct fan_option options[] = {
@@ -69,13 +52,9 @@ static const struct fan_option options[] = {
 	 "atp, esa, grid: the most slots that one job holds, over all threads (all)"},
 	{"free-early", 0, ARGS_FLAG, AT(free_early), 0, 0, NULL, NULL,
 	 "atp, esa, grid: free a slot when its sum has left, not when the result arrives"},
-	{"drain", 0, ARGS_FLAG, AT(drain), 0, 0, NULL, NULL,
-	 "start nothing: stop the switch or server that listens at --listen on this host, as "
-	 "SIGTERM does, and wait for its end"},
 };
-static const char *const needed[] = {"listen", "drain",		 "policy", "server",
-				     "parent", "child",		 "key",	   "controller",
-				     "name",   "controller-key", NULL};
+static const char *const needed[] = {"listen", "policy",     "server", "parent",	 "child",
+				     "key",    "controller", "name",   "controller-key", NULL};
 static const char *const experiments[] = {"free-early", NULL};
 
 static const struct args_command command = {
@@ -196,123 +175,6 @@ static const char *set_parent(struct fan_daemon_options *o, const struct daemon_
 	return NULL;
 }
 
-/* Does the process have that socket? */
-static bool has_socket(const char *pid, unsigned long inode)
-{
-	char path[PATH_ROOM], want[64], is[64];
-	bool found = false;
-
-	snprintf(want, sizeof want, "socket:[%lu]", inode);
-	snprintf(path, sizeof path, "/proc/%s/fd", pid);
-	DIR *d = opendir(path);
-	for (struct dirent *e; d && !found && (e = readdir(d));) {
-		snprintf(path, sizeof path, "/proc/%s/fd/%s", pid, e->d_name);
-		ssize_t n = readlink(path, is, sizeof is - 1);
-		is[n > 0 ? n : 0] = '\0';
-		found = strcmp(is, want) == 0;
-	}
-	if (d)
-		closedir(d);
-	return found;
-}
-
-static bool is_fanin(const char *pid)
-{
-	char path[PATH_ROOM], name[32] = "";
-
-	snprintf(path, sizeof path, "/proc/%s/comm", pid);
-	FILE *f = fopen(path, "re");
-	bool is = f && fgets(name, sizeof name, f) && strcmp(name, PROCESS_NAME "\n") == 0;
-	if (f)
-		fclose(f);
-	return is;
-}
-
-/* ---- --drain ---- */
-
-/* An address as tables of the kernel's have it: words as they lie in memory, in hexadecimal. */
-static void table_text(const fan_peer *at, char *text, size_t bytes)
-{
-	struct sockaddr_storage ss;
-	uint32_t word[4];
-	struct fan_text t = fan_text_in(text, bytes);
-
-	fan_peer_to_sockaddr(at, fan_peer_family(at), &ss);
-	const bool v4 = ss.ss_family == AF_INET;
-	if (v4)
-		memcpy(word, &((struct sockaddr_in *)&ss)->sin_addr, sizeof *word);
-	else
-		memcpy(word, &((struct sockaddr_in6 *)&ss)->sin6_addr, sizeof word);
-	for (unsigned i = 0; i < (v4 ? 1 : 4); i++)
-		fan_text_add(&t, "%08" PRIX32, word[i]);
-	fan_text_add(&t, ":%04X", at->port);
-}
-
-static int drain_wrong(const fan_peer *at, const char *what)
-{
-	char text[ADDRESS_BYTES];
-
-	fprintf(stderr, "fanin switch: --drain: %s: %s\n", fan_peer_text(at, text, sizeof text),
-		what);
-	return 1;
-}
-
-/* The process of this program's that has the socket; 0: none that may be looked at. */
-static pid_t process_of(unsigned long inode)
-{
-	DIR *d = opendir("/proc");
-	pid_t pid = 0;
-
-	for (struct dirent *e; d && !pid && (e = readdir(d));)
-		if (isdigit((unsigned char)*e->d_name) && is_fanin(e->d_name) &&
-		    has_socket(e->d_name, inode))
-			pid = (pid_t)strtol(e->d_name, NULL, 10);
-	if (d)
-		closedir(d);
-	return pid;
-}
-
-/* The number of the socket at `at`; 0: there is none. */
-static unsigned long socket_at(const fan_peer *at)
-{
-	const bool v4 = fan_peer_family(at) == AF_INET;
-	char want[64], local[64], line[512];
-	unsigned long inode = 0, found = 0;
-	FILE *f = fopen(v4 ? "/proc/net/udp" : "/proc/net/udp6", "re");
-
-	table_text(at, want, sizeof want);
-	for (unsigned i = 0; f && !found && i < SOCKETS_MAX && fgets(line, sizeof line, f); i++)
-		if (sscanf(line, "%*s %63s %*s %*s %*s %*s %*s %*s %*s %lu", local, &inode) == 2 &&
-		    strcmp(local, want) == 0)
-			found = inode;
-	if (f)
-		fclose(f);
-	return found;
-}
-
-/* Send SIGTERM to the daemon of this host that listens at `at`, and wait for its end.  The exit
- * status, with a line to stderr if that is not 0. */
-static int drain(const fan_peer *at)
-{
-	const struct timespec look = {.tv_nsec = DRAIN_LOOK_MS * 1000000L};
-	const unsigned long inode = socket_at(at);
-
-	if (!inode)
-		return drain_wrong(at, "nothing listens there on this host");
-	const pid_t pid = process_of(inode);
-	if (!pid)
-		return drain_wrong(at,
-				   "expected a switch or server of your own there, or to be root");
-	if (kill(pid, SIGTERM))
-		return drain_wrong(at, strerror(errno));
-	for (unsigned ms = 0; ms < DRAIN_MS; ms += DRAIN_LOOK_MS) {
-		if (socket_at(at) != inode) /* another one may have taken its place */
-			return 0;
-		nanosleep(&look, NULL);
-	}
-	return drain_wrong(at, "it was told to stop, and has not ended");
-}
-
 static int run(const struct args_command *c, int policy, int argc, char **argv)
 {
 	struct daemon_args a = defaults;
@@ -320,10 +182,6 @@ static int run(const struct args_command *c, int policy, int argc, char **argv)
 
 	a.policy = policy;
 	args_parse(c, &a, argc, argv);
-	if (a.drain && fan_peer_is_none(&a.listen))
-		args_wrong(c->name, "--drain: expected with --listen ADDR:PORT");
-	if (a.drain)
-		return drain(&a.listen);
 	if (a.policy < 0)
 		a.policy = a.name[0] ? (int)FAN_POLICY_ATP : (int)FAN_POLICY_SWITCHML;
 	check(c->name, check_policy(&a));

@@ -140,26 +140,12 @@ int api_connect(const struct api *a, int dev, void *handle, void **comm)
 int api_accept(const struct api *a, void *listening, void **comm)
 {
 	void *on_device = NULL;
-	switch (a->version) {
-	case 8: return NET(8)->accept(listening, comm, &on_device);
-	case 9: return NET(9)->accept(listening, comm, &on_device);
-	case 10:
-		return NET(10)->accept(listening, comm, &on_device);
-		NEW(NET, accept(listening, comm, &on_device));
-	default: return BAD;
-	}
+	ALL(NET, 10, accept(listening, comm, &on_device))
 }
 
 int api_reg(const struct api *a, void *comm, void *data, size_t bytes, void **memory)
 {
-	switch (a->version) {
-	case 8: return NET(8)->reg_mr(comm, data, bytes, FAN_NCCL_PTR_HOST, memory);
-	case 9: return NET(9)->reg_mr(comm, data, bytes, FAN_NCCL_PTR_HOST, memory);
-	case 10:
-		return NET(10)->reg_mr(comm, data, bytes, FAN_NCCL_PTR_HOST, memory);
-		NEW(NET, reg_mr(comm, data, bytes, FAN_NCCL_PTR_HOST, memory));
-	default: return BAD;
-	}
+	ALL(NET, 10, reg_mr(comm, data, bytes, FAN_NCCL_PTR_HOST, memory))
 }
 
 int api_dereg(const struct api *a, void *comm, void *memory)

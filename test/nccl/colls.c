@@ -50,14 +50,6 @@ static const struct {
 
 static const int redops[] = {FAN_NCCL_SUM, FAN_NCCL_MAX, FAN_NCCL_MIN};
 
-#define FAIL(...)                                                                                  \
-	do {                                                                                       \
-		fprintf(stderr, "colls.c:%d: ", __LINE__);                                         \
-		fprintf(stderr, __VA_ARGS__);                                                      \
-		fputc('\n', stderr);                                                               \
-		return -1;                                                                         \
-	} while (0)
-
 /* ---- values: small integers, whose sums every type has exactly ---- */
 
 static size_t type_bytes(int type)

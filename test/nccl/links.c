@@ -47,14 +47,6 @@ struct end {
 	void *data[GROUPS_MAX * PIECES_MAX];
 };
 
-#define FAIL(...)                                                                                  \
-	do {                                                                                       \
-		fprintf(stderr, "links.c:%d: ", __LINE__);                                         \
-		fprintf(stderr, __VA_ARGS__);                                                      \
-		fputc('\n', stderr);                                                               \
-		return -1;                                                                         \
-	} while (0)
-
 void data_fill(void *to, size_t bytes, uint64_t key)
 {
 	uint8_t *p = to;
@@ -73,6 +65,26 @@ bool data_is(const void *at, size_t bytes, uint64_t key)
 		if (memcmp(p + i, &x, bytes - i < sizeof x ? bytes - i : sizeof x))
 			return false;
 	return true;
+}
+
+int links_ring(struct seat *s, const struct api *a, void **out, void **in)
+{
+	uint8_t mine[FAN_NCCL_HANDLE_BYTES], next[FAN_NCCL_HANDLE_BYTES];
+	void *listening;
+	int first = s->next_box, to = first + (s->rank + 1) % s->world->ranks;
+	bool known = false;
+	s->next_box += s->world->ranks;
+	if (api_listen(a, 0, mine, &listening))
+		return -1;
+	box_put(s->world, first + s->rank, mine);
+	while (!*out || !*in) {
+		known = known || box_get(s->world, to, next);
+		if ((known && !*out && api_connect(a, 0, next, out)) ||
+		    (!*in && api_accept(a, listening, in)) || !seat_has_time(s, "a ring"))
+			return -1;
+		usleep(200);
+	}
+	return api_close_listen(a, listening);
 }
 
 static uint64_t message_key(const struct plan *p, int group, int piece)

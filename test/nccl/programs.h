@@ -5,8 +5,17 @@
 #define TEST_NCCL_PROGRAMS_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 #include "world.h"
+
+#define FAIL(...)                                                                                  \
+	do {                                                                                       \
+		fprintf(stderr, "%s:%d: ", __FILE__, __LINE__);                                    \
+		fprintf(stderr, __VA_ARGS__);                                                      \
+		fputc('\n', stderr);                                                               \
+		return -1;                                                                         \
+	} while (0)
 
 /* Of this process, by its logger (standin.c). */
 extern char last_warning[1024];
@@ -16,6 +25,9 @@ void logger(int level, unsigned long about, const char *where, int line, const c
 /* What data has: bytes that a key says, so that a wrong place or message differs. */
 void data_fill(void *to, size_t bytes, uint64_t key);
 bool data_is(const void *at, size_t bytes, uint64_t key);
+
+/* Links in a ring: to the next rank and from the one before.  All ranks call it. */
+int links_ring(struct seat *s, const struct api *a, void **out, void **in);
 
 /* Links between the ranks, all at a time: each with receives of one to eight pieces, some of them
  * posted ahead, messages in another order, of up to `bytes_max` bytes.  Some are given up by one
@@ -60,10 +72,6 @@ int colls_support(const struct api *a);
  * 0 to rank 1, and, as link-processor and tcp-processor, the processor time of both ranks. */
 int timing_sums(struct seat *s, const struct api *a, size_t bytes, size_t piece, int turns);
 int timing_messages(struct seat *s, const struct api *a, size_t bytes, int turns);
-
-/* choice.c.  Which algorithms NCCL's cost model chooses by what the plug-in reports; `says`: a line
- * for each setting and job.  The number of settings with a choice that is not wanted. */
-int choice_run(const char *plugin, bool says);
 
 /* rails.c.  Two ranks, each in a network namespace of its own, with two links between them: each
  * device has its own traffic, one that is down is none, and one reaches another one's network.  The

@@ -22,14 +22,6 @@
 #define SPEED_MBPS    10000	 /* of a veth */
 #define MANY_MAX      100
 
-#define FAIL(...)                                                                                  \
-	do {                                                                                       \
-		fprintf(stderr, "rails.c:%d: ", __LINE__);                                         \
-		fprintf(stderr, __VA_ARGS__);                                                      \
-		fputc('\n', stderr);                                                               \
-		return -1;                                                                         \
-	} while (0)
-
 /* A setting of both ranks. */
 struct rails {
 	const char *plugin, *names; /* names: NCCL_SOCKET_IFNAME; NULL: not set */

@@ -4,9 +4,8 @@
  *     nccl_standin PLUGIN [--version N] [--ranks N] [--seed N] [--seeds N] [--bytes N]
  *                  [--netns A,B,...] [--hostile] [--large BYTES] [--verbose]
  *
- * --hostile: also which devices are offered, and what NCCL's cost model makes of them (choice.c),
- * with --verbose as a table.  --waits: a rank is late, as the log says of the others.  --rails: two
- * links between two hosts;  --many: communicators until there may be no more.
+ * --hostile: also which devices are offered.  --waits: a rank is late, as the log says of the
+ * others.  --rails: two links between two hosts;  --many: communicators until there may be no more.
  * --cut: with --kill, the victim's link goes down instead (test/net/netns.sh).  --sums and
  * --messages measure (timing.c).  Without --version, --ranks or --bytes each seed draws one. Prints
  * the seed of what failed. */
@@ -147,6 +146,63 @@ static int run_devices(const struct options *given)
 	return failed;
 }
 
+/* ---- in which settings CollNet is offered, which NCCL then takes for large tensors ----
+ *
+ * So does the cost model of NCCL 2.30.7 (src/graph): the speed of a channel is one of a list, the
+ * least 0.12 GB/s (search.cc), and a device's latency is that of rings as well (topo.cc), so a
+ * device is at least as fast as that and has none. */
+
+struct setting {
+	const char *name[2], *value[2], *plugin, *mbps;
+	bool collnet; /* it is wanted */
+};
+
+static int look(struct seat *seat, void *arg)
+{
+	const struct setting *l = arg;
+	struct fan_nccl_props_v12 p;
+	struct api a;
+	int devices = 0, offered = -1;
+	(void)seat;
+	unsetenv("FANIN_SWITCH");
+	unsetenv("FANIN_HOSTS");
+	setenv("FANIN_LINK_MBPS", l->mbps, 1);
+	for (int i = 0; i < 2 && l->name[i]; i++)
+		setenv(l->name[i], l->value[i], 1);
+	if (api_load(&a, l->plugin, API_LAST) || api_init(&a, logger) ||
+	    api_devices(&a, &devices) || coll_devices(&a, &offered) || api_properties(&a, 0, &p))
+		return 1;
+	const int speed = atoi(l->mbps) > 1000 ? atoi(l->mbps) : 1000;
+	if (p.speed == speed && p.latency == 0 && offered == (l->collnet ? devices : 0))
+		return api_finalize(&a);
+	fprintf(stderr, "%s, %s Mb/s: %d of %d devices for CollNet, %d Mb/s, %f us\n",
+		l->name[0] ? l->name[0] : "nothing named", l->mbps, offered, devices, p.speed,
+		(double)p.latency);
+	return 1;
+}
+
+static int run_settings(const struct options *o)
+{
+	static const struct setting settings[] = {
+		{{NULL}, {NULL}, NULL, "25000", false},
+		{{"FANIN_HOSTS"}, {"0"}, NULL, "10000", false},
+		{{"FANIN_HOSTS"}, {"1"}, NULL, "200", true},
+		{{"FANIN_SWITCH"}, {"10.0.0.1:5000"}, NULL, "1000", true},
+		{{"FANIN_SWITCH", "FANIN_HOSTS"}, {"10.0.0.1:5000", "0"}, NULL, "10000", true},
+		{{"FANIN_CONTROLLER"}, {"10.0.0.1:5000"}, NULL, "25000", true},
+		{{"FANIN_HOSTS"}, {"2"}, NULL, "200", true}, /* the error is that of joining */
+	};
+	int failed = 0;
+	for (unsigned i = 0; i < sizeof settings / sizeof *settings; i++) {
+		struct setting l = settings[i];
+		struct world *w = world_new(1);
+		l.plugin = o->plugin;
+		failed += world_run(w, NULL, -1, look, &l) != 0;
+		world_free(w);
+	}
+	return failed;
+}
+
 /* ---- a rank that is killed ---- */
 
 #define KILL_BYTES 65536
@@ -158,27 +214,6 @@ struct hold {
 	float *a, *b;
 	uint8_t to[64], from[64];
 };
-
-/* Links in a ring. */
-static int meet_ring(struct seat *s, const struct api *a, struct hold *h)
-{
-	uint8_t mine[FAN_NCCL_HANDLE_BYTES], next[FAN_NCCL_HANDLE_BYTES];
-	void *listening;
-	int first = s->next_box, to = first + (s->rank + 1) % s->world->ranks;
-	bool known = false;
-	s->next_box += s->world->ranks;
-	if (api_listen(a, 0, mine, &listening))
-		return -1;
-	box_put(s->world, first + s->rank, mine);
-	while (!h->out || !h->in) {
-		known = known || box_get(s->world, to, next);
-		if ((known && !h->out && api_connect(a, 0, next, &h->out)) ||
-		    (!h->in && api_accept(a, listening, &h->in)) || !seat_has_time(s, "a ring"))
-			return -1;
-		usleep(200);
-	}
-	return api_close_listen(a, listening);
-}
 
 /* Sums and messages without end.  The result of what fails first, `*by_link` if a message did. */
 static int go_round(struct seat *s, const struct api *a, struct hold *h, bool *by_link, bool links)
@@ -225,8 +260,8 @@ static int killed_life(struct seat *s, void *arg)
 	struct hold h = {.a = calloc(1, KILL_BYTES), .b = calloc(1, KILL_BYTES)};
 	struct api a;
 	if (api_load(&a, o->plugin, o->version) || api_init(&a, logger) || !h.a || !h.b ||
-	    coll_meet(s, &a, s->world->ranks, s->rank, &h.comm) || meet_ring(s, &a, &h) ||
-	    !seat_barrier(s))
+	    coll_meet(s, &a, s->world->ranks, s->rank, &h.comm) ||
+	    links_ring(s, &a, &h.out, &h.in) || !seat_barrier(s))
 		return 1;
 	if (s->rank == victim && !fork()) { /* who kills it in the middle of whatever it does */
 		char link[64];
@@ -375,7 +410,7 @@ int main(int argc, char **argv)
 	}
 	chosen_options = &o;
 	if (!o.named && own_network() && o.hostile)
-		failed = run_devices(&o) + choice_run(o.plugin, o.verbose);
+		failed = run_devices(&o) + run_settings(&o);
 	if (o.rails)
 		failed += rails_run(o.plugin);
 	if (o.many)

@@ -63,25 +63,10 @@ struct ring {
 
 static int ring_meet(struct seat *s, const struct api *a, struct ring *r)
 {
-	uint8_t mine[FAN_NCCL_HANDLE_BYTES], next[FAN_NCCL_HANDLE_BYTES];
-	void *listening;
-	int first = s->next_box, to = first + (s->rank + 1) % s->world->ranks;
-	bool known = false;
-	s->next_box += s->world->ranks;
 	memset(r, 0, sizeof *r);
 	for (unsigned i = 0; i < AHEAD; i++)
 		r->place[i] = malloc(SLICE_BYTES);
-	if (api_listen(a, 0, mine, &listening))
-		return -1;
-	box_put(s->world, first + s->rank, mine);
-	while (!r->out || !r->in) {
-		known = known || box_get(s->world, to, next);
-		if ((known && !r->out && api_connect(a, 0, next, &r->out)) ||
-		    (!r->in && api_accept(a, listening, &r->in)) || !seat_has_time(s, "a ring"))
-			return -1;
-		usleep(200);
-	}
-	return api_close_listen(a, listening);
+	return links_ring(s, a, &r->out, &r->in);
 }
 
 static void ring_close(const struct api *a, struct ring *r)

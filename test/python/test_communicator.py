@@ -7,14 +7,13 @@ import logging
 import os
 import pickle
 import signal
-import subprocess
 import threading
 import time
 
 import numpy
 import pytest
 import torch
-from conftest import BUILD, WAIT_S, free_port, ranks
+from conftest import WAIT_S, free_port, ranks
 
 import fanin
 from fanin import _report, _waiting, errors
@@ -288,15 +287,6 @@ def test_a_switch_that_is_told_to_stop_says_so(own_switch, job):
         return True
 
     everyone(ranks(2, work, switch=own_switch.address, job=job, timeout=600, alive=600), True)
-
-
-def test_drain_stops_the_switch_at_an_address(own_switch):
-    drain = [str(BUILD / "fanin"), "switch", "--drain", "--listen", own_switch.address]
-    assert subprocess.run(drain, check=False, timeout=600).returncode == 0
-    assert own_switch.process.wait(timeout=600) == 0
-    again = subprocess.run(drain, check=False, timeout=600, capture_output=True, text=True)
-    assert again.returncode == 1
-    assert f"{own_switch.address}: nothing listens there on this host" in again.stderr
 
 
 def test_missing_ranks_are_counted_when_joining(switch, job):

@@ -197,7 +197,7 @@ variants '{}' 'variants.json: expected an object of settings by name'
 variants '{"a": {}, "b": 3}' 'variants.json: b: expected an object of values by key'
 variants '{"a": {}, "b": {"jobs.k.window": 3}}' 'variants.json: b: "jobs.k.window": the scenario has nothing at "k"'
 variants '{"a": {"jobs.j.window": -3}}' 'bad.json: jobs[0].window: -3: expected a whole number from'
-refuse '--trace, --pcap and --chrome-trace: of one run, not of several' --variants variants.json --trace t
+refuse '--trace and --pcap: of one run, not of several' --variants variants.json --trace t
 
 refuse '--pcap: no node "nobody"' --pcap t.pcap:nobody
 refuse '--pcap: "t.pcap:": expected FILE or FILE:NODE' --pcap t.pcap:

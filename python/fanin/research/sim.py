@@ -25,7 +25,7 @@ FAILED, WRONG = 1, 2  # exit status
 LINE_S = 10.0  # between two lines of progress in a log
 
 OPTIONS: dict[str, Any] = {
-    **texts("scenario seed variants plan json report trace pcap chrome_trace beside calibrate"),
+    **texts("scenario seed variants plan json report trace pcap calibrate"),
     **{"set": [], "sweep": [], "jobs": 0, "quiet": False},
 }
 
@@ -65,10 +65,8 @@ def _options(argv: Sequence[str]) -> SimpleNamespace:
             "expected a scenario: fanin sim SCENARIO.json, or a network: fanin sim "
             "fat-tree:k=4,workers=16"
         )
-    if args.several and (args.trace or args.pcap or args.chrome_trace):
-        raise Wrong("--trace, --pcap and --chrome-trace: of one run, not of several")
-    if args.beside and not args.chrome_trace:
-        raise Wrong("--beside: only with --chrome-trace")
+    if args.several and (args.trace or args.pcap):
+        raise Wrong("--trace and --pcap: of one run, not of several")
     return args
 
 
@@ -123,9 +121,9 @@ def _request(args: SimpleNamespace, root: Any) -> dict[str, Any]:
     scenario = Scenario(args.scenario, root)
     request: dict[str, Any] = {"scenario": scenario.flat()}
     request["progress"] = not args.quiet and not args.several
-    wanted = {key: getattr(args, key) for key in ("trace", "pcap", "chrome_trace")}
+    wanted = {key: getattr(args, key) for key in ("trace", "pcap")}
     if any(wanted.values()) and scenario.values.get("level") == "flows":
-        raise engine.EngineError("--trace, --pcap, --chrome-trace: the level flows has no packets")
+        raise engine.EngineError("--trace, --pcap: the level flows has no packets")
     request.update((key, path) for key, path in wanted.items() if path)
     if args.pcap_node:
         request["pcap_node"] = scenario.find(args.pcap_node)
@@ -184,25 +182,6 @@ class _Progress:
             print("\r\033[K", end="", file=sys.stderr)
 
 
-def _beside(args: SimpleNamespace, request: dict[str, Any]) -> str:
-    """Run it, and lay its trace over that of real ranks."""
-    import tempfile
-
-    from . import beside
-
-    lines, first_ns = beside.real_lines(args.beside)
-    with tempfile.TemporaryDirectory() as folder:
-        request["chrome_trace"] = os.path.join(folder, "trace")
-        request["start_ns"] = beside.start_ns(first_ns, request["scenario"])
-        answer = engine.ask(request)
-        simulated = files.read(request["chrome_trace"]).decode()
-    try:
-        files.write(args.chrome_trace, beside.joined(lines, simulated))
-    except files.FileError as error:
-        raise engine.EngineError(str(error)) from None
-    return answer
-
-
 def _joined(args: SimpleNamespace, by: list[dict[str, Any]], results: list[str]) -> str:
     """The result of a sweep.  What the engine printed stays as it is, but for what stands before."""
     keys = (["variant"] if args.variants else []) + [key for key, _ in args.sweep]
@@ -246,10 +225,7 @@ def _simulate(args: SimpleNamespace) -> str:
     for line in network.summaries if not args.quiet else ():
         print(files.plain(line), file=sys.stderr)
     progress = _Progress(len(requests), args.quiet)
-    if args.beside:
-        results = [_beside(args, requests[0])]
-    else:
-        results = engine.ask_all(requests, args.jobs, progress.step)
+    results = engine.ask_all(requests, args.jobs, progress.step)
     progress.end()
     return _joined(args, [by for by, _ in points], results) if args.several else results[0]
 

@@ -2,21 +2,6 @@
 #include "rig.h"
 #include "unit/unit.h"
 
-/* The plan of the GRID paper: W4 over L2 to S2, all others to the switch they are on. */
-static struct fan_plan grid_plan(const struct fan_topo *t)
-{
-	struct fan_plan p = {0};
-	struct fan_tree *tree = fan_plan_add(&p, t, 0, rig_node(t, "PS"), 1);
-	static const char *const flows[] = {"W1 S1", "W2 S1", "W3 S1", "W4 S1 S2",
-					    "W5 S2", "W6 S2", "W7 S3", "W8 S3"};
-	for (unsigned i = 0; i < 8; i++)
-		rig_flow(t, &tree->flow[i], flows[i]);
-	rig_flow(t, fan_tree_add_sum(tree, rig_node(t, "S1")), "S1 S3 PS");
-	rig_flow(t, fan_tree_add_sum(tree, rig_node(t, "S2")), "S2 S3 PS");
-	rig_flow(t, fan_tree_add_sum(tree, rig_node(t, "S3")), "S3 PS");
-	return p;
-}
-
 static double load_of(const struct fan_topo *t, const struct fan_eval *e, const char *name)
 {
 	return e->load_gbps[fan_node_resource(t, rig_node(t, name))];
@@ -25,7 +10,7 @@ static double load_of(const struct fan_topo *t, const struct fan_eval *e, const 
 TEST(eval__the_plan_of_the_grid_paper)
 {
 	TOPO t = rig_load("grid-example");
-	PLAN p = grid_plan(&t);
+	PLAN p = rig_grid_plan(&t);
 	EVAL e;
 	struct fan_why why;
 	assert_int_equal(fan_eval(&e, &t, &p, &why), FAN_OK);
@@ -44,7 +29,7 @@ TEST(eval__the_plan_of_the_grid_paper)
 TEST(eval__says_what_binds)
 {
 	TOPO t = rig_load("grid-example");
-	PLAN p = grid_plan(&t);
+	PLAN p = rig_grid_plan(&t);
 	struct fan_eval e;
 	t.node[rig_node(&t, "S2")].gbps = 4.5;
 	rig_refresh(&t);
@@ -178,7 +163,7 @@ TEST(eval__refuses_what_does_not_fit)
 {
 	for (unsigned how = 0; how < 13; how++) {
 		TOPO t = rig_load("grid-example");
-		PLAN p = grid_plan(&t);
+		PLAN p = rig_grid_plan(&t);
 		struct fan_why why;
 		struct fan_eval e;
 		spoil(&t, &p, how);

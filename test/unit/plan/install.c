@@ -111,25 +111,10 @@ TEST(install__all_algorithms_on_all_topologies)
 	}
 }
 
-/* W4 summed at S2, all others where they are. */
-static struct fan_plan grid_plan(const struct fan_topo *t, const char *w4)
-{
-	struct fan_plan p = {0};
-	struct fan_tree *tree = fan_plan_add(&p, t, 0, rig_node(t, "PS"), 1);
-	const char *const flows[] = {"W1 S1", "W2 S1", "W3 S1", w4,
-				     "W5 S2", "W6 S2", "W7 S3", "W8 S3"};
-	for (unsigned i = 0; i < 8; i++)
-		rig_flow(t, &tree->flow[i], flows[i]);
-	rig_flow(t, fan_tree_add_sum(tree, rig_node(t, "S1")), "S1 S3 PS");
-	rig_flow(t, fan_tree_add_sum(tree, rig_node(t, "S2")), "S2 S3 PS");
-	rig_flow(t, fan_tree_add_sum(tree, rig_node(t, "S3")), "S3 PS");
-	return p;
-}
-
 TEST(install__the_plan_of_the_grid_paper)
 {
 	TOPO t = rig_load("grid-example");
-	PLAN p = grid_plan(&t, "W4 S1 S2");
+	PLAN p = rig_grid_plan(&t);
 	INSTALL in;
 	struct fan_why why;
 	const uint32_t s1 = rig_node(&t, "S1"), s2 = rig_node(&t, "S2"), s3 = rig_node(&t, "S3");
@@ -168,17 +153,20 @@ static void refused(const struct fan_topo *t, const struct fan_plan *p, const ch
 TEST(install__what_switches_cannot_be_told)
 {
 	TOPO t = rig_load("grid-example");
-	struct fan_plan p = grid_plan(&t, "W4 S1 S2");
+	struct fan_plan p = rig_grid_plan(&t);
 	p.tree[0].share = 0.5;
 	refused(&t, &p, "add up to");
 	fan_plan_free(&p);
-	p = grid_plan(&t, "W4 S1 S2 S3 S1"); /* silly, but no link twice */
+	p = rig_grid_plan(&t);
+	rig_flow(&t, &p.tree[0].flow[3], "W4 S1 S2 S3 S1"); /* silly, but no link twice */
 	check(&t, &p);
 	fan_plan_free(&p);
-	p = grid_plan(&t, "W4 S1 S3 S2 S1"); /* its part and its sum, from S1 to S3 */
+	p = rig_grid_plan(&t);
+	rig_flow(&t, &p.tree[0].flow[3],
+		 "W4 S1 S3 S2 S1"); /* its part and its sum, from S1 to S3 */
 	refused(&t, &p, "trees[0]: the part of worker \"W4\" passes from \"S1\" to \"S3\" twice");
 	fan_plan_free(&p);
-	p = grid_plan(&t, "W4 S1 S2"); /* 1 -> 2 -> 3, 2 -> 3 -> 1, 3 -> 1 -> 2 */
+	p = rig_grid_plan(&t); /* 1 -> 2 -> 3, 2 -> 3 -> 1, 3 -> 1 -> 2 */
 	rig_flow(&t, &p.tree[0].flow[0], "W1 S1 S2 S3");
 	rig_flow(&t, &p.tree[0].flow[4], "W5 S2 S3 S1");
 	rig_flow(&t, &p.tree[0].flow[6], "W7 S3 S1 S2");
@@ -208,7 +196,7 @@ TEST(install__bounds)
 	struct fan_topo t = rig_load("grid-example");
 	struct fan_plan p = {0};
 	for (unsigned i = 0; i <= FAN_PARTS_MAX; i++) {
-		PLAN one = grid_plan(&t, "W4 S1 S2");
+		PLAN one = rig_grid_plan(&t);
 		struct fan_tree *tree =
 			fan_plan_add(&p, &t, 0, one.tree[0].server, 1.0 / (FAN_PARTS_MAX + 1));
 		memcpy(tree->flow, one.tree[0].flow, 11 * sizeof *tree->flow);

@@ -120,6 +120,21 @@ static inline void rig_flow(const struct fan_topo *t, struct fan_flow *f, const 
 	f->to = fan_arc_to(t, f->route.arc[f->route.hops - 1]);
 }
 
+/* The plan of the GRID paper: W4 over S2, all others to the switch they are on. */
+static inline struct fan_plan rig_grid_plan(const struct fan_topo *t)
+{
+	static const char *const flows[] = {"W1 S1", "W2 S1", "W3 S1", "W4 S1 S2",
+					    "W5 S2", "W6 S2", "W7 S3", "W8 S3"};
+	struct fan_plan p = {0};
+	struct fan_tree *tree = fan_plan_add(&p, t, 0, rig_node(t, "PS"), 1);
+	for (unsigned i = 0; i < 8; i++)
+		rig_flow(t, &tree->flow[i], flows[i]);
+	rig_flow(t, fan_tree_add_sum(tree, rig_node(t, "S1")), "S1 S3 PS");
+	rig_flow(t, fan_tree_add_sum(tree, rig_node(t, "S2")), "S2 S3 PS");
+	rig_flow(t, fan_tree_add_sum(tree, rig_node(t, "S3")), "S3 PS");
+	return p;
+}
+
 /* Of what any plan can reach; `results`: with those, where the network asks for them. */
 static inline double rig_bound(const struct fan_topo *t, bool results)
 {

@@ -310,7 +310,7 @@ TEST(search__fills_only_what_is_open)
 	assert_int_equal(fan_cands_open(&c, &t, &o), 0);
 	assert_non_null(fan_plan_add(&p, &t, 0, rig_node(&t, "PS"), 1));
 	uint32_t open[1] = {c.target_of[rig_node(&t, "S3")]};
-	assert_int_equal(fan_search_fill(&c, &p, 0, open, 1, false), FAN_OK);
+	assert_int_equal(fan_search_fill(&c, &p, 0, open, 1), FAN_OK);
 	assert_int_equal(p.tree[0].sums, 1);
 	for (uint32_t w = 0; w < 8; w++)
 		assert_int_equal(p.tree[0].flow[w].to, rig_node(&t, "S3"));
