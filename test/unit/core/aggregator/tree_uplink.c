@@ -376,7 +376,8 @@ TEST_WITH(tree__a_refusal_above_fails_those_below, open_tree, close_tree)
 	tree.ag[0] = fan_aggregator_init(tree.mem[0], &tree.cfg[0]);
 	start_workers(1);
 	/* another job has the top's only place */
-	struct fan_job *j = &tree.ag[0]->jobs.job[0];
+	struct fan_job *j = &tree.ag[0]->jobs.job[tree.ag[0]->jobs.used++];
+	memset(j, 0, sizeof *j);
 	j->state = FAN_JOB_FAILED;
 	j->fault.err = FAN_E_STALLED;
 	j->check_ns = j->test_ns = j->remind_ns = UINT64_MAX;
