@@ -12,16 +12,16 @@ static uint32_t find_run(const struct fan_jobs *t, uint32_t want, bool of_slots)
 {
 	uint32_t max = of_slots ? t->slots.units : t->members_max;
 	uint32_t best = UINT32_MAX;
-	for (unsigned i = 0; i <= t->max; i++) {
+	for (unsigned i = 0; i <= t->used; i++) {
 		uint32_t at = 0;
-		if (i < t->max) {
+		if (i < t->used) {
 			const struct fan_job *j = &t->job[i];
 			at = of_slots ? j->pool.base + j->pool.units : j->member_base + j->ranks;
 			if (j->state == FAN_JOB_NONE)
 				continue;
 		}
 		bool fits = at <= max && max - at >= want;
-		for (unsigned k = 0; k < t->max && fits; k++) {
+		for (unsigned k = 0; k < t->used && fits; k++) {
 			const struct fan_job *o = &t->job[k];
 			uint32_t base = of_slots ? o->pool.base : o->member_base;
 			uint32_t count = of_slots ? o->pool.units : o->ranks;
@@ -41,7 +41,7 @@ static uint32_t units_for(const struct fan_jobs *t)
 {
 	uint32_t jobs = 0, free = t->slots.units;
 	assert(t->max);
-	for (unsigned i = 0; i < t->max; i++) {
+	for (unsigned i = 0; i < t->used; i++) {
 		const struct fan_job *j = &t->job[i];
 		jobs += j->state != FAN_JOB_NONE;
 		free -= j->state != FAN_JOB_NONE ? j->pool.units : 0;
@@ -109,7 +109,7 @@ static struct fan_job *find_by_name(struct fan_jobs *t, const struct fan_join *n
 {
 	struct fan_job *open = NULL;
 	*other = NULL;
-	for (unsigned i = 0; i < t->max; i++) {
+	for (unsigned i = 0; i < t->used; i++) {
 		struct fan_job *j = &t->job[i];
 		bool alive = j->state == FAN_JOB_FORMING || j->state == FAN_JOB_READY;
 		if (j->state == FAN_JOB_NONE || memcmp(j->name, named->name, sizeof j->name) != 0)
@@ -126,10 +126,10 @@ static struct fan_job *find_by_name(struct fan_jobs *t, const struct fan_join *n
 
 static struct fan_job *find_free(struct fan_jobs *t)
 {
-	for (unsigned i = 0; i < t->max; i++)
+	for (unsigned i = 0; i < t->used; i++)
 		if (t->job[i].state == FAN_JOB_NONE)
 			return &t->job[i];
-	return NULL;
+	return t->used < t->max ? &t->job[t->used] : NULL;
 }
 
 /* Name a life of the job at `place`: its id and epoch cannot be guessed from those of others, and
@@ -169,6 +169,8 @@ static enum fan_err create(struct fan_jobs *t, const struct fan_join *m, uint16_
 	if (members == UINT32_MAX)
 		return refuse(no, FAN_E_MEMBERS_FULL, FAN_RANK_NONE, t->members_max, m->ranks);
 	memset(j, 0, sizeof *j);
+	if (j == t->job + t->used)
+		t->used++;
 	j->state = FAN_JOB_FORMING;
 	name_life(t, j, (unsigned)(j - t->job), route);
 	j->ranks = m->ranks;
@@ -323,7 +325,7 @@ bool fan_jobs_knows(struct fan_jobs *t, const struct fan_frag *head, const struc
 
 bool fan_jobs_have(const struct fan_jobs *t, uint16_t rank, uint64_t nonce)
 {
-	for (unsigned i = 0; i < t->max; i++)
+	for (unsigned i = 0; i < t->used; i++)
 		if (t->job[i].state != FAN_JOB_NONE && knows(&t->job[i], rank, nonce))
 			return true;
 	return false;

@@ -512,7 +512,7 @@ enum fan_verdict fan_aggregator_recv(struct fan_aggregator *ag, uint64_t now_ns,
 /* The job that a datagram of the parent's is for: by its nonce while that is all it has. */
 static struct fan_job *find_below(struct fan_aggregator *ag, const struct fan_frag *f)
 {
-	for (unsigned i = 0; i < ag->jobs.max; i++) {
+	for (unsigned i = 0; i < ag->jobs.used; i++) {
 		struct fan_job *j = &ag->jobs.job[i];
 		if (j->state != FAN_JOB_NONE && j->up && fan_worker_hears(j->up, f))
 			return j;

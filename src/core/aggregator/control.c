@@ -492,7 +492,7 @@ void fan_aggregator_stop(struct fan_aggregator *ag, uint64_t now_ns)
 	ag->predicted.on = false;
 	ag->now_ns = now_ns;
 	ag->stop_ns = now_ns + FAN_STOP_FINISH_NS;
-	for (unsigned i = 0; i < ag->jobs.max; i++) {
+	for (unsigned i = 0; i < ag->jobs.used; i++) {
 		struct fan_job *j = &ag->jobs.job[i];
 		if (j->state == FAN_JOB_READY)
 			j->last_frag = is_young(j, now_ns) ? UINT64_MAX : last_open(j);
@@ -533,7 +533,7 @@ void fan_aggregator_tick(struct fan_aggregator *ag, uint64_t now_ns, struct fan_
 	assert(out->count || fan_out_has(out, FAN_AGGREGATOR_OUT_MAX)); /* or it would never end */
 	ag->now_ns = now_ns;
 	ag->deadline_ns = UINT64_MAX;
-	for (unsigned i = 0; i < ag->jobs.max; i++) {
+	for (unsigned i = 0; i < ag->jobs.used; i++) {
 		struct fan_job *j = &ag->jobs.job[i];
 		if (j->state == FAN_JOB_NONE)
 			continue;

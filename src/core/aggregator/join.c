@@ -361,7 +361,7 @@ static enum fan_verdict refuse(struct fan_aggregator *ag, const fan_peer *to,
 static unsigned begun_from(const struct fan_jobs *t, const fan_peer *from)
 {
 	unsigned n = 0;
-	for (unsigned i = 0; i < t->max; i++) {
+	for (unsigned i = 0; i < t->used; i++) {
 		const struct fan_job *j = &t->job[i];
 		n += j->state == FAN_JOB_FORMING && !fan_peer_token(&j->source) &&
 		     fan_peer_same_host(&j->source, from);
@@ -373,7 +373,7 @@ static struct fan_job *heaviest_of(struct fan_jobs *t, const fan_peer *from)
 {
 	struct fan_job *heaviest = NULL;
 	unsigned most = begun_from(t, from) + 1;
-	for (unsigned i = 0; i < t->max; i++) {
+	for (unsigned i = 0; i < t->used; i++) {
 		struct fan_job *j = &t->job[i];
 		if (j->state != FAN_JOB_FORMING || j->up || fan_peer_token(&j->source))
 			continue;
@@ -398,7 +398,7 @@ static bool is_unsure(const struct fan_job *j)
 static struct fan_job *victim_of(struct fan_jobs *t, const fan_peer *from)
 {
 	struct fan_job *oldest = NULL;
-	for (unsigned i = 0; i < t->max; i++) {
+	for (unsigned i = 0; i < t->used; i++) {
 		struct fan_job *j = &t->job[i];
 		if (is_unsure(j) && (!oldest || j->since_ns < oldest->since_ns))
 			oldest = j;
@@ -438,7 +438,7 @@ static void yield(struct fan_aggregator *ag, struct fan_job *j, const struct fan
 		return;
 	}
 	end_job(ag, j);
-	for (unsigned i = 0; i < ag->jobs.max && proved && err != FAN_E_JOB_MISMATCH; i++)
+	for (unsigned i = 0; i < ag->jobs.used && proved && err != FAN_E_JOB_MISMATCH; i++)
 		if (is_unsure(&ag->jobs.job[i]))
 			end_job(ag, &ag->jobs.job[i]);
 }

@@ -26,7 +26,6 @@ void fan_jobs_init(struct fan_jobs *t, void *mem, const struct fan_aggregator_co
 	t->rx_queues = cfg->rx_queues ? cfg->rx_queues : 1;
 	t->secret = cfg->secret;
 	t->job = (struct fan_job *)p;
-	memset(t->job, 0, t->max * sizeof *t->job);
 	p += fan_align_up(t->max * sizeof *t->job);
 	t->members = (struct fan_member *)p;
 	p += fan_align_up(t->members_max * sizeof *t->members);
@@ -300,7 +299,7 @@ static void audit_members(const struct fan_job *j)
 
 void fan_jobs_audit(const struct fan_jobs *t)
 {
-	for (unsigned i = 0; i < t->max; i++) {
+	for (unsigned i = 0; i < t->used; i++) {
 		const struct fan_job *j = &t->job[i];
 		if (j->state == FAN_JOB_NONE)
 			continue;

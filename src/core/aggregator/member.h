@@ -127,8 +127,9 @@ struct fan_job {
 
 /* The jobs of one shard, their members and their slots. */
 struct fan_jobs {
-	struct fan_job *job; /* max entries; state NONE: free */
+	struct fan_job *job; /* `max` entries; state NONE: free */
 	uint16_t max;
+	uint16_t used; /* entries from here on have held no job, and no page of memory yet */
 	struct fan_member *members;
 	fan_peer *peers;
 	fan_peer *hops, *older_hops;
@@ -149,7 +150,7 @@ void fan_jobs_init(struct fan_jobs *t, void *mem, const struct fan_aggregator_co
 /* The job with this id, on any route, or NULL. */
 static inline struct fan_job *fan_jobs_get(struct fan_jobs *t, uint32_t id)
 {
-	struct fan_job *j = (id & 0xff) < t->max ? &t->job[id & 0xff] : NULL;
+	struct fan_job *j = (id & 0xff) < t->used ? &t->job[id & 0xff] : NULL;
 	return j && j->state != FAN_JOB_NONE && fan_job_id_is(j->id, id) ? j : NULL;
 }
 

@@ -11,7 +11,7 @@ static const struct fan_job *find_job(const struct fan_aggregator *ag, uint16_t 
 {
 	const struct fan_job *found = NULL;
 	*jobs = 0;
-	for (unsigned i = 0; i < ag->jobs.max; i++)
+	for (unsigned i = 0; i < ag->jobs.used; i++)
 		if (ag->jobs.job[i].state != FAN_JOB_NONE && (*jobs)++ == index)
 			found = &ag->jobs.job[i];
 	return found;
@@ -87,7 +87,7 @@ static bool is_awaited(const struct fan_drain *d, const struct fan_job *j)
 unsigned fan_aggregator_undrained(const struct fan_aggregator *ag)
 {
 	unsigned n = 0;
-	for (unsigned i = 0; i < ag->jobs.max; i++) {
+	for (unsigned i = 0; i < ag->jobs.used; i++) {
 		const struct fan_job *j = &ag->jobs.job[i];
 		const bool reported = j->state == FAN_JOB_FORMING && ag->stop_ns; /* is to be */
 		const bool closed = j->fault.err == FAN_E_CLOSED; /* nobody needs anything of it */
@@ -152,7 +152,7 @@ void fan_aggregator_audit(const struct fan_aggregator *ag)
 {
 	assert(ag->event_count <= FAN_EVENTS_MAX);
 	fan_jobs_audit(&ag->jobs);
-	for (unsigned i = 0; i < ag->jobs.max; i++)
+	for (unsigned i = 0; i < ag->jobs.used; i++)
 		if (ag->jobs.job[i].state != FAN_JOB_NONE && ag->jobs.job[i].up)
 			fan_worker_audit(ag->jobs.job[i].up);
 }

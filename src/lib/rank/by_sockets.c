@@ -90,7 +90,7 @@ static uint64_t gone(const struct fan_rank *r)
 
 static void release(struct fan_rank *r)
 {
-	for (unsigned i = 0; i < FAN_SHARDS_MAX; i++)
+	for (unsigned i = 0; i < r->connections; i++)
 		fan_connection_close(&r->connection[i]);
 	if (r->client.on)
 		fan_lines_close(&r->client.dial.lines);

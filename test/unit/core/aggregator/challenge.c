@@ -55,7 +55,7 @@ static void fill(void)
 static unsigned forming(void)
 {
 	unsigned jobs = 0;
-	for (unsigned i = 0; i < JOBS; i++)
+	for (unsigned i = 0; i < rig.ag->jobs.used; i++)
 		jobs += rig.ag->jobs.job[i].state == FAN_JOB_FORMING;
 	return jobs;
 }

@@ -223,7 +223,7 @@ TEST_WITH(member__no_window_of_one, rig_open, rig_close)
 
 static void overlap(const struct fan_jobs *t)
 {
-	for (unsigned a = 0; a < t->max; a++) {
+	for (unsigned a = 0; a < t->used; a++) {
 		const struct fan_job *j = &t->job[a];
 		if (j->state == FAN_JOB_NONE)
 			continue;
@@ -254,7 +254,8 @@ TEST_WITH(member__churn, rig_open, rig_close)
 	for (unsigned n = 0; n < 30000; n++) {
 		unsigned i = (unsigned)fan_rng_below(&r, 12);
 		const struct fan_job *j = &rig.ag->jobs.job[i];
-		if (j->state != FAN_JOB_NONE && fan_rng_below(&r, 2)) {
+		const bool is = i < rig.ag->jobs.used && j->state != FAN_JOB_NONE;
+		if (is && fan_rng_below(&r, 2)) {
 			struct fan_leave bye = {.err = FAN_OK};
 			uint64_t nonce = j->members[0].nonce;
 			bye.err = fan_rng_below(&r, 2) ? FAN_OK : FAN_E_STALLED;

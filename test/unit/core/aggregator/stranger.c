@@ -360,7 +360,7 @@ TEST_WITH(stranger__joins_keep_nobody_out, rig_open, rig_close)
 	}
 	rig_pass(FAN_UNSURE_NS + FAN_UNSURE_NS / 2);
 	unsigned jobs = 0;
-	for (unsigned i = 0; i < rig.cfg.jobs_max; i++)
+	for (unsigned i = 0; i < rig.ag->jobs.used; i++)
 		jobs += rig.ag->jobs.job[i].state == FAN_JOB_FORMING;
 	assert_int_equal(jobs, 0);
 }
