@@ -47,6 +47,7 @@ class Place:
     name: str  #: that no other life has
     address: str  #: of rank 0's host
     store: Any
+    within_s: float  #: the longest wait for its ranks
 
     @property
     def variables(self) -> dict[str, str]:
@@ -118,7 +119,8 @@ def place(uuid: int, handles: Iterable[str], timeout: datetime.timedelta) -> Pla
     name, rank = digest[:NAME_CHARS], ordered.index(own)
     if rank:
         store = tcp_store(address, int(port), False, timeout)
-    return Place(rank, len(ordered), name, address, c10d.PrefixStore(f"life/{name}", store))
+    store = c10d.PrefixStore(f"life/{name}", store)
+    return Place(rank, len(ordered), name, address, store, timeout.total_seconds())
 
 
 def check() -> None:

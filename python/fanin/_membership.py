@@ -330,7 +330,8 @@ class Membership:
         if self._world is None:
             self.store.set(f"process/{self.rank}", _gathering.process())
         gathering = _gathering.Gathering(self.store, "come", self.size)
-        _gathering.gather(gathering, self.rank, self.size, self._timeouts.coming, self._look)
+        within_s = self._at.within_s if self._at else self._timeouts.coming
+        _gathering.gather(gathering, self.rank, self.size, within_s, self._look)
         self._hear()
 
     def _look(self) -> None:

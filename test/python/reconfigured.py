@@ -93,7 +93,14 @@ if part == "again":
             raise SystemExit("a sum before reconfigure()")
         except fanin.FaninError as error:
             assert "before reconfigure()" in str(error), error
-    say("again", dist.group.WORLD.get_reconfigure_handle())
+    own, late = dist.group.WORLD.get_reconfigure_handle(), datetime.timedelta(seconds=1)
+    try:
+        given = types.SimpleNamespace(uuid=0, handles=[own, own + ".nobody"], timeout=late)
+        dist.group.WORLD.reconfigure(given)
+        raise SystemExit("reconfigured with nobody")
+    except fanin.FaninError as error:
+        assert "rank 1" in str(error), error
+    say("again", own)
     reconfigure(2, ["again", "0", "1"])
     os._exit(0)
 dist.init_process_group("fanin", pg_options=fanin.torch.Options(communicator={"alive": 2}))

@@ -5,6 +5,8 @@ import re
 
 # "gloo" and "cpu:gloo,cuda:nccl" as whole strings.
 NAME = re.compile(r"""(["'])((?:[a-z0-9:]+,)?(?:cpu:)?)gloo((?:,[a-z0-9:]+)?)\1""")
+# Gloo by its constant, as what a test uses without a GPU.
+CHOSEN = re.compile(r"(\belse|\bBACKEND =) dist\.Backend\.GLOO\b")
 # Whether PyTorch has Gloo: fanin has the same need; and what is expected of Gloo by its constant.
 ASKS = ("is_gloo_available", "Backend.GLOO")
 # Whether the backend of the tests is there, asked before Gloo's name.
@@ -38,6 +40,7 @@ def begin() -> None:
 def text(source: str) -> str:
     lines = []
     for line in source.split("\n"):
+        line = CHOSEN.sub(r'\1 "fanin"', line)
         asked = HAS.search(line)
         if asked:
             which = "in" if asked.group(1) == "==" else "not in"
