@@ -36,13 +36,13 @@ UUID_BITS = 62
 
 @dataclasses.dataclass
 class Place:
-    """Where the ranks of a life meet, and under which name."""
+    """Where the ranks of a group meet, and under which name."""
 
     rank: int
     size: int
-    name: str  #: that no other life has
-    address: str  #: of rank 0's host
+    name: str
     store: Any
+    address: str = ""  #: of rank 0's host, where ranks have got each other's handles
 
     @property
     def variables(self) -> dict[str, str]:
@@ -100,7 +100,7 @@ def place(uuid: int, handles: Iterable[str], timeout: datetime.timedelta) -> Pla
     name, rank = digest[:NAME_CHARS], ordered.index(own)
     if rank:
         store = tcp_store(address, int(port), False, timeout)
-    return Place(rank, len(ordered), name, address, c10d.PrefixStore(f"life/{name}", store))
+    return Place(rank, len(ordered), name, c10d.PrefixStore(f"life/{name}", store), address)
 
 
 def check() -> None:
