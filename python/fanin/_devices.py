@@ -24,7 +24,6 @@ from . import _elastic
 from ._compiled import skipped, untraced
 from ._completion import called_by_python, native
 from ._level import Level, set_timeout
-from ._life import Life
 
 c10d: Any = torch._C._distributed_c10d  # PyTorch's stubs lack half of it
 FRAMES_MAX = 4  # between PyTorch's function that makes a group and ours
@@ -91,11 +90,9 @@ def backend_for(device: str, name: str, given: Any, store: Any, options: Any = N
     return backend
 
 
-def beside(devices: dict[str, str], given: Any, store: Any, life: Life) -> dict[str, Any]:
-    """The backends that are not fanin's, by type of device, once all ranks have come."""
+def beside(devices: dict[str, str], given: Any, store: Any) -> dict[str, Any]:
+    """The backends that are not fanin's, by type of device."""
     named = {device: name for device, name in devices.items() if name != OWN}
-    if named:
-        life.gather(given.timeout)
     return {device: backend_for(device, name, given, store) for device, name in named.items()}
 
 
@@ -161,8 +158,6 @@ class DevicesGroup(ProcessGroup):
 
     devices
         Names of backends by type of device.
-    others
-        Those of them that are not fanin.
     """
 
     supports_splitting = False
@@ -172,12 +167,10 @@ class DevicesGroup(ProcessGroup):
     supports_time_estimate = False
     supports_abort_hooks = False
 
-    def __init__(
-        self, rank: int, size: int, devices: dict[str, str], others: dict[str, Any]
-    ) -> None:
+    def __init__(self, rank: int, size: int, devices: dict[str, str]) -> None:
         super().__init__(rank, size)  # type: ignore
         self.devices = devices
-        self.others = others
+        self.others: dict[str, Any] = {}  #: those of them that are not fanin
         self._name = self._desc = ""
         self._coalesced: dict[int, list[Any]] = {}  # works by thread, between start and end
         self.timeout: datetime.timedelta | None = None  #: of an operation

@@ -15,7 +15,7 @@ import os
 import secrets
 import threading
 import types
-from typing import Any, Callable, Iterable, Sequence
+from typing import Any, Callable, Iterable, Optional, Sequence
 
 import torch
 import torch.distributed as dist
@@ -40,14 +40,14 @@ UUID_BITS = 62
 
 @dataclasses.dataclass
 class Place:
-    """Where the ranks of a life meet, and under which name."""
+    """Where the ranks of a group meet, and under which name."""
 
     rank: int
     size: int
-    name: str  #: that no other life has
-    address: str  #: of rank 0's host
+    name: str
     store: Any
-    within_s: float  #: the longest wait for its ranks
+    address: str = ""  #: of rank 0's host, where ranks have got each other's handles
+    within_s: Optional[float] = None  #: the longest wait for ranks, where the group's timeout is not it
 
     @property
     def variables(self) -> dict[str, str]:
@@ -120,7 +120,7 @@ def place(uuid: int, handles: Iterable[str], timeout: datetime.timedelta) -> Pla
     if rank:
         store = tcp_store(address, int(port), False, timeout)
     store = c10d.PrefixStore(f"life/{name}", store)
-    return Place(rank, len(ordered), name, address, store, timeout.total_seconds())
+    return Place(rank, len(ordered), name, store, address, timeout.total_seconds())
 
 
 def check() -> None:

@@ -90,7 +90,7 @@ class Pauses:
     def sleep(self, until: float) -> None:
         """Not longer than until then."""
         time.sleep(max(0.0, min(self._next, until - time.monotonic())))
-        self._next = min(self._next * 1.5, max(LAST_S, min(self.waited / CALM, RARE_S)))
+        self._next = min(self._next * 2, max(LAST_S, min(self.waited / CALM, RARE_S)))
 
 
 def in_words(ranks: Sequence[int]) -> str:
@@ -164,26 +164,38 @@ def has_ended(told: str) -> bool:
 
 
 class Gathering:
-    """Ranks that come to something of which `key` is a name in the store."""
+    """Ranks that come to something of which `key` is a name in the store.  `tell` tells them where that is."""
 
-    def __init__(self, store: PatientStore, key: str, size: int) -> None:
+    def __init__(
+        self, store: PatientStore, key: str, size: int, tell: Callable[[], None] | None = None
+    ) -> None:
         self._store = store
         self._key = key
         self._size = size
+        self._tell = tell
+        self.count = 0  #: of those that had come at the last look
 
     def come(self, rank: int) -> None:
         """This rank's word."""
         self._store.add(f"{self._key}/{rank}", 1)
-        self._store.add(self._key, 1)
+        self.count = self._store.add(self._key, 1)
 
     def are_all(self) -> bool:
         """Whether all have come."""
-        return self._store.add(self._key, 0) >= self._size
+        if self.count < self._size:
+            if self._tell is not None:
+                self._tell()
+            self.count = self._store.add(self._key, 0)
+        return self.count >= self._size
+
+    def has_come(self, rank: int) -> bool:
+        """Whether this one has."""
+        return self._store.add(f"{self._key}/{rank}", 0) > 0
 
     def missing(self, ranks: Iterable[int] | None = None) -> list[int]:
         """Of these, or of all, those that have not."""
         ranks = range(self._size) if ranks is None else ranks
-        return [rank for rank in ranks if not self._store.add(f"{self._key}/{rank}", 0)]
+        return [rank for rank in ranks if not self.has_come(rank)]
 
 
 class Note:

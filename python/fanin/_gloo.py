@@ -24,6 +24,7 @@ from .errors import FaninError
 c10d: Any = torch._C._distributed_c10d  # PyTorch's stubs lack half of it
 TRY_S = 15.0  # until ranks that are not connected try again
 PAUSE_S = 0.2  # before they do
+LOOK_S = 0.1  # of a try, until this rank looks whether another one has ended it
 TELL_S = 5.0  # between two calls of the rank that says how a try has ended
 MADE, ENDED = "made", "ended"
 Make = Callable[[Any], Any]  # of a store
@@ -42,6 +43,7 @@ class _Try(PatientStore):
     def __init__(self, store: Any) -> None:
         super().__init__(store)
         self._ended = threading.Event()
+        self._there: set[str] = set()  # keys that Gloo has waited for, and gets next
 
     def end(self) -> None:
         """Nobody waits for keys any more."""
@@ -50,7 +52,10 @@ class _Try(PatientStore):
     def check(self, keys: Any) -> bool:
         if self._ended.is_set():
             raise RuntimeError("given up")
-        return super().check(keys)
+        there = self._there.issuperset(keys) or super().check(keys)
+        if there:
+            self._there.update(keys)
+        return there
 
 
 def made(
@@ -105,6 +110,7 @@ def _tried(
 
     thread = threading.Thread(target=try_it, name="fanin-gloo", daemon=True)
     thread.start()
+    thread.join(LOOK_S)
     try:
         told.wait([ENDED], datetime.timedelta(seconds=seconds))
     except FaninError as error:
@@ -115,7 +121,7 @@ def _tried(
     except RuntimeError:
         say(f"not all ranks have connected within {whole:.3g} s")
         told.wait([ENDED], datetime.timedelta(seconds=TELL_S))
-    how = told.get(ENDED).decode()
+    how = told.read(ENDED).decode()
     trying.end()
     if how != MADE:
         return None, how

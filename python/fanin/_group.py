@@ -23,9 +23,9 @@ from ._carried import Carried, Gather, InPlace, Scatter, bytes_of
 from ._completion import Completer, FaninWork, copy_back, ended, join, level
 from ._devices import OWN, beside, collective, know, named_devices, refuse
 from ._gloo_alone import GlooAlone
-from ._level import STAGED, Level, open_level, reopen_level
+from ._level import STAGED, Level, Opener, levels
 from ._gathering import monitored_barrier
-from ._life import Life, begin
+from ._life import Life
 from ._membership import AGREE_S, Membership, Options
 from ._messages import Tagged, numbering
 from ._tensors import CARRIED, Tensors, contiguous, elements_of, is_staged, joined, listed, name_of
@@ -43,16 +43,15 @@ class FaninGroup(GlooAlone):
 
     def __init__(
         self,
-        open_level: Callable[[int], Level],
+        open_level: Opener,
         messages: Any = None,
         devices: dict[str, str] | None = None,
-        others: dict[str, Any] | None = None,
         timeout: datetime.timedelta | None = None,
         life: Life | None = None,
     ) -> None:
-        first = open_level(0)
+        first = open_level(0, None)
         rank, size = first.membership.rank, first.membership.size
-        super().__init__(rank, size, devices or dict.fromkeys(known_devices(), OWN), others or {})
+        super().__init__(rank, size, devices or dict.fromkeys(known_devices(), OWN))
         self.fallbacks: dict[str, int] = {}  #: reason -> operations that went to Gloo
         self.timeout = timeout
         self.life = life or Life("alone")  #: which the group is of
@@ -62,7 +61,7 @@ class FaninGroup(GlooAlone):
         self._past = 0, 0  # operations and bytes of the ranks that there were before
         self._begin(open_level, first)
 
-    def _begin(self, open_level: Callable[[int], Level], first: Level) -> None:
+    def _begin(self, open_level: Opener, first: Level) -> None:
         self.membership = first.membership  #: of operations outside of callbacks
         self._open_level = open_level
         self._levels = {0: first}
@@ -102,12 +101,10 @@ class FaninGroup(GlooAlone):
         at = _elastic.place(opts.uuid, opts.handles, limit)
         for part in list(self.parts):
             part.close()
-        self._past = self.ops, self.bytes
         self.close()
-        options, world = self.membership.options, functools.partial(_world_of, None)
-        opener = functools.partial(reopen_level, at, options, self.timeout, world)
-        self._begin(opener, opener(0))
-        self.life = Life(at.name)
+        self.life, opener = levels(at, self.membership.options, self.timeout)
+        self._past = self.ops, self.bytes
+        self._begin(opener, opener(0, None))
         _elastic.tell_torch(self, at)
         self.membership.is_wanted()
         _ = self.gloo
@@ -148,7 +145,7 @@ class FaninGroup(GlooAlone):
         with the same operation."""
         number = level() + STAGED * staged
         if number not in self._levels:
-            self._levels[number] = self._open_level(number)
+            self._levels[number] = self._open_level(number, self.membership)
         return self._levels[number]
 
     @property
@@ -550,41 +547,29 @@ def create(given: Any, options: Options | None) -> FaninGroup:
     devices = named_devices()
     refuse(devices)
     later = default is None and bool(getattr(given, "enable_reconfigure", False))
-    if default is not None:
-        life = default.life
-    else:
-        life = Life("later") if later else begin(given)
-    store = life.store(given.store)
+    at = _elastic.Place(given.group_rank, given.group_size, str(given.group_id), given.store)
+    known = default.life if default is not None else Life("later") if later else None
+    members = given.global_ranks_in_group
+    life, opener = levels(at, options, given.timeout, known, default, members)
     messages = None
     if default is not None:
-        number = numbering(given, default, store)
+        number = numbering(given, default, at.store)
         messages = Tagged(default, given.global_ranks_in_group, number)
-    others = beside(devices, given, store, life)
-    world = functools.partial(_world_of, default)
-    opener = functools.partial(open_level, given, store, options, world)
-    group = FaninGroup(opener, messages, devices, others, given.timeout, life)
+    group = FaninGroup(opener, messages, devices, given.timeout, life)
+    if default is None and not later:
+        group.membership.is_wanted()
+    group.others = beside(devices, given, at.store)
     if later:
         group.membership.fail(FaninError("this group has no ranks before reconfigure()"))
         _world = weakref.ref(group)
         return group
     if default is not None:
         default.parts.add(group)
-    else:
-        group.membership.is_wanted()
-        life.known()
     if messages is None:
         _ = group.gloo  # while all ranks are here: messages go through it
     if not given.global_ranks_in_group:
         _world = weakref.ref(group)
     return group
-
-
-def _world_of(default: FaninGroup | None, number: int) -> Membership | None:
-    """The ranks that a level's ranks are numbered among; None: there are none yet."""
-    world = default
-    if number and world is None and _world is not None:
-        world = _world()
-    return world.membership if world else None
 
 
 know()

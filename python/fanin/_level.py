@@ -2,18 +2,20 @@
 """A level of a process group: what operations go through that callbacks of the same depth start, or, as
 level 0, those outside of callbacks (_completion.py)."""
 
+import dataclasses
 import datetime
 import functools
 import threading
-from typing import Any, Callable
+from typing import Any, Callable, Optional, Sequence
 
 import torch
 
-from . import _gloo, _staging
+from . import _gloo, _meeting, _staging
 from ._agreed import Sequencer
 from ._beside import Beside, Make
 from ._completion import LEVELS_MAX, FaninWork
 from ._elastic import Place
+from ._life import Life, begin
 from ._membership import AGREE_S, Membership, Options
 from ._store import PatientStore
 from ._tensors import Tensors
@@ -123,36 +125,48 @@ class Level:
         self.membership.close()
 
 
-def open_level(
-    given: Any,
-    of_group: Any,
-    options: Options,
-    world: Callable[[int], Membership | None],
-    number: int,
-) -> Level:
-    """Of a group that PyTorch makes.  The levels above 0 are as groups of the same ranks."""
-    rank, size, store = given.group_rank, given.group_size, c10d.PrefixStore(str(number), of_group)
-    members, name = given.global_ranks_in_group or range(size), f"{given.group_id} {number}"
-    of = world(number)
-    membership = Membership(store, rank, size, options, of, members, name, None, given.timeout)
-    return _level_of(store, membership, given.timeout, number)
+Opener = Callable[[int, Optional[Membership]], Level]  # of a number; of its group's level 0
 
 
-def reopen_level(
+def levels(
     at: Place,
     options: Options,
     timeout: Any,
-    world: Callable[[int], Membership | None],
+    life: Life | None = None,
+    world: Any = None,
+    members: Sequence[int] = (),
+) -> tuple[Life, Opener]:
+    """The life of the group at `at`, in which its store is from now on, and what opens its levels.
+
+    life
+        None: it begins.
+    world
+        The group of which its ranks are `members`; None: there is none.
+    """
+    if life is None:
+        learns = options.learns(at.size)
+        life = begin(at, functools.partial(_meeting.choose, own=at.address, learns=learns))
+    at.store = life.store(at.store)
+    return life, functools.partial(_open, at, options, timeout, life, world, members)
+
+
+def _open(
+    at: Place,
+    options: Options,
+    timeout: Any,
+    life: Life,
+    world: Any,
+    members: Sequence[int],
     number: int,
+    first: Membership | None,
 ) -> Level:
-    """As open_level, for a default group whose ranks were given by handles."""
-    store, name = c10d.PrefixStore(str(number), at.store), f"{at.name} {number}"
-    of, members = world(number), range(at.size)
-    membership = Membership(store, at.rank, at.size, options, of, members, name, at, timeout)
-    return _level_of(store, membership, timeout, number)
+    """The levels above 0 are as groups of the same ranks."""
+    store = c10d.PrefixStore(str(number), at.store)
+    here = dataclasses.replace(at, store=store, name=f"{at.name} {number}" if number else at.name)
+    of = first if world is None else world.membership
+    members = range(at.size) if world is None else members
+    membership = Membership(here, options, of, members, life, timeout)
 
-
-def _level_of(store: Any, membership: Membership, timeout: Any, number: int) -> Level:
     def make_beside(look: Callable[[], None]) -> Any:
         rank, size, address = membership.rank, membership.size, membership.own_address()
 

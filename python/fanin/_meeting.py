@@ -12,17 +12,17 @@ import ipaddress
 import os
 import socket
 import struct
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 from ._store import PatientStore
 
-KEY = "meeting"
 ELSEWHERE = "elsewhere"  # an address of a rank on another host than rank 0
 PORTS = 1 << 16
 SIOCGIFFLAGS, SIOCGIFADDR = 0x8913, 0x8915  # netdevice(7)
 IFREQ, IFREQ_FLAGS, IFREQ_ADDR = struct.Struct("16s24x"), struct.Struct("16xH22x"), slice(20, 24)
 IFF_RUNNING = 0x40
 Read = Callable[[str], str]
+Words = Sequence[str]  # host, port, restarts, and of these "1": theirs, alone, learns
 
 
 def _resolved(host: str, port: int | None) -> list[Any]:
@@ -127,8 +127,8 @@ class Meeting:
         return {"TORCHELASTIC_RESTART_COUNT": self.lives} if self.lives else {}
 
 
-def tell(store: PatientStore, own: str = "", learns: bool = False) -> Meeting:
-    """Rank 0's part.  `own`: its address, where the variables speak of another one."""
+def choose(store: PatientStore, own: str = "", learns: bool = False) -> list[str]:
+    """Rank 0's part, in Words.  `own`: its address, where the variables speak of another one."""
     host, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "")
     may_be_elsewhere = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     if own or not (host and port):
@@ -142,14 +142,18 @@ def tell(store: PatientStore, own: str = "", learns: bool = False) -> Meeting:
         port = str(_free_port())
     lives = os.environ.get("TORCHELASTIC_RESTART_COUNT", "")
     alone = is_loopback(local_address(host))
-    words = host, port, lives or "-", str(int(theirs)), str(int(alone)), str(int(learns))
-    store.set(KEY, " ".join(words))
-    return Meeting(host, port, lives, learns)
+    return [host, port, lives, str(int(theirs)), str(int(alone)), str(int(learns))]
 
 
-def hear(store: PatientStore, read: Read) -> Meeting:
+def chosen(words: Words) -> Meeting:
+    """What rank 0 makes of its words."""
+    host, port, lives, *_, learns = words
+    return Meeting(host, port, lives, learns == "1")
+
+
+def hear(words: Words, store: PatientStore) -> Meeting:
     """The other ranks' part."""
-    host, port, lives, theirs, alone, learns = read(KEY).split(" ")
+    host, port, lives, theirs, alone, learns = words
     if theirs == "1":
         met = store.host if _is_known_elsewhere(store.host) else host
         host = os.environ.get("MASTER_ADDR") or met
@@ -157,7 +161,7 @@ def hear(store: PatientStore, read: Read) -> Meeting:
     if mine and not is_loopback(mine):
         store.set(ELSEWHERE, mine)
         store.add(f"{ELSEWHERE} ranks", 1)
-    return Meeting(host, port, "" if lives == "-" else lives, learns == "1")
+    return Meeting(host, port, lives, learns == "1")
 
 
 def own_address(store: PatientStore, read: Read, first: str) -> str:

@@ -13,11 +13,11 @@ import threading
 import time
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
-from torch._C._distributed_c10d import Store
-
 from . import _arguments, _gathering, _meeting
 from ._elastic import Place
+from ._gathering import Gathering, Pauses
 from ._learner import RANKS_MAX
+from ._life import Life
 from ._marks import in_words
 from ._store import PatientStore
 from .communicator import Communicator, Operation
@@ -31,7 +31,10 @@ AGREE_S = 60.0  # beyond a join: the longest wait for what other ranks say about
 GRACE_S = 1.0  # for what goes through Gloo to end, once the communicator has
 REFUSED_S = 15.0  # for Gloo to refuse it to all ranks, or for a lost rank to be found
 ROOM_S = 0.001  # between looks for room for one more operation
-JOINED = "joined"
+COME = "come"  # counts ranks that have come...
+FAILED = 1 << 20  # ...and each that does not join for so many: it says why
+WHY = "why"
+WHY_S = 5.0  # for a rank that has left to say so: more than it takes to leave
 LEARN = "learn"
 NAMED = (  # of these, fanin alone has what is meant
     "switch",
@@ -94,23 +97,21 @@ def _environment(**values: str) -> Iterator[None]:
 
 
 class Membership:
-    """One group's.  `world` is that of the default group; None: this is it, or that one is not
-    fanin's.  `name` tells the group from others of `world`, on all its ranks."""
+    """One group's, at `at`, whose name tells it from others of `world` on all its ranks.  `world`: that of
+    the default group, of which its ranks are `members`; or `life`: this is the default group, or fanin's
+    first."""
 
     def __init__(
         self,
-        store: Store,
-        rank: int,
-        size: int,
+        at: Place,
         options: Options,
         world: "Membership | None",
-        members: Sequence[int] = (),
-        name: str = "",
-        place: Place | None = None,
-        timeout: datetime.timedelta | None = None,
+        members: Sequence[int],
+        life: Life,
+        timeout: datetime.timedelta | None,
     ) -> None:
-        self.rank = rank
-        self.size = size
+        self.rank = at.rank
+        self.size = at.size
         self.options = options
         self.communicator: Communicator | None = None
         self.reason = ""  #: why fanin is not used; "" while it is
@@ -122,15 +123,15 @@ class Membership:
         self.first = os.environ.get("MASTER_ADDR", "")  #: rank 0's host, as this rank knows it
         self.kept: list[Any] = []  #: as long as this
         self.shrunk = 0  #: how often its ranks were to leave some behind
-        self.store = PatientStore(store)
+        self.store = PatientStore(at.store)
+        self._ranks = Gathering(self.store, COME, self.size, life.tell if world is None else None)
         self._timeouts = _gathering.timeouts(options.communicator, timeout)
         self._limit_s: float | None = None  # shorter than that with which the ranks have joined
         self._processes: dict[int, str] = {}  # by rank: those that are known
         self._world = world
         self._members = list(members)  # its ranks in `world`
-        self._name = name
-        self._at = place  # of ranks that a group was given later
-        self._token = ""  # in the names of its groups' jobs, of this life of the job
+        self._at = at
+        self._life = life
         self._lock = threading.Lock()
         self._tried = False
         self._own: str | None = None  # address of this host
@@ -142,7 +143,8 @@ class Membership:
         with self._lock:
             if not self._tried:
                 self._tried = True
-                self._join()
+                if self.error is None:
+                    self._join()
             if self.reason and self.options.required:
                 raise self.error or FaninError(self.reason)
             return not self.reason
@@ -215,7 +217,7 @@ class Membership:
     def refused(self, key: str, error: Exception) -> None:
         """Gloo refuses this rank what all have stated under `key`: unless it does so to all ranks, or a rank
         is lost, leave the job, which ends it for the others."""
-        until, pauses = time.monotonic() + REFUSED_S, _gathering.Pauses()
+        until, pauses = time.monotonic() + REFUSED_S, Pauses()
         with contextlib.suppress(RuntimeError):  # the store has gone
             count = self.store.add(key, 1)
             while count < self.size and not self._what_ended() and time.monotonic() < until:
@@ -238,7 +240,7 @@ class Membership:
                 patient.set(key, str(int(word)))
                 return word
             patient.wait([key], datetime.timedelta(seconds=AGREE_S))
-            return patient.get(key) == b"1"
+            return patient.read(key) == b"1"
         except FaninError:
             raise
         except RuntimeError:
@@ -312,8 +314,6 @@ class Membership:
     def _join(self) -> None:
         problem: Exception | None = None
         try:
-            if self._world is None and self.rank == 0:
-                self.token()
             if self.size > 1:
                 self._gather()
             self.communicator = self._made_of_world() or self._made_alone()
@@ -327,12 +327,14 @@ class Membership:
     def _gather(self) -> None:
         """Wait until all ranks have come: for as long as the group may, while the library's join is
         for what takes moments."""
-        if self._world is None:
-            self.store.set(f"process/{self.rank}", _gathering.process())
-        gathering = _gathering.Gathering(self.store, "come", self.size)
-        within_s = self._at.within_s if self._at else self._timeouts.coming
-        _gathering.gather(gathering, self.rank, self.size, within_s, self._look)
-        self._hear()
+        within_s = self._timeouts.coming if self._at.within_s is None else self._at.within_s
+        try:
+            _gathering.gather(self._ranks, self.rank, self.size, within_s, self._look)
+            self._hear()
+        except BaseException:
+            if self._world is None:
+                self._life.tell_on()
+            raise
 
     def _look(self) -> None:
         """FaninError: there is no point in waiting any more."""
@@ -347,12 +349,12 @@ class Membership:
 
     def _hear(self) -> None:
         """FaninError: another rank has given up."""
-        if self.store.told("all"):
-            raise FaninError(self._read("all"))
+        if self._ranks.count >= FAILED:
+            raise FaninError(self.store.read(WHY).decode())
 
     def _has_ended(self, rank: int) -> bool:
-        if rank not in self._processes and self.store.told(f"process/{rank}"):
-            self._processes[rank] = self._read(f"process/{rank}")
+        if rank not in self._processes and self._ranks.has_come(rank):
+            self._processes[rank] = self._life.process(rank)
         return _gathering.has_ended(self._processes.get(rank, ""))
 
     def _give_up(self, error: BaseException) -> None:
@@ -360,7 +362,7 @@ class Membership:
         self.reason = f"rank {self.rank}: interrupted while it joined: {type(error).__name__}"
         self.error = FaninError(self.reason)
         with contextlib.suppress(RuntimeError):
-            self.store.set("all", self.reason)
+            self._fail_all(self.reason)
 
     def _made_of_world(self) -> Communicator | None:
         """As a group of the default group's communicator, whose ranks know their ways; None: it has
@@ -370,16 +372,13 @@ class Membership:
             return None
         if self.options.given("controller"):
             return None
-        text = f"{world.token()} {self._name}"
+        text = f"{world.token()} {self._at.name}"
         name = hashlib.sha256(text.encode()).hexdigest()[:NAME_CHARS]
         return world.communicator.group(name, self._members, **self._timeouts.arguments)
 
     def token(self) -> str:
-        """The same on all ranks, and another one in each life of the job.  Once all have joined,
-        nobody waits for it."""
-        if not self._token:
-            self._token = self._from_first("token", lambda: secrets.token_hex(8))
-        return self._token
+        """The same on all ranks, and another one in each life of the job."""
+        return self._world.token() if self._world else self._life.name
 
     def _made_alone(self) -> Communicator:
         arguments, variables = self._place()
@@ -402,19 +401,43 @@ class Membership:
             return arguments, {"FANIN_LOCAL": local}
         if self.size == 1:
             return arguments, {}
-        at = self._at  # of ranks whose launcher knows nothing of this
-        if at is not None:
+        at, words = self._at, self._life.meeting
+        if at.address:
             arguments["job"] = f"{self._name_of_job()}.{at.name}"
-        if self.rank == 0:
-            learns = self.options.learns(self.size)
-            meeting = _meeting.tell(self.store, at.address if at else "", learns)
-        else:
-            meeting = _meeting.hear(self.store, self._read)
+        meeting = _meeting.hear(words, self.store) if self.rank else _meeting.chosen(words)
         self.first, self.learns = meeting.host, meeting.learns
         if not named:
             self.meeting = meeting
         variables = meeting.restarts if named else meeting.variables
-        return arguments, {**variables, **(at.variables if at else {})}
+        return arguments, {**variables, **(at.variables if at.address else {})}
+
+    def _fail_all(self, why: str) -> str:
+        """Have the other ranks hear why none joins."""
+        self.store.set(WHY, why)
+        self.store.add(COME, FAILED)
+        return why
+
+    def _have_all_joined(self) -> str:
+        """Wait until all have: "", or why one has not, which ends what the others wait for first."""
+        assert self.communicator is not None
+        op: Operation[None] | None = None
+        pauses, ended = Pauses(), ""
+        until = pauses.begun + AGREE_S
+        while True:
+            try:
+                if not ended:
+                    op = op or self.communicator.barrier_start()
+                    op.wait(_gathering.LOOK_S)
+                    return ""
+                pauses.sleep(until)
+            except TimeoutError:
+                pass
+            except FaninError as error:
+                ended, until = str(error), time.monotonic() + WHY_S
+            if self.store.add(COME, 0) >= FAILED:
+                return self.store.read(WHY).decode()
+            if time.monotonic() >= until:
+                return f"ranks do not tell whether they have joined: {ended or 'one waits'}"
 
     def _name_of_job(self) -> str:
         job = self.options.communicator.get("job") or _arguments.told("job") or "torch"
@@ -435,16 +458,12 @@ class Membership:
         return self.store.get(key).decode()
 
     def _agree(self, problem: Exception | None) -> None:
-        """All ranks or none: the last one says that all have joined, or one why it has not."""
+        """All ranks or none."""
         failed = "" if problem is None else f"rank {self.rank}: {problem}"
-        if failed or self.store.add("joined", 1) == self.size:
-            self.store.set("all", failed or JOINED)
         try:
-            self.store.wait(["all"], datetime.timedelta(seconds=AGREE_S))
-            told = self._read("all")
-        except RuntimeError as error:
-            told = f"ranks do not tell whether they have joined: {error}"
-        failed = failed or (told if told != JOINED else "")
+            failed = self._fail_all(failed) if failed else self._have_all_joined()
+        except RuntimeError as error:  # the store has gone
+            failed = failed or str(error)
         if not failed:
             self.say(self.headline(), logging.INFO)
             return

@@ -243,12 +243,12 @@ OF_OTHERS = "203.0.113.7"  # TEST-NET-3: no address of this host
 def meet(monkeypatch, of_first, of_other, hosts=("", "")):
     """(what rank 0 takes, what another rank takes) with these variables and hosts of the store of each, and
     the store."""
-    store, taken = Store(), []
+    store, taken, words = Store(), [], []
     for variables, store.host in zip((of_first, of_other), hosts):
         for name, value in dict(TORCHRUN, **variables).items():
             monkeypatch.setenv(name, value)
-        heard = _meeting.hear(store, store.read) if taken else _meeting.tell(store)
-        taken.append(heard)
+        words = words if taken else _meeting.choose(store)
+        taken.append(_meeting.hear(words, store) if taken else _meeting.chosen(words))
     return *taken, store
 
 

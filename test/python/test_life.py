@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-import types
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,31 +16,44 @@ import torch.distributed as dist
 from conftest import ROOT, WAIT_S, Processes, free_port
 
 import fanin
-from fanin import _life
+from fanin import _gathering, _life
+from fanin._elastic import Place
 
 HERE = Path(__file__).parent
 LATE = timedelta(seconds=WAIT_S)
 
 
-def given(store, rank, size):
-    return types.SimpleNamespace(store=store, group_rank=rank, group_size=size)
+WORDS = ["host", "1", "", "1", "1", "0"]
 
 
-def begun(store, size, ranks=None):
+def begin(store, rank, size):
+    """The life that this rank is in; rank 0's tells it on."""
+    life = _life.begin(Place(rank, size, "0", store), lambda _: WORDS)
+    if rank == 0:
+        life.tell_on()
+    return life
+
+
+def begun(store, size):
     """The lives that these ranks are in, each a thread's, rank 0's last."""
     lives = {}
 
     def come(rank):
-        lives[rank] = _life.begin(given(store, rank, size))
+        lives[rank] = begin(store, rank, size)
 
-    ranks = list(range(size)) if ranks is None else ranks
-    threads = [threading.Thread(target=come, args=(rank,)) for rank in ranks]
+    threads = [threading.Thread(target=come, args=(rank,)) for rank in range(size)]
     for thread in threads[::-1]:
         thread.start()
     for thread in threads:
         thread.join(WAIT_S)
-    assert sorted(lives) == ranks
-    lives[0].known()
+    assert sorted(lives) == list(range(size))
+    if size > 1:
+        assert all(lives[rank].meeting == WORDS for rank in range(1, size))
+        lives[0]._stop()
+    return lives
+
+
+def names(lives):
     return {life.name for life in lives.values()}
 
 
@@ -52,39 +65,70 @@ def hash_store():
 
 def test_lives_of_one_store_differ():
     store = hash_store()
-    names = [begun(store, size) for size in (3, 3, 2, 4, 1)]
-    assert [len(name) for name in names] == [1] * 5
-    assert len(set.union(*names)) == 5
+    found = [names(begun(store, size)) for size in (3, 3, 2, 4, 1)]
+    assert [len(name) for name in found] == [1] * 5
+    assert len(set.union(*found)) == 5
 
 
 def test_a_rank_does_not_take_what_a_dead_rank_0_says():
     store = hash_store()
-    former = begun(store, 3)
+    former = names(begun(store, 3))
     found = []
-    early = threading.Thread(
-        target=lambda: found.append(_life.begin(given(store, 2, 3)).name), daemon=True
-    )
+    early = threading.Thread(target=lambda: found.append(begin(store, 2, 3)), daemon=True)
     early.start()
     early.join(0.3)
     assert not found  # though the store has a life that a rank 2 was in
-    first = _life.begin(given(store, 0, 3))
+    first = begin(store, 0, 3)
     early.join(WAIT_S)
-    first.known()
-    assert found == [first.name] and first.name not in former
+    first._stop()
+    assert found[0].name == first.name and first.name not in former
 
 
 def test_a_rank_0_that_does_not_come_is_an_error():
     store = dist.HashStore()
     store.set_timeout(timedelta(seconds=0.2))
     with pytest.raises(fanin.FaninError, match="rank 0 has not come within"):
-        _life.begin(given(store, 1, 2))
+        begin(store, 1, 2)
+
+
+def test_processes_are_those_of_this_life(monkeypatch):
+    store = hash_store()
+    monkeypatch.setattr(_gathering, "process", lambda: "former")
+    begun(store, 3)
+    monkeypatch.setattr(_gathering, "process", lambda: "first")
+    lives = {0: begin(store, 0, 3)}
+    for rank in (1, 2):
+        monkeypatch.setattr(_gathering, "process", lambda rank=rank: str(rank))
+        lives[rank] = begin(store, rank, 3)
+    for life in lives.values():  # also rank 1, which came before rank 2
+        assert [life.process(rank) for rank in range(3)] == ["first", "1", "2"]
+    lives[0]._stop()
+
+
+def test_another_version_is_named(caplog):
+    store = hash_store()
+    own = dist.PrefixStore("fanin", store)
+    for place, said in enumerate(
+        ('["0.1", 2, "x", ""]', "2 x"), 1
+    ):  # the second: before there were versions
+        own.add(_life.COME, 1)
+        own.set(f"{_life.COME}/{place}", said)
+        own.add(f"{_life.COME}/{place}.told", 1)
+    _life.begin(Place(0, 3, "0", store), lambda _: WORDS).tell()
+    assert "a rank runs fanin 0.1: expected " + _life.VERSION in caplog.text
+    assert "a rank runs fanin of another version: expected" in caplog.text
+    for roster in ('["0.1", "x", "", [], []]', "x 1 -", "7"):
+        own.set(_life.ROSTER, roster)
+        own.add(f"{_life.ROSTER}.told", 1)
+        with pytest.raises(fanin.FaninError, match="rank 0 runs fanin .*: expected"):
+            begin(store, 1, 3)
 
 
 def test_a_place_that_nobody_fills_is_passed_over():
     store = hash_store()
     own = dist.PrefixStore("fanin", store)
     own.add(_life.COME, 1)  # a rank that was killed before it said more
-    assert len(begun(store, 3)) == 1
+    assert len(names(begun(store, 3))) == 1
 
 
 @pytest.mark.skipif(

@@ -84,6 +84,19 @@ def test_fanins_own_timeout_wins():
 
 
 @pytest.mark.parametrize("local", ["1", "0"])
+@pytest.mark.parametrize("gives_up", [True, False])
+def test_a_rank_that_has_joined_alone_does_not_keep_the_others(gives_up, local):
+    arguments, environment = {"gives_up": gives_up}, {"FANIN_LOCAL": local, "FANIN_ALIVE_MS": "900"}
+    *others, last = answers(3, "joins_alone", arguments, environment, () if gives_up else (2,))
+    for answer in others:
+        error, text = answer["failure"]
+        assert error == "FaninError"
+        assert text == "rank 2: no" if gives_up else "have joined: rank 2" in text, text
+        assert answer["seconds"] < 600
+    assert last is None or last["failure"] == ["FaninError", "no"]
+
+
+@pytest.mark.parametrize("local", ["1", "0"])
 def test_who_waits_in_gloo_for_a_rank_that_gives_up_hears_of_it(local):
     for answer in answers(3, "gives_up", environment={"FANIN_LOCAL": local}):
         for name in ("made", "not made"):

@@ -127,6 +127,28 @@ def goes(op, group, key):
     group.membership.communicator.barrier()
 
 
+def joins_alone(gives_up):
+    """The last rank has joined a group, and gives up or is killed, while the others wait for its word."""
+    group, last = dist.new_group(timeout=PATIENT), dist.get_world_size() - 1
+    made = group.membership._made_of_world
+
+    def joins():
+        comm = made()
+        tell("joined")
+        if dist.get_rank() < last:
+            return comm
+        wait_for("joined", range(last))
+        comm.close()
+        if not gives_up:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.2)  # the others have heard that it has left
+        raise fanin.FaninError("no")
+
+    group.membership._made_of_world = joins
+    begun = time.monotonic()
+    return {"failure": failure(lambda: total(group)), "seconds": time.monotonic() - begun}
+
+
 def refuse():
     raise RuntimeError("refused")
 
@@ -259,6 +281,7 @@ def main():
     dist.init_process_group(arguments.pop("backend", "fanin"), **given)
     print(json.dumps(globals()[sys.argv[1]](**arguments)), flush=True)
     ends = 1 if sys.argv[1] in ("dead", "ended") else -1
+    ends = 2 if arguments.get("gives_up") is False else ends
     tell("end")
     if dist.get_rank() == 0:  # whose store it is
         wait_for("end", [rank for rank in range(dist.get_world_size()) if rank != ends])
