@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import fanin.torch
-from fanin import _beside, _gloo, _group, _learner, _level
+from fanin import _beside, _gloo, _group, _learner, _level, _membership, _store
 
 SIZES = [1 << 16, 3 << 15, 1 << 16, 1 << 14]  # elements of the sums of a step
 TYPES = [torch.float32, torch.float64, torch.int32, torch.int64]
@@ -279,6 +279,82 @@ def forks(_):
         child.join()
     statuses = [child.exitcode for child in children]
     return {"right": all(right), "by_gloo": learner().by_gloo, "children": statuses}
+
+
+def storeless(_):
+    """Rank 1 hears of no answer by the store."""
+    group()
+    judge(0.5)
+    if dist.get_rank() == 1:
+        add = _store.PatientStore.add
+
+        def fails(self, key, amount):
+            if key.startswith("answer/"):
+                raise RuntimeError("Connection reset by peer")
+            return add(self, key, amount)
+
+        _store.PatientStore.add = fails
+    right = steps(lambda: learner().by_gloo)
+    right += [step(n) for n in range(20)]
+    return {"right": all(right), "by_gloo": learner().by_gloo}
+
+
+def error_of(until):
+    """What steps end with."""
+    begun = time.monotonic()
+    try:
+        steps(until)
+    except RuntimeError as error:
+        return {"error": type(error).__name__, "text": str(error), "s": time.monotonic() - begun}
+    return {"error": ""}
+
+
+def first(arguments):
+    """Rank 0 ends, or stands still, as it looks at an answer."""
+    group()
+    if dist.get_rank() == 0:
+        _membership.Membership.first_said = lambda *_: os.kill(os.getpid(), arguments["how"])
+    return error_of(lambda: False)
+
+
+def in_gloo(what):
+    """Have this rank do that in the place of a sum by Gloo of a trial."""
+    connect = _gloo.connect
+
+    def connected(*arguments, **named):
+        found = connect(*arguments, **named)
+        return types.SimpleNamespace(allreduce=what, kept=found)
+
+    _gloo.connect = connected
+
+
+def still(arguments):
+    """A rank stands still in the first sum by Gloo."""
+    dist.init_process_group("fanin", timeout=datetime.timedelta(seconds=arguments["timeout_s"]))
+    if dist.get_rank() == arguments["rank"]:
+        in_gloo(lambda *_: os.kill(os.getpid(), signal.SIGSTOP))
+    return error_of(lambda: False)
+
+
+def shrunk(arguments):
+    """Rank 2 leaves in a trial, and the others go on."""
+    group()
+    judge(0.5)
+    if dist.get_rank() == 2 and arguments["killed"]:
+        in_gloo(lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    world, right = dist.group.WORLD, []
+    try:
+        right = steps(lambda: world.fallbacks.get(_beside.FASTER, 0) > 8)
+    except fanin.FaninError as error:
+        assert arguments["killed"] and "rank 2" in str(error), error
+    if dist.get_rank() == 2:
+        return {}
+    before = learner()
+    assert before._pattern
+    dist.shrink_group([2])
+    right += steps(lambda: learner() is not before and learner().by_gloo)
+    right += [step(n) for n in range(20)]
+    return {"right": all(right), "by_gloo": learner().by_gloo, "ranks": dist.get_world_size()}
 
 
 if __name__ == "__main__":

@@ -3,10 +3,13 @@
 
 import itertools
 import random
+import signal
 
 import pytest
+import torch
+import torch.distributed as dist
 
-from conftest import Processes
+from conftest import WAIT_S, Processes
 
 from fanin import _beside, _learner, _level
 from fanin._learner import FAILED, PENDING, READY, Learner
@@ -350,6 +353,18 @@ def answers(size, name, arguments=None, environment=None, dead=()):
     return processes.answers(dead)
 
 
+def survivors(size, lost, name, arguments, environment):
+    """What the other ranks printed; the lost one does not end by itself."""
+    environment = {"FANIN_USE": "learn", **environment}
+    processes = Processes(size, name, arguments, environment, "learner_ranks.py")
+    for rank, (process, _, _) in enumerate(processes.ranks):
+        if rank != lost:
+            process.wait(timeout=WAIT_S)
+    processes.ranks[lost][0].kill()
+    found = processes.answers(dead=[lost])
+    return found[:lost] + found[lost + 1 :]
+
+
 def test_sums_are_right_whichever_way_they_go():
     for answer in answers(3, "turns"):
         assert answer["right"] and answer["trials"] == 2 and answer["taken"] >= 80
@@ -437,6 +452,38 @@ def test_a_sum_that_could_not_start_is_not_counted():
 def test_a_process_forks_while_ranks_connect():
     for answer in answers(2, "forks"):
         assert answer["right"] and answer["by_gloo"] and set(answer["children"]) == {0}
+
+
+def test_where_the_store_goes_as_ranks_agree_all_go_on():
+    for answer in answers(3, "storeless"):
+        assert answer == {"right": True, "by_gloo": True}
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_rank_0_and_its_store_end_as_ranks_agree(how):
+    for answer in survivors(3, 0, "first", {"how": how}, {"FANIN_ALIVE_MS": "2000"}):
+        assert answer["error"] == "RankLostError" and "rank 0" in answer["text"]
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+@pytest.mark.parametrize("timeout_s, alive_ms", [(600, 2000), (5, 60000)])
+def test_a_rank_that_stands_still_in_a_trial_is_named(rank, timeout_s, alive_ms):
+    arguments = {"rank": rank, "timeout_s": timeout_s}
+    environment = {"FANIN_ALIVE_MS": str(alive_ms)}
+    for answer in survivors(3, rank, "still", arguments, environment):
+        silent, over = f"rank {rank} stopped answering", ("Timed out", "timeout is over")
+        why = [silent] if alive_ms < 1000 * timeout_s else over
+        assert any(text in answer["text"] for text in why), answer
+
+
+@pytest.mark.skipif(
+    not hasattr(dist, "shrink_group"), reason=f"PyTorch {torch.__version__} has no shrink_group"
+)
+@pytest.mark.parametrize("killed", [False, True])
+def test_ranks_that_are_left_go_on_from_a_trial(killed):
+    found = answers(3, "shrunk", {"killed": killed}, {"FANIN_ALIVE_MS": "2000"}, dead=[2])
+    for answer in found[:2]:
+        assert answer == {"right": True, "by_gloo": True, "ranks": 2}
 
 
 @pytest.mark.parametrize("leaves", [False, True])
