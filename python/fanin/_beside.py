@@ -7,9 +7,11 @@ in this moment may abort on a busy machine: PyTorch's C++ code does not survive 
 thread there.
 """
 
+import collections
 import contextlib
 import logging
 import threading
+import weakref
 from typing import Any, Callable
 
 import torch
@@ -51,15 +53,21 @@ class Beside:
         self._ended = threading.Event()
         self._state = PENDING
         self._questions = 0
+        self._lock = threading.Lock()
+        self._works: "collections.deque[weakref.ref[Any]]" = collections.deque()  # sums, in order
 
-    def takes(self, tensor: torch.Tensor) -> bool:
-        """Whether the next sum that it may take goes to `gloo`."""
-        before = self.learner.by_gloo
-        taken = self.learner.next(tensor.numel() * tensor.element_size())
+    def start(self, tensor: torch.Tensor, by: Callable[[Any], Any]) -> Any:
+        """Start a sum that it may take: `by` its Gloo group, or by None, which is fanin."""
+        before, size = self.learner.by_gloo, tensor.numel() * tensor.element_size()
+        taken = self.learner.next(size)
         if self.learner.by_gloo != before:
             faster = "Gloo" if self.learner.by_gloo else "fanin"
             self._membership.say(f"large sums go by {faster}: steps are faster", logging.INFO)
-        return taken
+        busy = self._is_busy()
+        work = by(self.gloo if taken else None)
+        self._works.append(weakref.ref(work))  # a queue keeps those under way
+        self.learner.started(size, busy)
+        return work
 
     def end(self) -> None:
         """Give up connecting."""
@@ -98,6 +106,16 @@ class Beside:
             return [float(value) for value in tensor]
 
         return wait
+
+    def _is_busy(self) -> bool:
+        """Whether sums are under way."""
+        with self._lock:
+            while self._works:
+                work = self._works[0]()
+                if work is not None and not work.is_completed():
+                    return True
+                self._works.popleft()
+        return False
 
     def _connect(self) -> None:
         try:

@@ -160,6 +160,13 @@ class FaninGroup(GlooAlone):
         tensors, opts = listed(tensors), options_of(c10d.AllreduceOptions, opts)
         beside = self._beside_for(tensors, opts.reduceOp)
         if beside is not None:
+            return beside.start(tensors[0], functools.partial(self._sum, tensors, opts))
+        return self._sum(tensors, opts)
+
+    def _sum(self, tensors: Tensors, opts: Any, beside: Any = None) -> Any:
+        """`beside`: a Gloo group that it goes through instead."""
+        if beside is not None:
+            self.fallbacks[FASTER] = self.fallbacks.get(FASTER, 0) + 1
             text = said("all_reduce", tensors, "sum")
             return self._by_gloo("allreduce", tensors, opts, text, beside)
         if is_waited_for(opts) and len(tensors) == 1 and self._here().membership.is_wanted():
@@ -481,18 +488,14 @@ class FaninGroup(GlooAlone):
         return self._ended
 
     def _beside_for(self, tensors: Tensors, op: Any) -> Beside | None:
-        """What a sum that fanin can carry goes through instead, where that is faster.  The same on all
-        ranks."""
+        """What starts a sum that fanin can carry, and Gloo perhaps faster.  The same on all ranks."""
         found = None if level() else self._levels[0].beside
         if found is None or self._is_coalescing() or not may_take(tensors, op):
             return None
-        if not self.membership.is_wanted() or not found.takes(tensors[0]):
-            return None
-        self.fallbacks[FASTER] = self.fallbacks.get(FASTER, 0) + 1
-        return found
+        return found if not found.learner.off and self.membership.is_wanted() else None
 
     def _by_gloo(
-        self, name: str, tensors: Tensors, opts: Any, text: str, beside: Beside | None = None
+        self, name: str, tensors: Tensors, opts: Any, text: str, beside: Any = None
     ) -> Any:
         """In place; where a tensor is not contiguous, on copies: Gloo would take its memory for one
         that is."""
@@ -509,15 +512,15 @@ class FaninGroup(GlooAlone):
         call: Callable[[Any], Any],
         finish: Callable[[], Any] | None = None,
         unbalance: int = 0,
-        beside: Beside | None = None,
+        beside: Any = None,
     ) -> Any:
-        """Have `call` start operations of a Gloo group, the level's unless it is `beside`'s, once all ranks
+        """Have `call` start operations of a Gloo group, the level's unless it is `beside`, once all ranks
         have said that they do so: in `text`, and with an `unbalance` whose sum is 0."""
         here = self._here()
         here.membership.is_wanted()
         with here.order:
             stated = here.sequencer.state(text, unbalance) if self.membership.size > 1 else None
-            queued = here.sequencer.add(stated, call, beside.gloo if beside else None)
+            queued = here.sequencer.add(stated, call, beside)
             work = FaninWork(outputs, [queued.wait], finish)
         return self._added(work)
 

@@ -19,7 +19,7 @@ from ._gathering import Gathering, Pauses
 from ._learner import RANKS_MAX
 from ._life import Life
 from ._marks import in_words
-from ._store import PatientStore
+from ._store import PatientStore, answered
 from .communicator import Communicator, Operation
 from .errors import BusyError, ClosedError, FaninError, InvalidError, RankLostError, StalledError
 
@@ -28,6 +28,7 @@ logger = logging.getLogger("fanin")
 Start = Callable[[Communicator], Operation[Any]]
 
 AGREE_S = 60.0  # beyond a join: the longest wait for what other ranks say about theirs
+ANSWER_S = 10.0  # the longest wait for a store that all ranks ask
 GRACE_S = 1.0  # for what goes through Gloo to end, once the communicator has
 REFUSED_S = 15.0  # for Gloo to refuse it to all ranks, or for a lost rank to be found
 ROOM_S = 0.001  # between looks for room for one more operation
@@ -216,7 +217,8 @@ class Membership:
 
     def refused(self, key: str, error: Exception) -> None:
         """Gloo refuses this rank what all have stated under `key`: unless it does so to all ranks, or a rank
-        is lost, leave the job, which ends it for the others."""
+        is lost, leave the job, which ends it for the others.  FaninError: what has ended it already.
+        """
         until, pauses = time.monotonic() + REFUSED_S, Pauses()
         with contextlib.suppress(RuntimeError):  # the store has gone
             count = self.store.add(key, 1)
@@ -226,25 +228,29 @@ class Membership:
             if count == self.size:
                 return
         if self._what_ended():
-            return
+            self.start(lambda comm: comm.barrier_start())  # raises that: Gloo names no rank
         with contextlib.suppress(FaninError):
             self.start(lambda comm: comm.barrier_start())  # which the others never begin
         self.fail(FaninError(f"rank {self.rank}: Gloo refuses what all ranks have stated: {error}"))
         self.close()
 
     def first_said(self, key: str, word: bool) -> bool:
-        """The `word` of the rank that is the first to call this with `key`; False: the store has gone."""
-        patient = PatientStore(self.store, self.check)
-        try:
+        """The `word` of the rank that is the first to call this with `key`; True: the store has gone."""
+
+        def first() -> bool:
+            patient = PatientStore(self.store, self.check)
             if patient.add(f"{key} said", 1) == 1:
                 patient.set(key, str(int(word)))
                 return word
-            patient.wait([key], datetime.timedelta(seconds=AGREE_S))
+            patient.wait([key], datetime.timedelta(seconds=ANSWER_S))
             return patient.read(key) == b"1"
+
+        try:
+            return bool(answered(first, ANSWER_S, self.check))
         except FaninError:
             raise
-        except RuntimeError:
-            return False
+        except RuntimeError:  # others have perhaps heard their word: True, but for late ranks
+            return True
 
     def own_address(self) -> str:
         """This host's address as the other ranks' hosts see it; "": not known."""

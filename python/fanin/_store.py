@@ -6,19 +6,42 @@ say what a rank waits for meanwhile, so ranks whose threads come in different or
 each other.  This one looks again and again, by a counter beside each key.
 """
 
+import concurrent.futures
 import datetime
+import threading
 import time
 from typing import Any, Callable, Sequence
 
 from torch._C._distributed_c10d import Store
 
 FIRST_S, LAST_S = 0.001, 0.02  # between two looks, of 11 system calls each: they become rarer
+LOOK_S = 0.2  # of a wait for a thread, between looks at whether it is hopeless
 TOLD = ".told"
 
 
 def seconds_of(limit: datetime.timedelta | float) -> float:
     """Of a time as PyTorch takes it."""
     return limit.total_seconds() if isinstance(limit, datetime.timedelta) else float(limit)
+
+
+def answered(call: Callable[[], Any], seconds: float, look: Callable[[], None]) -> Any:
+    """What `call` returns, or raises, of a store; RuntimeError: it does not in time.  On a thread, since a
+    store whose host stands still never answers; `look` raises what makes that hopeless."""
+    future: "concurrent.futures.Future[Any]" = concurrent.futures.Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except Exception as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="fanin-store", daemon=True).start()
+    until = time.monotonic() + seconds
+    while not concurrent.futures.wait([future], LOOK_S).done:
+        look()
+        if time.monotonic() > until:
+            raise RuntimeError(f"no answer of the store within {seconds:g} s")
+    return future.result()
 
 
 class PatientStore(Store):

@@ -6,6 +6,7 @@ Times decide nothing here: `judge` says what trials find.
 
 import datetime
 import json
+import multiprocessing
 import os
 import signal
 import sys
@@ -18,18 +19,20 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import fanin.torch
-from fanin import _beside, _gloo, _learner, _level
+from fanin import _beside, _gloo, _group, _learner, _level, _membership, _store
 
 SIZES = [1 << 16, 3 << 15, 1 << 16, 1 << 14]  # elements of the sums of a step
 TYPES = [torch.float32, torch.float64, torch.int32, torch.int64]
 STEPS_MAX = 2000
 STUCK_S = 12  # longer than a process takes to end
 AHEAD, AHEAD_S = 40, 30  # sums, and the longest that one waits
+SLOW_S, CHILDREN_MAX = 0.5, 20  # of connecting, and of a process meanwhile
 
 
 def judge(gloo_s):
     """Have trials find this for a step by Gloo, and a second for one by fanin."""
-    _learner.median_of = lambda times, by_gloo: gloo_s if by_gloo else 1.0
+    steps = _learner.ROUNDS * _learner.TIMED
+    _learner.times_of = lambda times, by_gloo: [gloo_s if by_gloo else 1.0] * steps
 
 
 def group():
@@ -119,9 +122,9 @@ def apart(arguments):
 
         _gloo.connect = refuse
     _gloo.TRY_S, _level.BESIDE_S = 1.0, 2.0
-    right = steps(lambda: learner()._off)
+    right = steps(lambda: learner().off)
     right += [step(n) for n in range(20)]
-    return {"right": all(right), "off": learner()._off, "taken": dist.group.WORLD.fallbacks}
+    return {"right": all(right), "off": learner().off, "taken": dist.group.WORLD.fallbacks}
 
 
 def ended(arguments):
@@ -179,9 +182,11 @@ def without_threads(_):
             def start(self):
                 raise RuntimeError("can't start new thread")
 
-        _beside.threading = types.SimpleNamespace(Thread=Thread, Event=threading.Event)
-    right = steps(lambda: learner()._off)
-    return {"right": all(right), "off": learner()._off}
+        _beside.threading = types.SimpleNamespace(
+            Thread=Thread, Event=threading.Event, Lock=threading.Lock
+        )
+    right = steps(lambda: learner().off)
+    return {"right": all(right), "off": learner().off}
 
 
 def used(arguments):
@@ -216,6 +221,140 @@ def stuck(arguments):
     time.sleep(1.0)
     world.close()
     return {"left": [one.name for one in threading.enumerate() if one.name == "fanin"]}
+
+
+def refused(_):
+    """Sums of rank 1 often start at the second try only."""
+    group()
+    judge(0.5)
+    real, calls, failed = _group.FaninGroup._sum, [], []
+
+    def fails(self, *arguments):
+        calls.append(0)
+        if len(calls) % 7 == 3:
+            raise MemoryError
+        return real(self, *arguments)
+
+    if dist.get_rank():
+        _group.FaninGroup._sum = fails
+
+    def again(tensor, **arguments):
+        try:
+            return plain(tensor, **arguments)
+        except MemoryError:
+            failed.append(0)
+            return plain(tensor, **arguments)
+
+    plain, dist.all_reduce = dist.all_reduce, again
+    right = steps(lambda: learner().by_gloo)
+    right += [step(n) for n in range(20)]
+    many = len(failed) > 10 if dist.get_rank() else not failed
+    return {"right": all(right) and many, "by_gloo": learner().by_gloo}
+
+
+def forks(_):
+    """Children, as a DataLoader has them."""
+    group()
+    judge(0.5)
+    connect, children = _gloo.connect, []
+
+    def slowly(*arguments, **named):
+        time.sleep(SLOW_S)
+        found = connect(*arguments, **named)
+        time.sleep(SLOW_S)
+        return found
+
+    _gloo.connect = slowly
+
+    def until():
+        if learner()._connecting and learner()._ways.connected() == _learner.PENDING:
+            if len(children) < CHILDREN_MAX:
+                children.append(multiprocessing.get_context("fork").Process(target=int))
+                children[-1].start()
+            time.sleep(SLOW_S / CHILDREN_MAX)
+        return learner().by_gloo
+
+    right = steps(until)
+    for child in children:
+        child.join()
+    statuses = [child.exitcode for child in children]
+    return {"right": all(right), "by_gloo": learner().by_gloo, "children": statuses}
+
+
+def storeless(_):
+    """Rank 1 hears of no answer by the store."""
+    group()
+    judge(0.5)
+    if dist.get_rank() == 1:
+        add = _store.PatientStore.add
+
+        def fails(self, key, amount):
+            if key.startswith("answer/"):
+                raise RuntimeError("Connection reset by peer")
+            return add(self, key, amount)
+
+        _store.PatientStore.add = fails
+    right = steps(lambda: learner().by_gloo)
+    right += [step(n) for n in range(20)]
+    return {"right": all(right), "by_gloo": learner().by_gloo}
+
+
+def error_of(until):
+    """What steps end with."""
+    begun = time.monotonic()
+    try:
+        steps(until)
+    except RuntimeError as error:
+        return {"error": type(error).__name__, "text": str(error), "s": time.monotonic() - begun}
+    return {"error": ""}
+
+
+def first(arguments):
+    """Rank 0 ends, or stands still, as it looks at an answer."""
+    group()
+    if dist.get_rank() == 0:
+        _membership.Membership.first_said = lambda *_: os.kill(os.getpid(), arguments["how"])
+    return error_of(lambda: False)
+
+
+def in_gloo(what):
+    """Have this rank do that in the place of a sum by Gloo of a trial."""
+    connect = _gloo.connect
+
+    def connected(*arguments, **named):
+        found = connect(*arguments, **named)
+        return types.SimpleNamespace(allreduce=what, kept=found)
+
+    _gloo.connect = connected
+
+
+def still(arguments):
+    """A rank stands still in the first sum by Gloo."""
+    dist.init_process_group("fanin", timeout=datetime.timedelta(seconds=arguments["timeout_s"]))
+    if dist.get_rank() == arguments["rank"]:
+        in_gloo(lambda *_: os.kill(os.getpid(), signal.SIGSTOP))
+    return error_of(lambda: False)
+
+
+def shrunk(arguments):
+    """Rank 2 leaves in a trial, and the others go on."""
+    group()
+    judge(0.5)
+    if dist.get_rank() == 2 and arguments["killed"]:
+        in_gloo(lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    world, right = dist.group.WORLD, []
+    try:
+        right = steps(lambda: world.fallbacks.get(_beside.FASTER, 0) > 8)
+    except fanin.FaninError as error:
+        assert arguments["killed"] and "rank 2" in str(error), error
+    if dist.get_rank() == 2:
+        return {}
+    before = learner()
+    assert before._pattern
+    dist.shrink_group([2])
+    right += steps(lambda: learner() is not before and learner().by_gloo)
+    right += [step(n) for n in range(20)]
+    return {"right": all(right), "by_gloo": learner().by_gloo, "ranks": dist.get_world_size()}
 
 
 if __name__ == "__main__":

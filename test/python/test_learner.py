@@ -3,10 +3,13 @@
 
 import itertools
 import random
+import signal
 
 import pytest
+import torch
+import torch.distributed as dist
 
-from conftest import Processes
+from conftest import WAIT_S, Processes
 
 from fanin import _beside, _learner, _level
 from fanin._learner import FAILED, PENDING, READY, Learner
@@ -32,11 +35,17 @@ class Ranks:
     def clock(self, rank):
         return lambda: self.times[rank]
 
-    def sum(self, size, seconds):
-        """One sum, which takes a rank `seconds` of its way, and a little more or less on each rank."""
+    def start(self, size, busy=False):
+        """A sum, on all ranks."""
         ways = {learner.next(size) for learner in self.learners}
         assert len(ways) == 1, "ranks differ"
+        for learner in self.learners:
+            learner.started(size, busy and (busy is True or self.rng.random() < busy))
         self.ways += ways
+
+    def sum(self, size, seconds, busy=False):
+        """One that takes a rank `seconds` of its way, and a little more or less on each rank."""
+        self.start(size, busy)
         self.times = [
             at + seconds[self.ways[-1]] * self.rng.uniform(0.98, 1.02) for at in self.times
         ]
@@ -50,6 +59,7 @@ class Ranks:
 
     @property
     def by_gloo(self):
+        assert len({learner.by_gloo for learner in self.learners}) == 1
         return self.learners[0].by_gloo
 
     @property
@@ -106,7 +116,7 @@ def test_a_trial_goes_each_way_in_turns():
     ranks.steps(200)
     runs = [(way, len(list(of))) for way, of in itertools.groupby(ranks.ways)]
     three = (1 + _learner.TIMED) * len(STEP)
-    assert runs[1:4] == [(True, three), (False, three), (True, three)] and len(runs) == 5
+    assert runs[1:4] == [(True, 2 * three), (False, 2 * three), (True, three)] and len(runs) == 5
 
 
 def test_trials_cost_a_small_share():
@@ -173,20 +183,139 @@ def test_other_sizes_end_a_trial():
 
 
 def test_ranks_agree_whatever_the_sums_are():
-    for seed in range(200):
+    for seed in range(100):
         ranks = Ranks(size=1 + seed % 4, states=(PENDING,) * (seed % 3) + (READY,), seed=seed)
         ranks.late = {ranks.rng.randrange(8) for _ in range(seed % 5)}
         for _ in range(ranks.rng.randrange(1, 12)):
             sizes = [ranks.rng.randrange(1, 4) << 20 for _ in range(ranks.rng.randrange(1, 9))]
             ranks.step_s = {way: ranks.rng.uniform(0.01, 0.1) for way in (False, True)}
-            ranks.steps(ranks.rng.randrange(1, 200), sizes)
+            if ranks.rng.random() < 0.5:
+                ranks.steps(ranks.rng.randrange(1, 200), sizes)
+                continue
+            busy = [ranks.rng.choice([False, 0.01, 0.5, True]) for _ in sizes]
+            for _ in range(ranks.rng.randrange(1, 200)):
+                for one, size in zip(busy, sizes):
+                    ranks.sum(size, ranks.step_s, one)
 
 
 def test_the_first_step_of_a_way_is_not_timed():
     ways = [(_learner.is_gloos(step), _learner.is_timed(step)) for step in range(_learner.STEPS)]
+    assert sum(way for way, _ in ways) == _learner.STEPS / 2
     runs = [[False] + [True] * _learner.TIMED] * 2 * _learner.ROUNDS
     assert [timed for _, timed in ways] == [one for run in runs for one in run]
     assert all(before[0] == after[0] for before, after in zip(ways, ways[1:]) if after[1])
+
+
+class Program(Ranks):
+    """Ranks whose sums go on while the programs do; those of one way wait for each other."""
+
+    def __init__(self, sum_s, **arguments):
+        super().__init__(**arguments)
+        self.sum_s = dict(zip((False, True), sum_s))  # by fanin, and by Gloo
+        self.noise = 0.02
+        self.times = [0.0 for _ in self.times]
+        self.ends = 0.0  # when the last one does
+
+    def compute(self, seconds):
+        """On each rank."""
+        self.times = [
+            at + seconds * self.rng.uniform(1 - self.noise, 1 + self.noise) for at in self.times
+        ]
+
+    def begin(self, size=STEP[0]):
+        """A sum."""
+        self.start(size, min(self.times) < self.ends)
+        took = self.sum_s[self.ways[-1]] * self.rng.uniform(1 - self.noise, 1 + self.noise)
+        self.ends = max(self.ends, *self.times) + took
+        self.compute(START_S)
+
+    def wait(self):
+        """For all of them."""
+        self.times = [max(at, self.ends) for at in self.times]
+
+
+START_S = 50e-6
+
+
+def buckets(ranks, sizes):
+    """A step of DDP."""
+    for size in sizes:
+        ranks.compute(0.004)
+        ranks.begin(size)
+    ranks.wait()
+    ranks.compute(0.007)
+
+
+def one_by_one(ranks, count):
+    """Sums that are waited for, then something else."""
+    for _ in range(count):
+        ranks.begin()
+        ranks.wait()
+    ranks.compute(0.017)
+
+
+def together(ranks, count):
+    """Sums that are waited for together."""
+    for _ in range(count):
+        ranks.begin()
+    ranks.wait()
+
+
+PROGRAMS = {
+    "buckets": lambda ranks: buckets(ranks, STEP),
+    "equal buckets": lambda ranks: buckets(ranks, STEP[:1] * 3),
+    "seven equal buckets": lambda ranks: buckets(ranks, STEP[:1] * 7),
+    "one at a time": lambda ranks: one_by_one(ranks, 1),
+    **{
+        f"{count} one by one": lambda ranks, count=count: one_by_one(ranks, count)
+        for count in (2, 3, 5, 6, 7, 12)
+    },
+    **{
+        f"{count} together": lambda ranks, count=count: together(ranks, count)
+        for count in (2, 3, 8, 50)
+    },
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("gloo_s, faster", [(0.006, True), (0.0098, False), (0.015, False)])
+def test_the_faster_way_of_a_program(name, gloo_s, faster):
+    for seed in range(2):
+        ranks = Program((0.010, gloo_s), size=2, seed=seed)
+        for _ in range(800):
+            PROGRAMS[name](ranks)
+        assert ranks.trials and ranks.by_gloo == faster, seed
+
+
+def test_a_program_that_waits_at_its_end_alone_shows_nothing():
+    ranks = Program((0.010, 0.001), size=2)
+    for _ in range(5000):
+        ranks.compute(0.001)
+        ranks.begin()
+    assert ranks.trials == 0 and not any(ranks.ways)
+
+
+def test_a_place_is_quiet_by_gloo_as_well():
+    """One sum at a time, which Gloo does not end before the next one starts."""
+    ranks = Program((0.001, 0.004), size=1)
+    for _ in range(5000):
+        ranks.compute(0.003)
+        ranks.begin()
+    assert ranks.trials == 0 and not ranks.by_gloo and any(ranks.ways), "tried, and no verdict"
+
+
+def test_noise_decides_seldom():
+    taken = 0
+    for seed in range(100):
+        ranks = Ranks(size=1, seed=seed)
+        ranks.step_s = {False: 0.100, True: 0.110}
+        while not ranks.trials:
+            ranks.steps(1)
+            ranks.times[0] += (
+                ranks.rng.lognormvariate(0, 1.0) * 0.03
+            )  # as long as a third of a step
+        taken += ranks.by_gloo
+    assert taken <= 3
 
 
 def test_a_period():
@@ -200,6 +329,20 @@ def test_a_period():
     assert _learner.period_of([*most, -1] * 4) == 0
 
 
+def test_a_place():
+    quiet, busy = 0.0, 1.0
+    assert _learner.place_of([7] * 32, [quiet] * 32) == (1, 0)
+    assert _learner.place_of([7] * 32, [busy] * 32) == (0, 0)
+    assert _learner.place_of([7] * 36, [quiet, busy, busy] * 12) == (3, 2)
+    assert _learner.place_of([7, 7, 8] * 12, [busy, quiet, quiet] * 12) == (3, 0)
+    assert _learner.place_of([7, 8] * 64, [busy, quiet, busy, busy] * 32) == (4, 2)
+    late = [quiet, busy, busy] * 12 + [quiet] * 36
+    assert _learner.place_of([7, 7, 8] * 24, late) == (3, 2), "the one that was quiet before, too"
+    assert _learner.place_of([7, 8, 9], [quiet] * 3) == (0, 0)
+    count = 4 * _learner.PERIOD_MAX
+    assert _learner.place_of([7] * count, [quiet, *[busy] * 255] * 4) == (256, 255)
+
+
 # ---- ranks ----------------------------------------------------------------------
 
 
@@ -208,6 +351,18 @@ def answers(size, name, arguments=None, environment=None, dead=()):
     environment = {"FANIN_USE": "learn", **(environment or {})}
     processes = Processes(size, name, arguments or {}, environment, "learner_ranks.py")
     return processes.answers(dead)
+
+
+def survivors(size, lost, name, arguments, environment):
+    """What the other ranks printed; the lost one does not end by itself."""
+    environment = {"FANIN_USE": "learn", **environment}
+    processes = Processes(size, name, arguments, environment, "learner_ranks.py")
+    for rank, (process, _, _) in enumerate(processes.ranks):
+        if rank != lost:
+            process.wait(timeout=WAIT_S)
+    processes.ranks[lost][0].kill()
+    found = processes.answers(dead=[lost])
+    return found[:lost] + found[lost + 1 :]
 
 
 def test_sums_are_right_whichever_way_they_go():
@@ -287,6 +442,48 @@ def test_who_learns():
     for options, name in (({"use": "perhaps"}, "use"), ({}, "FANIN_USE")):
         for answer in answers(1, "used", {"options": options}, {"FANIN_USE": "perhaps"}):
             assert answer == {"error": f"{name} 'perhaps': expected always, learn"}
+
+
+def test_a_sum_that_could_not_start_is_not_counted():
+    for answer in answers(2, "refused"):
+        assert answer == {"right": True, "by_gloo": True}
+
+
+def test_a_process_forks_while_ranks_connect():
+    for answer in answers(2, "forks"):
+        assert answer["right"] and answer["by_gloo"] and set(answer["children"]) == {0}
+
+
+def test_where_the_store_goes_as_ranks_agree_all_go_on():
+    for answer in answers(3, "storeless"):
+        assert answer == {"right": True, "by_gloo": True}
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_rank_0_and_its_store_end_as_ranks_agree(how):
+    for answer in survivors(3, 0, "first", {"how": how}, {"FANIN_ALIVE_MS": "2000"}):
+        assert answer["error"] == "RankLostError" and "rank 0" in answer["text"]
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+@pytest.mark.parametrize("timeout_s, alive_ms", [(600, 2000), (5, 60000)])
+def test_a_rank_that_stands_still_in_a_trial_is_named(rank, timeout_s, alive_ms):
+    arguments = {"rank": rank, "timeout_s": timeout_s}
+    environment = {"FANIN_ALIVE_MS": str(alive_ms)}
+    for answer in survivors(3, rank, "still", arguments, environment):
+        silent, over = f"rank {rank} stopped answering", ("Timed out", "timeout is over")
+        why = [silent] if alive_ms < 1000 * timeout_s else over
+        assert any(text in answer["text"] for text in why), answer
+
+
+@pytest.mark.skipif(
+    not hasattr(dist, "shrink_group"), reason=f"PyTorch {torch.__version__} has no shrink_group"
+)
+@pytest.mark.parametrize("killed", [False, True])
+def test_ranks_that_are_left_go_on_from_a_trial(killed):
+    found = answers(3, "shrunk", {"killed": killed}, {"FANIN_ALIVE_MS": "2000"}, dead=[2])
+    for answer in found[:2]:
+        assert answer == {"right": True, "by_gloo": True, "ranks": 2}
 
 
 @pytest.mark.parametrize("leaves", [False, True])
