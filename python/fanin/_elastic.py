@@ -47,7 +47,7 @@ class Place:
     name: str
     store: Any
     address: str = ""  #: of rank 0's host, where ranks have got each other's handles
-    within_s: Optional[float] = None  #: the longest wait for ranks, where the group's timeout is not it
+    within_s: Optional[float] = None  #: the longest wait for ranks; None: the group's timeout
 
     @property
     def variables(self) -> dict[str, str]:
