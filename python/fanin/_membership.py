@@ -219,13 +219,17 @@ class Membership:
         """Gloo refuses this rank what all have stated under `key`: unless it does so to all ranks, or a rank
         is lost, leave the job, which ends it for the others.  FaninError: what has ended it already.
         """
-        until, pauses = time.monotonic() + REFUSED_S, Pauses()
-        with contextlib.suppress(RuntimeError):  # the store has gone
+
+        def all_refused() -> bool:
+            until, pauses = time.monotonic() + REFUSED_S, Pauses()
             count = self.store.add(key, 1)
             while count < self.size and not self._what_ended() and time.monotonic() < until:
                 pauses.sleep(until)
                 count = self.store.add(key, 0)
-            if count == self.size:
+            return bool(count == self.size)
+
+        with contextlib.suppress(RuntimeError):  # the store has gone, or is silent
+            if answered(all_refused, REFUSED_S + ANSWER_S, self.check):
                 return
         if self._what_ended():
             self.start(lambda comm: comm.barrier_start())  # raises that: Gloo names no rank

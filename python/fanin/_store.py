@@ -26,7 +26,9 @@ def seconds_of(limit: datetime.timedelta | float) -> float:
 
 def answered(call: Callable[[], Any], seconds: float, look: Callable[[], None]) -> Any:
     """What `call` returns, or raises, of a store; RuntimeError: it does not in time.  On a thread, since a
-    store whose host stands still never answers; `look` raises what makes that hopeless."""
+    store whose host stands still answers when its own limit is over, if ever; `look` raises what makes that
+    hopeless.  A process that ends in the moment in which such a call does may abort: PyTorch's C++ code
+    does not survive that Python ends the thread there."""
     future: "concurrent.futures.Future[Any]" = concurrent.futures.Future()
 
     def run() -> None:
