@@ -108,6 +108,7 @@ TEST_WITH(transfer__need, rig_open, rig_close)
 	rig_tick();
 	struct fan_frag need = rig_frag(FAN_TYPE_NEED, 0);
 	need.to = FAN_TAG(1);
+	rig.now_ns += FAN_MS;
 	assert_int_equal(rig_recv(&need, false), FAN_ASK);
 	assert_int_equal(rig_recv(&need, false), FAN_DROP); /* is being sent anyway */
 	rig_sends(FAN_TYPE_DATA);
@@ -115,6 +116,13 @@ TEST_WITH(transfer__need, rig_open, rig_close)
 	assert_int_equal(rig.got[0].payload_bytes, 64);
 	need.frag = 1; /* belongs to no operation yet */
 	assert_int_equal(rig_recv(&need, false), FAN_DROP);
+	assert_int_equal(rig.w->rtt.least_ns, 0); /* it answered nothing */
+	rig.now_ns += FAN_RTO_MAX_NS;
+	rig_sends(FAN_TYPE_PROBE);
+	rig.now_ns += 7 * FAN_MS;
+	need.frag = 0;
+	assert_int_equal(rig_recv(&need, false), FAN_ASK);
+	assert_int_equal(rig.w->rtt.least_ns, 7 * FAN_MS);
 }
 
 /* The result of a contribution that was sent twice tells nothing of the round trip. */
